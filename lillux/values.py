@@ -91,7 +91,43 @@ def _value_class(cls: type, *, frozen: bool, slots: bool, kw_only: bool, order: 
     for name, method in methods.items():
         if name not in namespace or name == "__hash__":
             setattr(made, name, method)
+    setattr(made, "__dataclass_fields__", _StandardFields(fields))  # noqa: B010
     return made
+
+
+class _StandardFields:
+    """What `dataclasses` reads of a class, made when it is first asked for.
+
+    With it ``dataclasses.fields``, ``asdict``, ``astuple`` and ``replace`` take these values.
+    """
+
+    __slots__ = ("_fields", "_made")
+
+    def __init__(self, fields: dict[str, _Field]) -> None:
+        self._fields = fields
+        self._made: dict[str, Any] | None = None
+
+    def __get__(self, _: object, owner: type) -> dict[str, Any]:
+        if self._made is None:
+            import dataclasses
+
+            described = [
+                (name, owner.__annotations__[name], dataclasses.field(**_rules(declared)))
+                for name, declared in self._fields.items()
+            ]
+            like = dataclasses.make_dataclass(owner.__name__, described, kw_only=True)
+            self._made = getattr(like, "__dataclass_fields__")  # noqa: B009
+        return self._made
+
+
+def _rules(declared: _Field) -> dict[str, Any]:
+    """What `dataclasses.field` is told of a field."""
+    rules: dict[str, Any] = {"repr": declared.shown, "compare": declared.compared}
+    if declared.factory:
+        return {**rules, "default_factory": declared.factory}
+    # By a factory: the standard one refuses defaults that could be changed.
+    default = declared.default
+    return rules if default is ... else {**rules, "default_factory": lambda: default}
 
 
 # Of the class as written; the new one has its own.

@@ -50,7 +50,9 @@ def outside_cli() -> Iterator[Path]:
     services = ROOT / "rye_services"
     # A worker is a program of its own: its environment was made for it by the server.
     programs = services / "cli.py", services / "node" / "worker_items.py"
-    speaking = ROOT / "ryeos" / "cli", *programs
+    # The door of host programs: its default is their environment.
+    embedding = ROOT / "ryeos" / "app" / "embedding.py"
+    speaking = ROOT / "ryeos" / "cli", *programs, embedding
     return (path for path in modules() if not any(map(path.is_relative_to, speaking)))
 
 

@@ -1,0 +1,184 @@
+"""``import ryeos``: the names of `ryeos.app.embedding` and `ryeos.app.aio`."""
+
+import asyncio
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+import time
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ryeos
+from lillux.signing import compute_key_digest
+from lillux.values import dataclass, field
+from ryeos import aio
+from ryeos.items.errors import IntegrityError
+from ryeos.items.refs import Space
+from tests.support.endings import wait_until
+from tests.support.workspace import Workspace
+
+ROOT = Path(__file__).resolve().parents[3]
+BASH = "rye/bash/bash"
+posix_only = pytest.mark.skipif(os.name == "nt", reason="the tool of these tests is for POSIX")
+
+
+@pytest.fixture
+def opened(workspace: Workspace, bundle: Space) -> ryeos.Rye:
+    """The workspace of a project, opened as a host program does."""
+    return ryeos.open_workspace(workspace.project_path, environ=workspace.env, bundle=bundle)
+
+
+def test_every_name_is_there_and_no_other() -> None:
+    for name in ryeos.__all__:
+        assert getattr(ryeos, name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = getattr(ryeos, "nothing")  # noqa: B009
+    assert "open_workspace" in dir(ryeos)
+
+
+def test_importing_rye_imports_nothing_else() -> None:
+    code = "import sys; old = set(sys.modules); import ryeos; print(len(set(sys.modules) - old))"
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, cwd=ROOT, encoding="utf-8"
+    )
+
+    assert done.stdout == "1\n"
+
+
+@posix_only
+def test_a_tool_is_run_by_its_id(opened: ryeos.Rye) -> None:
+    executor = ryeos.PrimitiveExecutor(opened)
+
+    done = executor.execute(BASH, {"command": "echo hi"}, trace=True)
+    failed = executor.execute(BASH, {"command": "exit 3"}, validate_chain=False)
+
+    assert (done.success, done.data["stdout"], bool(done.trace)) == (True, "hi\n", True)
+    assert (failed.success, failed.data["return_code"]) == (False, 3)
+
+
+def test_items_are_found_and_verified(opened: ryeos.Rye, workspace: Workspace) -> None:
+    path = workspace.project.signed_tool("mine/x")
+    manager = ryeos.MetadataManager(opened)
+
+    assert ryeos.ToolResolver(opened).resolve("mine/x") == path
+    assert ryeos.DirectiveResolver(opened).resolve("mine/x") is None
+    assert ryeos.KnowledgeResolver(opened).resolve("mine/x") is None
+    assert (
+        manager.verify("tool:mine/x").fingerprint
+        == compute_key_digest(workspace.keypair.public_pem)[:16]
+    )
+    path.write_text("changed", encoding="utf-8")
+    with pytest.raises(IntegrityError):
+        manager.verify("tool:mine/x")
+
+
+def test_objects_leave_a_store_and_come_into_another(tmp_path: Path) -> None:
+    from lillux.store import Store
+
+    store = Store(tmp_path / "a")
+    hashes = [store.put_blob(b"bytes"), store.put_object({"n": 1})]
+
+    entries = ryeos.export_objects(hashes, tmp_path / "a")
+    kept = ryeos.import_objects(entries, tmp_path / "b")
+
+    other = Store(tmp_path / "b")
+    assert kept == hashes
+    assert (other.get_blob(hashes[0]), other.get_object(hashes[1])) == (b"bytes", {"n": 1})
+
+
+@given(st.binary(max_size=50))
+def test_data_with_another_hash_keep_nothing(data: bytes) -> None:
+    entry = {"hash": "0" * 64, "kind": "blob", "data": b64encode(data).decode()}
+
+    with pytest.raises(IntegrityError):
+        ryeos.import_objects([entry], "/nowhere/at/all")
+
+
+@pytest.mark.parametrize("entry", [{}, {"hash": "0"}, {"hash": "0", "data": "!"}, {"kind": "x"}])
+def test_an_entry_that_is_none_is_refused(entry: dict[str, str]) -> None:
+    with pytest.raises(IntegrityError, match="expected hash, kind and base64 data"):
+        ryeos.import_objects([entry], "/nowhere/at/all")
+
+
+@posix_only
+def test_calls_are_awaited_side_by_side(opened: ryeos.Rye) -> None:
+    async def calls() -> list[str]:
+        async with aio.AsyncWorkspace(opened) as workspace:
+            commands = [workspace.execute(BASH, {"command": f"echo {n}"}) for n in range(4)]
+            return [one["data"]["stdout"] for one in await asyncio.gather(*commands)]
+
+    assert asyncio.run(calls()) == ["0\n", "1\n", "2\n", "3\n"]
+
+
+@posix_only
+def test_a_cancelled_call_has_ended_its_program(opened: ryeos.Rye, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+
+    async def cancelled() -> None:
+        executor = aio.AsyncExecutor(opened)
+        task = asyncio.create_task(
+            executor.execute(BASH, {"command": f"echo $$ > {pid_file}; sleep 600"})
+        )
+        await asyncio.to_thread(
+            wait_until, lambda: pid_file.exists() and bool(pid_file.read_text("ascii").strip())
+        )
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    began = time.monotonic()
+    asyncio.run(cancelled())
+
+    assert time.monotonic() - began < 60
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text("ascii")), 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Value:
+    name: str
+    tags: tuple[str, ...] = ()
+    notes: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+
+
+def test_values_are_accepted_by_the_standard_library() -> None:
+    value = _Value(name="a", notes={"n": 1})
+
+    assert dataclasses.is_dataclass(value)
+    assert [one.name for one in dataclasses.fields(value)] == ["name", "tags", "notes"]
+    assert dataclasses.asdict(value) == {"name": "a", "tags": (), "notes": {"n": 1}}
+    assert dataclasses.astuple(value) == ("a", (), {"n": 1})
+    assert dataclasses.replace(value, name="b") == _Value(name="b")
+
+
+@posix_only
+def test_the_example_of_the_page_does_what_it_says(workspace: Workspace, bundle: Space) -> None:
+    page = (ROOT / "docs" / "embedding.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code = code.replace('open_workspace(".")', 'open_workspace(".", bundle=BUNDLE)')
+    code = code.replace('open_async(".")', 'open_async(".", bundle=BUNDLE)')
+    said: list[str] = []
+    before = Path.cwd()
+    os.chdir(workspace.project_path)
+    try:
+        exec(  # noqa: S102 - the page's own code
+            compile(code, "embedding.md", "exec"),
+            {"BUNDLE": bundle, "print": lambda *words: said.append(" ".join(map(str, words)))},
+        )
+    finally:
+        os.chdir(before)
+
+    assert said == [
+        "True hi\n",
+        "rye/bash/bash",
+        "tool:rye/bash/bash bash.yaml",
+        "1\n",
+        "2\n",
+    ]
