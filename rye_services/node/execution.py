@@ -294,6 +294,7 @@ def read_order(action: JobAction, body: Mapping[str, Any], user_id: str) -> Orde
 
 def execute_order(body: Mapping[str, Any], user_id: str) -> Order:
     """What a request to execute an item wants: a canonical reference, or its kind apart."""
+    body = _with_known_keys(body)
     item_ref, kind = _item(body)
     _check_thread(body, kind)
     return Order(
@@ -306,6 +307,33 @@ def execute_order(body: Mapping[str, Any], user_id: str) -> Order:
         vault_keys=_vault_keys(body),
         envelope=_object(body, "secret_envelope"),
     )
+
+
+_EXECUTE_KEYS = frozenset(
+    {
+        *("item_id", "item_type", "project_path", "parameters", "thread", "async"),
+        *("secret_envelope", "vault_keys", "hook_id"),
+    }
+)
+
+
+def _with_known_keys(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body, ``params`` counting as ``parameters``. Raises OrderError for an unknown key."""
+    if "params" in body:
+        if "parameters" in body:
+            raise OrderError("params", "expected parameters alone, found both")
+        body = {"parameters" if key == "params" else key: value for key, value in body.items()}
+    for key in body:
+        if key not in _EXECUTE_KEYS:
+            from difflib import get_close_matches
+
+            close = get_close_matches(key, _EXECUTE_KEYS, 1, 0.6)
+            meant = f"did you mean {close[0]}?" if close else f"known: {', '.join(_KNOWN)}"
+            raise OrderError(f"{key!a:.80}", f"no such key of /execute; {meant}")
+    return body
+
+
+_KNOWN = sorted(_EXECUTE_KEYS)
 
 
 def delivery_order(delivery: WebhookDelivery, body: Mapping[str, Any]) -> Order:

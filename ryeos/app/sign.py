@@ -406,8 +406,9 @@ def batch_answer(reports: Sequence[SignReport], total: int, *, dry_run: bool) ->
     done = [r.target.label for r in reports if not r.error and not r.unchanged]
     failed = [_failure(report, report.error) for report in reports if report.error]
     good = len(reports) - len(failed)
-    verb = "Checked" if dry_run else "Signed"
-    summary = f"{verb} {good}/{total} items, {len(failed)} failed"
+    verb, count = ("Checked", good) if dry_run else ("Signed", len(done))
+    before = "" if dry_run or good == count else f", {good - count} signed already"
+    summary = f"{verb} {count}/{total} items{before}, {len(failed)} failed"
     if len(reports) < total:
         summary += f", cancelled before the other {total - len(reports)}"
     envelope: dict[str, Any] = {

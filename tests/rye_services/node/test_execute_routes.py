@@ -190,6 +190,16 @@ def test_a_tool_that_fails_is_answered_with_200(project: RemoteProject) -> None:
         ({"item_id": "tool:echo", "project_path": ""}, 400, "project_path: expected a text"),
         ({"item_id": "tool:echo", "async": "yes"}, 400, "async: expected true or false"),
         (
+            {"item_id": "tool:echo", "paramaters": {}},
+            400,
+            "'paramaters': no such key of /execute; did you mean parameters?",
+        ),
+        (
+            {"item_id": "tool:echo", "params": {}, "parameters": {}},
+            400,
+            "params: expected parameters alone, found both",
+        ),
+        (
             {"item_id": "tool:echo", "project_path": "other"},
             404,
             "no project 'other' was pushed yet",
@@ -202,6 +212,12 @@ def test_what_cannot_be_executed_is_refused_in_words(
     reply = project.user.ask("POST", "/execute", {"project_path": "project", **body})
 
     assert reply.answer == (status, {"detail": detail})
+
+
+def test_params_is_short_for_parameters(project: RemoteProject) -> None:
+    answer = project.execute("echo", item_type="tool", params={"text": "short"})
+
+    assert answer["result"]["data"]["said"] == "short"
 
 
 def test_the_split_form_of_an_item_is_taken_too(project: RemoteProject) -> None:
