@@ -207,17 +207,6 @@ def test_each_item_is_reported_and_a_cancelled_batch_keeps_what_is_done(
     assert told == [(1, 3, "tool:a")]
     assert done.envelope["signed"] == ["tool:a"]
     assert done.envelope["summary"] == ("Signed 1/3 items, 0 failed, cancelled before the other 2")
-
-
-def test_a_summary_counts_what_was_signed_now(workspace: Workspace, rye: Rye) -> None:
-    workspace.project.signed_tool("mine/a")
-    workspace.project.tool("mine/b")
-
-    first = signed(rye, "tool:mine/*")["summary"]
-    again = signed(rye, "tool:mine/*")["summary"]
-
-    assert first == "Signed 1/2 items, 1 signed already, 0 failed"
-    assert again == "Signed 0/2 items, 2 signed already, 0 failed"
     assert "rye:signed" not in Path(workspace.project.space.ai / "tools/c.py").read_text("utf-8")
 
 
@@ -232,3 +221,14 @@ def test_a_batch_over_mcp_tells_of_its_last_item(workspace: Workspace, rye: Rye)
     answer(rye, "sign", {"item_id": "tool:*"}, calling)
 
     assert (told[0], told[-1]) == ((1, 3, "tool:a"), (3, 3, "tool:c"))
+
+
+def test_a_summary_counts_what_was_signed_now(workspace: Workspace, rye: Rye) -> None:
+    workspace.project.signed_tool("mine/a")
+    workspace.project.tool("mine/b")
+
+    first = signed(rye, "tool:mine/*")["summary"]
+    again = signed(rye, "tool:mine/*")["summary"]
+
+    assert first == "Signed 1/2 items, 1 signed already, 0 failed"
+    assert again == "Signed 0/2 items, 2 signed already, 0 failed"
