@@ -72,6 +72,8 @@ def sign_targets(
     if label == SYSTEM:
         raise SystemImmutableError(text)
     if "content" in values:
+        if label != PROJECT:  # a text there would stand before the bundle's in every project
+            raise VerbArgumentError("content", f"expected source {PROJECT}, found {label}")
         text = write_text(values, rye.space(label))
         values = {**values, "item_id": text}
     return rye, targets_of(rye, text.replace("\\", "/"), item_type, label), values

@@ -565,6 +565,19 @@ def test_a_text_goes_nowhere_but_among_the_items_of_a_space(
     assert list(outside.iterdir()) == []
 
 
+def test_an_agent_writes_no_text_to_user_space(machine: Machine, start: Start) -> None:
+    """There it would hide the bundle's item of the same id in every project."""
+    agent = start()
+
+    told = agent.call("sign", item_id="tool:rye/bash/bash", content=TOOL, source="user")
+    older = agent.call(
+        "sign", item_id="tool:rye/bash/bash", content=TOOL, parameters={"location": "user"}
+    )
+
+    assert (told["code"], older["code"]) == ("INVALID_PARAMS", "INVALID_PARAMS")
+    assert not (machine.home / ".ai/tools").exists()
+
+
 def test_a_prior_text_is_kept_when_a_new_one_is_signed(machine: Machine, start: Start) -> None:
     policy(machine, "sign: allow\n")
     agent = start()
