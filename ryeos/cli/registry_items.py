@@ -98,8 +98,8 @@ def _push(session: Session) -> int:
 
 def _configure_pull(parser: Arguments) -> None:
     add = parser.add_argument
-    add("ref", metavar="REF", help="kind:namespace/category/name; without a kind a tool")
-    add("--release", metavar="X.Y.Z", help="this one (default: the latest)")
+    add("ref", metavar="REF[@X.Y.Z]", help="kind:namespace/category/name; without a kind a tool")
+    add("--release", metavar="X.Y.Z", help="this version; also: --version X.Y.Z, REF@X.Y.Z")
     add("--overwrite", action="store_true", help="replace another file; it is kept as .bak")
     add("--resign", action="store_true", help="sign it with your own key, so that it runs")
     add("--print", action="store_true", dest="only_print", help="show it, and write nothing")
@@ -107,10 +107,25 @@ def _configure_pull(parser: Arguments) -> None:
     take_registry(parser)
 
 
+def release_of_version(arguments: list[str], _: Mapping[str, bool]) -> list[str]:
+    """``--version X`` as ``--release X``: alone it shows the version of this program."""
+    words: list[str] = []
+    for at, one in enumerate(arguments):
+        name, equals, value = one.partition("=")
+        follows = at + 1 < len(arguments) and not arguments[at + 1].startswith("-")
+        is_meant = name == "--version" and (equals or follows)
+        words.append(f"--release{equals}{value}" if is_meant else one)
+    return words
+
+
 def _pull(session: Session) -> int:
     arguments = session.arguments
-    version = arguments.release and valid_version(arguments.release)
-    ref = published_ref(reference_of(arguments.ref))
+    text, at, behind = arguments.ref.partition("@")
+    if at and arguments.release:
+        raise UsageError(f"{arguments.ref}: expected REF@X.Y.Z or --release, found both")
+    release = behind if at else arguments.release
+    version = valid_version(release) if at or release else None
+    ref = published_ref(reference_of(text))
     registry = registry_of(session)
     pin = registry.pin()
     tell_new_pin(session, registry)
@@ -493,9 +508,10 @@ COMMANDS = {
         _pull,
         [
             "rye registry pull ada/text/upper",
-            "rye registry pull directive:ada/review/code --release 1.2.0 --space user",
+            "rye registry pull directive:ada/review/code@1.2.0 --space user",
             "rye registry pull ada/text/upper --print",
         ],
+        release_of_version,
     ),
     "registry search": CommandSpec(
         _configure_search,

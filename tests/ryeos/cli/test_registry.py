@@ -268,6 +268,22 @@ def test_versions_are_never_changed(client: Client) -> None:
     assert refused.json["http_status"] == 409
 
 
+@pytest.mark.parametrize("way", ["@1.0.0", "--version", "--version=1.0.0", "--release"])
+def test_a_version_is_named_in_the_ways_that_people_try(client: Client, way: str) -> None:
+    client.publish()
+    client.publish("1.1.0", "Newer")
+    flags = [way] if "=" in way else [way, "1.0.0"]
+    ref = client.item_id()
+    words = [f"{ref}{way}"] if way.startswith("@") else [ref, *flags]
+
+    client.cli.json("registry", "pull", *words, "--overwrite")
+    both = client.cli("registry", "pull", f"{ref}@1.0.0", "--release", "1.1.0")
+    none = client.cli("registry", "pull", f"{ref}@")
+
+    assert '"1.0.0"' in client.file().read_text("utf-8")
+    assert (both.status, none.status) == (2, 2)
+
+
 def test_what_is_deleted_is_gone_for_good(client: Client) -> None:
     client.publish()
 
