@@ -1,0 +1,100 @@
+"""``rye dev``: sign and run an item again whenever its file is saved.
+
+The person's consent is for this item and this session: what anything else writes into the file is
+signed too while it runs, so the question says so.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from lillux.errors import LilluxError
+from ryeos.app.sign import follow, signing
+from ryeos.cli.arguments import Arguments
+from ryeos.cli.run import FLAG, execute, pairs, pairs_by_schema, prepare
+from ryeos.cli.session import CommandSpec, Session, interrupt_on_signals
+from ryeos.items.errors import SystemImmutableError
+from ryeos.items.refs import SYSTEM
+from ryeos.run.model import ExecutionRequest
+from ryeos.trust.sign import SignTarget
+
+POLL_S = 0.2
+Mark = tuple[int, int, int] | None
+"""Change time, size and number of a file; None where there is none."""
+
+
+def _configure(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("ref", metavar="REF", help="an item of the project or of user space")
+    add("pairs", metavar="k=v", nargs="*", help="its parameters, as for rye run")
+    add("-y", "--yes", action="store_true", help="do not ask before the first signature")
+
+
+def _dev(session: Session) -> int:
+    location = session.rye.resolver.resolve(session.rye.reference(session.arguments.ref)).location
+    if location.space.tier == SYSTEM:
+        raise SystemImmutableError(str(location.ref))
+    target = SignTarget(
+        path=location.path, kind=location.ref.kind, space=location.space, ref=location.ref
+    )
+    if not session.confirm(
+        f"sign and run {location.ref} whenever {location.path} is saved, until you press Ctrl-C?"
+    ):
+        session.output.note("nothing was signed")
+        return 1
+    while True:
+        seen = _mark(location.path)
+        try:
+            seen = _sign(session, target)
+            _run(session, target)
+        except LilluxError as error:
+            sys.stderr.write(f"error: {error}\n")
+            if error.hint:
+                sys.stderr.write(f"  hint: {error.hint}\n")
+        interrupt_on_signals()  # a run takes them for itself: the first one ends the run alone
+        session.output.note(f"waiting for {location.path}; Ctrl-C ends it")
+        await_save(location.path, seen)
+
+
+def _sign(session: Session, target: SignTarget) -> Mark:
+    """Validate and sign the file; what tells it apart from now on. Raises LilluxError."""
+    reports = list(signing(session.rye, (target,), dry_run=False, force=False))
+    seen = _mark(target.path)  # before it is run: what is saved meanwhile is another file
+    if reports[0].error:
+        raise reports[0].error
+    follow(session.rye, reports)
+    return seen
+
+
+def _run(session: Session, target: SignTarget) -> None:
+    """Run it and show what it gave. Raises LilluxError."""
+    rye = session.rye
+    reference = rye.reference(str(target.ref))
+    rye.executor.invalidate_tool(reference.id)
+    texts = session.arguments.pairs
+    by_schema = any(text.startswith(FLAG) or "=" in text for text in texts)
+    given = pairs_by_schema(texts, rye.schema_of(reference)) if by_schema else pairs(texts)
+    execute(session, reference, ExecutionRequest(item_id=reference.id, parameters=given))
+
+
+def await_save(path: Path, seen: Mark, *, wait: Callable[[float], None] = time.sleep) -> None:
+    """Return once the file is there and another than ``seen``."""
+    while _mark(path) in (seen, None):
+        wait(POLL_S)
+
+
+def _mark(path: Path) -> Mark:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - several times a second
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+COMMANDS = {
+    "dev": CommandSpec(
+        _configure, _dev, ["rye dev mine/hello name=Ada", "rye dev mine/hello --yes"], prepare
+    )
+}
