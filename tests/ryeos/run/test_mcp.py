@@ -409,9 +409,9 @@ def test_a_dry_run_shows_the_server_without_secrets(workspace: Workspace) -> Non
 @pytest.mark.parametrize(
     ("server", "own", "caller", "limit"),
     [
-        (None, None, None, 60),
+        (None, None, None, 300),
         (30, None, None, 30),
-        (90, None, None, 60),
+        (900, None, None, 300),
         (30, 45, None, 45),
         (30, None, 100, 100),
     ],
