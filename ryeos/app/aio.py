@@ -94,5 +94,5 @@ async def _in_thread(work: Callable[[], _Result], cancellation: Cancellation) ->
         cancellation.cancel()
         await asyncio.wait([running])
         if running.done() and not running.cancelled():
-            running.exception()  # it was asked for, and nobody waits for it
+            running.exception()  # else asyncio warns that the exception was never retrieved
         raise

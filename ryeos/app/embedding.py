@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lillux.cancellation import Cancellation
 from lillux.store import Store
 from lillux.store_files import ObjectKind
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
 from ryeos import __version__
 from ryeos.app.workspace import Rye
 from ryeos.items.context import context_from
@@ -52,8 +52,6 @@ def open_workspace(
     context = context_from(
         env, cwd=Path(project), project=project, user_space=user_space, bundles=spaces
     )
-    from lillux.values import replace
-
     if bundle is None:
         installed = installed_bundles(context.spaces.user, {one.label for one in spaces})
         context = replace(context, spaces=replace(context.spaces, bundles=(*spaces, *installed)))

@@ -9,7 +9,7 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, safe_join, write_atomic
 from ryeos.app.verbs import TOOLS, item_reference, project_of, rye_of, valid_arguments
-from ryeos.app.workspace import Rye
+from ryeos.app.workspace import Rye, keep_prior
 from ryeos.items.errors import (
     Answer,
     InvalidRefError,
@@ -145,7 +145,7 @@ def write_text(values: Mapping[str, Any], space: Space) -> str:
         prior = read_bytes(path, MAX_ITEM_BYTES)
         if data == prior or values["content"] == _unsigned(prior, kind, path):
             return str(ref)
-        write_atomic(path.with_name(f"{path.name}.bak"), prior)
+        keep_prior(path, prior)
     write_atomic(path, data, mode=0o644)
     return str(ref)
 

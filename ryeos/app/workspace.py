@@ -517,6 +517,19 @@ def _keep_first(path: Path, data: bytes) -> None:
         create_file(path, data)
 
 
+def keep_prior(path: Path, data: bytes) -> Path:
+    """Keep a text under the first free name with ``.bak``, beside its file; that name."""
+    number = 1
+    while True:
+        kept = path.with_name(f"{path.name}.bak{number if number > 1 else ''}")
+        try:
+            create_file(kept, data)
+        except FileExistsError:
+            number += 1
+        else:
+            return kept
+
+
 def tool_answer(result: ExecutionResult, request: ExecutionRequest) -> Answer:
     """The envelope and the status for a tool's result."""
     metadata = {"duration_ms": round(result.duration_ms, 3), **result.metadata}

@@ -171,9 +171,7 @@ def _list_locks(session: Session) -> int:
 def _pinned(session: Session) -> Iterator[tuple[str, str]]:
     """The id of each tool with a lockfile, and what is wrong with that."""
     executor, space = session.rye.executor, session.rye.context.spaces.project
-    for path in executor.lockfiles.list_lockfiles(space) if space else ():
-        root = (space or session.rye.context.spaces.user).ai / "lockfiles" / "tools"
-        item_id = path.relative_to(root).as_posix().removesuffix(".lock.json")
+    for item_id in executor.lockfiles.pinned(space) if space else ():
         try:
             executor.require_pinned(item_id)
         except LilluxError as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 from lillux.errors import LilluxError
 from ryeos.app.sign import follow, signing
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.run import FLAG, execute, pairs, pairs_by_schema, prepare
+from ryeos.cli.run import execute, prepare, values_of
 from ryeos.cli.session import CommandSpec, Session, interrupt_on_signals
 from ryeos.items.errors import SystemImmutableError
 from ryeos.items.refs import SYSTEM
@@ -73,9 +73,7 @@ def _run(session: Session, target: SignTarget) -> None:
     rye = session.rye
     reference = rye.reference(str(target.ref))
     rye.executor.invalidate_tool(reference.id)
-    texts = session.arguments.pairs
-    by_schema = any(text.startswith(FLAG) or "=" in text for text in texts)
-    given = pairs_by_schema(texts, rye.schema_of(reference)) if by_schema else pairs(texts)
+    given = values_of(session.arguments.pairs, lambda: rye.schema_of(reference))
     execute(session, reference, ExecutionRequest(item_id=reference.id, parameters=given))
 
 

@@ -8,13 +8,14 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError, as_word
 from lillux.files import create_file, file_system_error, make_directory, read_bytes, write_atomic
 from ryeos.app.output import one_line
-from ryeos.app.workspace import Rye
+from ryeos.app.workspace import Rye, keep_prior
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import (
@@ -24,6 +25,7 @@ from ryeos.items.errors import (
     UsageError,
 )
 from ryeos.items.refs import PROJECT, SYSTEM, USER, ItemRef, Kind, Location, Space, parse_reference
+from ryeos.run.lockfiles import DEFAULT_VERSION
 from ryeos.trust.file_types import extract
 from ryeos.trust.resolver import candidates, locations
 from ryeos.trust.sign import SignTarget
@@ -217,10 +219,10 @@ def _mv(session: Session) -> int:
         return 0
     make_directory(path.parent)
     create_file(path, text.encode())
-    kept = _set_aside(old.path)
+    kept = _set_aside(old)
     _drop_lockfile(rye, old)
     for file, _, found in changes:
-        write_atomic(file.with_name(f"{file.name}.bak"), found.encode())
+        keep_prior(file, read_bytes(file, MAX_ITEM_BYTES))
         write_atomic(file, _renamed(found, old.ref, new).encode(), mode=file.stat().st_mode & 0o777)
     session.output.answer({**envelope, "kept": str(kept)}, str(path))
     again = [str(new), *(str(ref) for _, ref, _ in changes)]
@@ -297,15 +299,12 @@ def _unsigned_text(location: Location) -> str:
     return signed.shebang + signed.body
 
 
-def _set_aside(path: Path) -> Path:
-    """Rename a file to the first free name with ``.bak``; that name."""
-    kept = path.with_name(f"{path.name}.bak")
-    number = 1
-    while os.path.lexists(kept):
-        number += 1
-        kept = path.with_name(f"{path.name}.bak{number}")
+def _set_aside(location: Location) -> Path:
+    """Remove an item's file; where its bytes are kept."""
+    path = location.path
+    kept = keep_prior(path, read_bytes(path, MAX_ITEM_BYTES))
     try:
-        path.rename(kept)
+        path.unlink()
     except OSError as error:
         raise file_system_error(path, error) from error
     return kept
@@ -313,14 +312,9 @@ def _set_aside(path: Path) -> Path:
 
 def _drop_lockfile(rye: Rye, location: Location) -> None:
     """Remove what pins a tool under an id that it no longer has."""
-    if location.ref.kind is not Kind.TOOL:
-        return
-    for space in rye.context.spaces:
-        if space.tier == SYSTEM:
-            continue
-        lockfile = space.ai / "lockfiles" / "tools" / f"{location.ref.id}.lock.json"
-        if lockfile.is_file() and not lockfile.is_symlink():
-            lockfile.unlink()
+    if location.ref.kind is Kind.TOOL:
+        with suppress(SystemImmutableError):  # only a bundle has one
+            rye.executor.lockfiles.delete_lockfile(location.ref.id, DEFAULT_VERSION)
 
 
 def _configure_rm(parser: Arguments) -> None:
@@ -337,7 +331,7 @@ def _rm(session: Session) -> int:
     if not session.confirm(f"remove {location.ref} ({location.path})?"):
         session.output.note("nothing was removed")
         return 1
-    kept = _set_aside(location.path)
+    kept = _set_aside(location)
     _drop_lockfile(rye, location)
     envelope = {
         "status": "success",

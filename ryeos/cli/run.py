@@ -280,10 +280,14 @@ def parameters(
     source = "-" if arguments.stdin else arguments.params
     if source:
         given = json_object(source, "--params")
-    texts = arguments.pairs
+    return given | values_of(arguments.pairs, schema)
+
+
+def values_of(texts: Sequence[str], schema: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """The parameters in words; the schema is asked for only where one depends on it."""
     if any(text.startswith(FLAG) or "=" in text for text in texts):
-        return given | pairs_by_schema(texts, schema())
-    return given | pairs(texts)
+        return pairs_by_schema(texts, schema())
+    return pairs(texts)
 
 
 # --- parameters by schema -------------------------------------------------------------------------

@@ -146,6 +146,10 @@ class LockfileResolver:
         yield from sorted((space.ai / TOOLS_FOLDER).rglob(f"*{LOCKFILE_SUFFIX}"))
         yield from sorted(folder.rglob(f"*@*{LOCKFILE_SUFFIX}"))
 
+    def pinned(self, space: Space) -> Iterator[str]:
+        """The id of each tool that a lockfile of a space pins, once."""
+        yield from dict.fromkeys(_tool_of(space, path) for path in self.list_lockfiles(space))
+
     def pinning(self, names: Collection[str]) -> Iterator[str]:
         """The ids of the tools whose lockfile, in project or user space, pins one of these names.
 

@@ -200,6 +200,26 @@ def test_pinned_tools_are_listed_and_pinned_anew(shop: CommandLine) -> None:
     assert shop("lock", "update", "mine/hello", "--all").status == 2
 
 
+def test_a_lockfile_of_an_older_program_is_listed_too(shop: CommandLine) -> None:
+    older = shop.project / ".ai/lockfiles/mine/hello@1.0.0.lock.json"
+    older.parent.mkdir(parents=True, exist_ok=True)
+    older.write_text("{}", encoding="utf-8")
+
+    assert [one["item_id"] for one in shop.json("lock", "list")["lockfiles"]] == ["mine/hello"]
+
+
+def test_a_kept_text_is_never_written_over(shop: CommandLine) -> None:
+    flow = tools(shop) / "mine/flow.yaml"
+    signed = flow.read_bytes()
+    earlier = flow.with_name("flow.yaml.bak")
+    earlier.write_bytes(b"an earlier text")
+
+    shop.json("mv", "mine/hello", "shop/greet")
+
+    assert earlier.read_bytes() == b"an earlier text"
+    assert flow.with_name("flow.yaml.bak2").read_bytes() == signed
+
+
 @pytest.mark.parametrize("word", ["add", "show", "delete", "upgrade", "watch"])
 def test_the_habits_of_other_programs_are_answered(word: str, cli: CommandLine) -> None:
     refused = cli(word)
