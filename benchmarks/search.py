@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.timing import Figure, elapsed_ms, medians
-from ryeos.search.index import Catalog
+from ryeos.search.catalog import Catalog
 from ryeos.search.search import SearchRequest, search
 from tests.support.workspace import Workspace, publish
 

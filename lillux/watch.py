@@ -9,13 +9,13 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
 # --- folder watch ---------------------------------------------------------------------------------
-# News that something in a folder changed, by what the system has for it.
+# News that something in a folder, or in several, changed, by what the system has for it.
 
 _EVENTS_BYTES = 64 * 1024
 
@@ -41,7 +41,7 @@ def watch_folder(folder: Path, platform: str = sys.platform) -> FolderWatch | No
     """A watch on what is in the folder, not below; None where it, or the means, is missing."""
     try:
         if platform == "linux":
-            return _Inotify(folder)
+            return _Inotify([folder])
         import select
 
         if hasattr(select, "kqueue"):
@@ -49,6 +49,38 @@ def watch_folder(folder: Path, platform: str = sys.platform) -> FolderWatch | No
     except OSError:  # not there yet, or more watches than the system allows
         pass
     return None
+
+
+def watch_folders(folders: Collection[str], platform: str = sys.platform) -> FolderWatch | None:
+    """A watch on what is in any of these folders that would miss no usual change of a file.
+
+    None where there are none, where not every folder is of a file system that only this machine
+    changes, or where the means is missing. A change through another hard link, or by mapped memory,
+    is not told.
+    """
+    try:
+        if platform == "linux" and folders and _are_local(folders):
+            return _Inotify(folders)
+    except OSError:
+        pass
+    return None
+
+
+# Of these, every change goes through this machine. What is mounted over a network is not.
+_LOCAL_TYPES = frozenset(
+    ("btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs")
+)
+
+
+def _are_local(folders: Collection[str]) -> bool:
+    lines = Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines()
+    types = {}
+    for line in lines:
+        mounted, _, of = line.partition(" - ")
+        types[mounted.split()[2]] = of.split()[0]
+    devices = {os.stat(folder).st_dev for folder in folders}  # noqa: PTH116 - texts, many
+    named = (f"{os.major(device)}:{os.minor(device)}" for device in devices)
+    return all(types.get(device) in _LOCAL_TYPES for device in named)
 
 
 class _Inotify:
@@ -64,7 +96,7 @@ class _Inotify:
     # int watch, uint32 mask, uint32 cookie, uint32 length, then the name.
     _HEADER_BYTES = 16
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folders: Iterable[str | Path]) -> None:
         import ctypes
 
         libc = ctypes.CDLL(None, use_errno=True)
@@ -76,10 +108,11 @@ class _Inotify:
         if self._descriptor < 0:
             raise OSError(ctypes.get_errno(), "inotify_init1")
         mask = self._WANTED | self._MOVE_SELF | self._ONLY_FOLDERS
-        if add_watch(self._descriptor, os.fsencode(folder), mask) < 0:
-            number = ctypes.get_errno()
-            os.close(self._descriptor)
-            raise OSError(number, "inotify_add_watch")
+        for folder in folders:
+            if add_watch(self._descriptor, os.fsencode(folder), mask) < 0:
+                number = ctypes.get_errno()
+                os.close(self._descriptor)
+                raise OSError(number, "inotify_add_watch")
         self.is_valid = True
 
     def wait(self, timeout_s: float) -> bool:

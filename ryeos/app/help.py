@@ -140,10 +140,9 @@ def _what_there_is(rye: Rye) -> tuple[dict[str, int], list[str]]:
     snapshot = rye.catalog.snapshot(EXECUTABLE_KINDS, LOCAL_TIERS)
     counts = dict.fromkeys((space.label for space in rye.context.spaces), 0)
     found = set()
-    for document in snapshot.pool.documents.values():
-        location = document.record.location
-        counts[location.space.label] += 1
-        found.add(location.ref)
+    for document in snapshot.pool.all():
+        counts[document.label] += 1
+        found.add(document.ref)
     return counts, [name for name in MAIN_TOOLS if ItemRef(Kind.TOOL, name) in found]
 
 

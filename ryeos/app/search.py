@@ -21,7 +21,7 @@ from ryeos.app.verbs import (
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import Answer, InvalidQueryError, VerbArgumentError
 from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind, Reference
-from ryeos.search.index import preview
+from ryeos.search.index import parse_item, preview
 from ryeos.search.search import (
     DEFAULT_LIMIT,
     LOCAL_TIERS,
@@ -179,8 +179,7 @@ def _envelope(
 
 def _describe(rye: Rye, hit: Hit) -> dict[str, Any]:
     """A hit. Of one that does not verify, no word of its own: a model would read it as advice."""
-    document, record = hit.document, hit.document.record
-    location = record.location
+    document, location = hit.document, hit.document.record.location
     described: dict[str, Any] = {
         "id": location.ref.id,
         "ref": str(location.ref),
@@ -197,16 +196,18 @@ def _describe(rye: Rye, hit: Hit) -> dict[str, Any]:
         "metadata": {},
     }
     try:
-        rye.verifier.verify_location(location)
+        item = rye.verifier.verify_location(location)
+        text, header = parse_item(location, item.data)
     except LilluxError as error:
         described |= {"signed": False, "integrity": error.code}
     else:
+        record = replace(hit.document.record, header=header)  # of the bytes that were verified
         description = " ".join(record.description.split())
         described |= {
             "title": record.title or location.ref.name,
             "description": _cut(description, DESCRIPTION_CHARACTERS),
-            "preview": preview(location, record.content),
-            "signed": record.signed,
+            "preview": preview(location, text),
+            "signed": item.verified,
             "metadata": {"version": record.version, "tags": list(record.tags)},
         }
     if location.space.bundle_id:

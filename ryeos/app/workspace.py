@@ -16,7 +16,13 @@ from lillux.cancellation import Cancellation
 from lillux.files import create_file, make_directory, read_bytes, safe_join, write_atomic
 from lillux.process.model import ProcessRunner
 from lillux.values import replace
-from ryeos.items.context import CONFINE_VARIABLE, Context, log_warning, named_project
+from ryeos.items.context import (
+    CONFINE_VARIABLE,
+    Context,
+    cache_place,
+    log_warning,
+    named_project,
+)
 from ryeos.items.errors import (
     EXIT_BY_CODE,
     TOOL_FAILED,
@@ -57,7 +63,7 @@ if TYPE_CHECKING:  # a run of a tool needs neither
     from ryeos.run.thread_control import Program
     from ryeos.run.thread_registry import ThreadRegistry
     from ryeos.run.threads import RunnerSeals
-    from ryeos.search.index import Catalog
+    from ryeos.search.catalog import Catalog
     from ryeos.search.search import SearchRequest, SearchResult
     from ryeos.trust.keys import SigningKey
     from ryeos.trust.sign import AuditReport
@@ -158,10 +164,11 @@ class Rye:
 
     @cached_property
     def catalog(self) -> "Catalog":
-        """The items of this context, kept in memory for searches."""
-        from ryeos.search.index import Catalog
+        """The items of this context, kept in memory and in the cache for searches."""
+        from ryeos.search.catalog import PLACE, Catalog
 
-        return Catalog(self.context.spaces, self.verifier)
+        place = cache_place(self.context.process_env, PLACE, self.context.platform)
+        return Catalog(self.context.spaces, self.verifier, place)
 
     def at(self, project: str) -> "Rye":
         """The same for another project; a relative path starts at this one. Few are kept.

@@ -190,14 +190,9 @@ def offered(
     rye: Rye, kinds: Sequence[Kind], tiers: frozenset[str] = LOCAL_TIERS
 ) -> tuple[Record, ...]:
     """The items of these kinds in these tiers that no nearer one hides. Nothing is verified."""
-    documents = rye.catalog.snapshot(tuple(kinds), tiers).pool.documents.values()
-    records = (document.record for document in documents if not document.shadowed_by)
-    return tuple(
-        sorted(
-            (record for record in records if _has_an_id(record.location.ref)),
-            key=lambda record: record.location.ref,
-        )
-    )
+    documents = rye.catalog.snapshot(tuple(kinds), tiers).pool.all()
+    shown = (one for one in documents if not one.shadowed_by and _has_an_id(one.ref))
+    return tuple(document.record for document in sorted(shown, key=lambda one: one.ref))
 
 
 def verified(rye: Rye, ref: ItemRef) -> tuple[Resolution, VerifiedItem] | None:

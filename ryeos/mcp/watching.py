@@ -111,11 +111,8 @@ def state_of(rye: Callable[[], Rye], name: Watched) -> Hashable:
 
 
 def _list_state(rye: Rye, name: str) -> Hashable:
-    """The catalog numbers a file anew whenever it holds something else."""
     kind, tiers = _LISTS[name]
-    snapshot = rye.catalog.snapshot((kind,), tiers)
-    shown = {d.number for d in snapshot.pool.documents.values() if not d.shadowed_by}
-    return frozenset(shown), frozenset(str(one.path) for one in snapshot.skipped)
+    return rye.catalog.states((kind,), tiers)
 
 
 def _task_state(rye: Rye, task_id: str) -> Hashable:

@@ -382,9 +382,9 @@ def is_cjk(text: str) -> bool:
     return _CJK_RUN.fullmatch(text) is not None
 
 
-def count_runs(identifier: str) -> int:
-    """How many runs of letters and digits an identifier has."""
-    return 1 if identifier.isalnum() else len(_RUN.findall(identifier))
+def count_runs(text: str) -> int:
+    """How many runs of letters and digits a text in NFKC has."""
+    return 1 if text.isalnum() else len(_RUN.findall(text))
 
 
 @lru_cache(maxsize=65536)

@@ -12,6 +12,7 @@ The rules and the grammar: ``docs/search.md``.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from enum import StrEnum
+from functools import partial
 from math import log
 from typing import Any
 
@@ -19,6 +20,7 @@ from lillux.values import dataclass, field
 from ryeos.items.errors import VerbArgumentError
 from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, ItemRef, Kind, Location
 from ryeos.items.specs import compare_versions
+from ryeos.search.catalog import Catalog
 from ryeos.search.index import (
     COUNT_BITS,
     COUNT_MASK,
@@ -27,7 +29,6 @@ from ryeos.search.index import (
     FIELD_MASK,
     ID,
     MAX_OCCURRENCES,
-    Catalog,
     Index,
     Pool,
     Record,
@@ -35,7 +36,7 @@ from ryeos.search.index import (
     as_text,
     field_of,
     posting,
-    texts_of,
+    text_of_field,
 )
 from ryeos.search.query import (
     FIELDS,
@@ -151,10 +152,10 @@ def search(
     if not scores and query.is_plain and not fields and not checks:
         scores, relaxed = _relaxed(pool, query)  # (3)
     found = [
-        (pool.documents[number], score)
-        for number, score in scores.items()
-        if not checks or all(check(pool.documents[number].record) for check in checks)  # (4)
-        if request.is_visible(pool.documents[number].record.location.ref)
+        (document, score)
+        for document, score in ((pool.documents[n], score) for n, score in scores.items())
+        if request.is_visible(document.ref)
+        if not checks or all(check(document.record) for check in checks)  # (4)
     ]
     found.sort(key=_ORDERS[request.sort_by])  # (5)
     page = found[request.offset : request.offset + request.limit]
@@ -223,7 +224,9 @@ def _named(pool: Pool, query: Query) -> frozenset[int]:
     if not colon or kind not in {kind.value for kind in Kind}:
         return frozenset()
     return frozenset(
-        n for n, d in pool.documents.items() if (d.kind.value, d.id) == (kind, item_id)
+        document.number
+        for document in pool.all()
+        if (document.kind.value, document.id) == (kind, item_id)
     )
 
 
@@ -570,9 +573,7 @@ class Evaluation:
             only = FIELDS.index(name)
             return self._matches(part, self.pool.index, only, positive=positive)
         index = self.pool.field_index(name)
-        if (
-            not index.lengths and node.written
-        ):  # a text with a colon, like a reference or an address
+        if index.is_empty and node.written:  # a text with a colon, like a reference or an address
             return self._matches(Term(node.written), self.pool.index, None, positive=positive)
         return self._matches(part, index, EXTRA, positive=positive)
 
@@ -594,7 +595,7 @@ class Evaluation:
     def _ids(self, fits: Callable[[str], bool], found: Postings) -> Postings:
         """Whole ids that a wildcard fits, where no word of theirs does."""
         known = {p >> COUNT_BITS for _, several in found for p in several}
-        numbers = (number for number, d in self.pool.documents.items() if fits(d.id))
+        numbers = (document.number for document in self.pool.all() if fits(document.id))
         postings = [posting(number, ID, 1) for number in numbers]
         return [(_EXACT_COUNTS, [p for p in postings if p >> COUNT_BITS not in known])]
 
@@ -633,16 +634,18 @@ class Evaluation:
             keys &= {p >> COUNT_BITS for _, postings in found for p in postings}
         return sorted(keys)
 
-    def _texts(self, places: Iterable[int], index: Index) -> Iterator[tuple[int, int, str]]:
-        """Key, document and text of each of these fields."""
+    def _texts(
+        self, places: Iterable[int], index: Index
+    ) -> Iterator[tuple[int, int, Callable[[], str]]]:
+        """Key, document and what gives the text of each of these fields."""
         for key in places:
             number, place = key >> DOCUMENT_BITS - COUNT_BITS, field_of(key << COUNT_BITS)
-            document = self.pool.documents.get(number)
-            if document:
-                record = document.record
-                known = place == EXTRA
-                text = as_text(record.value(index.name)) if known else texts_of(record)[place]
-                yield key, number, text
+            if number in self.pool.numbers:
+                record = self.pool.documents[number].record
+                if place == EXTRA:
+                    yield key, number, partial(as_text, record.value(index.name))
+                else:
+                    yield key, number, partial(text_of_field, record, place)
 
     # --- scoring ----------------------------------------------------------------------------------
 
@@ -655,7 +658,7 @@ class Evaluation:
         for key in sorted(graded):  # sums of floats depend on their order
             number, place = key >> DOCUMENT_BITS - COUNT_BITS, key & FIELD_MASK
             weight, base, slope = shares[documents[number].kind][place]
-            one = graded[key] * weight / (base + slope * lengths[number][place])
+            one = graded[key] * weight / (base + slope * lengths[place][number])
             frequencies[number] = frequencies.get(number, 0.0) + one
         return frequencies
 
@@ -672,7 +675,7 @@ class Evaluation:
         return frozenset(
             number
             for _, number, text in self._texts(places, index)
-            if _are_near(patterns, max_distance, normalized(text))
+            if _are_near(patterns, max_distance, normalized(text()))
         )
 
 

@@ -271,20 +271,25 @@ def escaped(path: Path, space: Space) -> IntegrityError:
 
 def locations(space: Space, kind: Kind, below: str = "") -> Iterator[Location]:
     """Every item file of a kind in a space, sorted by path; hidden ones left out."""
+    root = space.directory(kind)
     for _, found in item_folders(space, kind, below):
-        yield from found
+        for item_id, suffix in found:
+            path = Path(f"{root}{os.sep}{item_id}{suffix}")
+            yield Location(ref=ItemRef(kind, item_id), space=space, path=path)
 
 
-def item_folders(space: Space, kind: Kind, below: str = "") -> Iterator[tuple[str, list[Location]]]:
-    """Every folder that may hold items of a kind in a space, with the item files in it."""
-    root, suffixes = space.directory(kind), space.suffixes(kind)
-    for folder, names in folders_below(root / below if below else root):
-        found: list[Location] = []
+def item_folders(
+    space: Space, kind: Kind, below: str = ""
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Every folder that may hold items of a kind, with the id and the suffix of each in it."""
+    root, suffixes = str(space.directory(kind)), space.suffixes(kind)
+    for folder, names in folders_below(f"{root}{os.sep}{below}" if below else root):
+        category = folder[len(root) + 1 :].replace(os.sep, "/")
+        found: list[tuple[str, str]] = []
         for name in names:
-            path = Path(folder, name)
-            if name[0] not in "._" and path.suffix.lower() in suffixes:
-                item_id = path.relative_to(root).with_suffix("").as_posix()
-                found.append(Location(ref=ItemRef(kind, item_id), space=space, path=path))
+            stem, dot, end = name.rpartition(".")
+            if name[0] not in "._" and f"{dot}{end}".lower() in suffixes:
+                found.append((f"{category}/{stem}" if category else stem, f"{dot}{end}"))
         yield folder, found
 
 

@@ -23,17 +23,38 @@ def record(
 ) -> Record:
     """A record of an item that is in no file."""
     location = Location(ref=ItemRef(kind, item_id), space=space, path=Path("x.py"))
-    return Record(location=location, header=header, content=content, signed=signed)
+    return Record(location=location, header=header, read=lambda: content, verify=lambda: signed)
 
 
 def pool_of(records: Iterable[Record]) -> Pool:
     """Candidates, numbered from 0."""
-    index = Index()
-    documents = []
-    for number, one in enumerate(records):
+    index, known = Index(), _Records(records)
+    for number, one in enumerate(known.records):
         index.add(number, enumerate(texts_of(one)))
-        documents.append(document_of(number, one))
-    return Pool(documents, index)
+    documents = {
+        number: document_of(number, *_place(one), known) for number, one in enumerate(known.records)
+    }
+    numbers = {kind: [n for n, one in documents.items() if one.kind is kind] for kind in Kind}
+    return Pool(documents, numbers, index)
+
+
+def _place(one: Record) -> tuple[Kind, str, str]:
+    return one.location.ref.kind, one.location.ref.id, one.location.space.label
+
+
+class _Records:
+    """Records by their numbers, none of which hides another."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.records = list(records)
+
+    def record(self, number: int) -> Record:
+        """See `ryeos.search.index.Source`."""
+        return self.records[number]
+
+    def holders(self, ref: ItemRef) -> tuple[str, ...]:
+        """See `ryeos.search.index.Source`."""
+        return tuple(one.location.space.label for one in self.records if one.location.ref == ref)
 
 
 def scores(query: str, *records: Record, max_slips: int = 0) -> dict[str, float]:

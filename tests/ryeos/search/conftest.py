@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ryeos.search.index import Catalog
+from ryeos.search.catalog import Catalog
 from ryeos.search.search import SearchRequest, SearchResult, search
 from tests.support.workspace import Workspace
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, Kind
-from ryeos.search.index import Catalog, CatalogSnapshot, SearchDocument, preview
+from ryeos.search.catalog import Catalog, CatalogSnapshot
+from ryeos.search.index import SearchDocument, preview
 from tests.support.corpus import record
 from tests.support.workspace import SpaceFolder, Workspace
 
@@ -20,8 +21,7 @@ def taken(catalog: Catalog, *tiers: str) -> CatalogSnapshot:
 
 def by_id(catalog: Catalog, *tiers: str) -> dict[str, SearchDocument]:
     """The documents by the ids of their items."""
-    documents = taken(catalog, *tiers).pool.documents.values()
-    return {one.record.location.ref.id: one for one in documents}
+    return {one.ref.id: one for one in taken(catalog, *tiers).pool.all()}
 
 
 def shown(document: SearchDocument) -> str:
@@ -92,7 +92,7 @@ def test_shadowing_is_reported_from_both_sides(workspace: Workspace, catalog: Ca
 
     by_label = {
         found.record.location.space.label: (found.shadows, found.shadowed_by)
-        for found in taken(catalog, *ALL).pool.documents.values()
+        for found in taken(catalog, *ALL).pool.all()
         if found.record.location.ref.id == "rye/bash/bash"
     }
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_read_is_skipped_and_counted(
     found = taken(catalog)
 
     assert "fine" in by_id(catalog)
-    assert len(found.pool.documents) + len(found.skipped) == 2
+    assert len(found.pool.numbers) + len(found.skipped) == 2
 
 
 def test_links_are_not_followed_out_of_a_space(
@@ -149,7 +149,7 @@ def test_links_are_not_followed_out_of_a_space(
 
     found = taken(catalog)
 
-    assert found.pool.documents == {}
+    assert not found.pool.numbers
     assert sorted(one.ref.id for one in found.skipped) == ["dangling", "link"]
 
 
@@ -162,7 +162,7 @@ def test_hidden_files_and_foreign_folders_are_not_items(
 
     found = taken(catalog)
 
-    assert (found.pool.documents, found.skipped) == ({}, ())
+    assert (found.pool.numbers, found.skipped) == (frozenset(), ())
 
 
 # --- previews -------------------------------------------------------------------------------------
@@ -264,5 +264,5 @@ def test_an_index_of_many_changes_is_made_again(workspace: Workspace, catalog: C
         workspace.project.tool("a", f"# word{number}")
         taken(catalog)
 
-    assert len(taken(catalog).pool.index.lengths) < 300
+    assert len(taken(catalog).pool.index.lengths[0]) < 300
     assert by_id(catalog)["a"].record.content.endswith("# word299")

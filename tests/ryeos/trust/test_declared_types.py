@@ -265,7 +265,7 @@ def test_a_search_of_a_server_sees_types_come_and_change(workspace: Workspace) -
     def described() -> list[str]:
         """What each item of the project says."""
         taken = catalog.snapshot(kinds, tiers, "lists").pool
-        return [document.record.description for document in taken.documents.values()]
+        return [document.record.description for document in taken.all()]
 
     workspace.project.write("tools/lists/greet.words", WORDS)
     seen = [described()]
