@@ -36,7 +36,7 @@ def parts(pyz: Path, scratch: Path) -> dict[str, Callable[[], Iterator[Figure]]]
         "functions": lambda: functions.figures(scratch),
         "graphs": lambda: graphs.figures(scratch),
         "items": lambda: items.figures(scratch),
-        "search": lambda: search.figures(scratch),
+        "search": lambda: search.figures(pyz, scratch),
         "grep": lambda: grep.figures(scratch),
         "mcp": lambda: mcp.figures(pyz, scratch),
         "programs": lambda: programs.figures(scratch),

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 DIGEST_BYTES = 20
-KINDS = ("bundle", "native", "programs", "trees", "unpacked")
+KINDS = ("bundle", "native", "programs", "search", "trees", "unpacked")
 """What is kept in the cache, a folder each: laid out bundles, compiled modules, programs for tools,
-digests of the files of projects, shiv's copies."""
+catalogs for searches, digests of the files of projects, shiv's copies."""
 
 
 def folders(kind: str) -> Iterator[str]:
@@ -223,7 +223,10 @@ def note_use(entry: str, *, is_new: bool) -> None:
             folder = os.path.dirname(entry)
             sweep(folder, now)
             if os.path.basename(folder) in _KINDS:  # no temporary one, beside what is not ours
-                sweep(os.path.join(os.path.dirname(folder), "trees"), now)  # written by others
+                for other in ("search", "trees"):  # written by others
+                    beside = os.path.join(os.path.dirname(folder), other)
+                    if os.path.isdir(beside):
+                        sweep(beside, now)
         elif now - os.stat(entry).st_mtime > NOTED_EVERY_S:
             os.utime(entry)
     except OSError:

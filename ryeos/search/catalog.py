@@ -27,6 +27,7 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import write_atomic
+from lillux.store_files import is_digest
 from lillux.values import dataclass, field
 from lillux.watch import FolderWatch, watch_folders
 from ryeos import __version__
@@ -620,7 +621,7 @@ def _lines(text: str, end: str, count: int) -> list[str]:
 
 
 def _remove_oldest(folder: Path) -> None:
-    """Leave no more than `_MAX_CATALOGS` files in a folder of the cache."""
-    ages = sorted((_modified_ns(entry.path), entry.path) for entry in os.scandir(folder))
-    for _, path in ages[:-_MAX_CATALOGS]:
+    """Leave no more than `_MAX_CATALOGS` in a folder of the cache, and whatever is no catalog."""
+    ours = (entry.path for entry in os.scandir(folder) if is_digest(entry.name))
+    for _, path in sorted((_modified_ns(path), path) for path in ours)[:-_MAX_CATALOGS]:
         Path(path).unlink()

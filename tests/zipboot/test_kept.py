@@ -69,8 +69,9 @@ def test_something_new_has_the_others_looked_at(folder: Path) -> None:
     assert not old.exists()
 
 
-def test_something_new_has_old_digests_of_files_looked_at(tmp_path: Path) -> None:
-    new, old, own = (tmp_path / kind / ("0" * 64) for kind in ("native", "trees", "other"))
+@pytest.mark.parametrize("kind", ["trees", "search"])
+def test_something_new_has_what_others_wrote_looked_at(tmp_path: Path, kind: str) -> None:
+    new, old, own = (tmp_path / kind / ("0" * 64) for kind in ("native", kind, "other"))
     for path in (new, old, own):
         path.parent.mkdir()
         path.touch()
