@@ -86,6 +86,7 @@ class ProcessManager:
                 timeout_s=command.timeout_s,
                 max_output_bytes=command.max_output_bytes,
                 cancellation=cancellation,
+                on_stdout=command.on_stdout,
                 on_stderr=on_stderr,
             )
 
@@ -97,6 +98,7 @@ class ProcessManager:
         timeout_s: float | None = None,
         max_output_bytes: int,
         cancellation: Cancellation | None = None,
+        on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
     ) -> Outcome:
         """Start a child of any sort and see to its end, with all that `run` guarantees."""
@@ -106,7 +108,9 @@ class ProcessManager:
         stdout, stderr = BoundedCapture(max_output_bytes), BoundedCapture(max_output_bytes)
         child = start()
         try:
-            pump = child.open_pump(stdin, stdout.feed, _tee(stderr.feed, on_stderr))
+            pump = child.open_pump(
+                stdin, _tee(stdout.feed, on_stdout), _tee(stderr.feed, on_stderr)
+            )
             waking = cancellation.waking(pump.wake) if cancellation else nullcontext()
             with closing(pump), waking:
                 ended_by = self._await_end(timeout_s, pump, child, cancellation)

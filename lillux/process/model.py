@@ -54,6 +54,8 @@ class Command:
                       own (Linux): such processes are known by a mark in their environment
     confinement       what the child may not do; None for all that this process may.
     on_attempt        hears what a supervised child tries, see `lillux.supervisor`; from a thread.
+    on_stdout         hears the standard output piece by piece while it is written, as ``on_stderr``
+                      of `ProcessRunner.run` does.
     sealed            bytes that the child can read and nobody can change: `SEALED_PATH` in the
                       first words of ``argv`` stands for the path that they are read from.
 
@@ -69,6 +71,7 @@ class Command:
     leaves_nothing: bool = False
     confinement: "Confinement | None" = None
     on_attempt: "OnAttempt | None" = field(default=None, repr=False)
+    on_stdout: Callable[[bytes], None] | None = field(default=None, repr=False)
     sealed: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

@@ -165,6 +165,8 @@ def _list_locks(session: Session) -> int:
     ]
     lines = [f"{one['item_id']}{': ' if one['problem'] else ''}{one['problem']}" for one in rows]
     session.output.answer({"status": "success", "lockfiles": rows}, "\n".join(lines))
+    if not rows:
+        session.output.note(session.no_project or "no lockfiles; a tool's first run writes one")
     return 0
 
 

@@ -146,6 +146,7 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("bundle pull", "bundle", "download a bundle to a folder", _REGISTRIES),
     CommandEntry("bundle push", "bundle", "publish a bundle", _REGISTRIES),
     CommandEntry("init", "init", "set up the user space or a project", _SETUP),
+    CommandEntry("uninstall", "init", "remove rye from clients and this machine", _SETUP),
     CommandEntry("mcp", "mcp", "serve agents over MCP on standard input and output", _SETUP),
     CommandEntry("mcp config", "mcp_clients", "print the settings entry for a client", _SETUP),
     CommandEntry("mcp install", "mcp_clients", "add rye to a client's settings", _SETUP),

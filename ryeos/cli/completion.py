@@ -159,6 +159,14 @@ _REFS, _TOOLS, _THREADS = CompletionSlot("refs"), CompletionSlot("tools"), Compl
 _OWN = CompletionSlot("own")
 OFFERS: Mapping[tuple[str, str], CompletionSlot] = {
     ("run", "ref"): CompletionSlot("refs", or_paths=True),
+    ("run", "pairs"): CompletionSlot("parameters"),
+    ("info", "ref"): _REFS,
+    ("edit", "ref"): _OWN,
+    ("mv", "ref"): _OWN,
+    ("rm", "ref"): _OWN,
+    ("dev", "ref"): _OWN,
+    ("sandbox show", "ref"): _TOOLS,
+    ("sandbox suggest", "ref"): _TOOLS,
     ("load", "ref"): _REFS,
     ("remote execute", "ref"): _REFS,
     ("sign", "what"): CompletionSlot("own", or_paths=True),
@@ -220,6 +228,7 @@ _BASH_END = """
   elif [[ $typed == *:* && $COMP_WORDBREAKS == *:* ]]; then
     COMPREPLY=("${COMPREPLY[@]#"${typed%"${typed##*:}"}"}")
   fi
+  [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
 }
 
 complete -o bashdefault -F @_complete NAME
@@ -232,6 +241,7 @@ _ZSH = """\
     eval 'NAME __complete "$what" "${(Q)PREFIX}" "${(@)words[2,-1]}"' 2>/dev/null </dev/null)"
   found=("${(@f)names}")
   found=("${(@)found:#}")
+  [[ ${found[1]} == *= ]] && set -- "$@" -S ''
   (( $#found )) && compadd "$@" -a found
 }
 """

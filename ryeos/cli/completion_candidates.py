@@ -1,9 +1,9 @@
 """``rye __complete``: the words that completion scripts offer. No user calls it.
 
-Only names of files and folders are looked at: nothing is opened, verified or asked over the
-network. Those names are somebody else's, and bash puts what it offers on the command line as it is:
-a name with a character that means something to any shell, or cannot be seen, is never offered.
-Page: ``docs/cli.md``.
+Only names of files and folders are looked at, and for parameters the item that is to run, which is
+verified: nothing is asked over the network. Those names are somebody else's, and bash puts what it
+offers on the command line as it is: a name with a character that means something to any shell, or
+cannot be seen, is never offered. Page: ``docs/cli.md``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def print_candidates(arguments: Sequence[str], bundle: BundleHome | None) -> int
     what, typed = (*arguments[place + 1 : place + 3], "", "")[:2]
     words = [*arguments[:place], *arguments[place + 3 :]]
     session = Session(
-        SimpleNamespace(project=_value(words, _PROJECT), user_space=_value(words, _USER_SPACE)),
+        SimpleNamespace(
+            project=_value(words, _PROJECT), user_space=_value(words, _USER_SPACE), words=words
+        ),
         Output(as_json=False, environ=os.environ),
         bundle,
     )
@@ -125,6 +127,30 @@ def _ids(spaces: Iterable[Space], kind: Kind) -> Iterator[str]:
                 yield above + stem
 
 
+def _parameters(session: Session, _: str) -> Iterator[str]:
+    """The parameters of the item on the command line that were not given yet, as ``name=``."""
+    from contextlib import suppress
+
+    from lillux.errors import LilluxError
+    from ryeos.cli.commands import ALIASES, GLOBAL_FLAGS
+
+    words = session.arguments.words
+    plain = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if not word.startswith("-") and not GLOBAL_FLAGS.get(before, False)
+    ]
+    if len(plain) < 2 or ALIASES.get(plain[0], plain[0]) != "run":  # noqa: PLR2004 - run REF
+        return
+    with suppress(LilluxError):
+        schema = session.rye.schema_of(session.rye.reference(plain[1]))
+        given = {word.partition("=")[0].removesuffix(":") for word in plain[2:] if "=" in word}
+        properties = schema.get("properties")
+        for name in properties if isinstance(properties, Mapping) else ():
+            if name not in given and isinstance(name, str) and _is_safe(name):
+                yield f"{name}="
+
+
 def _threads(session: Session, _: str) -> Iterator[str]:
     """The threads that have left a document."""
     from ryeos.run.threads import DOCUMENT, threads_place
@@ -170,6 +196,7 @@ SORTS: Mapping[str, Callable[[Session, str], Iterator[str]]] = {
     "refs": _refs,
     "tools": _tools,
     "own": _own,
+    "parameters": _parameters,
     "threads": _threads,
     "topics": _topics,
 }

@@ -81,6 +81,7 @@ def make_user_space(user: Space) -> Fix:
 # What ``rye init`` did, step by step, and the step that ``rye doctor --fix`` takes too.
 
 MADE, THERE, WOULD_MAKE = "made", "there already", "would make"
+REMOVED, WOULD_REMOVE = "removed", "would remove"
 LEFT = "left to you"
 
 

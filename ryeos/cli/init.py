@@ -1,15 +1,29 @@
 """``rye init``: user space, the own key, the project, and clients, each where it is missing.
 
 Asks only at a terminal, and only about clients; overwrites nothing. A second run changes nothing
-and says so.
+and says so. ``rye uninstall`` takes rye out of clients and empties its cache; what a person wrote,
+and keys, it only names.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
+from lillux.errors import LilluxError, as_word
 from lillux.files import create_file
 from lillux.signing import PRIVATE_KEY_FILE, generate_keypair, save_keypair
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.findings import MADE, THERE, WOULD_MAKE, Step, space_folders, step_status
+from ryeos.cli.findings import (
+    LEFT,
+    MADE,
+    REMOVED,
+    THERE,
+    WOULD_MAKE,
+    WOULD_REMOVE,
+    Step,
+    space_folders,
+    step_status,
+)
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import ApprovalRequiredError, UsageError
 from ryeos.items.refs import AI_DIRECTORY, PROJECT, Space
@@ -161,10 +175,80 @@ def _next_command(session: Session, project: Space | None) -> str:
     return "rye new tool mine/hello" if project else "rye init --project"
 
 
+# --- uninstall ------------------------------------------------------------------------------------
+
+
+def _configure_uninstall(parser: Arguments) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="say what would be removed")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def _uninstall(session: Session) -> int:
+    is_dry = session.arguments.dry_run
+    if not is_dry:
+        steps = [step for step in _removals(session, make=False) if step.status != LEFT]
+        shown = "".join(f"\n  {step.what}, {step.path}" for step in steps)
+        if steps and not session.confirm(f"this removes:{shown}\nremove it?"):
+            session.output.answer({"status": "success", "actions": []}, "nothing was removed")
+            return 0
+    steps = [*_removals(session, make=not is_dry), *_left(session)]
+    envelope = {
+        "status": "success",
+        "dry_run": bool(is_dry),
+        "actions": [
+            {"what": step.what, "path": str(step.path), "status": step.status} for step in steps
+        ],
+    }
+    lines = [f"{step.status}: {step.what}, {step.path}" for step in steps]
+    session.output.answer(envelope, "\n".join(lines))
+    return 0
+
+
+def _removals(session: Session, *, make: bool) -> Iterator[Step]:
+    """Rye in each client, and its cache."""
+    from ryeos.cli.client_settings import CLIENTS
+    from ryeos.cli.mcp_clients import uninstall_for_user
+    from ryeos.cli.session import packed_program
+
+    for client in CLIENTS:
+        try:
+            step = uninstall_for_user(session, client, make=make)
+        except LilluxError as error:
+            session.output.warn(str(error))
+            continue
+        if step:
+            yield step
+    program = packed_program()
+    kept = tuple(program.kept()) if program else ()
+    if program and kept:
+        for path in kept if make else ():
+            with suppress(OSError):  # gone already; on Windows what is loaded cannot be removed
+                program.remove(path)
+        cache = Path(str(program.cache()))
+        yield Step(f"{len(kept)} entries of the cache", cache, REMOVED if make else WOULD_REMOVE)
+
+
+def _left(session: Session) -> Iterator[Step]:
+    """What is a person's own: the program, the user space with its keys, items of projects."""
+    from ryeos.cli.session import program_path
+
+    user, project = session.context.spaces.user, session.context.spaces.project
+    program = program_path()
+    if program:
+        yield Step(f"this program; to remove it: rm {as_word(program)}", program, LEFT)
+    if user.ai.is_dir():
+        yield Step(f"your keys and items; to remove them: rm -r {as_word(user.ai)}", user.ai, LEFT)
+    if project and project.ai.is_dir() and project.ai != user.ai:
+        yield Step("the items of this project", project.ai, LEFT)
+
+
 COMMANDS = {
+    "uninstall": CommandSpec(
+        _configure_uninstall, _uninstall, ["rye uninstall --dry-run", "rye uninstall --yes"]
+    ),
     "init": CommandSpec(
         _configure,
         _run,
         ["rye init", "rye init --project", "rye init --client cursor", "rye init --dry-run"],
-    )
+    ),
 }

@@ -68,9 +68,9 @@ def _list(session: Session) -> int:
     ]
     session.output.answer({"status": "success", "items": rows}, "\n".join(lines))
     if not rows:
-        where = rye.context.project_path
+        where = session.no_project or f"no items in {rye.context.project_path}"
         session.output.note(
-            f"no items in {where}; write one with: rye new tool mine/hello"
+            f"{where}; write one with: rye new tool mine/hello"
             if where
             else "no project here: name one with --project DIR"
         )
@@ -375,7 +375,7 @@ def _status(session: Session) -> int:
         "proposals": waiting,
         "running": running,
     }
-    lines = [f"project: {project or 'no project here'}", f"items: {len(rows)}"]
+    lines = [session.no_project or f"project: {project}", f"items: {len(rows)}"]
     lines += [f"  {row['state']}: {one_line(row['ref'])}" for row in changed[:_MOST_CHANGES]]
     if len(changed) > _MOST_CHANGES:
         lines.append(f"  and {len(changed) - _MOST_CHANGES} more: rye list")

@@ -34,7 +34,7 @@ from ryeos.cli.client_settings import (
     without_entry,
     write_settings,
 )
-from ryeos.cli.findings import LEFT, MADE, THERE, WOULD_MAKE, Step
+from ryeos.cli.findings import LEFT, MADE, REMOVED, THERE, WOULD_MAKE, WOULD_REMOVE, Step
 from ryeos.cli.session import CommandSpec, Session, program_path
 from ryeos.items.errors import UnsupportedError, UsageError
 
@@ -165,6 +165,29 @@ def install_for_user(session: Session, client: Client, *, make: bool) -> tuple[E
     if make and change is not EntryChange.ALREADY:
         write_settings(settings, text, mode=_MODES[SettingsScope.USER])
     return change, settings.path
+
+
+def uninstall_for_user(session: Session, client: Client, *, make: bool) -> Step | None:
+    """Take our entry out of the user's settings of a client; None where there is none of ours.
+
+    Raises ClientSettingsError for settings that cannot be read.
+    """
+    machine = machine_of(session)
+    if client.user is None or not client.is_there(machine):
+        return None
+    path = settings_path(client, SettingsScope.USER, machine, None)
+    settings = read_settings(client, path)
+    entry = settings.entry()
+    if entry is None or not is_ours(entry, _any_launch(session)):
+        return None
+    what = f"rye in {client.title}"
+    if client.user_is_its_own:
+        line = _shell_line(client.removes, session.context.platform)
+        return Step(f"{what}: run: {line}", path, LEFT)
+    if make:
+        _, text = without_entry(settings, _any_launch(session))
+        write_settings(settings, text, mode=_MODES[SettingsScope.USER])
+    return Step(what, path, REMOVED if make else WOULD_REMOVE)
 
 
 def _launch(

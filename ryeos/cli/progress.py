@@ -1,12 +1,15 @@
-"""Progress of long work and of graph steps: a live list on a terminal, plain lines elsewhere."""
+"""What is shown while something goes on: the steps of graphs, transfers, else the time."""
 
 import sys
 from collections.abc import Callable
+from threading import Event, Lock, Thread
 from time import monotonic
-from typing import TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ryeos.app.output import Output, one_line
-from ryeos.graph.runner import StepEvent
+
+if TYPE_CHECKING:
+    from ryeos.graph.runner import StepEvent
 
 # --- step list ------------------------------------------------------------------------------------
 
@@ -24,7 +27,7 @@ class StepList:
         self._is_live = self._stream.isatty()
         self._is_silent = output.quiet or output.as_json
 
-    def tell(self, event: StepEvent) -> None:
+    def tell(self, event: "StepEvent") -> None:
         """Show what has happened."""
         if self._is_silent:
             return
@@ -38,7 +41,7 @@ class StepList:
         if self._is_live and not self._is_silent:
             self._write(_CLEAR)
 
-    def _finished(self, event: StepEvent) -> str:
+    def _finished(self, event: "StepEvent") -> str:
         color, mark = _MARKS["error" if event.error is not None else "ok"]
         name = "error" if event.error is not None else "ok"
         shown = self._output.paint(mark if self._is_live else name, color, stream=self._stream)
@@ -48,7 +51,7 @@ class StepList:
             line += f"  {one_line(event.error, 80)}"
         return line
 
-    def _going_on(self, event: StepEvent) -> str:
+    def _going_on(self, event: "StepEvent") -> str:
         line = f"{event.step:>4}  {_node(event)}  ..."
         if event.what == "progress":
             line += f"  {event.done}" + (f"/{event.total}" if event.total else "")
@@ -60,7 +63,7 @@ class StepList:
         self._stream.flush()
 
 
-def _node(event: StepEvent) -> str:
+def _node(event: "StepEvent") -> str:
     return f"{one_line(event.node, _NODE_WIDTH):<{_NODE_WIDTH}}"
 
 
@@ -116,3 +119,62 @@ def bar(what: str, done: int, total: int) -> str:
     """The line: ``sending    [######......]  120/240``."""
     filled = _WIDTH * min(done, total) // total
     return f"{what:<10} [{'#' * filled}{'.' * (_WIDTH - filled)}] {done:>6}/{total}"
+
+
+# --- spinner --------------------------------------------------------------------------------------
+# A sign of life on a terminal, from a second on, until the command has something to say itself.
+
+QUIET_S, TURN_S = 1.0, 0.1
+_TURNS = "|/-\\"
+
+
+class Spinner:
+    """Shows for how long a command has been silent. Whatever it writes then ends it."""
+
+    def __init__(self, stream: TextIO, *, quiet_s: float = QUIET_S) -> None:
+        self._stream, self._quiet_s = stream, quiet_s
+        self._streams = sys.stdout, sys.stderr
+        self._ended, self._lock = Event(), Lock()
+        self._is_shown = False
+
+    def start(self) -> None:
+        """Begin to wait, and hear of what is written from here on."""
+        sys.stdout, sys.stderr = (_Heard(stream, self.end) for stream in self._streams)
+        Thread(target=self._turn, name="rye-spinner", daemon=True).start()
+
+    def end(self) -> None:
+        """Leave no line behind."""
+        with self._lock:
+            if not self._ended.is_set():
+                self._ended.set()
+                sys.stdout, sys.stderr = self._streams
+                if self._is_shown:
+                    self._write(_CLEAR)
+
+    def _turn(self) -> None:
+        started = monotonic()
+        wait_s, turns = self._quiet_s, 0
+        while not self._ended.wait(wait_s):
+            with self._lock:
+                if not self._ended.is_set():
+                    self._is_shown = True
+                    passed = int(monotonic() - started)
+                    self._write(f"{_CLEAR}{_TURNS[turns % len(_TURNS)]} {passed} s")
+            wait_s, turns = TURN_S, turns + 1
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+class _Heard:
+    """A stream; the first time that somebody wants to write to it, ``before`` is called."""
+
+    def __init__(self, stream: TextIO, before: Callable[[], None]) -> None:
+        self._stream, self._before = stream, before
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the stream has
+        """What the stream has of this name."""
+        if name in {"write", "writelines", "buffer"}:
+            self._before()
+        return getattr(self._stream, name)

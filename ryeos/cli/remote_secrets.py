@@ -182,7 +182,7 @@ def _value(session: Session, name: str) -> str:
         )
     from getpass import getpass
 
-    return getpass(f"value of {name}: ")
+    return getpass(f"value of {name}: ", stream=sys.stderr)
 
 
 def _imported(session: Session) -> Mapping[str, str]:

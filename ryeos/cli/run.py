@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
+from lillux.values import replace
 from ryeos.app.output import escaped
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
@@ -125,17 +126,22 @@ def target_remote(target: str) -> str | None:
 
 
 def execute(session: Session, reference: "Reference", request: ExecutionRequest) -> int:
-    """Run an item here, and show what it gave."""
-    steps = _LateSteps(session)
+    """Run an item here, and show what it gave; what it writes, as it comes."""
+    from ryeos.cli.tool_output import ToolOutput
+
+    steps, written = _LateSteps(session), ToolOutput()
+    if sys.stdout.isatty() and not session.output.as_json:
+        request = replace(request, on_stdout=written.stdout)
     answer = session.rye.execute(
         reference,
         request,
         cancellation=cancelled_by_signals(),
-        on_stderr=live_stderr,
+        on_stderr=written.stderr,
         on_step=steps.tell,
     )
     steps.end()
-    show(session, answer)
+    traceback = written.end(has_failed=answer.envelope["status"] == "error")
+    show(session, answer, was_shown=written.was_shown, traceback=traceback)
     return answer.exit_status
 
 
@@ -178,8 +184,8 @@ def _start(session: Session, reference: "Reference", request: ExecutionRequest) 
     return answer.exit_status
 
 
-def show(session: Session, answer: Answer) -> None:
-    """Show what a run gave, as `rye run` does."""
+def show(session: Session, answer: Answer, *, was_shown: bool = False, traceback: str = "") -> None:
+    """Show what a run gave, as `rye run` does; of a program's output what was not shown yet."""
     envelope, output = answer.envelope, session.output
     for warning in envelope.get("metadata", {}).get("warnings", ()):
         output.warn(warning)
@@ -189,17 +195,23 @@ def show(session: Session, answer: Answer) -> None:
     for event in envelope.get("trace", ()):
         output.note(_event_line(event))
     if envelope.get("type") == "tool" and envelope["status"] == "success":
-        output.answer(envelope, _data_text(envelope["data"]))
+        output.answer(envelope, "" if was_shown else _data_text(envelope["data"]))
     elif envelope["status"] == "error":
-        _show_failure(session, envelope)
+        _show_failure(session, envelope, was_shown=was_shown, traceback=traceback)
     else:
         output.answer(envelope, _text_of(envelope))
 
 
-def _show_failure(session: Session, envelope: Mapping[str, Any]) -> None:
+# What a Python function's failure consists of: nothing that its error does not say.
+_ONLY_FAILED = {"success", "error", "error_type"}
+
+
+def _show_failure(
+    session: Session, envelope: Mapping[str, Any], *, was_shown: bool, traceback: str
+) -> None:
     """The tool's own output first, if there is any, then why it counts as failed."""
     data = envelope.get("data")
-    if data:
+    if data and not was_shown and not (isinstance(data, dict) and data.keys() <= _ONLY_FAILED):
         text = _data_text(data)
         if text:
             session.output.text(text)
@@ -208,6 +220,10 @@ def _show_failure(session: Session, envelope: Mapping[str, Any]) -> None:
     if code > 0:
         error = f"{envelope['item_id']} exited with code {code}"
     sys.stderr.write(f"error: {error}\n")
+    if traceback:
+        from ryeos.run.calls import own_frames
+
+        sys.stderr.write(own_frames(traceback).rstrip() + "\n")
     if envelope.get("hint"):
         sys.stderr.write(f"  hint: {envelope['hint']}\n")
 
@@ -280,7 +296,33 @@ def parameters(
     source = "-" if arguments.stdin else arguments.params
     if source:
         given = json_object(source, "--params")
-    return given | values_of(arguments.pairs, schema)
+    values = given | values_of(arguments.pairs, schema)
+    is_read = source == "-" or any(text.endswith("@-") for text in arguments.pairs)
+    if is_read or not _is_piped():
+        return values
+    name = _piped_name(schema())
+    text = _read_source("-") if name and name not in values else ""
+    return {**values, name: text} if text else values
+
+
+def _is_piped() -> bool:
+    """Whether standard input is a pipe or a file, which a tool may ask for."""
+    import os
+    import stat
+
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
+def _piped_name(schema: Mapping[str, Any]) -> str:
+    """The parameter that the schema marks ``format: stdin``, ``""`` if it has none."""
+    found = schema.get("properties")
+    rules: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    asks = (name for name, rule in rules.items() if isinstance(rule, Mapping))
+    return next((name for name in asks if rules[name].get("format") == "stdin"), "")
 
 
 def values_of(texts: Sequence[str], schema: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import FrameType, SimpleNamespace
 
 from lillux.cancellation import Cancellation
@@ -112,6 +113,14 @@ class Session:
         sys.stderr.write(f"{question} [y/N] ")
         sys.stderr.flush()
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+    @property
+    def no_project(self) -> str:
+        """What to say first where the folder is no project; ``""`` where it is one."""
+        project = self.context.spaces.project
+        if project is None:
+            return f"no project here: {self.context.cwd} is the base of user space"
+        return "" if project.ai.is_dir() else f"no project here: {project.base} has no .ai folder"
 
     @property
     def bundle_version(self) -> str:
@@ -230,6 +239,7 @@ def run_command(
     command: CommandSpec, entry: CommandEntry, arguments: list[str], bundle: BundleHome | None
 ) -> int:
     """Parse the arguments and run the command."""
+    session: Session | None = None
     try:
         parsed = _parsed(command, entry, arguments)
         output = Output(
@@ -240,13 +250,48 @@ def run_command(
             from ryeos.trust.bundles import own_bundle
 
             bundle = own_bundle()
-        return command.run(Session(parsed, output, bundle))
+        session = Session(parsed, output, bundle)
+        with _spinner(entry, output):
+            return command.run(session)
     except LilluxError as error:
+        if session and _searched_project(error):
+            _say_no_project(session, error)
         if not error.hint and error.code == "INVALID_PARAMS" and error.exit_status == USAGE:
             error.hint = f"see: rye {entry.words} --help"
         if command.refused:
             command.refused(error)
         raise
+
+
+def _searched_project(error: LilluxError) -> bool:
+    searched = (error.facts or {}).get("searched_in")
+    return isinstance(searched, list) and "project" in searched
+
+
+def _say_no_project(session: Session, error: LilluxError) -> None:
+    """Have the error for a missing item begin with the reason, if that is the folder."""
+    if session.no_project:
+        error.args = (f"{session.no_project}; {error}",)
+        if not error.hint.startswith("did you mean"):
+            error.hint = "name your project: rye -p DIR ...; or make one here: rye init --project"
+
+
+# What goes on for as long as somebody wants, has a screen of its own, or answers at once.
+_WITHOUT_SPINNER = frozenset({"completion", "dev", "edit", "help", "mcp", "version"})
+
+
+def _spinner(entry: CommandEntry, output: Output) -> AbstractContextManager[object]:
+    """A sign of life on a terminal, for a command that is silent for long."""
+    is_told = output.as_json or output.quiet or entry.words in _WITHOUT_SPINNER
+    if is_told or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty():
+        return nullcontext()
+    from ryeos.cli.progress import Spinner
+
+    spinner = ExitStack()
+    ours = Spinner(sys.stderr)
+    ours.start()
+    spinner.callback(ours.end)
+    return spinner
 
 
 def _parsed(command: CommandSpec, entry: CommandEntry, arguments: list[str]) -> SimpleNamespace:

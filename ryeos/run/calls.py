@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 # (1) the whole standard output as JSON of any type, else its last line as a JSON object, else text
 # (2) a failure is a non-zero exit, ``success: false`` or ``status: "error"`` in an object
 #     (with ``success: false`` its ``code`` is that of the result, else that is EXECUTION_FAILED)
-# (3) the error text: the tool's own, else its standard error unless a signal ended it, else how it
-#     ended
+# (3) the error text: the tool's own, else its standard error unless a signal ended it (of a
+#     traceback the last line), else how it ended
 
 STDERR_TAIL_CHARACTERS = 8192
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
@@ -55,7 +55,7 @@ def map_outcome(
     outcome: Outcome, timeout_s: float | None, *, is_text: bool = False
 ) -> MappedResult:
     """The result of a finished process; ``is_text`` says that its output is never read as JSON."""
-    stdout, stderr = _text(outcome.stdout), _text(outcome.stderr)
+    stdout, stderr = _text(outcome.stdout), own_frames(_text(outcome.stderr))
     metadata = _metadata(outcome, stderr)
     interruption = _interruption(outcome, timeout_s)
     if interruption:
@@ -180,7 +180,34 @@ def _metadata(outcome: Outcome, stderr: str) -> dict[str, Any]:
 
 def _own_words(outcome: Outcome, stderr: str) -> str:
     """What a program that failed has to say; one that was ended by a signal said something else."""
-    return "" if outcome.signal is not None else stderr.strip()
+    return "" if outcome.signal is not None else cause_in(stderr) or stderr.strip()
+
+
+TRACEBACK = "Traceback (most recent call last):"
+# The frame of `rye/core/runtimes/python/script`, which starts the tool's own code.
+_STARTER = re.compile(
+    rf'^({re.escape(TRACEBACK)}\n)  File "<string>", line \d+, in <module>\n(?=  File )',
+    re.MULTILINE,
+)
+# What Node.js writes of an error that nobody caught.
+_NODE_ERROR = re.compile(r"^(?:Uncaught )?(\w*(?:Error|Exception)\b.*)\n {4}at ", re.MULTILINE)
+_MAX_CAUSE = 500
+
+
+def cause_in(stderr: str) -> str:
+    """The error at the end of the traceback that a program left last; ``""`` without one."""
+    found = stderr.rfind(TRACEBACK)
+    if found < 0 or stderr[:found].rpartition("\n")[2]:
+        node = list(_NODE_ERROR.finditer(stderr))
+        return node[-1][1][:_MAX_CAUSE] if node else ""
+    lines = stderr[found:].splitlines()[1:]
+    said = next((n for n, line in enumerate(lines) if line and not line[0].isspace()), None)
+    return "" if said is None else "\n".join(lines[said:]).strip()[:_MAX_CAUSE]
+
+
+def own_frames(text: str) -> str:
+    """A text with the tracebacks in it as those of the tool: without the frames of Rye."""
+    return _STARTER.sub(r"\1", text)
 
 
 def ending(outcome: Outcome) -> str:

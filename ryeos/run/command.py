@@ -766,7 +766,8 @@ class ProcessCall:
 
 def process_call(materials: Materials, services: Services) -> ProcessCall:
     """The call for these materials. Raises SpecError, ProgramNotFoundError."""
-    return ProcessCall(build_invocation(materials), services.runner, materials.rights)
+    invocation = replace(build_invocation(materials), on_stdout=materials.request.on_stdout)
+    return ProcessCall(invocation, services.runner, materials.rights)
 
 
 def command_of(invocation: Invocation) -> Command:
@@ -781,6 +782,7 @@ def command_of(invocation: Invocation) -> Command:
         leaves_nothing=True,
         confinement=invocation.confinement,
         on_attempt=invocation.attempts.append,
+        on_stdout=invocation.on_stdout,
         sealed=invocation.sealed,
     )
 

@@ -1,6 +1,6 @@
 """The values of an execution, from the chain to the result. See ``docs/executor.md``."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +124,7 @@ class ExecutionRequest:
     wants_receipt  whether the result has its ``evidence``
     caller       who calls it, for a receipt: ``{"kind": "cli"}``
     is_watched   what the program tries goes to ``attempts``; it is not held to what it declares
+    on_stdout    hears what a program writes to its standard output while it runs
     is_one_of_many  others like it come right before and after: see `ryeos.run.engine`
     """
 
@@ -148,6 +149,7 @@ class ExecutionRequest:
     caller: Mapping[str, Any] = field(default_factory=dict)
     is_watched: bool = False
     attempts: "list[Attempt]" = field(default_factory=list, repr=False, compare=False)
+    on_stdout: Callable[[bytes], None] | None = field(default=None, repr=False, compare=False)
     is_one_of_many: bool = False
 
 
@@ -160,6 +162,7 @@ class Invocation:
     attempts      gets what a supervised program tries
     withheld      names of variables that it does not get
     is_text       the caller wrote the command, so what it prints is no answer of a tool
+    on_stdout     hears what it writes to its standard output
     """
 
     argv: tuple[str, ...]
@@ -173,6 +176,7 @@ class Invocation:
     withheld: tuple[str, ...] = ()
     sealed: bytes | None = field(default=None, repr=False)
     is_text: bool = False
+    on_stdout: Callable[[bytes], None] | None = field(default=None, repr=False, compare=False)
     contributed: tuple[str, ...] = ()
 
 

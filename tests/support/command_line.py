@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from ryeos.trust.bundles import BundleFolder
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import SignedText, form_for
 from ryeos.trust.store import document_path, write_key_document
+from tests.support.executables import make_program
 from tests.support.workspace import PLAIN_ENV
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,6 +96,25 @@ class CommandLine:
     def key_directory(self) -> Path:
         """Where the private key is."""
         return self.user_space.ai / "config" / "keys" / "signing"
+
+
+_PROGRAM = """\
+import sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from ryeos.trust.bundles import BundleFolder
+from ryeos.cli.entry import main
+sys.exit(main(bundle=BundleFolder(Path({bundle!r}))))
+"""
+
+
+def program_of(cli: CommandLine, folder: Path) -> Path:
+    """A program ``rye`` in a folder ``bin``: a process of its own, for what has a terminal."""
+    source = folder / "rye.py"
+    source.write_text(_PROGRAM.format(root=str(ROOT), bundle=str(cli.bundle.base)), "utf-8")
+    # No first line could name an interpreter whose path has a blank.
+    command = f'exec {shlex.quote(sys.executable)} {shlex.quote(str(source))} "$@"\n'
+    return make_program(folder / "bin" / "rye", command)
 
 
 def _written(stream: io.TextIOWrapper) -> str:

@@ -1,7 +1,5 @@
 import os
-import shlex
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,19 +7,10 @@ import pytest
 
 from ryeos.cli.commands import ALIASES, TABLE
 from ryeos.cli.completion import SHELLS, command_tree
-from tests.support.command_line import ROOT, CommandLine
-from tests.support.executables import make_program
+from tests.support.command_line import CommandLine, program_of
 from tests.support.programs import require_program
 from tests.support.terminal import Terminal
 
-PROGRAM = """\
-import sys
-sys.path.insert(0, {root!r})
-from pathlib import Path
-from ryeos.trust.bundles import BundleFolder
-from ryeos.cli.entry import main
-sys.exit(main(bundle=BundleFolder(Path({bundle!r}))))
-"""
 # What bash does when TAB is pressed: the function gets the words, and fills COMPREPLY.
 PRESS_TAB = r"""
 source "$1"; shift
@@ -58,12 +47,7 @@ class Bash:
 @pytest.fixture
 def env(cli: CommandLine, tmp_path: Path) -> dict[str, str]:
     """An environment in which `rye` is this program, and a project with a tool."""
-    code = PROGRAM.format(root=str(ROOT), bundle=str(cli.bundle.base))
-    source = tmp_path / "rye.py"
-    source.write_text(code, "utf-8")
-    # No first line could name an interpreter whose path has a blank.
-    command = f'exec {shlex.quote(sys.executable)} {shlex.quote(str(source))} "$@"\n'
-    program = make_program(tmp_path / "bin" / "rye", command)
+    program = program_of(cli, tmp_path)
     for name in ("hello.py", "$(touch injected).py"):
         path = cli.project_space.ai / "tools" / "mine" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,6 +87,20 @@ def test_bash_completes_items(bash: Bash, cli: CommandLine) -> None:
     assert bash.offers("rye", "run", "to") >= {"tool:mine/hello", "tool:rye/bash/bash"}
     assert bash.offers("rye", "sign", "") == {"tool:mine/hello"}
     assert not (cli.project / "injected").exists()
+
+
+def test_bash_completes_the_parameters_of_an_item_that_verifies(
+    bash: Bash, cli: CommandLine
+) -> None:
+    cli("keys", "generate")
+    cli("new", "tool", "mine/greet")
+    unsigned = bash.offers("rye", "run", "mine/greet", "")
+    cli("sign", "tool:mine/greet")
+
+    assert "name=" not in unsigned
+    assert bash.offers("rye", "run", "mine/greet", "") == {"name="}
+    assert bash.offers("rye", "run", "mine/greet", "name=x", "n") == set()
+    assert "command=" in bash.offers("rye", "execute", "tool:rye/bash/bash", "comm")
 
 
 def test_bash_gives_what_follows_the_colon_that_ended_a_word(bash: Bash) -> None:

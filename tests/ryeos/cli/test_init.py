@@ -73,6 +73,35 @@ def test_a_git_worktree_whose_mark_is_a_file_becomes_a_project(cli: CommandLine)
     assert cli.json("init")["project"] == str(cli.project)
 
 
+def test_uninstall_takes_out_what_init_put_into_clients_and_names_what_is_left(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "rye.pyz"
+    program.touch()
+    monkeypatch.setattr("ryeos.cli.mcp_clients.program_path", lambda: program)
+    settings = cli.home / ".cursor" / "mcp.json"
+    settings.parent.mkdir()
+    before = '{"mcpServers": {"other": {"command": "x"}}}\n'
+    settings.write_text(before, "utf-8")
+    cli("init", "--project", "--client", "cursor")
+    with_rye = settings.read_text("utf-8")
+
+    dry = cli("uninstall", "--dry-run")
+    unasked = cli("uninstall", "--no-input")
+    still = settings.read_text("utf-8")
+    done = cli.json("uninstall", "--yes")
+
+    assert (dry.status, unasked.status) == (0, 4)
+    assert f"would remove: rye in Cursor, {settings}" in dry.stdout
+    assert still == with_rye != before
+    assert json.loads(settings.read_text("utf-8")) == json.loads(before)
+    statuses = {one["path"]: one["status"] for one in done["actions"]}
+    assert statuses[str(settings)] == "removed"
+    assert statuses[str(cli.user_space.ai)] == "left to you"
+    assert (cli.user_space.ai / "config" / "keys" / "signing").is_dir()
+    assert cli("uninstall", "--yes").status == 0
+
+
 def test_project_without_a_folder_means_this_one(cli: CommandLine) -> None:
     done = cli.json("init", "--project")
 

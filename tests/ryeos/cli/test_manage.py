@@ -54,7 +54,7 @@ def test_items_are_listed_with_their_state(shop: CommandLine) -> None:
 
 
 def test_a_folder_without_a_project_says_so_first(cli: CommandLine) -> None:
-    assert cli("status", cwd=cli.home).stdout.startswith("project: no project here\n")
+    assert cli("status", cwd=cli.home).stdout.startswith("no project here: ")
     assert "no project here" in cli("list", cwd=cli.home).stderr
 
 

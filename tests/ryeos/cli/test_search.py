@@ -231,7 +231,9 @@ def test_search_needs_no_project_and_no_home(cli: CommandLine) -> None:
     assert results[0]["ref"] == "tool:rye/bash/bash"
 
 
-def test_a_search_writes_nothing(cli: CommandLine) -> None:
+def test_a_search_writes_only_to_the_cache(cli: CommandLine) -> None:
     cli("search", "bash")
 
-    assert list(cli.home.iterdir()) + list(cli.project.iterdir()) == []
+    written = [path for path in cli.home.rglob("*") if path.is_file()]
+    assert [path.parent for path in written] == [cli.home / ".cache" / "rye" / "search"]
+    assert list(cli.project.iterdir()) == []

@@ -85,8 +85,9 @@ def test_the_traceback_of_a_python_tool_names_its_file_and_line(workspace: Works
 
     lines = path.read_text("utf-8").splitlines()
     number = lines.index("    raise ValueError('why')") + 1
-    assert f'File "{path}", line {number}, in f' in str(result.error)
-    assert str(result.error).endswith("ValueError: why")
+    assert f'File "{path}", line {number}, in f' in result.metadata["stderr"]
+    assert "<string>" not in result.metadata["stderr"]
+    assert result.error == "ValueError: why"
     assert result.metadata["error_code"] == "EXECUTION_FAILED"
 
 

@@ -1,0 +1,258 @@
+"""What ``rye run`` shows while a tool runs, and of one that fails; what it reads from a pipe."""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lillux.process.model import Captured, Outcome
+from ryeos.cli.progress import Spinner
+from ryeos.cli.tool_output import ToolOutput
+from ryeos.run.calls import cause_in, map_outcome
+from tests.support.command_line import CommandLine, program_of
+from tests.support.terminal import Terminal
+
+HEADER = """\
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python/{runtime}"
+__category__ = "mine"
+__tool_description__ = "Says something"
+"""
+WAITS = """\
+import sys, time
+from pathlib import Path
+{first}
+while not Path("go").exists():
+    time.sleep(0.01)
+{then}
+"""
+
+
+def tool(cli: CommandLine, code: str, runtime: str = "script") -> None:
+    """A signed tool of the project, ``mine/say``."""
+    cli("keys", "generate")
+    path = cli.project / ".ai/tools/mine/say.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(HEADER.format(runtime=runtime) + code, "utf-8")
+    assert cli("sign", "tool:mine/say").status == 0
+
+
+def at_terminal(cli: CommandLine, tmp_path: Path, *words: str) -> Terminal:
+    """The command at a terminal."""
+    argv = [str(program_of(cli, tmp_path)), *words]
+    return Terminal(argv, cli.env | {"TERM": "xterm"}, cli.project)
+
+
+# --- as it comes ----------------------------------------------------------------------------------
+
+
+def test_lines_are_shown_while_the_tool_runs(cli: CommandLine, tmp_path: Path) -> None:
+    tool(cli, WAITS.format(first='print("one")', then='print("two")'))
+
+    with at_terminal(cli, tmp_path, "run", "mine/say") as terminal:
+        terminal.type("", until="one\r\n")
+        (cli.project / "go").touch()
+        shown = terminal.type("", until="two\r\n")
+
+    assert "one" not in shown
+
+
+def test_json_is_laid_out_at_the_end(cli: CommandLine, tmp_path: Path) -> None:
+    tool(cli, """print('{"sum":', end="", flush=True); print(' 4}')""")
+
+    with at_terminal(cli, tmp_path, "run", "mine/say") as terminal:
+        shown = terminal.type("", until="}\r\n")
+
+    assert shown == '{\r\n  "sum": 4\r\n}\r\n'
+
+
+def test_a_silent_run_tells_the_time_and_leaves_no_trace_of_that(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    tool(cli, WAITS.format(first="", then='print("done")'))
+
+    with at_terminal(cli, tmp_path, "run", "mine/say") as terminal:
+        terminal.type("", until=" 1 s")
+        (cli.project / "go").touch()
+        shown = terminal.type("", until="done\r\n")
+
+    assert shown.endswith("\r\x1b[Kdone\r\n")
+
+
+def test_a_pipe_gets_no_time_and_no_half_answer(cli: CommandLine, tmp_path: Path) -> None:
+    tool(cli, 'print("one")')
+    argv = [program_of(cli, tmp_path), "run", "mine/say"]
+
+    done = subprocess.run(argv, env=cli.env, cwd=cli.project, capture_output=True, check=True)
+
+    assert (done.stdout, done.stderr) == (b"one\n", b"")
+
+
+def test_the_spinner_ends_with_the_first_word_of_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream, out = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", stream)
+    spinner = Spinner(stream)
+    spinner.start()
+
+    sys.stdout.write("answer")
+
+    assert (sys.stdout, sys.stderr) == (out, stream)
+    assert (out.getvalue(), stream.getvalue()) == ("answer", "")
+
+
+# --- tracebacks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runtime", ["script", "function"])
+def test_of_a_traceback_the_last_line_comes_first_and_frames_are_the_tool_s(
+    cli: CommandLine, runtime: str
+) -> None:
+    work = "def work():\n    raise ValueError('too big')\n"
+    call = {"script": "work()\n", "function": "def execute(params, project_path):\n    work()\n"}
+    tool(cli, work + call[runtime], runtime)
+
+    failed = cli("run", "mine/say")
+
+    first, second, *frames = failed.stderr.splitlines()
+    assert (failed.status, failed.stdout) == (1, "")
+    assert first == "error: ValueError: too big"
+    assert second == "Traceback (most recent call last):"
+    assert all("say.py" in line for line in frames if line.startswith("  File"))
+    assert frames[-1] == "ValueError: too big"
+
+
+def test_a_traceback_that_a_tool_only_logs_is_passed_on_where_it_stands(cli: CommandLine) -> None:
+    tool(
+        cli,
+        "import traceback, sys\n"
+        "try:\n    1 / 0\nexcept ZeroDivisionError:\n    traceback.print_exc()\n"
+        "print('went on', file=sys.stderr)\nprint('fine')\n",
+    )
+
+    done = cli("run", "mine/say")
+
+    assert (done.status, done.stdout) == (0, "fine\n")
+    assert done.stderr.startswith("Traceback (most recent call last):\n")
+    assert done.stderr.endswith("ZeroDivisionError: division by zero\nwent on\n")
+
+
+def test_what_stood_before_a_traceback_stays_before_the_error(cli: CommandLine) -> None:
+    tool(cli, "import sys\nprint('note', file=sys.stderr)\n1 / 0\n")
+
+    assert cli("run", "mine/say").stderr.startswith(
+        "note\nerror: ZeroDivisionError: division by zero\nTraceback"
+    )
+
+
+PYTHON = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    g()\n'
+NODE = "/x.js:3\nthrow new Error(1)\n^\n\nError: bad\n    at f (/x.js:3:7)\n\nNode.js v20.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("stderr", "cause"),
+    [
+        (f"{PYTHON}ValueError: bad\n", "ValueError: bad"),
+        (f"log\n{PYTHON}ValueError: bad\nmore\n", "ValueError: bad\nmore"),
+        (f"{PYTHON}KeyError: 1\n\nDuring handling:\n\n{PYTHON}OSError: 2\n", "OSError: 2"),
+        (NODE, "Error: bad"),
+        (PYTHON, ""),
+        ("no Traceback (most recent call last):\nx", ""),
+        ("bash: line 1: x: command not found", ""),
+    ],
+)
+def test_the_cause_of_a_failure_is_its_last_line(stderr: str, cause: str) -> None:
+    assert cause_in(stderr) == cause
+
+
+def test_the_first_line_of_an_error_is_its_cause_for_an_agent_too() -> None:
+    text = f"{PYTHON}ValueError: bad\n".encode()
+    streams = {
+        "stdout": Captured(data=b"", total_bytes=0),
+        "stderr": Captured(data=text, total_bytes=len(text)),
+    }
+
+    assert map_outcome(Outcome(exit_code=1, signal=None, **streams), 1).error == "ValueError: bad"
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+def test_nothing_that_a_tool_says_is_lost_however_it_is_cut(
+    capfdbinary: pytest.CaptureFixture[bytes], size: int
+) -> None:
+    said = f"a\nTrace\nTraceback (most\n{PYTHON}ValueError: x\nlog\n{PYTHON}KeyError: 1\n".encode()
+    written = ToolOutput()
+    for start in range(0, len(said), size):
+        written.stderr(said[start : start + size])
+
+    held = written.end(has_failed=True)
+
+    assert capfdbinary.readouterr().err + held.encode() == said
+    assert held == f"{PYTHON}KeyError: 1\n"
+
+
+# --- pipes ----------------------------------------------------------------------------------------
+
+ASKS = """
+CONFIG_SCHEMA = {"properties": {"text": {"type": "string", "format": "stdin"}}}
+import json, sys
+print(json.load(sys.stdin).get("text", "nothing"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "piped", "shown"),
+    [
+        ([], b"from a pipe", b"from a pipe\n"),
+        (["text=given"], b"from a pipe", b"given\n"),
+        ([], b"", b"nothing\n"),
+        (["--params", "-"], b'{"text": "as JSON"}', b"as JSON\n"),
+    ],
+)
+def test_a_pipe_is_the_parameter_that_asks_for_it(
+    cli: CommandLine, tmp_path: Path, words: list[str], piped: bytes, shown: bytes
+) -> None:
+    tool(cli, ASKS)
+    argv = [program_of(cli, tmp_path), "run", "mine/say", *words]
+
+    done = subprocess.run(
+        argv, env=cli.env, cwd=cli.project, input=piped, capture_output=True, check=True
+    )
+
+    assert done.stdout == shown
+
+
+def test_bytes_that_are_no_text_are_refused_by_name(cli: CommandLine, tmp_path: Path) -> None:
+    tool(cli, ASKS)
+    argv = [program_of(cli, tmp_path), "run", "mine/say"]
+
+    done = subprocess.run(
+        argv, env=cli.env, cwd=cli.project, input=b"\xff", capture_output=True, check=False
+    )
+
+    assert done.returncode == 2
+    assert b"expected UTF-8 text" in done.stderr
+
+
+# --- no project -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [["run", "mine/say"], ["sign", "mine/say"], ["info", "a/b"]])
+def test_in_a_folder_that_is_no_project_that_is_said_first(
+    cli: CommandLine, command: list[str]
+) -> None:
+    done = cli(*command)
+
+    assert done.status == 3
+    assert done.stderr.startswith(f"error: no project here: {cli.project} has no .ai folder; ")
+    assert "rye init --project" in done.stderr
+
+
+def test_lists_say_so_too(cli: CommandLine) -> None:
+    assert cli("list").stderr.startswith("no project here: ")
+    assert cli("lock", "list").stderr.startswith("no project here: ")
+    assert cli("status").stdout.startswith("no project here: ")
