@@ -80,7 +80,7 @@ SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
     },
     "execution/execution.yaml": {"defaults": _LIMITS, "tools": _named(_LIMITS)},
     INTEGRITY_PATH: {"require_full_coverage": _FLAG},
-    ALIASES_PATH: {"aliases": _named(_TEXT), "prefixes": _TEXTS},
+    ALIASES_PATH: {"aliases": _named(_TEXT), "prefixes": _TEXTS, "directives": _named(_TEXT)},
     confinement.POLICY_PATH: {
         "level": {"type": ["string", "boolean", "null"]},
         "limits": {"type": ["object", "null"]},

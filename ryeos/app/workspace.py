@@ -482,14 +482,15 @@ class Rye:
         return parse_reference(text, item_type)
 
     @cached_property
-    def _aliases(self) -> Mapping[str, str]:
+    def _aliases(self) -> Mapping[ItemRef, str]:
         """The table of short ids: data of the bundles, so that no project can redirect one."""
-        aliases: dict[str, str] = {}
+        aliases: dict[ItemRef, str] = {}
         for layer in self.config.shipped_layers(ALIASES_PATH):
             table = layer.values.get("aliases") or {}
-            aliases |= table
-            for prefix in layer.values.get("prefixes") or ():
-                aliases |= {f"{prefix}{name}": target for name, target in table.items()}
+            for prefix in ("", *(layer.values.get("prefixes") or ())):
+                aliases |= {ItemRef(Kind.TOOL, f"{prefix}{name}"): table[name] for name in table}
+            directives = layer.values.get("directives") or {}
+            aliases |= {ItemRef(Kind.DIRECTIVE, name): directives[name] for name in directives}
         return aliases
 
     def _kind(self, reference: Reference) -> tuple[Kind, Resolution | None]:

@@ -191,7 +191,8 @@ def template_variables(materials: Materials, services: Services) -> Variables:
 #     address
 #
 # Every string comes from a signed file. What the caller says goes to the server as arguments of the
-# tool and nowhere else.
+# tool and nowhere else, but for `mcp_server_path` where the tool's schema has it: the file of a
+# space, which is verified.
 
 _STDIO = ("stdio",)
 _HTTP = ("http", "streamable_http", "streamable-http", "sse")
@@ -279,7 +280,7 @@ def program(materials: Materials, services: Services) -> tuple[ServerConfig, Ser
     found = server_config(materials, services, _STDIO)
     names, config = found.names, found.config
     files: tuple[VerifiedItem, ...] = ()
-    if config.get(_SERVER_PATH) is not None:
+    if config.get(_SERVER_PATH) is not None or _chosen_path(materials) is not None:
         path, files = _server_file(found, materials, services)
         names = Names(variables=names.variables, fixed={**names.fixed, _SERVER_PATH: path})
         words = _words(config) if config.get("command") else _launch_words(config, path)
@@ -445,13 +446,15 @@ def _server_file(
     found: ServerConfig, materials: Materials, services: Services
 ) -> tuple[str, tuple[VerifiedItem, ...]]:
     """The path of the server's file, and what of it was verified. Raises CompanionError."""
-    template = found.config[_SERVER_PATH]
+    template, chosen = found.config.get(_SERVER_PATH), _chosen_path(materials)
     path = Path(materials.anchor.names["tool_dir"], found.filled(_SERVER_PATH))
-    if not path.is_file():
+    if template is None and chosen is not None:
+        path = Path(materials.anchor.names["project_path"], chosen)
+    if not os.path.isfile(path):  # noqa: PTH113 - says no to names that no system takes
         raise CompanionError(str(path), "expected the file of an MCP server, found none")
     companion = services.companion_at(path, materials.chain.tool)
     if companion is None:
-        if not Path(template).is_absolute():
+        if template is None or not Path(template).is_absolute():
             raise CompanionError(
                 str(path),
                 "expected a server file in a space, or an absolute path without placeholders",
@@ -462,6 +465,15 @@ def _server_file(
     neighbours = services.neighbours(companion, rules) if rules.enabled else ()
     own = (companion.item,) if companion.item else ()
     return str(path), (*own, *neighbours)
+
+
+def _chosen_path(materials: Materials) -> str | None:
+    """The server file that the caller chose, where the tool's schema lets it and no file says."""
+    schema = materials.chain.tool.spec.config_schema or {}
+    properties = schema.get("properties")
+    value = materials.values.tool.get(_SERVER_PATH)
+    is_declared = isinstance(properties, Mapping) and _SERVER_PATH in properties
+    return value if is_declared and isinstance(value, str) else None
 
 
 def _named_files(
@@ -600,7 +612,12 @@ def _plain_text_warnings(place: "Address", headers: Mapping[str, str]) -> tuple[
 
 
 def _arguments(materials: Materials) -> Mapping[str, Any]:
-    return dict(materials.values.tool)
+    """The caller's values, less the server file, which is for Rye."""
+    is_chosen = _chosen_path(materials) is not None
+    given = materials.values.tool
+    return {
+        name: value for name, value in given.items() if not (is_chosen and name == _SERVER_PATH)
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

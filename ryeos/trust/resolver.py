@@ -43,7 +43,11 @@ _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", ".venv", ".git", "s
 _MAX_SUGGESTIONS = 3
 _LONG_NAME = 5
 
-Aliases = Callable[[], Mapping[str, str]]
+Aliases = Callable[[], Mapping[ItemRef, str]]
+# What runs is found by its file name alone; what runs it, and what it imports, is not meant.
+_STEM_KINDS = (Kind.TOOL, Kind.DIRECTIVE)
+_NOT_BY_STEM = ("rye/core/primitives/", "rye/core/runtimes/", "rye/core/extractors/")
+_LIBRARY_FOLDER = "lib"
 
 
 class Resolver:
@@ -76,6 +80,8 @@ class Resolver:
             if (resolution := self.find(ref, start)) is not None
         ]
         if not found:
+            found = self._by_stem(reference, start)
+        if not found:
             raise ItemNotFoundError(
                 str(reference), self.searched(start), self.suggest(reference, start)
             )
@@ -90,8 +96,32 @@ class Resolver:
         for candidate in self._spellings(ref):
             hits = list(self._hits(candidate, start, missed))
             if hits:
-                return self._resolution(ref, hits, missed)
+                hidden = self._hidden_by(hits[0]) if candidate == ref else []
+                return self._resolution(ref, hits, missed, hidden)
         return None
+
+    def _hidden_by(self, winner: Location) -> list[Location]:
+        """What the short id of an item means where no file of a project or a user has that id."""
+        ref, has_alias = winner.ref, "/" not in winner.ref.id or winner.ref.id.startswith("rye/")
+        if winner.space.tier == SYSTEM or not has_alias:  # the table is not worth its time
+            return []
+        target = self._aliases().get(ref)
+        return list(self._hits(ItemRef(ref.kind, target), SYSTEM, [])) if target else []
+
+    def _by_stem(self, reference: Reference, start: str) -> list[Resolution]:
+        """The tools and directives whose file has this name, wherever they are."""
+        if "/" in reference.id:
+            return []
+        refs = {
+            ref
+            for kind in _STEM_KINDS
+            if reference.kind in {None, kind}
+            for ref in self.known(kind, start)
+            if ref.name == reference.id and _is_found_by_stem(ref)
+        }
+        if len(refs) > 1:
+            raise AmbiguousItemError(reference.id, sorted(map(str, refs)))
+        return [found for ref in refs if (found := self.find(ref, start)) is not None]
 
     def find_executor(self, executor_id: str, start: str) -> Resolution | None:
         """As `find` for a tool; a name without slashes may also be a unique file name."""
@@ -149,7 +179,7 @@ class Resolver:
 
     def _spellings(self, ref: ItemRef) -> Iterator[ItemRef]:
         yield ref
-        alias = self._aliases().get(ref.id) if ref.kind is Kind.TOOL else None
+        alias = self._aliases().get(ref) if ref.kind in _STEM_KINDS else None
         if alias:
             yield ItemRef(ref.kind, alias)
         category, _, name = ref.id.rpartition("/")
@@ -176,9 +206,14 @@ class Resolver:
         return seen
 
     def _resolution(
-        self, requested: ItemRef, hits: list[Location], missed: list[Path]
+        self,
+        requested: ItemRef,
+        hits: list[Location],
+        missed: list[Path],
+        hidden: list[Location],
     ) -> Resolution:
-        winner, *shadowed = hits
+        """``hidden``: what would have been found by the id as a short one."""
+        winner, *shadowed = (*hits, *hidden)
         require_inside_space(winner)
         return Resolution(
             location=winner,
@@ -306,6 +341,11 @@ def extractor_files(space: Space) -> Iterator[Path]:
         yield from (Path(folder, name) for name in names if name[0] not in "._")
 
 
+def _is_found_by_stem(ref: ItemRef) -> bool:
+    folders = ref.category.split("/")
+    return not (ref.is_test or ref.id.startswith(_NOT_BY_STEM) or _LIBRARY_FOLDER in folders)
+
+
 def _is_core(ref: ItemRef) -> bool:
     """In any case of letters: some file systems do not tell them apart."""
     return ref.id.lower().startswith(CORE_PREFIXES)
@@ -317,6 +357,12 @@ def _warnings(winner: Location, shadowed: list[Location]) -> Iterator[str]:
     if twins:
         yield f"{winner.ref}: {winner.path.name} wins over {', '.join(twins)} beside it"
     system = [location for location in shadowed if location.space.tier == SYSTEM]
+    renamed = [location for location in system if location.ref != winner.ref]
+    if renamed:
+        yield (
+            f"{winner.ref}: the {winner.space.label} space has an item of this id, which wins over"
+            f" the short id of {renamed[0].ref}"
+        )
     if system and winner.space.tier != SYSTEM and _is_core(winner.ref):
         yield (
             f"{winner.ref}: the {winner.space.label} space replaces a core item"

@@ -62,6 +62,8 @@ REFUSED = {
     "rye/core/remote/remote": KEY,
     "rye/core/telemetry/telemetry": SOCKET,
     "rye/core/testing/test": KEY,
+    "rye/fetch": SOCKET,
+    "rye/sign": SOCKET,
     "rye/examples/approval": READ,
     "rye/examples/measure": WRITE,
     "rye/examples/summarize": READ,

@@ -61,10 +61,14 @@ def test_a_version_of_a_bundle_never_changes(shared_registry: Registry) -> None:
     assert again.json["skipped"] is True
     latest = account.ask("GET", f"/v1/bundle/pull/{account.name}").json
     older = account.ask("GET", f"/v1/bundle/pull/{account.name}?version=1.0.0").json
+    named = f"/v1/bundle/pull?bundle_id={account.name}"
+    assert account.ask("GET", named).json == latest
+    assert account.ask("GET", f"{named}&version=1.0.0").json == older
+    assert account.ask("GET", "/v1/bundle/pull").status == 422
     assert (len(latest["files"]), len(older["files"])) == (3, 2)
     info = shared_registry.ask("GET", f"/v1/bundle/info/{account.name}").json
     assert info["versions"] == ["1.1.0", "1.0.0"]
-    assert info["download_count"] == 2
+    assert info["download_count"] == 4
 
 
 def test_the_bundle_of_somebody_else_is_refused(shared_registry: Registry) -> None:

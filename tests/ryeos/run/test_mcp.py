@@ -335,6 +335,45 @@ def test_a_signed_server_file_is_run_by_its_suffix(workspace: Workspace, written
     assert (result.error, result.data["arguments"]) == (None, {"x": 1})
 
 
+CHOOSES = json.dumps(
+    {
+        "properties": {"mcp_server_path": {"type": "string"}, "x": {}},
+        "required": ["mcp_server_path"],
+    }
+)
+
+
+def test_a_caller_chooses_the_server_file_where_the_schema_has_it(workspace: Workspace) -> None:
+    server_file(workspace.project, "mcp/test/server")
+    tool(workspace.project, f"{{tool_name: t}}\nconfig_schema: {CHOOSES}")
+    chosen = {"mcp_server_path": ".ai/tools/mcp/test/server.py", "x": 1}
+
+    result = workspace.run("mcp/test/tool", params=chosen)
+
+    assert (result.error, result.data["arguments"]) == (None, {"x": 1})
+
+
+@pytest.mark.parametrize("chosen", [str(ODD_SERVER), "../x.py", "{tool_dir}/server.py", "", "\0"])
+def test_a_caller_chooses_no_file_that_nobody_signed(workspace: Workspace, chosen: str) -> None:
+    server_file(workspace.project, "mcp/test/server")
+    (workspace.project_path.parent / "x.py").write_bytes(ODD_SERVER.read_bytes())
+    tool(workspace.project, f"{{tool_name: t}}\nconfig_schema: {CHOOSES}")
+
+    result = workspace.run("mcp/test/tool", params={"mcp_server_path": chosen})
+
+    assert not result.success
+    assert "expected" in str(result.error)
+
+
+def test_an_unsigned_server_file_is_not_chosen(workspace: Workspace) -> None:
+    path = server_file(workspace.project, "mcp/test/server")
+    path.write_bytes(path.read_bytes() + b"\n# changed\n")
+    tool(workspace.project, f"{{tool_name: t}}\nconfig_schema: {CHOOSES}")
+    chosen = {"mcp_server_path": ".ai/tools/mcp/test/server.py"}
+
+    assert workspace.run("mcp/test/tool", params=chosen).metadata["error_code"] == "INTEGRITY"
+
+
 def test_a_command_may_place_the_server_file_itself(workspace: Workspace) -> None:
     server_file(workspace.project, "mcp/test/server")
     config = {

@@ -156,7 +156,7 @@ def test_a_folder_stands_for_the_item_of_its_name_and_back(
 
 
 def test_an_alias_is_tried_when_there_is_no_such_file(workspace: Workspace, spaces: Spaces) -> None:
-    resolver = Resolver(spaces, lambda: {"short": BASH})
+    resolver = Resolver(spaces, lambda: {tool("short"): BASH})
     aliased = resolver.find(tool("short"))
     workspace.project.tool("short")
     exact = resolver.find(tool("short"))
@@ -168,16 +168,71 @@ def test_an_alias_is_tried_when_there_is_no_such_file(workspace: Workspace, spac
 
 
 def test_the_table_of_aliases_is_not_read_for_a_file_that_is_there(spaces: Spaces) -> None:
-    def unread() -> Mapping[str, str]:
+    def unread() -> Mapping[ItemRef, str]:
         pytest.fail("the table was read")
 
     assert Resolver(spaces, unread).find(tool("rye/bash/bash"))
 
 
-def test_aliases_are_for_tools_only(spaces: Spaces) -> None:
-    resolver = Resolver(spaces, lambda: {"short": BASH})
+def test_an_alias_is_of_one_kind(spaces: Spaces) -> None:
+    resolver = Resolver(spaces, lambda: {tool("short"): BASH})
 
     assert resolver.find(ItemRef(Kind.KNOWLEDGE, "short")) is None
+    assert resolver.find(ItemRef(Kind.DIRECTIVE, "short")) is None
+
+
+def test_a_file_under_the_name_of_an_alias_wins_with_a_warning_and_shows_what_it_hides(
+    workspace: Workspace, spaces: Spaces
+) -> None:
+    resolver = Resolver(spaces, lambda: {tool("short"): BASH})
+    workspace.project.tool("short")
+
+    found = resolver.find(tool("short"))
+
+    assert found
+    assert [str(one.ref) for one in found.shadowed] == [f"tool:{BASH}"]
+    (warning,) = found.warnings
+    assert warning.endswith(f"an item of this id, which wins over the short id of tool:{BASH}")
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("special", "tool:deep/down/special"),
+        ("tool:special", "tool:deep/down/special"),
+        ("review", "directive:mine/review"),
+        ("grep", "tool:rye/file-system/grep"),
+        ("create_tool", "directive:rye/authoring/create_tool"),
+    ],
+)
+def test_a_tool_or_a_directive_is_found_by_its_file_name_alone(
+    workspace: Workspace, resolver: Resolver, typed: str, found: str
+) -> None:
+    workspace.project.tool("deep/down/special")
+    workspace.project.directive("mine/review")
+
+    assert str(resolver.resolve(parse_reference(typed)).location.ref) == found
+
+
+@pytest.mark.parametrize("typed", ["walk", "script", "special.test", "down/special", "note"])
+def test_what_nobody_runs_by_itself_is_not_found_by_its_file_name(
+    workspace: Workspace, resolver: Resolver, typed: str
+) -> None:
+    workspace.project.tool("deep/down/special")
+    workspace.project.knowledge("deep/note")
+
+    with pytest.raises(ItemNotFoundError):
+        resolver.resolve(parse_reference(typed))
+
+
+def test_two_files_of_one_name_are_listed_and_none_is_taken(
+    workspace: Workspace, resolver: Resolver
+) -> None:
+    workspace.project.tool("a/special")
+    workspace.user.tool("b/special")
+
+    with pytest.raises(AmbiguousItemError, match="tool:a/special, tool:b/special"):
+        resolver.resolve(parse_reference("special"))
 
 
 def test_an_executor_may_be_named_by_its_file_alone(
