@@ -18,6 +18,7 @@ from ryeos.trust.verify import Target
 MAX_INDEX_BYTES = 256 * 1024 * 1024
 _KINDS = {
     "interpreter": "programs that run the project's tools",
+    "packages": "node_modules, which tools of the project may import",
     "version": "chooses among installed interpreters",
     "env": "variables for tools",
     "remotes": "nodes that the project names",

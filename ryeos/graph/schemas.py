@@ -529,6 +529,7 @@ ANCHOR = mapping(
         "enabled": anything("Only true switches it on."),
         "mode": word("When it applies.", ("auto", "always", "never"), "auto", optional=False),
         "markers_any": {**_LIST, "description": "File names, one of which marks the folder."},
+        "siblings": {"type": "boolean", "description": "Also where a Python tool imports one."},
         "root": prose("The folder: tool_dir, tool_parent or project_path."),
         "lib": prose("A folder beside the runtime's file: {runtime_lib}."),
         "cwd": prose("The working directory, a template."),
@@ -608,7 +609,7 @@ FIELDS: dict[str, Schema] = {
     "outputs": {**_NAMES, "description": "Names of what it gives."},
     "child_constraints": mapping("What the tools that run on it must meet."),
     "params_mode": word(
-        "How parameters reach the program.", tuple(mode.value for mode in ParamsMode), "auto"
+        "How parameters reach the program.", ("", *(mode.value for mode in ParamsMode)), "auto"
     ),
     "variants": {
         "type": ["array", "null"],

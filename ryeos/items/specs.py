@@ -252,7 +252,17 @@ def _variants(read: _HeaderFields) -> tuple[Mapping[str, Any], ...]:
 # stands in the blocks below, wherever they are: there a slip changes what is run or verified.
 
 BLOCKS: Mapping[str, tuple[str, ...]] = {
-    "anchor": ("enabled", "mode", "markers_any", "root", "lib", "cwd", "env_paths", "env"),
+    "anchor": (
+        "enabled",
+        "mode",
+        "markers_any",
+        "siblings",
+        "root",
+        "lib",
+        "cwd",
+        "env_paths",
+        "env",
+    ),
     "verify_deps": ("enabled", "scope", "recursive", "extensions", "exclude_dirs"),
 }
 _ENV_CONFIG = ("interpreter", "env", "unset", "env_policy")

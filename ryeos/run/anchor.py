@@ -2,11 +2,13 @@
 
 Names available to templates: ``tool_path``, ``tool_dir``, ``tool_parent``, ``anchor_path``,
 ``runtime_lib``, ``project_path``, ``user_space``, ``system_space``; ``tool_sha256``, the digest of
-the tool's bytes, and ``tool_source``, where a shell reads these very bytes. See
-``docs/executor.md``.
+the tool's bytes, and ``tool_source``, where a shell reads these very bytes; ``approved_packages``,
+the project's ``node_modules`` if a tool of the project may use it. See ``docs/executor.md``.
 """
 
 import os
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,10 @@ from lillux.process.model import SEALED_PATH, can_seal
 from lillux.values import dataclass, field, replace
 from ryeos.items.context import Context
 from ryeos.items.errors import SpecError
-from ryeos.items.refs import Kind, Space
+from ryeos.items.refs import PROJECT, Kind, Space
 from ryeos.items.specs import type_name
 from ryeos.run.model import Chain
+from ryeos.trust.approvals import PACKAGE_LISTS
 from ryeos.trust.verify import VerifiedItem, Verifier, dependency_rules, verify_tree
 
 _MODES = ("auto", "always", "never")
@@ -74,6 +77,7 @@ def anchor_of(chain: Chain, context: Context) -> Anchor:
     tool_path = item.target.path
     names = _names(tool_path, _runtime_lib(chain), context)
     names["tool_sha256"] = item.sha256
+    names["approved_packages"] = _approved_packages(chain, item, context)
     if can_seal(context.platform):
         names["tool_source"] = SEALED_PATH
     declared = chain.first_with("anchor")
@@ -100,6 +104,7 @@ def _names(tool_path: Path, runtime_lib: str, context: Context) -> dict[str, str
         "tool_dir": str(tool_path.parent),
         "tool_parent": str(tool_path.parent.parent),
         "tool_sha256": "",
+        "approved_packages": "",
         "tool_source": str(tool_path),
         "anchor_path": str(tool_path.parent),
         "runtime_lib": runtime_lib,
@@ -107,6 +112,15 @@ def _names(tool_path: Path, runtime_lib: str, context: Context) -> dict[str, str
         "user_space": str(context.spaces.user.base),
         "system_space": str(system) if system else "",
     }
+
+
+def _approved_packages(chain: Chain, item: VerifiedItem, context: Context) -> str:
+    """The packages of an approved project, for its own tools and where their runtime asks."""
+    asks = any("{approved_packages}" in str(one.spec.env_config) for one in chain.elements)
+    if not asks or item.target.space.tier != PROJECT:
+        return ""
+    is_approved = any(map(context.approves, PACKAGE_LISTS))
+    return str(context.working_directory / "node_modules") if is_approved else ""
 
 
 def _runtime_lib(chain: Chain) -> str:
@@ -152,7 +166,24 @@ def _marked_folder(config: Mapping[str, Any], item: VerifiedItem) -> Path | None
     for folder in (tool_dir, *above):
         if any(os.path.exists(folder / marker) for marker in markers):  # noqa: PTH110 - see below
             return folder
-    return None
+    return tool_dir if config.get("siblings") is True and _imports_sibling(item) else None
+
+
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
+
+
+def _imports_sibling(item: VerifiedItem) -> bool:
+    """Whether a Python tool imports a file that lies beside it, by a name that Python has not."""
+    if item.target.suffix != ".py":
+        return False
+    folder = item.target.path.parent
+    for of, several in _IMPORT.findall(item.text):
+        for name in (of, *(part.split()[0] for part in several.split(",") if part.strip())):
+            module = name.partition(".")[0]
+            is_own = module and module not in sys.stdlib_module_names
+            if is_own and os.path.isfile(folder / f"{module}.py"):  # noqa: PTH113 - see below
+                return True
+    return False
 
 
 def _env_paths(

@@ -39,6 +39,10 @@ MAX_PART_BYTES = 64 * 1024 * 1024
 PURPOSE = "rye/approval/v1\n"
 ENVIRONMENTS = (".venv", "venv", ".virtualenv")
 PROGRAM_FOLDERS = ("node_modules/.bin", f"{AI_DIRECTORY}/bin")
+# Where a package manager writes down what it has put into ``node_modules``.
+PACKAGE_LISTS = tuple(
+    f"node_modules/{name}" for name in (".package-lock.json", ".modules.yaml", ".yarn-state.yml")
+)
 VERSION_FILES = (".python-version", ".node-version", ".nvmrc", ".ruby-version", ".tool-versions")
 DOTENV_FILES = (".env", ".env.local", f"{AI_DIRECTORY}/.env")
 # Settings that say where things are sent, by the kind that their approval names.
@@ -76,6 +80,7 @@ def parts_of(project: Path, more: tuple[str, ...] = ()) -> Iterator[Part]:
     folders = (*PROGRAM_FOLDERS, *_tool_folders(project), *more)
     named = (
         *(("interpreter", path) for path in (*ENVIRONMENTS, *folders)),
+        *(("packages", path) for path in PACKAGE_LISTS),
         *(("version", path) for path in VERSION_FILES),
         *(("env", path) for path in DOTENV_FILES),
         *NETWORK_SETTINGS.items(),

@@ -84,13 +84,46 @@ def test_a_module_in_the_project_takes_no_place_of_the_standard_library(
     assert run(victim, "mine/tool").data == {"a": 1}
 
 
-def test_an_unsigned_neighbour_neither_helps_a_tool_nor_stops_it(victim: Workspace) -> None:
+def test_an_unsigned_neighbour_is_never_imported_and_stops_only_who_imports_one(
+    victim: Workspace,
+) -> None:
     victim.project.write("tools/mine/helper.py", EVIL)
     victim.project.signed_tool("mine/tool", "print('alone')")
     victim.project.signed_tool("mine/needy", "import helper")
 
     assert run(victim, "mine/tool").data["stdout"] == "alone\n"
-    assert "No module named 'helper'" in str(run(victim, "mine/needy").error)
+    assert run(victim, "mine/needy").metadata["error_code"] == "UNSIGNED"
+
+
+@pytest.mark.parametrize("runtime", ["script", "function"])
+@pytest.mark.parametrize(
+    "written", ["import helper", "from helper import word", "import os, helper"]
+)
+def test_a_signed_neighbour_is_imported_without_a_marker_and_not_once_it_changed(
+    victim: Workspace, runtime: str, written: str
+) -> None:
+    helper = victim.project.signed_tool("mine/helper", "word = 'good'")
+    body = {
+        "script": "import sys; print(sys.modules['helper'].word)",
+        "function": "import sys\n"
+        "def execute(p, d): return {'stdout': sys.modules['helper'].word + '\\n'}",
+    }[runtime]
+    victim.project.signed_tool(
+        "mine/needy", f"{written}\n{body}", executor=f"rye/core/runtimes/python/{runtime}"
+    )
+    before = run(victim, "mine/needy")
+    helper.write_bytes(helper.read_bytes() + b"\n# changed\n")
+
+    assert before.data["stdout"] == "good\n"
+    assert run(victim, "mine/needy").metadata["error_code"] == "INTEGRITY"
+
+
+def test_beside_a_neighbour_that_is_imported_nothing_unsigned_may_lie(victim: Workspace) -> None:
+    victim.project.signed_tool("mine/helper", "import other")
+    victim.project.write("tools/mine/other.py", EVIL)
+    victim.project.signed_tool("mine/needy", "import helper")
+
+    assert "other.py" in str(run(victim, "mine/needy").error)
 
 
 # --- in a package

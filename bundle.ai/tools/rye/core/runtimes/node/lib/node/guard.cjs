@@ -20,9 +20,13 @@ const PACKAGES = "node_modules";
 // Written by package managers and passed over by verify_deps, unless they are signed beside.
 const MANAGED = new Set(["package.json", "package-lock.json", "tsconfig.json"]);
 
-/** The rules of one run. `anchor` is "" when nothing but the tool's own file was verified. */
-function makeRules(tool, anchor) {
-  return { tool: fs.realpathSync(tool), anchor: anchor && fs.realpathSync(anchor) };
+/**
+ * The rules of one run. `anchor` is "" when nothing but the tool's own file was verified, `packages`
+ * when the user has not approved the project's node_modules.
+ */
+function makeRules(tool, anchor, packages = "") {
+  const real = (folder) => folder && fs.realpathSync(folder);
+  return { tool: fs.realpathSync(tool), anchor: real(anchor), packages: real(packages) };
 }
 
 /**
@@ -37,6 +41,7 @@ function makeRules(tool, anchor) {
 function refusal(rules, specifier, importer, target) {
   const file = fileOf(target);
   if (file === null || file === rules.tool || !isGoverned(rules, fileOf(importer))) return "";
+  if (rules.packages && isPackage(specifier) && partsBelow(rules.packages, file) !== null) return "";
   if (!rules.anchor) return "only the tool's own file is verified; package.json beside it makes an anchor";
   const parts = partsBelow(rules.anchor, file);
   if (parts === null) return isPackage(specifier) ? "" : `it is outside of the anchor ${rules.anchor}`;

@@ -45,8 +45,10 @@ function main() {
   if (needsTypesStripped(tool)) return startedAgain();
   process.argv.splice(1, 1); // the tool stands where it would without us
   const anchor = process.env.RYE_NODE_ANCHOR || "";
+  const packages = process.env.RYE_NODE_PACKAGES || "";
   delete process.env.RYE_NODE_ANCHOR;
-  guard.install(guard.makeRules(tool, anchor));
+  delete process.env.RYE_NODE_PACKAGES;
+  guard.install(guard.makeRules(tool, anchor, packages));
   const bytes = fs.readFileSync(tool);
   if (isAnother(bytes)) throw new Error(`${tool}: changed between its verification and its start`);
   const source = bytes.toString("utf8").replace(COMMENT, " ");
