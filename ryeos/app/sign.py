@@ -31,6 +31,7 @@ from ryeos.items.refs import (
     parse_reference,
 )
 from ryeos.items.specs import ToolSpec, misspelt_keys, tool_spec
+from ryeos.run.chain import PACKAGES_MARK
 from ryeos.run.primitives import PRIMITIVES
 from ryeos.trust.resolver import candidates, is_regular_file
 from ryeos.trust.sign import (
@@ -43,6 +44,7 @@ from ryeos.trust.sign import (
     is_module,
     read_item,
     require_writable,
+    target_of_path,
     targets_of_glob,
     targets_of_reference,
     validate_item,
@@ -214,8 +216,11 @@ def signing(
     """
     if not dry_run:
         signer = Signer(rye.signing_key(), rye.verifier)
-        require = RunRules(rye).require
-        yield from signer.sign_all(targets, force=force, require=require, expected=expected)
+        rules = RunRules(rye, writes=True)
+        yield from signer.sign_all(targets, force=force, require=rules.require, expected=expected)
+        lists = [target for target in rules.lists if target not in targets]
+        failed = (one for one in signer.sign_all(lists, force=force) if one.error)
+        yield from failed
         return
     for target in targets:
         yield checked(rye, target)
@@ -264,8 +269,10 @@ def follow(rye: Rye, reports: Sequence[SignReport]) -> list[str]:
 class RunRules:
     """What a run would trip over is not signed: cases, keys, executors and graphs are looked at."""
 
-    def __init__(self, rye: Rye) -> None:
-        self._rye = rye
+    def __init__(self, rye: Rye, *, writes: bool = False) -> None:
+        """``writes``: lists of packages are written, which `lists` are to be signed as well."""
+        self._rye, self._writes = rye, writes
+        self.lists: list[SignTarget] = []
         self._executors: dict[tuple[str, str], bool] = {}
 
     def require(self, target: SignTarget, valid: ValidItem) -> None:
@@ -299,6 +306,34 @@ class RunRules:
             issues += map(str, read_graph(valid.header, target.ref.id).errors)
         if issues:
             raise ItemValidationError(where, issues)
+        self._list_packages(target, valid)
+
+    def _list_packages(self, target: SignTarget, valid: ValidItem) -> None:
+        """Write the list of the packages that a tool needs, unless it has that of its block."""
+        text = valid.signed.body if valid.signed and target.path.suffix == ".py" else ""
+        if PACKAGES_MARK not in text:
+            return
+        from ryeos.run.packages import Installer, list_path, list_text, read_block
+
+        block = read_block(text, str(target.path))
+        if block is None or target.ref is None or not self._writes:
+            return
+        path = list_path(target.path)
+        context = self._rye.context
+        known = read_bytes(path, MAX_ITEM_BYTES) if path.is_file() else b""
+        if f"  block: {block.digest}\n".encode() not in known:
+            import sys
+            from tempfile import TemporaryDirectory
+
+            from lillux.process import ProcessManager
+
+            installer = Installer(ProcessManager(), context.process_env, context.platform)
+            with TemporaryDirectory(prefix="rye-packages-") as folder:
+                found = installer.resolve(block, sys.executable, Path(folder))
+            write_atomic(path, list_text(target.ref.id, block, found).encode(), mode=0o644)
+            names = ", ".join(line.partition(" ")[0] for line in found)
+            self._rye.warn(f"{target.ref} will run with these packages, listed in {path}: {names}")
+        self.lists.append(target_of_path(path, context.spaces))
 
     def _require_text(self, target: SignTarget, valid: ValidItem) -> None:
         """Raise ItemValidationError for a slip in the header of a directive or of knowledge."""

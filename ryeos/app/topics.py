@@ -118,6 +118,7 @@ Codes of failures, as --json shows them
   CHAIN_TOO_DEEP, CHAIN_INVALID                    what runs the tool is missing or wrong (5)
   LOCKFILE_MISMATCH, LOCKFILE_INVALID              not the chain that was pinned; no lockfile (5)
   INTERPRETER_NOT_FOUND                            a program that the tool needs is not here (6)
+  PACKAGES_UNAVAILABLE                             a tool's packages are not listed, or not here (6)
   VALIDATION_FAILED, PARSING_ERROR, CONFIG_ERROR   metadata, configuration, parameters (6)
   EXPRESSION_ERROR                                 an expression of a graph has no value (6)
   REMOTE_NOT_FOUND                                 no remote of that name is configured (3)
@@ -513,6 +514,7 @@ CODES: Mapping[str, str] = {
     "NO_PROJECT": "This needs a project, and none is named or found here.",
     "NO_SIGNING_KEY": "There is no private key to sign with yet; rye keys generate makes one.",
     "OBJECT_NOT_FOUND": "A part of the record of a run is lost.",
+    "PACKAGES_UNAVAILABLE": "The packages of a Python tool are not listed, or not to be had here.",
     "PARSING_ERROR": "An item's header or text cannot be read as its kind of file.",
     "PERMISSION_DENIED": "A graph calls what its capabilities leave out.",
     "PIN_MISMATCH": "A node, registry or bundle has another key than before, or than was named.",
@@ -562,6 +564,7 @@ REMEDIES: Mapping[str, tuple[str, ...]] = {
     "EXPRESSION_ERROR": ("check the graph: execute with dry_run true; help graphs",),
     "INTEGRITY": (_READ_IT, 'then sign it again: sign {"item_id": "tool:a/b"}'),
     "INTERPRETER_NOT_FOUND": ("install the program, or ask your user to; see: rye doctor",),
+    "PACKAGES_UNAVAILABLE": ("sign the tool again where a package index can be reached",),
     "INVALID_PARAMS": ("see what a tool takes: help execute, help search, help load, help sign",),
     "INVALID_QUERY": ("put words with marks into double quotes; help search",),
     "INVALID_REF": ("help refs",),

@@ -237,6 +237,11 @@ class AnchoredFiles:
     items: tuple[VerifiedItem, ...] = ()
     pins: dict[str, str] = field(default_factory=dict)
 
+    def with_item(self, item: VerifiedItem) -> "AnchoredFiles":
+        """The same and a file beside the tool."""
+        pins = {**self.pins, item.target.path.name: item.content_hash}
+        return AnchoredFiles((*self.items, item), pins)
+
 
 def verify_anchored_files(
     chain: Chain, anchor: Anchor, verifier: Verifier, warn: Callable[[str], None]

@@ -44,6 +44,8 @@ from ryeos.trust.signature import MAX_ITEM_BYTES
 from ryeos.trust.verify import VerifiedItem, Verifier, require_place
 
 MAX_CHAIN_DEPTH = 10
+PACKAGES_MARK = "# /// script"
+"""Begins the block in which a Python tool says which packages it needs (PEP 723)."""
 _READ_BY_OTHERS = frozenset({"config", "extractor", "library", "test"})
 
 

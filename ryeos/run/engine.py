@@ -44,7 +44,13 @@ from ryeos.run.calls import (
     Primitive,
     Services,
 )
-from ryeos.run.chain import MAX_CHAIN_DEPTH, ChainBuilder, ChainValidator, merged_config
+from ryeos.run.chain import (
+    MAX_CHAIN_DEPTH,
+    PACKAGES_MARK,
+    ChainBuilder,
+    ChainValidator,
+    merged_config,
+)
 from ryeos.run.command import original_variables, process_environment, resolved_environment
 from ryeos.run.confinement import CallRights, Level, SandboxPolicy, policy_of, rights_of
 from ryeos.run.lockfiles import LockfileResolver
@@ -68,6 +74,7 @@ from ryeos.trust.versions import VersionRecord
 
 if TYPE_CHECKING:
     from ryeos.run.functions import FunctionHost
+    from ryeos.run.packages import PackageList
     from ryeos.run.receipts import Evidence
 
 KEPT_S = 1.0
@@ -253,6 +260,7 @@ class PrimitiveExecutor:
             return cached, parameters_for(cached.chain, request)  # (5)
         checked = self._check(request, log)  # (1) to (5)
         env = self._environment(checked.chain, checked.anchor, log)  # (6)
+        env = self._with_packages(checked.chain, env, request, log)
         resolved_config = self._resolved_config(checked.chain)  # (7)
         prepared = PreparedCall(
             chain=checked.chain,
@@ -298,7 +306,18 @@ class PrimitiveExecutor:
         self, chain: Chain, warn: Callable[[str], None]
     ) -> tuple[Anchor, AnchoredFiles]:
         anchor = anchor_of(chain, self._context)
-        return anchor, verify_anchored_files(chain, anchor, self._verifier, warn)
+        files = verify_anchored_files(chain, anchor, self._verifier, warn)
+        listed = self._packages(chain)
+        return anchor, files.with_item(listed.item) if listed else files
+
+    def _packages(self, chain: Chain) -> "PackageList | None":
+        """The packages that a Python tool asks for in its text."""
+        item = chain.tool.item
+        if item is None or item.target.suffix != ".py" or PACKAGES_MARK not in item.text:
+            return None
+        from ryeos.run.packages import package_list
+
+        return package_list(chain, self._chains.companion_at)
 
     def _check_lock(
         self, chain: Chain, files: AnchoredFiles, request: ExecutionRequest, log: "ExecutionLog"
@@ -336,6 +355,27 @@ class PrimitiveExecutor:
         log.trace.extend(env_events(chain.elements))
         log.warnings.extend(env.warnings)
         return env
+
+    def _with_packages(
+        self, chain: Chain, env: ResolvedEnv, request: ExecutionRequest, log: "ExecutionLog"
+    ) -> ResolvedEnv:
+        """The environment with the interpreter that has the tool's packages, if it needs some."""
+        listed = self._packages(chain)
+        if listed is None:
+            return env
+        from ryeos.run.packages import ENVIRONMENTS, PROJECT_PYTHON, PYTHON, Installer
+
+        python = env.variables.get(PYTHON, "")
+        if not python:
+            return env
+        context = self._context
+        place = context.spaces.user.ai / ENVIRONMENTS
+        installer = Installer(self._runner, context.process_env, context.platform)
+        made = installer.python_with(listed, python, place, make=not request.dry_run)
+        if not made:
+            log.warnings.append(f"its packages would be installed first, below {place}")
+            return env
+        return replace(env, variables={**env.variables, PYTHON: made, PROJECT_PYTHON: made})
 
     def _resolved_config(self, chain: Chain) -> dict[str, Any]:
         declared = chain.tool.spec.config_resolve

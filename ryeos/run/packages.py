@@ -1,0 +1,308 @@
+"""Packages of Python tools: what a PEP 723 block asks for, pinned by hash and kept apart.
+
+(1) a tool says what it needs: a block ``# /// script`` with ``dependencies``
+(2) signing it resolves that, and writes ``NAME.packages.yaml`` beside it: each package in one
+    version with the hashes of its files. It is signed as well, and holds for that block alone
+(3) a run makes an environment of it once, in user space, named by a digest of the list and the
+    interpreter; nothing is installed whose hash is not in the list
+
+Only wheels: whatever else a package index has runs code when it is built. ``uv`` does the work
+where it is installed, else the interpreter's own ``pip``. Page: ``docs/python-packages.md``.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lillux.digests import sha256_hex
+from lillux.errors import as_word
+from lillux.files import locked, make_directory, write_atomic
+from lillux.interpreter_searches import find_on_path
+from lillux.process.model import Command, ProcessRunner
+from lillux.values import dataclass
+from ryeos.items.errors import ChainError, SpecError
+from ryeos.items.specs import compare_versions
+from ryeos.run.chain import PACKAGES_MARK as MARK
+from ryeos.run.model import Chain, ChainElement
+from ryeos.trust.verify import VerifiedItem
+
+SUFFIX = ".packages"
+"""Ends the id of a list of packages; the id of its tool stands before."""
+PYTHON, PROJECT_PYTHON = "RYE_PYTHON", "PROJECT_VENV_PYTHON"
+"""The variables that name a Python tool's interpreter."""
+ENVIRONMENTS = "state/environments"
+"""Where environments are, below the ``.ai`` of user space."""
+_BLOCK = re.compile(r"(?m)^# /// script$\s(?P<content>(?:^#(?:| .*)$\s)+?)^# ///$")
+_REQUIREMENT = re.compile(
+    r"[A-Za-z0-9][\w.-]*\s*(\[[\w., -]*\])?\s*((===?|~=|!=|[<>]=?)\s*[\w.*+!-]+\s*,?\s*)*(;[^\n]*)?"
+)
+_PINNED = re.compile(
+    r"^([A-Za-z0-9][\w.-]*==[\w.+!-]+)((?:\s*\\?\s*--hash=sha256:[0-9a-f]{64})+)", re.MULTILINE
+)
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+_MAX_DEPENDENCIES, _MAX_REQUIREMENT = 200, 200
+_TELL_VERSION = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
+_VERSION_RULE = re.compile(r"(>=|<=|>|<|==|!=)\s*([0-9]+(?:\.[0-9]+)*)")
+_ALLOWS: Mapping[str, Callable[[int], bool]] = {
+    ">=": lambda order: order >= 0,
+    "<=": lambda order: order <= 0,
+    ">": lambda order: order > 0,
+    "<": lambda order: order < 0,
+    "==": lambda order: order == 0,
+    "!=": lambda order: order != 0,
+}
+_RESOLVE_S, _INSTALL_S = 300.0, 600.0
+_OUTPUT_BYTES = 16 * 1024 * 1024
+
+
+class PackagesError(ChainError):
+    """The packages of a tool cannot be found, or cannot be installed here."""
+
+    code, exit_status = "PACKAGES_UNAVAILABLE", 6
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What a tool asks for. ``digest`` is that of the block's text."""
+
+    dependencies: tuple[str, ...]
+    requires_python: str
+    digest: str
+
+
+def read_block(text: str, where: str) -> Block | None:
+    """The block of a tool that needs packages; None without one. Raises SpecError."""
+    found = [match["content"] for match in _BLOCK.finditer(text)]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise SpecError(where, f"expected one block {MARK}, found {len(found)}")
+    import tomllib
+
+    lines = (line[2:] if line.startswith("# ") else line[1:] for line in found[0].splitlines())
+    try:
+        said = tomllib.loads("\n".join(lines))
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{where}: {MARK}", f"expected TOML: {error}") from None
+    asked, python = said.get("dependencies", []), said.get("requires-python", "")
+    if not isinstance(asked, list) or not isinstance(python, str):
+        raise SpecError(
+            f"{where}: {MARK}", "expected dependencies as a list, requires-python as a text"
+        )
+    for one in asked:
+        is_short = isinstance(one, str) and len(one) <= _MAX_REQUIREMENT
+        if not is_short or not _REQUIREMENT.fullmatch(one.strip()):
+            raise SpecError(
+                f"{where}: dependencies",
+                f"expected a package with versions, found {one!r:.80}",
+                hint='like "rich>=13,<15"; addresses and paths are not taken',
+            )
+    if len(asked) > _MAX_DEPENDENCIES:
+        raise SpecError(f"{where}: dependencies", f"expected at most {_MAX_DEPENDENCIES}")
+    return Block(tuple(asked), python, sha256_hex(found[0].encode())) if asked else None
+
+
+# --- the list -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PackageList:
+    """A verified list, and what it pins: a line of a requirements file for each package."""
+
+    item: VerifiedItem
+    requirements: tuple[str, ...]
+
+
+def list_path(tool_path: Path) -> Path:
+    """Where the list of a tool's packages is."""
+    return tool_path.with_name(f"{tool_path.stem}{SUFFIX}.yaml")
+
+
+def list_text(tool_id: str, block: Block, requirements: Sequence[str]) -> str:
+    """The text of a list, to be signed."""
+    lines = "".join(f"    - {json.dumps(line)}\n" for line in requirements)
+    return (
+        'version: "1.0.0"\n'
+        "tool_type: library\n"
+        "executor_id: null\n"
+        f"category: {json.dumps(tool_id.rpartition('/')[0])}\n"
+        f"description: {json.dumps(f'The packages of tool:{tool_id}, written by rye sign')}\n"
+        "config:\n"
+        f"  block: {block.digest}\n"
+        f"  requirements:\n{lines}"
+    )
+
+
+def package_list(
+    chain: Chain, companion_at: Callable[[Path, ChainElement], ChainElement | None]
+) -> PackageList | None:
+    """The packages that a tool needs; None for one that needs none.
+
+    Raises SpecError, PackagesError for a list that is missing or of another block, IntegrityError.
+    """
+    item = chain.tool.item
+    block = read_block(item.text, str(item.target.path)) if item else None
+    if item is None or block is None:
+        return None
+    path = list_path(item.target.path)
+    found = companion_at(path, chain.tool) if path.is_file() else None
+    config = found.spec.config if found and found.space == chain.tool.space else {}
+    requirements = config.get("requirements")
+    is_of_block = config.get("block") == block.digest
+    if not (found and found.item and is_of_block and isinstance(requirements, list)):
+        problem = "of another block" if config else "not there"
+        raise PackagesError(
+            f"{path}: the list of packages is {problem}",
+            hint=f"rye sign --force tool:{as_word(chain.tool.item_id)}",
+        )
+    return PackageList(found.item, tuple(map(str, requirements)))
+
+
+# --- resolving ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Installer:
+    """What finds and installs packages: ``uv`` where it is on the PATH, else pip.
+
+    ``env`` is that of this process: a project's ``.env`` names no package index.
+    """
+
+    runner: ProcessRunner
+    env: Mapping[str, str]
+    platform: str
+
+    def resolve(self, block: Block, python: str, folder: Path) -> tuple[str, ...]:
+        """Each package that the block needs, in one version, with hashes. Raises PackagesError.
+
+        ``folder`` is an empty one to work in: settings files of a project are not read.
+        """
+        self._require_version(block, python, folder)
+        asked = folder / "requirements.in"
+        write_atomic(asked, "".join(f"{one}\n" for one in block.dependencies).encode())
+        uv = self._uv()
+        if uv:
+            output = self._run(
+                *(uv, "pip", "compile", "--quiet", "--no-config", "--no-header", "--no-annotate"),
+                *("--generate-hashes", "--only-binary", ":all:", "--python", python, str(asked)),
+                folder=folder,
+                what="resolve",
+            )
+            pinned = [
+                " ".join((line, *(f"--hash={one}" for one in _HASH.findall(hashes))))
+                for line, hashes in _PINNED.findall(output)
+            ]
+        else:
+            report = self._run(
+                *(python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+                *("--no-input", "--dry-run", "--ignore-installed", "--only-binary", ":all:"),
+                *("--report", "-", "-r", str(asked)),
+                folder=folder,
+                what="resolve",
+            )
+            pinned = _from_report(report)
+        if not pinned:
+            raise PackagesError("packages: the resolver named none")
+        return tuple(sorted(pinned))
+
+    def _require_version(self, block: Block, python: str, folder: Path) -> None:
+        """Refuse an interpreter that the block does not allow. Raises PackagesError, SpecError."""
+        if not block.requires_python:
+            return
+        said = self._run(python, "-I", "-c", _TELL_VERSION, folder=folder, what="resolve").strip()
+        for part in block.requires_python.split(","):
+            found = _VERSION_RULE.fullmatch(part.strip())
+            if found is None:
+                raise SpecError(
+                    "requires-python", f"expected versions like >=3.11, found {part.strip()!r:.40}"
+                )
+            if not _ALLOWS[found[1]](compare_versions(said, found[2])):
+                raise PackagesError(
+                    f"packages: expected Python {block.requires_python}, found {said} ({python})",
+                    hint="run rye with such a Python, or change requires-python",
+                )
+
+    def python_with(self, listed: PackageList, python: str, place: Path, *, make: bool) -> str:
+        """The interpreter of the environment with these packages, made if it is missing.
+
+        ``""`` for one that is missing and not to be made. Raises PackagesError, FileSystemError.
+        """
+        real = os.path.realpath(python)
+        text = "\n".join((*listed.requirements, real))
+        folder = place / sha256_hex(text.encode("utf-8", "surrogateescape"))[:32]
+        below = ("Scripts", "python.exe") if self.platform == "win32" else ("bin", "python")
+        program, ready = folder.joinpath(*below), folder / "ready"
+        if ready.is_file():
+            return str(program)
+        if not make:
+            return ""
+        make_directory(place, mode=0o700)
+        with locked(folder.with_suffix(".lock"), timeout_s=_INSTALL_S):
+            if not ready.is_file():
+                self._install(listed, python, folder, program)
+                write_atomic(ready, b"")
+        return str(program)
+
+    def _install(self, listed: PackageList, python: str, folder: Path, program: Path) -> None:
+        from shutil import rmtree
+
+        rmtree(folder, ignore_errors=True)  # of a process that was ended in the middle
+        make_directory(folder, mode=0o700)
+        pinned = folder / "requirements.txt"
+        uv = self._uv()
+        what = "install"
+        if uv:
+            made = (uv, "venv", "--quiet", "--no-config", "--allow-existing", "--python", python)
+            self._run(*made, str(folder), folder=folder, what=what)
+            installs: tuple[str, ...] = (uv, "pip", "install", "--quiet", "--no-config")
+            installs += ("--python", str(program))
+        else:
+            self._run(python, "-I", "-m", "venv", str(folder), folder=folder, what=what)
+            installs = (str(program), "-I", "-m", "pip", "install", "--quiet", "--no-input")
+            installs += ("--disable-pip-version-check",)
+        write_atomic(pinned, "".join(f"{line}\n" for line in listed.requirements).encode())
+        self._run(
+            *(*installs, "--require-hashes", "--no-deps", "--only-binary", ":all:"),
+            *("-r", str(pinned)),
+            folder=folder,
+            what=what,
+        )
+
+    def _uv(self) -> str:
+        return find_on_path("uv", self.env.get("PATH", ""), platform=self.platform) or ""
+
+    def _run(self, *argv: str, folder: Path, what: str) -> str:
+        outcome = self.runner.run(
+            Command(
+                argv=argv,
+                env=self.env,
+                cwd=folder,
+                timeout_s=_RESOLVE_S if what == "resolve" else _INSTALL_S,
+                max_output_bytes=_OUTPUT_BYTES,
+            )
+        )
+        if outcome.exit_code == 0:
+            return outcome.stdout.data.decode("utf-8", "replace")
+        said = (outcome.stderr.data or outcome.stdout.data).decode("utf-8", "replace")
+        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        errors = [line for line in lines if "error" in line.lower()] or lines
+        raise PackagesError(
+            f"packages: cannot {what} them: {' '.join(errors[:3])[:500] or 'no reason was given'}",
+            hint="it needs a package index that answers, and wheels of every package there",
+        )
+
+
+def _from_report(report: str) -> list[str]:
+    """The pinned packages in a report of pip."""
+    try:
+        installed: list[dict[str, Any]] = json.loads(report)["install"]
+        return [
+            f"{one['metadata']['name']}=={one['metadata']['version']}"
+            f" --hash=sha256:{one['download_info']['archive_info']['hashes']['sha256']}"
+            for one in installed
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise PackagesError(f"packages: expected a report of pip, found another: {error}") from None
