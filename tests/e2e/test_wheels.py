@@ -1,0 +1,73 @@
+"""The two wheels, installed into a folder of their own."""
+
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ryeos import __version__
+from tests.support.built import ROOT
+from tests.support.workspace import PLAIN_ENV
+
+NODE = ROOT / "packing" / "rye-node" / "pyproject.toml"
+
+
+def test_the_wheel_of_the_node_needs_this_version_and_the_libraries_of_its_file() -> None:
+    needed = tomllib.loads(NODE.read_text("utf-8"))["project"]["dependencies"]
+    listed = (ROOT / "requirements" / "node.in").read_text("utf-8").splitlines()
+    libraries = [line.split()[0] for line in listed if line and not line.startswith(("#", "-"))]
+
+    assert needed == [f"rye-workspace=={__version__}", *libraries]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both wheels in it; their libraries are those of this Python."""
+    wheels, folder = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip"]
+    built = ["wheel", "-q", "--no-deps", "-w", str(wheels), str(NODE.parent), str(ROOT)]
+    subprocess.run([*pip, *built], check=True)
+    target = ["install", "-q", "--no-deps", "--target", str(folder)]
+    subprocess.run([*pip, *target, *map(str, wheels.glob("*.whl"))], check=True)
+    return folder
+
+
+def environment(installed: Path, home: Path) -> Mapping[str, str]:
+    return {**PLAIN_ENV, "HOME": str(home), "PYTHONPATH": str(installed)}
+
+
+@pytest.mark.heavy
+def test_both_programs_run_with_the_bundle_of_the_wheel(installed: Path, tmp_path: Path) -> None:
+    env = environment(installed, tmp_path)
+
+    def run(name: str, *words: str) -> str:
+        command = [sys.executable, str(installed / "bin" / name), *words]
+        done = subprocess.run(
+            command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    assert run("rye-node", "--version") == f"rye-node {__version__}\n"
+    assert run("rye", "version") == f"rye {__version__}\n"
+    assert run("rye", "run", "rye/bash/bash", "command=echo here") == "here\n"
+
+
+@pytest.mark.heavy
+def test_a_node_of_the_wheel_serves(installed: Path, tmp_path: Path) -> None:
+    words = ["serve", "--data", str(tmp_path / "data"), "--port", "0"]
+    with subprocess.Popen(
+        [sys.executable, str(installed / "bin" / "rye-node"), *words],
+        env=environment(installed, tmp_path),
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stderr
+        # It ends by itself where it cannot serve, and its last line with it.
+        ready = next((line for line in server.stderr if "ready on" in line), "")
+        server.terminate()
+
+    assert ready.startswith("rye-node: ready on http://127.0.0.1:")
