@@ -550,6 +550,8 @@ def tool_answer(result: ExecutionResult, request: ExecutionRequest) -> Answer:
         return Answer(envelope, result.failure.exit_status)
     if request.dry_run:
         message = f"{item_id} would run: every check passed"
+        if metadata.get("path"):
+            message += f"; its path: {', '.join(metadata['path'])}"
         envelope = {"status": "validation_passed", "type": "tool", "message": message}
         return Answer(envelope | {"item_id": item_id} | common)
     if result.success:

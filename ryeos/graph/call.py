@@ -33,7 +33,7 @@ from ryeos.graph.model import Capabilities, Graph, Hook, Options, taken_apart
 from ryeos.graph.reading import Reading, read_graph
 from ryeos.graph.run_log import COMPLETED
 from ryeos.graph.runner import Calls, GraphRunner, OnStep, Records, ResultCache, RunEnd
-from ryeos.graph.walk import Walk
+from ryeos.graph.walk import Walk, planned_path
 from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.headers import parse_header
 from ryeos.run.calls import MappedResult, Materials, OnStderr
@@ -274,6 +274,7 @@ class GraphCall:
             "graph_id": graph.graph_id,
             "start": graph.start,
             "node_count": len(graph.nodes),
+            "path": planned_path(graph, inputs) if not options.resume else [],
             **self._limits(graph, options),
             "sandbox": self._materials.rights.describe(),
             "warnings": [str(warning) for warning in self._reading.warnings],

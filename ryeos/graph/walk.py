@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from lillux.values import dataclass, field
 from ryeos.graph.commands import (
+    INPUTS,
     LAST_ERROR,
     RETRIES,
     Act,
@@ -35,7 +36,7 @@ from ryeos.graph.commands import (
     act_of_hook,
     retries_of,
 )
-from ryeos.graph.conditions import holds
+from ryeos.graph.conditions import holds, references
 from ryeos.graph.expressions import ExpressionError, fill
 from ryeos.graph.model import (
     MAX_SIZE,
@@ -47,6 +48,7 @@ from ryeos.graph.model import (
     GraphNode,
     Hook,
     ReturnNode,
+    edges_of,
     error_target,
     is_too_large,
     storage_problem,
@@ -762,3 +764,52 @@ class Walk:
             calls=visit.calls,
             errors=self._walk.errors,
         )
+
+
+# --- plan -----------------------------------------------------------------------------------------
+# The way of a run, as far as it can be told before anything is called. Pure.
+
+_END = "(end)"
+
+
+def planned_path(graph: Graph, inputs: Mapping[str, Any]) -> list[str]:
+    """The nodes in the order of a run with these inputs.
+
+    Where a result decides, the last entry names those that may follow: ``big | small``. A way that
+    comes to a node again ends with it.
+    """
+    document = {"state": {**graph.state, INPUTS: inputs}, "inputs": inputs}
+    unknown: set[tuple[str, ...]] = {("result",), ("_now",), ("_timestamp",)}
+    path = [graph.start]
+    while path[-1] in graph.nodes and path[-1] not in path[:-1]:
+        node = graph.nodes[path[-1]]
+        keys = [*getattr(node, "assign", ())]
+        if isinstance(node, ForeachNode) and node.collect:
+            keys.append(node.collect)
+        unknown |= {("state", key) for key in keys}
+        choices = _choices(edges_of(node), document, unknown)
+        if not choices:
+            break
+        path.append(" | ".join(choices))
+    return path
+
+
+def _choices(
+    edges: Sequence[Edge], document: Mapping[str, Any], unknown: set[tuple[str, ...]]
+) -> list[str]:
+    """The nodes that may follow: one where everything that decides is known."""
+    may: list[str] = []
+    for edge in edges:
+        if edge.when is None:
+            return list(dict.fromkeys([*may, edge.to]))
+        seen = set(references(edge.when))
+        is_known = all(len(one) > 1 and not {one[:1], one[:2]} & unknown for one in seen)
+        try:
+            if is_known and not holds(edge.when, document, lambda _: None):
+                continue
+        except ExpressionError:
+            is_known = False
+        may.append(edge.to)
+        if is_known:
+            return list(dict.fromkeys(may))
+    return [*dict.fromkeys(may), _END] if may else []

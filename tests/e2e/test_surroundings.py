@@ -190,7 +190,7 @@ def test_with_no_room_anywhere_it_says_so_and_tells_its_version(machine: Machine
     ("command", "status", "told"),
     [
         (ECHO, 1, "error: standard output: no space left on device\n"),
-        (("run", "mine/nothing"), 3, "error: Item not found: mine/nothing "),
+        (("run", "mine/nothing"), 3, "error: no project here: "),
     ],
 )
 def test_an_answer_that_cannot_be_written_is_reported_without_it(

@@ -46,7 +46,7 @@ def test_both_programs_run_with_the_bundle_of_the_wheel(installed: Path, tmp_pat
     def run(name: str, *words: str) -> str:
         command = [sys.executable, str(installed / "bin" / name), *words]
         done = subprocess.run(
-            command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True
+            command, env=env, cwd=tmp_path, capture_output=True, encoding="utf-8", check=True
         )
         return done.stdout
 
@@ -63,7 +63,7 @@ def test_a_node_of_the_wheel_serves(installed: Path, tmp_path: Path) -> None:
         env=environment(installed, tmp_path),
         cwd=tmp_path,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
     ) as server:
         assert server.stderr
         # It ends by itself where it cannot serve, and its last line with it.

@@ -1,4 +1,4 @@
-"""Sign items: what the tool ``sign`` of agents does. Page: ``docs/signing.md``."""
+"""Sign items: what the tool ``sign`` of agents does. Page: ``docs/signatures.md``."""
 
 from rye_command import flags, run_rye
 

@@ -3,6 +3,9 @@
 import pytest
 
 from ryeos.graph.commands import Act, Acted, Enter, Fan, Pause, Position
+from ryeos.graph.reading import read_graph
+from ryeos.graph.walk import planned_path
+from ryeos.items.yaml import parse_yaml
 from tests.support.graph_walks import (
     CANCELLED,
     always,
@@ -705,3 +708,61 @@ def test_a_walk_may_begin_at_any_node() -> None:
     done = walked(graph, by_item(one=bad(), two=ok()), position=start_of(graph, "b"))
 
     assert (done.path, done.outcome.status) == (["b"], "completed")
+
+
+# --- the way of a run -----------------------------------------------------------------------------
+
+PLANNED = """\
+version: "1.0.0"
+tool_type: graph
+executor_id: rye/core/runtimes/state-graph/runtime
+category: demo
+description: Decides twice
+permissions: [rye.execute.tool.demo.add]
+config:
+  start: size
+  state: {limit: 3}
+  nodes:
+    size:
+      type: gate
+      next:
+        - {to: big, when: {path: inputs.n, op: gt, value: "${state.limit}"}}
+        - {to: small}
+    small: {type: return}
+    big:
+      action: {item_id: "tool:demo/add", params: {}}
+      assign: {sum: "${result.sum}"}
+      next:
+        - {to: again, when: {path: state.sum, op: gt, value: 10}}
+        - {to: small, when: {path: state.sum, op: gt, value: 5}}
+    again:
+      action: {item_id: "tool:demo/add", params: {}}
+      next: big
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "n", "path"),
+    [
+        ({}, 1, ["size", "small"]),
+        ({}, 7, ["size", "big", "again | small | (end)"]),
+        ({"limit: 3": "limit: 30"}, 7, ["size", "small"]),
+        ({"start: size": "start: again"}, 1, ["again", "big", "again | small | (end)"]),
+        ({"path: state.sum, op: gt, value: 10": "path: result.x, op: exists"}, 7,
+         ["size", "big", "again | small | (end)"]),
+        ({"        - {to: again, when: {path: state.sum, op: gt, value: 10}}\n": "",
+          "{to: small, when: {path: state.sum, op: gt, value: 5}}": "{to: again}"}, 7,
+         ["size", "big", "again", "big"]),
+    ],
+)  # fmt: skip
+def test_the_way_of_a_run_is_told_as_far_as_no_result_decides_it(
+    changes: dict[str, str], n: int, path: list[str]
+) -> None:
+    text = PLANNED
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    reading = read_graph(parse_yaml(text, "graph"), "demo/two")
+
+    assert reading.graph
+    assert planned_path(reading.graph, {"n": n}) == path

@@ -41,6 +41,7 @@ def test_the_names_are_known_whether_or_not_the_anchor_is_active(workspace: Work
         "tool_dir": str(folder),
         "tool_parent": str(folder.parent),
         "tool_sha256": sha256_hex((folder / "tool.py").read_bytes()),
+        "approved_packages": "",
         "tool_source": SEALED_PATH if can_seal(sys.platform) else str(folder / "tool.py"),
         "anchor_path": str(folder),
         "runtime_lib": str(library),

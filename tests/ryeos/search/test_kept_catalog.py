@@ -91,7 +91,9 @@ def test_the_next_process_reads_no_file_that_is_as_it_was(
 
     def run() -> str:
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            command, env=env, capture_output=True, encoding="utf-8", check=True
+        ).stdout
 
     opened()
     first = run()
