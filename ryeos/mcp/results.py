@@ -182,6 +182,7 @@ _COMMANDS: _Wordings = (
         r'execute with item_id \1 and parameters {"validate": true}',
     ),
     (re.compile(r"rye graph resume (\S+)"), r"execute with resume_thread_id \1"),
+    (re.compile(r"rye threads list( --all)?"), "execute with item_id rye/core/processes/list"),
 )
 _FLAGS: _Wordings = (
     (re.compile(r"--async\b"), "async"),

@@ -361,6 +361,36 @@ def test_edits_are_what_slices_of_a_list_are_and_patch_agrees(
         assert (folder / "a.txt").read_text("utf-8") == wanted
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("two", "2", "one 2 three\nfour\n"),
+        ("three\nfo", "3\nf", "one two 3\nfur\n"),
+        (" two", "", "one three\nfour\n"),
+        ("e\nf", "\n\n", "one two thre\n\nour\n"),
+        ("one two three", "1\n2", "1\n2\nfour\n"),
+    ],
+)
+def test_a_part_of_lines_is_replaced_by_its_text(
+    tmp_path: Path, old: str, new: str, expected: str
+) -> None:
+    path = put(tmp_path, b"one two three\nfour\n")
+
+    told = call(EDIT, tmp_path, path="a.txt", edits=[{"old_text": old, "new_text": new}])
+
+    assert path.read_text("utf-8") == expected
+    assert told["changed"] is True
+
+
+def test_a_part_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    path = put(tmp_path, b"one two\none\nx one\n")
+
+    told = call(EDIT, tmp_path, path="a.txt", edits=[{"old_text": "on", "new_text": "x"}])
+
+    assert told["error"] == "edits[0].old_text: expected it once, found it 3 times"
+    assert path.read_bytes() == b"one two\none\nx one\n"
+
+
 def test_whole_lines_are_replaced_by_their_text(tmp_path: Path) -> None:
     path = put(tmp_path, b"one\ntwo\nthree\ntwo\n")
 

@@ -65,6 +65,10 @@ VALIDATE = '{"validate": true}'
         ),
         (SYNTAX_HINT, f"execute with parameters {VALIDATE} shows where it is"),
         (
+            "list threads with: rye threads list --all",
+            "list threads with: execute with item_id rye/core/processes/list",
+        ),
+        (
             "resume it with: rye graph resume r1",
             "resume it with: execute with resume_thread_id r1",
         ),

@@ -48,7 +48,7 @@ CONFIG_SCHEMA = {
                     "old_text": {
                         "type": "string",
                         "minLength": 1,
-                        "description": "Whole lines that are there once; instead of action, line",
+                        "description": "A text that is there once; instead of action, line",
                     },
                     "new_text": {
                         "type": "string",
@@ -175,17 +175,30 @@ class LineNames:
 
 
 def replaced(one: dict, label: str, lines: list) -> tuple:
-    """The region of whole lines that ``old_text`` is, which must be there once."""
+    """The region that ``old_text`` is, whole lines or a part of some; it must be there once."""
     if one.keys() != {"old_text", "new_text"}:
         raise RefusedError(f"{label}: expected old_text and new_text alone, or action and line")
     old = new_text(one["old_text"])
     places = [at for at in range(len(lines) - len(old) + 1) if lines[at : at + len(old)] == old]
-    if len(places) != 1:
-        found = f"found it {len(places)} times" if places else "found none"
-        hint = "give more lines of it" if places else "whole lines, as read shows them with ids"
+    if len(places) == 1:
+        new = new_text(one["new_text"]) if one["new_text"] else []
+        return places[0], places[0] + len(old), new
+    whole, part = "\n".join(lines), one["old_text"].replace("\r\n", "\n")
+    count = len(places) or whole.count(part)
+    if count != 1:
+        found = f"found it {count} times" if count else "found none"
+        hint = (
+            "give more of it" if count else "as it is in the file, without the ids that read shows"
+        )
         raise RefusedError(f"{label}.old_text: expected it once, {found}", hint)
-    new = new_text(one["new_text"]) if one["new_text"] else []
-    return places[0], places[0] + len(old), new
+    start = whole.index(part)
+    first = whole.count("\n", 0, start)
+    after = first + part.count("\n") + 1
+    column = start - (whole.rfind("\n", 0, start) + 1)
+    taken = "\n".join(lines[first:after])
+    rest = taken[column + len(part) :]
+    changed = taken[:column] + one["new_text"].replace("\r\n", "\n") + rest
+    return first, after, changed.split("\n")
 
 
 def region(one: dict, label: str, find: object, lines: list) -> tuple:
