@@ -12,7 +12,8 @@ import marshal
 import sys
 from importlib.util import MAGIC_NUMBER
 
-OURS = frozenset({"lillux", "ryeos", "zipboot"})
+# Whose annotations of functions nobody reads at run time: our own packages, and these libraries.
+UNANNOTATED = frozenset({"lillux", "ryeos", "zipboot", "nacl", "shtab", "tomlkit", "urllib3"})
 
 
 def main() -> None:
@@ -22,7 +23,7 @@ def main() -> None:
         with open(path, "rb") as file:  # noqa: PTH123 - as little as possible is loaded here
             tree = ast.parse(file.read(), shown)
         remove_docstrings(tree)
-        if not OURS.isdisjoint(shown.split("/")[1:3]):
+        if not UNANNOTATED.isdisjoint(shown.split("/")[1:3]):
             remove_annotations(tree)
         code = compile(tree, shown, "exec", dont_inherit=True, optimize=0)
         # Once more through marshal: what is shared no longer depends on who else holds it.
@@ -48,7 +49,7 @@ def remove_docstrings(tree: ast.Module) -> None:
 
 
 def remove_annotations(tree: ast.Module) -> None:
-    """Take those of functions and modules out of code of our own: a start evaluates each of them.
+    """Take those of functions and modules out: a start evaluates each of them.
 
     Nothing reads them at run time. Those of classes stay: they are the fields of values.
     """
