@@ -220,12 +220,12 @@ def _show_failure(
     if code > 0:
         error = f"{envelope['item_id']} exited with code {code}"
     sys.stderr.write(f"error: {error}\n")
+    if envelope.get("hint"):
+        sys.stderr.write(f"  hint: {envelope['hint']}\n")
     if traceback:
         from ryeos.run.calls import own_frames
 
         sys.stderr.write(own_frames(traceback).rstrip() + "\n")
-    if envelope.get("hint"):
-        sys.stderr.write(f"  hint: {envelope['hint']}\n")
 
 
 def _streamed_code(error: str, data: Any) -> int:  # noqa: ANN401 - JSON passes through

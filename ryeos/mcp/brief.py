@@ -132,6 +132,7 @@ def _executed(_: Mapping[str, Any], kept: dict[str, Any], __: _Arguments) -> dic
     short = short_thread_id(thread_id)
     if kept.get("state") != "running":
         return {"thread_id": short}
+    kept.pop("item_id", None)  # the caller named it in this call
     wanted = {"item_id": "rye/core/processes/status", "parameters": {"thread_id": short}}
     return {"thread_id": short, "next": [{"name": "execute", "arguments": wanted}]}
 

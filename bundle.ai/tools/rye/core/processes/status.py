@@ -56,7 +56,7 @@ def execute(params: dict, project_path: str) -> dict:
         return shown
     thread, result = shown["thread"], shown.get("result") or {}
     told = {
-        "thread_id": thread["thread_id"],
+        "thread_id": wanted[0],
         "item_id": thread.get("item_id"),
         "state": thread["status"],
         "seconds": seconds(thread),
