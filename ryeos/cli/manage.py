@@ -24,7 +24,18 @@ from ryeos.items.errors import (
     TargetExistsError,
     UsageError,
 )
-from ryeos.items.refs import PROJECT, SYSTEM, USER, ItemRef, Kind, Location, Space, parse_reference
+from ryeos.items.refs import (
+    PROJECT,
+    SYSTEM,
+    TEST_SUFFIX,
+    USER,
+    ItemRef,
+    Kind,
+    Location,
+    Space,
+    parse_reference,
+)
+from ryeos.run.chain import PACKAGES_SUFFIX
 from ryeos.run.lockfiles import DEFAULT_VERSION
 from ryeos.trust.file_types import extract
 from ryeos.trust.resolver import candidates, locations
@@ -206,7 +217,7 @@ def _mv(session: Session) -> int:
         raise UsageError(f"{new}: that is its name")
     path = _free_path(old.space, new, suffix)
     text = moved_text(_unsigned_text(old), old.ref, new)
-    changes = list(_references(old))
+    changes = [one for one in _references(old) if one[1] not in {b.ref for b in _beside(old)}]
     envelope = {
         "status": "success",
         "ref": str(new),
@@ -219,15 +230,33 @@ def _mv(session: Session) -> int:
         return 0
     make_directory(path.parent)
     create_file(path, text.encode())
+    beside = list(_beside(old))
+    for one in beside:
+        ref = ItemRef(old.ref.kind, f"{new.id}{one.ref.id.removeprefix(old.ref.id)}")
+        text = _renamed(moved_text(_unsigned_text(one), one.ref, ref), old.ref, new)
+        create_file(_free_path(old.space, ref, one.path.suffix), text.encode())
+        _set_aside(one)
     kept = _set_aside(old)
     _drop_lockfile(rye, old)
     for file, _, found in changes:
         keep_prior(file, read_bytes(file, MAX_ITEM_BYTES))
         write_atomic(file, _renamed(found, old.ref, new).encode(), mode=file.stat().st_mode & 0o777)
     session.output.answer({**envelope, "kept": str(kept)}, str(path))
-    again = [str(new), *(str(ref) for _, ref, _ in changes)]
+    again = [str(new), *(f"{new}{one.ref.id.removeprefix(old.ref.id)}" for one in beside)]
+    again += [str(ref) for _, ref, _ in changes]
     session.output.note(f"the prior text is {kept}\nnext: rye sign {' '.join(again)}")
     return 0
+
+
+def _beside(location: Location) -> Iterator[Location]:
+    """What goes wherever a tool goes: its cases, and the list of its packages."""
+    if location.ref.kind is not Kind.TOOL:
+        return
+    for ending in (TEST_SUFFIX, PACKAGES_SUFFIX):
+        ref = ItemRef(Kind.TOOL, f"{location.ref.id}{ending}")
+        for path in candidates(location.space, ref):
+            if path.is_file() and not path.is_symlink():
+                yield Location(ref=ref, space=location.space, path=path)
 
 
 def _free_path(space: Space, ref: ItemRef, suffix: str) -> Path:
@@ -331,6 +360,8 @@ def _rm(session: Session) -> int:
     if not session.confirm(f"remove {location.ref} ({location.path})?"):
         session.output.note("nothing was removed")
         return 1
+    for one in _beside(location):
+        _set_aside(one)
     kept = _set_aside(location)
     _drop_lockfile(rye, location)
     envelope = {

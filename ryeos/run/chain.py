@@ -44,8 +44,9 @@ from ryeos.trust.signature import MAX_ITEM_BYTES
 from ryeos.trust.verify import VerifiedItem, Verifier, require_place
 
 MAX_CHAIN_DEPTH = 10
-PACKAGES_MARK = "# /// script"
-"""Begins the block in which a Python tool says which packages it needs (PEP 723)."""
+PACKAGES_MARK, PACKAGES_SUFFIX = "# /// script", ".packages"
+"""Begins the block in which a Python tool says which packages it needs (PEP 723); ends the id of
+the list of these, before which the id of the tool stands."""
 _READ_BY_OTHERS = frozenset({"config", "extractor", "library", "test"})
 
 

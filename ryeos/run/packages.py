@@ -26,11 +26,10 @@ from lillux.values import dataclass
 from ryeos.items.errors import ChainError, SpecError
 from ryeos.items.specs import compare_versions
 from ryeos.run.chain import PACKAGES_MARK as MARK
+from ryeos.run.chain import PACKAGES_SUFFIX
 from ryeos.run.model import Chain, ChainElement
 from ryeos.trust.verify import VerifiedItem
 
-SUFFIX = ".packages"
-"""Ends the id of a list of packages; the id of its tool stands before."""
 PYTHON, PROJECT_PYTHON = "RYE_PYTHON", "PROJECT_VENV_PYTHON"
 """The variables that name a Python tool's interpreter."""
 ENVIRONMENTS = "state/environments"
@@ -118,7 +117,7 @@ class PackageList:
 
 def list_path(tool_path: Path) -> Path:
     """Where the list of a tool's packages is."""
-    return tool_path.with_name(f"{tool_path.stem}{SUFFIX}.yaml")
+    return tool_path.with_name(f"{tool_path.stem}{PACKAGES_SUFFIX}.yaml")
 
 
 def list_text(tool_id: str, block: Block, requirements: Sequence[str]) -> str:

@@ -87,6 +87,25 @@ def test_an_item_moves_with_its_category_and_what_refers_to_it(shop: CommandLine
     assert shop("run", "mine/flow", "-q").status == 0
 
 
+def test_the_cases_and_the_packages_of_a_tool_go_where_it_goes(shop: CommandLine) -> None:
+    for name, text in (
+        ("hello.test", "category: mine\ndescription: Cases of tool:mine/hello\n"),
+        ("hello.packages", "category: mine\ndescription: The packages of tool:mine/hello\n"),
+    ):
+        head = 'version: "1.0.0"\ntool_type: library\nexecutor_id: null\n'
+        (tools(shop) / f"mine/{name}.yaml").write_text(head + text, "utf-8")
+
+    assert shop("mv", "mine/hello", "shop/greet").status == 0
+
+    moved = {path.name for path in (tools(shop) / "shop").iterdir()}
+    assert moved == {"greet.yaml", "greet.test.yaml", "greet.packages.yaml"}
+    listed = (tools(shop) / "shop/greet.packages.yaml").read_text("utf-8")
+    assert "category: shop" in listed
+    assert "tool:shop/greet" in listed
+    assert shop("rm", "shop/greet", "--yes").status == 0
+    assert {path.suffix for path in (tools(shop) / "shop").iterdir()} == {".bak"}
+
+
 def test_a_dry_run_moves_nothing(shop: CommandLine) -> None:
     told = shop.json("mv", "mine/hello", "shop/greet", "--dry-run")
 
