@@ -25,8 +25,7 @@ from lillux.process.model import Command, ProcessRunner
 from lillux.values import dataclass
 from ryeos.items.errors import ChainError, SpecError
 from ryeos.items.specs import compare_versions
-from ryeos.run.chain import PACKAGES_MARK as MARK
-from ryeos.run.chain import PACKAGES_SUFFIX
+from ryeos.run.chain import PACKAGES_MARK, PACKAGES_SUFFIX
 from ryeos.run.model import Chain, ChainElement
 from ryeos.trust.verify import VerifiedItem
 
@@ -78,18 +77,19 @@ def read_block(text: str, where: str) -> Block | None:
     if not found:
         return None
     if len(found) > 1:
-        raise SpecError(where, f"expected one block {MARK}, found {len(found)}")
+        raise SpecError(where, f"expected one block {PACKAGES_MARK}, found {len(found)}")
     import tomllib
 
     lines = (line[2:] if line.startswith("# ") else line[1:] for line in found[0].splitlines())
     try:
         said = tomllib.loads("\n".join(lines))
     except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{where}: {MARK}", f"expected TOML: {error}") from None
+        raise SpecError(f"{where}: {PACKAGES_MARK}", f"expected TOML: {error}") from None
     asked, python = said.get("dependencies", []), said.get("requires-python", "")
     if not isinstance(asked, list) or not isinstance(python, str):
         raise SpecError(
-            f"{where}: {MARK}", "expected dependencies as a list, requires-python as a text"
+            f"{where}: {PACKAGES_MARK}",
+            "expected dependencies as a list, requires-python as a text",
         )
     for one in asked:
         is_short = isinstance(one, str) and len(one) <= _MAX_REQUIREMENT

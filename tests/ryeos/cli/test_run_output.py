@@ -84,7 +84,7 @@ def test_a_silent_run_tells_the_time_and_leaves_no_trace_of_that(
 
 def test_a_pipe_gets_no_time_and_no_half_answer(cli: CommandLine, tmp_path: Path) -> None:
     tool(cli, 'print("one")')
-    argv = [program_of(cli, tmp_path), "run", "mine/say"]
+    argv = [str(program_of(cli, tmp_path)), "run", "mine/say"]
 
     done = subprocess.run(argv, env=cli.env, cwd=cli.project, capture_output=True, check=True)
 
@@ -172,12 +172,14 @@ def test_the_cause_of_a_failure_is_its_last_line(stderr: str, cause: str) -> Non
 
 def test_the_first_line_of_an_error_is_its_cause_for_an_agent_too() -> None:
     text = f"{PYTHON}ValueError: bad\n".encode()
-    streams = {
-        "stdout": Captured(data=b"", total_bytes=0),
-        "stderr": Captured(data=text, total_bytes=len(text)),
-    }
+    ended = Outcome(
+        exit_code=1,
+        signal=None,
+        stdout=Captured(data=b"", total_bytes=0),
+        stderr=Captured(data=text, total_bytes=len(text)),
+    )
 
-    assert map_outcome(Outcome(exit_code=1, signal=None, **streams), 1).error == "ValueError: bad"
+    assert map_outcome(ended, 1).error == "ValueError: bad"
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
@@ -217,7 +219,7 @@ def test_a_pipe_is_the_parameter_that_asks_for_it(
     cli: CommandLine, tmp_path: Path, words: list[str], piped: bytes, shown: bytes
 ) -> None:
     tool(cli, ASKS)
-    argv = [program_of(cli, tmp_path), "run", "mine/say", *words]
+    argv = [str(program_of(cli, tmp_path)), "run", "mine/say", *words]
 
     done = subprocess.run(
         argv, env=cli.env, cwd=cli.project, input=piped, capture_output=True, check=True
@@ -228,7 +230,7 @@ def test_a_pipe_is_the_parameter_that_asks_for_it(
 
 def test_bytes_that_are_no_text_are_refused_by_name(cli: CommandLine, tmp_path: Path) -> None:
     tool(cli, ASKS)
-    argv = [program_of(cli, tmp_path), "run", "mine/say"]
+    argv = [str(program_of(cli, tmp_path)), "run", "mine/say"]
 
     done = subprocess.run(
         argv, env=cli.env, cwd=cli.project, input=b"\xff", capture_output=True, check=False

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from lillux.errors import LilluxError
 from ryeos.items.errors import SpecError
-from ryeos.run.packages import MARK, read_block
+from ryeos.run.chain import PACKAGES_MARK as MARK
+from ryeos.run.packages import read_block
 from tests.support.command_line import CommandLine
 from tests.support.uv import installed_uv
 
