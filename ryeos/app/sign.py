@@ -50,6 +50,7 @@ from ryeos.trust.sign import (
     validate_item,
 )
 from ryeos.trust.signature import MAX_ITEM_BYTES, Signature, decode, form_for, split
+from ryeos.trust.verify import Target
 
 MAX_DETAILS = 2
 # Gets how many are done, of how many, and which was the last.
@@ -309,7 +310,10 @@ class RunRules:
         self._list_packages(target, valid)
 
     def _list_packages(self, target: SignTarget, valid: ValidItem) -> None:
-        """Write the list of the packages that a tool needs, unless it has that of its block."""
+        """Write the list of the packages that a tool needs, unless a signed one is of its block.
+
+        One that nobody signed may be a clone's or an agent's: it is made anew, never signed.
+        """
         text = valid.signed.body if valid.signed and target.path.suffix == ".py" else ""
         if PACKAGES_MARK not in text:
             return
@@ -320,20 +324,31 @@ class RunRules:
             return
         path = list_path(target.path)
         context = self._rye.context
-        known = read_bytes(path, MAX_ITEM_BYTES) if path.is_file() else b""
-        if f"  block: {block.digest}\n".encode() not in known:
-            import sys
-            from tempfile import TemporaryDirectory
+        signed = self._verified_text(path, target)
+        if f"  block: {block.digest}\n" in signed:
+            return
+        import sys
+        from tempfile import TemporaryDirectory
 
-            from lillux.process import ProcessManager
+        from lillux.process import ProcessManager
 
-            installer = Installer(ProcessManager(), context.process_env, context.platform)
-            with TemporaryDirectory(prefix="rye-packages-") as folder:
-                found = installer.resolve(block, sys.executable, Path(folder))
-            write_atomic(path, list_text(target.ref.id, block, found).encode(), mode=0o644)
-            names = ", ".join(line.partition(" ")[0] for line in found)
-            self._rye.warn(f"{target.ref} will run with these packages, listed in {path}: {names}")
+        installer = Installer(ProcessManager(), context.process_env, context.platform)
+        with TemporaryDirectory(prefix="rye-packages-") as folder:
+            found = installer.resolve(block, sys.executable, Path(folder))
+        write_atomic(path, list_text(target.ref.id, block, found).encode(), mode=0o644)
+        names = ", ".join(line.partition(" ")[0] for line in found)
+        self._rye.warn(f"{target.ref} will run with these packages, listed in {path}: {names}")
         self.lists.append(target_of_path(path, context.spaces))
+
+    def _verified_text(self, path: Path, beside: SignTarget) -> str:
+        """The text of a file beside an item that may be used as it is, ``""`` of any other."""
+        try:
+            item = self._rye.verifier.verify(
+                Target(path=path, kind=beside.kind, space=beside.space)
+            )
+        except (OSError, LilluxError):
+            return ""
+        return item.text if item.verified else ""
 
     def _require_text(self, target: SignTarget, valid: ValidItem) -> None:
         """Raise ItemValidationError for a slip in the header of a directive or of knowledge."""

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from ryeos.app.output import Output, one_line
 
@@ -137,10 +137,15 @@ class Spinner:
         self._ended, self._lock = Event(), Lock()
         self._is_shown = False
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         """Begin to wait, and hear of what is written from here on."""
         sys.stdout, sys.stderr = (_Heard(stream, self.end) for stream in self._streams)
         Thread(target=self._turn, name="rye-spinner", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave no line behind."""
+        self.end()
 
     def end(self) -> None:
         """Leave no line behind."""

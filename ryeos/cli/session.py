@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType, SimpleNamespace
 
 from lillux.cancellation import Cancellation
@@ -287,11 +287,7 @@ def _spinner(entry: CommandEntry, output: Output) -> AbstractContextManager[obje
         return nullcontext()
     from ryeos.cli.progress import Spinner
 
-    spinner = ExitStack()
-    ours = Spinner(sys.stderr)
-    ours.start()
-    spinner.callback(ours.end)
-    return spinner
+    return Spinner(sys.stderr)
 
 
 def _parsed(command: CommandSpec, entry: CommandEntry, arguments: list[str]) -> SimpleNamespace:

@@ -169,7 +169,8 @@ def _marked_folder(config: Mapping[str, Any], item: VerifiedItem) -> Path | None
     return tool_dir if config.get("siblings") is True and _imports_sibling(item) else None
 
 
-_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
+# Compiled when a Python tool without a marker first asks.
+_IMPORT = r"(?m)^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+([\w., \t]+))"
 
 
 def _imports_sibling(item: VerifiedItem) -> bool:
@@ -177,7 +178,7 @@ def _imports_sibling(item: VerifiedItem) -> bool:
     if item.target.suffix != ".py":
         return False
     folder = item.target.path.parent
-    for of, several in _IMPORT.findall(item.text):
+    for of, several in re.findall(_IMPORT, item.text):
         for name in (of, *(part.split()[0] for part in several.split(",") if part.strip())):
             module = name.partition(".")[0]
             is_own = module and module not in sys.stdlib_module_names

@@ -184,13 +184,11 @@ def _own_words(outcome: Outcome, stderr: str) -> str:
 
 
 TRACEBACK = "Traceback (most recent call last):"
+# Compiled when they are first needed: most runs do not fail.
 # The frame of `rye/core/runtimes/python/script`, which starts the tool's own code.
-_STARTER = re.compile(
-    rf'^({re.escape(TRACEBACK)}\n)  File "<string>", line \d+, in <module>\n(?=  File )',
-    re.MULTILINE,
-)
+_STARTER = rf'(?m)^({TRACEBACK[:9]} .*\n)  File "<string>", line \d+, in <module>\n(?=  File )'
 # What Node.js writes of an error that nobody caught.
-_NODE_ERROR = re.compile(r"^(?:Uncaught )?(\w*(?:Error|Exception)\b.*)\n {4}at ", re.MULTILINE)
+_NODE_ERROR = r"(?m)^(?:Uncaught )?(\w*(?:Error|Exception)\b.*)\n {4}at "
 _MAX_CAUSE = 500
 
 
@@ -198,8 +196,8 @@ def cause_in(stderr: str) -> str:
     """The error at the end of the traceback that a program left last; ``""`` without one."""
     found = stderr.rfind(TRACEBACK)
     if found < 0 or stderr[:found].rpartition("\n")[2]:
-        node = list(_NODE_ERROR.finditer(stderr))
-        return node[-1][1][:_MAX_CAUSE] if node else ""
+        node = re.findall(_NODE_ERROR, stderr)
+        return str(node[-1])[:_MAX_CAUSE] if node else ""
     lines = stderr[found:].splitlines()[1:]
     said = next((n for n, line in enumerate(lines) if line and not line[0].isspace()), None)
     return "" if said is None else "\n".join(lines[said:]).strip()[:_MAX_CAUSE]
@@ -207,7 +205,7 @@ def cause_in(stderr: str) -> str:
 
 def own_frames(text: str) -> str:
     """A text with the tracebacks in it as those of the tool: without the frames of Rye."""
-    return _STARTER.sub(r"\1", text)
+    return re.sub(_STARTER, r"\1", text) if TRACEBACK in text else text
 
 
 def ending(outcome: Outcome) -> str:

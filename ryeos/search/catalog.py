@@ -306,10 +306,10 @@ class Catalog:
         return [one for one in winners.items() if known.get(one[0]) != one[1]], bool(gone)
 
     def _forget_added(self, shelf: _Shelf) -> None:
-        """Have the files of added types read again, which may say something else now."""
-        for number in shelf.numbers.values():
+        """Know nothing of the files of added types, which may say something else now."""
+        for item_id, number in list(shelf.numbers.items()):
             if self._files.suffixes[number].lower() not in shelf.kind.suffixes:
-                self._files.set_mark(number, _NEVER)
+                self._unreadable.discard(shelf.numbers.pop(item_id))
 
     def _is_quiet(self, places: Iterable[int]) -> bool:
         """Whether the system would have told of a change since these shelves were looked at.

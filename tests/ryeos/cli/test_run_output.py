@@ -97,12 +97,13 @@ def test_the_spinner_ends_with_the_first_word_of_the_command(
     stream, out = io.StringIO(), io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", stream)
-    spinner = Spinner(stream)
-    spinner.start()
+    with Spinner(stream):
+        heard = sys.stdout
+        sys.stdout.write("answer")
+        given_back = sys.stdout, sys.stderr
 
-    sys.stdout.write("answer")
-
-    assert (sys.stdout, sys.stderr) == (out, stream)
+    assert heard is not out
+    assert given_back == (sys.stdout, sys.stderr) == (out, stream)
     assert (out.getvalue(), stream.getvalue()) == ("answer", "")
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lillux.errors import LilluxError
 from ryeos.items.errors import SpecError
 from ryeos.run.chain import PACKAGES_MARK as MARK
-from ryeos.run.packages import read_block
+from ryeos.run.packages import list_text, read_block
 from tests.support.command_line import CommandLine
 from tests.support.uv import installed_uv
 
@@ -187,6 +187,27 @@ def test_a_list_is_not_used_once_it_or_the_block_was_changed(cli: CommandLine, i
     assert "the list of packages is not there" in missing.stderr
     assert "the list of packages is of another block" in other.stderr
     assert "shapes==2.0.0" in listed.read_text("utf-8")
+
+
+def test_a_list_that_was_planted_is_made_anew_and_never_signed(
+    cli: CommandLine, index: Path
+) -> None:
+    path = write(cli)
+    found = read_block(path.read_text("utf-8"), "x.py")
+    assert found
+    listed = path.with_name("say.packages.yaml")
+    planted = f"evil==1.0 --hash=sha256:{'0' * 64}"
+    listed.write_text(list_text("mine/say", found, [planted]), "utf-8")
+
+    signed = cli("sign", "tool:mine/say")
+    made = listed.read_bytes()
+    again = cli("sign", "--force", "tool:mine/say")
+
+    assert (signed.status, again.status) == (0, 0)
+    assert b"evil" not in made
+    assert b"shapes==1.0.0" in made
+    assert made == listed.read_bytes()  # signed and of this block: kept
+    assert cli("verify").status == 0
 
 
 @pytest.mark.heavy
