@@ -54,9 +54,9 @@ def watch_folder(folder: Path, platform: str = sys.platform) -> FolderWatch | No
 def watch_folders(folders: Collection[str], platform: str = sys.platform) -> FolderWatch | None:
     """A watch on what is in any of these folders that would miss no usual change of a file.
 
-    None where there are none, where not every folder is of a file system that only this machine
-    changes, or where the means is missing. A change through another hard link, or by mapped memory,
-    is not told.
+    Returns None for no folders, for a folder on a file system that other machines can change, and
+    on a system without inotify. Changes through another hard link or mapped memory are not
+    reported.
     """
     try:
         if platform == "linux" and folders and _are_local(folders):

@@ -12,7 +12,7 @@ import marshal
 import sys
 from importlib.util import MAGIC_NUMBER
 
-# Whose annotations of functions nobody reads at run time: our own packages, and these libraries.
+# Our own packages and the libraries that do not read annotations of functions at run time.
 UNANNOTATED = frozenset({"lillux", "ryeos", "zipboot", "nacl", "shtab", "tomlkit", "urllib3"})
 
 

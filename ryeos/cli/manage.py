@@ -217,7 +217,13 @@ def _mv(session: Session) -> int:
         raise UsageError(f"{new}: that is its name")
     path = _free_path(old.space, new, suffix)
     text = moved_text(_unsigned_text(old), old.ref, new)
-    changes = [one for one in _references(old) if one[1] not in {b.ref for b in _beside(old)}]
+    beside = {one: ItemRef(one.ref.kind, new.id + _ending(one, old)) for one in _beside(old)}
+    # Each text and its place before anything is written: a place may be taken.
+    further = [
+        (_free_path(old.space, ref, one.path.suffix), _moved(one, old.ref, ref, new))
+        for one, ref in beside.items()
+    ]
+    changes = [one for one in _references(old) if one[1] not in {near.ref for near in beside}]
     envelope = {
         "status": "success",
         "ref": str(new),
@@ -230,11 +236,9 @@ def _mv(session: Session) -> int:
         return 0
     make_directory(path.parent)
     create_file(path, text.encode())
-    beside = list(_beside(old))
+    for place, said in further:
+        create_file(place, said.encode())
     for one in beside:
-        ref = ItemRef(old.ref.kind, f"{new.id}{one.ref.id.removeprefix(old.ref.id)}")
-        text = _renamed(moved_text(_unsigned_text(one), one.ref, ref), old.ref, new)
-        create_file(_free_path(old.space, ref, one.path.suffix), text.encode())
         _set_aside(one)
     kept = _set_aside(old)
     _drop_lockfile(rye, old)
@@ -242,10 +246,19 @@ def _mv(session: Session) -> int:
         keep_prior(file, read_bytes(file, MAX_ITEM_BYTES))
         write_atomic(file, _renamed(found, old.ref, new).encode(), mode=file.stat().st_mode & 0o777)
     session.output.answer({**envelope, "kept": str(kept)}, str(path))
-    again = [str(new), *(f"{new}{one.ref.id.removeprefix(old.ref.id)}" for one in beside)]
-    again += [str(ref) for _, ref, _ in changes]
+    again = [str(ref) for ref in (new, *beside.values(), *(ref for _, ref, _ in changes))]
     session.output.note(f"the prior text is {kept}\nnext: rye sign {' '.join(again)}")
     return 0
+
+
+def _ending(beside: Location, tool: Location) -> str:
+    """What the id of a file beside a tool has behind that of the tool."""
+    return beside.ref.id.removeprefix(tool.ref.id)
+
+
+def _moved(beside: Location, tool: ItemRef, ref: ItemRef, new: ItemRef) -> str:
+    """The text of a file beside a tool, as ``ref``, where the tool is ``new``."""
+    return _renamed(moved_text(_unsigned_text(beside), beside.ref, ref), tool, new)
 
 
 def _beside(location: Location) -> Iterator[Location]:

@@ -5,7 +5,7 @@ Fields and spellings are in ``docs/metadata.md``. A Python or JavaScript file wr
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -358,6 +358,15 @@ def parse_version(text: str) -> "Version":
     from packaging.version import Version
 
     return Version(text)
+
+
+COMPARISONS: Mapping[str, Callable[[int], bool]] = {
+    ">=": lambda order: order >= 0,
+    "<=": lambda order: order <= 0,
+    ">": lambda order: order > 0,
+    "<": lambda order: order < 0,
+}
+"""Signs of an order of versions, see `compare_versions`; the longer ones first."""
 
 
 def compare_versions(first: str, second: str) -> int:

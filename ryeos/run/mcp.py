@@ -613,11 +613,10 @@ def _plain_text_warnings(place: "Address", headers: Mapping[str, str]) -> tuple[
 
 def _arguments(materials: Materials) -> Mapping[str, Any]:
     """The caller's values, less the server file, which is for Rye."""
-    is_chosen = _chosen_path(materials) is not None
-    given = materials.values.tool
-    return {
-        name: value for name, value in given.items() if not (is_chosen and name == _SERVER_PATH)
-    }
+    given = dict(materials.values.tool)
+    if _chosen_path(materials) is not None:
+        del given[_SERVER_PATH]
+    return given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

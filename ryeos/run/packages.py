@@ -24,7 +24,7 @@ from lillux.interpreter_searches import find_on_path
 from lillux.process.model import Command, ProcessRunner
 from lillux.values import dataclass
 from ryeos.items.errors import ChainError, SpecError
-from ryeos.items.specs import compare_versions
+from ryeos.items.specs import COMPARISONS, compare_versions
 from ryeos.run.chain import PACKAGES_MARK, PACKAGES_SUFFIX
 from ryeos.run.model import Chain, ChainElement
 from ryeos.trust.verify import VerifiedItem
@@ -45,10 +45,7 @@ _MAX_DEPENDENCIES, _MAX_REQUIREMENT = 200, 200
 _TELL_VERSION = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
 _VERSION_RULE = re.compile(r"(>=|<=|>|<|==|!=)\s*([0-9]+(?:\.[0-9]+)*)")
 _ALLOWS: Mapping[str, Callable[[int], bool]] = {
-    ">=": lambda order: order >= 0,
-    "<=": lambda order: order <= 0,
-    ">": lambda order: order > 0,
-    "<": lambda order: order < 0,
+    **COMPARISONS,
     "==": lambda order: order == 0,
     "!=": lambda order: order != 0,
 }

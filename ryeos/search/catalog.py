@@ -6,9 +6,10 @@
     that is read again as well. A process that goes on searching has the system tell of changes
 (3) what is new is kept for the next process, where that takes less than reading it again
 
-The file says where words occur and what headers say, nothing of signatures: whoever shows an item
-reads and verifies it then. It has a digest, and the name of what it is of: Rye's version, and the
-folders of the spaces. One that is damaged, of another user, or of something else is made anew.
+The file contains where words occur and what headers say. It contains no result of a verification:
+an item is read and verified when it is shown. The file has a digest, and a key: Rye's version and
+the folders of the spaces. A file that is damaged, that another user can write, or that has another
+key is not used, and is written again.
 """
 
 import json

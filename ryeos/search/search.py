@@ -19,7 +19,7 @@ from typing import Any
 from lillux.values import dataclass, field
 from ryeos.items.errors import VerbArgumentError
 from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, ItemRef, Kind, Location
-from ryeos.items.specs import compare_versions
+from ryeos.items.specs import COMPARISONS, compare_versions
 from ryeos.search.catalog import Catalog
 from ryeos.search.index import (
     COUNT_BITS,
@@ -330,12 +330,6 @@ def _kind_names() -> tuple[str, ...]:
 # ``category``            ``"a/b"``; ``"a/b/*"`` also for all below
 
 DATE_FIELDS = ("updated_at", "created_at")
-_COMPARISONS: Mapping[str, Callable[[int], bool]] = {
-    ">=": lambda order: order >= 0,
-    "<=": lambda order: order <= 0,
-    ">": lambda order: order > 0,
-    "<": lambda order: order < 0,
-}
 _MAX_FILTERS = 32
 
 Filter = Callable[[Record], bool]
@@ -391,7 +385,7 @@ def _single(name: str, value: object) -> Filter:
     if isinstance(value, dict | list) or value is None:
         raise _wrong(name, value, "a text, a number, true or false, or a list of these")
     text = _plain(value)
-    operator = next((sign for sign in _COMPARISONS if text.startswith(sign)), "")
+    operator = next((sign for sign in COMPARISONS if text.startswith(sign)), "")
     if operator:
         return _comparison(name, operator, text.removeprefix(operator).strip())
     if text.startswith("!"):
@@ -405,7 +399,7 @@ def _comparison(name: str, operator: str, wanted: str) -> Filter:
         compare_versions(wanted, wanted)
     except ValueError:
         raise _wrong(name, f"{operator}{wanted}", "a version like >=1.2") from None
-    fits = _COMPARISONS[operator]
+    fits = COMPARISONS[operator]
 
     def condition(record: Record) -> bool:
         found = _value(record, name)

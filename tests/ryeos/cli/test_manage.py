@@ -106,6 +106,19 @@ def test_the_cases_and_the_packages_of_a_tool_go_where_it_goes(shop: CommandLine
     assert {path.suffix for path in (tools(shop) / "shop").iterdir()} == {".bak"}
 
 
+def test_nothing_moves_where_the_place_of_the_cases_is_taken(shop: CommandLine) -> None:
+    text = 'version: "1.0.0"\ntool_type: library\nexecutor_id: null\ncategory: mine\n'
+    for path in (tools(shop) / "mine/hello.test.yaml", tools(shop) / "shop/greet.test.yaml"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, "utf-8")
+
+    done = shop("mv", "mine/hello", "shop/greet")
+
+    assert (done.status, "an item of this id" in done.stderr) == (1, True)
+    assert (tools(shop) / "mine/hello.yaml").is_file()
+    assert [path.name for path in (tools(shop) / "shop").iterdir()] == ["greet.test.yaml"]
+
+
 def test_a_dry_run_moves_nothing(shop: CommandLine) -> None:
     told = shop.json("mv", "mine/hello", "shop/greet", "--dry-run")
 
