@@ -308,6 +308,14 @@ class _Walk:
         similar = self._similar(value, names, {}) if isinstance(value, str) else ""
         return f" (did you mean {json_text(similar)}?)" if similar else ""
 
+    @staticmethod
+    def _named_type(schema: Schema, name: str) -> str:
+        """The type that a property is declared to have; a value where it has none, or several."""
+        properties = schema.get("properties") if isinstance(schema, dict) else None
+        declared = properties.get(name) if isinstance(properties, dict) else None
+        kind = declared.get("type") if isinstance(declared, dict) else None
+        return kind if isinstance(kind, str) else "a value"
+
     def _found(self, keyword: str, schema: dict[str, Any], value: object) -> str:
         found = found_for(keyword, value)
         if keyword != "oneOf":
@@ -332,7 +340,7 @@ class _Walk:
             return
         for name in schema.get("required", ()):
             if name not in value:
-                self._add((*path, name), "a value (required)", "nothing")
+                self._add((*path, name), f"{self._named_type(schema, name)} (required)", "nothing")
         for key, names in dependent_names(schema).items():
             for name in names:
                 if key in value and name not in value:

@@ -20,7 +20,7 @@ from ryeos.app.verbs import (
 )
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import Answer, InvalidQueryError, VerbArgumentError
-from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind, Reference
+from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind, Reference, is_part, parse_reference
 from ryeos.search.index import parse_item, preview
 from ryeos.search.search import (
     DEFAULT_LIMIT,
@@ -34,11 +34,13 @@ from ryeos.search.search import (
     wants_verification,
 )
 from ryeos.search.search import search as find
+from ryeos.trust.resolver import suggestions
 
 DESCRIPTION_CHARACTERS = 160
 # What an answer of ten hits may take: a model pays for each of them.
 BYTES_PER_HIT = 600
 _WORD = re.compile(r"\w+")
+_OPERATORS = frozenset({"and", "or", "not"})
 _DEFAULT_SLIPS, _DEFAULT_DISTANCE = 1, 5
 _MAX_SLIPS, _MAX_DISTANCE = 2, 1000
 
@@ -53,12 +55,13 @@ def search(rye: Rye, arguments: Mapping[str, object]) -> Answer:
     try:
         return search_checked(here, values)
     except InvalidQueryError as error:
-        words = " ".join(_WORD.findall(values["query"]))
+        found = _WORD.findall(values["query"])
+        words = " ".join(word for word in found if word.lower() not in _OPERATORS)
         if not words:
             raise
-        found = search_checked(here, {**values, "query": words})
+        answer = search_checked(here, {**values, "query": words})
         note = f"{error}; searched for the words instead: {words}"
-        return Answer({**found.envelope, "warnings": [note]}, found.exit_status)
+        return Answer({**answer.envelope, "warnings": [note]}, answer.exit_status)
 
 
 def search_checked(rye: Rye, values: Mapping[str, Any]) -> Answer:
@@ -84,9 +87,21 @@ def search_checked(rye: Rye, values: Mapping[str, Any]) -> Answer:
         max_slips=_option(values, "fuzzy", _DEFAULT_SLIPS, _MAX_SLIPS) or 0,
         max_distance=_option(values, "proximity", _DEFAULT_DISTANCE, _MAX_DISTANCE),
     )
-    request = replace(request, is_visible=lambda ref: is_visible(rye, ref))
-    result = find(rye.catalog, request, lambda text: rye.resolver.suggest(Reference(None, text)))
+    # Parts of other items are found by words alone: no list of everything needs them.
+    is_list = not values["query"].strip() and not values.get("scope")
+    request = replace(
+        request,
+        is_visible=lambda ref: not (is_list and is_part(ref.id)) and is_visible(rye, ref),
+    )
+    result = find(rye.catalog, request, lambda text: _suggestions(rye, text))
     return Answer(_envelope(rye, values, kind, request, result))
+
+
+def _suggestions(rye: Rye, text: str) -> tuple[str, ...]:
+    """References like a text, of those that the catalog has: that takes no walk of all folders."""
+    meant = suggestions(Reference(None, text), rye.catalog.refs(EXECUTABLE_KINDS))
+    refs = (parse_reference(ref).refs()[0] for ref in meant)
+    return tuple(str(ref) for ref in refs if is_visible(rye, ref))
 
 
 def is_visible(rye: Rye, ref: ItemRef) -> bool:

@@ -114,9 +114,14 @@ def sign(
 
 
 _LANGUAGE_MARKS = (
+    (re.compile(r"#!.*\bpython|# /// script"), ".py"),
+    (re.compile(r"#!.*\b(node|deno|bun)\b"), ".js"),
     (re.compile(r"#!|# (version|tool_type|executor_id):"), ".sh"),
     (re.compile(r"(export )?(const|let|var) __\w+__|/\*\*|// "), ".js"),
-    (re.compile(r"__\w+__ *=|\"\"\"|(from|import) "), ".py"),
+    (
+        re.compile(r"__\w+__ *=|[rR]?(\"\"\"|\'\'\'|\"|\')|(from|import|def|class|async def) |@\w"),
+        ".py",
+    ),
 )
 
 
@@ -170,7 +175,7 @@ def _suffix(kind: Kind, text: str) -> str:
         for mark, suffix in _LANGUAGE_MARKS:
             if mark.match(line):
                 return suffix
-        if line.strip():
+        if line.strip() and not line.startswith("#"):
             break
     return ".yaml"
 

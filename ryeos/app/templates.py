@@ -82,11 +82,14 @@ _BASH = """\
 # category: @CATEGORY@
 # description: Says what it was given
 # sandbox: {"read": ["{project}"], "programs": "any"}
+# config_schema: {"type": "object", "additionalProperties": false, "properties":
+#   {"name": {"type": "string", "default": "world", "description": "Who is greeted"}}}
 
 # The sandbox is what it may do; what is left out is not given. To see what it needs:
 # rye sandbox suggest.
 
-# $1 is the parameters as one JSON object, $2 the project folder.
+# $1 is the parameters as one JSON object, $2 the project folder, which is the current one too.
+# Where jq is installed, it takes them apart: name=$(jq -r .name <<< "$params")
 set -euo pipefail
 params=$1
 

@@ -331,7 +331,8 @@ class Tool:
 
 EVERYDAY_TOOLS = (
     "rye/bash/bash(command, cwd?), rye/file-system/read(path, offset?, limit?), write(path,"
-    " content), edit_lines(path, edits), grep(pattern, path?), glob(pattern), ls(path?)"
+    " content), edit_lines(path, edits: [{old_text, new_text}]), grep(pattern, path?),"
+    " glob(pattern), ls(path?)"
 )
 _TOOLS = (
     Tool(
@@ -340,7 +341,7 @@ _TOOLS = (
         description=(
             "Find tools, directives and knowledge by words; start here when you do not know an id."
             ' All words must occur; OR, NOT, -word, "phrases", wild*cards and field:word work.'
-            " An empty query lists all items of the scope, by folder."
+            " An empty query lists all items of the scope."
         ),
         parameters=SEARCH,
         read_only=True,

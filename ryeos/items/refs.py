@@ -162,6 +162,14 @@ RIGHTS_FOLDERS = frozenset(
 )
 
 
+_PARTS = frozenset({"lib", "extractors"})
+
+
+def is_part(item_id: str) -> bool:
+    """Whether an item is a part of others: a list of everything has no need of it."""
+    return not _PARTS.isdisjoint(item_id.split("/")[:-1])
+
+
 def id_gives_rights(config_id: str) -> bool:
     """Whether configuration of this id gives rights: an agent neither signs nor copies it."""
     return config_id.partition("/")[0].casefold() in RIGHTS_FOLDERS

@@ -27,8 +27,6 @@ _MAIN = ("data", "content", "your_directions", "results")
 _ALWAYS = frozenset({"data", "results"})
 _STREAMS = {"stdout", "stderr", "return_code"}
 _WORD = re.compile(r"\w+")
-_PARTS = re.compile(r"(^|/)(lib|extractors)/")
-"""Items that are parts of others: no list of everything needs them."""
 _SIGNATURE = re.compile(
     r"\A(#![^\n]*\n)?(?:<!--|#|//) rye:signed:[^\n]*\n(?:(?:<!--|#|//) rye:item:[^\n]*\n)?"
 )
@@ -90,6 +88,9 @@ _SAID_ABOVE = frozenset({"success", "status", "error", "errors", "code", "hint",
 def _failed(kept: dict[str, Any]) -> dict[str, Any]:
     """A failure: its hint is at the top, and its data say nothing a second time."""
     data = kept.get("data")
+    if str(kept.get("hint")).startswith("did you mean "):  # the error and its hint name them
+        kept.pop("suggestions", None)
+        kept.pop("searched_in", None)
     if not isinstance(data, Mapping):
         return {name: value for name, value in kept.items() if name != "data" or value is not None}
     if isinstance(data.get("hint"), str):
@@ -116,7 +117,8 @@ def _graph_run(data: Mapping[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
         noted = {} if is_whole else {"state": data.get("status"), "errors": data.get("errors")}
         return {**kept, "data": data.get("output", seen), **noted}
     kept.pop("data")
-    call = {"name": "execute", "arguments": {"resume_thread_id": run_id}}
+    graph = {"item_id": kept["item_id"]} if "item_id" in kept else {}
+    call = {"name": "execute", "arguments": {**graph, "resume_thread_id": run_id}}
     return {**kept, **({"state": seen} if seen else {}), "next": [call]}
 
 
@@ -126,6 +128,7 @@ _Arguments = Mapping[str, Any]
 def _executed(_: Mapping[str, Any], kept: dict[str, Any], __: _Arguments) -> dict[str, Any]:
     if "content" in kept or "your_directions" in kept:  # the same text once more
         kept.pop("data", None)
+        kept.pop("body", None)
     thread_id = kept.get("thread_id")
     if not isinstance(thread_id, str):
         return {}
@@ -154,6 +157,7 @@ def _loaded(
     }
     if not (asks_for_text and is_tool):  # else the text has it
         shown |= schema
+        kept.pop("total_chars", None)
     rest = dict(kept)
     kept.clear()
     if not asks_for_text:
@@ -176,8 +180,6 @@ def _found(
     hits = kept.get("results")
     if not isinstance(hits, Sequence):
         return {}
-    if not envelope.get("query") and not arguments.get("scope"):
-        hits = [one for one in hits if not _PARTS.search(str(one.get("id")))]
     words = {word.casefold() for word in _WORD.findall(str(envelope.get("query", "")))}
     is_unsure = "relaxed" in envelope
     shown = {"results": [_hit(one, words, is_unsure=is_unsure) for one in hits]}
@@ -190,6 +192,8 @@ def _found(
 def _hit(hit: Mapping[str, Any], words: set[str], *, is_unsure: bool) -> dict[str, Any]:
     """A hit. The preview is for a word that its name and description do not contain."""
     shown = {"id": hit.get("id"), "kind": hit.get("type"), "description": hit.get("description")}
+    if not shown["description"] and hit.get("title") != hit.get("name"):
+        shown["description"] = hit.get("title")
     if is_unsure:
         shown["score"] = hit.get("score")
     if hit.get("signed") is False:
@@ -222,6 +226,9 @@ def text_of(structure: Mapping[str, Any]) -> str:
     """The same for clients that show their model text: the cause of an error first, then data."""
     rest = dict(structure)
     status = rest.pop("status", "")
+    data = rest.get("data")
+    if isinstance(data, dict) and str(data.get("stderr")).strip() == rest.get("error"):
+        rest["data"] = {**data, "stderr": ""}  # the first line says it
     lines: list[str] = []
     if "truncated" in rest:
         size = rest["truncated"].get("bytes") if isinstance(rest["truncated"], dict) else "?"
@@ -237,6 +244,8 @@ def text_of(structure: Mapping[str, Any]) -> str:
     main = next((name for name in _MAIN if name in rest), "")
     if main:
         value = rest.pop(main)
+        if main == "your_directions":
+            lines.append("your_directions:")
         is_list = main == "results" and all("kind" in one for one in value)
         lines.append(_listed(value) if is_list else _said(value))
     for name, value in rest.items():

@@ -19,7 +19,7 @@ import sys
 import time
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
@@ -241,6 +241,16 @@ class Catalog:
             )
             return CatalogSnapshot(self._pools[key], skipped)
 
+    def refs(self, kinds: Sequence[Kind]) -> Iterator[tuple[str, str]]:
+        """The reference and the id of each item of the kinds, as it was last looked at."""
+        with self._lock:
+            known = [
+                (shelf.kind.value, tuple(shelf.numbers))
+                for shelf in self._shelves
+                if shelf.kind in kinds
+            ]
+        return ((f"{kind}:{item_id}", item_id) for kind, ids in known for item_id in ids)
+
     def states(self, kinds: Sequence[Kind], tiers: frozenset[str]) -> frozenset[tuple[str, str]]:
         """What differs when one of these items comes, goes, or says something else."""
         self.snapshot(kinds, tiers)
@@ -270,9 +280,10 @@ class Catalog:
             shelf = self._shelves[place]
             new, is_less = self._listed(shelf)
             changed |= is_less
+            stale = self._stale(shelf, only_links=is_quiet)
             for item_id, suffix in new:
                 changed |= self._read(place, item_id, suffix)
-            for number in self._stale(shelf, only_links=is_quiet):
+            for number in stale:
                 files = self._files
                 changed |= self._read(place, files.ids[number], files.suffixes[number])
         if changed:

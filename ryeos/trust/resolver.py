@@ -6,6 +6,7 @@ wins. A miss then tries the alias table and the two spellings ``x/y`` and ``x/y/
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import dropwhile, islice
 from pathlib import Path
@@ -26,6 +27,7 @@ from ryeos.items.refs import (
     Resolution,
     Space,
     Spaces,
+    is_part,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ _EXECUTOR_FOLDERS = ("rye/core/primitives", "rye/core/runtimes", "")
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", ".venv", ".git", "state"})
 _MAX_SUGGESTIONS = 3
 _LONG_NAME = 5
+_ALIKE = 0.75
 
 Aliases = Callable[[], Mapping[ItemRef, str]]
 # What runs is found by its file name alone; what runs it, and what it imports, is not meant.
@@ -149,29 +152,8 @@ class Resolver:
 
     def suggest(self, reference: Reference, start: str = PROJECT) -> tuple[str, ...]:
         """Up to three references the user may have meant, best first."""
-        from difflib import get_close_matches
-
-        from lillux.text import edit_distance
-
         found = (ref for kind in EXECUTABLE_KINDS for ref in self.known(kind, start))
-        asked = {str(ref) for ref in reference.refs()}
-        known = {str(r): r for r in found if r.id.isprintable() and str(r) not in asked}
-        # In any case of letters: Rye/Bash is a slip like any other.
-        wanted = reference.id.lower()
-        last = wanted.rpartition("/")[2]
-        limit = 2 if len(last) >= _LONG_NAME else 1
-        slips = {
-            text: edit_distance(last, ref.name.lower(), limit)
-            for text, ref in known.items()
-            if ref.name
-        }
-        by_id = {ref.id.lower(): text for text, ref in known.items()}
-        close = [by_id[i] for i in get_close_matches(wanted, by_id, _MAX_SUGGESTIONS, 0.75)]
-        near = sorted((n, text not in close, text) for text, n in slips.items() if n <= limit)
-        same_name = [text for n, _, text in near if n == 0]
-        return tuple(dict.fromkeys([*same_name, *(t for _, _, t in near), *close]))[
-            :_MAX_SUGGESTIONS
-        ]
+        return suggestions(reference, ((str(ref), ref.id) for ref in found))
 
     def searched(self, start: str = PROJECT) -> tuple[str, ...]:
         """The labels of the spaces that a search from ``start`` looks into."""
@@ -222,6 +204,53 @@ class Resolver:
             missed=tuple(missed),
             warnings=tuple(_warnings(winner, shadowed)),
         )
+
+
+def suggestions(reference: Reference, known: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Up to three of the known references that may have been meant, best first.
+
+    ``known`` gives each as a text, with its id. Parts of other items are not among them, unless
+    one was asked for.
+    """
+    from lillux.text import edit_distance
+
+    asked = {str(ref) for ref in reference.refs()}
+    # In any case of letters: Rye/Bash is a slip like any other.
+    wanted = reference.id.lower()
+    wants_part = is_part(wanted)
+    ids = {
+        text: item_id.lower()
+        for text, item_id in known
+        if item_id.isprintable() and text not in asked and (wants_part or not is_part(item_id))
+    }
+    category, _, name = wanted.rpartition("/")
+    limit = 2 if len(name) >= _LONG_NAME else 1
+    slips = {
+        text: edit_distance(name, item_id.rpartition("/")[2], limit)
+        for text, item_id in ids.items()
+    }
+    close = _alike(wanted, ids)
+    near = sorted((n, text not in close, text) for text, n in slips.items() if n <= limit)
+    named_so = [text for n, _, text in near if n == 0]
+    beside = [text for _, _, text in near if ids[text].rpartition("/")[0] == category]
+    best = named_so or beside or [text for _, _, text in near]
+    return tuple(dict.fromkeys([*best, *close]))[:_MAX_SUGGESTIONS]
+
+
+def _alike(wanted: str, ids: Mapping[str, str]) -> list[str]:
+    """The references of the ids that have most letters in common with one, in their order."""
+    from difflib import get_close_matches
+
+    # No more letters can be in common than those that both have: most ids need no closer look.
+    counts = Counter(wanted)
+    letters, count_of = frozenset(counts), counts.__getitem__
+    by_id = {
+        item_id: text
+        for text, item_id in ids.items()
+        if 2 * sum(map(count_of, letters.intersection(item_id)))
+        >= _ALIKE * (len(wanted) + len(item_id))
+    }
+    return [by_id[one] for one in get_close_matches(wanted, by_id, _MAX_SUGGESTIONS, _ALIKE)]
 
 
 class AddedTypes:

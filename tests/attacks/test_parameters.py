@@ -215,12 +215,12 @@ def test_a_value_cannot_become_an_option_of_the_interpreter(shared: Workspace) -
     ("parameters", "problem"),
     [
         ({"count": "5", "name": "a"}, "/count: expected integer"),
-        ({"count": 5}, "/name: expected a value (required)"),
+        ({"count": 5}, "/name: expected string (required)"),
         ({"count": 5, "name": "a", "extra": 1}, "/extra: expected no such key"),
         ({"count": True, "name": "a"}, "/count: expected integer"),
         ({"count": None, "name": None}, "/count: expected integer"),
         ({"count": 5, "name": "a\nb"}, "/name"),
-        ({}, "/count: expected a value (required)"),
+        ({}, "/count: expected integer (required)"),
     ],
 )
 def test_parameters_that_do_not_fit_are_refused_before_anything_starts(

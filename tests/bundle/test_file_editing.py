@@ -145,6 +145,8 @@ def test_a_wrong_encoding_is_reported(tmp_path: Path) -> None:
     )
     assert refused(READ, tmp_path, path="a.txt", encoding="utf-7")
     assert refused(READ, tmp_path, path="b.txt") == "b.txt: there is no such file"
+    assert call(READ, tmp_path, path="b.txt")["hint"] == "did you mean a.txt?"
+    assert call(READ, tmp_path, path="q")["hint"] == "rye/file-system/glob finds files"
     assert refused(READ, tmp_path, path="b/a.txt") == "b/a.txt: there is no folder b"
     assert refused(READ, tmp_path, path="a.txt/b") == "a.txt/b: a.txt is no folder"
 
@@ -406,6 +408,17 @@ def test_whole_lines_are_replaced_by_their_text(tmp_path: Path) -> None:
     assert (changed["changed"], gone["changed"]) == (True, True)
     assert several["error"] == "edits[0].old_text: expected it once, found none"
     assert "expected old_text and new_text alone" in mixed["error"]
+
+
+def test_a_text_that_is_not_there_is_answered_with_the_line_that_is_like_it(tmp_path: Path) -> None:
+    put(tmp_path, b"def greet(name):\n    return 'hello ' + name\n")
+
+    def hint(old_text: str) -> object:
+        edits = [{"old_text": old_text, "new_text": "x"}]
+        return call(EDIT, tmp_path, path="a.txt", edits=edits)["hint"]
+
+    assert hint("return hello + name") == "line 2 is:     return 'hello ' + name"
+    assert hint("zzz") == "as it is in the file, without the ids that read shows"
 
 
 def test_a_text_that_is_there_twice_is_not_chosen_between(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_all_violations_come_in_the_order_of_the_value() -> None:
     value = {"tags": ["ok", "NO", 3], "more": 1, "age": -1}
 
     assert lines(value, schema) == [
-        "/name: expected a value (required), found nothing",
+        "/name: expected string (required), found nothing",
         "/mode: expected a value (required), found nothing",
         '/tags/1: expected text matching "^[a-z]+$", found string "NO"',
         "/tags/2: expected string, found integer 3",

@@ -57,7 +57,9 @@ def test_an_error_says_its_cause_first_then_the_hint_and_the_output() -> None:
 
     text = text_of(brief("execute", failed))
 
-    assert text == "EXECUTION_FAILED: bad\nhint: look\nexit 3\nout\n\nstderr:\nbad\n"
+    assert text == "EXECUTION_FAILED: bad\nhint: look\nexit 3\nout\n"
+    more = executed(status="error", error="bad", code="X", data={**data, "stderr": "a\nbad\n"})
+    assert text_of(brief("execute", more)).endswith("\n\nstderr:\na\nbad\n")
 
 
 def test_a_failure_says_nothing_twice_and_has_its_hint_at_the_top() -> None:
@@ -104,7 +106,8 @@ def test_a_graph_that_failed_names_the_call_that_resumes_it() -> None:
 
     told = brief("execute", failed)
 
-    assert told["next"] == [{"name": "execute", "arguments": {"resume_thread_id": "run-0334"}}]
+    arguments = {"item_id": "mine/x", "resume_thread_id": "run-0334"}
+    assert told["next"] == [{"name": "execute", "arguments": arguments}]
     assert "data" not in told
 
 
@@ -195,11 +198,10 @@ def test_hits_are_lines_of_text() -> None:
     assert text_of(found("numbers", hit())) == "tool:mine/x - Adds numbers\ntotal: 1"
 
 
-def test_parts_of_other_items_are_in_no_list_of_everything() -> None:
-    hits = (hit(), hit(id="mine/lib/part"), hit(id="rye/core/extractors/a"))
+def test_a_hit_without_a_description_has_its_title() -> None:
+    (page,) = found("x", hit(description="", title="Names of branches"))["results"]
 
-    assert [one["id"] for one in found("", *hits)["results"]] == ["mine/x"]
-    assert len(found("part", *hits)["results"]) == 3
+    assert page["description"] == "Names of branches"
 
 
 LOADED = {
@@ -221,7 +223,6 @@ def test_a_tool_is_described_before_its_text() -> None:
         "ref": "tool:mine/x",
         "description": "Adds numbers",
         "input_schema": {"type": "object"},
-        "total_chars": 63,
     }
 
 

@@ -60,6 +60,30 @@ def test_a_hit_has_every_documented_key(workspace: Workspace) -> None:
     }
 
 
+def test_parts_of_other_items_are_in_no_list_of_everything_and_take_no_place_in_it(
+    workspace: Workspace,
+) -> None:
+    for item_id in ("a/lib/part", "b/extractors/x", "c/tool", "d/tool"):
+        workspace.project.tool(item_id)
+
+    listed = found(workspace, source="project", limit=1)
+
+    assert [hit["id"] for hit in listed["results"]] == ["c/tool"]
+    assert (listed["total"], listed["next_offset"]) == (2, 1)
+    assert "a/lib/part" in ids(workspace, query="part", source="project")
+
+
+def test_an_operator_in_small_letters_is_no_word_of_a_query_that_does_not_parse(
+    workspace: Workspace,
+) -> None:
+    workspace.project.tool("team/count", "# branches\n")
+
+    answered = found(workspace, query='branches or (count, "lines', source="project")
+
+    assert answered["warnings"][0].endswith("searched for the words instead: branches count lines")
+    assert answered["results"][0]["id"] == "team/count"
+
+
 def test_pages_are_followed_by_next_offset(workspace: Workspace) -> None:
     for number in range(5):
         workspace.project.tool(f"t{number}")

@@ -232,3 +232,24 @@ def test_a_summary_counts_what_was_signed_now(workspace: Workspace, rye: Rye) ->
 
     assert first == "Signed 1/2 items, 1 signed already, 0 failed"
     assert again == "Signed 0/2 items, 2 signed already, 0 failed"
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix"),
+    [
+        ("#!/usr/bin/env python3\n", ".py"),
+        ("# About it.\n'One quote.'\n", ".py"),
+        ("# /// script\n# ///\n", ".py"),
+        ("def main() -> int:\n    return 1\n", ".py"),
+        ("#!/usr/bin/env -S node --no-warnings\n", ".js"),
+        ("#!/bin/sh\n", ".sh"),
+        ("# version: 1.0.0\n", ".sh"),
+        ("# About it.\nversion: 1.0.0\n", ".yaml"),
+    ],
+)
+def test_a_new_text_gets_the_suffix_of_its_language(
+    rye: Rye, workspace: Workspace, text: str, suffix: str
+) -> None:
+    answer(rye, "sign", {"item_id": "tool:mine/new", "content": text})
+
+    assert (workspace.project.space.ai / "tools" / "mine" / f"new{suffix}").is_file()

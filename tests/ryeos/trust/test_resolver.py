@@ -426,3 +426,15 @@ def test_a_protected_core_is_looked_up_in_bundles_only(
     assert found_in(protected, "rye/core/runtimes/mine") == ""
     assert found_in(protected, "rye/Core/runtimes/mine") == ""
     assert found_in(protected, "rye/bash/bash") == PROJECT
+
+
+def test_what_is_meant_stands_beside_what_was_asked_for_and_is_no_part(
+    workspace: Workspace,
+) -> None:
+    for item_id in ("team/stats", "other/star", "other/lib/stat"):
+        workspace.project.tool(item_id)
+    resolver = workspace.rye().resolver
+
+    assert resolver.suggest(parse_reference("team/stat")) == ("tool:team/stats",)
+    assert resolver.suggest(parse_reference("third/stat")) == ("tool:other/star", "tool:team/stats")
+    assert resolver.suggest(parse_reference("other/lib/stats"))[0] == "tool:team/stats"

@@ -85,6 +85,7 @@ CONFIG_SCHEMA = {
 }
 
 AROUND, MAX_DIFF = 3, 30000
+MAX_COMPARED, MAX_SHOWN = 2000, 200
 
 
 def execute(params: dict, project_path: str) -> dict:
@@ -187,9 +188,7 @@ def replaced(one: dict, label: str, lines: list) -> tuple:
     count = len(places) or whole.count(part)
     if count != 1:
         found = f"found it {count} times" if count else "found none"
-        hint = (
-            "give more of it" if count else "as it is in the file, without the ids that read shows"
-        )
+        hint = "give more of it" if count else nearest(part, lines)
         raise RefusedError(f"{label}.old_text: expected it once, {found}", hint)
     start = whole.index(part)
     first = whole.count("\n", 0, start)
@@ -199,6 +198,18 @@ def replaced(one: dict, label: str, lines: list) -> tuple:
     rest = taken[column + len(part) :]
     changed = taken[:column] + one["new_text"].replace("\r\n", "\n") + rest
     return first, after, changed.split("\n")
+
+
+def nearest(part: str, lines: list) -> str:
+    """The line that somebody may have meant who asked for a text that is not there."""
+    from difflib import get_close_matches
+
+    first = part.strip().partition("\n")[0]
+    stripped = {line.strip(): at for at, line in reversed(list(enumerate(lines[:MAX_COMPARED], 1)))}
+    close = get_close_matches(first, stripped, 1)
+    if close and len(first) <= MAX_SHOWN:
+        return f"line {stripped[close[0]]} is: {lines[stripped[close[0]] - 1][:MAX_SHOWN]}"
+    return "as it is in the file, without the ids that read shows"
 
 
 def region(one: dict, label: str, find: object, lines: list) -> tuple:

@@ -20,7 +20,7 @@ __executor_id__ = None
 __category__ = "rye/file-system/lib"
 __tool_description__ = "Opens files of the project without following links out of it"
 
-MAX_LINKS, MAX_BYTES = 40, 64 << 20
+MAX_LINKS, MAX_BYTES, MAX_COMPARED = 40, 64 << 20, 2000
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 FILE = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 FILE |= getattr(os, "O_NONBLOCK", 0)  # a pipe without a writer must not hold us
@@ -119,9 +119,7 @@ class Place:
         """The bytes of a regular file and its status."""
         status = self.status()
         if status is None:
-            raise RefusedError(
-                f"{self.shown}: there is no such file", "rye/file-system/glob finds files"
-            )
+            raise RefusedError(f"{self.shown}: there is no such file", self.meant())
         kind = kind_of(status.st_mode)
         if kind != "file":
             raise RefusedError(f"{self.shown}: expected a file, found a {kind}")
@@ -132,6 +130,21 @@ class Place:
                 problem = f"expected a file of at most {MAX_BYTES} bytes, found {status.st_size}"
                 raise RefusedError(f"{self.shown}: {problem}", "use sed or tail with rye/bash/bash")
             return file.read(MAX_BYTES + 1), status
+
+    def meant(self) -> str:
+        """What to ask for where there is no such file: the names beside it that are like it."""
+        from difflib import get_close_matches
+
+        try:
+            names = os.listdir(self.fd if self.fd is not None else os.path.dirname(self.name))
+        except OSError:
+            names = []
+        shown = [name for name in names[:MAX_COMPARED] if name.isprintable()]
+        close = get_close_matches(os.path.basename(self.name), shown, 2)
+        paths = ["/".join((*self.parts[:-1], name)) for name in close]
+        return (
+            f"did you mean {' or '.join(paths)}?" if paths else "rye/file-system/glob finds files"
+        )
 
     def replace(self, data: bytes, *, mode: object = None, owner: object = None) -> None:
         """Put a whole new file in this place, at once; without a mode only where there is none."""
