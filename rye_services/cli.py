@@ -18,11 +18,12 @@ from lillux.files import read_bytes
 from lillux.signing import MAX_PEM_BYTES
 from lillux.values import dataclass
 from rye_services.credentials import EVERYTHING, AuthorizedKeys, PublicKeyError
+from rye_services.data_folder import make_data
 from rye_services.database import Database
 from rye_services.node.application import create_app
 from rye_services.node.services import open_services
 from rye_services.server import ServerPart, listen, log_to_stderr, serve
-from rye_services.settings import SettingError, Settings, make_data, settings_of
+from rye_services.settings import SettingError, Settings, settings_of
 from ryeos import __version__
 from ryeos.app.output import Output, interrupted_status, report
 from ryeos.items.context import utc_now
@@ -224,16 +225,16 @@ def _authorized_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> 
 
 def _api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
     from rye_services.credentials import ApiKeys
-    from rye_services.database import Database
+    from rye_services.data_folder import open_database
 
-    return ApiKeys(Database(_settings(parsed, environ).database_url))
+    return ApiKeys(open_database(_settings(parsed, environ)))
 
 
 def _settings(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
     """The settings. Only what adds something may be the first to write to the data folder."""
-    from rye_services.settings import make_data, require_data, settings_of
+    from rye_services.data_folder import make_data, require_data
 
-    looked_at = make_data if parsed.run in (_add_key, _create_api_key) else require_data
+    looked_at = make_data if parsed.run is _add_key else require_data
     return looked_at(settings_of(parsed, environ))
 
 
@@ -307,6 +308,23 @@ def _run(arguments: list[str], bundle: BundleHome) -> int:
     return 0
 
 
+def _init(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    """What the first start would make; of an older version the tables of this one."""
+    from rye_services.data_folder import address_of, open_database
+    from rye_services.keys import open_keys
+
+    settings = make_data(settings_of(parsed, environ))
+    keys = open_keys(settings.signing_key_dir)
+    open_database(settings, make=True).close()
+    facts = {
+        "node_id": keys.node_id,
+        "data": str(settings.data_dir),
+        "database": address_of(settings.database_url, settings.data_dir),
+    }
+    text = f"{keys.node_id}: {facts['data']}, {facts['database']}"
+    return CommandAnswer({"status": "success", **facts}, text)
+
+
 def _version(_: argparse.Namespace, __: Mapping[str, str]) -> CommandAnswer:
     facts: dict[str, Any] = {
         "name": "rye-node",
@@ -362,6 +380,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-V", "--version", action=_Version, nargs=0, help="the version")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
     _declare_serve(_command(commands, "serve", None, "serve until asked to end"))
+    _command(commands, "init", _init, "make keys and database, or bring the tables up to date")
     keys = _group(commands, "keys", "who may sign requests")
     declare_keys(lambda *words: _command(keys, *words))
     api_keys = _group(commands, "api-keys", "texts that stand for a user")
@@ -473,7 +492,7 @@ def _registry(settings: Settings) -> _Served:
     from rye_services.registry.application import create_app as create_registry
     from rye_services.registry.services import open_registry_alone
 
-    services = open_registry_alone(settings)
+    services = open_registry_alone(settings, make=True)
     return _Served(
         app=create_registry(services),
         node_id=services.keys.node_id,
@@ -535,14 +554,13 @@ def declare_gc(declare: Declare) -> None:
 
 
 def _collect(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
-    from rye_services.database import Database
+    from rye_services.data_folder import open_database, require_data
     from rye_services.node.admin_routes import shown
     from rye_services.node.objects import UserStores
     from rye_services.node.storage import open_sync
-    from rye_services.settings import require_data, settings_of
 
     settings = require_data(settings_of(parsed, environ))
-    database = Database(settings.database_url)
+    database = open_database(settings)
     try:
         stores = UserStores(settings.cas_base_path)
         storage = open_sync(settings, database, stores, utc_now).storage
@@ -616,7 +634,7 @@ def _take_down(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
 
 def _add(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     pem = None if parsed.key is None else _pem(parsed.key)
-    services = _services(parsed, environ, make=True)
+    services = _services(parsed, environ)
     account = services.accounts.add(parsed.name, reserved=parsed.reserved)
     if pem is not None:
         services.accounts.add_key(account.name, pem)
@@ -687,10 +705,9 @@ def _pem(path: str) -> bytes:
         raise UsageError(f"{path}: expected a PEM file, found none", hint=hint) from None
 
 
-def _services(parsed: argparse.Namespace, environ: Mapping[str, str], *, make: bool = False) -> Any:  # noqa: ANN401 - imported late
-    """The services on the data. Only what makes an account may be the first to write there."""
+def _services(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
+    """The services on the data, which are there already."""
+    from rye_services.data_folder import require_data
     from rye_services.registry.services import open_registry_alone
-    from rye_services.settings import make_data, require_data, settings_of
 
-    looked_at = make_data if make else require_data
-    return open_registry_alone(looked_at(settings_of(parsed, environ)))
+    return open_registry_alone(require_data(settings_of(parsed, environ)))

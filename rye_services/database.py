@@ -4,12 +4,11 @@ The door of SQLAlchemy's engines. Tables: `rye_services.database`; why SQLAlchem
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy
@@ -36,8 +35,18 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from lillux.errors import LilluxError
 from lillux.files import create_file, make_directory
+from ryeos.items.context import Clock
+
+REVISION = "0002"
+"""The version of the tables that this program works with: the newest below ``migrations``."""
+
+LANDED = "0.1"
+"""The tables as they were before there were versions of Alembic."""
 
 _BUSY_TIMEOUT_S = 30.0
+_LOCK = sqlalchemy.text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
+_NOW = sqlalchemy.text("SELECT extract(epoch FROM clock_timestamp())")
+_NOW_OF_SQLITE = sqlalchemy.text("SELECT (julianday('now') - 2440587.5) * 86400.0")
 _WRITES = "rye_writes"
 _NO_DRIVER = (
     "rye-node.pyz brings the driver of SQLite alone; for PostgreSQL: pip install --target DIR"
@@ -56,72 +65,97 @@ class DatabaseError(LilluxError):
 
 
 class Database:
-    """Connections to the database of ``url``, whose tables are made if there are none. Thread-safe.
+    """Connections to the database of ``url``, as it is: nothing is made by opening. Thread-safe.
 
     SQLite is opened with a write-ahead log: readers never wait, a commit is on the disk when it
-    returns. A second process may use the same file.
+    returns. A second process may use the same file. ``clock`` stands for the database's own one.
 
-    Raises DatabaseError: no such kind of database, out of reach, made by a newer version.
+    Raises DatabaseError: no such kind of database, or no driver for it.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
         self._engine = _engine(url)
-        self._shown = self._engine.url.render_as_string(hide_password=True)
+        self._clock = clock
+        self.shown = self._engine.url.render_as_string(hide_password=True)
         # SQLite has one writer. Threads of this process queue here, where nobody is overtaken.
-        self._turn: AbstractContextManager[Any] = Lock() if self._is_sqlite else nullcontext()
-        try:
-            self.have_tables(METADATA, schema_versions, SCHEMA_VERSION, CHANGES)
-        except SQLAlchemyError as error:
-            raise DatabaseError(self._shown, _cause(error)) from error
+        self._turn: AbstractContextManager[Any] = Lock() if self.is_sqlite else nullcontext()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A connection that sees one state of the database; what it writes is taken back."""
         with self._engine.connect() as opened:
             connection = opened
-            if not self._is_sqlite:  # whose readers see one state anyway
+            if not self.is_sqlite:  # whose readers see one state anyway
                 connection = opened.execution_options(isolation_level="REPEATABLE READ")
             yield connection
             connection.rollback()
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self, lock: str = "") -> Iterator[Connection]:
         """A transaction: committed at the end, taken back for an error. SQLite has one at a time.
 
+        PostgreSQL has many: what ``lock`` names, one of them has at a time, over all servers. It
+        is for a decision about what is not there yet, which no row can be locked for.
         Raises `sqlalchemy.exc.IntegrityError` and its like where the caller may expect them.
         """
         with self._turn, self._engine.connect() as opened:
             connection = opened.execution_options(**{_WRITES: True})
             with connection.begin():
+                if lock and not self.is_sqlite:
+                    connection.execute(_LOCK, {"name": f"rye {lock}"})
                 yield connection
 
-    def have_tables(
-        self,
-        metadata: MetaData,
-        versions: Table,
-        expected: int,
-        changes: Mapping[int, str] = MappingProxyType({}),
-    ) -> None:
-        """Make the tables of one part of the server where there are none. Raises DatabaseError.
+    def now(self, connection: Connection) -> datetime:
+        """The time, in UTC: of many servers each has a clock, and the database has one."""
+        if self._clock is not None:
+            return self._clock()
+        seconds = connection.scalar(_NOW_OF_SQLITE if self.is_sqlite else _NOW)
+        return datetime.fromtimestamp(float(seconds or 0), UTC)
 
-        ``versions`` is the one of them that holds the number of their version; ``changes`` have,
-        by version, the statement that makes the next one of it.
+    # --- versions of the tables ---
+
+    def revision(self) -> str:
+        """The version of the tables; `LANDED` for those of version 0.1, ``""`` for none at all.
+
+        Raises DatabaseError: out of reach, no database.
         """
-        with self.writing() as connection:
-            metadata.create_all(connection)
-            found = connection.scalar(sqlalchemy.select(versions.c.version))
-            if found is None:
-                connection.execute(versions.insert().values(version=expected))
-            while found is not None and found in changes:
-                connection.exec_driver_sql(changes[found])
-                found += 1
-                connection.execute(versions.update().values(version=found))
-        if found is not None and found != expected:
+        path = self._engine.url.database
+        if self.is_sqlite and path and not Path(path).exists():
+            return ""  # to connect would make it
+        try:
+            with self.reading() as connection:
+                return _revision(connection)
+        except SQLAlchemyError as error:
+            raise DatabaseError(self.shown, _cause(error)) from error
+
+    def make_tables(self, then: Callable[[Connection], None] = lambda _: None) -> None:
+        """Make the tables, or bring them to this version; ``then`` is part of the same transaction.
+
+        Of many that begin at once one does it. Raises DatabaseError: out of reach, made by a newer
+        version; nothing is changed then.
+        """
+        path = self._engine.url.database
+        if self.is_sqlite and path:
+            _make_private(Path(path))
+        try:
+            with self.writing(lock="tables") as connection:
+                found = _revision(connection)
+                if found != REVISION:
+                    self._upgrade(connection, found)
+                then(connection)
+        except SQLAlchemyError as error:
+            raise DatabaseError(self.shown, _cause(error)) from error
+
+    def _upgrade(self, connection: Connection, found: str) -> None:
+        from rye_services.migrations import known_revisions, upgrade
+
+        if found not in ("", LANDED, *known_revisions()):
             raise DatabaseError(
-                self._shown,
-                f"expected tables of version {expected}, found version {found}",
+                self.shown,
+                f"expected tables of version {REVISION}, found version {found}",
                 hint="use the rye-node.pyz that made them, or another --data folder",
             )
+        upgrade(connection)
 
     @property
     def dialect(self) -> str:
@@ -133,22 +167,32 @@ class Database:
         self._engine.dispose()
 
     @property
-    def _is_sqlite(self) -> bool:
+    def is_sqlite(self) -> bool:
+        """Whether it is a file of this machine, and has one writer."""
         return self._engine.dialect.name == "sqlite"
+
+
+def _revision(connection: Connection) -> str:
+    tables = set(sqlalchemy.inspect(connection).get_table_names())
+    if "alembic_version" in tables:
+        found = connection.scalar(sqlalchemy.text("SELECT version_num FROM alembic_version"))
+        if found:
+            return str(found)
+    return LANDED if "schema_versions" in tables else ""
 
 
 def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
-        engine = sqlalchemy.create_engine(parsed, **_options(parsed.drivername))
+        # What is written may be a secret of somebody: no error and no log may show it.
+        options = {"hide_parameters": True, **_options(parsed.drivername)}
+        engine = sqlalchemy.create_engine(parsed, **options)
     except (ArgumentError, ImportError) as error:
         hint = "like sqlite:////var/lib/rye-node/node.db or postgresql://user@host/rye"
         if isinstance(error, ImportError):
             hint = _NO_DRIVER
         raise DatabaseError(_shown(url), str(error), hint=hint) from error
     if engine.dialect.name == "sqlite":
-        if parsed.database:
-            _make_private(Path(parsed.database))
         event.listen(engine, "connect", _on_connect)
         event.listen(engine, "begin", _on_begin)
     return engine
@@ -197,13 +241,14 @@ def _cause(error: SQLAlchemyError) -> str:
 # Moments that people see are texts, ISO 8601 in UTC with microseconds, which sort as they follow
 # each other; moments that are only compared (``..._s``) are seconds since 1970.
 
-SCHEMA_VERSION = 2
-CHANGES = {1: "ALTER TABLE threads ADD COLUMN merge_conflict_count INTEGER"}
-"""By version, what makes the next one of its tables."""
-
 METADATA = MetaData()
 
-schema_versions = Table("schema_versions", METADATA, Column("version", Integer, primary_key=True))
+node_identity = Table(  # one row: whose database this is, as `node.toml` of its data folder says
+    "node_identity",
+    METADATA,
+    Column("id", String(32), primary_key=True),
+    Column("created_at", String(40), nullable=False),
+)
 
 users = Table(
     "users",
@@ -298,6 +343,7 @@ threads = Table(
     Column("worker_pid", BigInteger),
     Column("server_id", String(64)),
     Column("hook_id", String(64)),
+    Column("attempt", Integer, nullable=False, default=0),  # grows when somebody begins it
     Index("threads_by_user", "user_id", "remote_name", "created_at"),
     Index("threads_by_state", "state"),
 )

@@ -3,7 +3,6 @@
 Every name, default and meaning: ``docs/node.md``. Pure but for the reading of ``node.yaml``.
 """
 
-import os
 import re
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -11,8 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from lillux.errors import LilluxError
-from lillux.files import make_directory, read_bytes
+from lillux.files import read_bytes
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError
 from ryeos.items.header_values import MetadataError
@@ -311,45 +309,3 @@ _OTHER_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "max_user_storage_bytes": ("MAX_USER_STORAGE_BYTES",),
     "max_concurrent": ("MAX_CONCURRENT",),
 }
-
-
-# --- data folder ----------------------------------------------------------------------------------
-# The folder of a node's data, looked at before anything is read from it or written there.
-
-
-def require_data(settings: Settings) -> Settings:
-    """The settings, whose node has data already. Raises NoDataError, SettingError for a file."""
-    _require_folder(settings.data_dir)
-    places = (settings.signing_key_dir, settings.cas_base_path, settings.data_dir / "node.db")
-    if not any(place.exists() for place in places) and _is_sqlite_below(settings):
-        raise RyeError(
-            f"{settings.data_dir}: expected the data of a node, found none",
-            code="ITEM_NOT_FOUND",
-            hint="name the folder that the node is served with: --data DIR",
-        )
-    return settings
-
-
-def make_data(settings: Settings) -> Settings:
-    """The settings, whose data folder is there and can be written to. Raises SettingError."""
-    _require_folder(settings.data_dir)
-    try:
-        make_directory(settings.data_dir, mode=0o700)
-    except LilluxError as error:
-        raise SettingError("data folder", str(error), hint=_HINT) from error
-    if not os.access(settings.data_dir, os.W_OK | os.X_OK):
-        raise SettingError("data folder", f"{settings.data_dir}: cannot be written to", hint=_HINT)
-    return settings
-
-
-_HINT = "name a folder of your own: --data DIR, or RYE_NODE_DATA_DIR"
-
-
-def _require_folder(path: Path) -> None:
-    if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112 - of any text
-        raise SettingError("data folder", f"{path}: expected a folder, found a file", hint=_HINT)
-
-
-def _is_sqlite_below(settings: Settings) -> bool:
-    """Whether the database is the one that lies in the data folder, where none was named."""
-    return settings.database_url == f"sqlite:///{settings.data_dir / 'node.db'}"

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from lillux.values import dataclass
 from rye_services.callers import Authenticator, WebhookCheck, refuse_webhooks
 from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces
+from rye_services.data_folder import open_database
 from rye_services.database import Database
 from rye_services.keys import NodeKeys, open_keys
 from rye_services.node.executions import Capacity, Executions, open_executions
@@ -73,7 +74,7 @@ def open_services(
     """
     keys = open_keys(settings.signing_key_dir, clock)
     _log.info("pages and items of users are signed with the key %s", keys.items.fingerprint)
-    database = Database(settings.database_url)
+    database = open_database(settings, make=True)
     stores = UserStores(settings.cas_base_path)
     box = {"box_private": keys.box_private, "box_public": keys.box_public}
     webhooks = Webhooks(database, **box, clock=clock)

@@ -366,7 +366,9 @@ def record_delivery(
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     for kept in (signed_once, delivery_id):
         row = dialect.insert(table).values(hook_id=hook_id, delivery_id=kept, received_at_s=now_s)
-        if connection.execute(row.on_conflict_do_nothing()).rowcount == 0:
+        # What came back was new: not every driver counts the rows of such a statement.
+        new = row.on_conflict_do_nothing().returning(table.c.hook_id)
+        if connection.execute(new).first() is None:
             return False
     return True
 

@@ -4,6 +4,7 @@ from lillux.store import Store
 from lillux.values import dataclass
 from rye_services.callers import Authenticator
 from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces, Principal
+from rye_services.data_folder import open_database
 from rye_services.database import Database
 from rye_services.keys import REGISTRY_FOLDER, NodeKeys, open_keys, open_pair
 from rye_services.node.objects import Durable, UserStores
@@ -13,7 +14,6 @@ from rye_services.registry.items import Items
 from rye_services.registry.manifests import PublishedManifests
 from rye_services.registry.names import RateLimit
 from rye_services.registry.search_index import index_for
-from rye_services.registry.tables import METADATA, SCHEMA_VERSION, schema_versions
 from rye_services.settings import Settings
 from ryeos.items.context import Clock, utc_now
 from ryeos.trust.keys import SigningKey
@@ -72,10 +72,7 @@ def open_registry(
     Its own key is made where there is none. Raises DatabaseError, PemError, KeyMismatchError,
     FileSystemError.
     """
-    database.have_tables(METADATA, schema_versions, SCHEMA_VERSION)
     index = index_for(database.dialect)
-    with database.writing() as connection:
-        index.prepare(connection)
     return RegistryServices(
         settings=settings,
         database=database,
@@ -98,13 +95,16 @@ def open_registry(
     )
 
 
-def open_registry_alone(settings: Settings, clock: Clock = utc_now) -> RegistryServices:
+def open_registry_alone(
+    settings: Settings, clock: Clock = utc_now, *, make: bool = False
+) -> RegistryServices:
     """The services of a registry that is no node: with keys, database and callers of its own.
 
-    Raises DatabaseError, NodeKeysError, PemError, KeyMismatchError, FileSystemError.
+    ``make`` as in `open_database`. Raises WrongDatabaseError, DatabaseError, NodeKeysError,
+    PemError, KeyMismatchError, FileSystemError.
     """
     keys = open_keys(settings.signing_key_dir, clock)
-    database = Database(settings.database_url)
+    database = open_database(settings, make=make)
     authenticator = Authenticator(
         audience=keys.node_id,
         authorized_keys=AuthorizedKeys(settings.authorized_keys_dir, keys, clock),

@@ -18,12 +18,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 1
 METADATA = MetaData()
-
-schema_versions = Table(
-    "registry_schema_versions", METADATA, Column("version", Integer, primary_key=True)
-)
 
 accounts = Table(
     "registry_accounts",

@@ -515,6 +515,7 @@ CODES: Mapping[str, str] = {
     "NO_SIGNING_KEY": "There is no private key to sign with yet; rye keys generate makes one.",
     "OBJECT_NOT_FOUND": "A part of the record of a run is lost.",
     "PACKAGES_UNAVAILABLE": "The packages of a Python tool are not listed, or not to be had here.",
+    "WRONG_DATABASE": "The database of a node is not the one that belongs to its data folder.",
     "PARSING_ERROR": "An item's header or text cannot be read as its kind of file.",
     "PERMISSION_DENIED": "A graph calls what its capabilities leave out.",
     "PIN_MISMATCH": "A node, registry or bundle has another key than before, or than was named.",

@@ -6,6 +6,7 @@ import pytest
 
 from rye_services.credentials import ApiKeyMissingError, ApiKeys, ScopeError, UserIdError
 from rye_services.database import Database
+from tests.support.databases import made_database
 from tests.support.workspace import NOW
 
 USER = "3d4c030534b1c1c6"
@@ -30,7 +31,7 @@ def clock() -> Clock:
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """A database in a file."""
-    opened = Database(f"sqlite:///{tmp_path / 'node.db'}")
+    opened = made_database(tmp_path)
     yield opened
     opened.close()
 

@@ -109,6 +109,7 @@ def test_a_key_may_be_given_as_a_node_shows_keys(
 def test_a_scope_that_is_none_is_told_which_one_it_may_be(
     capsys: pytest.CaptureFixture[str], data: str, ada: KeyPair, words: tuple[str, ...]
 ) -> None:
+    ended(capsys, "init", "--data", data)
     key = encode_public_key(ada.public_pem)
     given = (key if word == "KEY" else word for word in words)
 
@@ -121,6 +122,7 @@ def test_a_scope_that_is_none_is_told_which_one_it_may_be(
 def test_an_api_key_is_shown_once(
     capsys: pytest.CaptureFixture[str], data: str, ada: KeyPair
 ) -> None:
+    ended(capsys, "init", "--data", data)
     ended(capsys, "keys", "add", encode_public_key(ada.public_pem), "--data", data)
 
     status, token, note = ended(capsys, "api-keys", "create", "--name", "ci", "--data", data)
@@ -135,6 +137,7 @@ def test_an_api_key_is_shown_once(
 
 
 def test_an_api_key_is_revoked(capsys: pytest.CaptureFixture[str], data: str) -> None:
+    ended(capsys, "init", "--data", data)
     _, made = answer(capsys, "api-keys", "create", "--user", "ada", "--name", "ci", "--data", data)
 
     status, out, _ = ended(capsys, "api-keys", "revoke", made["id"], "--data", data)
@@ -142,6 +145,23 @@ def test_an_api_key_is_revoked(capsys: pytest.CaptureFixture[str], data: str) ->
     assert (status, out) == (0, f"revoked {made['id']} (ci)\n")
     _, listed, _ = ended(capsys, "api-keys", "list", "--data", data)
     assert "  ada  revoked  remote:*  ci\n" in listed
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "hint"),
+    [
+        ((), "user: expected one", "--user FINGERPRINT"),
+        (("--user", ".."), "user '..': expected", ""),
+    ],
+)
+def test_an_api_key_is_for_a_user_that_can_be(
+    capsys: pytest.CaptureFixture[str], data: str, words: tuple[str, ...], error: str, hint: str
+) -> None:
+    ended(capsys, "init", "--data", data)
+
+    status, _, said = ended(capsys, "api-keys", "create", "--name", "x", *words, "--data", data)
+
+    assert (status, error in said, hint in said) == (2, True, True)
 
 
 @pytest.mark.parametrize(
@@ -161,9 +181,8 @@ def test_an_api_key_is_revoked(capsys: pytest.CaptureFixture[str], data: str) ->
         (["keys", "list", "--data", __file__], 6, "expected a folder, found a file", "--data DIR"),
         (["serve", "--data", f"{__file__}/x"], 6, "data folder: ", "--data DIR"),
         (["serve", "--url", "notaurl"], 2, "--url: expected a URL that begins", "https://"),
-        (["api-keys", "create", "--name", "x"], 2, "user: expected one", "--user FINGERPRINT"),
+        (["api-keys", "create", "--name", "x"], 3, ".rye-node: expected the data", "--data DIR"),
         (["keys", "add", "ed25519:x"], 2, "KEY: expected ed25519: and base64", "a PEM file, or"),
-        (["api-keys", "create", "--user", "..", "--name", "x"], 2, "user '..': expected", ""),
     ],
 )
 def test_a_mistake_is_named_with_a_way_out(
@@ -181,6 +200,7 @@ def test_a_mistake_is_named_with_a_way_out(
 def test_what_is_not_there_cannot_be_revoked(
     capsys: pytest.CaptureFixture[str], data: str, ada: KeyPair
 ) -> None:
+    ended(capsys, "init", "--data", data)
     ended(capsys, "keys", "add", encode_public_key(ada.public_pem), "--data", data)
 
     key = ended(capsys, "keys", "revoke", "x", "--data", data)

@@ -1,22 +1,31 @@
 import stat
 import sys
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, inspect, select, text
 from sqlalchemy.exc import IntegrityError
 
-from rye_services.database import METADATA, Database, DatabaseError, schema_versions, threads, users
+from rye_services.database import (
+    LANDED,
+    METADATA,
+    REVISION,
+    Database,
+    DatabaseError,
+    threads,
+    users,
+)
+from rye_services.migrations import known_revisions
+from tests.support.databases import database_url, made_database, on_sqlite_alone
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
+def database(tmp_path: Path) -> Database:
     """A database in a file."""
-    opened = Database(f"sqlite:///{tmp_path / 'data' / 'node.db'}")
-    yield opened
-    opened.close()
+    return made_database(tmp_path / "data")
 
 
 def add(database: Database, user_id: str) -> None:
@@ -38,15 +47,11 @@ def test_tables_are_made_where_there_are_none(database: Database) -> None:
 
 
 def test_what_was_written_is_there_for_the_next_process(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'node.db'}"
-    first = Database(url)
+    first = made_database(tmp_path)
     add(first, "a")
     first.close()
 
-    second = Database(url)
-
-    assert count(second) == 1
-    second.close()
+    assert count(made_database(tmp_path)) == 1
 
 
 def test_an_error_takes_everything_back(database: Database) -> None:
@@ -77,12 +82,11 @@ def test_a_reader_sees_one_state_and_waits_for_no_writer(database: Database) -> 
 
 
 def test_writers_of_two_processes_wait_for_each_other(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'node.db'}"
-    databases = [Database(url), Database(url)]  # as two processes would: nothing is shared
+    databases = [made_database(tmp_path) for _ in range(2)]  # as two processes would
 
     def fill(database: Database, mark: str) -> None:
         for number in range(40):
-            with database.writing() as connection:
+            with database.writing(lock="sum") as connection:
                 stored = connection.scalar(select(users.c.stored_bytes).where(users.c.id == "sum"))
                 change = users.update().where(users.c.id == "sum")
                 connection.execute(change.values(stored_bytes=(stored or 0) + 1))
@@ -99,10 +103,9 @@ def test_writers_of_two_processes_wait_for_each_other(tmp_path: Path) -> None:
         total = connection.scalar(select(users.c.stored_bytes).where(users.c.id == "sum"))
     assert total == 160
     assert count(databases[0]) == 161
-    for database in databases:
-        database.close()
 
 
+@on_sqlite_alone
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no modes")
 def test_only_its_owner_can_read_a_database(database: Database, tmp_path: Path) -> None:
     add(database, "a")
@@ -114,34 +117,92 @@ def test_only_its_owner_can_read_a_database(database: Database, tmp_path: Path) 
 
 
 def test_tables_of_another_version_are_left_alone(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'node.db'}"
-    first = Database(url)
+    first = made_database(tmp_path)
     with first.writing() as connection:
-        connection.execute(schema_versions.update().values(version=99))
-    first.close()
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
 
     with pytest.raises(DatabaseError) as error:
-        Database(url)
+        made_database(tmp_path)
 
-    assert str(error.value) == f"database {url}: expected tables of version 2, found version 99"
+    assert str(error.value).endswith(f": expected tables of version {REVISION}, found version 9999")
+    assert first.revision() == "9999"
 
 
-def test_tables_of_the_version_before_are_brought_to_this_one(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'node.db'}"
-    first = Database(url)
-    add(first, "ada")
-    with first.writing() as connection:
-        connection.exec_driver_sql("ALTER TABLE threads DROP COLUMN merge_conflict_count")
-        connection.execute(schema_versions.update().values(version=1))
-    first.close()
+def test_the_newest_version_is_that_of_the_program() -> None:
+    assert known_revisions()[0] == REVISION
 
-    for _ in range(2):
-        opened = Database(url)
-        with opened.reading() as connection:
-            assert connection.execute(select(threads.c.merge_conflict_count)).all() == []
-            assert connection.scalar(select(schema_versions.c.version)) == 2
-            assert connection.scalar(select(func.count()).select_from(users)) == 1
-        opened.close()
+
+def test_the_versions_make_the_tables_that_the_program_uses(tmp_path: Path) -> None:
+    from rye_services.registry.tables import METADATA as REGISTRY
+
+    database = made_database(tmp_path)
+
+    with database.reading() as connection:
+        found = inspect(connection)
+        for table in (*METADATA.sorted_tables, *REGISTRY.sorted_tables):
+            columns = {one["name"]: one["nullable"] for one in found.get_columns(table.name)}
+            assert columns == {one.name: one.nullable for one in table.columns}
+            assert {one["name"] for one in found.get_indexes(table.name) if not one["unique"]} == {
+                one.name for one in table.indexes
+            }
+
+
+LANDED_TABLES = Path(__file__).parents[1] / "vectors" / "node-0.1.sql"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_tables_of_version_0_1_are_brought_to_this_one(tmp_path: Path, version: int) -> None:
+    database = Database(database_url(tmp_path))
+    statements = LANDED_TABLES.read_text("utf-8").split(";\n")
+    (tmp_path / "node.db").touch()
+    with database.writing() as connection:
+        for statement in filter(str.strip, statements):
+            connection.exec_driver_sql(statement)
+        if version == 1:
+            connection.exec_driver_sql("ALTER TABLE threads DROP COLUMN merge_conflict_count")
+        statement = text("UPDATE schema_versions SET version = :version")
+        connection.execute(statement, {"version": version})
+    assert database.revision() == LANDED
+
+    database.make_tables()
+
+    with database.reading() as connection:
+        row = connection.execute(select(threads)).mappings().one()
+        assert (row["state"], row["merge_conflict_count"], row["attempt"]) == ("completed", None, 0)
+        assert connection.exec_driver_sql("SELECT version FROM schema_versions").scalar() == 3
+    assert database.revision() == REVISION
+    database.close()
+
+
+def test_of_many_first_starts_at_once_one_makes_the_tables(tmp_path: Path) -> None:
+    url = database_url(tmp_path)
+
+    def make(_: int) -> str:
+        database = Database(url)
+        try:
+            database.make_tables()
+            return database.revision()
+        finally:
+            database.close()
+
+    with ThreadPoolExecutor(12) as pool:
+        assert list(pool.map(make, range(12))) == [REVISION] * 12
+
+
+def test_a_value_of_a_statement_is_in_no_error(database: Database) -> None:
+    add(database, "very-recognisable")
+
+    with pytest.raises(IntegrityError) as error:
+        add(database, "very-recognisable")
+
+    assert "very-recognisable" not in str(error.value).replace("(id)=(very-recognisable)", "")
+
+
+def test_the_time_is_that_of_the_database(database: Database) -> None:
+    with database.reading() as connection:
+        found = database.now(connection)
+
+    assert abs((datetime.now(UTC) - found).total_seconds()) < 60
 
 
 @pytest.mark.parametrize(
@@ -164,7 +225,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"no database" * 100)
 
     with pytest.raises(DatabaseError) as error:
-        Database(f"sqlite:///{path}")
+        Database(f"sqlite:///{path}").revision()
 
     assert str(error.value) == f"database sqlite:///{path}: file is not a database"
 

@@ -7,6 +7,7 @@ import pytest
 
 from rye_services.credentials import Nonces
 from rye_services.database import Database
+from tests.support.databases import made_database
 from tests.support.workspace import NOW
 
 ADA, BOB = "3d4c030534b1c1c6", "07097e6443239d36"
@@ -15,7 +16,7 @@ ADA, BOB = "3d4c030534b1c1c6", "07097e6443239d36"
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """A database in a file."""
-    opened = Database(f"sqlite:///{tmp_path / 'node.db'}")
+    opened = made_database(tmp_path)
     yield opened
     opened.close()
 

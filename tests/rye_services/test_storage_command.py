@@ -9,8 +9,9 @@ from sqlalchemy import select
 
 from lillux.store_files import ObjectKind
 from rye_services.cli import main
-from rye_services.database import Database, threads
+from rye_services.database import threads
 from rye_services.node.objects import UserStores
+from tests.support.databases import made_database
 
 USER = "3d4c030534b1c1c6"
 
@@ -20,7 +21,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a node that nobody has started yet; nothing in the environment names one."""
     for name in ("PORT", "DATABASE_URL", "RYE_NODE_DATA", "CAS_BASE_PATH"):
         monkeypatch.delenv(name, raising=False)
-    return tmp_path / "data"
+    folder = tmp_path / "data"
+    assert main(["init", "-q", "--data", str(folder)]) == 0
+    return folder
 
 
 @pytest.fixture
@@ -66,7 +69,7 @@ def test_a_dry_run_only_counts(
 def test_executions_that_ended_long_ago_are_forgotten(
     data: Path, garbage: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    database = Database(f"sqlite:///{data / 'node.db'}")
+    database = made_database(data, kind="sqlite")
     row = {
         "thread_id": "old",
         "user_id": USER,
@@ -107,8 +110,6 @@ def test_a_damaged_ref_keeps_everything_and_is_named(
 def test_a_node_without_users_has_no_garbage(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (data / "cas").mkdir(parents=True)
-
     assert main(["gc", "--data", str(data)]) == 0
 
     assert capsys.readouterr().out == "no users\n"

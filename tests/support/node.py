@@ -30,6 +30,7 @@ from rye_services.keys import NodeKeys, open_keys
 from rye_services.settings import Settings, read_settings
 from ryeos.remote.requests import new_nonce, sign_request
 from ryeos.trust.keys import SigningKey
+from tests.support.databases import database_environ
 from tests.support.workspace import PLAIN_ENV, ROOT
 
 CHECKOUT_COMMAND = (sys.executable, str(ROOT / "rye_node.py"))
@@ -131,7 +132,7 @@ class Node:
         self.port = 0
         self.log: list[str] = []
         self._command = [*command, "serve", "--data", str(data)]
-        self._environ = dict(environ or {})
+        self._environ = {**database_environ(data), **(environ or {})}
         self._process: subprocess.Popen[str] | None = None
         self._reader: Thread | None = None
         self._logged = Condition()

@@ -11,7 +11,6 @@ import pytest
 from lillux.digests import sha256_hex
 from lillux.store import Store
 from lillux.store_files import ObjectKind
-from rye_services.database import Database
 from rye_services.node.objects import (
     AnswerTooLargeError,
     DigestPresence,
@@ -24,6 +23,7 @@ from rye_services.node.objects import (
     put_entries,
 )
 from ryeos.sync.objects import ItemSource
+from tests.support.databases import made_database
 
 NOWHERE = "0" * 64
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -38,7 +38,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def usage(tmp_path: Path) -> Iterator[Usage]:
     """What users have stored: nothing yet."""
-    database = Database(f"sqlite:///{tmp_path / 'node.db'}")
+    database = made_database(tmp_path)
     yield Usage(database, lambda: NOW)
     database.close()
 

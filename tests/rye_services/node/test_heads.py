@@ -7,6 +7,7 @@ import pytest
 
 from rye_services.database import Database
 from rye_services.node.heads import Head, Heads, UserSpaceRef, UserSpaceRefs
+from tests.support.databases import made_database
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 STAMP = "2026-01-02T03:04:05.000000+00:00"
@@ -19,7 +20,7 @@ def digest(number: int) -> str:
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """An empty database of a node."""
-    database = Database(f"sqlite:///{tmp_path / 'node.db'}")
+    database = made_database(tmp_path)
     yield database
     database.close()
 

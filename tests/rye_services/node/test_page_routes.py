@@ -9,6 +9,7 @@ from rye_services.credentials import ApiKeys, Nonces
 from rye_services.database import Database
 from rye_services.node.page_routes import EndedSessions
 from ryeos.remote.requests import NONCE_S
+from tests.support.databases import made_database
 from tests.support.node import Node, Reply, User
 from tests.support.page_contents import PROJECT, THREAD, Contents
 
@@ -142,7 +143,7 @@ def test_a_session_that_was_ended_counts_nowhere_also_after_a_restart(node: Node
 
 
 def test_an_ended_session_is_forgotten_once_its_cookie_is_over(tmp_path: Path) -> None:
-    database = Database(f"sqlite:///{tmp_path / 'node.db'}")
+    database = made_database(tmp_path)
     ended = EndedSessions(database)
     ended.end("cookie", 1_700_000_000)
 

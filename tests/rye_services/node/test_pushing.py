@@ -7,7 +7,6 @@ import pytest
 
 import ryeos
 from lillux.store import Store
-from rye_services.database import Database
 from rye_services.node.heads import Head, Heads, UserSpaceRefs, first_parents
 from rye_services.node.objects import Durable, KnownItems
 from rye_services.node.push import (
@@ -18,6 +17,7 @@ from rye_services.node.push import (
     RevisionMovedError,
     SystemVersionError,
 )
+from tests.support.databases import made_database
 from tests.support.pushed_trees import put_project, put_user_space
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def pushing(tmp_path: Path) -> Iterator[Pushing]:
     """The pushes of a node on which nothing was pushed yet."""
-    database = Database(f"sqlite:///{tmp_path / 'node.db'}")
+    database = made_database(tmp_path)
     yield Pushing(
         heads=Heads(database),
         user_spaces=UserSpaceRefs(database),

@@ -7,6 +7,7 @@ from sqlalchemy import text
 
 from rye_services.database import Database
 from rye_services.node.rows import COMPLETED, ERROR, NewThread, RowEnds, ThreadRows
+from tests.support.databases import made_database
 from tests.support.workspace import fixed_clock
 
 USER = "a" * 16
@@ -14,7 +15,7 @@ USER = "a" * 16
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    made = Database(f"sqlite:///{tmp_path / 'node.db'}")
+    made = made_database(tmp_path)
     yield made
     made.close()
 

@@ -20,6 +20,7 @@ from ryeos.remote.secrets import (
     SecretValuesError,
     seal_secrets,
 )
+from tests.support.databases import made_database, on_sqlite_alone
 
 PRIVATE, PUBLIC = generate_box_pair()
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -27,7 +28,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 @pytest.fixture
 def database(tmp_path: Path) -> Database:
-    return Database(f"sqlite:///{tmp_path / 'node.db'}")
+    return made_database(tmp_path)
 
 
 @pytest.fixture
@@ -43,6 +44,7 @@ def test_secrets_are_given_back_to_the_user_who_set_them(vault: Vault) -> None:
     assert vault.values("bob", None) == {}
 
 
+@on_sqlite_alone
 def test_no_value_lies_readable_in_the_database(vault: Vault, tmp_path: Path) -> None:
     vault.put("ann", {"API_KEY": "very-recognisable-value"})
 

@@ -28,6 +28,7 @@ from rye_services.node.webhooks import (
 )
 from ryeos.remote.requests import sign_delivery
 from ryeos.remote.secrets import FOR_EXECUTION, EnvelopeError, seal_secrets
+from tests.support.databases import made_database, on_sqlite_alone
 
 PRIVATE, PUBLIC = generate_box_pair()
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -39,7 +40,7 @@ BINDING = Binding(
 
 @pytest.fixture
 def database(tmp_path: Path) -> Database:
-    return Database(f"sqlite:///{tmp_path / 'node.db'}")
+    return made_database(tmp_path)
 
 
 @pytest.fixture
@@ -79,6 +80,7 @@ def test_ids_and_secrets_have_the_shape_that_senders_know(webhooks: Webhooks) ->
     assert len(secret) == 70
 
 
+@on_sqlite_alone
 def test_the_secret_is_in_no_answer_and_not_readable_in_the_database(
     webhooks: Webhooks, tmp_path: Path
 ) -> None:

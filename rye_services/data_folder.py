@@ -1,0 +1,261 @@
+"""The data folder of a node, and the database that belongs to it: ``node.toml``.
+
+A node's files and its tables are one whole: a sweep takes from the files what the tables do not
+name. Whoever opens the tables goes through `open_database`, which refuses those of another node,
+and an empty database where there should be one. Rules and format: ``docs/node.md``, Data.
+"""
+
+import json
+import os
+from pathlib import Path
+from secrets import token_hex
+from shlex import quote
+
+import sqlalchemy
+from sqlalchemy import Connection
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from lillux.errors import LilluxError
+from lillux.files import make_directory, read_bytes, write_atomic
+from lillux.values import dataclass
+from rye_services.database import (
+    REVISION,
+    Database,
+    DatabaseError,
+    node_identity,
+    project_refs,
+    stamp,
+)
+from rye_services.settings import SettingError, Settings
+from ryeos.items.errors import RyeError
+
+_NAME = "node.toml"
+_MAX_BYTES = 64 * 1024
+_HINT = "name a folder of your own: --data DIR, or RYE_NODE_DATA_DIR"
+_ABOUT = "# Which database belongs to the files of this node. Written by rye-node.pyz."
+_NODE = sqlalchemy.select(node_identity.c.id)
+_SECRET_OPTIONS = ("password", "passfile", "sslpassword", "user")
+
+
+class WrongDatabaseError(RyeError):
+    """The database is not the one that belongs to the data folder."""
+
+    code, exit_status = "WRONG_DATABASE", 6
+
+    def __init__(self, folder: Path, expected: str, found: str, *, hint: str) -> None:
+        self.folder, self.expected, self.found = folder, expected, found
+        super().__init__(f"{folder}: expected {expected}, found {found}", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """What ``node.toml`` says: the id of the node, and the address of its database."""
+
+    node: str
+    database: str
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+
+def require_data(settings: Settings) -> Settings:
+    """The settings, whose node has data already. Raises NoDataError, SettingError for a file."""
+    _require_folder(settings.data_dir)
+    places = (settings.signing_key_dir, settings.cas_base_path, settings.data_dir / "node.db")
+    if not any(place.exists() for place in places) and _is_sqlite_below(settings):
+        raise RyeError(
+            f"{settings.data_dir}: expected the data of a node, found none",
+            code="ITEM_NOT_FOUND",
+            hint="name the folder that the node is served with: --data DIR",
+        )
+    return settings
+
+
+def make_data(settings: Settings) -> Settings:
+    """The settings, whose data folder is there and can be written to. Raises SettingError."""
+    _require_folder(settings.data_dir)
+    try:
+        make_directory(settings.data_dir, mode=0o700)
+    except LilluxError as error:
+        raise SettingError("data folder", str(error), hint=_HINT) from error
+    if not os.access(settings.data_dir, os.W_OK | os.X_OK):
+        raise SettingError("data folder", f"{settings.data_dir}: cannot be written to", hint=_HINT)
+    return settings
+
+
+def _require_folder(path: Path) -> None:
+    if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112 - of any text
+        raise SettingError("data folder", f"{path}: expected a folder, found a file", hint=_HINT)
+
+
+def _is_sqlite_below(settings: Settings) -> bool:
+    """Whether the database is the one that lies in the data folder, where none was named."""
+    return settings.database_url == f"sqlite:///{settings.data_dir / 'node.db'}"
+
+
+# --- the database ---------------------------------------------------------------------------------
+
+
+def open_database(settings: Settings, *, make: bool = False) -> Database:
+    """The database that belongs to the data folder, with the tables of this version.
+
+    (1) its address is the one that ``node.toml`` says
+    (2) it is there, or ``make`` says that it may be made, and no files are there that want one
+    (3) its tables are of this version, or are brought to it where ``make`` says so
+    (4) its id is the one that ``node.toml`` says; where one of them is not there yet it is written
+
+    Raises WrongDatabaseError, RyeError for a database that is not there, DatabaseError.
+    """
+    folder, said = settings.data_dir, _read(settings.data_dir)
+    address = address_of(settings.database_url, folder)
+    if said and said.database != address:  # (1)
+        raise WrongDatabaseError(
+            folder,
+            f"the database {said.database}",
+            f"the setting {address}",
+            hint=f"set DATABASE_URL to that of {said.database}, as the server has it",
+        )
+    database = Database(settings.database_url)
+    try:
+        _open(database, settings, said, address, make=make)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _open(
+    database: Database, settings: Settings, said: Belonging | None, address: str, *, make: bool
+) -> None:
+    folder, found = settings.data_dir, database.revision()
+    init = f"rye-node.pyz init --data {quote(str(folder))}"
+    if not found:  # (2)
+        _require_nothing_lost(settings, said, address)
+    elif said is None:
+        _require_own_stores(database, settings)
+    if not make and (not found or said is None):
+        wanted = f"{_NAME}, which names its database" if found else f"the database {address}"
+        raise RyeError(
+            f"{folder}: expected {wanted}, found none",
+            code="ITEM_NOT_FOUND",
+            hint=f"make it: {init}",
+        )
+    if not make and found != REVISION:  # (3)
+        raise DatabaseError(
+            database.shown,
+            f"expected tables of version {REVISION}, found version {found}",
+            hint=f"bring them to this version with: {init}",
+        )
+    node = _made(database, said) if found != REVISION else _node_of(database)
+    if said is None:  # (4)
+        _write(folder, Belonging(node, address))
+    elif said.node != node:
+        raise WrongDatabaseError(
+            folder,
+            f"the database of node {said.node}",
+            f"that of node {node or 'without an id'}",
+            hint=f"name the database of this folder, or the folder of {address}",
+        )
+
+
+def _require_nothing_lost(settings: Settings, said: Belonging | None, address: str) -> None:
+    """An empty database is right for an empty folder only."""
+    folder = settings.data_dir
+    if said:
+        raise WrongDatabaseError(
+            folder,
+            f"the database of node {said.node}",
+            f"none at {address}",
+            hint="restore it from a backup; to begin anew, name an empty folder",
+        )
+    if any(settings.cas_base_path.glob("*/.ai")):
+        raise WrongDatabaseError(
+            folder,
+            "the database of the stores that are here",
+            f"none at {address}",
+            hint="set DATABASE_URL as the server has it",
+        )
+
+
+def _require_own_stores(database: Database, settings: Settings) -> None:
+    """A folder that says nothing yet may have a database whose projects lie in it."""
+    with database.reading() as connection:
+        users = connection.scalars(sqlalchemy.select(project_refs.c.user_id).distinct()).all()
+    lost = sorted(user for user in users if not (settings.cas_base_path / user / ".ai").is_dir())
+    if lost:
+        raise WrongDatabaseError(
+            settings.data_dir,
+            f"the stores of the {len(users)} users of its database",
+            f"none of {lost[0]}"
+            if len(lost) == 1
+            else f"none of {lost[0]} and {len(lost) - 1} more",
+            hint="name the folder of this database: --data DIR",
+        )
+
+
+def _node_of(database: Database) -> str:
+    with database.reading() as connection:
+        return str(connection.scalar(_NODE) or "")
+
+
+def _made(database: Database, said: Belonging | None) -> str:
+    """Make or change the tables, in one transaction with the id; that of who was first."""
+    made = said.node if said else token_hex(16)
+
+    def identify(connection: Connection) -> None:
+        if connection.scalar(_NODE) is None:
+            values = {"id": made, "created_at": stamp(database.now(connection))}
+            connection.execute(node_identity.insert().values(values))
+
+    database.make_tables(identify)
+    return _node_of(database)
+
+
+# --- node.toml ------------------------------------------------------------------------------------
+
+
+def address_of(url: str, folder: Path) -> str:
+    """Where a database is, without who opens it: a file below the folder by its name there.
+
+    Raises DatabaseError for no URL.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        return Database(url).shown  # raises, and says why
+    kind = parsed.get_backend_name()
+    if kind == "sqlite" and parsed.database:
+        path = Path(parsed.database).absolute()
+        place = (
+            path.relative_to(folder.absolute()) if path.is_relative_to(folder.absolute()) else path
+        )
+        return f"sqlite:///{place.as_posix()}"
+    query = {name: value for name, value in parsed.query.items() if name not in _SECRET_OPTIONS}
+    plain = URL.create(
+        kind, host=parsed.host, port=parsed.port, database=parsed.database, query=query
+    )
+    return plain.render_as_string()
+
+
+def _read(folder: Path) -> Belonging | None:
+    """What ``node.toml`` says, None where there is none. Raises SettingError for another text."""
+    import tomllib
+
+    path = folder / _NAME
+    try:
+        values = tomllib.loads(read_bytes(path, _MAX_BYTES).decode())
+        return Belonging(str(values["node"]), str(values["database"]))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, LilluxError) as error:
+        raise SettingError(
+            _NAME, f"{path}: expected node and database, found {error}", hint="restore the file"
+        ) from error
+
+
+def _write(folder: Path, belonging: Belonging) -> None:
+    values = {"node": belonging.node, "database": belonging.database}
+    # A text in JSON is one in TOML.
+    lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+    write_atomic(folder / _NAME, "\n".join((_ABOUT, *lines, "")).encode(), mode=0o600)
