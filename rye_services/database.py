@@ -338,14 +338,41 @@ threads = Table(
     Column("result_hash", String(64)),
     Column("is_async", Boolean, nullable=False, default=False),
     Column("job", JSON(none_as_null=True)),  # of one that is to be started, without secrets
-    Column("job_secrets", LargeBinary),  # its envelope, sealed to the node; gone once started
+    Column("job_secrets", LargeBinary),  # its envelope, sealed to the node; gone once it ended
     Column("lease_until_s", Double),  # a row whose lease ran out belongs to nobody alive
     Column("worker_pid", BigInteger),
     Column("server_id", String(64)),
     Column("hook_id", String(64)),
     Column("attempt", Integer, nullable=False, default=0),  # grows when somebody begins it
+    Column("retryable", Boolean, nullable=False, default=False),  # as its item says
+    Column("cancelled_by", String(64)),  # who asked for its end, before it has ended
+    Column("warnings", JSON(none_as_null=True)),
+    Column("log_bytes", BigInteger, nullable=False, default=0),
     Index("threads_by_user", "user_id", "remote_name", "created_at"),
     Index("threads_by_state", "state"),
+)
+
+thread_logs = Table(  # what programs of an execution wrote, in pieces, secrets masked
+    "thread_logs",
+    METADATA,
+    Column("thread_id", String(300), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("stream", String(10), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("written_at", String(40), nullable=False),
+)
+
+audit = Table(  # who changed what may be done here: keys, accounts, secrets, hooks, limits
+    "audit",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("at", String(40), nullable=False),
+    Column("actor", String(64), nullable=False),
+    Column("address", String(64), nullable=False),
+    Column("action", String(40), nullable=False),
+    Column("target", String(300), nullable=False),
+    Column("details", JSON(none_as_null=True)),
+    Index("audit_by_time", "at"),
 )
 
 user_secrets = Table(

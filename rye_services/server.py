@@ -36,6 +36,9 @@ from ryeos.items.errors import RyeError
 
 _KEEP_ALIVE_S = 30
 _BACKLOG = 1024
+ENDING_S = 10
+"""How long what was made to end, after ``shutdown_timeout_s``, may take to say so."""
+
 _SWITCH_S = 0.001
 """How long a thread may keep the event loop waiting: a fifth of what Python sets."""
 
@@ -84,17 +87,22 @@ def serve(app: FastAPI, listener: Listener, settings: Settings, ready: Callable[
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=settings.shutdown_timeout_s,
+        timeout_graceful_shutdown=settings.shutdown_timeout_s + ENDING_S,
     )
-    _Server(config, ready).run([listener.socket])
+    _Server(config, ready, app.state.asked_to_end).run([listener.socket])
 
 
 class _Server(uvicorn.Server):
     """uvicorn, which says when it is ready and ends with status 0 when it was asked to end."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        ready: Callable[[], None],
+        asked_to_end: Sequence[Callable[[], None]],
+    ) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._asked_to_end = ready, asked_to_end
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
@@ -116,6 +124,8 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let the requests under way end, unless a second signal does not want that."""
         logging.getLogger(__name__).info("asked to end")
+        for hear in self._asked_to_end:
+            hear()
         await super().shutdown(sockets)
 
     def _end(self, _: int, __: FrameType | None) -> None:
@@ -143,10 +153,14 @@ def log_to_stderr(level: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ServerPart:
-    """A part of the server: its routes, and what it does between requests."""
+    """A part of the server: its routes, and what it does between requests.
+
+    asked_to_end  is called once when the server is to end, while requests under way go on
+    """
 
     routers: tuple[APIRouter, ...]
     background: tuple[Callable[[], AbstractAsyncContextManager[None]], ...]
+    asked_to_end: Callable[[], None] = lambda: None
 
 
 def assemble(
@@ -166,6 +180,7 @@ def assemble(
         title=title, version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.state.authenticator = authenticator
+    app.state.asked_to_end = tuple(part.asked_to_end for part in parts)
     answer_problems(app)
     for router in (one for part in parts for one in part.routers):
         app.include_router(router)

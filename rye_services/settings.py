@@ -51,6 +51,8 @@ class Settings:
     config_dir               ``node.yaml``, ``authorized_keys/``
     max_request_bytes        of a body, after its Content-Encoding was taken off
     max_concurrent           executions at a time
+    max_queued               further ones that wait for their turn
+    queue_wait_s             how long a request for an answer waits for a place
     worker_timeout_s         an execution that takes longer is ended
     worker_memory_bytes      of each process of an execution; 0 sets no limit
     worker_file_bytes        of each file that it writes; 0 sets no limit, None is that of a store
@@ -77,6 +79,8 @@ class Settings:
     max_request_bytes: int = 50 * MIB
     max_user_storage_bytes: int = 1 * GIB
     max_concurrent: int = 8
+    max_queued: int = 1000
+    queue_wait_s: int = 20
     worker_timeout_s: int = 300
     worker_memory_bytes: int = 4 * GIB
     worker_file_bytes: int | None = None
@@ -277,6 +281,8 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "max_request_bytes": _amount,
     "max_user_storage_bytes": _amount,
     "max_concurrent": _whole(1, 1024),
+    "max_queued": _whole(0, 1_000_000),
+    "queue_wait_s": _whole(0, 3600),
     "worker_timeout_s": _whole(1),
     "worker_memory_bytes": _amount,
     "worker_file_bytes": _amount,

@@ -193,8 +193,8 @@ def open_router(services: NodeServices) -> APIRouter:
             "node_id": keys.node_id,
             "node_name": services.settings.name,
             "healthy": True,
-            "active": services.capacity.active,
-            "max_concurrent": services.capacity.places,
+            "active": services.queue.active,
+            "max_concurrent": services.queue.places,
             "capabilities": {"provides": list(provided), "routes": []},
         }
 

@@ -60,6 +60,7 @@ def part_of(services: NodeServices) -> ServerPart:
     return ServerPart(
         tuple(router(services) for router in ROUTERS),
         tuple(partial(running, services) for running in BACKGROUND),
+        partial(services.executions.drain, float(services.settings.shutdown_timeout_s)),
     )
 
 

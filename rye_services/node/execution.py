@@ -10,6 +10,8 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any, Literal, Protocol
 
+from sqlalchemy import Connection
+
 import ryeos
 from lillux import dsse
 from lillux.cancellation import Cancellation
@@ -29,6 +31,7 @@ from rye_services.node.outputs import CollectedOutputs, OutputCollector, WorkerR
 from rye_services.node.redaction import Redaction, presentable, without_places
 from rye_services.node.secrets import Vault, open_for_hook
 from rye_services.node.storage import SyncServices
+from rye_services.node.told import told
 from rye_services.node.webhooks import WebhookFieldError, valid_vault_keys
 from rye_services.node.worker import WorkerDiedError, WorkerLaunch, do_job
 from rye_services.node.workspaces import Checkout, CheckoutRequest, Checkouts
@@ -545,6 +548,21 @@ def _conflict_columns(folded: Folded) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One time that an execution is begun.
+
+    hold    raises ExecutionLostError, in the caller's transaction, where it is others' by now
+    listen  what hears its worker, for a function that masks secrets
+    """
+
+    thread_id: str
+    number: int
+    cancellation: Cancellation
+    hold: Callable[[Connection], None]
+    listen: Callable[[Callable[[str], str]], Callable[[bytes], None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """Executes orders on the data of a node. Thread-safe."""
 
@@ -557,7 +575,6 @@ class Engine:
     launch: WorkerLaunch
     bundle: Path
     clock: Clock
-    cancellation: Cancellation
 
     def basis(self, order: Order) -> Basis:
         """What the execution starts from.
@@ -572,7 +589,7 @@ class Engine:
             secrets=self._secrets(order),
         )
 
-    def execute(self, order: Order, basis: Basis, thread_id: str) -> FinishedExecution:
+    def execute(self, order: Order, basis: Basis, attempt: "Attempt") -> FinishedExecution:
         """Execute from HEAD.
 
         (1) Both manifests. (2) A workspace that holds them. (3) Which files are the project's.
@@ -581,14 +598,15 @@ class Engine:
         HEAD. (8) The workspace is given back.
 
         Raises ObjectMissingError, CasObjectError, UnsafeManifestError, PushedRulesError for what
-        was pushed; WorkerEndedError; QuotaExceededError; what a store raises; FileSystemError.
+        was pushed; WorkerEndedError; ExecutionLostError where it is no longer this server's, and
+        then HEAD is where it was; QuotaExceededError; what a store raises; FileSystemError.
         """
-        store = self.stores.of(order.user_id)
+        store, thread_id = self.stores.of(order.user_id), attempt.thread_id
         wanted = self._wanted(order, basis, store)  # (1)
         with self.workspaces.checkout(wanted) as workspace:  # (2) and (8)
             rules = self._rules(workspace)  # (3)
             redaction = Redaction(basis.secrets)
-            told = self._run(order, basis, workspace, redaction, thread_id)  # (4)
+            told = self._run(order, basis, workspace, redaction, attempt)  # (4)
             envelope = self._with_receipt(told, order, basis, thread_id)
             ran = WorkerRun(
                 thread_id=thread_id,
@@ -603,7 +621,7 @@ class Engine:
             )
             ran, harvest = self._harvested(ran, order, store, redaction)  # (5)
         self.sync.durable.force(store)  # (6)
-        folded = self._fold(order, basis, harvest, store, thread_id)  # (7)
+        folded = self._fold(order, basis, harvest, store, attempt)  # (7)
         return FinishedExecution(
             thread_id=thread_id, envelope=ran.envelope, harvest=harvest, folded=folded
         )
@@ -685,6 +703,9 @@ class Engine:
         """The head that the order is about."""
         return OwnHead(self.sync, order.user_id, self.settings.name, order.project_path, self.clock)
 
+    def _own_head(self, order: Order, attempt: "Attempt") -> "OwnHead":
+        return replace(self.head_of(order), hold=attempt.hold)
+
     def _secrets(self, order: Order) -> dict[str, str]:
         """The secrets that the tools get: those of the vault, and an envelope's above them."""
         values = self.vault.values(order.user_id, order.vault_keys)
@@ -715,7 +736,7 @@ class Engine:
         basis: Basis,
         workspace: Checkout,
         redaction: Redaction,
-        thread_id: str,
+        attempt: "Attempt",
     ) -> dict[str, Any]:
         """What the worker answers, fit to be told."""
         is_sign = order.action is JobAction.SIGN
@@ -741,16 +762,18 @@ class Engine:
             hidden=self._hidden(),
             parent_pid=os.getpid(),
         )
-        finished = self._finished(job, thread_id)
+        finished = self._finished(job, attempt, redaction)
         for warning in finished.warnings:
-            _log.info("%s: %s", thread_id, redaction.text(warning))
+            _log.info("%s: %s", attempt.thread_id, redaction.text(warning))
         return presentable(finished.envelope, workspace, redaction, self.bundle)
 
-    def _finished(self, job: Job, thread_id: str) -> Finished:
+    def _finished(self, job: Job, attempt: "Attempt", redaction: Redaction) -> Finished:
+        on_stderr = attempt.listen(redaction.text)
         try:
-            return do_job(job, self.launch, cancellation=self.cancellation)
+            return do_job(job, self.launch, cancellation=attempt.cancellation, on_stderr=on_stderr)
         except WorkerDiedError as error:  # as any tool can have it
-            _log.warning("%s: %s; it said: %s", thread_id, error, error.said[-_SAID:])
+            said = "\n".join(line for line in error.said.splitlines() if not told(line.encode()))
+            _log.warning("%s: %s; it said: %s", attempt.thread_id, error, said[-_SAID:])
             hint = "it was killed, or wrote where its answer goes; or it had too little memory"
             return failed(job.action, job.item_ref, str(error), code=error.code, hint=hint)
 
@@ -761,12 +784,17 @@ class Engine:
         return (*own, settings.cas_base_path)
 
     def _fold(
-        self, order: Order, basis: Basis, harvest: CollectedOutputs, store: Store, thread_id: str
+        self,
+        order: Order,
+        basis: Basis,
+        harvest: CollectedOutputs,
+        store: Store,
+        attempt: "Attempt",
     ) -> Folded:
         if harvest.manifest_hash == basis.head.project_manifest_hash:
             return Folded(snapshot_hash=basis.head.snapshot_hash, merge_type="no-op")
         fold_back = FoldBack(
-            head=self.head_of(order),
+            head=self._own_head(order, attempt),
             store=store,
             durable=self.sync.durable,
             clock=self.clock,
@@ -774,7 +802,7 @@ class Engine:
         )
         return fold_back.fold(
             ProjectChange(
-                thread_id=thread_id,
+                thread_id=attempt.thread_id,
                 item_ref=order.item_ref,
                 base=basis.head,
                 manifest_hash=harvest.manifest_hash,
@@ -801,6 +829,7 @@ class OwnHead:
     remote_name: str
     project_path: str
     clock: Clock
+    hold: Callable[[Connection], None] = lambda _: None
 
     def read(self) -> Head:
         """Where it is now. Raises ProjectNotFoundError."""
@@ -821,5 +850,6 @@ class OwnHead:
             user_manifest_hash=expected.user_manifest_hash,
             system_version=ryeos.__version__,
             now=self.clock(),
+            first=self.hold,
         )
         return moved is not None

@@ -4,11 +4,13 @@ import json
 import logging
 import os
 import time
-from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
-from threading import Condition, Lock, Thread
+from threading import Condition, Thread, Timer
+from time import monotonic
 from typing import Any
 
 from sqlalchemy import Connection
@@ -18,10 +20,12 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, locked
 from lillux.store_files import ObjectMissingError
+from lillux.values import dataclass
 from rye_services.database import Database
 from rye_services.http import RequestProblem, is_full
 from rye_services.keys import NodeKeys
 from rye_services.node.execution import (
+    Attempt,
     Basis,
     Engine,
     FinishedExecution,
@@ -31,12 +35,27 @@ from rye_services.node.execution import (
 )
 from rye_services.node.jobs import JobAction
 from rye_services.node.objects import QuotaExceededError, UserStores
-from rye_services.node.rows import COMPLETED, ERROR, NewThread, Pending, RowEnds, ThreadRows
+from rye_services.node.queue import Queue, Turn
+from rye_services.node.rows import (
+    CANCELLED,
+    COMPLETED,
+    ERROR,
+    FIRST_ATTEMPT,
+    INTERRUPTED,
+    RUNNING,
+    ExecutionLostError,
+    NewThread,
+    Pending,
+    RowEnds,
+    ThreadRows,
+)
+from rye_services.node.run_logs import RunLogs
 from rye_services.node.secrets import SecretNotFoundError, Vault
 from rye_services.node.storage import SyncServices
 from rye_services.node.webhooks import record_delivery
 from rye_services.node.worker import WorkerEndedError, WorkerLaunch
 from rye_services.node.workspaces import Checkouts
+from rye_services.server import ENDING_S
 from rye_services.settings import Settings
 from ryeos.items.context import Clock
 from ryeos.remote.secrets import EnvelopeError
@@ -86,102 +105,83 @@ class ServerLease:
         return self._folder / f"{server_id}.lock"
 
 
-# --- capacity -------------------------------------------------------------------------------------
-# How many executions run, and that no more are let in than there is room for.
-
-_RETRY_AFTER_S = 5
-
-
-class Capacity:
-    """Places for executions. Thread-safe.
-
-    One place is kept for the other users, where there are several places.
-    """
-
-    def __init__(self, places: int) -> None:
-        self.places = places
-        self._of_one = max(1, places - 1)
-        self._taken: Counter[str] = Counter()
-        self._lock = Lock()
-
-    @property
-    def active(self) -> int:
-        """How many places are taken."""
-        with self._lock:
-            return self._taken.total()
-
-    def take(self, user_id: str) -> None:
-        """Take a place, to be given back by whoever ends it. Raises Problem, 503."""
-        with self._lock:
-            if self._taken.total() >= self.places:
-                raise _refusal(f"all {self.places} places for executions are taken")
-            if self._taken[user_id] >= self._of_one:
-                words = f"user {user_id} has {self._of_one} of {self.places} places for executions"
-                raise _refusal(f"{words}, which is all that one user can have")
-            self._taken[user_id] += 1
-
-    def give_back(self, user_id: str) -> None:
-        """Give one place of a user back."""
-        with self._lock:
-            self._taken[user_id] -= 1
-            if not self._taken[user_id]:
-                del self._taken[user_id]
-
-
-def _refusal(words: str) -> RequestProblem:
-    return RequestProblem(503, words, {"Retry-After": str(_RETRY_AFTER_S)})
-
-
 # --- executions -----------------------------------------------------------------------------------
 
 RETRY_AFTER = {"Retry-After": "5"}
-_LAST_GRACE_S = 20.0
 _MAX_ITEM_CHARACTERS = 200
 _MATERIALIZATION = (ObjectMissingError, CasObjectError, UnsafeManifestError)
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """An execution that was asked for, and waits for its place."""
+
+    order: Order
+    basis: Basis
+    turn: Turn
 
 
 class Executions:
     """The executions that this server runs. Thread-safe; every call may take long."""
 
     def __init__(
-        self, engine: Engine, rows: ThreadRows, capacity: Capacity, presence: ServerLease
+        self, engine: Engine, rows: ThreadRows, queue: Queue, presence: ServerLease, logs: RunLogs
     ) -> None:
-        self._engine, self._capacity, self._presence = engine, capacity, presence
-        self.rows, self._ends = rows, RowEnds(rows)
-        self._active, self._is_closed = 0, False
+        self._engine, self.queue, self._presence = engine, queue, presence
+        self.rows, self.logs, self._ends = rows, logs, RowEnds(rows)
+        # By thread: what ends those that run; the turns of accepted ones that wait.
+        self._running: dict[str, Cancellation] = {}
+        self._accepted: dict[str, Turn] = {}
         self._changed = Condition()
+        self._ends_at_s: float | None = None
 
     def run(self, order: Order) -> dict[str, Any]:
-        """Execute and answer. Raises Problem.
+        """Execute and answer; accepted for later where no place is free in time. Raises Problem."""
+        waiting = self.ask(order)
+        return self.go_on(waiting, has_place=waiting.turn.wait(self.wait_s))
 
-        (1) What it starts from. (2) A place. (3) The row, with the delivery that asked for it.
-        (4) The execution; (5) the row says how it ended.
+    @property
+    def wait_s(self) -> float:
+        """How long somebody who waits for an answer waits for a place."""
+        return float(self._engine.settings.queue_wait_s)
+
+    def ask(self, order: Order) -> Waiting:
+        """What it starts from, and a turn. Raises RequestProblem: also 503, the queue is full."""
+        basis = self._basis(order)
+        return Waiting(order=order, basis=basis, turn=self.queue.enter(order.user_id))
+
+    def go_on(self, waiting: Waiting, *, has_place: bool) -> dict[str, Any]:
+        """Execute on the place, and answer; without one it is accepted for later.
+
+        (1) The row, with the delivery that asked for it. (2) The execution; (3) the row says how it
+        ended. (4) The place is given back. Raises RequestProblem.
         """
-        basis = self._basis(order)  # (1)
-        self._enter(order.user_id)  # (2)
+        order, basis, turn = waiting.order, waiting.basis, waiting.turn
+        if not has_place:
+            return self._accept(waiting)
         try:
-            thread_id = self._begin(order, basis, is_async=False)  # (3)
-            return self._carry_out(order, basis, thread_id).answer()  # (4) and (5)
+            thread_id = self._begin(order, basis, is_async=False)  # (1)
+            return self._carry_out(order, basis, thread_id, FIRST_ATTEMPT).answer()  # (2) and (3)
         finally:
-            self._leave(order.user_id)
+            self.queue.leave(turn)  # (4)
 
     def accept(self, order: Order) -> dict[str, Any]:
         """Have it executed, by this server or the next one, and answer at once. Raises Problem."""
-        basis = self._basis(order)
-        self._enter(order.user_id)
-        try:
-            thread_id = self._begin(order, basis, is_async=True)
-            self._in_background(thread_id, order.user_id)
-        except BaseException:  # the place is given back, whatever it was
-            self._leave(order.user_id)
-            raise
-        return {
-            "status": "accepted",
-            "thread_id": thread_id,
-            "async": True,
-            "message": f"{order.item_ref} runs as {thread_id}: GET /threads/{thread_id}",
-        }
+        return self._accept(self.ask(order))
+
+    def cancel(self, user_id: str, thread_id: str, by: str) -> str | None:
+        """End an execution of a user, wherever it runs: its state, None for none of theirs."""
+        state = self.rows.cancel(user_id, thread_id, by)
+        with self._changed:
+            turn, running = self._accepted.pop(thread_id, None), self._running.get(thread_id)
+        if turn is not None and state == CANCELLED:
+            self.queue.leave(turn)
+        if running is not None and state == RUNNING:
+            running.cancel()
+        return state
+
+    # --- the life of a server ---------------------------------------------------------------------
 
     def begin(self) -> None:
         """Let the other servers know that this one lives. Raises FileSystemError."""
@@ -194,62 +194,100 @@ class Executions:
         self.rows.take_over()
         self._presence.forget_others()
         for thread_id, user_id in self.rows.not_begun():
-            if self._is_closed:
+            with self._changed:
+                is_known = thread_id in self._accepted or self._ends_at_s is not None
+            if not is_known:
+                self._wait_in_background(thread_id, self.queue.enter(user_id, is_known=True))
+
+    def listen(self) -> None:
+        """Write down what programs said, and end what somebody wants to end on another server."""
+        self.logs.write()
+        for thread_id in self.rows.to_be_ended():
+            with self._changed:
+                running = self._running.get(thread_id)
+            if running is not None:
+                running.cancel()
+
+    def drain(self, grace_s: float) -> None:
+        """Begin nothing any more; what still runs after the grace is ended then."""
+        with self._changed:
+            if self._ends_at_s is not None:
                 return
-            try:
-                self._enter(user_id)
-            except RequestProblem:  # no place for this user: with one of the next beats
-                continue
-            self._in_background(thread_id, user_id)
+            self._ends_at_s = monotonic() + grace_s
+        self.queue.close()
+        timer = Timer(grace_s, self._end_all)
+        timer.daemon = True
+        timer.start()
 
     def close(self, grace_s: float) -> None:
-        """Take nothing any more, wait for what runs, and end what still does after the grace."""
+        """Take nothing any more, and wait for the end of what runs."""
+        self.drain(grace_s)
         with self._changed:
-            self._is_closed = True
-            if not self._changed.wait_for(lambda: not self._active, grace_s):
-                _log.warning("ending %s executions", self._active)
-                self._engine.cancellation.cancel()
-                self._changed.wait_for(lambda: not self._active, _LAST_GRACE_S)
+            left_s = max(0.0, (self._ends_at_s or 0.0) - monotonic()) + ENDING_S
+            self._changed.wait_for(lambda: not self._running, left_s)
         self._presence.end()
 
-    # --- places -----------------------------------------------------------------------------------
-
-    def _enter(self, user_id: str) -> None:
+    def _end_all(self) -> None:
         with self._changed:
-            if self._is_closed:
-                raise RequestProblem(503, "this node is ending", RETRY_AFTER)
-            self._capacity.take(user_id)
-            self._active += 1
+            running = dict(self._running)
+        if running:
+            _log.warning("ending %s executions", len(running))
+        for cancellation in running.values():
+            cancellation.cancel()
 
-    def _leave(self, user_id: str) -> None:
+    # --- accepted for later -----------------------------------------------------------------------
+
+    def _accept(self, waiting: Waiting) -> dict[str, Any]:
+        order, turn = waiting.order, waiting.turn
+        try:
+            thread_id = self._begin(order, waiting.basis, is_async=True)
+        except BaseException:  # the turn is given back, whatever it was
+            self.queue.leave(turn)
+            raise
+        place = self.queue.place_of(turn)
+        self._wait_in_background(thread_id, turn)
+        when = f"is number {place} of those that wait" if place else "runs"
+        return {
+            "status": "accepted",
+            "thread_id": thread_id,
+            "async": True,
+            "queue_place": place,
+            "message": f"{order.item_ref} {when} as {thread_id}: GET /threads/{thread_id}",
+        }
+
+    def _wait_in_background(self, thread_id: str, turn: Turn) -> None:
+        """Begin an accepted execution once its turn has come."""
         with self._changed:
-            self._active -= 1
-            self._capacity.give_back(user_id)
-            self._changed.notify_all()
+            self._accepted[thread_id] = turn
 
-    def _in_background(self, thread_id: str, user_id: str) -> None:
-        """Begin an accepted execution, on a place that was taken for it."""
-        arguments = (thread_id, user_id)
-        Thread(target=self._claimed, args=arguments, name=thread_id, daemon=True).start()
+        def come(place: "Future[None]") -> None:
+            if place.exception() is not None:  # its row stays, for the next server
+                return
+            arguments = (thread_id, turn)
+            Thread(target=self._claimed, args=arguments, name=thread_id, daemon=True).start()
 
-    def _claimed(self, thread_id: str, user_id: str) -> None:
+        turn.place.add_done_callback(come)
+
+    def _claimed(self, thread_id: str, turn: Turn) -> None:
         try:
             pending = self.rows.claim(thread_id)
-            if pending is None:  # another thread or server was first
+            if pending is None:  # another server was first, or it was cancelled
                 return
             order = _order_of(pending)
             try:
                 basis = self._basis(order)
             except RequestProblem as problem:
-                self._failed(thread_id, str(problem.detail), "preparation")
+                self._failed(thread_id, pending.attempt, str(problem.detail), "preparation")
                 return
-            self._carry_out(order, basis, thread_id)
+            self._carry_out(order, basis, thread_id, pending.attempt)
         except RequestProblem as problem:  # it is in the row
             _log.info("%s: %s", thread_id, problem.detail)
         except Exception:  # noqa: BLE001 - the door of this thread
             _log.exception("%s", thread_id)
         finally:
-            self._leave(user_id)
+            with self._changed:
+                self._accepted.pop(thread_id, None)
+            self.queue.leave(turn)
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -292,34 +330,78 @@ class Executions:
             raise RequestProblem(200, "Already processed")
         return thread_id
 
-    def _carry_out(self, order: Order, basis: Basis, thread_id: str) -> FinishedExecution:
+    def _carry_out(
+        self, order: Order, basis: Basis, thread_id: str, number: int
+    ) -> FinishedExecution:
         """Execute and say in the row how it ended. Raises Problem."""
+        cancellation = Cancellation()
+        attempt = Attempt(
+            thread_id=thread_id,
+            number=number,
+            cancellation=cancellation,
+            hold=partial(self.rows.hold, thread_id=thread_id, attempt=number),
+            listen=lambda mask: (
+                self.logs.open(
+                    thread_id, mask, partial(self.rows.mark_retryable, thread_id, number)
+                ).hear
+            ),
+        )
+        with self._changed:
+            self._running[thread_id] = cancellation
         try:
-            executed = self._engine.execute(order, basis, thread_id)
+            return self._executed(order, basis, attempt)
+        finally:
+            self.logs.close(thread_id)
+            with self._changed:
+                del self._running[thread_id]
+                self._changed.notify_all()
+
+    def _executed(self, order: Order, basis: Basis, attempt: Attempt) -> FinishedExecution:
+        thread_id, number = attempt.thread_id, attempt.number
+        try:
+            executed = self._engine.execute(order, basis, attempt)
         except _MATERIALIZATION as error:
-            self._failed(thread_id, _words(error), "materialization")
+            self._failed(thread_id, number, _words(error), "materialization")
             raise _problem(404, _words(error), order, thread_id, "materialization") from error
         except PushedRulesError as error:
-            self._failed(thread_id, str(error), "materialization")
+            self._failed(thread_id, number, str(error), "materialization")
             raise _problem(400, str(error), order, thread_id, "materialization") from error
         except QuotaExceededError as error:
-            self._failed(thread_id, str(error), "quota")
+            self._failed(thread_id, number, str(error), "quota")
             raise RequestProblem(507, str(error)) from error
         except WorkerEndedError as error:
-            self._failed(thread_id, str(error), "ended")
+            raise self._interrupted(order, attempt, str(error)) from error
+        except ExecutionLostError as error:  # its row is another's to write
             raise RequestProblem(503, str(error), RETRY_AFTER) from error
         except BaseException as error:  # the door of an execution: its row must hear of every end
             _log.exception("%s failed", thread_id)
             status, phase = (507, "storage") if is_full(error) else (500, "execution")
-            self._failed(thread_id, _words(error), phase)
+            self._failed(thread_id, number, _words(error), phase)
             raise _problem(status, _words(error), order, thread_id, phase) from error
         state = COMPLETED if executed.is_good else ERROR
-        if not self._ends.write(thread_id, state, **executed.row()):
+        if not self._ends.write(thread_id, number, state, **executed.row()):
             _log.warning("%s ended, and was taken for lost before", thread_id)
         return executed
 
-    def _failed(self, thread_id: str, message: str, phase: str) -> None:
-        self._ends.write(thread_id, ERROR, error_message=message, error_phase=phase)
+    def _interrupted(self, order: Order, attempt: Attempt, words: str) -> RequestProblem:
+        """What is answered for an execution that was made to end, once its row says so.
+
+        Somebody cancelled it; or the node ends, and it waits for the next one where it may.
+        """
+        thread_id, number = attempt.thread_id, attempt.number
+        row = self.rows.one(order.user_id, thread_id) or {}
+        if row.get("cancelled_by"):
+            message = f"cancelled by {row['cancelled_by']}"
+            self._ends.write(
+                thread_id, number, CANCELLED, error_message=message, error_phase=CANCELLED
+            )
+            return _problem(409, message, order, thread_id, CANCELLED)
+        if not self.rows.put_back(thread_id, number):
+            self._failed(thread_id, number, words, INTERRUPTED)
+        return RequestProblem(503, words, RETRY_AFTER)
+
+    def _failed(self, thread_id: str, number: int, message: str, phase: str) -> None:
+        self._ends.write(thread_id, number, ERROR, error_message=message, error_phase=phase)
 
 
 def new_thread_id(item_ref: str) -> str:
@@ -383,14 +465,14 @@ def open_executions(
     stores: UserStores,
     sync: SyncServices,
     vault: Vault,
-    capacity: Capacity,
+    queue: Queue,
     bundle: Path,
     clock: Clock,
     environ: Mapping[str, str],
 ) -> Executions:
     """The executions of a node. Nothing is read or written yet."""
     presence = ServerLease(settings.data_dir / "servers")
-    rows = ThreadRows(database, clock, presence.server_id, presence.is_dead)
+    rows = ThreadRows(database, presence.server_id, presence.is_dead)
     engine = Engine(
         settings=settings,
         keys=keys,
@@ -401,6 +483,5 @@ def open_executions(
         launch=WorkerLaunch(environ=environ),
         bundle=bundle,
         clock=clock,
-        cancellation=Cancellation(),
     )
-    return Executions(engine, rows, capacity, presence)
+    return Executions(engine, rows, queue, presence, RunLogs(database))

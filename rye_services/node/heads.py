@@ -5,11 +5,11 @@ number of pushes and executions that start from the same head exactly one gets t
 head leads to has to be on the disk before it moves: `rye_services.node.objects`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, RowMapping, and_, insert, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from lillux.store import Store
@@ -61,11 +61,13 @@ class Heads:
         user_manifest_hash: str | None,
         system_version: str,
         now: datetime,
+        first: Callable[[Connection], None] = lambda _: None,
     ) -> Head | None:
         """Move the head from ``expected`` to a snapshot; None when it is no longer there.
 
-        ``expected`` None begins the project. Nothing else in the node writes heads. The head that
-        comes back is the one that was made here: by now others may have moved it on.
+        ``first`` is done first in the same transaction, and may raise. ``expected`` None begins
+        the project. Nothing else in the node writes heads. The head that comes back is the one that
+        was made here: by now others may have moved it on.
         """
         moment = stamp(now)
         values = {
@@ -99,6 +101,7 @@ class Heads:
             .values(snapshot_revision=revision, **values)
         )
         with self._database.writing() as connection:
+            first(connection)
             return made if connection.execute(statement).rowcount == 1 else None
 
     def _begin(self, row: Mapping[str, Any]) -> bool:

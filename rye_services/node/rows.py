@@ -8,7 +8,7 @@ begun is over, and never begun again.
 import json
 import logging
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any
 
@@ -24,23 +24,26 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.exc import SQLAlchemyError
 
+from lillux.errors import LilluxError
 from lillux.values import dataclass, field
-from rye_services.database import Database, stamp, threads
+from rye_services.database import Database, stamp, thread_logs, threads
 from rye_services.node.redaction import shortened
 from ryeos.items.context import Clock
 
 # --- thread rows ----------------------------------------------------------------------------------
 
-RUNNING, COMPLETED, ERROR = "running", "completed", "error"
+RUNNING, COMPLETED, ERROR, CANCELLED = "running", "completed", "error", "cancelled"
 LEASE_S, HEARTBEAT_S = 60.0, 15.0
-LOST = "lost"
+LOST, INTERRUPTED = "lost", "interrupted"
 LISTED_CHARACTERS = 1000
 """Of an error, and of conflicts, in a list of executions."""
 
+FIRST_ATTEMPT = 1
 _LOST_WORDS = "the node that ran this execution ended before it was over"
 _SHOWN = (
     *("thread_id", "user_id", "item_type", "item_id", "execution_mode", "remote_name"),
@@ -49,6 +52,7 @@ _SHOWN = (
     *("runtime_outputs_bundle_hash", "merge_type", "merge_conflicts", "unmerged_snapshot_hash"),
     "merge_conflict_count",
     *("error_message", "error_phase", "result_hash", "hook_id"),
+    *("attempt", "retryable", "cancelled_by", "warnings", "log_bytes"),
 )
 
 
@@ -83,19 +87,32 @@ class Pending:
     project_path: str
     hook_id: str | None
     job: Mapping[str, Any]
+    attempt: int
     envelope: bytes | None = field(default=None, repr=False)
+
+
+class ExecutionLostError(LilluxError):
+    """An execution is no longer this server's: others have taken it for lost, or ended it."""
+
+    code, exit_status = "CANCELLED", 130
+
+    def __init__(self, thread_id: str) -> None:
+        self.thread_id = thread_id
+        super().__init__(
+            f"{thread_id} was taken for lost by another server, or cancelled",
+            hint="nothing that it changed was taken; execute it again",
+        )
 
 
 class ThreadRows:
     """The rows of all executions, for the server ``server_id``. Thread-safe.
 
-    ``is_dead`` says of another server whether it is known to have ended.
+    ``is_dead`` says of another server whether it is known to have ended. Leases are by the clock of
+    the database: servers whose own clocks are apart do not take each other's executions.
     """
 
-    def __init__(
-        self, database: Database, clock: Clock, server_id: str, is_dead: Callable[[str], bool]
-    ) -> None:
-        self._database, self._clock = database, clock
+    def __init__(self, database: Database, server_id: str, is_dead: Callable[[str], bool]) -> None:
+        self._database = database
         self._server_id, self._is_dead = server_id, is_dead
 
     def begin(
@@ -105,8 +122,7 @@ class ThreadRows:
 
         False when that said no. One with a job is not started yet.
         """
-        now = self._clock()
-        row = {
+        row: dict[str, Any] = {
             "thread_id": thread.thread_id,
             "user_id": thread.user_id,
             "item_type": thread.item_ref.partition(":")[0],
@@ -118,41 +134,53 @@ class ThreadRows:
             "user_manifest_hash": thread.user_manifest_hash,
             "system_version": thread.system_version,
             "state": RUNNING,
-            "created_at": stamp(now),
-            "started_at": None if thread.job is not None else stamp(now),
             "is_async": thread.job is not None,
             "job": thread.job,
             "job_secrets": thread.envelope,
-            "lease_until_s": now.timestamp() + LEASE_S,
             "server_id": self._server_id,
             "hook_id": thread.hook_id,
+            "attempt": FIRST_ATTEMPT if thread.job is None else 0,
         }
         with self._database.writing() as connection:
             if together_with is not None and not together_with(connection):
                 return False
+            now = self._database.now(connection)
+            row["created_at"] = stamp(now)
+            row["started_at"] = None if thread.job is not None else stamp(now)
+            row["lease_until_s"] = now.timestamp() + LEASE_S
             connection.execute(insert(threads).values(**row))
         return True
 
     def claim(self, thread_id: str) -> Pending | None:
-        """Begin an accepted execution: it is this server's from now on, or it was somebody's."""
-        now = self._clock()
+        """Begin an accepted execution: it is this server's from now on, or it was somebody's.
+
+        One statement decides and writes: of two that try at once, the second finds it begun.
+        """
         columns = threads.c
-        values = {
-            "started_at": stamp(now),
-            "server_id": self._server_id,
-            "lease_until_s": now.timestamp() + LEASE_S,
-            "job": None,
-            "job_secrets": None,
-        }
-        free = or_(columns.server_id == self._server_id, columns.lease_until_s < now.timestamp())
-        wanted = and_(
-            columns.thread_id == thread_id, columns.state == RUNNING, columns.started_at.is_(None)
-        )
         with self._database.writing() as connection:
-            row = connection.execute(select(threads).where(wanted, free)).mappings().one_or_none()
-            if row is None or row["job"] is None:
-                return None
-            connection.execute(update(threads).where(columns.thread_id == thread_id).values(values))
+            now = self._database.now(connection)
+            mine = columns.server_id == self._server_id
+            statement = (
+                update(threads)
+                .where(
+                    columns.thread_id == thread_id,
+                    columns.state == RUNNING,
+                    columns.started_at.is_(None),
+                    columns.cancelled_by.is_(None),
+                    columns.is_async,
+                    or_(mine, columns.lease_until_s < now.timestamp()),
+                )
+                .values(
+                    started_at=stamp(now),
+                    server_id=self._server_id,
+                    lease_until_s=now.timestamp() + LEASE_S,
+                    attempt=columns.attempt + 1,
+                )
+                .returning(threads)
+            )
+            row = connection.execute(statement).mappings().one_or_none()
+        if row is None:
+            return None
         return Pending(
             thread_id=thread_id,
             user_id=row["user_id"],
@@ -160,84 +188,140 @@ class ThreadRows:
             project_path=row["project_path"],
             hook_id=row["hook_id"],
             job=row["job"],
+            attempt=row["attempt"],
             envelope=row["job_secrets"],
         )
 
-    def renew(self) -> None:
-        """Say that this server is alive, and with it all that it runs."""
-        until_s = self._clock().timestamp() + LEASE_S
-        mine = and_(threads.c.server_id == self._server_id, threads.c.state == RUNNING)
-        with self._database.writing() as connection:
-            connection.execute(update(threads).where(mine).values(lease_until_s=until_s))
+    def hold(self, connection: Connection, thread_id: str, attempt: int) -> None:
+        """Be sure, to the end of a transaction, that an attempt is still this server's.
 
-    def end(self, thread_id: str, state: str, **values: Any) -> bool:  # noqa: ANN401 - columns
-        """Write how an execution ended; False when it is no longer this server's."""
+        Its lease begins anew, so that nobody takes it for lost before that transaction is over.
+        Raises ExecutionLostError.
+        """
+        until_s = self._database.now(connection).timestamp() + LEASE_S
+        held = update(threads).where(self._is_mine(thread_id, attempt))
+        if connection.execute(held.values(lease_until_s=until_s)).rowcount != 1:
+            raise ExecutionLostError(thread_id)
+
+    def _is_mine(self, thread_id: str, attempt: int) -> ColumnElement[bool]:
+        return and_(
+            threads.c.thread_id == thread_id,
+            threads.c.server_id == self._server_id,
+            threads.c.attempt == attempt,
+            threads.c.state == RUNNING,
+        )
+
+    def mark_retryable(self, thread_id: str, attempt: int) -> None:
+        """Note that its item may be executed once more, where nobody knows how it ended."""
+        with self._database.writing() as connection:
+            mine = update(threads).where(self._is_mine(thread_id, attempt))
+            connection.execute(mine.values(retryable=True))
+
+    def put_back(self, thread_id: str, attempt: int) -> bool:
+        """Have a retryable execution wait again; False for one that cannot, or is another's."""
         columns = threads.c
-        mine = and_(
-            columns.thread_id == thread_id,
+        mine = and_(self._is_mine(thread_id, attempt), columns.retryable, columns.is_async)
+        with self._database.writing() as connection:
+            statement = update(threads).where(mine, columns.cancelled_by.is_(None))
+            return connection.execute(statement.values(started_at=None)).rowcount == 1
+
+    def cancel(self, user_id: str, thread_id: str, by: str) -> str | None:
+        """Ask for the end of an execution of a user: its state then; None for none of theirs.
+
+        One that was not begun is over at once; the server that runs it ends any other.
+        """
+        columns = threads.c
+        theirs = and_(columns.user_id == user_id, columns.thread_id == thread_id)
+        is_waiting = and_(theirs, columns.state == RUNNING, columns.started_at.is_(None))
+        with self._database.writing() as connection:
+            over = _ended(CANCELLED, self._database.now(connection))
+            said = {"error_message": "cancelled before it began", "error_phase": CANCELLED}
+            connection.execute(
+                update(threads).where(is_waiting).values(cancelled_by=by, **over, **said)
+            )
+            runs = and_(theirs, columns.state == RUNNING, columns.cancelled_by.is_(None))
+            connection.execute(update(threads).where(runs).values(cancelled_by=by))
+            found = connection.scalar(select(columns.state).where(theirs))
+        return None if found is None else str(found)
+
+    def to_be_ended(self) -> tuple[str, ...]:
+        """Executions that this server runs, and that somebody wants to end."""
+        columns = threads.c
+        query = select(columns.thread_id).where(
             columns.server_id == self._server_id,
             columns.state == RUNNING,
+            columns.cancelled_by.is_not(None),
         )
-        ended = {
-            "state": state,
-            "completed_at": stamp(self._clock()),
-            "job": None,
-            "job_secrets": None,
-            "lease_until_s": None,
-            **values,
-        }
-        if isinstance(ended.get("error_message"), str):  # a row is outside of every quota
-            ended["error_message"] = shortened(ended["error_message"])
+        with self._database.reading() as connection:
+            return tuple(connection.scalars(query))
+
+    def renew(self) -> None:
+        """Say that this server is alive, and with it all that it runs."""
+        mine = and_(threads.c.server_id == self._server_id, threads.c.state == RUNNING)
         with self._database.writing() as connection:
-            return connection.execute(update(threads).where(mine).values(ended)).rowcount == 1
+            until_s = self._database.now(connection).timestamp() + LEASE_S
+            connection.execute(update(threads).where(mine).values(lease_until_s=until_s))
+
+    def end(
+        self,
+        thread_id: str,
+        attempt: int,
+        state: str,
+        **values: Any,  # noqa: ANN401 - columns
+    ) -> bool:
+        """Write how an attempt ended; False when it is no longer this server's."""
+        if isinstance(values.get("error_message"), str):  # a row is outside of every quota
+            values["error_message"] = shortened(values["error_message"])
+        with self._database.writing() as connection:
+            ended = {**_ended(state, self._database.now(connection)), **values}
+            mine = update(threads).where(self._is_mine(thread_id, attempt))
+            return connection.execute(mine.values(ended)).rowcount == 1
 
     def take_over(self) -> tuple[str, ...]:
         """See to what servers that ended have left: the ids of what is to be begun now.
 
-        What was begun is marked as lost.
+        What was begun is marked as lost, or waits again where its item allows that.
         """
-        now = self._clock()
         columns = threads.c
         query = select(
-            columns.thread_id, columns.server_id, columns.lease_until_s, columns.started_at
+            columns.thread_id,
+            columns.server_id,
+            columns.lease_until_s,
+            (columns.started_at.is_(None) | (columns.retryable & columns.is_async)).label("again"),
         ).where(columns.state == RUNNING, columns.server_id != self._server_id)
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
+            now_s = self._database.now(connection).timestamp()
         dead = {one for one in {row.server_id for row in rows} if self._is_dead(one)}
-        left = [
-            row
-            for row in rows
-            if row.server_id in dead or (row.lease_until_s or 0.0) < now.timestamp()
-        ]
-        for row in left:
-            self._adopt(row.thread_id, row.server_id, was_begun=row.started_at is not None)
-        return tuple(row.thread_id for row in left if row.started_at is None)
-
-    def _adopt(self, thread_id: str, server_id: str, *, was_begun: bool) -> None:
-        columns = threads.c
-        still = and_(
-            columns.thread_id == thread_id,
-            columns.server_id == server_id,
-            columns.state == RUNNING,
-            columns.started_at.is_not(None) if was_begun else columns.started_at.is_(None),
+        left = [row for row in rows if row.server_id in dead or (row.lease_until_s or 0.0) < now_s]
+        return tuple(
+            row.thread_id
+            for row in left
+            if self._adopt(
+                row.thread_id, row.server_id, is_dead=row.server_id in dead, again=row.again
+            )
+            and row.again
         )
-        now = self._clock()
-        values: dict[str, Any] = {
-            "server_id": self._server_id,
-            "lease_until_s": now.timestamp() + LEASE_S,
-        }
-        if was_begun:
-            values |= {
-                "state": ERROR,
-                "completed_at": stamp(now),
-                "error_message": _LOST_WORDS,
-                "error_phase": LOST,
-                "lease_until_s": None,
-                "job": None,
-                "job_secrets": None,
-            }
+
+    def _adopt(self, thread_id: str, server_id: str, *, is_dead: bool, again: bool) -> bool:
+        """Take one over from a server that is dead, or has not renewed its lease by now."""
+        columns = threads.c
         with self._database.writing() as connection:
-            connection.execute(update(threads).where(still).values(values))
+            now = self._database.now(connection)
+            still = and_(
+                columns.thread_id == thread_id,
+                columns.server_id == server_id,
+                columns.state == RUNNING,
+                true() if is_dead else columns.lease_until_s < now.timestamp(),
+                true() if again else columns.started_at.is_not(None),
+            )
+            values: dict[str, Any] = {"server_id": self._server_id}
+            if again:
+                values |= {"lease_until_s": now.timestamp() + LEASE_S, "started_at": None}
+            else:
+                values |= _ended(ERROR, now)
+                values |= {"error_message": _LOST_WORDS, "error_phase": LOST}
+            return connection.execute(update(threads).where(still).values(values)).rowcount == 1
 
     def not_begun(self) -> tuple[tuple[str, str], ...]:
         """Accepted executions of this server that wait for a place, each with its user.
@@ -275,6 +359,17 @@ class ThreadRows:
         newest = query.order_by(columns.created_at.desc(), columns.thread_id.desc()).limit(limit)
         with self._database.reading() as connection:
             return [_in_a_list(_shown(row)) for row in connection.execute(newest).mappings()]
+
+
+def _ended(state: str, now: datetime) -> dict[str, Any]:
+    """The columns of every execution that is over."""
+    return {
+        "state": state,
+        "completed_at": stamp(now),
+        "job": None,
+        "job_secrets": None,
+        "lease_until_s": None,
+    }
 
 
 def _shown(row: RowMapping) -> dict[str, Any]:
@@ -317,25 +412,31 @@ class RowEnds:
 
     def __init__(self, rows: ThreadRows) -> None:
         self._rows = rows
-        self._kept: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._kept: dict[str, tuple[int, str, dict[str, Any]]] = {}
         self._lock = Lock()
 
-    def write(self, thread_id: str, state: str, **values: Any) -> bool:  # noqa: ANN401 - columns
+    def write(
+        self,
+        thread_id: str,
+        attempt: int,
+        state: str,
+        **values: Any,  # noqa: ANN401 - columns
+    ) -> bool:
         """As `ThreadRows.end`; what the database cannot take now is kept, and counts as written."""
         try:
-            return self._rows.end(thread_id, state, **values)
+            return self._rows.end(thread_id, attempt, state, **values)
         except SQLAlchemyError as error:
             _log.warning("%s: its end is not in its row yet: %s", thread_id, error)
             with self._lock:
-                self._kept[thread_id] = (state, values)
+                self._kept[thread_id] = (attempt, state, values)
             return True
 
     def write_kept(self) -> None:
         """Try once more to write what is not in its row yet."""
         with self._lock:
             kept, self._kept = self._kept, {}
-        for thread_id, (state, values) in kept.items():
-            self.write(thread_id, state, **values)
+        for thread_id, (attempt, state, values) in kept.items():
+            self.write(thread_id, attempt, state, **values)
 
 
 # --- old executions -------------------------------------------------------------------------------
@@ -379,11 +480,12 @@ class OldExecutions:
         """Remove those of a user, some at a time; how many there were. Raises SQLAlchemyError."""
         columns, total = threads.c, 0
         old = and_(columns.user_id == user_id, self.are_old())
-        some = select(columns.thread_id).where(old).limit(_AT_ONCE)
+        query = select(columns.thread_id).where(old).limit(_AT_ONCE)
         while True:
             with self._database.writing() as connection:
-                statement = delete(threads).where(columns.thread_id.in_(some))
-                removed = connection.execute(statement).rowcount
-            total += removed
-            if removed < _AT_ONCE:
+                some = connection.scalars(query).all()
+                connection.execute(delete(thread_logs).where(thread_logs.c.thread_id.in_(some)))
+                connection.execute(delete(threads).where(columns.thread_id.in_(some)))
+            total += len(some)
+            if len(some) < _AT_ONCE:
                 return total

@@ -1,13 +1,15 @@
 """Routes that run items: ``/execute``, ``/fetch``, ``/sign``; ``/mcp`` calls them too."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
 
 from lillux.errors import LilluxError
 from lillux.store import Store
@@ -17,12 +19,16 @@ from rye_services.http import RequestProblem, described, refusals
 from rye_services.node.execution import Order, OrderError, delivery_order, read_order
 from rye_services.node.jobs import JobAction
 from rye_services.node.mcp import RouteCall
-from rye_services.node.rows import HEARTBEAT_S
+from rye_services.node.rows import HEARTBEAT_S, RUNNING
+from rye_services.node.run_logs import LogPiece
 from rye_services.node.services import NodeServices
 from rye_services.server import every
 from ryeos.sync.objects import execution_snapshot_of, outputs_bundle_of
 
 # --- execute routes -------------------------------------------------------------------------------
+
+ACCEPTED, HTTP_ACCEPTED = "accepted", 202
+_LISTEN_S = 1.0
 
 Executor = Annotated[Principal | WebhookDelivery, Depends(resolve_execution)]
 Caller = Annotated[Principal, caller(EXECUTE)]
@@ -70,25 +76,29 @@ def execute_router(services: NodeServices) -> APIRouter:
     routes = APIRouter(tags=["execute"])
 
     @routes.post("/execute", openapi_extra=described(ExecuteBody))
-    async def execute(executor: Executor, request: Request) -> dict[str, Any]:
+    async def execute(executor: Executor, request: Request, response: Response) -> dict[str, Any]:
         """Execute an item from the HEAD of a project; what it changed becomes part of HEAD.
 
-        A tool that fails is answered with status 200, and ``status`` error.
+        A tool that fails is answered with status 200, and ``status`` error. 202: it was accepted,
+        and waits for its turn or runs: because the request is asynchronous, or no place was free.
         """
         raw = await request.body()
-        return await run_in_threadpool(_execute, services, executor, raw)
+        answer = await _answered(services, _order_of(executor, raw))
+        if answer.get("status") == ACCEPTED:
+            response.status_code = HTTP_ACCEPTED
+        return answer
 
     @routes.post("/fetch", openapi_extra=described(FetchBody))
     async def fetch(principal: Caller, request: Request) -> dict[str, Any]:
         """Load an item of a project, its user space or the bundle, or search for items."""
-        raw = await request.body()
-        return await run_in_threadpool(_execute_as, services, JobAction.FETCH, principal, raw)
+        order = _order_as(JobAction.FETCH, principal, await request.body())
+        return await _answered(services, order)
 
     @routes.post("/sign", openapi_extra=described(SignBody))
     async def sign(principal: Caller, request: Request) -> dict[str, Any]:
         """Validate an item of a project and sign it with the key of this node."""
-        raw = await request.body()
-        return await run_in_threadpool(_execute_as, services, JobAction.SIGN, principal, raw)
+        order = _order_as(JobAction.SIGN, principal, await request.body())
+        return await _answered(services, order)
 
     return routes
 
@@ -98,7 +108,7 @@ async def running(services: NodeServices) -> AsyncIterator[None]:
     """Executions while the node serves; what still runs at its end is given a while."""
     executions = services.executions
     await run_in_threadpool(executions.begin)
-    async with every(HEARTBEAT_S, executions.beat):
+    async with every(HEARTBEAT_S, executions.beat), every(_LISTEN_S, executions.listen):
         yield
     await run_in_threadpool(executions.close, float(services.settings.shutdown_timeout_s))
 
@@ -109,32 +119,36 @@ def answer_call(services: NodeServices) -> Callable[[Principal, RouteCall], Mapp
     def answer(principal: Principal, call: RouteCall) -> Mapping[str, Any]:
         with refusals(OrderError):
             order = read_order(JobAction(call.route), call.body, principal.user_id)
-        return _carry_out(services, order)
+        executions = services.executions
+        return executions.accept(order) if order.is_async else executions.run(order)
 
     return answer
 
 
-def _execute(
-    services: NodeServices, executor: Principal | WebhookDelivery, raw: bytes
-) -> dict[str, Any]:
+def _order_of(executor: Principal | WebhookDelivery, raw: bytes) -> Order:
     if isinstance(executor, Principal):
-        return _execute_as(services, JobAction.EXECUTE, executor, raw)
+        return _order_as(JobAction.EXECUTE, executor, raw)
     with refusals(OrderError):
-        order = delivery_order(executor, _object(raw))
-    return _carry_out(services, order)
+        return delivery_order(executor, _object(raw))
 
 
-def _execute_as(
-    services: NodeServices, action: JobAction, principal: Principal, raw: bytes
-) -> dict[str, Any]:
+def _order_as(action: JobAction, principal: Principal, raw: bytes) -> Order:
     with refusals(OrderError):
-        order = read_order(action, _object(raw), principal.user_id)
-    return _carry_out(services, order)
+        return read_order(action, _object(raw), principal.user_id)
 
 
-def _carry_out(services: NodeServices, order: Order) -> dict[str, Any]:
+async def _answered(services: NodeServices, order: Order) -> dict[str, Any]:
+    """Execute and answer. Who waits for a place takes no thread meanwhile, as there are few."""
     executions = services.executions
-    return executions.accept(order) if order.is_async else executions.run(order)
+    if order.is_async:
+        return await run_in_threadpool(executions.accept, order)
+    waiting = await run_in_threadpool(executions.ask, order)
+    try:
+        has_place = await waiting.turn.come(executions.wait_s)
+    except BaseException:  # the node ends, or the caller is gone
+        services.queue.leave(waiting.turn)
+        raise
+    return await run_in_threadpool(executions.go_on, waiting, has_place=has_place)
 
 
 def _object(raw: bytes) -> dict[str, Any]:
@@ -151,9 +165,13 @@ def _object(raw: bytes) -> dict[str, Any]:
 # The routes of what was executed: ``/threads``.
 
 MAX_THREADS = 200
+LOG_PIECES = 100
 _DEFAULT_THREADS = 20
+_LOOK_AGAIN_S, _SIGN_OF_LIFE_S = 0.5, 15.0
 
 Reader = Annotated[Principal, caller(THREADS)]
+Canceller = Annotated[Principal, caller(EXECUTE)]
+Number = Annotated[int, Query(ge=0, le=2**31 - 1)]
 
 
 def thread_router(services: NodeServices) -> APIRouter:
@@ -180,7 +198,68 @@ def thread_router(services: NodeServices) -> APIRouter:
             raise RequestProblem(404, f"thread not found: {thread_id[:300]!a}")
         return {**row, **derived(row, services.stores.of(principal.user_id))}
 
+    @routes.post("/{thread_id}/cancel")
+    def cancel(canceller: Canceller, thread_id: str) -> dict[str, Any]:
+        """End an execution: one that waits at once, one that runs as soon as its worker has ended.
+
+        What it changed is not taken. One that is over stays as it is.
+        """
+        state = services.executions.cancel(canceller.user_id, thread_id, canceller.user_id)
+        if state is None:
+            raise RequestProblem(404, f"thread not found: {thread_id[:300]!a}")
+        return {"thread_id": thread_id, "state": state}
+
+    @routes.get("/{thread_id}/log", response_model=None)
+    async def log(
+        principal: Reader, thread_id: str, after: Number = 0, *, follow: bool = False
+    ) -> dict[str, Any] | StreamingResponse:
+        """What its programs wrote, behind a piece; with ``follow`` as events, until it has ended.
+
+        Events are server-sent: ``log`` for a piece, ``end`` with the state.
+        """
+
+        def read(number: int) -> tuple[list[LogPiece], str]:
+            row = rows.one(principal.user_id, thread_id)
+            if row is None:
+                raise RequestProblem(404, f"thread not found: {thread_id[:300]!a}")
+            # The state first: what was written before the end is read then.
+            return services.executions.logs.read(thread_id, number, LOG_PIECES), row["state"]
+
+        pieces, state = await run_in_threadpool(read, after)
+        if follow:
+            events = _events(read, pieces, state, after)
+            return StreamingResponse(events, media_type="text/event-stream")
+        last = pieces[-1].number if pieces else after
+        return {"pieces": [one.as_answer() for one in pieces], "after": last, "state": state}
+
     return routes
+
+
+async def _events(
+    read: Callable[[int], tuple[list[LogPiece], str]],
+    pieces: list[LogPiece],
+    state: str,
+    last: int,
+) -> AsyncIterator[str]:
+    """The pieces of a log as server-sent events, and a comment now and then where there are none.
+
+    An event's id is the piece's number: who lost the connection goes on behind it, with ``after``.
+    """
+    is_quiet_s = 0.0
+    while True:
+        for one in pieces:
+            last = one.number
+            yield f"id: {last}\nevent: log\ndata: {json.dumps(one.as_answer())}\n\n"
+        if state != RUNNING and not pieces:
+            yield f"event: end\ndata: {json.dumps({'state': state})}\n\n"
+            return
+        if not pieces:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+            is_quiet_s += _LOOK_AGAIN_S
+            if is_quiet_s >= _SIGN_OF_LIFE_S:
+                is_quiet_s = 0.0
+                yield ": still running\n\n"
+        pieces, state = await run_in_threadpool(read, last)
 
 
 def derived(row: dict[str, Any], store: Store) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces
 from rye_services.data_folder import open_database
 from rye_services.database import Database
 from rye_services.keys import NodeKeys, open_keys
-from rye_services.node.executions import Capacity, Executions, open_executions
+from rye_services.node.executions import Executions, open_executions
 from rye_services.node.objects import UserStores
+from rye_services.node.queue import Queue
 from rye_services.node.secrets import Vault
 from rye_services.node.storage import SyncServices, open_sync
 from rye_services.node.webhooks import Webhooks, webhook_check
@@ -39,7 +40,7 @@ class NodeServices:
     authorized_keys: AuthorizedKeys
     api_keys: ApiKeys
     nonces: Nonces
-    capacity: Capacity
+    queue: Queue
     sync: SyncServices
     bundle: Path
     vault: Vault
@@ -79,7 +80,8 @@ def open_services(
     box = {"box_private": keys.box_private, "box_public": keys.box_public}
     webhooks = Webhooks(database, **box, clock=clock)
     sync = open_sync(settings, database, stores, clock)
-    vault, capacity = Vault(database, **box, clock=clock), Capacity(settings.max_concurrent)
+    vault = Vault(database, **box, clock=clock)
+    queue = Queue(settings.max_concurrent, settings.max_queued)
     return NodeServices(
         settings=settings,
         database=database,
@@ -89,7 +91,7 @@ def open_services(
         authorized_keys=AuthorizedKeys(settings.authorized_keys_dir, keys, clock),
         api_keys=ApiKeys(database, clock),
         nonces=Nonces(database, clock),
-        capacity=capacity,
+        queue=queue,
         sync=sync,
         bundle=bundle,
         vault=vault,
@@ -101,7 +103,7 @@ def open_services(
             stores=stores,
             sync=sync,
             vault=vault,
-            capacity=capacity,
+            queue=queue,
             bundle=bundle,
             clock=clock,
             environ=environ,

@@ -87,6 +87,7 @@ def do_job(
     launch: WorkerLaunch,
     *,
     cancellation: Cancellation | None = None,
+    on_stderr: Callable[[bytes], None] | None = None,
     runner: ProcessRunner | None = None,
 ) -> Finished:
     """Have a worker do the job; when this returns, nothing that it started runs any more.
@@ -95,7 +96,7 @@ def do_job(
     starting a process raises.
     """
     manager = runner or ProcessManager(grace_s=ENDING_GRACE_S + SWEEP_S + _SPARE_S)
-    outcome = manager.run(launch.command(job), cancellation=cancellation)
+    outcome = manager.run(launch.command(job), cancellation=cancellation, on_stderr=on_stderr)
     if outcome.cancelled or outcome.exit_code == Ending.ASKED:
         raise WorkerEndedError
     if outcome.timed_out or outcome.exit_code == Ending.TIME_LIMIT:

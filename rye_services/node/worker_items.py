@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
@@ -13,10 +14,11 @@ from lillux.sandbox import confine, program_places, system_places
 from lillux.seccomp import Sockets, refuse_sockets
 from lillux.values import replace
 from rye_services.node.jobs import LEAKED, Finished, Job, JobAction, without_leaked_limits
+from rye_services.node.told import RETRYABLE, STDERR, STDOUT, tell
 from ryeos.app.workspace import Rye
 from ryeos.items.context import Context, context_from
 from ryeos.items.errors import Answer, error_answer
-from ryeos.items.refs import USER, Kind, Space, parse_reference
+from ryeos.items.refs import USER, Kind, Reference, Space, parse_reference
 from ryeos.run.model import ExecutionRequest
 from ryeos.trust.bundles import embedded_bundle
 from ryeos.trust.store import Approvals
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ryeos.trust.sign import Signer, SignReport, SignTarget
 
 # Not /dev/shm: what is left there, tools of other users would find.
+_TOLD_CHARACTERS = 4096
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fd")
 
 
@@ -109,12 +112,40 @@ def _execute(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
         parameters=parameters,
         timeout_s=limit_s if isinstance(limit_s, int | float) else None,
     )
-    answer = rye.execute(reference, request, cancellation=cancellation)
+    _tell_whether_retryable(rye, reference)
+    request = replace(request, on_stdout=_teller(STDOUT))
+    answer = rye.execute(reference, request, cancellation=cancellation, on_stderr=_teller(STDERR))
     metadata = answer.envelope.get("metadata")
     if leaked and isinstance(metadata, dict):
         told = f"{', '.join(leaked)}: left out, the tool has no such parameter"
         metadata["warnings"] = [*metadata.get("warnings", ()), told]
     return answer
+
+
+def _tell_whether_retryable(rye: Rye, reference: Reference) -> None:
+    """Tell the server, before it runs, of an item that may be executed once more."""
+    if reference.kind is not Kind.TOOL:
+        return
+    with suppress(LilluxError):  # executing it says what is wrong
+        if rye.executor.build_chain(reference.id).tool.spec.retryable:
+            tell(_to_server, RETRYABLE, "true")
+
+
+def _teller(stream: str) -> Callable[[bytes], None]:
+    """Tells the server what programs write to a stream, as it comes."""
+    decoder = getincrementaldecoder("utf-8")("replace")
+
+    def hear(chunk: bytes) -> None:
+        text = decoder.decode(chunk)
+        for start in range(0, len(text), _TOLD_CHARACTERS):
+            tell(_to_server, stream, text[start : start + _TOLD_CHARACTERS])
+
+    return hear
+
+
+def _to_server(data: bytes) -> None:
+    sys.stderr.buffer.write(data)
+    sys.stderr.buffer.flush()
 
 
 def _sign(rye: Rye, job: Job) -> Answer:

@@ -49,6 +49,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "sandbox": ("SANDBOX", "__sandbox__", "sandbox"),
     "execution_owner": ("__execution_owner__", "execution_owner"),
     "native_async": ("__native_async__", "native_async"),
+    "retryable": ("__retryable__", "retryable"),
 }
 _KNOWN_KEYS = frozenset(spelling for names in SPELLINGS.values() for spelling in names)
 
@@ -71,6 +72,7 @@ class ToolSpec:
     variants       alternative configs of a runtime, chosen by the tool file's suffix
     sandbox        what the item may do, None where it does not say; of a runtime, a limit
     execution_owner, native_async  who sees to background runs, see ``docs/threads.md``
+    retryable      a node may execute it once more, where it was interrupted
     unrecognized   every other key of the header, kept as it is
     """
 
@@ -94,6 +96,7 @@ class ToolSpec:
     sandbox: "Rights | None" = None
     execution_owner: str | None = None
     native_async: bool | None = None
+    retryable: bool | None = None
     unrecognized: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -134,6 +137,7 @@ def tool_spec(header: Mapping[str, Any], suffix: str) -> ToolSpec:
         sandbox=_sandbox(read),
         execution_owner=read.text("execution_owner"),
         native_async=read.flag("native_async"),
+        retryable=read.flag("retryable"),
         unrecognized={key: value for key, value in header.items() if key not in _KNOWN_KEYS},
     )
 

@@ -118,7 +118,7 @@ class RemoteProject:
         waiting = f"{script}; echo > $TMPDIR/here; {_WAIT}"
         envelope = self.envelope(SCRIPT=waiting)
         reply = self.ask("tool:sh", **{"async": True}, secret_envelope=envelope)
-        assert reply.status == 200, reply.json
+        assert reply.status == 202, reply.json
         assert reply.json["status"] == "accepted"
         wait_until(lambda: bool(self._waiting()))
         return str(reply.json["thread_id"])

@@ -13,6 +13,7 @@ from rye_services.node.rows import LEASE_S, NewThread
 from rye_services.node.services import NodeServices, open_services
 from rye_services.settings import read_settings
 from ryeos.items.refs import Space
+from tests.support.databases import database_environ
 from tests.support.endings import wait_until
 from tests.support.node import Node, running_node
 from tests.support.remote_projects import TEXT, RemoteProject
@@ -89,9 +90,10 @@ def test_a_node_that_is_asked_to_end_lets_executions_end_first(
 
 @pytest.fixture
 def strict_node(tmp_path: Path) -> Iterator[Node]:
-    """A node with one place, little room and no patience."""
+    """A node with one place, no queue, little room and no patience."""
     environ = {
         "RYE_NODE_MAX_CONCURRENT": "1",
+        "RYE_NODE_MAX_QUEUED": "0",
         "RYE_NODE_MAX_USER_STORAGE_BYTES": "2 MiB",
         "RYE_NODE_SHUTDOWN_TIMEOUT_S": "0",
         "RYE_NODE_WORKER_TIMEOUT_S": "5",
@@ -116,7 +118,8 @@ def test_more_executions_than_places_are_told_to_come_again(
     strict_project.ended(thread)
     wait_until(lambda: strict_project.ask("tool:echo").status == 200)
 
-    assert refused.answer == (503, {"detail": "all 1 places for executions are taken"})
+    words = "all 1 places for executions are taken, and 0 wait"
+    assert refused.answer == (503, {"detail": words})
     assert refused.headers["retry-after"] == "5"
 
 
@@ -147,7 +150,7 @@ def test_a_node_without_patience_ends_its_executions_and_says_so(
 
     row = strict_project.thread(thread)
 
-    assert (row["state"], row["error_phase"]) == ("error", "ended")
+    assert (row["state"], row["error_phase"]) == ("error", "interrupted")
     assert strict_project.text("src/x.txt") == TEXT
 
 
@@ -160,7 +163,8 @@ def make_services(tmp_path: Path, bundle: Space) -> Iterator[Callable[[], NodeSe
     made: list[NodeServices] = []
 
     def make() -> NodeServices:
-        settings = read_settings({"data_dir": str(tmp_path / "node")}, {}, tmp_path)
+        data = tmp_path / "node"
+        settings = read_settings({"data_dir": str(data)}, database_environ(data), tmp_path)
         made.append(open_services(settings, bundle.base, environ=PLAIN_ENV))
         made[-1].executions.begin()
         return made[-1]
@@ -233,7 +237,7 @@ def test_of_servers_that_begin_at_once_one_does(make_services: Callable[[], Node
     assert sum(one is not None for one in claimed) == 1
 
 
-def test_the_secrets_of_an_accepted_execution_are_forgotten_once_it_is_begun(
+def test_the_secrets_of_an_accepted_execution_are_forgotten_once_it_has_ended(
     make_services: Callable[[], NodeServices], tmp_path: Path
 ) -> None:
     services = make_services()
@@ -243,6 +247,7 @@ def test_the_secrets_of_an_accepted_execution_are_forgotten_once_it_is_begun(
 
     assert pending is not None
     assert pending.envelope == b"SEALED-ENVELOPE"
+    assert services.executions.rows.end("t", pending.attempt, "completed")
     assert _column(services.database, "job_secrets") == [None]
 
 
@@ -270,4 +275,4 @@ def test_a_lease_that_ran_out_makes_an_execution_nobodys(
     second.executions.beat()
 
     assert state_of(second, "t") == ("error", "lost")
-    assert not first.executions.rows.end("t", "completed")
+    assert not first.executions.rows.end("t", 1, "completed")

@@ -8,7 +8,6 @@ from sqlalchemy import text
 from rye_services.database import Database
 from rye_services.node.rows import COMPLETED, ERROR, NewThread, RowEnds, ThreadRows
 from tests.support.databases import made_database
-from tests.support.workspace import fixed_clock
 
 USER = "a" * 16
 
@@ -22,7 +21,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def rows(database: Database) -> ThreadRows:
-    made = ThreadRows(database, fixed_clock, "here", lambda _: False)
+    made = ThreadRows(database, "here", lambda _: False)
     for name in ("one", "two"):
         made.begin(
             NewThread(
@@ -60,8 +59,8 @@ def test_an_end_that_the_database_cannot_take_is_written_once_it_can(
 ) -> None:
     ends = RowEnds(rows)
     with no_threads(database):
-        assert ends.write("one", ERROR, error_message="no room")
-        assert ends.write("two", COMPLETED)
+        assert ends.write("one", 1, ERROR, error_message="no room")
+        assert ends.write("two", 1, COMPLETED)
         ends.write_kept()
 
     assert [state_of(rows, name) for name in ("one", "two")] == ["running", "running"]
@@ -75,9 +74,9 @@ def test_an_end_that_the_database_cannot_take_is_written_once_it_can(
 
 def test_an_end_is_written_once(rows: ThreadRows) -> None:
     ends = RowEnds(rows)
-    assert ends.write("one", COMPLETED)
+    assert ends.write("one", 1, COMPLETED)
 
     ends.write_kept()
 
-    assert not ends.write("one", ERROR)
+    assert not ends.write("one", 1, ERROR)
     assert state_of(rows, "one") == "completed"
