@@ -92,6 +92,8 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("remote status", "remote", "show the state of all remotes", _REMOTES),
     CommandEntry("remote threads", "remote", "list runs on a node", _REMOTES),
     CommandEntry("remote thread", "remote", "show a run on a node", _REMOTES),
+    CommandEntry("remote logs", "remote", "show what programs of a run on a node write", _REMOTES),
+    CommandEntry("remote cancel", "remote", "end a run on a node", _REMOTES),
     CommandEntry("remote trust-items", "remote", "trust what a node signs", _REMOTES),
     CommandEntry("remote history", "remote", "list the project's snapshots on a node", _REMOTES),
     CommandEntry(

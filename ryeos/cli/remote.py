@@ -1,12 +1,13 @@
-"""``rye remote push|pull|diff|resolve|execute|status|threads|thread|history``."""
+"""``rye remote push|pull|diff|resolve|execute|status|threads|thread|logs|cancel|history``."""
 
 import json
+import sys
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
 from lillux.signing import compute_key_digest
-from ryeos.app.output import one_line
+from ryeos.app.output import one_line, steers_nothing
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.remote_run import (
@@ -238,6 +239,60 @@ def _thread(session: Session) -> int:
     if not arguments.wait or row.get("state") == RUN_COMPLETED:
         return 0
     return TOOL_FAILED
+
+
+def _configure_logs(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("thread", metavar="ID", help="a run on the node")
+    add("-f", "--follow", action="store_true", help="go on until it has ended")
+    take_remote(parser)
+
+
+def _logs(session: Session) -> int:
+    """What programs of a run wrote: each stream to its own one here."""
+    from ryeos.remote.run import follow_log
+
+    arguments, output = session.arguments, session.output
+    thread_id = valid_remote_thread_id(arguments.thread)
+    kept: list[dict[str, Any]] = []
+    with remote_environment(session) as around:
+        node = open_link(around, arguments.remote).node
+        pieces = follow_log(
+            node, thread_id, goes_on=arguments.follow, cancellation=around.cancellation
+        )
+        for piece in pieces:
+            if output.as_json:
+                kept.append(piece)
+            else:
+                _write_piece(piece)
+    if output.as_json:
+        output.answer({"status": "success", "thread_id": thread_id, "pieces": kept}, "")
+    return 0
+
+
+def _write_piece(piece: dict[str, Any]) -> None:
+    """A node's text, on a terminal without what would steer it."""
+    stream = sys.stderr if piece.get("stream") == "stderr" else sys.stdout
+    text = str(piece.get("text", ""))
+    stream.write(steers_nothing(text) if stream.isatty() else text)
+    stream.flush()
+
+
+def _configure_cancel(parser: Arguments) -> None:
+    parser.add_argument("thread", metavar="ID", help="a run on the node")
+    take_remote(parser)
+
+
+def _cancel(session: Session) -> int:
+    arguments = session.arguments
+    thread_id = valid_remote_thread_id(arguments.thread)
+    with remote_environment(session) as around:
+        node = open_link(around, arguments.remote).node
+        state = str(node.cancel(thread_id).get("state"))
+    words = f"{thread_id} is being ended" if state == "running" else f"{thread_id}: {state}"
+    envelope = {"status": "success", "thread_id": thread_id, "state": state}
+    session.output.answer(envelope, one_line(words, 400))
+    return 0
 
 
 def _show_thread(session: Session, row: dict[str, Any]) -> None:
@@ -628,6 +683,16 @@ COMMANDS = {
             "rye remote thread rye-remote-tool:mine-train-1767323045000",
             "rye remote thread rye-remote-tool:mine-train-1767323045000 --wait --timeout 600",
         ],
+    ),
+    "remote logs": CommandSpec(
+        _configure_logs,
+        _logs,
+        ["rye remote logs rye-remote-tool:mine-train-1767323045000 -f"],
+    ),
+    "remote cancel": CommandSpec(
+        _configure_cancel,
+        _cancel,
+        ["rye remote cancel rye-remote-tool:mine-train-1767323045000"],
     ),
     "remote trust-items": CommandSpec(
         _configure_trust_items,

@@ -549,8 +549,24 @@ class Node:
 
         Raises RemoteThreadNotFoundError, and as `ask`.
         """
+        return self._of_thread("GET", thread_id, "")
+
+    def log_of(self, thread_id: str, after: int) -> dict[str, Any]:
+        """What programs of a run wrote behind a piece: ``pieces``, ``after``, ``state``.
+
+        Raises as `thread`.
+        """
+        return self._of_thread("GET", thread_id, "/log", query=[("after", str(after))])
+
+    def cancel(self, thread_id: str) -> dict[str, Any]:
+        """Ask for the end of a run; its ``state`` then. Raises as `thread`."""
+        return self._of_thread("POST", thread_id, "/cancel")
+
+    def _of_thread(
+        self, method: str, thread_id: str, part: str, *, query: QueryPairs = ()
+    ) -> dict[str, Any]:
         try:
-            return self.ask("GET", f"/threads/{thread_id}")
+            return self.ask(method, f"/threads/{thread_id}{part}", query=query)
         except RemoteError as error:
             if error.status == _NOT_FOUND:
                 raise RyeError(

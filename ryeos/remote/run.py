@@ -10,7 +10,7 @@ After (3) nothing that goes wrong takes the result away: it becomes a warning be
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,7 @@ def sent_parameters(
 RUN_COMPLETED = "completed"
 _RUNNING = "running"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _GROWTH = 0.2, 15.0, 1.5
+_LONGEST_LOG_PAUSE_S = 2.0
 
 
 def wait_for_run(
@@ -135,6 +136,35 @@ def wait_for_run(
         if cancellation is not None and cancellation.is_set:
             raise ExchangeCancelledError(f"remote {node.name}: {thread_id}")
         pause_s = min(pause_s * _GROWTH, _LONGEST_PAUSE_S)
+
+
+def follow_log(
+    node: Node,
+    thread_id: str,
+    *,
+    goes_on: bool,
+    cancellation: Cancellation | None = None,
+    wait: Wait = wait_for,
+) -> Iterator[dict[str, Any]]:
+    """The pieces of a run's log: those that there are, or with ``goes_on`` to the run's end.
+
+    Raises ExchangeCancelledError, and as `Node.thread`.
+    """
+    after, pause_s = 0, _FIRST_PAUSE_S
+    while True:
+        found = node.log_of(thread_id, after)
+        pieces = [one for one in found.get("pieces") or () if isinstance(one, dict)]
+        yield from pieces
+        after = max([after, *(int(one["number"]) for one in pieces if "number" in one)])
+        if not pieces and (not goes_on or found.get("state") != _RUNNING):
+            return
+        if pieces:
+            pause_s = _FIRST_PAUSE_S
+            continue
+        wait(pause_s, cancellation)
+        if cancellation is not None and cancellation.is_set:
+            raise ExchangeCancelledError(f"remote {node.name}: {thread_id}")
+        pause_s = min(pause_s * _GROWTH, _LONGEST_LOG_PAUSE_S)
 
 
 # --- outputs --------------------------------------------------------------------------------------
@@ -350,6 +380,9 @@ def execute(
         pushed = push(naming)  # (1)
         body = _body(link, run)  # (2)
         executed = link.node.execute(body, timeout_s=run.timeout_s)  # (3)
+    if executed.is_accepted_only and not run.is_async:  # no place was free: it waits there
+        row = wait_for_run(link.node, executed.thread_id, run.timeout_s)
+        executed = execution_of_row(row)
     if executed.is_accepted_only:
         return FinishedRun(executed=executed, pushed=pushed)
     after = _Aftermath(link, executed, pushed)
@@ -361,6 +394,26 @@ def execute(
     if sign_page is not None:
         after.sign_pages(sign_page)  # (7)
     return after.ran()
+
+
+def execution_of_row(row: Mapping[str, Any]) -> RemoteExecution:
+    """What came of a run, by its row: as the answer says it, but for what it made anew."""
+    said = row.get("result")
+    message = str(row.get("error_message") or f"the run ended as {row.get('state')}")
+    failed = {"status": "error", "error": message, "code": "EXECUTION_FAILED"}
+    conflicts = row.get("merge_conflicts")
+    return RemoteExecution(
+        thread_id=str(row["thread_id"]),
+        status="success" if row.get("state") == RUN_COMPLETED else "error",
+        result=said if isinstance(said, Mapping) else failed,
+        snapshot_hash=str(row.get("snapshot_hash") or ""),
+        merge_type=str(row.get("merge_type") or ""),
+        execution_snapshot_hash=str(row.get("execution_snapshot_hash") or ""),
+        outputs_bundle_hash=str(row.get("runtime_outputs_bundle_hash") or ""),
+        conflicts=conflicts if isinstance(conflicts, Mapping) else {},
+        unmerged_snapshot=str(row.get("unmerged_snapshot_hash") or ""),
+        system_version=str(row.get("system_version") or ""),
+    )
 
 
 def _body(link: Link, run: RemoteRun) -> dict[str, Any]:

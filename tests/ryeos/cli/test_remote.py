@@ -1,15 +1,18 @@
 """``rye remote ...`` against a real node, as somebody types it."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from sqlalchemy import func, select
 
 from lillux.signing import load_keypair
+from rye_services.database import Database, threads
 from ryeos.items.refs import Space
 from tests.support.command_line import CommandLine
 from tests.support.endings import wait_until
-from tests.support.node import Node
+from tests.support.node import Node, running_node
 
 pytest_plugins = ("tests.support.node",)
 
@@ -547,6 +550,7 @@ __category__ = "mine"
 __tool_description__ = "Runs until a file is there"
 import json, pathlib, sys, time
 given = json.load(sys.stdin)
+print("began", file=sys.stderr, flush=True)
 while not pathlib.Path(given["gate"]).exists():
     time.sleep(0.02)
 sys.exit(given.get("status", 0))
@@ -624,6 +628,67 @@ def test_a_run_that_was_waited_for_and_failed_is_reported_by_the_status(
 
     assert done.status == 1
     assert "error" in done.stdout
+
+
+def test_what_a_run_on_a_node_writes_is_shown_while_it_runs(user: User, gate: Path) -> None:
+    started = user.cli.json("remote", "execute", "mine/waiting", f"gate={gate}", "--async")
+    thread_id = started["thread_id"]
+    wait_until(lambda: user.cli("remote", "logs", thread_id).stderr == "began\n")
+    during = user.cli.json("remote", "logs", thread_id)
+    gate.touch()
+
+    followed = user.cli("remote", "logs", thread_id, "-f")
+
+    assert [(one["stream"], one["text"]) for one in during["pieces"]] == [("stderr", "began\n")]
+    assert (followed.status, followed.stdout, followed.stderr) == (0, "", "began\n")
+    assert user.cli.json("remote", "thread", thread_id)["thread"]["state"] == "completed"
+
+
+def test_a_run_on_a_node_is_cancelled(user: User, gate: Path) -> None:
+    started = user.cli.json("remote", "execute", "mine/waiting", f"gate={gate}", "--async")
+    thread_id = started["thread_id"]
+    wait_until(lambda: user.cli("remote", "logs", thread_id).stderr == "began\n")
+
+    done = user.cli("remote", "cancel", thread_id)
+
+    assert (done.status, done.stdout) == (0, f"{thread_id} is being ended\n")
+    assert user.cli("remote", "thread", thread_id, "--wait").status == 1
+    assert user.cli("remote", "cancel", thread_id).stdout == f"{thread_id}: cancelled\n"
+    assert user.cli("remote", "cancel", "nope").status == 3
+
+
+def _count(database: Database) -> int:
+    with database.reading() as connection:
+        return connection.scalar(select(func.count()).select_from(threads)) or 0
+
+
+@pytest.mark.heavy
+def test_a_run_that_finds_no_place_waits_there_and_is_answered_as_any(
+    tmp_path: Path, bundle: Space
+) -> None:
+    environ = {"RYE_NODE_MAX_CONCURRENT": "1", "RYE_NODE_QUEUE_WAIT_S": "0"}
+    with running_node(tmp_path / "narrow", environ=environ) as node:
+        user = User(tmp_path / "user", bundle, node)
+        user.write(".ai/tools/mine/waiting.py", WAITING)
+        user.write("src/a.txt", "a\n")
+        user.cli.json("sign", "tool:mine/waiting")
+        gates = [tmp_path / "first", tmp_path / "second"]
+        gates[1].touch()
+        first = user.cli.json("remote", "execute", "mine/waiting", f"gate={gates[0]}", "--async")
+        database = Database(node.settings.database_url)
+
+        def open_gate() -> None:
+            wait_until(lambda: _count(database) == 2)
+            gates[0].touch()
+
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(open_gate)
+            answer = user.cli.json("remote", "execute", "mine/waiting", f"gate={gates[1]}")
+        database.close()
+
+    assert answer["status"] == "success"
+    assert answer["execution_mode"] == "remote"
+    assert answer["thread_id"] != first["thread_id"]
 
 
 @pytest.mark.parametrize("options", [("--timeout", "1"), ("--wait", "--timeout", "-1")])
