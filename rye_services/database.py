@@ -3,8 +3,9 @@
 The door of SQLAlchemy's engines. Tables: `rye_services.database`; why SQLAlchemy Core: ADR 0085.
 """
 
+import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,18 +25,18 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
-    String,
     Table,
-    Text,
     event,
 )
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.engine import Dialect, make_url
+from sqlalchemy.exc import ArgumentError, DontWrapMixin, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.types import TypeDecorator
 
 from lillux.errors import LilluxError
 from lillux.files import create_file, make_directory
 from ryeos.items.context import Clock
+from ryeos.items.errors import RyeError
 
 REVISION = "0002"
 """The version of the tables that this program works with: the newest below ``migrations``."""
@@ -101,8 +102,8 @@ class Database:
         with self._turn, self._engine.connect() as opened:
             connection = opened.execution_options(**{_WRITES: True})
             with connection.begin():
-                if lock and not self.is_sqlite:
-                    connection.execute(_LOCK, {"name": f"rye {lock}"})
+                if lock:
+                    hold(connection, lock)
                 yield connection
 
     def now(self, connection: Connection) -> datetime:
@@ -172,6 +173,16 @@ class Database:
         return self._engine.dialect.name == "sqlite"
 
 
+def hold(connection: Connection, lock: str) -> None:
+    """Have one more lock of `Database.writing`, until the transaction ends.
+
+    Who takes two takes that of a name first and that of its owner last, else two could wait for
+    each other for ever. Nothing on SQLite, which has one writer.
+    """
+    if connection.dialect.name != "sqlite":
+        connection.execute(_LOCK, {"name": f"rye {lock}"})
+
+
 def _revision(connection: Connection) -> str:
     tables = set(sqlalchemy.inspect(connection).get_table_names())
     if "alembic_version" in tables:
@@ -185,7 +196,11 @@ def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
         # What is written may be a secret of somebody: no error and no log may show it.
-        options = {"hide_parameters": True, **_options(parsed.drivername)}
+        options = {
+            "hide_parameters": True,
+            "json_serializer": _json,
+            **_options(parsed.drivername),
+        }
         engine = sqlalchemy.create_engine(parsed, **options)
     except (ArgumentError, ImportError) as error:
         hint = "like sqlite:////var/lib/rye-node/node.db or postgresql://user@host/rye"
@@ -233,6 +248,127 @@ def _shown(url: str) -> str:
 def _cause(error: SQLAlchemyError) -> str:
     logging.getLogger(__name__).debug("database: %s", error)
     return str(getattr(error, "orig", None) or error)
+
+
+# --- texts ----------------------------------------------------------------------------------------
+# Texts that every database holds alike. PostgreSQL holds no NUL and counts characters, SQLite takes
+# both; half of a surrogate pair is in no encoding. What people send is refused before it comes to
+# the database (`rye_services.http`), what tools and files say is mended (`mended`); the columns
+# refuse what is left, so that no database answers for itself.
+
+_LONGEST_PLACE, _LONGEST_NAME = 200, 80
+
+
+class TextError(RyeError, DontWrapMixin):
+    """A text that no column holds; ``where`` is its place in what was sent."""
+
+    code, exit_status = "INVALID_PARAMS", 2
+
+    def __init__(self, where: str, problem: str) -> None:
+        self.where, self.problem = where, problem
+        super().__init__(f"{where}: {problem}", hint="send it without that, or shorter")
+
+
+def require_texts(value: object, where: str = "") -> None:
+    """Nothing, when every text of a JSON value can be held, names too. Raises TextError."""
+    levels: list[Iterator[tuple[object, object]]] = [iter([(where, value)])]
+    names: list[object] = [where]
+    while levels:
+        found = next(levels[-1], None)
+        if found is None:
+            levels.pop()
+            names.pop()
+            continue
+        names[-1], one = found
+        for text in found:
+            if isinstance(text, str) and (problem := _problem_of(text)):
+                raise TextError(_place(names), problem)
+        if isinstance(one, Mapping | list | tuple):
+            levels.append(iter(one.items() if isinstance(one, Mapping) else enumerate(one)))
+            names.append("")
+
+
+def mended(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """The JSON value with U+FFFD for what no database holds, in its texts and names."""
+    match value:
+        case str() if _problem_of(value):
+            halves = value.replace("\0", "\ufffd").encode("utf-16-le", "surrogatepass")
+            return halves.decode("utf-16-le", "replace")
+        case Mapping():
+            return {mended(name): mended(one) for name, one in value.items()}
+        case list() | tuple():
+            return [mended(one) for one in value]
+        case _:
+            return value
+
+
+def _problem_of(text: str) -> str:
+    if "\0" in text:
+        return f"expected text without NUL, found one at character {text.index(chr(0)) + 1}"
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        expected = "expected text that UTF-8 can hold"
+        return f"{expected}, found half of a surrogate pair at character {error.start + 1}"
+    return ""
+
+
+def _place(names: list[object]) -> str:
+    """``parameters.names[3]``; of what is very deep the beginning."""
+    place = ""
+    for name in names:
+        if len(place) > _LONGEST_PLACE:
+            break
+        shown = f"[{name}]" if isinstance(name, int) else ascii(str(name)[:_LONGEST_NAME])[1:-1]
+        place += shown if isinstance(name, int) or not place else f".{shown}"
+    return place[:_LONGEST_PLACE] or "text"
+
+
+def _json(value: object) -> str:
+    """What a column of JSON holds; PostgreSQL does not give back every escape that it takes."""
+    text = json.dumps(value)
+    if "\\u0000" in text or "\\ud" in text:
+        require_texts(value)
+    return text
+
+
+class String(TypeDecorator[str]):
+    """A text of at most ``length`` characters; a longer one is refused by every database."""
+
+    impl = sqlalchemy.String
+    cache_ok = True
+
+    def __init__(self, length: int) -> None:
+        super().__init__(length)
+        self.length = length  # part of what SQLAlchemy knows a statement again by
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - of SQLAlchemy
+        """The text as it is written. Raises TextError."""
+        if value is not None and len(value) > self.length:
+            problem = f"expected at most {self.length} characters, found {len(value)}"
+            raise TextError("text", problem)
+        return _held(value)
+
+    def coerce_compared_value(self, op: object, value: object) -> "Text":  # noqa: ARG002 - of SQLAlchemy
+        """What it is compared with may be longer: it is found nowhere then."""
+        return Text()
+
+
+class Text(TypeDecorator[str]):
+    """A text of any length."""
+
+    impl = sqlalchemy.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - of SQLAlchemy
+        """The text as it is written. Raises TextError."""
+        return _held(value)
+
+
+def _held(text: str | None) -> str | None:
+    if text is not None and (problem := _problem_of(text)):
+        raise TextError("text", problem)
+    return text
 
 
 # --- tables ---------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import logging
 import os
 import re
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request
@@ -24,6 +26,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rye_services.database import TextError, require_texts
 from ryeos.items.errors import RyeError
 
 # --- accepted -------------------------------------------------------------------------------------
@@ -305,6 +308,103 @@ def _too_large(max_bytes: int) -> str:
     return f"Request body exceeds {max_bytes} bytes"
 
 
+# --- texts ----------------------------------------------------------------------------------------
+# Whether every text of a request is one that a database can hold, before any route looks at it.
+
+CONTENT_PATHS = frozenset({"/objects/put", "/v1/bundle/push"})
+"""Their bodies bring the content of files, which is kept as it is, and in no database."""
+
+_FORM = "application/x-www-form-urlencoded"
+_ESCAPES = (b"\0", b"\\u0000", b"\\ud", b"\\uD", b"\xed")
+"""One of these is in every body with such a text, and in few others: those are looked at."""
+_SHORT_BODY_BYTES = 64 * 1024
+_MOST_FIELDS = 1000
+
+
+class SoundTexts:
+    """Refuses a request with NUL or half of a surrogate pair in a text: 400, with its place.
+
+    Asked of the path, the query, and bodies that are JSON or forms. What is no JSON at all is for
+    the route to refuse.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http" or scope["path"] in UNLIMITED_PATHS:
+            await self._app(scope, receive, send)
+            return
+        try:
+            require_texts({"path": scope["path"]})
+            _require_fields(scope["query_string"])
+        except TextError as error:
+            await JSONResponse({"detail": str(error)}, 400)(scope, receive, send)
+            return
+        if scope["path"] not in CONTENT_PATHS:
+            receive = _SoundBody(receive, Headers(scope=scope).get("content-type", "")).receive
+        await self._app(scope, receive, send)
+
+
+class _SoundBody:
+    """The body of one request, in one piece: every route takes it whole."""
+
+    def __init__(self, receive: Receive, content_type: str) -> None:
+        self._receive = receive
+        self._is_form = content_type.strip().lower().startswith(_FORM)
+        self._complete = False
+
+    async def receive(self) -> Message:
+        """The whole body, then whether the sender still listens. Raises Problem: 400."""
+        if self._complete:
+            return await self._receive()
+        pieces: list[bytes] = []
+        while not self._complete:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                return message
+            pieces.append(message.get("body", b""))
+            self._complete = not message.get("more_body", False)
+        body = b"".join(pieces)
+        if len(body) > _SHORT_BODY_BYTES:
+            await run_in_threadpool(self._check, body)
+        else:
+            self._check(body)
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    def _check(self, body: bytes) -> None:
+        try:
+            if self._is_form:
+                _require_fields(body)
+            elif any(escape in body for escape in _ESCAPES):
+                _require_json(body)
+        except TextError as error:
+            raise RequestProblem(400, str(error)) from error
+
+
+def _require_json(body: bytes) -> None:
+    if b"\0" in body:  # so are UTF-16 and UTF-32, which `json` would take as well
+        raise TextError("body", "expected JSON in UTF-8, found a byte that is zero")
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return
+    require_texts(value)
+
+
+def _require_fields(encoded: bytes) -> None:
+    if b"%00" not in encoded and b"\0" not in encoded:
+        return
+    text = encoded.decode("utf-8", "replace")
+    try:
+        fields = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:  # more than any form of ours has
+        raise TextError("form", f"expected at most {_MOST_FIELDS} fields") from None
+    for name, value in fields:
+        require_texts({name: value})
+
+
 # --- problems -------------------------------------------------------------------------------------
 # What a request is refused with, and how every refusal looks: JSON, ``{"detail": ...}``.
 #
@@ -333,6 +433,7 @@ def answer_problems(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _refusal)
     app.add_exception_handler(RequestValidationError, _wrong_fields)
     app.add_exception_handler(UnicodeEncodeError, _lone_surrogate)
+    app.add_exception_handler(TextError, _unsound_text)
 
 
 async def _refusal(_: Request, error: Exception) -> JSONResponse:
@@ -352,6 +453,11 @@ async def _lone_surrogate(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, UnicodeEncodeError)  # noqa: S101 - what it is registered for
     detail = "expected text that UTF-8 can hold, found half of a surrogate pair"
     return JSONResponse({"detail": {"error": detail}}, 400)
+
+
+async def _unsound_text(_: Request, error: Exception) -> JSONResponse:
+    """What a column refuses: the check of requests could not know of it."""
+    return JSONResponse({"detail": str(error)}, 400)
 
 
 class UnexpectedErrors:

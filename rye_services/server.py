@@ -24,6 +24,7 @@ from rye_services.http import (
     BodyLimits,
     GzippedRequests,
     GzippedResponses,
+    SoundTexts,
     UnexpectedErrors,
     answer_problems,
 )
@@ -185,6 +186,7 @@ def assemble(
     for router in (one for part in parts for one in part.routers):
         app.include_router(router)
     # The last one added is the outermost.
+    app.add_middleware(SoundTexts)
     app.add_middleware(GzippedRequests, max_bytes=settings.max_request_bytes)
     app.add_middleware(
         BodyLimits,

@@ -233,6 +233,8 @@ def first_parents(store: Store, snapshot_hash: str) -> Iterator[tuple[str, dict[
 # What a project may be called on a node. A name like ``me/project``: opaque, and no path.
 
 MAX_LENGTH = 1024
+MAX_BYTES = 2048
+"""In UTF-8: PostgreSQL keeps no more in an index, and SQLite should not answer otherwise."""
 
 
 def valid_project_path(project_path: str) -> str:
@@ -243,4 +245,6 @@ def valid_project_path(project_path: str) -> str:
         raise ValueError(f"expected at most {MAX_LENGTH} characters, found {len(project_path)}")
     if not project_path.isprintable():  # nor half a surrogate pair, which no database holds
         raise ValueError("expected characters that can be printed")
+    if (size := len(project_path.encode())) > MAX_BYTES:
+        raise ValueError(f"expected at most {MAX_BYTES} bytes in UTF-8, found {size}")
     return project_path

@@ -30,6 +30,7 @@ from starlette.types import Message, Receive, Scope, Send
 from lillux.values import dataclass
 from rye_services.callers import Authenticator, RequestFacts, facts_of
 from rye_services.credentials import EXECUTE, Principal
+from rye_services.http import RequestProblem
 from rye_services.node.services import NodeServices
 from ryeos import __version__
 from ryeos.app.verbs import Parameter, Tool, valid_arguments
@@ -250,7 +251,14 @@ class _Endpoint:
             refusal = JSONResponse({"detail": _NO_SESSION}, 405, {"Allow": "POST"})
             await refusal(scope, receive, send)
             return
-        facts = await facts_of(Request(scope, receive))
+        try:
+            facts = await facts_of(Request(scope, receive))
+        except RequestProblem as problem:
+            if problem.status_code != 400:  # noqa: PLR2004 - what the sender can send otherwise
+                raise
+            answer = _refusal(None, _INVALID_REQUEST, str(problem.detail))
+            await JSONResponse(answer, 400)(scope, receive, send)
+            return
         refused = await run_in_threadpool(refusal_of, facts.body)
         if refused is not None:
             status = 400 if refused["id"] is None else 200

@@ -31,7 +31,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass, field
-from rye_services.database import Database, stamp, thread_logs, threads
+from rye_services.database import Database, mended, stamp, thread_logs, threads
 from rye_services.node.redaction import shortened
 from ryeos.items.context import Clock
 
@@ -273,7 +273,8 @@ class ThreadRows:
         if isinstance(values.get("error_message"), str):  # a row is outside of every quota
             values["error_message"] = shortened(values["error_message"])
         with self._database.writing() as connection:
-            ended = {**_ended(state, self._database.now(connection)), **values}
+            # Whatever a tool says, it has ended: what no database holds is replaced.
+            ended = {**_ended(state, self._database.now(connection)), **mended(values)}
             mine = update(threads).where(self._is_mine(thread_id, attempt))
             return connection.execute(mine.values(ended)).rowcount == 1
 

@@ -136,14 +136,16 @@ def _refusal(result: Put) -> dict[str, Any]:
 
 Pusher = Annotated[Principal, caller(PUSH)]
 
+_LONGEST_HASH, _LONGEST_VERSION = 1000, 200  # what is none is told in better words than "too long"
+
 
 class PushBody(BaseModel):
     """A manifest that a project is to have, and the head that it was made on."""
 
     project_path: Annotated[str, AfterValidator(valid_project_path)]
-    project_manifest_hash: str
-    system_version: str = ""
-    expected_snapshot_hash: str | None = None
+    project_manifest_hash: Annotated[str, Field(max_length=_LONGEST_HASH)]
+    system_version: Annotated[str, Field(max_length=_LONGEST_VERSION)] = ""
+    expected_snapshot_hash: Annotated[str, Field(max_length=_LONGEST_HASH)] | None = None
 
 
 def push_router(services: NodeServices) -> APIRouter:
@@ -207,7 +209,7 @@ _LARGEST = 2**63 - 1  # that databases take
 class UserSpaceBody(BaseModel):
     """A manifest that the user space is to have, and the revision that it replaces."""
 
-    user_manifest_hash: str
+    user_manifest_hash: Annotated[str, Field(max_length=_LONGEST_HASH)]
     expected_revision: Annotated[int, Field(ge=0, le=_LARGEST)] | None = None
 
 

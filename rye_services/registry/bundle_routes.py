@@ -8,6 +8,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from rye_services.credentials import Principal
+from rye_services.database import require_texts
 from rye_services.http import RequestProblem, described, parse_body
 from rye_services.registry.accounts import Anybody, Reader, Sent, Writer
 from rye_services.registry.answers import bundle_attestation, shown_bundle
@@ -153,6 +154,8 @@ def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
 
 
 def _push(services: RegistryServices, account: str, sent: BundlePush) -> dict[str, Any]:
+    names = {path: one.object_hash for path, one in sent.files.items()}
+    require_texts({"manifest": sent.manifest, "files": names})
     files = {
         path: SentFile(one.content, one.object_hash, one.inline_signed)
         for path, one in sent.files.items()

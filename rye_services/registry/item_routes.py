@@ -213,6 +213,7 @@ def own_namespaces(services: RegistryServices, anybody: Principal | None) -> tup
 # not that key's.
 
 CLAIM = "namespace-claim/v1"
+MAX_DOCUMENT_CHARACTERS = 16 * 1024
 _MAX_RESULTS = 100
 
 
@@ -320,6 +321,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
     def register(writer: Writer, sent: Identity) -> dict[str, Any]:
         """Have others find the caller's identity document, in place of an older one."""
         key, found = _key(services, writer), read_identity(sent.identity)
+        _check_size(sent.identity, "identity")
         if found.fingerprint != key.fingerprint:
             raise RequestProblem(403, "identity: expected that of the key that signed the request")
         same = identities.c.fingerprint == key.fingerprint
@@ -347,6 +349,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
     def claim(writer: Writer, sent: NamespaceClaim) -> dict[str, Any]:
         """Have a namespace, if nobody has it. The claim is signed by whoever sends it."""
         key, document = _key(services, writer), sent.claim
+        _check_size(document, "claim")
         expected = {"kind": CLAIM, "owner": principal_id(key.fingerprint)}
         for field, value in expected.items():
             if document.get(field) != value:
@@ -358,6 +361,12 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
         is_new = services.namespaces.claim(name, owner, claim=document)
         answer = {"ok": True, "claim_hash": compute_integrity(document)}
         return answer if is_new else {**answer, "skipped": True}
+
+
+def _check_size(document: dict[str, Any], field: str) -> None:
+    if len(str(document)) > MAX_DOCUMENT_CHARACTERS:
+        problem = f"{field}: expected at most {MAX_DOCUMENT_CHARACTERS} characters"
+        raise RequestProblem(413, problem)
 
 
 def _key(services: RegistryServices, principal: Principal) -> AuthorizedKey:

@@ -32,7 +32,7 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.signing import verify_signature
 from lillux.values import dataclass, field, replace
-from rye_services.database import Database, stamp
+from rye_services.database import Database, mended, stamp
 from rye_services.registry.accounts import NamespaceError, claim_in, reserve
 from rye_services.registry.names import ItemName, Version, folded_namespace, version_of
 from rye_services.registry.search_index import PUBLIC, IndexedItem, IndexQuery, SearchIndex
@@ -399,7 +399,7 @@ def _resigned(
 
 def _text(header: Mapping[str, object], field: str) -> str:
     value = header.get(field)
-    return value if isinstance(value, str) else ""
+    return str(mended(value)) if isinstance(value, str) else ""
 
 
 # --- items ----------------------------------------------------------------------------------------

@@ -16,7 +16,9 @@ from lillux.values import dataclass
 
 MAX_QUERY_CHARACTERS = 400
 _MOST_WORDS = 16
-_MAX_BODY_CHARACTERS = 16 * 1024
+_MAX_CHARACTERS = 16 * 1024
+"""Of a title, a description and a text, each: PostgreSQL takes no more than 1 MiB of words."""
+
 _WORD = re.compile(r"[^\W_]+")
 _SHORTEST_PREFIX = 2
 MOST_FOUND = 10_000
@@ -207,9 +209,9 @@ def _row(document: IndexedItem) -> dict[str, object]:
         "item": document.item,
         "name": document.item_id.rpartition("/")[2],
         "place": document.item_id.rpartition("/")[0],
-        "title": document.title,
-        "description": document.description,
-        "body": document.body[:_MAX_BODY_CHARACTERS],
+        "title": document.title[:_MAX_CHARACTERS],
+        "description": document.description[:_MAX_CHARACTERS],
+        "body": document.body[:_MAX_CHARACTERS],
         "facets": " ".join(facets),
     }
 
@@ -301,7 +303,7 @@ def _postgres_row(document: IndexedItem) -> dict[str, object]:
         "name": document.item_id,
         "title": document.title,
         "description": document.description,
-        "body": document.body[:_MAX_BODY_CHARACTERS],
+        "body": document.body,
     }
     return {
         "item": document.item,
@@ -309,5 +311,5 @@ def _postgres_row(document: IndexedItem) -> dict[str, object]:
         "namespace": document.namespace,
         "category": document.category,
         "visibility": document.visibility,
-        **{name: " ".join(_WORD.findall(value)) for name, value in texts.items()},
+        **{name: " ".join(_WORD.findall(value[:_MAX_CHARACTERS])) for name, value in texts.items()},
     }

@@ -12,11 +12,11 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
-    String,
     Table,
-    Text,
     UniqueConstraint,
 )
+
+from rye_services.database import String, Text
 
 METADATA = MetaData()
 
