@@ -15,11 +15,13 @@ from rye_services.database import (
     REVISION,
     Database,
     DatabaseError,
+    TextError,
+    api_keys,
     threads,
     users,
 )
 from rye_services.migrations import known_revisions
-from tests.support.databases import database_url, made_database, on_sqlite_alone
+from tests.support.databases import KINDS, database_url, made_database, on_sqlite_alone
 
 
 @pytest.fixture
@@ -235,3 +237,64 @@ def test_a_driver_that_is_missing_is_told_how_to_get() -> None:
         Database("postgresql+pg8000://ada@localhost/rye")
 
     assert "pip install --target DIR" in caught.value.hint
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=KINDS)
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+    """A database of each kind."""
+    return made_database(tmp_path / "data", kind=request.param)
+
+
+KEY = {"id": "k", "user_id": "u", "name": "n", "key_prefix": "p", "key_hash": "h"}
+HALF = "expected text that UTF-8 can hold, found half of a surrogate pair at character 1"
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("id", "x" * 65, "text: expected at most 64 characters, found 65"),
+        ("id", "a\0", "text: expected text without NUL, found one at character 2"),
+        ("name", "a\0", "text: expected text without NUL, found one at character 2"),
+        (
+            "name",
+            "\ud800",
+            f"text: {HALF}",
+        ),
+        (
+            "scopes",
+            ["a", {"b": "\0"}],
+            "[1].b: expected text without NUL, found one at character 1",
+        ),
+        (
+            "scopes",
+            [{"\udfff": 1}],
+            f"[0].\\udfff: {HALF}",
+        ),
+    ],
+)
+def test_both_databases_refuse_the_same_texts_in_the_same_words(
+    either: Database, column: str, value: object, message: str
+) -> None:
+    row = {**KEY, "created_at": "", "scopes": ["\\u0000"], column: value}
+
+    with pytest.raises(TextError) as caught, either.writing() as connection:
+        connection.execute(api_keys.insert().values(**row))
+
+    assert str(caught.value) == message
+    with either.reading() as connection:
+        assert connection.execute(select(api_keys)).all() == []
+
+
+def test_a_text_that_is_longer_than_its_column_is_found_nowhere(either: Database) -> None:
+    with either.writing() as connection:
+        connection.execute(api_keys.insert().values(**KEY, created_at="", scopes=["\\u0000"]))
+
+    with either.reading() as connection:
+        found = select(api_keys.c.scopes).where(api_keys.c.id == "k")
+        longer = select(api_keys).where(api_keys.c.id == "k" * 1000)
+
+        assert connection.scalar(found) == ["\\u0000"]
+        assert connection.execute(longer).all() == []

@@ -7,14 +7,14 @@ from sqlalchemy import text
 
 from rye_services.database import Database
 from rye_services.node.rows import COMPLETED, ERROR, NewThread, RowEnds, ThreadRows
-from tests.support.databases import made_database
+from tests.support.databases import KINDS, made_database
 
 USER = "a" * 16
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    made = made_database(tmp_path)
+@pytest.fixture(params=KINDS)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    made = made_database(tmp_path, kind=request.param)
     yield made
     made.close()
 
@@ -80,3 +80,14 @@ def test_an_end_is_written_once(rows: ThreadRows) -> None:
 
     assert not ends.write("one", 1, ERROR)
     assert state_of(rows, "one") == "completed"
+
+
+def test_what_no_database_holds_is_replaced_in_what_a_tool_says(rows: ThreadRows) -> None:
+    said = {"error_message": "a\0b\ud800c\ud83d\ude00", "merge_conflicts": {"x\0": ["\udfff"]}}
+
+    assert RowEnds(rows).write("one", 1, ERROR, **said)
+
+    row = rows.one(USER, "one")
+    assert row is not None
+    assert row["error_message"] == "a\ufffdb\ufffdc\U0001f600"
+    assert row["merge_conflicts"] == {"x\ufffd": ["\ufffd"]}
