@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, delete, select
+from sqlalchemy import Connection, Row, and_, delete, func, select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from lillux.digests import sha256_hex
@@ -30,6 +31,9 @@ from ryeos.trust.signature import SignedText, content_hash, decode, form_for, sp
 # --- api keys -------------------------------------------------------------------------------------
 
 PREFIX = "rye_sk_"
+MAX_NAMED_KEYS = 100
+"""That a user makes for themselves; those of the command line are not refused."""
+
 _RANDOM_BYTES = 32
 _SHOWN_CHARACTERS = 8
 _LONGEST_TOKEN = 200
@@ -57,6 +61,16 @@ class ApiKeyNameError(RyeError):
     def __init__(self, name: str, problem: str) -> None:
         self.name, self.problem = name, problem
         super().__init__(f"API key {name[:80]!a}: {problem}", hint="choose another name")
+
+
+class ApiKeyLimitError(RyeError):
+    """A user has as many keys as one may make for oneself."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(f"API keys: expected at most {limit} of a user", hint="revoke one")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +125,16 @@ class ApiKeys:
         scopes: tuple[str, ...] | None,
         expires_after: timedelta | None = None,
     ) -> tuple[str, ApiKey]:
-        """As `create`, for a user who knows keys by their names. Raises ApiKeyNameError too."""
+        """As `create`, for a user who knows keys by their names.
+
+        Raises ApiKeyNameError, ApiKeyLimitError too.
+        """
         token, key = self._made(user_id, name, scopes, expires_after)
-        with self._database.writing() as connection:
+        with self._database.writing(lock=_lock(user_id)) as connection:
             if any(_counts(one, self._clock()) for one in _named(connection, user_id, name)):
                 raise ApiKeyNameError(name, "there is one with this name")
+            if _count_unrevoked(connection, user_id) >= MAX_NAMED_KEYS:
+                raise ApiKeyLimitError(MAX_NAMED_KEYS)
             _insert(connection, token, key)
         return token, key
 
@@ -132,7 +151,7 @@ class ApiKeys:
 
         Raises ApiKeyMissingError, ApiKeyNameError for one that was revoked before.
         """
-        with self._database.writing() as connection:
+        with self._database.writing(lock=_lock(user_id)) as connection:
             found = _named(connection, user_id, name)
             live = [key for key in found if not key.revoked_at]
             if not found:
@@ -213,6 +232,17 @@ class ApiKeys:
             with self._database.writing() as connection:
                 change = api_keys.update().where(api_keys.c.id == key.id)
                 connection.execute(change.values(last_used_at=stamp(now)))
+
+
+def _lock(user_id: str) -> str:
+    """What one transaction has at a time that decides by the keys that a user has."""
+    return f"API keys of {user_id}"
+
+
+def _count_unrevoked(connection: Connection, user_id: str) -> int:
+    columns = api_keys.c
+    live = and_(columns.user_id == user_id, columns.revoked_at.is_(None))
+    return int(connection.scalar(select(func.count()).select_from(api_keys).where(live)) or 0)
 
 
 def _insert(connection: Connection, token: str, key: ApiKey) -> None:
@@ -605,10 +635,9 @@ def valid_user_id(user_id: str) -> str:
 
 def ensure_user(connection: Connection, user_id: str, created_at: str) -> None:
     """Have a row for a user. Raises UserIdError."""
-    valid_user_id(user_id)
-    known = select(users.c.id).where(users.c.id == user_id)
-    if connection.scalar(known) is None:
-        connection.execute(users.insert().values(id=user_id, created_at=created_at))
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    row = dialect.insert(users).values(id=valid_user_id(user_id), created_at=created_at)
+    connection.execute(row.on_conflict_do_nothing())
 
 
 # --- principal ------------------------------------------------------------------------------------

@@ -174,10 +174,10 @@ class Database:
 
 
 def hold(connection: Connection, lock: str) -> None:
-    """Have one more lock of `Database.writing`, until the transaction ends.
+    """Have a lock as `Database.writing` takes it, until the transaction ends.
 
     Who takes two takes that of a name first and that of its owner last, else two could wait for
-    each other for ever. Nothing on SQLite, which has one writer.
+    each other for ever.
     """
     if connection.dialect.name != "sqlite":
         connection.execute(_LOCK, {"name": f"rye {lock}"})

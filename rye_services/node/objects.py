@@ -16,6 +16,7 @@ from sqlalchemy.exc import IntegrityError
 
 from lillux.digests import canonical_json
 from lillux.errors import LilluxError
+from lillux.files import LockTimeoutError, locked
 from lillux.store import Store
 from lillux.store_files import (
     DigestError,
@@ -115,6 +116,9 @@ class Uploads:
 # leaves it too large, until `Usage.measure` counts the files, as every collection of garbage does.
 
 
+_COUNTING = "counting.lock"
+
+
 class QuotaExceededError(LilluxError):
     """No room for more of a user. All sizes in bytes."""
 
@@ -170,11 +174,19 @@ class Usage:
         return used + more
 
     def measure(self, user_id: str, *, store: Store) -> int:
-        """Count the files and record it; what is added meanwhile stays added. The bytes now."""
-        recorded = self._recorded(user_id)
-        if recorded is None:
-            return self._begin(user_id, store)
-        return self.add(user_id, _count(store) - recorded, store=store)
+        """Count the files and record it; what is added meanwhile stays added. The bytes now.
+
+        One counts at a time, else two would take away the same difference. Who comes meanwhile is
+        told what is recorded.
+        """
+        try:
+            with locked(store.root.with_name(_COUNTING), timeout_s=0):
+                recorded = self._recorded(user_id)
+                if recorded is None:
+                    return self._begin(user_id, store)
+                return self.add(user_id, _count(store) - recorded, store=store)
+        except LockTimeoutError:
+            return self.read(user_id, store=store)
 
     def _recorded(self, user_id: str) -> int | None:
         statement = select(users.c.stored_bytes).where(users.c.id == user_id)

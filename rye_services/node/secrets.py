@@ -103,7 +103,7 @@ class Vault:
             for name, value in values.items()
         }
         now = self._clock().isoformat(timespec="microseconds")
-        with self._database.writing() as connection:
+        with self._database.writing(lock=f"secrets of {user_id}") as connection:
             for name, envelope in sealed.items():
                 _put_row(connection, user_id, name, envelope, now)
             if _count(connection, user_id) > MAX_SECRETS:

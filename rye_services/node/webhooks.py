@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, select
+from sqlalchemy import Connection, Row, delete, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
 from lillux.digests import sha256_hex
@@ -231,7 +231,7 @@ class Webhooks:
         if made.secret_envelope is not None:
             made = replace(made, secret_envelope=self._sealed_anew(made, made.secret_envelope))
         secret = new_hook_secret()
-        with self._database.writing() as connection:
+        with self._database.writing(lock=f"webhooks of {binding.user_id}") as connection:
             columns = webhook_bindings.c
             mine = select(columns.hook_id).where(columns.user_id == binding.user_id)
             if len(connection.execute(mine.limit(MOST_BINDINGS)).all()) == MOST_BINDINGS:
@@ -362,7 +362,10 @@ def record_delivery(
     Of two that come at once, one is recorded. Ids that were kept long enough are forgotten.
     """
     table = webhook_deliveries_replay
-    connection.execute(delete(table).where(table.c.received_at_s < now_s - KEPT_S))
+    key = (table.c.hook_id, table.c.delivery_id)
+    # What another delivery forgets just now is left to it: two must not wait for each other.
+    old = select(*key).where(table.c.received_at_s < now_s - KEPT_S)
+    connection.execute(delete(table).where(tuple_(*key).in_(old.with_for_update(skip_locked=True))))
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     for kept in (signed_once, delivery_id):
         row = dialect.insert(table).values(hook_id=hook_id, delivery_id=kept, received_at_s=now_s)

@@ -14,7 +14,6 @@ from rye_services.registry.services import RegistryServices
 
 OWN_SCOPES = (REGISTRY_READ, REGISTRY_WRITE)
 _LONGEST_DAYS = 36_500
-_MAX_KEYS = 100
 
 
 class NewApiKey(BaseModel):
@@ -56,8 +55,6 @@ def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
         account = services.account_of(writer)
         for scope in valid_scopes(new.scopes):
             writer.require(scope)
-        if len([key for key in api_keys.of(account) if not key.revoked_at]) >= _MAX_KEYS:
-            raise RequestProblem(409, f"expected at most {_MAX_KEYS} API keys: revoke one")
         token, key = api_keys.create_named(
             account,
             name=new.name,

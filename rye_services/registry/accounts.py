@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from sqlalchemy import Connection, Row, func, insert, select, update
-from sqlalchemy.exc import IntegrityError
 
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass
@@ -21,7 +20,7 @@ from rye_services.credentials import (
     ensure_user,
     valid_user_id,
 )
-from rye_services.database import Database, stamp
+from rye_services.database import Database, hold, stamp
 from rye_services.keys import NodeKeys
 from rye_services.registry.names import folded_namespace, is_reserved, namespace_name
 from rye_services.registry.tables import account_keys, accounts, namespaces
@@ -100,18 +99,18 @@ class Accounts:
         if is_reserved(name) and not reserved:
             raise AccountError(name, "this name is reserved", hint="choose another one")
         folded, now = folded_namespace(name), stamp(self._clock())
-        try:
-            with self._database.writing() as connection:
-                owner = connection.scalar(
-                    select(namespaces.c.owner).where(namespaces.c.folded == folded)
-                )
-                if owner not in {None, name}:
-                    raise AccountError(name, f"a namespace of this name belongs to {owner}")
-                ensure_user(connection, name, now)
-                row = {"name": name, "folded": folded, "created_at": now, "stored_bytes": 0}
-                connection.execute(insert(accounts).values(**row))
-        except IntegrityError:
-            raise AccountError(name, "there is one with this name, or one too like it") from None
+        with self._database.writing(lock=name_lock(name)) as connection:
+            owner = connection.scalar(
+                select(namespaces.c.owner).where(namespaces.c.folded == folded)
+            )
+            if owner not in {None, name}:
+                raise AccountError(name, f"a namespace of this name belongs to {owner}")
+            alike = select(accounts.c.name).where(accounts.c.folded == folded)
+            if connection.scalar(alike) is not None:
+                raise AccountError(name, "there is one with this name, or one too like it")
+            ensure_user(connection, name, now)
+            row = {"name": name, "folded": folded, "created_at": now, "stored_bytes": 0}
+            connection.execute(insert(accounts).values(**row))
         return Account(name=name, created_at=now, disabled_at=None, stored_bytes=0)
 
     def all(self) -> tuple[Account, ...]:
@@ -161,7 +160,8 @@ class Accounts:
         self.open_account(name)
         pem = canonical_public_pem(public_pem)
         fingerprint = compute_key_fingerprint(pem)
-        with self._database.writing() as connection:
+        with self._database.writing(lock=f"signing key {fingerprint}") as connection:
+            hold(connection, owner_lock(name))
             known = select(account_keys.c.account).where(account_keys.c.fingerprint == fingerprint)
             owner = connection.scalar(known)
             if owner is not None and owner != name:
@@ -280,7 +280,7 @@ class Namespaces:
         ``reserved``: the operator gives it, also one that is reserved. Raises RegistryNameError,
         NamespaceError.
         """
-        with self._database.writing() as connection:
+        with self._database.writing(lock=name_lock(name)) as connection:
             return claim_in(
                 connection, name, owner, stamp(self._clock()), reserved=reserved, claim=claim
             )
@@ -312,7 +312,10 @@ def claim_in(
     reserved: bool = False,
     claim: Mapping[str, Any] | None = None,
 ) -> bool:
-    """As `Namespaces.claim`, in a transaction of the caller's: a failed publication claims none."""
+    """As `Namespaces.claim`, in a transaction of the caller's: a failed publication claims none.
+
+    The caller has the `name_lock` of the name.
+    """
     folded = folded_namespace(namespace_name(name))
     found = connection.execute(select(namespaces).where(namespaces.c.folded == folded)).first()
     if found is not None and found.owner != owner:
@@ -321,14 +324,25 @@ def claim_in(
         raise NamespaceError(name, f"it is yours as {found.name}: spell it so")
     if found is not None:
         return False
+    hold(connection, owner_lock(owner))
     if not reserved:
         _check_claimable(connection, name, folded, owner)
     row = {"folded": folded, "name": name, "owner": owner, "claimed_at": now}
-    try:
-        connection.execute(insert(namespaces).values(**row, claim=claim and dict(claim)))
-    except IntegrityError:  # somebody else was first, just now
-        raise NamespaceError(name, "it belongs to somebody else") from None
+    connection.execute(insert(namespaces).values(**row, claim=claim and dict(claim)))
     return True
+
+
+def name_lock(name: str) -> str:
+    """What one transaction has at a time that decides about a name, and about all below it.
+
+    Of an account, a namespace or a bundle: each looks whether there is another one of its name.
+    """
+    return f"registry name {folded_namespace(name)}"
+
+
+def owner_lock(owner: str) -> str:
+    """What one transaction has at a time that counts what somebody has of something."""
+    return f"registry owner {owner}"
 
 
 def _check_claimable(connection: Connection, name: str, folded: str, owner: str) -> None:

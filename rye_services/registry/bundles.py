@@ -18,7 +18,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import IntegrityError
 
 from lillux.digests import compute_integrity, sha256_hex
 from lillux.errors import LilluxError, UnsafePathError
@@ -27,7 +26,7 @@ from lillux.store import Durability, Store
 from lillux.store_files import ObjectKind
 from lillux.values import dataclass, field
 from rye_services.database import Database, mended, stamp
-from rye_services.registry.accounts import NamespaceError, require_room, reserve
+from rye_services.registry.accounts import NamespaceError, name_lock, require_room, reserve
 from rye_services.registry.items import (
     Downloads,
     ItemGoneError,
@@ -283,12 +282,8 @@ class Bundles:
         for one in sent.files.values():
             self._store.put_blob(one.content.encode(), Durability.AT_SYNC)
         self._store.sync()
-        try:
-            with self._database.writing() as connection:
-                return self._write(connection, sent, account, max_bytes)
-        except IntegrityError:
-            what = f"bundle {sent.bundle_id}@{sent.version}"
-            raise VersionTakenError(what, "somebody publishes it at this very moment") from None
+        with self._database.writing(lock=name_lock(sent.bundle_id)) as connection:
+            return self._write(connection, sent, account, max_bytes)
 
     def pull(self, bundle_id: str, version: str | None, owner: str = "") -> PulledBundle:
         """A version, the highest where none is named. Raises ItemGoneError."""
@@ -343,7 +338,7 @@ class Bundles:
 
     def delete(self, bundle_id: str, version: str | None, *, account: str) -> tuple[str, ...]:
         """Delete a version, or every one; which ones. Raises ItemGoneError, NamespaceError."""
-        with self._database.writing() as connection:
+        with self._database.writing(lock=name_lock(bundle_id)) as connection:
             if self._row(connection, bundle_id) is not None:
                 self._check_owner(connection, bundle_id, account)
             gone, blobs = self._delete(connection, bundle_id, version)
@@ -352,7 +347,7 @@ class Bundles:
 
     def take_down(self, bundle_id: str, version: str | None) -> tuple[str, ...]:
         """As `delete`, for who runs the registry. Raises ItemGoneError."""
-        with self._database.writing() as connection:
+        with self._database.writing(lock=name_lock(bundle_id)) as connection:
             gone, blobs = self._delete(connection, bundle_id, version)
         self._remove(blobs)
         return gone
@@ -377,7 +372,7 @@ class Bundles:
 
     def set_visibility(self, bundle_id: str, visibility: str, *, account: str) -> str:
         """Show a bundle in lists, or not; what it was. Raises ItemGoneError, NamespaceError."""
-        with self._database.writing() as connection:
+        with self._database.writing(lock=name_lock(bundle_id)) as connection:
             row = self._row(connection, bundle_id)
             if row is None:
                 raise ItemGoneError(f"bundle {bundle_id}")

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
-from sqlalchemy import insert, select, update
+from sqlalchemy import select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from lillux.digests import compute_integrity
 from rye_services.credentials import AuthorizedKey, Principal
@@ -324,12 +325,12 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
         _check_size(sent.identity, "identity")
         if found.fingerprint != key.fingerprint:
             raise RequestProblem(403, "identity: expected that of the key that signed the request")
-        same = identities.c.fingerprint == key.fingerprint
         values = {"document": sent.identity, "registered_at": stamp(clock())}
         with database.writing() as connection:
-            if not connection.execute(update(identities).where(same).values(**values)).rowcount:
-                row = {"fingerprint": key.fingerprint, **values}
-                connection.execute(insert(identities).values(**row))
+            dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+            row = dialect.insert(identities).values(fingerprint=key.fingerprint, **values)
+            same = [identities.c.fingerprint]
+            connection.execute(row.on_conflict_do_update(index_elements=same, set_=values))
         return {"ok": True, "identity_hash": compute_integrity(sent.identity)}
 
     @routes.get("/identity/{fingerprint}")

@@ -7,6 +7,7 @@ place, so what somebody pulled under a version is what everybody pulled.
 import re
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -26,14 +27,13 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import IntegrityError
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.signing import verify_signature
 from lillux.values import dataclass, field, replace
 from rye_services.database import Database, mended, stamp
-from rye_services.registry.accounts import NamespaceError, claim_in, reserve
+from rye_services.registry.accounts import NamespaceError, claim_in, name_lock, reserve
 from rye_services.registry.names import ItemName, Version, folded_namespace, version_of
 from rye_services.registry.search_index import PUBLIC, IndexedItem, IndexQuery, SearchIndex
 from rye_services.registry.tables import items, namespaces, versions
@@ -193,7 +193,9 @@ class Downloads:
             .values(download_count=columns.download_count + bindparam("more"))
         )
         with self._database.writing() as connection:
-            connection.execute(change, [{"row": row, "more": n} for row, n in counted.items()])
+            # In one order, so that no two servers wait for a row that the other one has.
+            rows = sorted(counted.items(), key=lambda one: str(one[0]))
+            connection.execute(change, [{"row": row, "more": more} for row, more in rows])
 
 
 # --- publication ----------------------------------------------------------------------------------
@@ -430,27 +432,23 @@ class Items:
         Raises NamespaceError, VersionTakenError, AccountQuotaError.
         """
         now = stamp(self._clock())
-        try:
-            with self._database.writing() as connection:
-                claim_in(connection, name.namespace, account, now)
-                item = self._item(connection, name, account, now)
+        with self._deciding(name) as connection:
+            claim_in(connection, name.namespace, account, now)
+            item = self._item(connection, name, account, now)
+            known = _version_row(connection, item, version.text)
+            if known is None:
+                reserve(connection, account, _size(sent), max_bytes=max_bytes)
+                row = {
+                    **_row(item, version, sent, account),
+                    "changelog": changelog,
+                    "metadata": None if metadata is None else dict(metadata),
+                    "created_at": now,
+                }
+                connection.execute(insert(versions).values(**row))
+                self._refresh(connection, item, now)
                 known = _version_row(connection, item, version.text)
-                if known is None:
-                    reserve(connection, account, _size(sent), max_bytes=max_bytes)
-                    row = {
-                        **_row(item, version, sent, account),
-                        "changelog": changelog,
-                        "metadata": None if metadata is None else dict(metadata),
-                        "created_at": now,
-                    }
-                    connection.execute(insert(versions).values(**row))
-                    self._refresh(connection, item, now)
-                    known = _version_row(connection, item, version.text)
-                    assert known is not None  # noqa: S101 - just written
-                    return version_in(known, name), True
-        except IntegrityError:
-            problem = "somebody publishes it at this very moment"
-            raise VersionTakenError(f"{name}@{version}", problem) from None
+                assert known is not None  # noqa: S101 - just written
+                return version_in(known, name), True
         if known["deleted_at"]:
             problem = "this version was deleted, and is not given away again"
             raise VersionTakenError(f"{name}@{version}", problem)
@@ -494,12 +492,12 @@ class Items:
 
     def delete(self, name: ItemName, version: str | None, *, account: str) -> tuple[str, ...]:
         """Delete a version, or every one; which ones. Raises ItemGoneError, NamespaceError."""
-        with self._database.writing() as connection:
+        with self._deciding(name) as connection:
             return self._delete(connection, name, version, self._own(connection, name, account))
 
     def take_down(self, name: ItemName, version: str | None) -> tuple[str, ...]:
         """As `delete`, for who runs the registry. Raises ItemGoneError."""
-        with self._database.writing() as connection:
+        with self._deciding(name) as connection:
             row = self._named(connection, name)
             if row is None:
                 raise ItemGoneError(str(name))
@@ -528,7 +526,7 @@ class Items:
 
     def set_visibility(self, name: ItemName, visibility: str, *, account: str) -> str:
         """Show an item in lists, or not; what it was. Raises ItemGoneError, NamespaceError."""
-        with self._database.writing() as connection:
+        with self._deciding(name) as connection:
             item = self._own(connection, name, account)
             before = connection.scalar(select(items.c.visibility).where(items.c.id == item))
             change = update(items).where(items.c.id == item).values(visibility=visibility)
@@ -558,6 +556,10 @@ class Items:
             return tuple(connection.scalars(wanted))
 
     # --- within a transaction ---
+
+    def _deciding(self, name: ItemName) -> AbstractContextManager[Connection]:
+        """A transaction that alone changes what is below the namespace of an item."""
+        return self._database.writing(lock=name_lock(name.namespace))
 
     def _item(self, connection: Connection, name: ItemName, account: str, now: str) -> int:
         """The row of an item, which is made where there is none."""

@@ -9,12 +9,17 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Row, func, insert, select
-from sqlalchemy.exc import IntegrityError
 
 from lillux.errors import LilluxError
 from lillux.store import Store
 from lillux.values import dataclass
-from rye_services.credentials import ApiKeyMissingError, ApiKeyNameError, ScopeError, UserIdError
+from rye_services.credentials import (
+    ApiKeyLimitError,
+    ApiKeyMissingError,
+    ApiKeyNameError,
+    ScopeError,
+    UserIdError,
+)
 from rye_services.database import Database, published_manifests, stamp
 from rye_services.http import RequestProblem
 from rye_services.node.objects import KnownItems
@@ -26,6 +31,7 @@ from rye_services.registry.accounts import (
     KeyClaimError,
     NamespaceError,
     claim_in,
+    name_lock,
 )
 from rye_services.registry.items import ItemGoneError, PublicationError, VersionTakenError
 from rye_services.registry.names import RegistryNameError, version_of
@@ -88,19 +94,16 @@ class PublishedManifests:
         _check_manifest(sent.manifest_hash, store)
         namespace, now = sent.item_id.partition("/")[0], stamp(self._clock())
         what = f"{sent.kind}:{sent.item_id}@{sent.version}"
-        try:
-            with self._database.writing() as connection:
-                claim_in(connection, namespace, owner, now)
-                known = _version(connection, sent)
-                if known is None:
-                    row = {name: getattr(sent, name) for name in PublishedManifest.__slots__}
-                    row |= {"user_id": row.pop("publisher"), "namespace": namespace}
-                    connection.execute(
-                        insert(published_manifests).values(**row | {"published_at": now})
-                    )
-                    return _published(connection.execute(_same(sent)).one()), True
-        except IntegrityError:
-            raise VersionTakenError(what, "somebody publishes it at this very moment") from None
+        with self._database.writing(lock=name_lock(namespace)) as connection:
+            claim_in(connection, namespace, owner, now)
+            known = _version(connection, sent)
+            if known is None:
+                row = {name: getattr(sent, name) for name in PublishedManifest.__slots__}
+                row |= {"user_id": row.pop("publisher"), "namespace": namespace}
+                connection.execute(
+                    insert(published_manifests).values(**row | {"published_at": now})
+                )
+                return _published(connection.execute(_same(sent)).one()), True
         if known.manifest_hash != sent.manifest_hash:
             raise VersionTakenError(what, "it is there with another manifest")
         return known, False
@@ -203,6 +206,7 @@ _STATUSES: tuple[tuple[type[LilluxError], int], ...] = (
     (AccountError, 409),
     (ApiKeyMissingError, 404),
     (ApiKeyNameError, 409),
+    (ApiKeyLimitError, 409),
     (IdentityError, 400),
     (SignedDocumentError, 400),
     (KeyClaimError, 400),

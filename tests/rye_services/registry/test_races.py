@@ -1,50 +1,137 @@
+"""Many who publish the same at once: on both databases they are answered as one after the other."""
+
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
-from tests.support.registry import Account, Registry, bundle_body, item_text
+from lillux.sealing import generate_box_pair
+from ryeos.remote.requests import identity_document
+from tests.support.databases import KINDS, database_url
+from tests.support.node import Reply
+from tests.support.races import MANY, at_once
+from tests.support.registry import Account, Registry, bundle_body, item_text, running_registry
+from tests.support.remote_projects import RemoteProject
+from tests.support.workspace import Workspace
 
 pytestmark = pytest.mark.heavy
 
 FILES = {".ai/knowledge/shapes/draw/about.md": item_text("knowledge", "shapes/draw/about")}
+ROUNDS = 5
+"""Of each race: one alone may be run by chance as one after the other."""
 
 
-def test_of_many_who_claim_a_namespace_at_once_one_has_it(registry: Registry) -> None:
-    accounts = [registry.account() for _ in range(8)]
+@pytest.fixture(scope="module", params=KINDS)
+def registry(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Registry]:
+    """A node that is a registry as well, on each kind of database."""
+    folder = tmp_path_factory.mktemp("races")
+    environ = {"RYE_NODE_DATABASE_URL": database_url(folder, request.param)}
+    with running_registry(folder / "node", role="all", environ=environ) as running:
+        yield running
 
-    def claim(account: Account) -> int:
-        return account.ask("POST", "/v1/namespaces", {"name": "wanted"}).status
 
-    with ThreadPoolExecutor(8) as threads:
-        statuses = list(threads.map(claim, accounts))
+def statuses(replies: list[Reply]) -> list[int]:
+    return sorted(reply.status for reply in replies)
 
-    assert sorted(statuses) == [200] + [403] * 7
-    winner = accounts[statuses.index(200)]
-    assert winner.ask("GET", "/v1/account").json["namespaces"] == ["wanted"]
+
+def new(replies: list[Reply]) -> int:
+    """How many of those who were answered alike were the first."""
+    return sum(reply.status == 200 and "skipped" not in reply.json for reply in replies)
+
+
+# --- somebody is first ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_of_many_who_claim_a_namespace_at_once_one_has_it(registry: Registry, number: int) -> None:
+    accounts = [registry.account() for _ in range(MANY)]
+    body = {"name": f"wanted{number}"}
+
+    replies = at_once([partial(one.ask, "POST", "/v1/namespaces", body) for one in accounts])
+
+    assert statuses(replies) == [200] + [403] * (MANY - 1)
+    (winner,) = [one for one, reply in zip(accounts, replies, strict=True) if reply.status == 200]
+    assert winner.ask("GET", "/v1/account").json["namespaces"] == [body["name"]]
 
 
 def test_of_many_texts_of_one_version_one_is_kept(registry: Registry) -> None:
     account = registry.account()
     item_id = f"{account.name}/greetings/hello"
+    texts = [f"{item_text('tool', item_id)}# {number}\n" for number in range(MANY)]
 
-    def push(number: int) -> tuple[int, str]:
-        content = f"{item_text('tool', item_id)}# {number}\n"
-        reply = account.push(item_id, content=content)
-        return reply.status, reply.json.get("sha256", "")
+    replies = at_once([partial(account.push, item_id, content=text) for text in texts])
 
-    with ThreadPoolExecutor(8) as threads:
-        replies = list(threads.map(push, range(8)))
-
-    (kept,) = [sha256 for status, sha256 in replies if status == 200]
-    assert sorted(status for status, _ in replies) == [200] + [409] * 7
+    assert statuses(replies) == [200] + [409] * (MANY - 1)
+    (kept,) = [reply.json["sha256"] for reply in replies if reply.status == 200]
     assert registry.ask("GET", f"/v1/pull/tool/{item_id}").json["sha256"] == kept
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_of_many_who_publish_a_bundle_at_once_one_has_it(registry: Registry, number: int) -> None:
+    accounts = [registry.account() for _ in range(MANY)]
+
+    def push(account: Account) -> Reply:
+        body = bundle_body(account.key, f"bundle{number}", FILES)
+        return account.ask("POST", "/v1/bundle/push", body)
+
+    replies = at_once([partial(push, one) for one in accounts])
+
+    assert statuses(replies) == [200] + [403] * (MANY - 1)
+
+
+# --- the owner is never refused -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_an_owner_who_claims_the_same_many_times_at_once_has_it(
+    registry: Registry, number: int
+) -> None:
+    account = registry.account()
+    body = {"name": f"mine{number}"}
+
+    replies = at_once([partial(account.ask, "POST", "/v1/namespaces", body)] * MANY)
+
+    assert statuses(replies) == [200] * MANY
+    assert new(replies) == 1
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_the_same_item_many_times_at_once_is_published_once_and_refused_to_nobody(
+    registry: Registry, number: int
+) -> None:
+    account = registry.account()
+    item_id = f"{account.name}/greetings/hello{number}"
+
+    replies = at_once([partial(account.push, item_id)] * MANY)
+
+    assert statuses(replies) == [200] * MANY
+    assert new(replies) == 1
+    assert len({reply.json["sha256"] for reply in replies}) == 1
+    stored = account.ask("GET", "/v1/account").json["stored_bytes"]
+    assert stored == len(replies[0].json["signed_content"].encode())
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_the_same_bundle_many_times_at_once_is_published_once_and_refused_to_nobody(
+    registry: Registry, number: int
+) -> None:
+    account = registry.account()
+    body = bundle_body(account.key, f"same{number}", FILES)
+
+    replies = at_once([partial(account.ask, "POST", "/v1/bundle/push", body)] * MANY)
+
+    assert statuses(replies) == [200] * MANY
+    assert new(replies) == 1
 
 
 def test_many_items_at_once_are_all_there_and_counted(registry: Registry) -> None:
     account = registry.account()
     ids = [f"{account.name}/many/i{number}" for number in range(40)]
 
-    with ThreadPoolExecutor(8) as threads:
+    with ThreadPoolExecutor(MANY) as threads:
         replies = list(threads.map(account.push, ids))
 
     assert {reply.status for reply in replies} == {200}
@@ -54,15 +141,66 @@ def test_many_items_at_once_are_all_there_and_counted(registry: Registry) -> Non
     assert account.ask("GET", "/v1/account").json["stored_bytes"] == sizes
 
 
-def test_of_many_who_publish_a_bundle_at_once_one_has_it(registry: Registry) -> None:
-    accounts = [registry.account() for _ in range(6)]
+def test_many_versions_at_once_leave_the_highest_one_shown(registry: Registry) -> None:
+    account = registry.account()
+    item_id = f"{account.name}/many/versions"
+    versions = [f"1.{number}.0" for number in range(MANY)]
 
-    def push(account: Account) -> int:
-        body = bundle_body(account.key, "wanted", FILES)
-        return account.ask("POST", "/v1/bundle/push", body).status
+    replies = at_once([partial(account.push, item_id, one) for one in versions])
 
-    with ThreadPoolExecutor(6) as threads:
-        statuses = list(threads.map(push, accounts))
+    assert statuses(replies) == [200] * MANY
+    shown = registry.ask("GET", f"/v1/items/tool/{item_id}").json
+    assert shown["version"] == versions[-1]
 
-    assert statuses.count(200) == 1
-    assert set(statuses) <= {200, 403, 409}
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+@pytest.mark.parametrize("kind", ["item", "bundle"])
+def test_a_version_that_is_deleted_twice_at_once_gives_its_room_back_once(
+    registry: Registry, kind: str, number: int
+) -> None:
+    account = registry.account()
+    kept = f"{account.name}/kept/one"
+    account.push(kept)
+    before = account.ask("GET", "/v1/account").json["stored_bytes"]
+    target = f"/v1/delete/tool/{account.name}/gone/one"
+    account.push(f"{account.name}/gone/one")
+    if kind == "bundle":
+        target = f"/v1/bundle/gone{number}"
+        account.ask("POST", "/v1/bundle/push", bundle_body(account.key, f"gone{number}", FILES))
+        account.ask("DELETE", f"/v1/delete/tool/{account.name}/gone/one")
+
+    replies = at_once([partial(account.ask, "DELETE", target)] * 4)
+
+    assert statuses(replies) == [200, 404, 404, 404]
+    assert account.ask("GET", "/v1/account").json["stored_bytes"] == before
+
+
+# --- clients of nodes -----------------------------------------------------------------------------
+
+
+def test_the_same_manifest_many_times_at_once_is_published_once_and_refused_to_nobody(
+    registry: Registry, workspace: Workspace
+) -> None:
+    user = registry.node.user(scopes=("*",), publish_namespaces=("*",))
+    project = RemoteProject(workspace, user).pushed()
+    manifest = project.history()[0]["project_manifest_hash"]
+
+    for number in range(ROUNDS):
+        body = {"kind": "bundle", "item_id": f"many{number}/one", "version": "1.0.0"}
+        sent = {**body, "manifest_hash": manifest}
+        replies = at_once([partial(user.ask, "POST", "/registry/publish", sent)] * MANY)
+
+        assert statuses(replies) == [200] * MANY
+        assert new(replies) == 1
+
+
+def test_an_identity_that_is_registered_many_times_at_once_is_there(registry: Registry) -> None:
+    for _ in range(ROUNDS):
+        user = registry.node.user(scopes=("*",))
+        document = identity_document(user.key, generate_box_pair()[1], "2026-01-01T00:00:00Z")
+        body = {"identity": document}
+
+        replies = at_once([partial(user.ask, "POST", "/registry/identity", body)] * MANY)
+
+        assert statuses(replies) == [200] * MANY
+        assert user.ask("GET", f"/registry/identity/{user.user_id}").json == document

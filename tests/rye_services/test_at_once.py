@@ -1,0 +1,215 @@
+"""What is decided by what is not there yet, by many at once, on both databases."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, insert, select
+
+from lillux.errors import LilluxError
+from lillux.sealing import generate_box_pair
+from lillux.signing import generate_keypair
+from lillux.store import Store
+from rye_services.credentials import MAX_NAMED_KEYS, ApiKeyLimitError, ApiKeyNameError, ApiKeys
+from rye_services.database import Database, api_keys, user_secrets, users, webhook_bindings
+from rye_services.node.objects import QuotaExceededError, Usage
+from rye_services.node.secrets import Vault, VaultFullError
+from rye_services.node.webhooks import MOST_BINDINGS, Binding, BindingLimitError, Webhooks
+from rye_services.registry.accounts import (
+    MAX_ACCOUNT_KEYS,
+    MAX_NAMESPACES,
+    AccountError,
+    Accounts,
+    NamespaceError,
+    Namespaces,
+)
+from rye_services.registry.tables import account_keys
+from ryeos.remote.secrets import MAX_SECRETS
+from tests.support.databases import KINDS, made_database
+from tests.support.races import MANY, at_once
+from tests.support.workspace import fixed_clock
+
+PRIVATE, PUBLIC = generate_box_pair()
+ROOM = 3
+"""How many more there may be than there are, of what many want at once."""
+
+
+@pytest.fixture(params=KINDS)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+    return made_database(tmp_path, kind=request.param)
+
+
+def refused(kind: type[LilluxError], call: Callable[[], object]) -> str:
+    """The refusal of a call, ``""`` when there was none."""
+    try:
+        call()
+    except kind as error:
+        return str(error)
+    return ""
+
+
+def served(kind: type[LilluxError], calls: list[Callable[[], object]]) -> int:
+    """How many of these calls were not refused, begun at the same time."""
+    return at_once([partial(refused, kind, call) for call in calls]).count("")
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+def test_of_many_keys_of_one_name_one_is_made(database: Database) -> None:
+    keys = ApiKeys(database)
+
+    for number in range(5):
+        create = partial(keys.create_named, "ann", name=f"k{number}", scopes=None)
+
+        assert served(ApiKeyNameError, [create] * MANY) == 1
+
+
+def test_no_user_makes_more_keys_than_one_may_have(database: Database) -> None:
+    keys = ApiKeys(database)
+    for number in range(MAX_NAMED_KEYS - ROOM):
+        keys.create("ann", name=f"k{number}", scopes=None)
+    more = [partial(keys.create_named, "ann", name=f"m{n}", scopes=None) for n in range(MANY)]
+
+    assert served(ApiKeyLimitError, [*more]) == ROOM
+    assert count(database, api_keys.c.id) == MAX_NAMED_KEYS
+
+
+def test_the_first_keys_of_a_user_are_all_made(database: Database) -> None:
+    keys = ApiKeys(database)
+
+    for number in range(5):
+        create = [
+            partial(keys.create, f"u{number}", name=f"k{n}", scopes=None) for n in range(MANY)
+        ]
+        at_once(create)
+
+    assert count(database, users.c.id) == 5
+    assert count(database, api_keys.c.id) == 5 * MANY
+
+
+# --- what a user may have so many of --------------------------------------------------------------
+
+
+def test_no_user_keeps_more_secrets_than_one_may_have(database: Database) -> None:
+    vault = Vault(database, box_private=PRIVATE, box_public=PUBLIC, clock=fixed_clock)
+    vault.put("ann", {f"S{number}": "x" for number in range(MAX_SECRETS - ROOM)})
+    more = [partial(vault.put, "ann", {f"M{number}": "x"}) for number in range(MANY)]
+
+    assert served(VaultFullError, [*more]) == ROOM
+    assert count(database, user_secrets.c.name) == MAX_SECRETS
+
+
+def test_the_same_secrets_in_any_order_are_set_by_all_at_once(database: Database) -> None:
+    vault = Vault(database, box_private=PRIVATE, box_public=PUBLIC, clock=fixed_clock)
+    values = {f"S{number}": "x" for number in range(40)}
+    backwards = dict(reversed(values.items()))
+
+    at_once([partial(vault.put, "ann", one) for one in [values, backwards] * 4])
+
+    assert vault.values("ann", None) == values
+
+
+def test_no_user_has_more_webhooks_than_one_may_have(database: Database) -> None:
+    webhooks = Webhooks(database, box_private=PRIVATE, box_public=PUBLIC, clock=fixed_clock)
+    binding = Binding(hook_id="", user_id="ann", item_id="tool:a", project_path="p")
+    made, _ = webhooks.create(binding, "node")
+    with database.writing() as connection:
+        row = connection.execute(select(webhook_bindings)).mappings().one()
+        more = [{**row, "hook_id": f"wh_{n}"} for n in range(MOST_BINDINGS - ROOM - 1)]
+        connection.execute(insert(webhook_bindings), more)
+
+    assert served(BindingLimitError, [partial(webhooks.create, binding, "node")] * MANY) == ROOM
+    assert len(webhooks.listed("ann")) == MOST_BINDINGS
+    assert made.hook_id in {one.hook_id for one in webhooks.listed("ann")}
+
+
+def test_room_is_reserved_by_as_many_as_it_is_enough_for(
+    database: Database, tmp_path: Path
+) -> None:
+    usage, store = Usage(database, fixed_clock), Store(tmp_path / "store")
+    reserve = partial(usage.reserve, "ann", 10, max_bytes=35, store=store)
+
+    assert served(QuotaExceededError, [reserve] * MANY) == 3
+    assert usage.read("ann", store=store) == 30
+
+
+def test_what_many_count_at_once_is_counted_once(database: Database, tmp_path: Path) -> None:
+    usage, store = Usage(database, fixed_clock), Store(tmp_path / "store")
+    for number in range(200):
+        store.put_blob(f"blob {number}".encode())
+    right = usage.measure("ann", store=store)
+
+    for _ in range(5):
+        usage.add("ann", 1000, store=store)  # of what a crash left uncounted
+        at_once([partial(usage.measure, "ann", store=store)] * MANY)
+
+        assert usage.read("ann", store=store) == right
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def test_of_many_accounts_of_one_name_one_is_made(database: Database) -> None:
+    accounts = Accounts(database)
+
+    for number in range(5):
+        names = [f"an-n{number}", f"an_n{number}"] * 4
+
+        assert served(AccountError, [partial(accounts.add, name) for name in names]) == 1
+
+
+def test_a_name_is_not_an_account_and_a_namespace_of_somebody_else(database: Database) -> None:
+    accounts, namespaces = Accounts(database), Namespaces(database)
+    accounts.add("bob")
+
+    for number in range(10):
+        name = f"wanted{number}"
+        calls: list[Callable[[], object]] = [
+            partial(accounts.add, name),
+            partial(namespaces.claim, name, "bob"),
+        ]
+        told = at_once([partial(refused, LilluxError, call) for call in calls])
+
+        assert told.count("") == 1, told
+
+
+def test_no_account_claims_more_namespaces_than_one_may_have(database: Database) -> None:
+    accounts, namespaces = Accounts(database), Namespaces(database)
+    accounts.add("bob")
+    for number in range(MAX_NAMESPACES - ROOM):
+        namespaces.claim(f"bobs{number}", "bob")
+    more = [partial(namespaces.claim, f"more{number}", "bob") for number in range(MANY)]
+
+    assert served(NamespaceError, [*more]) == ROOM
+    assert len(namespaces.of("bob")) == MAX_NAMESPACES
+
+
+def test_a_signing_key_belongs_to_one_of_those_who_add_it_at_once(database: Database) -> None:
+    accounts = Accounts(database)
+    names = [f"user{number}" for number in range(MANY)]
+    for name in names:
+        accounts.add(name)
+
+    for _ in range(5):
+        pem = generate_keypair().public_pem
+
+        assert served(AccountError, [partial(accounts.add_key, name, pem) for name in names]) == 1
+
+
+def test_no_account_has_more_signing_keys_than_one_may_have(database: Database) -> None:
+    accounts = Accounts(database)
+    accounts.add("bob")
+    for _ in range(MAX_ACCOUNT_KEYS - ROOM):
+        accounts.add_key("bob", generate_keypair().public_pem)
+    more = [partial(accounts.add_key, "bob", generate_keypair().public_pem) for _ in range(MANY)]
+
+    assert served(AccountError, [*more]) == ROOM
+    assert count(database, account_keys.c.fingerprint) == MAX_ACCOUNT_KEYS
+
+
+def count(database: Database, column: object) -> int:
+    """How many rows there are of the table of a column."""
+    with database.reading() as connection:
+        return int(connection.scalar(select(func.count(column))) or 0)  # type: ignore[arg-type]
