@@ -1,32 +1,24 @@
-"""A registry on PostgreSQL, where one is named: ``RYE_TEST_POSTGRESQL_URL``, and its driver there.
+"""A registry on PostgreSQL, whose index and statements of search are its own."""
 
-``rye-node.pyz`` brings no driver, and neither do the tests: ``pip install --target DIR
-psycopg[binary]``, then ``PYTHONPATH=DIR RYE_TEST_POSTGRESQL_URL=postgresql+psycopg://...``.
-"""
-
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
 
+from tests.support.databases import database_url
 from tests.support.registry import Registry, bundle_body, item_text, running_registry
 
-URL = os.environ.get("RYE_TEST_POSTGRESQL_URL", "")
 
-pytestmark = pytest.mark.skipif(not URL, reason="RYE_TEST_POSTGRESQL_URL names no database")
-
-
-@pytest.fixture
-def registry(tmp_path: Path) -> Iterator[Registry]:
-    environ = {"RYE_NODE_DATABASE_URL": URL, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    with running_registry(tmp_path / "registry", environ=environ) as running:
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    folder: Path = tmp_path_factory.mktemp("postgresql")
+    environ = {"RYE_NODE_DATABASE_URL": database_url(folder, "postgresql")}
+    with running_registry(folder / "registry", environ=environ) as running:
         yield running
 
 
 def test_items_are_published_found_hidden_and_deleted(registry: Registry) -> None:
-    account, other = registry.account(f"p{token_hex(4)}"), registry.account(f"q{token_hex(4)}")
+    account, other = registry.account(), registry.account()
     place = f"{account.name}/draw"
     content = item_text("tool", f"{place}/circle", words="Draws a zebra")
     account.push(f"{place}/circle", content=content)
@@ -47,7 +39,7 @@ def test_items_are_published_found_hidden_and_deleted(registry: Registry) -> Non
 
 
 def test_bundles_are_published_and_found(registry: Registry) -> None:
-    account = registry.account(f"p{token_hex(4)}")
+    account = registry.account()
     files = {".ai/tools/a/b/c.py": item_text("tool", "a/b/c")}
 
     pushed = account.ask("POST", "/v1/bundle/push", bundle_body(None, account.name, files))
@@ -55,3 +47,10 @@ def test_bundles_are_published_and_found(registry: Registry) -> None:
 
     assert (pushed.status, found["total"]) == (200, 1)
     assert account.ask("GET", f"/v1/bundle/pull/{account.name}").status == 200
+
+
+@pytest.mark.parametrize("query", ["c++ x²", "''&|!:*", "é̀ﬃ", "\u0e01\u0e33", "1.2/3-4", "_"])
+def test_whatever_is_typed_is_words_and_no_syntax(registry: Registry, query: str) -> None:
+    from urllib.parse import quote
+
+    assert registry.ask("GET", f"/v1/search?query={quote(query)}").status == 200
