@@ -13,7 +13,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.values import dataclass
-from rye_services.database import Database, stamp, thread_logs, threads
+from rye_services.database import Database, mended, stamp, thread_logs, threads
 from rye_services.node.told import RETRYABLE, STDERR, STDOUT, told
 
 MAX_LOG_BYTES = 1024 * 1024
@@ -101,7 +101,7 @@ class RunLog:
             for stream, text in pieces:
                 if self._bytes >= MAX_LOG_BYTES:
                     break
-                masked = self._mask(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
+                masked = mended(self._mask(text))
                 left = MAX_LOG_BYTES - self._bytes
                 kept = masked if len(masked) <= left else masked[:left] + _CUT
                 self._bytes += len(kept)
@@ -111,7 +111,7 @@ class RunLog:
                         "thread_id": self._thread_id,
                         "number": self._number,
                         "stream": stream,
-                        "text": kept.encode("utf-8", "replace").decode(),
+                        "text": kept,
                         "written_at": now,
                     }
                 )
