@@ -226,7 +226,10 @@ class Store:
 
     def sync_objects(self, digests: Iterable[str]) -> None:
         """Have these objects on disk. Raises DigestError, FileSystemError."""
-        space = ObjectKind.OBJECT
+        self.sync_stored(ObjectKind.OBJECT, digests)
+
+    def sync_stored(self, space: ObjectKind, digests: Iterable[str]) -> None:
+        """Have these on disk, whoever stored them. Raises DigestError, FileSystemError."""
         self._force(
             (self._shard(space, valid_digest(digest)), space.file_name(digest))
             for digest in digests

@@ -557,13 +557,15 @@ def _collect(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
     from rye_services.data_folder import open_database, require_data
     from rye_services.node.admin_routes import shown
     from rye_services.node.objects import UserStores
+    from rye_services.node.servers import SERVERS, ServerLease
     from rye_services.node.storage import open_sync
 
     settings = require_data(settings_of(parsed, environ))
     database = open_database(settings)
     try:
         stores = UserStores(settings.cas_base_path)
-        storage = open_sync(settings, database, stores, utc_now).storage
+        presence = ServerLease(settings.data_dir / SERVERS)
+        storage = open_sync(settings, database, stores, utc_now, presence).storage
         found = storage.collect(dry_run=parsed.dry_run)
     finally:
         database.close()

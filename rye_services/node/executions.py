@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from threading import Condition, Thread, Timer
@@ -18,7 +17,6 @@ from sqlalchemy import Connection
 import ryeos
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.files import LockTimeoutError, locked
 from lillux.store_files import ObjectMissingError
 from lillux.values import dataclass
 from rye_services.database import Database
@@ -51,6 +49,7 @@ from rye_services.node.rows import (
 )
 from rye_services.node.run_logs import RunLogs
 from rye_services.node.secrets import SecretNotFoundError, Vault
+from rye_services.node.servers import ServerLease
 from rye_services.node.storage import SyncServices
 from rye_services.node.webhooks import record_delivery
 from rye_services.node.worker import WorkerEndedError, WorkerLaunch
@@ -61,49 +60,6 @@ from ryeos.items.context import Clock
 from ryeos.remote.secrets import EnvelopeError
 from ryeos.sync.objects import CasObjectError
 from ryeos.sync.paths import UnsafeManifestError
-
-# --- presence -------------------------------------------------------------------------------------
-# Liveness lock of a server process: held until it ends, however it ends.
-#
-# With it the executions of a server that was killed are seen to at once, and not when their leases
-# have run out. It says something about servers of this machine only.
-
-
-class ServerLease:
-    """This server, as others see it: ``server_id`` is 16 hex digits, new with every start."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.server_id = os.urandom(8).hex()
-        self._held = ExitStack()
-
-    def begin(self) -> None:
-        """Hold the lock from now on. Raises FileSystemError."""
-        self._held.enter_context(locked(self._path(self.server_id), timeout_s=0))
-
-    def end(self) -> None:
-        """Hold it no longer."""
-        self._held.close()
-
-    def is_dead(self, server_id: str) -> bool:
-        """Whether another server is known to have ended: its lock is there and nobody's."""
-        path = self._path(server_id)
-        if server_id == self.server_id or not path.is_file():
-            return False
-        with suppress(LockTimeoutError, LilluxError), locked(path, timeout_s=0):
-            return True
-        return False
-
-    def forget_others(self) -> None:
-        """Remove the locks of servers that have ended, once their executions were seen to."""
-        for path in self._folder.glob("*.lock"):
-            if self.is_dead(path.stem):
-                with suppress(OSError):
-                    path.unlink()
-
-    def _path(self, server_id: str) -> Path:
-        return self._folder / f"{server_id}.lock"
-
 
 # --- executions -----------------------------------------------------------------------------------
 
@@ -469,9 +425,9 @@ def open_executions(
     bundle: Path,
     clock: Clock,
     environ: Mapping[str, str],
+    presence: ServerLease,
 ) -> Executions:
     """The executions of a node. Nothing is read or written yet."""
-    presence = ServerLease(settings.data_dir / "servers")
     rows = ThreadRows(database, presence.server_id, presence.is_dead)
     engine = Engine(
         settings=settings,

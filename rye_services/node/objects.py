@@ -6,7 +6,7 @@ thread.
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -29,6 +29,7 @@ from lillux.store_files import (
 from lillux.values import dataclass
 from rye_services.credentials import UserIdError, valid_user_id
 from rye_services.database import Database, stamp, uploads_in_flight, users
+from rye_services.node.servers import ServerLease, ServersSeen
 from ryeos.items.context import Clock
 from ryeos.sync.entries import (
     START,
@@ -480,24 +481,40 @@ def _read_object(store: Store, digest: str) -> ContentEntry | None:
 
 
 class Durable:
-    """Forces stores to the disk. One for the whole server; thread-safe."""
+    """Forces stores to the disk. One for the whole server; thread-safe.
 
-    def __init__(self) -> None:
-        self._seen: set[str] = set()
+    presence  tells whether other servers share the data
+    force     has the file system of a folder on the disk; False where no call does that
+    """
+
+    def __init__(
+        self, presence: ServerLease, force: Callable[[str], bool] = force_file_system
+    ) -> None:
+        self._presence, self._force = presence, force
+        self._forced: dict[str, ServersSeen] = {}
         self._lock = Lock()
 
     def force(self, store: Store) -> None:
-        """Have on the disk what was put into a store before. Raises FileSystemError.
+        """Have on the disk what anybody put into a store before. Raises FileSystemError.
 
-        A store remembers what it has written itself. What a server that was killed had taken and
-        not yet forced, nobody remembers, so the first time everything is.
+        1. a store remembers what this process has put there
+        2. what others have put there nobody here remembers: a server that was killed, or one that
+           shares the data. Then everything is forced: the first time, and whenever another server
+           was there since the last time
         """
-        root = str(store.root)
+        root, seen = str(store.root), self._presence.look()
         with self._lock:
-            is_first = root not in self._seen
-        if is_first and store.root.is_dir():
-            if not force_file_system(root):
+            before = self._forced.get(root)
+        if (before is None or not before.leads_alone_to(seen)) and store.root.is_dir():  # (2)
+            if not self._force(root):
                 _log.info("no call here forces a file system, %s is forced by file", root)
+                _force_each(store)
             with self._lock:
-                self._seen.add(root)
-        store.sync()
+                self._forced[root] = seen
+        store.sync()  # (1)
+
+
+def _force_each(store: Store) -> None:
+    """Have each file of a store on the disk, on systems that cannot force all at once."""
+    for space in ObjectKind:
+        store.sync_stored(space, (one.digest for one in store.stored(space)))

@@ -15,6 +15,7 @@ from rye_services.node.executions import Executions, open_executions
 from rye_services.node.objects import UserStores
 from rye_services.node.queue import Queue
 from rye_services.node.secrets import Vault
+from rye_services.node.servers import SERVERS, ServerLease
 from rye_services.node.storage import SyncServices, open_sync
 from rye_services.node.webhooks import Webhooks, webhook_check
 from rye_services.settings import Settings
@@ -79,7 +80,8 @@ def open_services(
     stores = UserStores(settings.cas_base_path)
     box = {"box_private": keys.box_private, "box_public": keys.box_public}
     webhooks = Webhooks(database, **box, clock=clock)
-    sync = open_sync(settings, database, stores, clock)
+    presence = ServerLease(settings.data_dir / SERVERS)
+    sync = open_sync(settings, database, stores, clock, presence)
     vault = Vault(database, **box, clock=clock)
     queue = Queue(settings.max_concurrent, settings.max_queued)
     return NodeServices(
@@ -107,6 +109,7 @@ def open_services(
             bundle=bundle,
             clock=clock,
             environ=environ,
+            presence=presence,
         ),
         webhook_check=webhook_check(webhooks) if settings.open_webhooks else refuse_webhooks,
     )

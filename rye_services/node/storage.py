@@ -24,6 +24,7 @@ from rye_services.node.heads import Heads, UserSpaceRefs
 from rye_services.node.objects import Durable, KnownItems, Uploads, Usage, UserStores
 from rye_services.node.push import Pushing
 from rye_services.node.rows import OldExecutions
+from rye_services.node.servers import ServerLease
 from rye_services.settings import Settings
 from ryeos.items.context import Clock
 from ryeos.sync.garbage import collect_garbage
@@ -171,11 +172,15 @@ class SyncServices:
 
 
 def open_sync(
-    settings: Settings, database: Database, stores: UserStores, clock: Clock
+    settings: Settings,
+    database: Database,
+    stores: UserStores,
+    clock: Clock,
+    presence: ServerLease,
 ) -> SyncServices:
     """The parts on the data of a node. Nothing is read or written yet."""
     heads, user_spaces = Heads(database), UserSpaceRefs(database)
-    known_items, durable = KnownItems(), Durable()
+    known_items, durable = KnownItems(), Durable(presence)
     uploads, usage = Uploads(database, clock), Usage(database, clock)
     return SyncServices(
         heads=heads,

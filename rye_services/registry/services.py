@@ -8,6 +8,7 @@ from rye_services.data_folder import open_database
 from rye_services.database import Database
 from rye_services.keys import REGISTRY_FOLDER, NodeKeys, open_keys, open_pair
 from rye_services.node.objects import Durable, UserStores
+from rye_services.node.servers import SERVERS, ServerLease
 from rye_services.registry.accounts import Accounts, Namespaces
 from rye_services.registry.bundles import Bundles
 from rye_services.registry.items import Items
@@ -87,7 +88,7 @@ def open_registry(
         items=Items(database, index, clock),
         manifests=PublishedManifests(database, clock),
         stores=stores or UserStores(settings.cas_base_path),
-        durable=durable or Durable(),
+        durable=durable or Durable(ServerLease(settings.data_dir / SERVERS)),
         bundles=Bundles(database, Store(settings.data_dir / _STORE), clock),
         pushes=RateLimit(settings.max_pushes_per_minute),
         signups=RateLimit(SIGN_UPS_PER_MINUTE),

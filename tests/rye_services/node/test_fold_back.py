@@ -8,6 +8,7 @@ from lillux.values import replace
 from rye_services.node.execution import JITTER_MS, MAX_RETRIES, FoldBack, ProjectChange, pause_s
 from rye_services.node.heads import Head
 from rye_services.node.objects import Durable
+from rye_services.node.servers import ServerLease
 from ryeos.sync.objects import ProjectSnapshot, snapshot_of
 from tests.support.pushed_trees import put_project
 from tests.support.workspace import fixed_clock
@@ -82,7 +83,8 @@ Pauses = list[float]
 def folding(store: Store, head: OneHead, pauses: Pauses | None = None) -> FoldBack:
     """What folds changes into a head; how long it waits goes into ``pauses``."""
     sleep = (pauses if pauses is not None else []).append
-    return FoldBack(head=head, store=store, durable=Durable(), clock=fixed_clock, sleep=sleep)
+    durable = Durable(ServerLease(store.root.parent / "servers"))
+    return FoldBack(head=head, store=store, durable=durable, clock=fixed_clock, sleep=sleep)
 
 
 def change(store: Store, head: OneHead, files: Files) -> ProjectChange:

@@ -17,6 +17,7 @@ from rye_services.node.push import (
     RevisionMovedError,
     SystemVersionError,
 )
+from rye_services.node.servers import ServerLease
 from tests.support.databases import made_database
 from tests.support.pushed_trees import put_project, put_user_space
 
@@ -38,7 +39,7 @@ def pushing(tmp_path: Path) -> Iterator[Pushing]:
         heads=Heads(database),
         user_spaces=UserSpaceRefs(database),
         known=KnownItems(),
-        durable=Durable(),
+        durable=Durable(ServerLease(tmp_path / "servers")),
         clock=lambda: NOW,
         remote_name="node",
         compatible_versions=("0.1",),
