@@ -537,13 +537,15 @@ class GarbageKeptError(RyeError):
 
     code, exit_status = "INTEGRITY", 4
 
-    def __init__(self, users: Sequence[Mapping[str, Any]], problems: Sequence[str]) -> None:
+    def __init__(
+        self, users: Sequence[Mapping[str, Any]], problems: Sequence[str], hint: str
+    ) -> None:
         self.users = tuple(users)
         self.details = tuple(problems)
         self.facts = {"users": list(users)}
         super().__init__(
             f"nothing was removed of {len(problems)} of {len(users)} users: {problems[0]}",
-            hint="a damaged object comes back with the next push that has it",
+            hint=hint,
         )
 
 
@@ -570,9 +572,10 @@ def _collect(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
     finally:
         database.close()
     users = [shown(one) for one in found]
-    problems = [f"{one.user_id}: {one.problem}" for one in found if one.state == "refused"]
-    if problems:
-        raise GarbageKeptError(users, problems)
+    refused = [one for one in found if one.state == "refused"]
+    if refused:
+        problems = [f"{one.user_id}: {one.problem}" for one in refused]
+        raise GarbageKeptError(users, problems, refused[0].hint)
     envelope = {"status": "success", "dry_run": parsed.dry_run, "users": users}
     return CommandAnswer(envelope, _storage_lines(users) or "no users")
 

@@ -144,7 +144,9 @@ def shown(found: UserGarbage) -> dict[str, Any]:
         "stored_bytes": found.stored_bytes,
         "forgotten_executions": found.forgotten,
     }
-    return {**values, "code": found.code} if found.code else values
+    if found.state != "refused":
+        return values
+    return {**values, "code": found.code, "problem": found.cause, "hint": found.hint}
 
 
 # --- nonce sweep ----------------------------------------------------------------------------------

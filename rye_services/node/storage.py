@@ -4,13 +4,16 @@ Rules: ``docs/sync.md``, Garbage. History is never rewritten: a head keeps all t
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
-from sqlalchemy import Table, select
+from sqlalchemy import ColumnElement, Connection, Table, select
 
 from lillux.errors import LilluxError
-from lillux.store_files import is_digest
+from lillux.files import LockTimeoutError, locked
+from lillux.store import Store
+from lillux.store_files import ObjectKind, is_digest
 from lillux.values import dataclass
 from rye_services.database import (
     Database,
@@ -18,6 +21,7 @@ from rye_services.database import (
     published_manifests,
     threads,
     user_space_refs,
+    users,
 )
 from rye_services.http import StoreThreads
 from rye_services.node.heads import Heads, UserSpaceRefs
@@ -27,7 +31,19 @@ from rye_services.node.rows import OldExecutions
 from rye_services.node.servers import ServerLease
 from rye_services.settings import Settings
 from ryeos.items.context import Clock
-from ryeos.sync.garbage import collect_garbage
+from ryeos.items.errors import RyeError
+from ryeos.sync.garbage import (
+    Gap,
+    GarbageRefusedError,
+    Marked,
+    Need,
+    Root,
+    digests_in,
+    mark,
+    roots_of_refs,
+    sweep,
+)
+from ryeos.sync.objects import ObjectReference
 
 # Each has a user in it, and names objects in its columns.
 _NAMING: tuple[Table, ...] = (project_refs, user_space_refs, threads, published_manifests)
@@ -38,14 +54,15 @@ _log = logging.getLogger(__name__)
 class UserGarbage:
     """What a collection did for one user, or would do.
 
-    state         ``done``; ``uploading``: nothing was looked at; ``refused``: ``problem`` says why,
-                  with paths of the node, ``code`` for everybody
+    state         ``done``; ``uploading``: nothing was looked at; ``busy``: the same, as a backup or
+                  another collection is at work; ``refused``: ``problem`` says why, with paths
+                  of the node, ``cause`` without them, ``hint`` what to do
     stored_bytes  what is left
     forgotten     executions that ended longer ago than they are kept
     """
 
     user_id: str
-    state: Literal["done", "uploading", "refused"]
+    state: Literal["done", "uploading", "busy", "refused"]
     removed: int = 0
     freed_bytes: int = 0
     kept: int = 0
@@ -53,6 +70,60 @@ class UserGarbage:
     forgotten: int = 0
     code: str = ""
     problem: str = ""
+    cause: str = ""
+    hint: str = ""
+
+
+class ContentMissingError(RyeError):
+    """Something that has to be there is not, so nothing is removed. ``gaps`` are all of them."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, gaps: Sequence[Gap]) -> None:
+        self.gaps = tuple(gaps)
+        more = f", and {len(gaps) - 1} more" if len(gaps) > 1 else ""
+        super().__init__(
+            f"nothing was removed: {gaps[0].root} leads to {described(gaps[0])}, which is missing"
+            f"{more}",
+            hint=FSCK_HINT,
+        )
+
+
+class UserUnknownError(RyeError):
+    """A store of somebody whom the database does not know: all of it would be garbage."""
+
+    code, exit_status = "WRONG_DATABASE", 6
+
+    def __init__(self, user_id: str, *, knows_others: bool) -> None:
+        self.user_id = user_id
+        whom = f"user {user_id}" if knows_others else "any user"
+        super().__init__(
+            f"nothing was removed: {user_id} has a store, and the database does not know {whom}",
+            hint="is this the database of this data folder? the server and the command must have"
+            " the same settings; if the database is older than the files, `rye-node.pyz fsck`"
+            " says what it lacks, and the user's next push makes them known",
+        )
+
+
+FSCK_HINT = "`rye-node.pyz fsck` names all that is missing, and what brings it back"
+LOCK = "storage.lock"
+"""Below the data: held by whoever removes, and by a backup, which copies what must not go."""
+
+_LOCK_WAIT_S = 10.0
+
+
+def described(gap: Gap) -> str:
+    """What is missing, in words."""
+    space = gap.reference.space
+    return f"{'content' if space is None else space.value} {gap.reference.digest}"
+
+
+def _cause(error: LilluxError) -> str:
+    """Why nothing was removed, in words that name no place of the node."""
+    if isinstance(error, ContentMissingError | UserUnknownError):
+        return str(error)
+    what = error.name if isinstance(error, GarbageRefusedError) else "a file of the store"
+    return f"nothing was removed: {what} cannot be read"
 
 
 class Storage:
@@ -68,52 +139,57 @@ class Storage:
         old_executions: OldExecutions,
         clock: Clock,
         grace_s: float,
+        lock: Path,
     ) -> None:
         self._database, self._stores, self._usage = database, stores, usage
         self._uploads, self._old_executions = uploads, old_executions
-        self._clock, self._grace_s = clock, grace_s
+        self._clock, self._grace_s, self._lock = clock, grace_s, lock
 
     def collect(self, *, dry_run: bool = False) -> tuple[UserGarbage, ...]:
         """Remove what nothing names, user by user. What is wrong with one does not stop the rest.
 
-        Raises SQLAlchemyError.
+        Raises SQLAlchemyError, FileSystemError.
         """
-        return tuple(self.collect_of(user, dry_run=dry_run) for user in self._stores.users())
+        names = self._stores.users()
+        try:
+            with locked(self._lock, timeout_s=_LOCK_WAIT_S):
+                return tuple(self.collect_of(user, dry_run=dry_run) for user in names)
+        except LockTimeoutError:
+            return tuple(UserGarbage(user_id=user, state="busy") for user in names)
 
     def collect_of(self, user_id: str, *, dry_run: bool = False) -> UserGarbage:
-        """Remove what nothing of a user names.
+        """Remove what nothing of a user names. Nobody else may do so meanwhile.
 
         1. whoever uploads right now is left alone: what they send is named at the end
-        2. executions that ended long ago are forgotten
-        3. the database is asked what it names
-        4. what that leads to stays, and what was stored or asked for within the grace; the
-           rest goes
-        5. what is left is counted, so that an error in the kept number does not live on
+        2. the database is asked what it names; one that does not know the user is not theirs
+        3. what that leads to stays. If any of it is missing nothing is removed: what it names
+           cannot be known
+        4. executions that ended long ago are forgotten
+        5. what was stored or asked for within the grace stays; the rest goes
+        6. what is left is counted, so that an error in the kept number does not live on
 
         Raises SQLAlchemyError, UserIdError.
         """
-        store = self._stores.of(user_id)
+        store, old = self._stores.of(user_id), self._old_executions
         if not dry_run and self._uploads.is_going_on(user_id):  # (1)
             return UserGarbage(user_id=user_id, state="uploading")
-        old = self._old_executions
-        forgotten = old.count(user_id) if dry_run else old.forget(user_id)  # (2)
         try:
-            found = collect_garbage(  # (3) and (4)
-                store,
-                set(self.roots(user_id)),
-                now_s=self._clock().timestamp(),
-                grace_s=self._grace_s,
-                dry_run=dry_run,
+            marked = self._marked(user_id, store)  # (2) and (3)
+            forgotten = old.count(user_id) if dry_run else old.forget(user_id)  # (4)
+            now_s = self._clock().timestamp()
+            found = sweep(  # (5)
+                store, marked, now_s=now_s, grace_s=self._grace_s, dry_run=dry_run
             )
-            left = self._usage.measure(user_id, store=store)  # (5)
+            left = self._usage.measure(user_id, store=store)  # (6)
         except LilluxError as error:
             _log.warning("garbage of %s stays: %s", user_id, error)
             return UserGarbage(
                 user_id=user_id,
                 state="refused",
-                forgotten=forgotten,
                 code=error.code,
                 problem=str(error),
+                cause=_cause(error),
+                hint=error.hint if isinstance(error, UserUnknownError) else FSCK_HINT,
             )
         _log.info(
             "garbage of %s: %s removed, %s bytes, %s executions",
@@ -129,27 +205,90 @@ class Storage:
             forgotten=forgotten,
         )
 
-    def roots(self, user_id: str) -> Iterator[str]:
-        """Every digest in the rows of a user that are kept: heads, spaces, threads, published."""
+    def roots(self, user_id: str) -> tuple[Root, ...]:
+        """What the rows of a user name. Raises UserUnknownError, SQLAlchemyError."""
         with self._database.reading() as connection:
-            for table in _NAMING:
-                statement = select(table).where(table.c.user_id == user_id)
-                if table is threads:
-                    statement = statement.where(self._old_executions.are_kept())
-                for row in connection.execute(statement).mappings():
-                    yield from _digests_in(dict(row))
+            if not is_known(connection, user_id):
+                knows_others = any(is_known(connection, one) for one in self._stores.users())
+                raise UserUnknownError(user_id, knows_others=knows_others)
+            return tuple(roots_of_rows(connection, user_id, self._old_executions.are_kept()))
+
+    def _marked(self, user_id: str, store: Store) -> Marked:
+        marked = mark(store, [*self.roots(user_id), *roots_of_refs(store)])
+        if marked.gaps:
+            raise ContentMissingError(marked.gaps)
+        return marked
 
 
-def _digests_in(value: object) -> Iterator[str]:
-    match value:
-        case str() if is_digest(value):
-            yield value
-        case Mapping():
-            for child in value.values():
-                yield from _digests_in(child)
-        case Sequence() if not isinstance(value, str | bytes):
-            for child in value:
-                yield from _digests_in(child)
+# --- roots ----------------------------------------------------------------------------------------
+# What the rows of a user name in their store.
+
+_SNAPSHOTS = ("snapshot_hash", "project_manifest_hash", "user_manifest_hash")
+_OF_THREADS = (*_SNAPSHOTS, "unmerged_snapshot_hash", "runtime_outputs_bundle_hash")
+# What a run has stored itself may name what never was there.
+_OF_RUNS = ("execution_snapshot_hash", "result_hash")
+_SIDES = ("base", "ours", "theirs")
+
+
+def is_known(connection: Connection, user_id: str) -> bool:
+    """Whether the database has ever heard of a user who has something stored."""
+    tables = (users.c.id, *(table.c.user_id for table in _NAMING))
+    return any(
+        connection.execute(select(column).where(column == user_id).limit(1)).first()
+        for column in tables
+    )
+
+
+def roots_of_rows(
+    connection: Connection, user_id: str, are_kept: ColumnElement[bool]
+) -> Iterator[Root]:
+    """Everything in the rows of a user that are kept, each once: what it is, and what names it.
+
+    Columns that are there to name content are needed. Any other digest is kept if it is there, as
+    it may be a text of the user's. ``are_kept``: of rows of ``threads``.
+    """
+    for table in _NAMING:
+        statement = select(table).where(table.c.user_id == user_id)
+        if table is threads:
+            statement = statement.where(are_kept)
+        for row in connection.execute(statement).mappings():
+            yield from _roots_of(table, dict(row))
+
+
+def _roots_of(table: Table, row: dict[str, Any]) -> Iterator[Root]:
+    if table is project_refs:
+        name = f"the head of project {row['project_path']!a} ({row['remote_name']})"
+        yield from _needed(row, _SNAPSHOTS, name, Need.WHOLE)
+    elif table is user_space_refs:
+        name = f"the user space ({row['remote_name']})"
+        yield from _needed(row, ("user_manifest_hash",), name, Need.WHOLE)
+    elif table is published_manifests:
+        name = f"the publication {row['kind']}:{row['item_id']}@{row['version']}"
+        yield from _needed(row, ("manifest_hash",), name, Need.WHOLE)
+    else:
+        name = f"the execution {row['thread_id']}"
+        yield from _needed(row, _OF_THREADS, name, Need.WHOLE)
+        yield from _needed(row, _OF_RUNS, name, Need.ITSELF)
+        yield from _sides(row["merge_conflicts"], name)
+        yield from (Root(ObjectReference(one, None), name) for one in digests_in(row))
+
+
+def _needed(
+    row: Mapping[str, Any], columns: Iterable[str], name: str, need: Need
+) -> Iterator[Root]:
+    for column in columns:
+        if is_digest(row[column]):
+            yield Root(ObjectReference(row[column], ObjectKind.OBJECT), name, need)
+
+
+def _sides(conflicts: object, name: str) -> Iterator[Root]:
+    """The sides of conflicts: of a file its blob, of an item its object."""
+    if isinstance(conflicts, dict):
+        for conflict in conflicts.values():
+            for side in _SIDES:
+                digest = conflict.get(side) if isinstance(conflict, dict) else None
+                if is_digest(digest):
+                    yield Root(ObjectReference(str(digest), None), name, Need.ITSELF)
 
 
 # --- sync services --------------------------------------------------------------------------------
@@ -206,6 +345,7 @@ def open_sync(
             old_executions=OldExecutions(database, clock, settings.retain_executions_days),
             clock=clock,
             grace_s=settings.gc_grace_s,
+            lock=settings.data_dir / LOCK,
         ),
         threads=StoreThreads(),
     )

@@ -1,7 +1,8 @@
 """Removes unreferenced entries from a store. Rules: ``docs/store.md``, Garbage."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Container, Iterable, Iterator, Mapping
+from enum import Enum, auto
+from typing import Any, NamedTuple
 
 from lillux.errors import LilluxError
 from lillux.store import Store
@@ -15,6 +16,10 @@ GRACE_S = 3600.0
 
 MIN_GRACE_S = 60.0
 """A store does not touch what is younger than this when it is stored again."""
+
+_CHECKED = frozenset({"project_snapshot", "source_manifest", "item_source"})
+_OUTPUTS = "runtime_outputs_bundle"
+_ABSENT = None
 
 
 class GarbageRefusedError(RyeError):
@@ -39,6 +44,46 @@ class Collected:
     kept: int
 
 
+class Need(Enum):
+    """What a root asks for.
+
+    WHOLE     all that it leads to is there: through snapshots, manifests and items, which a node
+              has checked before something named them
+    ITSELF    it is there; part of what it leads to may never have been
+    IF_THERE  nothing: it is kept if it is there
+    """
+
+    WHOLE = auto()
+    ITSELF = auto()
+    IF_THERE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Something that is named from outside of a store. ``name``: what names it, for people."""
+
+    reference: ObjectReference
+    name: str
+    need: Need = Need.IF_THERE
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What has to be there and is not. ``named_by``: the object that names it, ``""`` the root."""
+
+    reference: ObjectReference
+    root: str
+    named_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """All that roots lead to, whether it is there or not, and what of it has to be and is not."""
+
+    reached: Mapping[ObjectKind, set[str]]
+    gaps: tuple[Gap, ...]
+
+
 def collect_garbage(
     store: Store,
     roots: Iterable[str],
@@ -51,21 +96,33 @@ def collect_garbage(
 
     (1) Mark: from the roots and every digest in a ref on, through all that objects name. What is
     named and not there is no error: part of it may never have been fetched.
-    (2) Sweep: what is not marked and was not written or touched in the last ``grace_s`` seconds,
-    at least `MIN_GRACE_S`, before ``now_s`` (of the epoch). What somebody touches meanwhile
-    stays, or is not there for them: see `Store.remove_older`.
-    (3) What killed writers left half written, longer ago than the grace, is removed, uncounted.
+    (2) Sweep: see `sweep`.
 
-    With ``dry_run`` nothing is removed. Raises GarbageRefusedError before anything is removed,
-    DigestError for an invalid root, StoreLinkError, FileSystemError.
+    Raises GarbageRefusedError before anything is removed, DigestError for an invalid root,
+    StoreLinkError, FileSystemError.
     """
-    starts = [ObjectReference(valid_digest(root), None) for root in roots]
-    marked = mark(store, [*starts, *_named_by_refs(store)])  # (1)
+    starts = [Root(ObjectReference(valid_digest(root), None), "a root") for root in roots]
+    marked = mark(store, [*starts, *roots_of_refs(store)])  # (1)
+    return sweep(store, marked, now_s=now_s, grace_s=grace_s, dry_run=dry_run)  # (2)
+
+
+def sweep(
+    store: Store, marked: Marked, *, now_s: float, grace_s: float = GRACE_S, dry_run: bool = False
+) -> Collected:
+    """Remove what is not marked and was not written or touched in the last ``grace_s`` seconds.
+
+    At least `MIN_GRACE_S`, before ``now_s`` (of the epoch). What somebody touches meanwhile stays,
+    or is not there for them: see `Store.remove_older`. What killed writers left half written,
+    longer ago than the grace, is removed, uncounted. With ``dry_run`` nothing is removed.
+
+    Raises StoreLinkError, FileSystemError.
+    """
     before_s = now_s - max(grace_s, MIN_GRACE_S)
     removed = freed_bytes = kept = 0
-    for space in ObjectKind:  # (2)
+    for space in ObjectKind:
         for stored in store.stored(space):
-            is_garbage = stored.digest not in marked[space] and stored.modified_s < before_s
+            is_garbage = stored.digest not in marked.reached[space]
+            is_garbage = is_garbage and stored.modified_s < before_s
             if is_garbage and not dry_run:
                 is_garbage = store.remove_older(space, stored.digest, before_s)
             if is_garbage:
@@ -74,55 +131,98 @@ def collect_garbage(
             else:
                 kept += 1
     if not dry_run:
-        store.remove_leftovers(before_s)  # (3)
+        store.remove_leftovers(before_s)
     return Collected(removed=removed, freed_bytes=freed_bytes, kept=kept)
 
 
-def mark(store: Store, starts: Iterable[ObjectReference]) -> dict[ObjectKind, set[str]]:
-    """All that can be reached from the starts, those included, whether it is there or not.
+def mark(store: Store, roots: Iterable[Root], *, damaged: Container[str] = ()) -> Marked:
+    """All that can be reached from the roots, those included.
 
-    Raises GarbageRefusedError for an object that is there and cannot be read.
+    What has to be there is walked first, so that each object counts by its highest need. The
+    ``damaged`` digests count as not there. Raises GarbageRefusedError for another object that is
+    there and cannot be read.
     """
-    marked: dict[ObjectKind, set[str]] = {space: set() for space in ObjectKind}
-    waiting = list(starts)
-    while waiting:
-        reference = waiting.pop()
+    reached: dict[ObjectKind, set[str]] = {space: set() for space in ObjectKind}
+    gaps: dict[ObjectReference, Gap] = {}
+    waiting: dict[Need, list[_Step]] = {need: [] for need in Need}
+    for root in roots:
+        waiting[root.need].append(_Step(root.reference, root.name, ""))
+    while step := _next_step(waiting):
+        need, (reference, root_name, named_by) = step
+        digest = reference.digest
+        value = _ABSENT
+        if reference.space is not ObjectKind.BLOB and digest not in reached[ObjectKind.OBJECT]:
+            value = _ABSENT if digest in damaged else _read(store, digest)
+            reached[ObjectKind.OBJECT].add(digest)
+            for child, child_need in _children(value, need):
+                waiting[child_need].append(_Step(child, root_name, digest))
         if reference.space is not ObjectKind.OBJECT:
-            marked[ObjectKind.BLOB].add(reference.digest)
-        if (
-            reference.space is not ObjectKind.BLOB
-            and reference.digest not in marked[ObjectKind.OBJECT]
-        ):
-            marked[ObjectKind.OBJECT].add(reference.digest)
-            waiting += references_of(_read(store, reference.digest))
-    return marked
+            reached[ObjectKind.BLOB].add(digest)
+        if need is not Need.IF_THERE and not _is_there(store, reference, damaged):
+            gaps.setdefault(reference, Gap(reference, root_name, named_by))
+    return Marked(reached, tuple(gaps.values()))
+
+
+class _Step(NamedTuple):
+    """A reference to be followed; the root and the object that it comes from."""
+
+    reference: ObjectReference
+    root: str
+    named_by: str
+
+
+def _next_step(waiting: Mapping[Need, list[_Step]]) -> tuple[Need, _Step] | None:
+    return next(((need, steps.pop()) for need, steps in waiting.items() if steps), None)
+
+
+def _children(value: object, need: Need) -> Iterator[tuple[ObjectReference, Need]]:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    is_whole = need is Need.WHOLE and kind in _CHECKED
+    is_bundle = need is Need.WHOLE and kind == _OUTPUTS
+    for reference in references_of(value):
+        if is_whole:
+            yield reference, Need.WHOLE
+        elif is_bundle and reference.space is ObjectKind.BLOB:
+            yield reference, Need.ITSELF
+        else:
+            yield reference, Need.IF_THERE
+
+
+def _is_there(store: Store, reference: ObjectReference, damaged: Container[str]) -> bool:
+    if reference.digest in damaged:
+        return False
+    spaces = ObjectKind if reference.space is None else (reference.space,)
+    return any(store.size(space, reference.digest) is not None for space in spaces)
 
 
 def _read(store: Store, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
     try:
         return store.get_object(digest)
     except ObjectMissingError:
-        return None
+        return _ABSENT
     except LilluxError as error:
         raise GarbageRefusedError(f"object {digest}", str(error)) from error
 
 
-def _named_by_refs(store: Store) -> Iterator[ObjectReference]:
+def roots_of_refs(store: Store) -> Iterator[Root]:
+    """Every digest in every ref of a store. Raises GarbageRefusedError for one of no JSON."""
     try:
-        for _, value in store.refs():
-            yield from _digests_in(value)
+        for name, value in store.refs():
+            yield from (
+                Root(ObjectReference(one, None), f"ref {name}") for one in digests_in(value)
+            )
     except LilluxError as error:
         raise GarbageRefusedError("a ref", str(error)) from error
 
 
-def _digests_in(value: object) -> Iterator[ObjectReference]:
-    """Every digest in a ref, under whatever key: other programs have refs of their own."""
+def digests_in(value: object) -> Iterator[str]:
+    """Every digest in a JSON value, under whatever key: other programs have refs of their own."""
     match value:
         case str() if is_digest(value):
-            yield ObjectReference(value, None)
+            yield value
         case dict():
             for child in value.values():
-                yield from _digests_in(child)
+                yield from digests_in(child)
         case list():
             for child in value:
-                yield from _digests_in(child)
+                yield from digests_in(child)

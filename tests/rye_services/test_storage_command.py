@@ -10,7 +10,8 @@ from sqlalchemy import select
 from lillux.store_files import ObjectKind
 from rye_services.cli import main
 from rye_services.database import threads
-from rye_services.node.objects import UserStores
+from rye_services.node.objects import Usage, UserStores
+from ryeos.items.context import utc_now
 from tests.support.databases import made_database
 
 USER = "3d4c030534b1c1c6"
@@ -30,6 +31,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def garbage(data: Path) -> Path:
     """The file of a blob that nothing names, and that is old."""
     store = UserStores(data / "cas").of(USER)
+    Usage(made_database(data, kind="sqlite"), utc_now).read(USER, store=store)
     path = store.path_of(ObjectKind.BLOB, store.put_blob(b"12345"))
     os.utime(path, (1, 1))
     return path
@@ -105,6 +107,21 @@ def test_a_damaged_ref_keeps_everything_and_is_named(
     said = capsys.readouterr().err
     assert said.startswith(f"error: nothing was removed of 1 of 1 users: {USER}: nothing was")
     assert garbage.exists()
+
+
+def test_a_store_of_an_empty_database_is_left_alone(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = UserStores(data / "cas").of(USER)
+    blob = store.put_blob(b"12345")
+    os.utime(store.path_of(ObjectKind.BLOB, blob), (1, 1))
+
+    status = main(["gc", "--json", "--data", str(data)])
+
+    answer = json.loads(capsys.readouterr().out)
+    (user,) = answer["users"]
+    assert (status, user["state"], user["code"]) == (4, "refused", "WRONG_DATABASE")
+    assert store.has_blob(blob)
 
 
 def test_a_node_without_users_has_no_garbage(

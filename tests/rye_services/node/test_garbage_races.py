@@ -33,6 +33,7 @@ def services(tmp_path: Path) -> Iterator[NodeServices]:
     """The services of a node with empty data, nothing served."""
     settings = read_settings({"data_dir": str(tmp_path / "node")}, {}, tmp_path)
     services = open_services(settings, tmp_path)
+    services.sync.usage.read(USER, store=services.stores.of(USER))  # who is known
     yield services
     services.database.close()
 
@@ -79,7 +80,7 @@ def test_a_head_never_leads_to_what_was_collected(services: NodeServices) -> Non
     def collect_on_and_on() -> int:
         removed = 0
         while not enough.is_set():
-            roots = set(services.sync.storage.roots(USER))
+            roots = {root.reference.digest for root in services.sync.storage.roots(USER)}
             found = collect_garbage(store, roots, now_s=time.time(), grace_s=GRACE_S)
             removed += found.removed
         return removed

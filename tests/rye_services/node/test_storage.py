@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from lillux.files import locked
 from lillux.store import Store
 from lillux.store_files import ObjectKind
 from rye_services.database import Database, stamp, threads, uploads_in_flight
 from rye_services.node.objects import LEASE_S, Uploads
 from rye_services.node.push import ProjectPush
 from rye_services.node.services import NodeServices, open_services
-from rye_services.node.storage import UserGarbage
+from rye_services.node.storage import FSCK_HINT, LOCK, UserGarbage
 from rye_services.settings import read_settings
 from tests.support.pushed_trees import put_project, put_user_space
 
@@ -50,8 +51,10 @@ def services(tmp_path: Path, clock: Clock) -> Iterator[NodeServices]:
 
 @pytest.fixture
 def store(services: NodeServices) -> Store:
-    """The store of a user."""
-    return services.stores.of(USER)
+    """The store of a user whom the database knows."""
+    store = services.stores.of(USER)
+    services.sync.usage.read(USER, store=store)
+    return store
 
 
 def push(services: NodeServices, contents: dict[str, bytes], expected: str | None = None) -> str:
@@ -262,7 +265,116 @@ def test_nothing_goes_when_what_is_named_cannot_be_read(
     found = services.sync.storage.collect_of(USER)
 
     assert (found.state, found.code) == ("refused", "INTEGRITY")
+    assert found.cause == f"nothing was removed: object {snapshot} cannot be read"
     assert store.has_blob(blob)
+
+
+@pytest.mark.parametrize("lost", ["snapshot", "manifest", "item", "blob of an item", "file"])
+@pytest.mark.parametrize("depth", [0, 1])
+def test_nothing_goes_while_something_is_missing_that_a_head_leads_to(
+    services: NodeServices, store: Store, lost: str, depth: int
+) -> None:
+    first = push(services, {".ai/tools/a.py": b"1", "file": b"1"})
+    second = push(services, {".ai/tools/a.py": b"2", "file": b"2"}, first)
+    space, digest = content_of(store, (second, first)[depth], lost)
+    store.remove(space, digest)
+    blob = store.put_blob(b"never pushed")
+    add_execution(services, "old", completed_at=days_ago(1000))
+
+    found = services.sync.storage.collect_of(USER)
+
+    problem = (
+        "nothing was removed: the head of project 'ada/p' (default) leads to"
+        f" {space.value} {digest}, which is missing"
+    )
+    assert (found.state, found.code, found.problem) == ("refused", "INTEGRITY", problem)
+    assert found.hint == FSCK_HINT
+    assert store.has_blob(blob)
+    assert executions(services) == {"old"}
+
+
+def content_of(store: Store, snapshot: str, what: str) -> tuple[ObjectKind, str]:
+    """Where a piece of a project of one item and one file is."""
+    manifest = store.get_object(snapshot)["project_manifest_hash"]
+    (item,) = store.get_object(manifest)["items"].values()
+    (file,) = store.get_object(manifest)["files"].values()
+    found = {"snapshot": snapshot, "manifest": manifest, "item": item}
+    if what in found:
+        return ObjectKind.OBJECT, found[what]
+    blobs = {"file": file, "blob of an item": store.get_object(item)["content_blob_hash"]}
+    return ObjectKind.BLOB, blobs[what]
+
+
+def test_nothing_goes_while_the_user_space_is_missing(services: NodeServices, store: Store) -> None:
+    manifest = put_user_space(store, {".ai/config/a.yaml": b"a: 1\n"})
+    services.sync.pushing.push_user_space(USER, store, manifest, None)
+    store.remove(ObjectKind.OBJECT, manifest)
+
+    found = services.sync.storage.collect_of(USER)
+
+    assert found.problem == (
+        "nothing was removed: the user space (default) leads to"
+        f" object {manifest}, which is missing"
+    )
+
+
+def test_what_a_run_named_and_never_stored_is_not_missed(
+    services: NodeServices, store: Store
+) -> None:
+    made_up = {"kind": "project_snapshot", "parent_hashes": ["a" * 64], "schema": 2}
+    add_execution(
+        services,
+        "t1",
+        execution_snapshot_hash=store.put_object(made_up),
+        error_message="b" * 64,
+        job={"parameters": {"digest": "c" * 64}},
+    )
+
+    assert services.sync.storage.collect_of(USER).state == "done"
+
+
+def test_a_database_that_knows_nobody_removes_nothing(tmp_path: Path, clock: Clock) -> None:
+    settings = read_settings({"data_dir": str(tmp_path / "node")}, {}, tmp_path)
+    services = open_services(settings, tmp_path, clock)
+    push(services, {"file": b"1"})
+    before = stored(services.stores.of(USER))
+    services.database.close()
+    environ = {"DATABASE_URL": f"sqlite:///{tmp_path / 'other.db'}"}
+    wrong = read_settings({"data_dir": str(tmp_path / "node")}, environ, tmp_path)
+    with_another = open_services(wrong, tmp_path, clock)
+
+    (found,) = with_another.sync.storage.collect()
+
+    assert (found.state, found.code) == ("refused", "WRONG_DATABASE")
+    assert found.problem == (
+        f"nothing was removed: {USER} has a store, and the database does not know any user"
+    )
+    assert stored(services.stores.of(USER)) == before
+    with_another.database.close()
+
+
+def test_a_user_of_whom_the_database_never_heard_keeps_everything(
+    services: NodeServices, store: Store
+) -> None:
+    push(services, {"file": b"1"})
+    unknown = services.stores.of("b" * 16)
+    blob = unknown.put_blob(b"of a newer database")
+
+    found = {one.user_id: one.state for one in services.sync.storage.collect()}
+
+    assert (found, unknown.has_blob(blob)) == ({USER: "done", "b" * 16: "refused"}, True)
+
+
+def test_nobody_removes_while_a_backup_holds_the_lock(
+    services: NodeServices, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rye_services.node.storage._LOCK_WAIT_S", 0.0)
+    blob = store.put_blob(b"never pushed")
+
+    with locked(services.settings.data_dir / LOCK, timeout_s=0):
+        found = services.sync.storage.collect()
+
+    assert (found, store.has_blob(blob)) == ((UserGarbage(user_id=USER, state="busy"),), True)
 
 
 def test_a_count_that_a_crash_left_wrong_is_right_after_a_collection(
