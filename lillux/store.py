@@ -4,6 +4,7 @@ Formats: ``docs/store.md``. What is stored never changes, so writers of the same
 """
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 from pathlib import Path
@@ -12,7 +13,7 @@ from time import time
 from typing import Any
 
 from lillux.digests import canonical_json, sha256_hex
-from lillux.errors import FileSystemError
+from lillux.errors import FileSystemError, LilluxError
 from lillux.files import read_bytes
 from lillux.store_files import (
     ObjectChangedError,
@@ -32,7 +33,7 @@ from lillux.values import dataclass
 
 MAX_BYTES = 256 * 1024 * 1024
 _MAX_REF_BYTES = 64 * 1024
-_REFS = "refs"
+_REFS, _DAMAGED = "refs", "damaged"
 _FRESH_S = 60.0  # younger than this, no sweep takes a file however short its grace
 
 
@@ -160,14 +161,32 @@ class Store:
         folders = self._shard(space, valid_digest(digest))
         return self._folders.remove_older(folders, space.file_name(digest), before_s)
 
+    def set_aside(self, space: ObjectKind, digest: str) -> bool:
+        """Have a damaged one below ``damaged/`` instead, where a sound one can take its place.
+
+        False where it is sound after all, or not there. Raises DigestError, StoreLinkError,
+        FileSystemError.
+        """
+        folders, name = self._shard(space, valid_digest(digest)), space.file_name(digest)
+        aside = f"{name}.{os.urandom(4).hex()}"
+        if not self._folders.move(folders, name, (_DAMAGED,), aside):
+            return False
+        if self._is_sound((_DAMAGED,), aside, digest):  # somebody wrote it anew only just now
+            self._folders.move((_DAMAGED,), aside, folders, name)
+            return False
+        return True
+
+    def leftovers(self, before_s: float) -> int:
+        """How many half files killed writers left before a time. Raises as `stored`."""
+        return sum(1 for _ in self._leftovers(before_s))
+
     def remove_leftovers(self, before_s: float) -> None:
         """Remove the half files that killed writers left before a time (since the epoch).
 
         Raises StoreLinkError, FileSystemError.
         """
-        for space in ObjectKind:
-            for folders in self._shards((space.folder,), self._levels):
-                self._folders.remove_leftovers(folders, before_s)
+        for folders, name in self._leftovers(before_s):
+            self._folders.remove(folders, name)
 
     def stored(self, space: ObjectKind) -> Iterator[Stored]:
         """All there is of a kind, by digest. What no store has written there is passed over.
@@ -234,6 +253,18 @@ class Store:
             (self._shard(space, valid_digest(digest)), space.file_name(digest))
             for digest in digests
         )
+
+    def _leftovers(self, before_s: float) -> Iterator[tuple[tuple[str, ...], str]]:
+        for space in ObjectKind:
+            for folders in self._shards((space.folder,), self._levels):
+                yield from ((folders, name) for name in self._folders.leftovers(folders, before_s))
+
+    def _is_sound(self, folders: tuple[str, ...], name: str, digest: str) -> bool:
+        try:
+            data = self._folders.read(folders, name, MAX_BYTES)
+        except LilluxError:
+            return False
+        return data is not None and sha256_hex(data) == digest
 
     def _put(self, space: ObjectKind, data: bytes, durability: Durability) -> str:
         if len(data) > MAX_BYTES:  # not worth the time of hashing it

@@ -370,6 +370,25 @@ class StoreFolders:
         except OSError as error:
             raise file_system_error(path, error) from error
 
+    def move(
+        self, folders: tuple[str, ...], name: str, target: tuple[str, ...], target_name: str
+    ) -> bool:
+        """Have a file elsewhere, over one that is there; whether it was there. Not a link's target.
+
+        Raises StoreLinkError, FileSystemError.
+        """
+        if not self.require_plain(folders, make=False):
+            return False
+        self.require_plain(target, make=True)
+        path = self.path(folders, name)
+        try:
+            os.replace(path, self.path(target, target_name))  # noqa: PTH105 - as above
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        return True
+
     def remove_older(self, folders: tuple[str, ...], name: str, before_s: float) -> bool:
         """Have no file there if it was last written or touched before a time; whether it was.
 
@@ -393,13 +412,13 @@ class StoreFolders:
             raise file_system_error(path, error) from error
         return True
 
-    def remove_leftovers(self, folders: tuple[str, ...], before_s: float) -> None:
-        """Remove what a killed writer or sweep left in a folder before a time. Raises as above."""
+    def leftovers(self, folders: tuple[str, ...], before_s: float) -> Iterator[str]:
+        """What a killed writer or sweep left in a folder before a time. Raises as above."""
         for entry in self.entries(folders):
             if entry.name.startswith(".") and entry.name.endswith(_TEMPORARY):
                 status = self.status(folders, entry.name)
                 if status is not None and status.st_mtime < before_s:
-                    self.remove(folders, entry.name)
+                    yield entry.name
 
     def entries(self, folders: tuple[str, ...]) -> Iterator["os.DirEntry[str]"]:
         """What is in a folder, by name; nothing for one that is not there.

@@ -5,18 +5,24 @@ number of pushes and executions that start from the same head exactly one gets t
 head leads to has to be on the disk before it moves: `rye_services.node.objects`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from lillux.digests import compute_integrity
 from lillux.store import Store
-from lillux.store_files import ObjectChangedError, ObjectMissingError, ObjectUnreadableError
+from lillux.store_files import (
+    ObjectChangedError,
+    ObjectKind,
+    ObjectMissingError,
+    ObjectUnreadableError,
+)
 from lillux.values import dataclass
 from rye_services.database import Database, project_refs, stamp, user_space_refs
-from ryeos.sync.objects import CasObjectError, snapshot_of
+from ryeos.sync.objects import PUSH, CasObjectError, ProjectSnapshot, snapshot_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,15 @@ class Heads:
         with self._database.reading() as connection:
             row = connection.execute(statement).mappings().one_or_none()
         return None if row is None else _head(row)
+
+    def of(self, user_id: str) -> tuple[tuple[str, str, Head], ...]:
+        """All heads of a user: the name of the node, the project, the head; sorted."""
+        columns = project_refs.c
+        statement = select(project_refs).where(columns.user_id == user_id)
+        statement = statement.order_by(columns.project_path, columns.remote_name)
+        with self._database.reading() as connection:
+            rows = connection.execute(statement).mappings().all()
+        return tuple((row["remote_name"], row["project_path"], _head(row)) for row in rows)
 
     def advance(
         self,
@@ -227,6 +242,62 @@ def first_parents(store: Store, snapshot_hash: str) -> Iterator[tuple[str, dict[
             return
         yield digest, value
         digest = snapshot.parent_hashes[0] if snapshot.parent_hashes else None
+
+
+# --- lost heads -----------------------------------------------------------------------------------
+# A head whose snapshot is gone, or damaged: a failed disk, or files older than the database.
+
+_LOST = "lost"
+
+
+def is_lost(store: Store, head: Head) -> bool:
+    """Whether the snapshot of a head cannot be read."""
+    return next(first_parents(store, head.snapshot_hash), None) is None
+
+
+def made_again(store: Store, head: Head) -> dict[str, Any] | None:
+    """The snapshot of a head that a push made, bit for bit; None where that cannot be.
+
+    All of it is in the row of the head, but for its parent: that is the one of the snapshots which
+    are there with which the digest is right.
+    """
+    for parent in (None, *stored_snapshots(store)):
+        snapshot = ProjectSnapshot(
+            project_manifest_hash=head.project_manifest_hash,
+            user_manifest_hash=head.user_manifest_hash,
+            parent_hashes=() if parent is None else (parent,),
+            source=PUSH,
+            timestamp=head.pushed_at,
+        ).as_object()
+        if compute_integrity(snapshot) == head.snapshot_hash:
+            return snapshot
+    return None
+
+
+def keep_loose_ends(store: Store, heads: Collection[str]) -> tuple[str, ...]:
+    """Write a ref for each newest snapshot that no other names and that is none of these heads.
+
+    What is behind a lost head is one: without a ref a sweep would take the history that is left.
+    Their digests. Raises FileSystemError.
+    """
+    found = stored_snapshots(store)
+    parents = {parent for snapshot in found.values() for parent in snapshot.parent_hashes}
+    loose = tuple(sorted(found.keys() - parents - {*heads}))
+    for digest in loose:
+        store.write_ref(f"{_LOST}/{digest}", {"hash": digest})
+    return loose
+
+
+def stored_snapshots(store: Store) -> dict[str, ProjectSnapshot]:
+    """Every sound snapshot in a store, by digest: each object is read. Raises FileSystemError."""
+    found = {}
+    for stored in store.stored(ObjectKind.OBJECT):
+        try:
+            value = store.get_object(stored.digest)
+            found[stored.digest] = snapshot_of(value, f"project_snapshot {stored.digest}")
+        except (ObjectMissingError, ObjectChangedError, ObjectUnreadableError, CasObjectError):
+            continue
+    return found
 
 
 # --- project names --------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from lillux.store_files import (
     ObjectMissingError,
     ObjectUnreadableError,
     force_file_system,
+    is_digest,
 )
 from lillux.values import dataclass
 from rye_services.credentials import UserIdError, valid_user_id
@@ -345,6 +346,32 @@ def find_present(store: Store, digests: Iterable[str]) -> DigestPresence:
     return DigestPresence(tuple(present), tuple(missing))
 
 
+def find_sound(store: Store, digests: Iterable[str]) -> DigestPresence:
+    """As `find_present`, and what is there is read: what is damaged is set aside, and missing."""
+    asked = dict.fromkeys(digests)
+    for digest in asked:
+        if is_digest(digest):
+            for space in ObjectKind:
+                if not is_sound(store, space, digest):
+                    store.set_aside(space, digest)
+    return find_present(store, asked)
+
+
+def is_sound(store: Store, space: ObjectKind, digest: str) -> bool:
+    """Whether what is stored is what its name says; also where nothing is."""
+    try:
+        if space is ObjectKind.BLOB:
+            store.get_blob(digest)
+        else:
+            store.get_object(digest)
+    except ObjectMissingError:
+        return True
+    except LilluxError as error:
+        _log.warning("damaged: %s", error)
+        return False
+    return True
+
+
 def put_entries(
     mappings: Sequence[Mapping[str, Any]],
     *,
@@ -356,13 +383,15 @@ def put_entries(
 ) -> Put:
     """Store what is sound of one request.
 
-    1. each entry is decoded and hashed; what is not what it says is refused by itself
+    1. each entry is decoded and hashed; what is not what it says is refused by itself. What is
+       there already and damaged makes place
     2. room is reserved for what is new, for all of it or nothing
     3. it is stored; the disk has it when the next push returns
 
     Raises QuotaExceededError, FileSystemError.
     """
     entries, failures = _decode_all(mappings)  # (1)
+    find_sound(store, [one.digest for one in entries if _has(store, one)])
     new = {(one.kind, one.digest): len(one.data) for one in entries if not _has(store, one)}
     usage.reserve(user_id, sum(new.values()), max_bytes=max_bytes, store=store)  # (2)
     for entry in entries:  # (3)

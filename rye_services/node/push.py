@@ -3,6 +3,7 @@
 Format of requests and answers: ``docs/sync.md``. Nothing here knows of HTTP.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
@@ -19,7 +20,15 @@ from lillux.store_files import (
 )
 from lillux.values import dataclass, replace
 from rye_services.database import stamp
-from rye_services.node.heads import Head, Heads, UserSpaceRef, UserSpaceRefs
+from rye_services.node.heads import (
+    Head,
+    Heads,
+    UserSpaceRef,
+    UserSpaceRefs,
+    is_lost,
+    keep_loose_ends,
+    made_again,
+)
 from rye_services.node.objects import Durable, KnownItems
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
@@ -40,6 +49,8 @@ from ryeos.sync.paths import (
     require_safe_paths,
     why_never,
 )
+
+_log = logging.getLogger(__name__)
 
 # --- pushing --------------------------------------------------------------------------------------
 
@@ -86,12 +97,16 @@ class SystemVersionError(LilluxError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectPush:
-    """What a client asks for. ``expected_snapshot_hash`` None: there is no such project yet."""
+    """What a client asks for. ``expected_snapshot_hash`` None: there is no such project yet.
+
+    restores_head  where the snapshot of the head is lost for good, history begins anew
+    """
 
     project_path: str
     project_manifest_hash: str
     system_version: str = ""
     expected_snapshot_hash: str | None = None
+    restores_head: bool = False
 
 
 class Pushing:
@@ -118,9 +133,9 @@ class Pushing:
 
         1. all that the manifest leads to is there and sound
         2. the client's version is one whose manifests mean the same here
-        3. the head is where the client expects it
+        3. the head is where the client expects it; a snapshot of it that is lost is made again
         4. nothing has changed: the present head, and history does not grow
-        5. a snapshot with the present head as its parent
+        5. a snapshot with the present head as its parent; without one if that is lost for good
         6. all of it is on the disk
         7. the head moves, unless another was faster
 
@@ -128,25 +143,33 @@ class Pushing:
         """
         head = self._heads.read(user_id, self._remote_name, push.project_path)
         manifest_hash = push.project_manifest_hash
-        if head is None or head.project_manifest_hash != manifest_hash:  # that of a head is sound
+        is_restored = head is not None and (push.restores_head or is_lost(store, head))
+        if head is None or is_restored or head.project_manifest_hash != manifest_hash:
+            trusted = None if head is None or is_restored else head.project_manifest_hash
             verify_pushed_objects(  # (1)
-                manifest_hash,
-                "project",
-                store,
-                self._known,
-                head_manifest=head.project_manifest_hash if head else None,
+                manifest_hash, "project", store, self._known, head_manifest=trusted
             )
         self._check_version(push.system_version)  # (2)
         _check_head(push.expected_snapshot_hash, head)  # (3)
+        is_gone = head is not None and is_restored and not _restored(store, head)
         space = self._user_spaces.read(user_id, self._remote_name)
         user_manifest_hash = space.user_manifest_hash if space else None
-        if head and _is_same(head, manifest_hash, user_manifest_hash):  # (4)
+        if head and not is_gone and _is_same(head, manifest_hash, user_manifest_hash):  # (4)
+            self._durable.force(store)
             return head
+        parents = (head.snapshot_hash,) if head else ()
+        if is_gone and push.restores_head:
+            parents = ()
+            known = [one.snapshot_hash for _, _, one in self._heads.of(user_id)]
+            _log.warning(
+                "the head of %a begins a new history, %s is lost; kept by refs: %s",
+                *(push.project_path, push.expected_snapshot_hash, keep_loose_ends(store, known)),
+            )
         now = self._clock()
         snapshot = ProjectSnapshot(
             project_manifest_hash=manifest_hash,
             user_manifest_hash=user_manifest_hash,
-            parent_hashes=(head.snapshot_hash,) if head else (),
+            parent_hashes=parents,
             source=PUSH,
             timestamp=stamp(now),
         )
@@ -202,6 +225,18 @@ class Pushing:
 def _check_head(expected: str | None, head: Head | None) -> None:
     if expected != (head.snapshot_hash if head else None):
         raise HeadMovedError(expected, head)
+
+
+def _restored(store: Store, head: Head) -> bool:
+    """Whether the snapshot of a head is there, perhaps made again only now."""
+    if not is_lost(store, head):
+        return True
+    store.set_aside(ObjectKind.OBJECT, head.snapshot_hash)
+    value = made_again(store, head)
+    if value is not None:
+        store.put_object(value, Durability.AT_SYNC)
+        _log.warning("the lost snapshot %s was made again", head.snapshot_hash)
+    return value is not None
 
 
 def _is_same(head: Head, manifest_hash: str, user_manifest_hash: str | None) -> bool:
@@ -357,7 +392,7 @@ def _blob_of(digest: str, store: Store, known: KnownItems) -> str:
 def _read(digest: str, store: Store) -> object:
     """An object, whole. Raises _DefectError.
 
-    One that does not hold what its name says is thrown away: a store takes content of the right
+    One that does not hold what its name says is set aside: a store takes content of the right
     size as written, so nobody could ever put the sound one in its place.
     """
     try:
@@ -365,7 +400,7 @@ def _read(digest: str, store: Store) -> object:
     except ObjectMissingError:
         raise _DefectError(f"object {digest} is missing") from None
     except ObjectChangedError:
-        store.remove(ObjectKind.OBJECT, digest)
+        store.set_aside(ObjectKind.OBJECT, digest)
         raise _DefectError(f"object {digest} was damaged here, upload it again") from None
     except ObjectUnreadableError:
         raise _DefectError(f"object {digest}: expected canonical JSON") from None

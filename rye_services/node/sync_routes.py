@@ -19,6 +19,7 @@ from rye_services.node.objects import (
     QuotaExceededError,
     answer_pieces,
     find_present,
+    find_sound,
     put_entries,
 )
 from rye_services.node.push import (
@@ -52,6 +53,12 @@ class Hashes(BaseModel):
     hashes: Annotated[list[str], Field(max_length=MAX_DIGESTS)]
 
 
+class AskedHashes(Hashes):
+    """Digests that somebody may have to send. ``verify``: what is damaged counts as missing."""
+
+    verify: bool = False
+
+
 class Entries(BaseModel):
     """Entries to store. What is wrong with one is said of it, and the others are stored."""
 
@@ -63,10 +70,10 @@ def objects_router(services: NodeServices) -> APIRouter:
     routes = APIRouter(prefix="/objects", tags=["objects"])
     threads = services.sync.threads
 
-    @routes.post("/has", openapi_extra=described(Hashes))
+    @routes.post("/has", openapi_extra=described(AskedHashes))
     async def has(principal: Syncing, request: Request) -> dict[str, Any]:
         """Which digests are there, as blob or as object."""
-        return await threads.answer(request, Hashes, partial(_has, services, principal))
+        return await threads.answer(request, AskedHashes, partial(_has, services, principal))
 
     @routes.post("/put", openapi_extra=described(Entries))
     async def put(principal: Syncing, request: Request) -> dict[str, Any]:
@@ -90,9 +97,10 @@ def _wants_frames(accept: Sequence[str]) -> bool:
     return 0 < weight_of(accept, MEDIA_TYPE) >= weight_of(accept, _JSON, "application/*", "*/*")
 
 
-def _has(services: NodeServices, principal: Principal, asked: Hashes) -> dict[str, Any]:
+def _has(services: NodeServices, principal: Principal, asked: AskedHashes) -> dict[str, Any]:
     services.sync.uploads.renew(principal.user_id)
-    found = find_present(services.stores.of(principal.user_id), asked.hashes)
+    find = find_sound if asked.verify else find_present
+    found = find(services.stores.of(principal.user_id), asked.hashes)
     return {"present": list(found.present), "missing": list(found.missing)}
 
 
@@ -140,12 +148,16 @@ _LONGEST_HASH, _LONGEST_VERSION = 1000, 200  # what is none is told in better wo
 
 
 class PushBody(BaseModel):
-    """A manifest that a project is to have, and the head that it was made on."""
+    """A manifest that a project is to have, and the head that it was made on.
+
+    ``restores_head``: if the snapshot of that head is lost, history begins anew.
+    """
 
     project_path: Annotated[str, AfterValidator(valid_project_path)]
     project_manifest_hash: Annotated[str, Field(max_length=_LONGEST_HASH)]
     system_version: Annotated[str, Field(max_length=_LONGEST_VERSION)] = ""
     expected_snapshot_hash: Annotated[str, Field(max_length=_LONGEST_HASH)] | None = None
+    restores_head: bool = False
 
 
 def push_router(services: NodeServices) -> APIRouter:
@@ -169,6 +181,7 @@ def _push_project(services: NodeServices, principal: Principal, body: PushBody) 
         project_manifest_hash=body.project_manifest_hash,
         system_version=body.system_version,
         expected_snapshot_hash=body.expected_snapshot_hash,
+        restores_head=body.restores_head,
     )
     try:
         head = services.sync.pushing.push_project(principal.user_id, store, push)

@@ -125,6 +125,7 @@ Codes of failures, as --json shows them
   REMOTE_NOT_APPROVED, REMOTE_INSECURE             not your own word; a key in plain text (4)
   PIN_MISMATCH                                     another node, registry or publisher (4)
   REMOTE_UNREACHABLE, REMOTE_REFUSED               no reply from the node, or a refusal (7)
+  REMOTE_HEAD_LOST                                 push --force restores it there (7)
   REMOTE_CONFLICT, REMOTE_HEAD_MOVED,
   REMOTE_UNRELATED                                 others changed the project there, too (7)
   REMOTE_EXCLUDED                                  what was pushed no longer travels (7)
@@ -525,6 +526,8 @@ CODES: Mapping[str, str] = {
     "REGISTRY_INVALID": "The registry of background runs is damaged, or of a newer rye.",
     "REMOTE_CONFLICT": "Changed here and on the node; rye remote resolve settles each file.",
     "REMOTE_EXCLUDED": "Files that were pushed are here, but the rules let them no longer travel.",
+    "REMOTE_HEAD_LOST": "The node has lost the snapshot of its head; rye remote push --force"
+    " from a machine that has the project restores it.",
     "REMOTE_HEAD_MOVED": "Somebody else has pushed since; rye remote pull merges what is there.",
     "REMOTE_INSECURE": "An API key would have crossed the network in plain text.",
     "REMOTE_NOT_APPROVED": "Only the project names this node, or the key for it.",

@@ -75,6 +75,7 @@ EXIT_STATUS: Mapping[str, int] = {
     "REGISTRY_REFUSED": 7,
     "REMOTE_CONFLICT": 7,
     "REMOTE_EXCLUDED": 7,
+    "REMOTE_HEAD_LOST": 7,
     "REMOTE_HEAD_MOVED": 7,
     "REMOTE_REFUSED": 7,
     "REMOTE_RENAMED": 7,

@@ -115,6 +115,20 @@ class HeadMovedError(RyeError):
         )
 
 
+class HeadLostError(RyeError):
+    """The node has a head of the project, and not the snapshot that it names."""
+
+    code, exit_status = "REMOTE_HEAD_LOST", 7
+
+    def __init__(self, what: str, snapshot_hash: str) -> None:
+        self.snapshot_hash = snapshot_hash
+        super().__init__(
+            f"{what}: the node has lost the snapshot {_short(snapshot_hash)} of its head",
+            hint="from a machine that has the project as it should be: rye remote push --force;"
+            " who runs the node sees what else is lost with: rye-node.pyz fsck",
+        )
+
+
 class ProjectRenamedError(RyeError):
     """The project has another name now than when it was last pushed: ``before`` and ``now``."""
 

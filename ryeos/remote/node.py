@@ -29,6 +29,7 @@ from lillux.store_files import is_digest
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
 from ryeos.remote.errors import (
+    HeadLostError,
     HeadMovedError,
     RemoteError,
     RemoteReplyError,
@@ -179,10 +180,12 @@ def read_health(value: Mapping[str, Any], what: str) -> Health:
 
 
 def read_head(value: Mapping[str, Any], what: str) -> RemoteHead:
-    """The head of ``GET /history``, by its newest snapshot."""
+    """The head of ``GET /history``, by its newest snapshot. Raises HeadLostError for none."""
     snapshot_hash = digest_at(value, "head", what)
     rows = rows_at(value, "snapshots", what)
-    if not rows or rows[0].get("_hash") != snapshot_hash:
+    if not rows:
+        raise HeadLostError(what, snapshot_hash)
+    if rows[0].get("_hash") != snapshot_hash:
         raise RemoteReplyError(what, f"expected the snapshot {snapshot_hash} first")
     return RemoteHead(
         snapshot_hash=snapshot_hash,
@@ -221,6 +224,17 @@ def read_executed(value: Mapping[str, Any], what: str) -> RemoteExecution:
         left_out=_left_out(value.get("left_out")),
         warnings=_texts(value.get("warnings")),
     )
+
+
+def _push_body(
+    project_path: str, manifest_hash: str, expected: str | None, system_version: str
+) -> dict[str, Any]:
+    return {
+        "project_path": project_path,
+        "project_manifest_hash": manifest_hash,
+        "system_version": system_version,
+        "expected_snapshot_hash": expected,
+    }
 
 
 def actual_head(detail: object) -> tuple[bool, str | None]:
@@ -402,8 +416,15 @@ class Node:
 
     def missing(self, digests: Sequence[str]) -> tuple[str, ...]:
         """Those of the digests that the node does not have, in their order."""
+        return self._missing({"hashes": list(digests)}, digests)
+
+    def missing_or_damaged(self, digests: Sequence[str]) -> tuple[str, ...]:
+        """As `missing`, and those that the node finds damaged when it reads them."""
+        return self._missing({"hashes": list(digests), "verify": True}, digests)
+
+    def _missing(self, body: Mapping[str, Any], digests: Sequence[str]) -> tuple[str, ...]:
         what = self._what("/objects/has")
-        reply = self.ask("POST", "/objects/has", {"hashes": list(digests)})
+        reply = self.ask("POST", "/objects/has", body)
         missing, present = digests_at(reply, "missing", what), digests_at(reply, "present", what)
         if {*missing, *present} != {*digests}:
             raise RemoteReplyError(what, "expected an answer for each digest that was asked for")
@@ -473,12 +494,17 @@ class Node:
         self, project_path: str, manifest_hash: str, expected: str | None, system_version: str
     ) -> str:
         """The snapshot that is the head now. Raises HeadMovedError: nothing was changed."""
-        body = {
-            "project_path": project_path,
-            "project_manifest_hash": manifest_hash,
-            "system_version": system_version,
-            "expected_snapshot_hash": expected,
-        }
+        return self._push(_push_body(project_path, manifest_hash, expected, system_version))
+
+    def restore(
+        self, project_path: str, manifest_hash: str, expected: str | None, system_version: str
+    ) -> str:
+        """As `push`; where the node has lost the snapshot of the head, history begins anew."""
+        body = _push_body(project_path, manifest_hash, expected, system_version)
+        return self._push({**body, "restores_head": True})
+
+    def _push(self, body: Mapping[str, Any]) -> str:
+        expected = body["expected_snapshot_hash"]
         try:
             reply = self.ask("POST", "/push", body)
         except RemoteError as error:

@@ -17,6 +17,7 @@ from ryeos.items.errors import RyeError
 from ryeos.remote.apply import Applied, changed_paths, entry_at
 from ryeos.remote.errors import (
     ExcludedFilesError,
+    HeadLostError,
     HeadMovedError,
     ProjectRenamedError,
     RemoteError,
@@ -242,6 +243,8 @@ def push(
 ) -> Pushed:
     """Bring the project to the node. With ``force`` what others brought there is not merged in.
 
+    With ``force`` the node also looks whether it has all of it unharmed, and gets what it has not.
+
     With ``drops_excluded`` files that are still here, but no longer travel, are removed there.
     With ``is_new_project`` the project may have another name than when it was last pushed.
     Raises ExcludedFilesError and ProjectRenamedError without, RemoteConflictError,
@@ -263,7 +266,7 @@ def _push_alone(link: Link, *, force: bool, drops_excluded: bool) -> Pushed:
             trees = _Trees(  # (2)
                 link.working_tree.project_tree(), link.working_tree.user_tree()
             )
-            head = link.head()
+            head = _head_or_lost(link) if force else link.head()
             if not drops_excluded:
                 _check_excluded(link, trees.project)
             if head and not force and _is_news(link, head, trees.project):
@@ -276,7 +279,7 @@ def _push_alone(link: Link, *, force: bool, drops_excluded: bool) -> Pushed:
                         _check_excluded(link, trees.project)
             replaced = _replaced(link, head, trees.project) if head and force else None
             try:
-                pushed = _sent(link, head, trees)
+                pushed = (_restored if force else _sent)(link, head, trees)
             except HeadMovedError:
                 if round_number == ROUNDS:
                     raise
@@ -291,6 +294,14 @@ def _push_alone(link: Link, *, force: bool, drops_excluded: bool) -> Pushed:
                 link.conflicts.clear()
             return replace(pushed, merged=came, replaced=replaced)
     raise AssertionError("the last round returns or raises")
+
+
+def _head_or_lost(link: Link) -> RemoteHead | None:
+    """Where the node is; also where it has lost what its head names."""
+    try:
+        return link.head()
+    except HeadLostError as error:
+        return RemoteHead(snapshot_hash=error.snapshot_hash, project_manifest_hash="")
 
 
 def _finish_run(link: Link) -> Applied:
@@ -346,35 +357,59 @@ def _is_news(link: Link, head: RemoteHead, tree: Tree) -> bool:
 
 def _sent(link: Link, head: RemoteHead | None, trees: _Trees) -> Pushed:
     """Steps 4 to 6."""
-    manifest_hash = trees.project.manifest_hash
-    user_hash = trees.user.manifest_hash if trees.user.manifest.items else ""
-    digests = trees.digests
-    has_project = head is not None and head.project_manifest_hash == manifest_hash
+    user_hash = _user_hash(trees)
+    has_project = head is not None and head.project_manifest_hash == trees.project.manifest_hash
     is_user_space_new = bool(user_hash) and _user_space_hash(link) != user_hash
     expected = head.snapshot_hash if head else None
-    snapshot_hash, sent = expected, 0
-    if not has_project or is_user_space_new or snapshot_hash is None:
-        new_user_hash = user_hash if is_user_space_new else ""
-        there = trees.surely_there(
-            _base(link, head), has_user_space=bool(user_hash) and not is_user_space_new
-        )
-        asked = [digest for digest in digests if digest not in there]
-        try:
-            sent, snapshot_hash = _bring(link, trees, asked, expected, new_user_hash)
-        except RemoteError as error:
-            if error.status != _REFUSED or not there:
-                raise
-            # The node has lost what its head leads to: each piece is asked for.
-            sent, snapshot_hash = _bring(link, trees, digests, expected, new_user_hash)
+    if has_project and not is_user_space_new:
+        return _pushed(trees, expected, 0, expected or "", is_user_space_new=False)
+    new_user_hash = user_hash if is_user_space_new else ""
+    there = trees.surely_there(
+        _base(link, head), has_user_space=bool(user_hash) and not is_user_space_new
+    )
+    asked = [digest for digest in trees.digests if digest not in there]
+    try:
+        sent, snapshot_hash = _bring(link, trees, asked, expected, new_user_hash)
+    except RemoteError as error:
+        if error.status != _REFUSED or not there:
+            raise
+        # The node has lost what its head leads to: each piece is asked for.
+        sent, snapshot_hash = _bring(link, trees, trees.digests, expected, new_user_hash)
+    return _pushed(trees, expected, sent, snapshot_hash, is_user_space_new=is_user_space_new)
+
+
+def _restored(link: Link, head: RemoteHead | None, trees: _Trees) -> Pushed:
+    """Steps 4 to 6, for a node that may have lost anything: it reads each piece that it has."""
+    user_hash = _user_hash(trees)
+    is_user_space_new = bool(user_hash) and _user_space_hash(link) != user_hash
+    expected = head.snapshot_hash if head else None
+    ask = link.node.missing_or_damaged
+    sent = send(link.node, trees.digests, trees, trees.sized, link.progress, ask=ask)  # (4)
+    if is_user_space_new:
+        _push_user_space(link, user_hash)  # (5)
+    link.attempt(trees.project)
+    snapshot_hash = link.node.restore(  # (6)
+        link.project_path, trees.project.manifest_hash, expected, link.node.system_version()
+    )
+    return _pushed(trees, expected, sent, snapshot_hash, is_user_space_new=is_user_space_new)
+
+
+def _user_hash(trees: _Trees) -> str:
+    return trees.user.manifest_hash if trees.user.manifest.items else ""
+
+
+def _pushed(
+    trees: _Trees, expected: str | None, sent: int, snapshot_hash: str, *, is_user_space_new: bool
+) -> Pushed:
     return Pushed(
         snapshot_hash=snapshot_hash,
-        project_manifest_hash=manifest_hash,
-        user_manifest_hash=user_hash,
+        project_manifest_hash=trees.project.manifest_hash,
+        user_manifest_hash=_user_hash(trees),
         objects_sent=sent,
-        objects_total=len(digests),
+        objects_total=len(trees.digests),
         is_new=snapshot_hash != expected,
         is_user_space_new=is_user_space_new,
-        digests=frozenset(digests),
+        digests=frozenset(trees.digests),
     )
 
 

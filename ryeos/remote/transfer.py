@@ -43,14 +43,18 @@ def no_progress(_what: str, _done: int, _total: int) -> None:
     """Nobody is told."""
 
 
-def missing_of(node: Node, digests: Sequence[str], progress: TransferProgress) -> list[str]:
+Ask: TypeAlias = Callable[[Sequence[str]], Sequence[str]]
+"""Asks a node which of some digests it has to be sent."""
+
+
+def missing_of(ask: Ask, digests: Sequence[str], progress: TransferProgress) -> list[str]:
     """Those of the digests that the node lacks."""
     unique = list(dict.fromkeys(digests))
     missing: list[str] = []
     progress("comparing", 0, len(unique))
     for start in range(0, len(unique), MAX_ASKED):
         asked = unique[start : start + MAX_ASKED]
-        missing += node.missing(asked)
+        missing += ask(asked)
         progress("comparing", start + len(asked), len(unique))
     return missing
 
@@ -61,14 +65,17 @@ def send(
     contents: ReadContents,
     size_of: SizeOf,
     progress: TransferProgress = no_progress,
+    *,
+    ask: Ask | None = None,
 ) -> int:
     """Bring content to the node, as far as it is not there; how many pieces were sent.
 
     size_of  the size of a piece here, and the name of its file
+    ask      which pieces are not there: `Node.missing`
     Raises EntryTooLargeError before anything is sent, ObjectMissingError for what is nowhere,
     and what reading and asking raise.
     """
-    missing = missing_of(node, digests, progress)
+    missing = missing_of(ask or node.missing, digests, progress)
     groups = batches(size_of(digest) for digest in missing)
     progress("sending", 0, len(missing))
     sent = 0

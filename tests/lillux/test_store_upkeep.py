@@ -284,3 +284,40 @@ def test_each_file_is_asked_where_they_are_few_or_forcing_all_has_failed(tmp_pat
 
 def test_a_folder_that_is_not_there_is_not_forced(tmp_path: Path) -> None:
     assert not force_file_system(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("damage", [b"", b"changed", b"CONTENT"])
+def test_what_is_damaged_is_set_aside_and_kept(store: Store, damage: bytes) -> None:
+    digest = store.put_blob(b"content")
+    blob_file(store, digest).write_bytes(damage)
+
+    assert store.set_aside(ObjectKind.BLOB, digest)
+
+    (aside,) = (store.root / "damaged").iterdir()
+    assert (aside.name.partition(".")[0], aside.read_bytes()) == (digest, damage)
+    assert not store.has_blob(digest)
+    assert [*store.stored(ObjectKind.BLOB)] == []
+    assert store.put_blob(b"content") == digest
+    assert store.get_blob(digest) == b"content"
+
+
+def test_what_is_sound_or_not_there_is_not_set_aside(store: Store) -> None:
+    digest = store.put_object({"a": 1})
+
+    assert not store.set_aside(ObjectKind.OBJECT, digest)
+    assert not store.set_aside(ObjectKind.OBJECT, NOBODYS)
+
+    assert store.get_object(digest) == {"a": 1}
+
+
+@links
+def test_a_link_is_set_aside_and_what_it_leads_to_stays(store: Store, tmp_path: Path) -> None:
+    digest = store.put_blob(b"content")
+    (tmp_path / "elsewhere").write_bytes(b"mine")
+    blob_file(store, digest).unlink()
+    blob_file(store, digest).symlink_to(tmp_path / "elsewhere")
+
+    assert store.set_aside(ObjectKind.BLOB, digest)
+
+    assert (tmp_path / "elsewhere").read_bytes() == b"mine"
+    assert store.put_blob(b"content") == digest

@@ -6,6 +6,8 @@ from typing import Literal
 import pytest
 
 from lillux.digests import sha256_hex
+from lillux.store_files import ObjectKind
+from rye_services.node.objects import UserStores
 from ryeos.sync.entries import MEDIA_TYPE, decode, read_entries
 from tests.support.node import Node, User, running_node
 from tests.support.node_sync import blob_entry, contents_of, object_entry, put
@@ -36,6 +38,38 @@ def test_what_is_put_is_there_and_comes_back(user: User, auth: Literal["signed",
         {"present": [value["hash"], blob["hash"]], "missing": [NOWHERE]},
     )
     assert got.answer == (200, {"entries": [value, blob, value]})
+
+
+def test_who_asks_to_verify_is_told_what_is_damaged_and_it_is_set_aside(user: User) -> None:
+    sound, damaged = blob_entry(b"sound"), blob_entry(b"damaged")
+    value = object_entry({"kind": "mine"})
+    put(user, [sound, damaged, value])
+    store = UserStores(user.node.settings.cas_base_path).of(user.user_id)
+    store.path_of(ObjectKind.BLOB, damaged["hash"]).write_bytes(b"damageD")
+    store.path_of(ObjectKind.OBJECT, value["hash"]).write_bytes(b"")
+    digests = [damaged["hash"], sound["hash"], value["hash"], NOWHERE, "no digest"]
+
+    looked = user.ask("POST", "/objects/has", {"hashes": digests})
+    read = user.ask("POST", "/objects/has", {"hashes": digests, "verify": True})
+
+    assert looked.json["missing"] == [NOWHERE, "no digest"]
+    assert read.json == {
+        "present": [sound["hash"]],
+        "missing": [damaged["hash"], value["hash"], NOWHERE, "no digest"],
+    }
+    aside = sorted(path.read_bytes() for path in (store.root / "damaged").iterdir())
+    assert aside == [b"", b"damageD"]
+
+
+def test_what_is_put_takes_the_place_of_what_is_damaged(user: User) -> None:
+    entry = blob_entry(b"content")
+    put(user, [entry])
+    store = UserStores(user.node.settings.cas_base_path).of(user.user_id)
+    store.path_of(ObjectKind.BLOB, entry["hash"]).write_bytes(b"CONTENT")
+
+    assert put(user, [entry]).status == 200
+
+    assert contents_of(user, [entry["hash"]]) == {entry["hash"]: b"content"}
 
 
 def test_who_accepts_frames_gets_the_same_without_json(user: User) -> None:
