@@ -143,28 +143,20 @@ class Pushing:
         """
         head = self._heads.read(user_id, self._remote_name, push.project_path)
         manifest_hash = push.project_manifest_hash
-        is_restored = head is not None and (push.restores_head or is_lost(store, head))
-        if head is None or is_restored or head.project_manifest_hash != manifest_hash:
-            trusted = None if head is None or is_restored else head.project_manifest_hash
-            verify_pushed_objects(  # (1)
-                manifest_hash, "project", store, self._known, head_manifest=trusted
-            )
+        self._verify(push, head, store)  # (1)
         self._check_version(push.system_version)  # (2)
         _check_head(push.expected_snapshot_hash, head)  # (3)
-        is_gone = head is not None and is_restored and not _restored(store, head)
+        is_lost_for_good = head is not None and not _restored(store, head)
         space = self._user_spaces.read(user_id, self._remote_name)
         user_manifest_hash = space.user_manifest_hash if space else None
-        if head and not is_gone and _is_same(head, manifest_hash, user_manifest_hash):  # (4)
+        is_same = head is not None and _is_same(head, manifest_hash, user_manifest_hash)
+        if head and is_same and not is_lost_for_good:  # (4)
             self._durable.force(store)
             return head
         parents = (head.snapshot_hash,) if head else ()
-        if is_gone and push.restores_head:
+        if is_lost_for_good and push.restores_head:
             parents = ()
-            known = [one.snapshot_hash for _, _, one in self._heads.of(user_id)]
-            _log.warning(
-                "the head of %a begins a new history, %s is lost; kept by refs: %s",
-                *(push.project_path, push.expected_snapshot_hash, keep_loose_ends(store, known)),
-            )
+            self._keep_history(user_id, store, push)
         now = self._clock()
         snapshot = ProjectSnapshot(
             project_manifest_hash=manifest_hash,
@@ -215,6 +207,22 @@ class Pushing:
             present = self._user_spaces.read(user_id, self._remote_name)
             raise RevisionMovedError(expected_revision, present.revision if present else None)
         return moved
+
+    def _verify(self, push: ProjectPush, head: Head | None, store: Store) -> None:
+        """Raises ManifestGraphError. What a head leads to that was not lost is sound."""
+        trusted = head.project_manifest_hash if head else None
+        if head and (push.restores_head or is_lost(store, head)):
+            trusted = None
+        if trusted != push.project_manifest_hash:
+            verify_pushed_objects(
+                push.project_manifest_hash, "project", store, self._known, head_manifest=trusted
+            )
+
+    def _keep_history(self, user_id: str, store: Store, push: ProjectPush) -> None:
+        """What is left of a history whose newest snapshot is lost is named by refs."""
+        heads = [head.snapshot_hash for _, _, head in self._heads.of(user_id)]
+        kept = keep_loose_ends(store, heads)
+        _log.warning("%a begins a new history, kept by refs: %s", push.project_path, kept)
 
     def _check_version(self, version: str) -> None:
         own = _major_minor(ryeos.__version__)

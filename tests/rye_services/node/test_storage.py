@@ -12,9 +12,11 @@ from lillux.store_files import ObjectKind
 from rye_services.database import Database, stamp, threads, uploads_in_flight
 from rye_services.node.objects import LEASE_S, Uploads
 from rye_services.node.push import ProjectPush
+from rye_services.node.servers import ServerLease
 from rye_services.node.services import NodeServices, open_services
-from rye_services.node.storage import FSCK_HINT, LOCK, UserGarbage
+from rye_services.node.storage import FSCK_HINT, LOCK, UserGarbage, open_sync
 from rye_services.settings import read_settings
+from tests.support.databases import made_database
 from tests.support.pushed_trees import put_project, put_user_space
 
 USER = "3d4c030534b1c1c6"
@@ -333,24 +335,23 @@ def test_what_a_run_named_and_never_stored_is_not_missed(
     assert services.sync.storage.collect_of(USER).state == "done"
 
 
-def test_a_database_that_knows_nobody_removes_nothing(tmp_path: Path, clock: Clock) -> None:
-    settings = read_settings({"data_dir": str(tmp_path / "node")}, {}, tmp_path)
-    services = open_services(settings, tmp_path, clock)
+def test_a_database_that_knows_nobody_removes_nothing(
+    services: NodeServices, tmp_path: Path, clock: Clock
+) -> None:
     push(services, {"file": b"1"})
     before = stored(services.stores.of(USER))
-    services.database.close()
-    environ = {"DATABASE_URL": f"sqlite:///{tmp_path / 'other.db'}"}
-    wrong = read_settings({"data_dir": str(tmp_path / "node")}, environ, tmp_path)
-    with_another = open_services(wrong, tmp_path, clock)
+    (tmp_path / "other").mkdir()
+    other = made_database(tmp_path / "other")
+    presence = ServerLease(tmp_path / "servers")
 
-    (found,) = with_another.sync.storage.collect()
+    sync = open_sync(services.settings, other, services.stores, clock, presence)
+    (found,) = sync.storage.collect()
 
     assert (found.state, found.code) == ("refused", "WRONG_DATABASE")
     assert found.problem == (
         f"nothing was removed: {USER} has a store, and the database does not know any user"
     )
     assert stored(services.stores.of(USER)) == before
-    with_another.database.close()
 
 
 def test_a_user_of_whom_the_database_never_heard_keeps_everything(
