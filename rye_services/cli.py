@@ -7,14 +7,16 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
+from time import monotonic
 from typing import Any, NoReturn
 
 from fastapi import FastAPI
 
-from lillux.files import read_bytes
+from lillux.files import LockTimeoutError, locked, read_bytes
 from lillux.signing import MAX_PEM_BYTES
 from lillux.values import dataclass
 from rye_services.credentials import EVERYTHING, AuthorizedKeys, PublicKeyError
@@ -389,6 +391,7 @@ def _parser() -> argparse.ArgumentParser:
     declare_accounts(lambda *words: _command(accounts, *words))
     declare_take_down(lambda *words: _command(commands, *words))
     declare_gc(lambda *words: _command(commands, *words))
+    declare_fsck(lambda *words: _command(commands, *words))
     _command(commands, "version", _version, "the version and its surroundings")
     return parser
 
@@ -587,6 +590,129 @@ def _storage_lines(users: Sequence[Mapping[str, Any]]) -> str:
         + (f"; {one['forgotten_executions']} executions" if one["forgotten_executions"] else "")
         for one in users
     )
+
+
+# --- upkeep commands ------------------------------------------------------------------------------
+# ``fsck``: whether everything that a node has stored is there and sound, and what can be repaired.
+
+_SAY_EVERY_S = 2.0
+_OTHER_DATABASE = (
+    "the database knows nobody of those who have a store: is it the one that the server uses?"
+)
+
+
+class StorageBusyError(RyeError):
+    """A sweep, a backup or another fsck is at work on the stores."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another command, or a sweep of the server, is at work on the stores",
+            hint="wait for it to end, and try again",
+        )
+
+
+def declare_fsck(declare: Declare) -> None:
+    """The command ``fsck``."""
+    fsck = declare("fsck", _fsck, "read everything that is stored, and name what is damaged")
+    fsck.add_argument("--repair", action="store_true", help="put right what can be, here")
+    fsck.add_argument("--user", metavar="ID", help="the store of this user only")
+    fsck.add_argument(
+        "--from", dest="backup", metavar="BACKUP", help="with --repair: a backup to take from"
+    )
+
+
+def _fsck(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.data_folder import open_database, require_data
+    from rye_services.node.fsck import DamagedStorageError, Fsck, shown
+
+    backup = None if parsed.backup is None else _backup_folder(parsed)
+    settings = require_data(settings_of(parsed, environ))
+    database = open_database(settings)
+    try:
+        with _storage_alone(settings):
+            fsck = Fsck(settings, database, utc_now, progress=_progress(parsed), backup=backup)
+            reports = _examined(fsck, parsed)
+            knows_anybody = fsck.knows_anybody()
+    finally:
+        database.close()
+    losses = [loss for one in reports for loss in one.losses]
+    if not knows_anybody or any(one.state == "damaged" for one in reports):
+        hint = losses[0].repair if losses else "rye-node.pyz fsck --repair sets them aside"
+        if not parsed.json:
+            Output(environ=environ).text(_report_text(reports))
+        raise DamagedStorageError(reports, hint if knows_anybody else _OTHER_DATABASE)
+    notes = tuple(
+        f"{one.user_id}: the database knows nothing of this user: no sweep removes their files"
+        for one in reports
+        if one.state == "unknown"
+    )
+    envelope = {"status": "success", "stores": [shown(one) for one in reports]}
+    return CommandAnswer(envelope, _report_text(reports), notes)
+
+
+def _report_text(reports: Sequence[Any]) -> str:
+    from rye_services.node.fsck import lines_of
+
+    return "\n".join(line for one in reports for line in lines_of(one))
+
+
+def _examined(fsck: Any, parsed: argparse.Namespace) -> list[Any]:  # noqa: ANN401 - imported late
+    """A report of each store. Raises RyeError for a user without one."""
+    users = fsck.users()
+    if parsed.user is not None:
+        if parsed.user not in users:
+            known = ", ".join(users) or "nobody"
+            raise RyeError(
+                f"--user {parsed.user}: expected somebody who has a store, found {known}",
+                code="ITEM_NOT_FOUND",
+                hint="without --user every store is read",
+            )
+        users = (parsed.user,)
+    of_user = fsck.repair if parsed.repair else fsck.examine
+    of_registry = fsck.repair_registry if parsed.repair else fsck.examine_registry
+    reports = [of_user(user) for user in users]
+    return reports if parsed.user is not None else [*reports, of_registry()]
+
+
+def _backup_folder(parsed: argparse.Namespace) -> Path:
+    """The backup that a repair takes from. Raises UsageError."""
+    folder = Path(parsed.backup).expanduser().absolute()
+    if not parsed.repair:
+        raise UsageError("--from: expected --repair beside it", hint="fsck --repair --from BACKUP")
+    if not (folder / "cas").is_dir():
+        raise UsageError(
+            f"--from {folder}: expected a backup with the folder cas, found none",
+            hint="a folder that rye-node.pyz backup made, or a copy of a data folder",
+        )
+    return folder
+
+
+@contextmanager
+def _storage_alone(settings: Settings) -> Iterator[None]:
+    """No sweep, backup or other repair works on the stores meanwhile. Raises StorageBusyError."""
+    from rye_services.node.storage import LOCK, LOCK_WAIT_S
+
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(settings.data_dir / LOCK, timeout_s=LOCK_WAIT_S))
+        except LockTimeoutError as error:
+            raise StorageBusyError from error
+        yield
+
+
+def _progress(parsed: argparse.Namespace) -> Callable[[str, int, int], None]:
+    """Says on standard error how far long work is, every two seconds."""
+    said_s = monotonic()
+
+    def say(what: str, done: int, total: int) -> None:
+        nonlocal said_s
+        if not parsed.quiet and monotonic() - said_s >= _SAY_EVERY_S:
+            said_s = monotonic()
+            _say(f"rye-node: {what}: {done} of {total}")
+
+    return say
 
 
 # --- account commands -----------------------------------------------------------------------------

@@ -142,7 +142,7 @@ class Usage:
 
     def read(self, user_id: str, *, store: Store) -> int:
         """The bytes of a user; counted when the user is new to the database."""
-        used = self._recorded(user_id)
+        used = self.recorded(user_id)
         return self._begin(user_id, store) if used is None else used
 
     def reserve(self, user_id: str, more: int, *, max_bytes: int, store: Store) -> None:
@@ -183,14 +183,15 @@ class Usage:
         """
         try:
             with locked(store.root.with_name(_COUNTING), timeout_s=0):
-                recorded = self._recorded(user_id)
+                recorded = self.recorded(user_id)
                 if recorded is None:
                     return self._begin(user_id, store)
                 return self.add(user_id, _count(store) - recorded, store=store)
         except LockTimeoutError:
             return self.read(user_id, store=store)
 
-    def _recorded(self, user_id: str) -> int | None:
+    def recorded(self, user_id: str) -> int | None:
+        """The bytes of a user as they are kept, None for one who is new to the database."""
         statement = select(users.c.stored_bytes).where(users.c.id == user_id)
         with self._database.reading() as connection:
             used = connection.execute(statement).scalar_one_or_none()

@@ -109,7 +109,7 @@ FSCK_HINT = "`rye-node.pyz fsck` names all that is missing, and what brings it b
 LOCK = "storage.lock"
 """Below the data: held by whoever removes, and by a backup, which copies what must not go."""
 
-_LOCK_WAIT_S = 10.0
+LOCK_WAIT_S = 10.0
 
 
 def described(gap: Gap) -> str:
@@ -152,7 +152,7 @@ class Storage:
         """
         names = self._stores.users()
         try:
-            with locked(self._lock, timeout_s=_LOCK_WAIT_S):
+            with locked(self._lock, timeout_s=LOCK_WAIT_S):
                 return tuple(self.collect_of(user, dry_run=dry_run) for user in names)
         except LockTimeoutError:
             return tuple(UserGarbage(user_id=user, state="busy") for user in names)

@@ -369,7 +369,7 @@ def test_a_user_of_whom_the_database_never_heard_keeps_everything(
 def test_nobody_removes_while_a_backup_holds_the_lock(
     services: NodeServices, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rye_services.node.storage._LOCK_WAIT_S", 0.0)
+    monkeypatch.setattr("rye_services.node.storage.LOCK_WAIT_S", 0.0)
     blob = store.put_blob(b"never pushed")
 
     with locked(services.settings.data_dir / LOCK, timeout_s=0):

@@ -1,0 +1,347 @@
+"""``rye-node.pyz fsck``."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lillux.files import locked
+from lillux.store import Store
+from lillux.store_files import ObjectKind
+from rye_services.cli import main
+from rye_services.data_folder import open_database
+from rye_services.node.heads import Heads
+from rye_services.node.objects import UserStores
+from rye_services.node.push import ProjectPush
+from rye_services.node.services import NodeServices, open_services
+from rye_services.node.storage import LOCK
+from rye_services.settings import read_settings
+from tests.support.databases import database_environ
+from tests.support.pushed_trees import put_project, put_user_space
+
+USER, OTHER = "3d4c030534b1c1c6", "0123456789abcdef"
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a node that nobody has started yet; nothing in the environment names one."""
+    for name in ("PORT", "DATABASE_URL", "RYE_NODE_DATA", "CAS_BASE_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    folder = tmp_path / "data"
+    for name, value in database_environ(folder).items():
+        monkeypatch.setenv(name, value)
+    assert main(["init", "-q", "--data", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture
+def services(data: Path) -> Iterator[NodeServices]:
+    """The services of the node, in this process."""
+    settings = read_settings({"data_dir": str(data)}, os.environ, data)
+    services = open_services(settings, data)
+    yield services
+    services.database.close()
+
+
+@pytest.fixture
+def store(services: NodeServices) -> Store:
+    """The store of a user who has pushed a project twice, and a user space."""
+    space = put_user_space(services.stores.of(USER), {".ai/config/a.yaml": b"a: 1\n"})
+    services.sync.pushing.push_user_space(USER, services.stores.of(USER), space, None)
+    first = push(services, {".ai/tools/a.py": b"1", "old": b"old"})
+    push(services, {".ai/tools/a.py": b"2", "new": b"new"}, first)
+    store = services.stores.of(USER)
+    services.sync.usage.read(USER, store=store)
+    return store
+
+
+def push(services: NodeServices, contents: dict[str, bytes], expected: str | None = None) -> str:
+    """Push a project of `USER`; its snapshot."""
+    store = services.stores.of(USER)
+    wanted = ProjectPush(
+        project_path="ada/p",
+        project_manifest_hash=put_project(store, contents),
+        expected_snapshot_hash=expected,
+    )
+    return services.sync.pushing.push_project(USER, store, wanted).snapshot_hash
+
+
+def head_of(services: NodeServices) -> str:
+    """The snapshot of the project's head."""
+    head = Heads(services.database).read(USER, "default", "ada/p")
+    assert head is not None
+    return head.snapshot_hash
+
+
+def manifest_of(store: Store, snapshot: str) -> dict[str, Any]:
+    """The manifest of a snapshot."""
+    value: dict[str, Any] = store.get_object(store.get_object(snapshot)["project_manifest_hash"])
+    return value
+
+
+class Answer:
+    """What the command answered."""
+
+    def __init__(self, status: int, document: dict[str, Any]) -> None:
+        self.status, self.document = status, document
+
+    def of(self, user: str) -> dict[str, Any]:
+        """The report of a store."""
+        found: dict[str, Any] = next(
+            one for one in self.document["stores"] if one["user_id"] == user
+        )
+        return found
+
+
+Run = Callable[..., Answer]
+
+
+@pytest.fixture
+def fsck(data: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command, with ``--json``."""
+
+    def run(*words: str) -> Answer:
+        status = main(["fsck", "--json", "--data", str(data), *words])
+        return Answer(status, json.loads(capsys.readouterr().out))
+
+    return run
+
+
+def test_a_sound_node_is_said_to_be_sound(
+    data: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = sum(1 for space in ObjectKind for _ in store.stored(space))
+    size = sum(one.size for space in ObjectKind for one in store.stored(space))
+
+    assert main(["fsck", "--data", str(data)]) == 0
+
+    lines = f"{USER}  sound  {files} files, {size} bytes\nregistry  sound  0 files, 0 bytes\n"
+    assert capsys.readouterr().out == lines
+
+
+def test_a_file_of_the_present_project_that_is_missing_is_named_and_a_client_has_it(
+    services: NodeServices, store: Store, fsck: Run
+) -> None:
+    lost = manifest_of(store, head_of(services))["files"]["new"]
+    store.remove(ObjectKind.BLOB, lost)
+
+    found = fsck()
+
+    manifest = store.get_object(head_of(services))["project_manifest_hash"]
+    assert (found.status, found.of(USER)["state"]) == (4, "damaged")
+    assert found.of(USER)["losses"] == [
+        {
+            "space": "blob",
+            "digest": lost,
+            "state": "missing",
+            "root": "the head of project 'ada/p' (default)",
+            "named_by": manifest,
+            "repair": "from a machine that has the project: rye remote push --force",
+        }
+    ]
+
+
+def test_what_only_history_leads_to_has_to_come_from_a_backup(
+    services: NodeServices, store: Store, fsck: Run
+) -> None:
+    first = store.get_object(head_of(services))["parent_hashes"][0]
+    store.remove(ObjectKind.BLOB, manifest_of(store, first)["files"]["old"])
+
+    (loss,) = fsck().of(USER)["losses"]
+
+    assert loss["repair"] == ("from a backup that has it: rye-node.pyz fsck --repair --from BACKUP")
+
+
+def test_a_damaged_file_is_set_aside_by_a_repair_and_is_missing_then(
+    services: NodeServices, store: Store, fsck: Run
+) -> None:
+    digest = manifest_of(store, head_of(services))["files"]["new"]
+    store.path_of(ObjectKind.BLOB, digest).write_bytes(b"NEW")
+
+    before, repaired, after = fsck(), fsck("--repair"), fsck()
+
+    assert [loss["state"] for loss in before.of(USER)["losses"]] == ["damaged"]
+    assert repaired.status == 4
+    assert repaired.of(USER)["repaired"]["set_aside"] == 1
+    assert [loss["state"] for loss in after.of(USER)["losses"]] == ["missing"]
+    (aside,) = (store.root / "damaged").iterdir()
+    assert aside.read_bytes() == b"NEW"
+    store.put_blob(b"new")
+    assert fsck().status == 0
+
+
+def test_damage_that_nothing_needs_is_told_and_repaired(store: Store, fsck: Run) -> None:
+    digest = store.put_blob(b"garbage")
+    store.path_of(ObjectKind.BLOB, digest).write_bytes(b"")
+
+    before, repaired = fsck(), fsck("--repair")
+
+    assert (before.status, before.of(USER)["losses"]) == (4, [])
+    assert [one["digest"] for one in before.of(USER)["damaged"]] == [digest]
+    assert (repaired.status, repaired.of(USER)["repaired"]["set_aside"]) == (0, 1)
+
+
+def test_the_lost_snapshot_of_a_head_is_named_with_the_newest_that_is_left_and_made_again(
+    services: NodeServices, store: Store, fsck: Run
+) -> None:
+    head = head_of(services)
+    first = store.get_object(head)["parent_hashes"][0]
+    at = store.get_object(first)["timestamp"]
+    store.remove(ObjectKind.OBJECT, head)
+
+    before, repaired = fsck(), fsck("--repair")
+
+    assert before.of(USER)["lost_heads"] == [
+        {
+            "project_path": "ada/p",
+            "remote_name": "default",
+            "snapshot_hash": head,
+            "newest_left": first,
+            "newest_left_at": at,
+        }
+    ]
+    assert (repaired.status, repaired.of(USER)["repaired"]["made_again"]) == (0, [head])
+    assert head_of(services) == head
+    assert store.get_object(head)["parent_hashes"] == [first]
+
+
+def test_no_repair_moves_a_head_that_cannot_be_made_again(
+    services: NodeServices, store: Store, fsck: Run
+) -> None:
+    head = head_of(services)
+    first = store.get_object(head)["parent_hashes"][0]
+    store.remove(ObjectKind.OBJECT, head)
+    store.remove(ObjectKind.OBJECT, first)
+
+    repaired = fsck("--repair")
+
+    assert (repaired.status, head_of(services)) == (4, head)
+    assert {loss["digest"] for loss in repaired.of(USER)["losses"]} == {head}
+
+
+def test_a_backup_gives_what_is_lost_and_what_that_leads_to(
+    services: NodeServices, store: Store, fsck: Run, tmp_path: Path
+) -> None:
+    backup = UserStores(tmp_path / "backup" / "cas").of(USER)
+    for space in ObjectKind:
+        for one in [*store.stored(space)]:
+            backup.keep(space, one.digest, store.path_of(space, one.digest).read_bytes())
+    first = store.get_object(head_of(services))["parent_hashes"][0]
+    files = manifest_of(store, first)["files"]
+    store.remove(ObjectKind.OBJECT, store.get_object(first)["project_manifest_hash"])
+    store.remove(ObjectKind.BLOB, files["old"])
+
+    repaired = fsck("--repair", "--from", str(tmp_path / "backup"))
+
+    assert (repaired.status, repaired.of(USER)["repaired"]["from_backup"]) == (0, 2)
+    assert store.get_blob(files["old"]) == b"old"
+
+
+def test_leftovers_of_unfinished_writes_are_counted_and_removed(store: Store, fsck: Run) -> None:
+    left = store.path_of(ObjectKind.BLOB, store.put_blob(b"1")).with_name(".1a-00-0.tmp")
+    left.write_bytes(b"half")
+    os.utime(left, (1, 1))
+
+    before, repaired = fsck(), fsck("--repair")
+
+    assert (before.status, before.of(USER)["leftovers"]) == (0, 1)
+    assert (repaired.of(USER)["repaired"]["leftovers"], left.exists()) == (1, False)
+
+
+def test_a_wrong_count_of_bytes_is_put_right(
+    services: NodeServices, store: Store, fsck: Run
+) -> None:
+    services.sync.usage.add(USER, 10**6, store=store)
+
+    before, repaired = fsck(), fsck("--repair")
+
+    size = sum(one.size for space in ObjectKind for one in store.stored(space))
+    assert before.of(USER)["recorded_bytes"] == size + 10**6
+    assert repaired.of(USER)["repaired"]["recounted_bytes"] == size
+    assert services.sync.usage.read(USER, store=store) == size
+
+
+def test_files_older_than_the_database_are_noticed(
+    services: NodeServices, store: Store, fsck: Run
+) -> None:
+    older = {one.digest for one in store.stored(ObjectKind.OBJECT)}
+    push(services, {"new": b"newer"}, head_of(services))
+    for one in [*store.stored(ObjectKind.OBJECT)]:
+        if one.digest not in older:
+            store.remove(ObjectKind.OBJECT, one.digest)
+
+    found = fsck()
+
+    assert found.status == 4
+    assert [one["project_path"] for one in found.of(USER)["lost_heads"]] == ["ada/p"]
+
+
+def test_files_of_whom_the_database_knows_nothing_are_told_and_are_no_damage(
+    services: NodeServices, store: Store, fsck: Run
+) -> None:
+    services.stores.of(OTHER).put_blob(b"newer than the database")
+
+    found = fsck()
+
+    assert (found.status, found.of(OTHER)["state"]) == (0, "unknown")
+
+
+def test_a_user_whose_files_are_all_gone_is_not_forgotten(
+    services: NodeServices, store: Store, fsck: Run
+) -> None:
+    push(services, {"new": b"new"}, head_of(services))
+    services.stores.folder_of(USER).rename(services.stores.root / "elsewhere")
+
+    found = fsck()
+
+    assert (found.status, found.of(USER)["files"]) == (4, 0)
+
+
+def test_one_user_is_looked_at_alone(
+    services: NodeServices, store: Store, fsck: Run, capsys: pytest.CaptureFixture[str], data: Path
+) -> None:
+    services.stores.of(OTHER).put_blob(b"1")
+
+    found = fsck("--user", USER)
+
+    assert [one["user_id"] for one in found.document["stores"]] == [USER]
+    assert main(["fsck", "--user", "nobody", "--data", str(data)]) == 3
+    assert capsys.readouterr().err.startswith(
+        f"error: --user nobody: expected somebody who has a store, found {OTHER}, {USER}\n"
+    )
+
+
+def test_nobody_else_may_work_on_the_stores(
+    data: Path, store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rye_services.node.storage.LOCK_WAIT_S", 0.0)
+
+    with locked(data / LOCK, timeout_s=0):
+        assert main(["fsck", "--data", str(data)]) == 1
+
+    assert "a sweep of the server, is at work on the stores" in capsys.readouterr().err
+
+
+def test_the_text_names_each_loss_and_what_brings_it_back(
+    data: Path, services: NodeServices, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = manifest_of(store, head_of(services))
+    lost = manifest["files"]["new"]
+    store.remove(ObjectKind.BLOB, lost)
+
+    assert main(["fsck", "--data", str(data)]) == 4
+
+    said, err = capsys.readouterr()
+    assert "error: 1 of 2 stores are damaged: 1 that something leads to missing or damaged" in err
+    assert f"missing blob {lost}: the head of project 'ada/p' (default), by " in said
+    assert "hint: from a machine that has the project: rye remote push --force" in err
+
+
+def test_the_database_is_open_to_others_after_it(data: Path, store: Store, fsck: Run) -> None:
+    fsck()
+
+    settings = read_settings({"data_dir": str(data)}, os.environ, data)
+    open_database(settings).close()
