@@ -116,6 +116,10 @@ class Store:
             path = str(self.path_of(ObjectKind.OBJECT, digest))
             raise ObjectUnreadableError(path, str(error)) from error
 
+    def get_bytes(self, space: ObjectKind, digest: str) -> bytes:
+        """The bytes of a digest, hashed again; of an object its canonical JSON. As `get_blob`."""
+        return self._get(space, digest)
+
     def has_blob(self, digest: str) -> bool:
         """Whether there is such a blob; a text that is no digest names nothing."""
         return self._has(ObjectKind.BLOB, digest)

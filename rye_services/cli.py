@@ -392,6 +392,7 @@ def _parser() -> argparse.ArgumentParser:
     declare_take_down(lambda *words: _command(commands, *words))
     declare_gc(lambda *words: _command(commands, *words))
     declare_fsck(lambda *words: _command(commands, *words))
+    declare_backup(lambda *words: _command(commands, *words))
     _command(commands, "version", _version, "the version and its surroundings")
     return parser
 
@@ -594,6 +595,7 @@ def _storage_lines(users: Sequence[Mapping[str, Any]]) -> str:
 
 # --- upkeep commands ------------------------------------------------------------------------------
 # ``fsck``: whether everything that a node has stored is there and sound, and what can be repaired.
+# ``backup`` and ``restore``: all of a node in a folder, and back.
 
 _SAY_EVERY_S = 2.0
 _OTHER_DATABASE = (
@@ -656,6 +658,68 @@ def _report_text(reports: Sequence[Any]) -> str:
     from rye_services.node.fsck import lines_of
 
     return "\n".join(line for one in reports for line in lines_of(one))
+
+
+def declare_backup(declare: Declare) -> None:
+    """The commands ``backup`` and ``restore``."""
+    backup = declare("backup", _back_up, "have all of a node in a folder, also while it serves")
+    backup.add_argument("target", metavar="TARGET", help="an empty folder, or one of backups")
+    restore = declare("restore", _restore, "have a backup in a data folder again")
+    restore.add_argument("source", metavar="SOURCE", help="the folder of a backup")
+
+
+class IncompleteError(RyeError):
+    """A backup, or what was restored, lacks something: it was lost before."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, what: str, lost: Sequence[str], facts: Mapping[str, Any], hint: str) -> None:
+        self.details, self.facts = tuple(lost), facts
+        super().__init__(f"{what}, but {len(lost)} files were lost before: {lost[0]}", hint=hint)
+
+
+def _back_up(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.data_folder import open_database, require_data
+    from rye_services.node.backup import back_up, facts_of
+
+    target = Path(parsed.target).expanduser().absolute()
+    settings = require_data(settings_of(parsed, environ))
+    database = open_database(settings)
+    try:
+        with _storage_alone(settings):
+            done = back_up(
+                settings,
+                database,
+                target,
+                version=__version__,
+                clock=utc_now,
+                progress=_progress(parsed),
+            )
+    finally:
+        database.close()
+    facts = {"target": str(target), **facts_of(done)}
+    if done.lost:
+        hint = "rye-node.pyz fsck names all that is lost, and what brings it back"
+        raise IncompleteError(f"{target} has a backup now", done.lost, facts, hint)
+    words = f"{done.copied} files copied, {done.copied_bytes} bytes; {done.kept} were there"
+    return CommandAnswer({"status": "success", **facts}, f"{target}: {done.state}, {words}")
+
+
+def _restore(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.node.backup import lost_words, restore
+
+    if parsed.data is None:
+        raise UsageError("restore: expected --data DIR", hint="restore SOURCE --data DIR")
+    source, folder = (Path(one).expanduser().absolute() for one in (parsed.source, parsed.data))
+    done = restore(source, folder, environ, clock=utc_now, progress=_progress(parsed))
+    facts = {"data": str(folder), "made_at": done.facts.made_at, "node": done.facts.node}
+    lost = lost_words(done)
+    if lost:
+        hint = f"rye-node.pyz fsck --data {folder} names all, and what brings it back"
+        raise IncompleteError(f"{folder} is restored", lost, facts, hint)
+    files = sum(one.files for one in done.reports)
+    words = f"the backup of {done.facts.made_at}, {files} files, all of them sound"
+    return CommandAnswer({"status": "success", "files": files, **facts}, f"{folder}: {words}")
 
 
 def _examined(fsck: Any, parsed: argparse.Namespace) -> list[Any]:  # noqa: ANN401 - imported late

@@ -212,6 +212,12 @@ def _made(database: Database, said: Belonging | None) -> str:
     return _node_of(database)
 
 
+def name_database(settings: Settings, node: str) -> None:
+    """Write that the database of the settings is that of a node, which was restored with it."""
+    address = address_of(settings.database_url, settings.data_dir)
+    _write(settings.data_dir, Belonging(node, address))
+
+
 # --- node.toml ------------------------------------------------------------------------------------
 
 
