@@ -81,7 +81,7 @@ class BackupEntryError(RyeError):
         self.where = path
         super().__init__(
             f"{path}: {problem}",
-            hint="nothing was restored; look who changed the backup, or take another one",
+            hint="look who changed the backup; another one may be sound",
         )
 
 
@@ -310,9 +310,11 @@ def _copy_stores(settings: Settings, target: Path, so_far: _Copied, progress: Pr
     stores, copies = UserStores(settings.cas_base_path), UserStores(target / _CAS)
     total = replace(so_far, kept=0, damaged=())
     for user in stores.users():
+        _require_plain(target, *copies.of(user).root.relative_to(target).parts)
         total = _copy_store(stores.of(user), copies.of(user), user, total, progress)
     registry = Store(settings.data_dir / REGISTRY_STORE)
     if registry.root.is_dir():
+        _require_plain(target, REGISTRY_STORE)
         total = _copy_store(registry, Store(target / REGISTRY_STORE), REGISTRY, total, progress)
     return total
 
@@ -551,7 +553,7 @@ def _copy_files(source: Path, state: Path, making: Path, progress: Progress) -> 
     if _require_plain(source, _CAS):
         stores, copies = UserStores(source / _CAS), UserStores(making / _CAS)
         for user in stores.users():
-            _require_plain(source, _CAS, *stores.of(user).root.relative_to(source / _CAS).parts)
+            _require_plain(source, *stores.of(user).root.relative_to(source).parts)
             copied = _copy_store(stores.of(user), copies.of(user), user, copied, progress)
     if _require_plain(source, REGISTRY_STORE):
         registry = Store(source / REGISTRY_STORE)
