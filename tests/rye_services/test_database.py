@@ -162,8 +162,8 @@ def test_tables_of_version_0_1_are_brought_to_this_one(tmp_path: Path, version: 
             connection.exec_driver_sql(statement)
         if version == 1:
             connection.exec_driver_sql("ALTER TABLE threads DROP COLUMN merge_conflict_count")
-        statement = text("UPDATE schema_versions SET version = :version")
-        connection.execute(statement, {"version": version})
+        moved = text("UPDATE schema_versions SET version = :version")
+        connection.execute(moved, {"version": version})
     assert database.revision() == LANDED
 
     database.make_tables()

@@ -143,7 +143,7 @@ def test_an_object_is_stored_under_the_digest_of_its_value(user: User) -> None:
 
 
 @pytest.mark.parametrize(
-    "digest", ["../../../../etc/passwd", "", "A" * 64, "a" * 63, "a" * 300, "ä" * 64, "\0" * 64]
+    "digest", ["../../../../etc/passwd", "", "A" * 64, "a" * 63, "a" * 300, "ä" * 64]
 )
 def test_a_text_that_is_no_digest_is_missing(user: User, digest: str) -> None:
     reply = user.ask("POST", "/objects/has", {"hashes": [digest]})
