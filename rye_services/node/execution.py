@@ -330,7 +330,7 @@ def _with_known_keys(body: Mapping[str, Any]) -> Mapping[str, Any]:
         if key not in _EXECUTE_KEYS:
             from difflib import get_close_matches
 
-            close = get_close_matches(key, _EXECUTE_KEYS, 1, 0.6)
+            close = get_close_matches(key[:80], _EXECUTE_KEYS, 1, 0.6)
             meant = f"did you mean {close[0]}?" if close else f"known: {', '.join(_KNOWN)}"
             raise OrderError(f"{key!a:.80}", f"no such key of /execute; {meant}")
     return body

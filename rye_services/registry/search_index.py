@@ -1,5 +1,7 @@
 """The full-text index of a registry: FTS5 of SQLite, or ``tsvector`` of PostgreSQL.
 
+Its tables are made below `rye_services.migrations`.
+
 What people type is taken for words and nothing else: no operator of either database gets through.
 What narrows a search (kind, namespace, who may see it) is a word of the document too on SQLite, so
 that the index itself intersects it and no row is read in vain.
@@ -65,9 +67,6 @@ class IndexQuery:
 class SearchIndex(Protocol):
     """Where documents are put, and found by their words; in the caller's transaction."""
 
-    def prepare(self, connection: Connection) -> None:
-        """Make what is not there yet."""
-
     def put(self, connection: Connection, documents: Sequence[IndexedItem]) -> None:
         """Have these documents found, in place of what they were."""
 
@@ -100,12 +99,6 @@ def _folders(category: str) -> list[str]:
 
 _COLUMNS = "name, place, title, description, body, facets"
 _WEIGHTS = "10.0, 6.0, 6.0, 3.0, 1.0, 0.0"
-_TABLES = (
-    f"""CREATE VIRTUAL TABLE IF NOT EXISTS registry_search USING fts5(
-    {_COLUMNS}, tokenize = 'unicode61 remove_diacritics 2')""",
-    """CREATE VIRTUAL TABLE IF NOT EXISTS registry_words USING
-    fts5vocab('registry_search', 'row')""",
-)
 _PUT = (
     f"INSERT INTO registry_search (rowid, {_COLUMNS}) VALUES"  # noqa: S608 - our own names
     " (:item, :name, :place, :title, :description, :body, :facets)"
@@ -136,11 +129,6 @@ class SqliteIndex:
     A word is looked up in the vocabulary first: what begins with it counts too, as long as that is
     not very much. A prefix of FTS5's own would have every posting of every such word merged.
     """
-
-    def prepare(self, connection: Connection) -> None:
-        """Make the table, and the view of its words."""
-        for statement in _TABLES:
-            connection.execute(text(statement))
 
     def put(self, connection: Connection, documents: Sequence[IndexedItem]) -> None:
         """Write the rows."""
@@ -222,11 +210,6 @@ def _row(document: IndexedItem) -> dict[str, object]:
 class PostgresIndex:
     """A table with a ``tsvector`` and a GIN index. Words as they stand: ids are in no language."""
 
-    def prepare(self, connection: Connection) -> None:
-        """Make the table and its index."""
-        for statement in _POSTGRES_TABLES:
-            connection.execute(text(statement))
-
     def put(self, connection: Connection, documents: Sequence[IndexedItem]) -> None:
         """Write the rows."""
         if documents:
@@ -249,12 +232,6 @@ class PostgresIndex:
         return (), int(counted.total) if counted else 0
 
 
-_POSTGRES_TABLES = (
-    """CREATE TABLE IF NOT EXISTS registry_search (
-    item bigint PRIMARY KEY, item_type text NOT NULL, namespace text NOT NULL,
-    category text NOT NULL, visibility text NOT NULL, document tsvector NOT NULL)""",
-    "CREATE INDEX IF NOT EXISTS registry_search_document ON registry_search USING gin (document)",
-)
 _POSTGRES_PUT = (
     "INSERT INTO registry_search (item, item_type, namespace, category, visibility, document)"
     " VALUES (:item, :item_type, :namespace, :category, :visibility,"

@@ -8,8 +8,6 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.schema import SchemaItem
 
-from rye_services.registry.search_index import index_for
-
 revision, down_revision = "0001", None
 
 # As they were: what changed since is in the versions that follow, never here.
@@ -255,6 +253,23 @@ _INDEXES = (
     ("ix_registry_namespaces_owner", "registry_namespaces", ["owner"]),
 )
 
+_SEARCH = {
+    "sqlite": (
+        """CREATE VIRTUAL TABLE IF NOT EXISTS registry_search USING fts5(
+        name, place, title, description, body, facets,
+        tokenize = 'unicode61 remove_diacritics 2')""",
+        """CREATE VIRTUAL TABLE IF NOT EXISTS registry_words USING
+        fts5vocab('registry_search', 'row')""",
+    ),
+    "postgresql": (
+        """CREATE TABLE IF NOT EXISTS registry_search (
+        item bigint PRIMARY KEY, item_type text NOT NULL, namespace text NOT NULL,
+        category text NOT NULL, visibility text NOT NULL, document tsvector NOT NULL)""",
+        """CREATE INDEX IF NOT EXISTS registry_search_document
+        ON registry_search USING gin (document)""",
+    ),
+}
+
 
 def upgrade() -> None:
     """Make what is not there."""
@@ -266,4 +281,5 @@ def upgrade() -> None:
     threads = {column["name"] for column in sa.inspect(connection).get_columns("threads")}
     if "merge_conflict_count" not in threads:
         op.add_column("threads", sa.Column("merge_conflict_count", sa.Integer()))
-    index_for(connection.dialect.name).prepare(connection)
+    for statement in _SEARCH[connection.dialect.name]:
+        op.execute(statement)

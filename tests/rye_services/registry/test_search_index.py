@@ -1,11 +1,14 @@
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql
 
+from rye_services.database import Database
 from rye_services.registry.search_index import (
     MAX_QUERY_CHARACTERS,
     PUBLIC,
@@ -24,13 +27,20 @@ INDEX = SqliteIndex()
 
 
 @pytest.fixture(scope="module")
-def connection() -> Iterator[Connection]:
-    engine = create_engine("sqlite://")
-    with engine.connect() as opened:
-        INDEX.prepare(opened)
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    with writing(tmp_path_factory.mktemp("index")) as opened:
         INDEX.put(opened, DOCUMENTS)
         yield opened
-    engine.dispose()
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[Connection]:
+    """A connection to a database of SQLite, whatever tests run on."""
+    database = Database(f"sqlite:///{folder / 'node.db'}")
+    database.make_tables()
+    with database.writing() as opened:
+        yield opened
+    database.close()
 
 
 def document(item: int, item_id: str, words: str, visibility: str = PUBLIC) -> IndexedItem:
@@ -120,11 +130,8 @@ def test_no_query_is_longer_than_anybody_types() -> None:
     assert len(words_of("ab " * MAX_QUERY_CHARACTERS)) == 16
 
 
-def test_what_is_put_again_or_removed_is_found_no_longer() -> None:
-    engine = create_engine("sqlite://")
-    with engine.connect() as opened:
-        INDEX.prepare(opened)
-        INDEX.prepare(opened)
+def test_what_is_put_again_or_removed_is_found_no_longer(tmp_path: Path) -> None:
+    with writing(tmp_path) as opened:
         INDEX.put(opened, [document(1, "ada/draw/circle", "tapir")])
         INDEX.put(opened, [document(1, "ada/draw/circle", "bongo")])
 
@@ -133,7 +140,6 @@ def test_what_is_put_again_or_removed_is_found_no_longer() -> None:
         INDEX.remove(opened, 1)
 
         assert found(opened, "bongo") == []
-    engine.dispose()
 
 
 def test_postgresql_gets_words_as_a_value_and_its_own_index() -> None:
