@@ -627,7 +627,7 @@ def declare_fsck(declare: Declare) -> None:
 
 def _fsck(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.data_folder import open_database, require_data
-    from rye_services.node.fsck import DamagedStorageError, Fsck, shown
+    from rye_services.fsck import DamagedStorageError, Fsck, shown
 
     backup = None if parsed.backup is None else _backup_folder(parsed)
     settings = require_data(settings_of(parsed, environ))
@@ -655,7 +655,7 @@ def _fsck(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnsw
 
 
 def _report_text(reports: Sequence[Any]) -> str:
-    from rye_services.node.fsck import lines_of
+    from rye_services.fsck import lines_of
 
     return "\n".join(line for one in reports for line in lines_of(one))
 
@@ -679,8 +679,8 @@ class IncompleteError(RyeError):
 
 
 def _back_up(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.backup import back_up, facts_of
     from rye_services.data_folder import open_database, require_data
-    from rye_services.node.backup import back_up, facts_of
 
     target = Path(parsed.target).expanduser().absolute()
     settings = require_data(settings_of(parsed, environ))
@@ -706,7 +706,7 @@ def _back_up(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
 
 
 def _restore(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
-    from rye_services.node.backup import lost_words, restore
+    from rye_services.backup import lost_words, restore
 
     if parsed.data is None:
         raise UsageError("restore: expected --data DIR", hint="restore SOURCE --data DIR")

@@ -42,7 +42,7 @@ from rye_services.database import (
     user_space_refs,
     users,
 )
-from rye_services.node.fsck import REGISTRY, REGISTRY_STORE, Fsck, Progress, StoreReport
+from rye_services.fsck import REGISTRY, REGISTRY_STORE, Fsck, Progress, StoreReport
 from rye_services.node.objects import UserStores, is_sound
 from rye_services.node.postgresql_copies import copy_postgresql, restore_postgresql
 from rye_services.node.storage import described, roots_of_rows
