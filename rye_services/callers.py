@@ -23,6 +23,7 @@ from rye_services.credentials import (
     Principal,
 )
 from rye_services.http import Unauthorized
+from rye_services.logs import note_user
 from ryeos.items.context import Clock
 from ryeos.remote.requests import (
     RequestSignatureError,
@@ -98,16 +99,20 @@ class Authenticator:
         """Who sends a request by API key or signature. Raises Unauthorized."""
         match _mode(facts.headers):
             case "bearer":
-                return self._bearer(facts)
+                found = self._bearer(facts)
             case "signed":
-                return self._signed(facts)
+                found = self._signed(facts)
             case _:
                 raise Unauthorized("expected an API key or a signature, found that of a webhook")
+        note_user(found.user_id)
+        return found
 
     def execution(self, facts: RequestFacts) -> Principal | WebhookDelivery:
         """Who wants to execute something: also a webhook. Raises Unauthorized, Problem."""
         if _mode(facts.headers) == "webhook":
-            return self.webhook_check(facts)
+            delivery = self.webhook_check(facts)
+            note_user(delivery.principal.user_id)
+            return delivery
         return self.principal(facts)
 
     def _bearer(self, facts: RequestFacts) -> Principal:

@@ -4,6 +4,7 @@ Contract: ``docs/node.md``. What only serving needs is imported by serving.
 """
 
 import argparse
+import logging
 import os
 import re
 import sys
@@ -22,9 +23,10 @@ from lillux.values import dataclass
 from rye_services.credentials import EVERYTHING, AuthorizedKeys, PublicKeyError
 from rye_services.data_folder import make_data
 from rye_services.database import Database
+from rye_services.logs import log_as_json, log_to_stderr
 from rye_services.node.application import create_app
 from rye_services.node.services import open_services
-from rye_services.server import ServerPart, listen, log_to_stderr, serve
+from rye_services.server import ServerPart, listen, serve
 from rye_services.settings import SettingError, Settings, settings_of
 from ryeos import __version__
 from ryeos.app.output import Output, interrupted_status, report
@@ -420,6 +422,7 @@ def _declare_serve(parser: argparse.ArgumentParser) -> None:
     add("--name", metavar="NAME", help="what clients call this node (default: default)")
     add("--role", metavar="ROLE", help="node, registry or all (default node)")
     add("--url", metavar="URL", help="the address that clients use, for the ready line")
+    add("--trusted-proxies", metavar="NETS", help="networks that may say where requests come from")
 
 
 # --- serve command --------------------------------------------------------------------------------
@@ -433,22 +436,25 @@ def serve_node(parsed: argparse.Namespace, bundle: Path, environ: Mapping[str, s
     log_to_stderr(environ.get("RYE_LOG", "info"))
     shown_url = _url(parsed.url)
     settings = make_data(settings_of(parsed, environ))
-    served = _registry(settings) if settings.roles == ("registry",) else None
+    say = _log_line if settings.log_format == "json" else _say
+    if settings.log_format == "json":
+        log_as_json()
+    served = _registry(settings, environ) if settings.roles == ("registry",) else None
     served = served or _node(settings, bundle, environ)
     if public_key := environ.get("BOOTSTRAP_PUBLIC_KEY"):
         _let_first_key_in(served.authorized_keys, public_key, environ)
     listener = listen(settings.host, settings.port)
 
     def ready() -> None:
-        _say(f"rye-node: ready on {listener.url} ({served.node_id}, {settings.data_dir})")
+        say(f"rye-node: ready on {listener.url} ({served.node_id}, {settings.data_dir})")
         if not parsed.quiet:
             url = shown_url or listener.url
             for words in served.on_a_client:
-                _say(f"rye-node: on a client: {words.format(url=url)}")
+                say(f"rye-node: on a client: {words.format(url=url)}")
 
     serve(served.app, listener, settings, ready)
     served.database.close()
-    _say("rye-node: ended")
+    say("rye-node: ended")
     return 0
 
 
@@ -482,7 +488,8 @@ def _node(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> _Serv
             stores=services.stores,
             durable=services.sync.durable,
         )
-        beside, words = (part_of(registry),), (*words, _LOG_IN)
+        beside = (part_of(registry, services.watch.health),)
+        words = (*words, _LOG_IN)
     return _Served(
         app=create_app(services, *beside),
         node_id=services.keys.node_id,
@@ -492,13 +499,13 @@ def _node(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> _Serv
     )
 
 
-def _registry(settings: Settings) -> _Served:
+def _registry(settings: Settings, environ: Mapping[str, str]) -> _Served:
     from rye_services.registry.application import create_app as create_registry
     from rye_services.registry.services import open_registry_alone
 
     services = open_registry_alone(settings, make=True)
     return _Served(
-        app=create_registry(services),
+        app=create_registry(services, environ),
         node_id=services.keys.node_id,
         database=services.database,
         authorized_keys=services.authorized_keys,
@@ -525,6 +532,13 @@ def _let_first_key_in(
         authorized_keys.bootstrap(public_key, label)
     except PublicKeyError as error:
         raise SettingError(error.where, error.problem, hint=error.hint) from None
+
+
+def _log_line(line: str) -> None:
+    """Say a line in the form of the log, whatever its level."""
+    logger = logging.getLogger("rye_node")
+    logger.setLevel(logging.INFO)
+    logger.info("%s", line)
 
 
 def _say(line: str) -> None:

@@ -562,11 +562,14 @@ THREADS, SECRETS, WEBHOOKS = "remote:threads", "remote:secrets", "remote:webhook
 REGISTRY_READ, REGISTRY_WRITE = "registry:read", "registry:write"
 MANAGE = "node.auth.manage"
 """Who may say which keys count, and start what concerns every user."""
+METRICS = "node.metrics"
+"""Who may read the figures of the server: totals, no names."""
 
 EVERYTHING = "*"
-_OF_A_NODE = ("remote:*", OBJECTS, PUSH, EXECUTE, THREADS, SECRETS, WEBHOOKS, MANAGE)
+_OF_A_NODE = ("remote:*", OBJECTS, PUSH, EXECUTE, THREADS, SECRETS, WEBHOOKS)
+_OF_A_SERVER = (MANAGE, METRICS)
 _OF_A_REGISTRY = ("registry:*", REGISTRY_READ, REGISTRY_WRITE)
-KNOWN = (EVERYTHING, *_OF_A_NODE, *_OF_A_REGISTRY)
+KNOWN = (EVERYTHING, *_OF_A_NODE, *_OF_A_SERVER, *_OF_A_REGISTRY)
 """Whatever a key may be given."""
 
 

@@ -28,9 +28,9 @@ from sqlalchemy import (
     Table,
     event,
 )
-from sqlalchemy.engine import Dialect, make_url
+from sqlalchemy.engine import Dialect, ExceptionContext, make_url
 from sqlalchemy.exc import ArgumentError, DontWrapMixin, SQLAlchemyError
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from sqlalchemy.types import TypeDecorator
 
 from lillux.errors import LilluxError
@@ -162,6 +162,23 @@ class Database:
     def dialect(self) -> str:
         """``sqlite``, ``postgresql``: for the few statements that each spells its own way."""
         return self._engine.dialect.name
+
+    def tell_errors(self, told: Callable[[str], None]) -> None:
+        """Have ``told`` called with the name of the class of each error of the database."""
+
+        def on_error(context: ExceptionContext) -> None:
+            error = context.sqlalchemy_exception or context.original_exception
+            told(type(error).__name__)
+
+        event.listen(self._engine, "handle_error", on_error)
+
+    @property
+    def connections(self) -> dict[str, float]:
+        """How many connections are ``in_use``, and how many wait to be used: ``idle``."""
+        pool = self._engine.pool
+        if not isinstance(pool, QueuePool):  # of a database in memory
+            return {}
+        return {"in_use": pool.checkedout(), "idle": pool.checkedin()}
 
     def close(self) -> None:
         """Close every connection that nobody uses; the database can be used again."""

@@ -1,4 +1,4 @@
-"""HTTP of both services: negotiation, compression, limits, problem documents, access log."""
+"""HTTP of both services: negotiation, compression, limits, problem documents."""
 
 import asyncio
 import errno
@@ -10,7 +10,6 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -53,42 +52,6 @@ def _weight(parameters: Iterable[str]) -> float:
         if name == "q":
             return float(value) if _WEIGHT.fullmatch(value) else 0.0
     return 1.0
-
-
-# --- access log -----------------------------------------------------------------------------------
-# A line in the log for each request: ``POST /push 200 12 ms``. No query, no headers, no body.
-
-_QUIET_PATHS = frozenset({"/health", "/status"})
-
-
-class AccessLog:
-    """Logs what was asked for and how it was answered."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http" or scope["path"] in _QUIET_PATHS:
-            await self._app(scope, receive, send)
-            return
-        began_s = monotonic()
-        status = 0
-
-        async def noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self._app(scope, receive, noting)
-        finally:
-            took_ms = (monotonic() - began_s) * 1000
-            path = ascii(scope["path"][:200])[1:-1]  # a line break would start another entry
-            logging.getLogger("rye_services.access").info(
-                "%s %s %s %.0f ms", scope["method"], path, status or "cut", took_ms
-            )
 
 
 # --- compression ----------------------------------------------------------------------------------
@@ -140,8 +103,8 @@ class GzippedRequests:
             if encoding not in _PLAIN:
                 receive = _UnpackedBody(receive, self._max_bytes, encoding).receive
                 taken_off = {b"content-encoding", b"content-length"}
-                headers = [pair for pair in scope["headers"] if pair[0] not in taken_off]
-                scope = {**scope, "headers": headers}
+                # In place, since those around this find the route of the request in the scope.
+                scope["headers"] = [pair for pair in scope["headers"] if pair[0] not in taken_off]
         await self._app(scope, receive, send)
 
 
@@ -187,7 +150,7 @@ def _accepts_gzip(headers: Headers) -> bool:
 # --- limits ---------------------------------------------------------------------------------------
 # How much a request may send, and how long it may take: checked before anybody looks at it.
 
-UNLIMITED_PATHS = frozenset({"/health", "/status"})
+UNLIMITED_PATHS = frozenset({"/live", "/ready", "/health", "/status"})
 """They read no body, and have to answer whatever is sent."""
 
 MIN_BYTES_PER_S = 8 * 1024

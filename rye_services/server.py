@@ -1,4 +1,4 @@
-"""Serves a node until it is stopped: its socket, signals and log."""
+"""Serves a node until it is stopped: its socket and signals."""
 
 import asyncio
 import contextlib
@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import Any, cast
 
@@ -20,7 +21,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from lillux.values import dataclass
 from rye_services.callers import Authenticator
 from rye_services.http import (
-    AccessLog,
     BodyLimits,
     GzippedRequests,
     GzippedResponses,
@@ -30,6 +30,7 @@ from rye_services.http import (
 )
 from rye_services.page import PageHeaders
 from rye_services.settings import Settings
+from rye_services.watch import Watch, WatchedRequests, watch_router, watching
 from ryeos import __version__
 from ryeos.items.errors import RyeError
 
@@ -135,19 +136,6 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def log_to_stderr(level: str) -> None:
-    """Have everything logged as a line on standard error, ``level`` being a name of `logging`."""
-    known = logging.getLevelNamesMapping()
-    logging.basicConfig(
-        level=known.get(level.upper(), logging.INFO),
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    for name in ("uvicorn", "mcp"):  # their start and end are told by us
-        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
-    logging.captureWarnings(capture=True)
-
-
 # --- assembly -------------------------------------------------------------------------------------
 # An application out of parts, behind the limits that hold for all of them.
 
@@ -165,9 +153,15 @@ class ServerPart:
 
 
 def assemble(
-    title: str, settings: Settings, authenticator: Authenticator, parts: Sequence[ServerPart]
+    title: str,
+    settings: Settings,
+    authenticator: Authenticator,
+    watch: Watch,
+    parts: Sequence[ServerPart],
 ) -> FastAPI:
     """The application of these parts. Where two have a route, it is that of the first."""
+    watched = ServerPart((watch_router(watch),), (partial(watching, watch),))
+    parts = (watched, *parts)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -196,7 +190,7 @@ def assemble(
     app.add_middleware(GzippedResponses)
     app.add_middleware(UnexpectedErrors)
     app.add_middleware(PageHeaders)
-    app.add_middleware(AccessLog)
+    app.add_middleware(WatchedRequests, watch=watch)
     return app
 
 

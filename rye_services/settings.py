@@ -7,6 +7,7 @@ import re
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ _UNITS = {"": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB}
 _AMOUNT = re.compile(r"(\d{1,18}) ?(KiB|MiB|GiB)?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ROLES = ("node", "registry")
+LOG_FORMATS = ("text", "json")
+METRICS_MODES = ("closed", "key", "loopback", "open")
 
 
 class SettingError(RyeError):
@@ -66,6 +69,9 @@ class Settings:
     retain_executions_days   how long an execution that has ended is remembered; 0 for ever
     open_sign_up             whether anybody may make an account of a registry
     max_pushes_per_minute    of one account of a registry
+    log_format               of the lines of the log: ``text``, ``json``
+    trusted_proxies          networks whose word on where a request came from is believed
+    metrics                  who may read ``/metrics``: one of `METRICS_MODES`
     """
 
     data_dir: Path
@@ -97,6 +103,9 @@ class Settings:
     retain_executions_days: int = 90
     open_sign_up: bool = False
     max_pushes_per_minute: int = 600
+    log_format: str = "text"
+    trusted_proxies: tuple[str, ...] = ()
+    metrics: str = "key"
 
     @property
     def largest_file_bytes(self) -> int:
@@ -125,7 +134,9 @@ def read_settings(
     also for a ``node.yaml`` that is no YAML; FileSystemError, FileTooLargeError.
     """
     said = {name: value for name, value in given.items() if value is not None}
-    said = _from_environment(environ) | {name: (f"--{name}", one) for name, one in said.items()}
+    said = _from_environment(environ) | {
+        name: (f"--{name.replace('_', '-')}", one) for name, one in said.items()
+    }
     data_dir = _path(*said.pop("data_dir", ("data_dir", str(default_data_dir))))
     config_dir = _path(*said.pop("config_dir", ("config_dir", str(data_dir / "config"))))
     said = _from_file(config_dir / CONFIG_FILE) | said
@@ -144,6 +155,7 @@ def settings_of(parsed: Namespace, environ: Mapping[str, str]) -> Settings:
         "data_dir": parsed.data,
         **{name: getattr(parsed, name, None) for name in ("host", "port", "name")},
         "roles": getattr(parsed, "role", None),
+        "trusted_proxies": getattr(parsed, "trusted_proxies", None),
     }
     return read_settings(given, environ, Path("~/.rye-node"))
 
@@ -271,6 +283,26 @@ def _roles(where: str, value: object) -> tuple[str, ...]:
     return found
 
 
+def _one_of(*words: str) -> Callable[[str, object], str]:
+    def read(where: str, value: object) -> str:
+        if value not in words:
+            raise SettingError(where, f"expected one of {', '.join(words)}, found {value!r:.80}")
+        return str(value)
+
+    return read
+
+
+def _networks(where: str, value: object) -> tuple[str, ...]:
+    found = _words(where, value)
+    for text in found:
+        try:
+            ip_network(text)
+        except ValueError:
+            expected = "expected addresses or networks like 10.0.0.0/8, fd00::/8"
+            raise SettingError(where, f"{expected}, found {text[:80]!r}") from None
+    return found
+
+
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "host": _text,
     "port": _whole(0, _HIGHEST_PORT),
@@ -299,6 +331,9 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "retain_executions_days": _whole(0, _MANY_DAYS),
     "open_sign_up": _flag,
     "max_pushes_per_minute": _whole(1),
+    "log_format": _one_of(*LOG_FORMATS),
+    "trusted_proxies": _networks,
+    "metrics": _one_of(*METRICS_MODES),
 }
 
 # What hosting platforms and older nodes call them. `HOST` is not among them: some shells export

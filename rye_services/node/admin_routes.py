@@ -1,11 +1,12 @@
 """Routes that say which keys may sign requests: ``/admin/authorized-keys``."""
 
 from contextlib import AbstractAsyncContextManager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from rye_services.callers import caller
@@ -122,7 +123,7 @@ def storage_router(services: NodeServices) -> APIRouter:
     @routes.post("/gc")
     def collect(_: Manager, dry_run: Annotated[bool, Query()] = False) -> dict[str, Any]:  # noqa: FBT002 - of a query
         """Remove what nothing names from every store, or with ``dry_run`` only count it."""
-        found = services.sync.storage.collect(dry_run=dry_run)
+        found = sweep(services, dry_run=dry_run)
         return {"status": "ok", "dry_run": dry_run, "users": [shown(one) for one in found]}
 
     return routes
@@ -130,7 +131,22 @@ def storage_router(services: NodeServices) -> APIRouter:
 
 def collecting_garbage(services: NodeServices) -> AbstractAsyncContextManager[None]:
     """The collection that happens by itself, at the start and from time to time."""
-    return every(services.settings.gc_interval_s, services.sync.storage.collect)
+    return every(services.settings.gc_interval_s, partial(sweep, services))
+
+
+def sweep(services: NodeServices, *, dry_run: bool = False) -> tuple[UserGarbage, ...]:
+    """As `Storage.collect`, seen by who watches this server. Raises SQLAlchemyError."""
+    with services.watch.span("sweep") as span:
+        found = services.sync.storage.collect(dry_run=dry_run)
+        span.note("rye.users", len(found))
+        span.note("rye.freed_bytes", sum(one.freed_bytes for one in found))
+    if not dry_run:
+        for one in found:
+            services.watch.metrics.swept(
+                one.state, removed=one.removed, freed_bytes=one.freed_bytes
+            )
+        services.watch.metrics.sweep_ended(sum(one.kept for one in found))
+    return found
 
 
 def shown(found: UserGarbage) -> dict[str, Any]:
@@ -174,14 +190,16 @@ def open_router(services: NodeServices) -> APIRouter:
     provided = provided_tools(services.bundle)
 
     @routes.get("/health")
-    async def health() -> dict[str, str]:
-        """That the node is there, and its versions."""
-        return {
-            "status": "ok",
+    async def health() -> JSONResponse:
+        """How the node is, as of some seconds ago, and its versions; 503 without its database."""
+        state = services.watch.health.last
+        answer = {
+            "status": "ok" if state.is_ready else "degraded",
             "version": __version__,
             "engine_version": __version__,
             "ryeos_version": __version__,
         }
+        return JSONResponse(answer, 200 if state.has_database else 503)
 
     @routes.get("/public-key")
     async def public_key() -> dict[str, Any]:
@@ -194,7 +212,7 @@ def open_router(services: NodeServices) -> APIRouter:
         return {
             "node_id": keys.node_id,
             "node_name": services.settings.name,
-            "healthy": True,
+            "healthy": services.watch.health.last.is_ready,
             "active": services.queue.active,
             "max_concurrent": services.queue.places,
             "capabilities": {"provides": list(provided), "routes": []},

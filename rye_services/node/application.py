@@ -67,4 +67,4 @@ def part_of(services: NodeServices) -> ServerPart:
 def create_app(services: NodeServices, *beside: ServerPart) -> FastAPI:
     """The application on these services, and perhaps other parts, ready to be served."""
     parts = (part_of(services), *beside)
-    return assemble("Rye node", services.settings, services.authenticator, parts)
+    return assemble("Rye node", services.settings, services.authenticator, services.watch, parts)

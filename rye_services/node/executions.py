@@ -4,8 +4,9 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from threading import Condition, Thread, Timer
@@ -22,6 +23,7 @@ from lillux.values import dataclass
 from rye_services.database import Database
 from rye_services.http import RequestProblem, is_full
 from rye_services.keys import NodeKeys
+from rye_services.metrics import Figure
 from rye_services.node.execution import (
     Attempt,
     Basis,
@@ -56,6 +58,7 @@ from rye_services.node.worker import WorkerEndedError, WorkerLaunch
 from rye_services.node.workspaces import Checkouts
 from rye_services.server import ENDING_S
 from rye_services.settings import Settings
+from rye_services.watch import FAILED, Watch
 from ryeos.items.context import Clock
 from ryeos.remote.secrets import EnvelopeError
 from ryeos.sync.objects import CasObjectError
@@ -65,6 +68,8 @@ from ryeos.sync.paths import UnsafeManifestError
 
 RETRY_AFTER = {"Retry-After": "5"}
 _MAX_ITEM_CHARACTERS = 200
+_NO_ROOM = 507
+_STATES = {400: ERROR, 404: ERROR, 409: CANCELLED, 503: INTERRUPTED}
 _MATERIALIZATION = (ObjectMissingError, CasObjectError, UnsafeManifestError)
 _log = logging.getLogger(__name__)
 
@@ -82,10 +87,18 @@ class Executions:
     """The executions that this server runs. Thread-safe; every call may take long."""
 
     def __init__(
-        self, engine: Engine, rows: ThreadRows, queue: Queue, presence: ServerLease, logs: RunLogs
+        self,
+        engine: Engine,
+        rows: ThreadRows,
+        queue: Queue,
+        presence: ServerLease,
+        logs: RunLogs,
+        *,
+        watch: Watch,
     ) -> None:
         self._engine, self.queue, self._presence = engine, queue, presence
         self.rows, self.logs, self._ends = rows, logs, RowEnds(rows)
+        self._watch = watch
         # By thread: what ends those that run; the turns of accepted ones that wait.
         self._running: dict[str, Cancellation] = {}
         self._accepted: dict[str, Turn] = {}
@@ -183,6 +196,27 @@ class Executions:
             self._changed.wait_for(lambda: not self._running, left_s)
         self._presence.end()
 
+    def figures(self) -> Sequence[Figure]:
+        """What runs, what waits, and how many executions are remembered, by state.
+
+        Raises SQLAlchemyError.
+        """
+        queue = self.queue
+        return (
+            _figure("rye_executions_running", "Executions that run on this server", queue.active),
+            _figure("rye_execution_places", "Executions that may run at a time here", queue.places),
+            _figure(
+                "rye_executions_queued", "Executions that wait here for a place", queue.waiting
+            ),
+            _figure("rye_execution_queue_places", "Executions that may wait here", queue.longest),
+            Figure(
+                name="rye_executions_kept",
+                words="Executions that are remembered, of all servers on this database",
+                values=self.rows.counted(),
+                label="state",
+            ),
+        )
+
     def _end_all(self) -> None:
         with self._changed:
             running = dict(self._running)
@@ -216,11 +250,14 @@ class Executions:
         with self._changed:
             self._accepted[thread_id] = turn
 
+        # With the context of the request that asks for it: the log names that request.
+        context = copy_context()
+
         def come(place: "Future[None]") -> None:
             if place.exception() is not None:  # its row stays, for the next server
                 return
-            arguments = (thread_id, turn)
-            Thread(target=self._claimed, args=arguments, name=thread_id, daemon=True).start()
+            run = partial(context.run, self._claimed, thread_id, turn)
+            Thread(target=run, name=thread_id, daemon=True).start()
 
         turn.place.add_done_callback(come)
 
@@ -305,7 +342,14 @@ class Executions:
         with self._changed:
             self._running[thread_id] = cancellation
         try:
-            return self._executed(order, basis, attempt)
+            with self._watch.execution(thread_id) as watched:
+                try:
+                    executed = self._executed(order, basis, attempt)
+                except RequestProblem as problem:
+                    watched.state = _state_of(problem)
+                    raise
+                watched.state = COMPLETED if executed.is_good else ERROR
+                return executed
         finally:
             self.logs.close(thread_id)
             with self._changed:
@@ -400,6 +444,16 @@ def _words(error: BaseException) -> str:
     return f"the execution failed ({code}): the log of the node says more"
 
 
+def _state_of(problem: RequestProblem) -> str:
+    """How an execution ended that is answered so: ``failed`` is what the node could not do."""
+    is_quota = problem.status_code == _NO_ROOM and isinstance(problem.detail, str)
+    return ERROR if is_quota else _STATES.get(problem.status_code, FAILED)
+
+
+def _figure(name: str, words: str, value: int) -> Figure:
+    return Figure(name=name, words=words, values={"": value})
+
+
 def _problem(status: int, words: str, order: Order, thread_id: str, phase: str) -> RequestProblem:
     detail: Mapping[str, Any] = {
         "error": words,
@@ -426,6 +480,7 @@ def open_executions(
     clock: Clock,
     environ: Mapping[str, str],
     presence: ServerLease,
+    watch: Watch,
 ) -> Executions:
     """The executions of a node. Nothing is read or written yet."""
     rows = ThreadRows(database, presence.server_id, presence.is_dead)
@@ -440,4 +495,4 @@ def open_executions(
         bundle=bundle,
         clock=clock,
     )
-    return Executions(engine, rows, queue, presence, RunLogs(database))
+    return Executions(engine, rows, queue, presence, RunLogs(database), watch=watch)

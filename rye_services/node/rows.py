@@ -40,6 +40,8 @@ from ryeos.items.context import Clock
 RUNNING, COMPLETED, ERROR, CANCELLED = "running", "completed", "error", "cancelled"
 LEASE_S, HEARTBEAT_S = 60.0, 15.0
 LOST, INTERRUPTED = "lost", "interrupted"
+QUEUED = "queued"
+"""Of `ThreadRows.counted`: accepted and not begun. The column ``state`` has no such value."""
 LISTED_CHARACTERS = 1000
 """Of an error, and of conflicts, in a list of executions."""
 
@@ -338,6 +340,18 @@ class ThreadRows:
         query = select(columns.thread_id, columns.user_id).where(mine).order_by(columns.created_at)
         with self._database.reading() as connection:
             return tuple((row.thread_id, row.user_id) for row in connection.execute(query))
+
+    def counted(self) -> dict[str, int]:
+        """How many executions there are in each state; those that wait to begin as `QUEUED`."""
+        columns = threads.c
+        waiting = and_(columns.state == RUNNING, columns.started_at.is_(None))
+        by_state = select(columns.state, func.count()).group_by(columns.state)
+        with self._database.reading() as connection:
+            found = {state: int(count) for state, count in connection.execute(by_state)}
+            query = select(func.count()).select_from(threads).where(waiting)
+            queued = int(connection.scalar(query) or 0)
+        found[RUNNING] = found.get(RUNNING, 0) - queued
+        return {**found, QUEUED: queued}
 
     def one(self, user_id: str, thread_id: str) -> dict[str, Any] | None:
         """The row of an execution as its user sees it."""

@@ -19,6 +19,7 @@ from rye_services.node.servers import SERVERS, ServerLease
 from rye_services.node.storage import SyncServices, open_sync
 from rye_services.node.webhooks import Webhooks, webhook_check
 from rye_services.settings import Settings
+from rye_services.watch import Watch, open_watch
 from ryeos.items.context import Clock, utc_now
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ class NodeServices:
     sync           what pushes, uploads and executions share
     bundle         the folder that holds the ``.ai`` of the standard bundle
     webhook_check  finds the binding of a webhook's delivery
+    watch          what its operator sees: figures, traces, health
     """
 
     settings: Settings
@@ -47,6 +49,7 @@ class NodeServices:
     vault: Vault
     webhooks: Webhooks
     executions: Executions
+    watch: Watch
     webhook_check: WebhookCheck = refuse_webhooks
 
     @property
@@ -71,7 +74,8 @@ def open_services(
 ) -> NodeServices:
     """The services on the data of a node; its keys and tables are made if there are none.
 
-    Of ``environ`` executions get what their allow-list names, like PATH.
+    Of ``environ`` executions get what their allow-list names, like PATH; it also says where
+    traces are sent.
     Raises DatabaseError, NodeKeysError, PemError, KeyMismatchError, FileSystemError.
     """
     keys = open_keys(settings.signing_key_dir, clock)
@@ -84,7 +88,8 @@ def open_services(
     sync = open_sync(settings, database, stores, clock, presence)
     vault = Vault(database, **box, clock=clock)
     queue = Queue(settings.max_concurrent, settings.max_queued)
-    return NodeServices(
+    watch = open_watch(settings, database, environ)
+    made = NodeServices(
         settings=settings,
         database=database,
         keys=keys,
@@ -110,6 +115,10 @@ def open_services(
             clock=clock,
             environ=environ,
             presence=presence,
+            watch=watch,
         ),
+        watch=watch,
         webhook_check=webhook_check(webhooks) if settings.open_webhooks else refuse_webhooks,
     )
+    watch.metrics.add_read(made.executions.figures)
+    return made

@@ -184,7 +184,8 @@ def _push_project(services: NodeServices, principal: Principal, body: PushBody) 
         restores_head=body.restores_head,
     )
     try:
-        head = services.sync.pushing.push_project(principal.user_id, store, push)
+        with services.watch.span("push"):
+            head = services.sync.pushing.push_project(principal.user_id, store, push)
     except ManifestGraphError as error:
         raise RequestProblem(400, str(error)) from error
     except SystemVersionError as error:
@@ -262,9 +263,10 @@ def _push_user_space(
     services.sync.uploads.renew(principal.user_id)
     try:
         kept = kept_user_manifest(body.user_manifest_hash, store)
-        ref = services.sync.pushing.push_user_space(
-            principal.user_id, store, kept.manifest_hash, body.expected_revision
-        )
+        with services.watch.span("push"):
+            ref = services.sync.pushing.push_user_space(
+                principal.user_id, store, kept.manifest_hash, body.expected_revision
+            )
     except ManifestGraphError as error:
         raise RequestProblem(400, str(error)) from error
     except RevisionMovedError as error:

@@ -1,21 +1,21 @@
 """The application of a registry: the routes of its parts, beside those of a node or alone."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse, Response
-from sqlalchemy import text
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 
+from rye_services.health import Health
 from rye_services.registry import account_routes, bundle_routes
 from rye_services.registry.item_routes import item_router, manifest_router, search_router
 from rye_services.registry.page import page_router, page_router_alone
 from rye_services.registry.services import RegistryServices
 from rye_services.server import ServerPart, assemble, every
+from rye_services.watch import open_watch
 from ryeos import __version__
 from ryeos.remote.requests import identity_document
 
@@ -25,7 +25,7 @@ from ryeos.remote.requests import identity_document
 PEM_TYPE = "application/x-pem-file"
 
 
-def open_router(services: RegistryServices) -> APIRouter:
+def open_router(services: RegistryServices, health: Health) -> APIRouter:
     """The open routes that a registry has beside a node, too."""
     routes = APIRouter(tags=["registry"])
     registry_key = services.signer.public_pem
@@ -36,14 +36,14 @@ def open_router(services: RegistryServices) -> APIRouter:
         return Response(registry_key, media_type=PEM_TYPE)
 
     @routes.get("/v1/health")
-    def health() -> JSONResponse:
-        """Whether the registry can answer."""
-        return _health(services)
+    async def state() -> JSONResponse:
+        """Whether the registry can answer, as of some seconds ago."""
+        return _health(health)
 
     return routes
 
 
-def open_router_alone(services: RegistryServices) -> APIRouter:
+def open_router_alone(services: RegistryServices, health: Health) -> APIRouter:
     """Those that a node would have."""
     routes = APIRouter(tags=["registry"])
     keys = services.keys
@@ -52,9 +52,9 @@ def open_router_alone(services: RegistryServices) -> APIRouter:
     )
 
     @routes.get("/health")
-    def health() -> JSONResponse:
-        """Whether the registry can answer."""
-        return _health(services)
+    async def state() -> JSONResponse:
+        """Whether the registry can answer, as of some seconds ago."""
+        return _health(health)
 
     @routes.get("/public-key")
     async def public_key() -> dict[str, Any]:
@@ -64,20 +64,17 @@ def open_router_alone(services: RegistryServices) -> APIRouter:
     return routes
 
 
-def _health(services: RegistryServices) -> JSONResponse:
-    try:
-        with services.database.reading() as connection:
-            connection.execute(text("SELECT 1"))
-    except SQLAlchemyError:
+def _health(health: Health) -> JSONResponse:
+    if not health.last.has_database:
         answer = {"status": "unhealthy", "version": __version__, "database": "unreachable"}
         return JSONResponse(answer, 503)
-    return JSONResponse({"status": "healthy", "version": __version__, "database": "ok"})
+    status = "healthy" if health.last.is_ready else "degraded"
+    return JSONResponse({"status": status, "version": __version__, "database": "ok"})
 
 
 # --- application ----------------------------------------------------------------------------------
 
 ROUTERS: tuple[Callable[[RegistryServices], APIRouter], ...] = (
-    open_router,
     item_router,
     search_router,
     bundle_routes.bundle_router,
@@ -91,20 +88,24 @@ _DOWNLOADS_EVERY_S = 30
 _FILES_EVERY_S = 3600
 
 
-def create_app(services: RegistryServices) -> FastAPI:
-    """The application of a registry that is no node, ready to be served."""
+def create_app(services: RegistryServices, environ: Mapping[str, str]) -> FastAPI:
+    """The application of a registry that is no node, ready to be served.
+
+    Traces are sent where ``environ`` says.
+    """
+    watch = open_watch(services.settings, services.database, environ)
     alone = ServerPart(
-        (open_router_alone(services), page_router_alone(services)),
+        (open_router_alone(services, watch.health), page_router_alone(services)),
         (lambda: every(_NONCES_EVERY_S, services.nonces.forget_old),),
     )
-    parts = (alone, part_of(services))
-    return assemble("Rye registry", services.settings, services.authenticator, parts)
+    parts = (alone, part_of(services, watch.health))
+    return assemble("Rye registry", services.settings, services.authenticator, watch, parts)
 
 
-def part_of(services: RegistryServices) -> ServerPart:
+def part_of(services: RegistryServices, health: Health) -> ServerPart:
     """What a registry is to the application of a node."""
     return ServerPart(
-        tuple(router(services) for router in ROUTERS),
+        (open_router(services, health), *(router(services) for router in ROUTERS)),
         (
             partial(_counting, services),
             lambda: every(_FILES_EVERY_S, services.bundles.sweep),

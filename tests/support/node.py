@@ -283,8 +283,9 @@ class Node:
                 with self._logged:
                     self.log.append(line)
                     self._logged.notify_all()
-                if line.startswith("rye-node: ready on http://"):
-                    url = line.split()[3]
+                said = json.loads(line)["message"] if line.startswith("{") else line
+                if said.startswith("rye-node: ready on http://"):
+                    url = said.split()[3]
                     self.port = int(url.rpartition(":")[2])
                     ready.set()
         ready.set()  # it has ended: nobody needs to wait any longer

@@ -1,0 +1,317 @@
+"""What who runs a server sees of it: ``/live``, ``/ready``, ``/metrics``, and each request.
+
+Logs, figures, traces and health are modules of their own; here they are put around an application.
+Page: ``docs/operating.md``; who may read figures: ADR 0134.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from time import monotonic
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+from sqlalchemy import func, select
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lillux.digests import sha256_hex
+from lillux.values import dataclass
+from rye_services.callers import authenticate, authenticator
+from rye_services.credentials import METRICS, Principal
+from rye_services.database import Database, users
+from rye_services.health import Health, checks_of
+from rye_services.http import RequestProblem
+from rye_services.logs import (
+    RequestRecord,
+    client_address,
+    in_execution,
+    in_request,
+    is_direct_loopback,
+    networks_of,
+    request_id_of,
+)
+from rye_services.metrics import Figure, Metrics
+from rye_services.settings import Settings
+from rye_services.traces import NoTracing, Span, Tracing, open_tracing
+
+QUIET_PATHS = frozenset({"/live", "/ready", "/health", "/status", "/metrics"})
+"""Those who watch a server ask them again and again: they are counted, and not logged or traced."""
+
+_SERVER_ERROR = 500
+FAILED = "failed"
+FIGURES_WAIT_S = 1.0
+_FIGURES_RECENT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Everything that watches one application."""
+
+    settings: Settings
+    metrics: Metrics
+    tracing: Tracing
+    health: Health
+
+    @contextmanager
+    def span(self, name: str) -> Iterator[Span]:
+        """A span of the current request or execution while a block runs."""
+        with self.tracing.span(name) as span:
+            yield span
+
+    @contextmanager
+    def execution(self, thread_id: str) -> Iterator["WatchedExecution"]:
+        """Watch an execution while a block runs; the block says in which state it ended."""
+        began_s, watched = monotonic(), WatchedExecution()
+        try:
+            with in_execution(thread_id), self.tracing.span("execution") as span:
+                span.note("rye.thread_id", thread_id)
+                yield watched
+                span.note("rye.state", watched.state)
+        finally:
+            self.metrics.execution_ended(watched.state, monotonic() - began_s)
+
+
+class WatchedExecution:
+    """How an execution ended. `FAILED`, which a block may change, is what the node could not do."""
+
+    state = FAILED
+
+
+def open_watch(settings: Settings, database: Database, environ: Mapping[str, str]) -> Watch:
+    """What watches an application on these data. Spans go where ``environ`` says."""
+    metrics, health = Metrics(settings.roles), Health(checks_of(settings, database))
+    database.tell_errors(metrics.database_error)
+    metrics.add_live(lambda: _health_figures(health))
+    metrics.add_live(lambda: _pool_figures(database))
+    metrics.add_read(lambda: _user_figures(database))
+    return Watch(settings=settings, metrics=metrics, tracing=open_tracing(environ), health=health)
+
+
+def _health_figures(health: Health) -> Sequence[Figure]:
+    state = health.last
+    ready = {name: float(name not in state.problems) for name in state.checks}
+    return (
+        Figure(
+            name="rye_check_ok",
+            words="1 where the check of /ready went well",
+            values=ready,
+            label="check",
+        ),
+    )
+
+
+def _pool_figures(database: Database) -> Sequence[Figure]:
+    words = "Connections to the database"
+    values = database.connections
+    return (Figure(name="rye_database_connections", words=words, values=values, label="state"),)
+
+
+def _user_figures(database: Database) -> Sequence[Figure]:
+    with database.reading() as connection:
+        total = select(func.count(), func.coalesce(func.sum(users.c.stored_bytes), 0))
+        count, stored = connection.execute(total.select_from(users)).one()
+    return (
+        Figure(name="rye_users", words="Users who have a store", values={"": count}),
+        Figure(name="rye_stored_bytes", words="Bytes in all stores", values={"": int(stored)}),
+    )
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+class WatchedRequests:
+    """The outermost part of an application: gives each request a number, and counts and logs it."""
+
+    def __init__(self, app: ASGIApp, *, watch: Watch) -> None:
+        self._app, self._watch = app, watch
+        self._trusted = networks_of(watch.settings.trusted_proxies)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        record = self._record(scope)
+        is_quiet = scope["path"] in QUIET_PATHS
+        began_s = monotonic()
+        self._watch.metrics.request_began()
+        try:
+            with in_request(record), self._span(scope, is_quiet=is_quiet) as span:
+                record.trace_id = span.trace_id
+                try:
+                    await self._app(scope, receive, _noting(send, record))
+                finally:
+                    _end(record, scope, began_s)
+                    _describe(span, record)
+                    if not is_quiet:
+                        _log_access(record, scope)
+        finally:
+            duration_s = record.duration_ms / 1000
+            self._watch.metrics.request_ended(
+                record.method, record.route, record.status, duration_s
+            )
+
+    def _record(self, scope: Scope) -> RequestRecord:
+        headers, peer = Headers(scope=scope), (scope.get("client") or ("",))[0]
+        return RequestRecord(
+            request_id_of(peer, headers, self._trusted),
+            client=client_address(peer, headers, self._trusted),
+            method=scope["method"],
+        )
+
+    def _span(self, scope: Scope, *, is_quiet: bool) -> Any:  # noqa: ANN401 - a context manager
+        tracing = NoTracing() if is_quiet else self._watch.tracing
+        return tracing.span(scope["method"][:16], headers=Headers(scope=scope))
+
+
+def _noting(send: Send, record: RequestRecord) -> Send:
+    async def noting(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            record.status = message["status"]
+            MutableHeaders(scope=message)["X-Request-Id"] = record.request_id
+        await send(message)
+
+    return noting
+
+
+def _end(record: RequestRecord, scope: Scope, began_s: float) -> None:
+    record.duration_ms = (monotonic() - began_s) * 1000
+    record.route = getattr(scope.get("route"), "path", "")
+
+
+def _describe(span: Span, record: RequestRecord) -> None:
+    span.rename(f"{record.method[:16]} {record.route}".rstrip())
+    span.note("http.request.method", record.method[:16])
+    span.note("http.route", record.route)
+    span.note("http.response.status_code", record.status)
+    span.note("client.address", record.client)
+    span.note("rye.request_id", record.request_id)
+    if record.user:
+        span.note("user.id", record.user)
+    if record.status >= _SERVER_ERROR:
+        span.fail(str(record.status))
+
+
+def _log_access(record: RequestRecord, scope: Scope) -> None:
+    """A line for each request: ``POST /push 200 12 ms``. No query, no headers, no body."""
+    path = ascii(scope["path"][:200])[1:-1]  # a line break would start another entry
+    logging.getLogger("rye_services.access").info(
+        "%s %s %s %.0f ms", record.method, path, record.status or "cut", record.duration_ms
+    )
+
+
+# --- routes ---------------------------------------------------------------------------------------
+
+
+def watch_router(watch: Watch) -> APIRouter:
+    """The routes of those who watch a server."""
+    routes = APIRouter(tags=["open"])
+
+    @routes.get("/live")
+    async def live() -> dict[str, str]:
+        """That the process answers. It looks at nothing else: for who restarts what hangs."""
+        return {"status": "live"}
+
+    @routes.get("/ready")
+    async def ready() -> JSONResponse:
+        """Whether database, disk and keys can be used, as of a second ago; 503 where one cannot."""
+        state = await watch.health.recent()
+        answer = {"status": "ready" if state.is_ready else "not ready", "checks": state.shown()}
+        return JSONResponse(answer, 200 if state.is_ready else 503)
+
+    if watch.settings.metrics != "closed":
+        _add_metrics(routes, watch)
+    return routes
+
+
+@asynccontextmanager
+async def watching(watch: Watch) -> AsyncIterator[None]:
+    """The looks at the state of a server, and the sending of spans, while it serves."""
+    async with watch.health.watching():
+        yield
+    await run_in_threadpool(watch.tracing.close)
+
+
+def _add_metrics(routes: APIRouter, watch: Watch) -> None:
+    gate = _MetricsGate(watch.settings.metrics)
+    reader = _FigureReader(watch.metrics)
+
+    @routes.get("/metrics", response_class=Response)
+    async def metrics(request: Request) -> Response:
+        """Figures for Prometheus, for a key of the scope ``node.metrics``."""
+        await gate.admit(request)
+        await reader.read()
+        text, media_type = watch.metrics.text()
+        return Response(text, media_type=media_type)
+
+
+class _FigureReader:
+    """Reads figures from the database for a scrape, which does not wait for one that hangs."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._task: asyncio.Task[None] | None = None
+        self._read_at_s = float("-inf")
+
+    async def read(self) -> None:
+        """Read them, unless that was done a moment ago or is being done; wait a second at most."""
+        if self._task is None or self._task.done():
+            if monotonic() - self._read_at_s <= _FIGURES_RECENT_S:
+                return
+            self._task = asyncio.create_task(run_in_threadpool(self._metrics.read))
+        done, _ = await asyncio.wait({self._task}, timeout=FIGURES_WAIT_S)
+        if done:
+            self._read_at_s = monotonic()
+
+
+_AWAY = "the database does not answer"
+
+
+class _MetricsGate:
+    """Who may read figures.
+
+    A key that was accepted counts while the database is away, too: that is when the figures are
+    needed. It was not revoked meanwhile, as that takes the database.
+    """
+
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
+        self._accepted = ""
+
+    async def admit(self, request: Request) -> None:
+        """Nothing, for whom they are for. Raises Problem: 401, 403, 503."""
+        peer = request.client.host if request.client else ""
+        if self._mode == "open":
+            return
+        if self._mode == "loopback" and is_direct_loopback(peer, request.headers):
+            return
+        shown = sha256_hex(request.headers.get("authorization", "").encode())
+        was_accepted = shown == self._accepted
+        try:
+            principal = await _principal(request)
+            principal.require(METRICS)
+        except (SQLAlchemyError, TimeoutError):
+            if was_accepted:
+                return
+            raise RequestProblem(503, _AWAY, {"Retry-After": "5"}) from None
+        except RequestProblem:
+            self._accepted = "" if was_accepted else self._accepted
+            raise
+        if principal.kind == "bearer":
+            self._accepted = shown
+
+
+async def _principal(request: Request) -> Principal:
+    """Who asks. Raises Unauthorized, SQLAlchemyError; TimeoutError for a database that hangs."""
+    # A thread cannot be cancelled: it is left to end by itself.
+    found = asyncio.ensure_future(authenticate(request, authenticator(request).principal))
+    done, _ = await asyncio.wait({found}, timeout=FIGURES_WAIT_S)
+    if not done:
+        found.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        raise TimeoutError
+    return found.result()
