@@ -5,9 +5,9 @@ by a good signature, else anybody could use up those of others.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Security
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 
@@ -24,6 +24,7 @@ from rye_services.credentials import (
 )
 from rye_services.http import Unauthorized
 from rye_services.logs import note_user
+from rye_services.openapi import CALLER, CALLER_OR_HOOK
 from ryeos.items.context import Clock
 from ryeos.remote.requests import (
     RequestSignatureError,
@@ -181,7 +182,9 @@ def caller(scope: str) -> Any:  # noqa: ANN401 - what FastAPI takes for a depend
     It answers 401 for nobody known, always in the same words, and 403 for a key for other things.
     """
 
-    async def principal(request: Request) -> Principal:
+    async def principal(
+        request: Request, _: Annotated[None, Security(CALLER, scopes=[scope])]
+    ) -> Principal:
         found = await authenticate(request, authenticator(request).principal)
         found.require(scope)
         return found
@@ -189,7 +192,9 @@ def caller(scope: str) -> Any:  # noqa: ANN401 - what FastAPI takes for a depend
     return Depends(principal)
 
 
-async def resolve_execution(request: Request) -> Principal | WebhookDelivery:
+async def resolve_execution(
+    request: Request, _: Annotated[None, Security(CALLER_OR_HOOK, scopes=[EXECUTE])]
+) -> Principal | WebhookDelivery:
     """Who asks for an execution: a caller whose key is for it, or a webhook and its binding."""
     found = await authenticate(request, authenticator(request).execution)
     if isinstance(found, Principal):

@@ -492,7 +492,8 @@ def parse_body(body: bytes, model: type[Body]) -> Body:
 
 def described(model: type[BaseModel]) -> dict[str, Any]:
     """What OpenAPI says about a route with such a body, for its ``openapi_extra``."""
-    schema = model.model_json_schema()
+    # Definitions beside it are moved there by `rye_services.openapi`.
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 

@@ -21,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from lillux.values import dataclass
 from rye_services.callers import Authenticator
 from rye_services.http import (
+    UNLIMITED_PATHS,
     BodyLimits,
     GzippedRequests,
     GzippedResponses,
@@ -28,6 +29,7 @@ from rye_services.http import (
     UnexpectedErrors,
     answer_problems,
 )
+from rye_services.openapi import describe
 from rye_services.page import PageHeaders
 from rye_services.settings import Settings
 from rye_services.watch import Watch, WatchedRequests, watch_router, watching
@@ -177,6 +179,7 @@ def assemble(
     app.state.authenticator = authenticator
     app.state.asked_to_end = tuple(part.asked_to_end for part in parts)
     answer_problems(app)
+    describe(app, unlimited_paths=UNLIMITED_PATHS)
     for router in (one for part in parts for one in part.routers):
         app.include_router(router)
     # The last one added is the outermost.

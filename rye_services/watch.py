@@ -9,10 +9,11 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from pydantic import BaseModel
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
@@ -36,6 +37,7 @@ from rye_services.logs import (
     request_id_of,
 )
 from rye_services.metrics import Figure, Metrics
+from rye_services.openapi import CALLER, Responses, refuses
 from rye_services.settings import Settings
 from rye_services.traces import NoTracing, Span, Tracing, open_tracing
 
@@ -208,16 +210,32 @@ def _log_access(record: RequestRecord, scope: Scope) -> None:
 # --- routes ---------------------------------------------------------------------------------------
 
 
+class LiveAnswer(BaseModel):
+    """That the process answers."""
+
+    status: Literal["live"]
+
+
+class ReadyAnswer(BaseModel):
+    """Each check with what is wrong, or ``ok``."""
+
+    status: Literal["ready", "not ready"]
+    checks: dict[str, str]
+
+
+_NOT_READY: Responses = {503: {"model": ReadyAnswer, "description": "A check failed"}}
+
+
 def watch_router(watch: Watch) -> APIRouter:
     """The routes of those who watch a server."""
     routes = APIRouter(tags=["open"])
 
     @routes.get("/live")
-    async def live() -> dict[str, str]:
+    async def live() -> LiveAnswer:
         """That the process answers. It looks at nothing else: for who restarts what hangs."""
-        return {"status": "live"}
+        return LiveAnswer(status="live")
 
-    @routes.get("/ready")
+    @routes.get("/ready", response_model=ReadyAnswer, responses=_NOT_READY)
     async def ready() -> JSONResponse:
         """Whether database, disk and keys can be used, as of a second ago; 503 where one cannot."""
         state = await watch.health.recent()
@@ -241,7 +259,15 @@ def _add_metrics(routes: APIRouter, watch: Watch) -> None:
     gate = _MetricsGate(watch.settings.metrics)
     reader = _FigureReader(watch.metrics)
 
-    @routes.get("/metrics", response_class=Response)
+    is_open = watch.settings.metrics == "open"
+    marked = {} if is_open else {"security": [{CALLER.scheme_name: [METRICS]}]}
+
+    @routes.get(
+        "/metrics",
+        response_class=PlainTextResponse,
+        responses=refuses(503),
+        openapi_extra=marked,
+    )
     async def metrics(request: Request) -> Response:
         """Figures for Prometheus, for a key of the scope ``node.metrics``."""
         await gate.admit(request)

@@ -3,7 +3,7 @@
 from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
@@ -34,6 +34,7 @@ from rye_services.node.webhooks import (
     valid_hook_project,
     valid_vault_keys,
 )
+from rye_services.openapi import Responses, refuses
 from rye_services.server import every
 from ryeos import __version__
 from ryeos.items.errors import RyeError
@@ -86,7 +87,7 @@ def admin_router(services: NodeServices) -> APIRouter:
         """The keys that may sign requests now."""
         return {"keys": [_shown(key) for key in authorized.all()]}
 
-    @routes.delete("/{fingerprint}")
+    @routes.delete("/{fingerprint}", responses=refuses(404))
     def revoke(_: Manager, fingerprint: str) -> dict[str, str]:
         """Let a key in no longer; the last one that may manage keys stays."""
         bare = fingerprint.removeprefix("fp:")
@@ -180,6 +181,18 @@ def sweeping_nonces(services: NodeServices) -> AbstractAsyncContextManager[None]
 # Routes that anybody may ask: ``/health``, ``/public-key``, ``/status``.
 
 
+class HealthAnswer(BaseModel):
+    """How the node is: ``degraded`` where a check of ``/ready`` fails."""
+
+    status: Literal["ok", "degraded"]
+    version: str
+    engine_version: str
+    ryeos_version: str
+
+
+_DEGRADED: Responses = {503: {"model": HealthAnswer, "description": "Without its database"}}
+
+
 def open_router(services: NodeServices) -> APIRouter:
     """The open routes. None of them waits for a disk or the database."""
     routes = APIRouter(tags=["open"])
@@ -189,7 +202,7 @@ def open_router(services: NodeServices) -> APIRouter:
     )
     provided = provided_tools(services.bundle)
 
-    @routes.get("/health")
+    @routes.get("/health", response_model=HealthAnswer, responses=_DEGRADED)
     async def health() -> JSONResponse:
         """How the node is, as of some seconds ago, and its versions; 503 without its database."""
         state = services.watch.health.last
@@ -300,7 +313,7 @@ def secret_router(services: NodeServices) -> APIRouter:
             ]
         }
 
-    @routes.delete("/secrets/{name}")
+    @routes.delete("/secrets/{name}", responses=refuses(404))
     def delete(owner: SecretsCaller, name: str) -> dict[str, str]:
         """Forget a secret."""
         if not vault.delete(owner.user_id, name):
@@ -319,7 +332,7 @@ def secret_router(services: NodeServices) -> APIRouter:
         """The names of the secrets, sorted."""
         return {"names": [entry.name for entry in vault.entries(owner.user_id)]}
 
-    @routes.post("/vault/delete")
+    @routes.post("/vault/delete", responses=refuses(404))
     def delete_named(owner: SecretsCaller, gone: SecretName) -> dict[str, str]:
         """Forget a secret."""
         if (problem := why_unsafe(gone.name)) is not None:
@@ -365,7 +378,7 @@ def webhook_router(services: NodeServices) -> APIRouter:
         """The bindings, newest first; revoked ones stay listed."""
         return {"bindings": [each.as_answer() for each in webhooks.listed(owner.user_id)]}
 
-    @routes.delete("/{hook_id}")
+    @routes.delete("/{hook_id}", responses=refuses(404))
     def revoke(owner: WebhooksCaller, hook_id: str) -> dict[str, str]:
         """End a binding: its deliveries are refused from now on."""
         if not webhooks.revoke(owner.user_id, hook_id):

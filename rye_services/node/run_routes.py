@@ -22,6 +22,7 @@ from rye_services.node.mcp import RouteCall
 from rye_services.node.rows import HEARTBEAT_S, RUNNING
 from rye_services.node.run_logs import LogPiece
 from rye_services.node.services import NodeServices
+from rye_services.openapi import refuses
 from rye_services.server import every
 from ryeos.sync.objects import execution_snapshot_of, outputs_bundle_of
 
@@ -75,7 +76,7 @@ def execute_router(services: NodeServices) -> APIRouter:
     """The routes that execute."""
     routes = APIRouter(tags=["execute"])
 
-    @routes.post("/execute", openapi_extra=described(ExecuteBody))
+    @routes.post("/execute", openapi_extra=described(ExecuteBody), responses=refuses(404, 409, 503))
     async def execute(executor: Executor, request: Request, response: Response) -> dict[str, Any]:
         """Execute an item from the HEAD of a project; what it changed becomes part of HEAD.
 
@@ -88,13 +89,13 @@ def execute_router(services: NodeServices) -> APIRouter:
             response.status_code = HTTP_ACCEPTED
         return answer
 
-    @routes.post("/fetch", openapi_extra=described(FetchBody))
+    @routes.post("/fetch", openapi_extra=described(FetchBody), responses=refuses(404, 503))
     async def fetch(principal: Caller, request: Request) -> dict[str, Any]:
         """Load an item of a project, its user space or the bundle, or search for items."""
         order = _order_as(JobAction.FETCH, principal, await request.body())
         return await _answered(services, order)
 
-    @routes.post("/sign", openapi_extra=described(SignBody))
+    @routes.post("/sign", openapi_extra=described(SignBody), responses=refuses(404, 503))
     async def sign(principal: Caller, request: Request) -> dict[str, Any]:
         """Validate an item of a project and sign it with the key of this node."""
         order = _order_as(JobAction.SIGN, principal, await request.body())
@@ -190,7 +191,7 @@ def thread_router(services: NodeServices) -> APIRouter:
         found = rows.listed(principal.user_id, remote_name, limit=shown, project_path=project_path)
         return {"threads": found, "remote_name": remote_name}
 
-    @routes.get("/{thread_id}")
+    @routes.get("/{thread_id}", responses=refuses(404))
     def one(principal: Reader, thread_id: str) -> dict[str, Any]:
         """One execution, with what it answered once it is over."""
         row = rows.one(principal.user_id, thread_id)

@@ -32,6 +32,7 @@ from rye_services.node.push import (
     kept_user_manifest,
 )
 from rye_services.node.services import NodeServices
+from rye_services.openapi import refuses
 from ryeos.sync.entries import MEDIA_TYPE
 
 # --- objects routes -------------------------------------------------------------------------------
@@ -165,7 +166,7 @@ def push_router(services: NodeServices) -> APIRouter:
     routes = APIRouter(tags=["push"])
     threads = services.sync.threads
 
-    @routes.post("/push", openapi_extra=described(PushBody))
+    @routes.post("/push", openapi_extra=described(PushBody), responses=refuses(409))
     async def push(principal: Pusher, request: Request) -> dict[str, Any]:
         """Check a manifest and all it leads to, make a snapshot of it, move the head there."""
         return await threads.answer(request, PushBody, partial(_push_project, services, principal))
@@ -232,14 +233,16 @@ def user_space_router(services: NodeServices) -> APIRouter:
     routes = APIRouter(tags=["push"])
     threads = services.sync.threads
 
-    @routes.post("/push/user-space", openapi_extra=described(UserSpaceBody))
+    @routes.post(
+        "/push/user-space", openapi_extra=described(UserSpaceBody), responses=refuses(404, 409)
+    )
     async def push(principal: Pusher, request: Request) -> dict[str, Any]:
         """Check a manifest and all it leads to, and make it the user space."""
         return await threads.answer(
             request, UserSpaceBody, partial(_push_user_space, services, principal)
         )
 
-    @routes.get("/user-space")
+    @routes.get("/user-space", responses=refuses(404))
     def present(principal: Pusher) -> dict[str, Any]:
         """The user space as it is now."""
         ref = services.sync.user_spaces.read(principal.user_id, services.settings.name)
@@ -299,7 +302,7 @@ def history_router(services: NodeServices) -> APIRouter:
     """The route of histories."""
     routes = APIRouter(tags=["history"])
 
-    @routes.get("/history")
+    @routes.get("/history", responses=refuses(404))
     def history(
         principal: Reader, project_path: ProjectPath, limit: int = _DEFAULT_SNAPSHOTS
     ) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from rye_services.credentials import REGISTRY_READ, REGISTRY_WRITE, ApiKey, valid_scopes
 from rye_services.http import RequestProblem
+from rye_services.openapi import refuses
 from rye_services.registry.accounts import Reader, Writer, claimed_key
 from rye_services.registry.manifests import refusing
 from rye_services.registry.services import RegistryServices
@@ -48,7 +49,7 @@ def account_router(services: RegistryServices) -> APIRouter:
 def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
     api_keys = services.api_keys
 
-    @routes.post("/api-keys")
+    @routes.post("/api-keys", responses=refuses(409))
     @refusing
     def create(writer: Writer, new: NewApiKey) -> dict[str, Any]:
         """Make an API key; its text is shown this once. Nobody grants what their own has not."""
@@ -75,7 +76,7 @@ def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
             ]
         }
 
-    @routes.delete("/api-keys/{name}")
+    @routes.delete("/api-keys/{name}", responses=refuses(404, 409))
     @refusing
     def revoke(writer: Writer, name: str) -> dict[str, Any]:
         """Let an API key count no longer."""
@@ -92,7 +93,7 @@ def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
         keys = [{"fingerprint": fp, "public_key_pem": pem.decode()} for fp, pem in found.items()]
         return {"signing_keys": keys}
 
-    @routes.post("/signing-keys")
+    @routes.post("/signing-keys", responses=refuses(409))
     @refusing
     def add(writer: Writer, claim: KeyClaim) -> dict[str, Any]:
         """Have what is sent signed with a key checked by it. From then on no other key will do."""
@@ -100,7 +101,7 @@ def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
         pem = claimed_key(claim.document, account=account, keys=services.keys)
         return {"status": "added", "fingerprint": services.accounts.add_key(account, pem)}
 
-    @routes.delete("/signing-keys/{fingerprint}")
+    @routes.delete("/signing-keys/{fingerprint}", responses=refuses(404))
     @refusing
     def remove(writer: Writer, fingerprint: str) -> dict[str, Any]:
         """Take a key back."""
@@ -137,7 +138,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
         ]
         return {"namespaces": shown}
 
-    @routes.post("/namespaces")
+    @routes.post("/namespaces", responses=refuses(409))
     @refusing
     def claim(writer: Writer, new: NewName) -> dict[str, Any]:
         """Have a namespace, if nobody has it. The first publication below one does the same."""
@@ -149,7 +150,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
     if not services.settings.open_sign_up:
         return
 
-    @routes.post("/accounts")
+    @routes.post("/accounts", responses=refuses(409, 429))
     @refusing
     def sign_up(new: NewName) -> dict[str, Any]:
         """Have an account, and its first API key, which is shown this once."""

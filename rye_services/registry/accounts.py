@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Security
 from sqlalchemy import Connection, Row, func, insert, select, update
 
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
@@ -22,6 +22,7 @@ from rye_services.credentials import (
 )
 from rye_services.database import Database, hold, stamp
 from rye_services.keys import NodeKeys
+from rye_services.openapi import CALLER_OR_NOBODY
 from rye_services.registry.names import folded_namespace, is_reserved, namespace_name
 from rye_services.registry.tables import account_keys, accounts, namespaces
 from ryeos.items.context import Clock, utc_now
@@ -404,7 +405,9 @@ _SHOW_WHO = frozenset({"authorization", "x-rye-signature", "x-webhook-timestamp"
 def optional_caller(scope: str) -> Any:  # noqa: ANN401 - what FastAPI takes for a dependency
     """The dependency on a caller who may be nobody; who shows a key has to have one for this."""
 
-    async def principal(request: Request) -> Principal | None:
+    async def principal(
+        request: Request, _: Annotated[None, Security(CALLER_OR_NOBODY, scopes=[scope])]
+    ) -> Principal | None:
         if not _SHOW_WHO & {name.lower() for name in request.headers}:
             return None
         found = await authenticate(request, authenticator(request).principal)

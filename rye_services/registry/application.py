@@ -3,13 +3,15 @@
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from rye_services.health import Health
+from rye_services.openapi import Responses
 from rye_services.registry import account_routes, bundle_routes
 from rye_services.registry.item_routes import item_router, manifest_router, search_router
 from rye_services.registry.page import page_router, page_router_alone
@@ -22,7 +24,22 @@ from ryeos.remote.requests import identity_document
 # --- open routes ----------------------------------------------------------------------------------
 # Who the registry is, for anybody: ``/v1/public-key``, ``/v1/health``; alone also ``/health``.
 
-PEM_TYPE = "application/x-pem-file"
+
+class PemResponse(Response):
+    """A key in a PEM file."""
+
+    media_type = "application/x-pem-file"
+
+
+class HealthAnswer(BaseModel):
+    """How the registry is: ``degraded`` where a check of ``/ready`` fails."""
+
+    status: Literal["healthy", "degraded", "unhealthy"]
+    version: str
+    database: Literal["ok", "unreachable"]
+
+
+_UNHEALTHY: Responses = {503: {"model": HealthAnswer, "description": "Without its database"}}
 
 
 def open_router(services: RegistryServices, health: Health) -> APIRouter:
@@ -30,12 +47,12 @@ def open_router(services: RegistryServices, health: Health) -> APIRouter:
     routes = APIRouter(tags=["registry"])
     registry_key = services.signer.public_pem
 
-    @routes.get("/v1/public-key", response_class=Response)
+    @routes.get("/v1/public-key", response_class=PemResponse)
     async def public_key() -> Response:
         """The key that signs what is published: PEM, to be pinned by who pulls."""
-        return Response(registry_key, media_type=PEM_TYPE)
+        return PemResponse(registry_key)
 
-    @routes.get("/v1/health")
+    @routes.get("/v1/health", response_model=HealthAnswer, responses=_UNHEALTHY)
     async def state() -> JSONResponse:
         """Whether the registry can answer, as of some seconds ago."""
         return _health(health)
@@ -51,7 +68,7 @@ def open_router_alone(services: RegistryServices, health: Health) -> APIRouter:
         keys.signing, keys.box_public, keys.created_at, items_pem=keys.items.public_pem
     )
 
-    @routes.get("/health")
+    @routes.get("/health", response_model=HealthAnswer, responses=_UNHEALTHY)
     async def state() -> JSONResponse:
         """Whether the registry can answer, as of some seconds ago."""
         return _health(health)

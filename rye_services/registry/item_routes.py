@@ -12,6 +12,7 @@ from lillux.digests import compute_integrity
 from rye_services.credentials import AuthorizedKey, Principal
 from rye_services.database import stamp
 from rye_services.http import RequestProblem, described, parse_body
+from rye_services.openapi import refuses
 from rye_services.registry.accounts import Anybody, Reader, Sent, Writer
 from rye_services.registry.answers import item_facts, pulled, pushed, shown_item, shown_version
 from rye_services.registry.items import publication
@@ -55,7 +56,7 @@ def item_router(services: RegistryServices) -> APIRouter:
 
 
 def _add_reading(routes: APIRouter, services: RegistryServices) -> None:
-    @routes.get("/pull/{item_type}/{item_id:path}")
+    @routes.get("/pull/{item_type}/{item_id:path}", responses=refuses(404))
     @refusing
     def pull(
         item_type: str, item_id: str, version: Annotated[str | None, Query()] = None
@@ -67,7 +68,7 @@ def _add_reading(routes: APIRouter, services: RegistryServices) -> None:
         versions = list(services.items.live_versions(found.item))
         return {**pulled(found, services), "versions": versions}
 
-    @routes.get("/items/{item_type}/{item_id:path}")
+    @routes.get("/items/{item_type}/{item_id:path}", responses=refuses(404))
     @refusing
     def info(item_type: str, item_id: str) -> dict[str, Any]:
         """What there is to know of an item, without its content; all its versions."""
@@ -76,7 +77,7 @@ def _add_reading(routes: APIRouter, services: RegistryServices) -> None:
 
 
 def _add_publishing(routes: APIRouter, services: RegistryServices) -> None:
-    @routes.post("/push", openapi_extra=described(Push))
+    @routes.post("/push", openapi_extra=described(Push), responses=refuses(404, 409, 429))
     @refusing
     def push(writer: Writer, sent: Sent) -> dict[str, Any]:
         """Validate an item, sign it, keep it: a version is never changed afterwards."""
@@ -84,7 +85,7 @@ def _add_publishing(routes: APIRouter, services: RegistryServices) -> None:
         services.pushes.use(account)
         return _push(services, account, parse_body(sent, Push))
 
-    @routes.delete("/delete/{item_type}/{item_id:path}")
+    @routes.delete("/delete/{item_type}/{item_id:path}", responses=refuses(404))
     @refusing
     def delete(
         writer: Writer,
@@ -104,7 +105,7 @@ def _add_publishing(routes: APIRouter, services: RegistryServices) -> None:
             "deleted_versions": list(gone),
         }
 
-    @routes.post("/visibility/{item_type}/{item_id:path}")
+    @routes.post("/visibility/{item_type}/{item_id:path}", responses=refuses(404))
     @refusing
     def set_visibility(
         writer: Writer, item_type: str, item_id: str, new: NewVisibility
@@ -259,7 +260,7 @@ def manifest_router(services: RegistryServices) -> APIRouter:
 def _add_items(routes: APIRouter, services: RegistryServices) -> None:
     manifests = services.manifests
 
-    @routes.post("/publish")
+    @routes.post("/publish", responses=refuses(404, 409, 429))
     @refusing
     def publish(writer: Writer, sent: ManifestPublication) -> dict[str, Any]:
         """Have a manifest be a version of an item. It has to be in the caller's store, whole."""
@@ -298,7 +299,7 @@ def _add_items(routes: APIRouter, services: RegistryServices) -> None:
         ]
         return {"results": results, "total": total}
 
-    @routes.get("/items/{kind}/{item_id:path}/versions/{version}")
+    @routes.get("/items/{kind}/{item_id:path}/versions/{version}", responses=refuses(404))
     @refusing
     def version(_: Reader, kind: str, item_id: str, version: str) -> dict[str, Any]:
         """One version of an item."""
@@ -307,7 +308,7 @@ def _add_items(routes: APIRouter, services: RegistryServices) -> None:
                 return _shown(one)
         raise RequestProblem(404, "no such version")
 
-    @routes.get("/items/{kind}/{item_id:path}")
+    @routes.get("/items/{kind}/{item_id:path}", responses=refuses(404))
     @refusing
     def item(_: Reader, kind: str, item_id: str) -> dict[str, Any]:
         """An item with all its versions; the latest is the highest."""
@@ -333,7 +334,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
             connection.execute(row.on_conflict_do_update(index_elements=same, set_=values))
         return {"ok": True, "identity_hash": compute_integrity(sent.identity)}
 
-    @routes.get("/identity/{fingerprint}")
+    @routes.get("/identity/{fingerprint}", responses=refuses(404))
     def identity(_: Reader, fingerprint: str) -> dict[str, Any]:
         """The identity document of a key."""
         bare = fingerprint.removeprefix("fp:")
@@ -345,7 +346,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
             raise RequestProblem(404, "no such identity")
         return dict(found)
 
-    @routes.post("/namespaces/claim")
+    @routes.post("/namespaces/claim", responses=refuses(409))
     @refusing
     def claim(writer: Writer, sent: NamespaceClaim) -> dict[str, Any]:
         """Have a namespace, if nobody has it. The claim is signed by whoever sends it."""
