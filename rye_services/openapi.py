@@ -2,7 +2,7 @@
 
 FastAPI writes the document. What it cannot know is added here: the ways to show who one is, the
 limits that hold for every route, and the one form of refusals. A route names what else it refuses
-with `refuses`. A test holds the answers to the document: ``tests/rye_services/test_schemathesis.py``.
+with `refuses`. ``tests/rye_services/test_schemathesis.py`` holds the answers to the document.
 """
 
 from collections.abc import Iterator, Mapping
