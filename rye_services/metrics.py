@@ -49,8 +49,10 @@ class Metrics:
         self._counted = _counted(self._registry)
         self._sources: list[FigureSource] = []
         self._read: list[FigureSource] = []
-        self._kept: tuple[Figure, ...] = ()
+        self._kept: dict[int, Sequence[Figure]] = {}
         self._read_at_s = 0.0
+        self._last_sweep: dict[str, float] = {}
+        self._left: dict[str, float] = {}
         self._reading = Lock()
         self._registry.register(cast("Collector", self))  # it takes whatever can collect
         _describe_process(self._registry, roles)
@@ -82,8 +84,7 @@ class Metrics:
 
     def sweep_ended(self, kept: int) -> None:
         """Note that every store was swept, and how many objects are left in all of them."""
-        self._counted.stored_objects.set(kept)
-        self._counted.last_sweep.set(time())
+        self._left, self._last_sweep = {"": kept}, {"": time()}
 
     def database_error(self, kind: str) -> None:
         """Count an error of the database, by the name of its class."""
@@ -100,14 +101,23 @@ class Metrics:
         self._read.append(source)
 
     def read(self) -> None:
-        """Read what may wait for the database. What cannot be read keeps its last value."""
+        """Read what may wait for the database or a disk. What cannot be read stays as it was."""
         with self._reading:
-            try:
-                found = [figure for source in self._read for figure in source()]
-            except SQLAlchemyError as error:
-                logging.getLogger(__name__).warning("figures: %s", type(error).__name__)
-                return
-            self._kept, self._read_at_s = tuple(found), time()
+            failed = [
+                error for number in range(len(self._read)) if (error := self._kept_of(number))
+            ]
+            if failed:
+                logging.getLogger(__name__).warning("figures: %s", ", ".join(failed))
+            else:
+                self._read_at_s = time()
+
+    def _kept_of(self, number: int) -> str:
+        """Read one source; the class of the error where that cannot be done."""
+        try:
+            self._kept[number] = self._read[number]()
+        except (SQLAlchemyError, OSError) as error:
+            return type(error).__name__
+        return ""
 
     def text(self) -> tuple[bytes, str]:
         """All figures in the text format of Prometheus, and its media type."""
@@ -119,18 +129,33 @@ class Metrics:
         """What prometheus-client asks a collector for."""
         from prometheus_client.core import GaugeMetricFamily
 
-        age = Figure(
-            name="rye_figures_read_timestamp_seconds",
-            words="When the figures that are read from the database were read last",
-            values={"": self._read_at_s},
-        )
         live = [figure for source in self._sources for figure in source()]
-        for figure in (*live, *self._kept, age):
+        kept = [figure for figures in tuple(self._kept.values()) for figure in figures]
+        for figure in (*live, *kept, *self._own()):
             labels = [figure.label] if figure.label else []
             family = GaugeMetricFamily(figure.name, figure.words, labels=labels)
             for key, value in sorted(figure.values.items()):
                 family.add_metric([key] if figure.label else [], value)
             yield family
+
+    def _own(self) -> Sequence[Figure]:
+        return (
+            Figure(
+                name="rye_figures_read_timestamp_seconds",
+                words="When what is read from the database and the disk was read last",
+                values={"": self._read_at_s},
+            ),
+            Figure(
+                name="rye_last_sweep_timestamp_seconds",
+                words="When every store was swept last; none before the first sweep",
+                values=self._last_sweep,
+            ),
+            Figure(
+                name="rye_stored_objects",
+                words="Objects left by the last sweep of all stores",
+                values=self._left,
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +170,6 @@ class _Counted:
     sweeps: Any
     swept_objects: Any
     swept_bytes: Any
-    stored_objects: Any
-    last_sweep: Any
     database_errors: Any
 
 
@@ -182,10 +205,6 @@ def _counted(registry: Any) -> _Counted:  # noqa: ANN401 - imported late
         sweeps=counter("rye_sweeps", "Sweeps of one user's store", "state"),
         swept_objects=counter("rye_swept_objects", "Objects that sweeps removed"),
         swept_bytes=counter("rye_swept_bytes", "Bytes that sweeps freed"),
-        stored_objects=gauge("rye_stored_objects", "Objects left by the last sweep of all stores"),
-        last_sweep=gauge(
-            "rye_last_sweep_timestamp_seconds", "When every store was swept last; 0 for never"
-        ),
         database_errors=counter("rye_database_errors", "Errors of the database", "kind"),
     )
 

@@ -6,6 +6,7 @@ Page: ``docs/operating.md``; who may read figures: ADR 0134.
 
 import asyncio
 import logging
+import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
@@ -69,13 +70,16 @@ class Watch:
     def execution(self, thread_id: str) -> Iterator["WatchedExecution"]:
         """Watch an execution while a block runs; the block says in which state it ended."""
         began_s, watched = monotonic(), WatchedExecution()
-        try:
-            with in_execution(thread_id), self.tracing.span("execution") as span:
-                span.note("rye.thread_id", thread_id)
+        with in_execution(thread_id), self.tracing.span("execution") as span:
+            span.note("rye.thread_id", thread_id)
+            try:
                 yield watched
+            finally:
+                took_s = monotonic() - began_s
                 span.note("rye.state", watched.state)
-        finally:
-            self.metrics.execution_ended(watched.state, monotonic() - began_s)
+                self.metrics.execution_ended(watched.state, took_s)
+                words = (thread_id, watched.state, took_s * 1000)
+                logging.getLogger("rye_services.executions").info("%s %s %.0f ms", *words)
 
 
 class WatchedExecution:
@@ -90,6 +94,7 @@ def open_watch(settings: Settings, database: Database, environ: Mapping[str, str
     database.tell_errors(metrics.database_error)
     metrics.add_live(lambda: _health_figures(health))
     metrics.add_live(lambda: _pool_figures(database))
+    metrics.add_read(lambda: _disk_figures(settings))  # first: a database may hang
     metrics.add_read(lambda: _user_figures(database))
     return Watch(settings=settings, metrics=metrics, tracing=open_tracing(environ), health=health)
 
@@ -111,6 +116,17 @@ def _pool_figures(database: Database) -> Sequence[Figure]:
     words = "Connections to the database"
     values = database.connections
     return (Figure(name="rye_database_connections", words=words, values=values, label="state"),)
+
+
+def _disk_figures(settings: Settings) -> Sequence[Figure]:
+    folders = {"data": settings.data_dir, "stores": settings.cas_base_path}
+    free = {
+        name: float(shutil.disk_usage(folder).free)
+        for name, folder in folders.items()
+        if folder.exists()
+    }
+    words = "Bytes that are free on the disk of a folder"
+    return (Figure(name="rye_disk_free_bytes", words=words, values=free, label="folder"),)
 
 
 def _user_figures(database: Database) -> Sequence[Figure]:

@@ -1,0 +1,290 @@
+"""Figures: what is counted, who may read it, and that dashboard and alerts use what there is."""
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
+
+from rye_services.metrics import Figure, Metrics
+from tests.support.databases import made_database
+from tests.support.endings import wait_until
+from tests.support.node import Node, Reply, running_node
+from tests.support.registry import Registry
+from tests.support.remote_projects import RemoteProject
+from tests.support.workspace import ROOT, Workspace
+
+DASHBOARD = ROOT / "deploy" / "grafana-dashboard.json"
+ALERTS = ROOT / "deploy" / "alerts.yaml"
+_NAME = re.compile(r"\b(?:rye|process|python)_[a-z_]+\b")
+
+Samples = dict[str, dict[frozenset[tuple[str, str]], float]]
+
+
+def scraped(node: Node) -> Samples:
+    """What somebody with a key for figures reads, all of it from now on: by name, by labels."""
+    token, asked_s = node.user(scopes=("node.metrics",)).bearer, time.time()
+    found: Samples = {}
+
+    def is_new() -> bool:
+        reply = node.ask("GET", "/metrics", headers=token)
+        assert reply.status == 200, reply.body
+        found.update(samples_of(reply.body.decode()))
+        return found["rye_figures_read_timestamp_seconds"][labels()] >= asked_s
+
+    wait_until(is_new)
+    return found
+
+
+def samples_of(body: str) -> Samples:
+    found: Samples = {}
+    for family in text_string_to_metric_families(body):
+        found.setdefault(family.name, {})
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
+    return found
+
+
+def labels(**values: str) -> frozenset[tuple[str, str]]:
+    return frozenset(values.items())
+
+
+@pytest.fixture(scope="module")
+def used_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """A node that a test may have do something."""
+    with running_node(tmp_path_factory.mktemp("figures") / "node") as running:
+        yield running
+
+
+@pytest.fixture
+def project(used_node: Node, workspace: Workspace) -> RemoteProject:
+    return RemoteProject.with_tools(workspace, used_node.user())
+
+
+# --- what is counted ------------------------------------------------------------------------------
+
+
+def test_executions_are_counted_by_how_they_ended(project: RemoteProject) -> None:
+    node = project.user.node
+    project.execute("tool:echo")
+    project.script("exit 3")
+    project.begun("true")
+    during = scraped(node)
+    project.release()
+
+    assert during["rye_executions_total"][labels(state="completed")] >= 1
+    assert during["rye_executions_total"][labels(state="error")] >= 1
+    assert during["rye_execution_duration_seconds_count"][labels(state="error")] >= 1
+    assert during["rye_executions_running"][labels()] == 1
+    assert during["rye_execution_places"][labels()] == node.settings.max_concurrent
+    assert during["rye_executions_kept"][labels(state="running")] == 1
+
+
+def test_requests_are_counted_by_the_template_of_their_route(used_node: Node) -> None:
+    user = used_node.user()
+    user.ask("GET", "/threads/some-thread-nobody-has")
+    used_node.ask("GET", "/nothing/at/all")
+    used_node.ask("BREW", "/live")
+
+    requests = scraped(used_node)["rye_requests_total"]
+
+    assert requests[labels(method="GET", route="/threads/{thread_id}", status="404")] == 1
+    assert requests[labels(method="GET", route="unmatched", status="404")] == 1
+    assert requests[labels(method="other", route="/live", status="405")] == 1
+
+
+def test_a_packed_request_is_counted_by_its_route_too(used_node: Node) -> None:
+    import gzip
+
+    body = gzip.compress(b'{"hashes": []}')
+    headers = {**used_node.user().bearer, "Content-Encoding": "gzip"}
+    assert used_node.ask("POST", "/objects/has", body, headers=headers).status == 200
+
+    requests = scraped(used_node)["rye_requests_total"]
+
+    assert requests[labels(method="POST", route="/objects/has", status="200")] >= 1
+
+
+def test_a_sweep_is_counted_and_one_that_only_looks_is_not(project: RemoteProject) -> None:
+    node = project.user.node
+    node.owner.ask("POST", "/gc?dry_run=true")
+    before = scraped(node)
+    node.owner.ask("POST", "/gc")
+
+    after = scraped(node)
+
+    def users_swept(samples: Samples) -> float:
+        return sum(samples.get("rye_sweeps_total", {}).values())
+
+    assert users_swept(after) > users_swept(before)
+    assert after["rye_stored_objects"][labels()] > 0
+    last = "rye_last_sweep_timestamp_seconds"
+    assert after[last][labels()] > before[last][labels()]
+
+
+def test_totals_are_those_of_the_tables(project: RemoteProject) -> None:
+    samples = scraped(project.user.node)
+
+    assert samples["rye_users"][labels()] >= 1
+    assert samples["rye_stored_bytes"][labels()] > 1000
+    assert samples["rye_disk_free_bytes"][labels(folder="stores")] > 0
+    assert [dict(one)["version"] for one in samples["rye_build_info"]] != [""]
+
+
+def test_no_figure_names_a_user_a_path_or_an_item(project: RemoteProject) -> None:
+    node = project.user.node
+    project.execute("tool:echo")
+    token = node.user(scopes=("node.metrics",)).bearer
+
+    body = node.ask("GET", "/metrics", headers=token).body.decode()
+
+    for secret in (project.user.user_id, str(node.data), "tool:", "echo", project.name + '"'):
+        assert secret not in body
+
+
+def test_errors_of_the_database_are_counted_by_their_class(tmp_path: Path) -> None:
+    database, metrics = made_database(tmp_path), Metrics()
+    database.tell_errors(metrics.database_error)
+
+    with pytest.raises(SQLAlchemyError) as error, database.reading() as connection:
+        connection.execute(text("SELECT nothing FROM nowhere"))
+
+    counted = samples_of(metrics.text()[0].decode())["rye_database_errors_total"]
+    assert counted == {labels(kind=type(error.value).__name__): 1.0}
+
+
+def test_two_applications_of_one_process_count_apart() -> None:
+    first, second = Metrics(), Metrics()
+
+    first.request_began()
+    first.request_ended("GET", "/live", 200, 0.1)
+
+    assert samples_of(first.text()[0].decode())["rye_requests_total"] != {}
+    assert "rye_requests_total" not in samples_of(second.text()[0].decode())
+
+
+def test_what_cannot_be_read_keeps_its_last_value() -> None:
+    metrics, answers = Metrics(), [7.0]
+
+    def read() -> list[Figure]:
+        if not answers:
+            raise SQLAlchemyError("away")
+        return [Figure(name="rye_users", words="Users", values={"": answers.pop()})]
+
+    metrics.add_read(read)
+    metrics.read()
+    metrics.read()
+
+    assert samples_of(metrics.text()[0].decode())["rye_users"] == {labels(): 7.0}
+
+
+# --- who may read ---------------------------------------------------------------------------------
+
+
+def test_figures_are_for_a_key_of_their_scope(shared_node: Node) -> None:
+    ask = partial(shared_node.ask, "GET", "/metrics")
+
+    assert ask().status == 401
+    assert ask(headers=shared_node.user().bearer).answer == (
+        403,
+        {"detail": "this key lacks the scope node.metrics"},
+    )
+    figures = ask(headers=shared_node.user(scopes=("node.metrics",)).bearer)
+    assert figures.status == 200
+    assert figures.headers["content-type"].startswith("text/plain; version=")
+
+
+def test_a_key_for_figures_is_for_nothing_else(shared_node: Node) -> None:
+    user = shared_node.user(scopes=("node.metrics",))
+
+    refused = [user.ask("GET", path).status for path in ("/threads", "/secrets", "/user-space")]
+
+    assert refused == [403, 403, 403]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("mode", "direct", "forwarded"),
+    [("closed", 404, 404), ("loopback", 200, 401), ("open", 200, 200), ("key", 401, 401)],
+)
+def test_who_may_read_figures_is_a_setting(
+    tmp_path: Path, mode: str, direct: int, forwarded: int
+) -> None:
+    def answers(node: Node) -> list[int]:
+        hop: dict[str, str] = {"X-Forwarded-For": "203.0.113.9"}
+        replies: list[Reply] = [node.ask("GET", "/metrics", headers=one) for one in ({}, hop)]
+        return [reply.status for reply in replies]
+
+    with running_node(tmp_path / "node", environ={"RYE_NODE_METRICS": mode}) as node:
+        assert answers(node) == [direct, forwarded]
+
+
+def test_a_registry_has_figures_too(shared_registry: Registry) -> None:
+    samples = scraped(shared_registry.node)
+
+    assert samples["rye_check_ok"][labels(check="database")] == 1
+    assert "rye_execution_places" not in samples
+
+
+# --- dashboard and alerts -------------------------------------------------------------------------
+
+
+def dashboard_queries() -> list[str]:
+    dashboard = json.loads(DASHBOARD.read_text("utf-8"))
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    return queries + [one["query"] for one in dashboard["templating"]["list"]]
+
+
+def alert_rules() -> list[dict[str, Any]]:
+    groups = yaml.safe_load(ALERTS.read_text("utf-8"))["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def test_dashboard_and_alerts_use_figures_that_a_node_has(project: RemoteProject) -> None:
+    project.execute("tool:echo")
+    project.user.node.owner.ask("POST", "/gc")
+    there = scraped(project.user.node).keys()
+    queries = [*dashboard_queries(), *(rule["expr"] for rule in alert_rules())]
+
+    used = {name for query in queries for name in _NAME.findall(query)}
+
+    # A counter without a label that nothing has counted yet has a name and no sample.
+    known = there | {f"{name}_total" for name in there}
+    assert len(used) > 20
+    assert used - known == set()
+
+
+def test_every_alert_is_on_the_page_for_those_who_operate_a_node() -> None:
+    page = (ROOT / "docs" / "operating.md").read_text("utf-8")
+
+    assert [rule["alert"] for rule in alert_rules() if f"`{rule['alert']}`" not in page] == []
+
+
+def test_every_figure_of_ours_is_on_the_page(project: RemoteProject) -> None:
+    page = (ROOT / "docs" / "operating.md").read_text("utf-8")
+    parts = re.compile(r"_(?:total|bucket|count|sum|created)$")
+    ours = {parts.sub("", name) for name in scraped(project.user.node) if name.startswith("rye_")}
+
+    assert {name for name in ours if f"`{name}" not in page} == set()
+
+
+def test_promtool_takes_the_alerts() -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not on the PATH: it comes with Prometheus")
+
+    ended = subprocess.run(
+        [promtool, "check", "rules", str(ALERTS)], capture_output=True, text=True, check=False
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
