@@ -199,7 +199,17 @@ def _noting(send: Send, record: RequestRecord) -> Send:
 
 def _end(record: RequestRecord, scope: Scope, began_s: float) -> None:
     record.duration_ms = (monotonic() - began_s) * 1000
-    record.route = getattr(scope.get("route"), "path", "")
+    record.route = _route(scope)
+
+
+def _route(scope: Scope) -> str:
+    """The template of the route that answered; "" where there is none."""
+    if "route" in scope:
+        return str(getattr(scope["route"], "path", ""))
+    # A route of Starlette's own, like /mcp, names itself nowhere. Without parameters its template
+    # is the path.
+    is_literal = "endpoint" in scope and not scope.get("path_params")
+    return str(scope["path"]) if is_literal else ""
 
 
 def _describe(span: Span, record: RequestRecord) -> None:

@@ -95,11 +95,13 @@ def test_requests_are_counted_by_the_template_of_their_route(used_node: Node) ->
     user.ask("GET", "/threads/some-thread-nobody-has")
     used_node.ask("GET", "/nothing/at/all")
     used_node.ask("BREW", "/live")
+    used_node.ask("GET", "/mcp")
 
     requests = scraped(used_node)["rye_requests_total"]
 
     assert requests[labels(method="GET", route="/threads/{thread_id}", status="404")] == 1
     assert requests[labels(method="GET", route="unmatched", status="404")] == 1
+    assert requests[labels(method="GET", route="/mcp", status="405")] == 1
     assert requests[labels(method="other", route="/live", status="405")] == 1
 
 
