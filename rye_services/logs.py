@@ -138,7 +138,7 @@ def log_to_stderr(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextLines())
     logging.basicConfig(level=known.get(level.upper(), logging.INFO), handlers=[handler])
-    for name in ("uvicorn", "mcp"):  # we log their start and end ourselves
+    for name in ("uvicorn", "mcp", "alembic.runtime.plugins"):  # we log starts and ends ourselves
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
     logging.captureWarnings(capture=True)
 
