@@ -2,7 +2,8 @@
 
 FastAPI writes the document. What it cannot know is added here: the ways to show who one is, the
 limits that hold for every route, and the one form of refusals. A route names what else it refuses
-with `refuses`. ``tests/rye_services/test_schemathesis.py`` holds the answers to the document.
+with `refuses`, and what it answers with `answers`. Tests hold what is answered to the document:
+``tests/rye_services/test_schemathesis.py``, ``tests/rye_services/test_openapi.py``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.models import HTTPBase
 from fastapi.security.base import SecurityBase
+from pydantic import BaseModel
 
 from ryeos.remote.requests import (
     DELIVERY_ID,
@@ -73,6 +75,11 @@ _MARKERS = (CALLER.scheme_name, CALLER_OR_NOBODY.scheme_name, CALLER_OR_HOOK.sch
 def refuses(*statuses: int) -> Responses:
     """The ``responses`` of a route that refuses with these, in the form of all refusals."""
     return {status: {"description": _WORDS[status], "content": _IN_REFUSALS} for status in statuses}
+
+
+def answers(model: type[BaseModel], *refused: int) -> Responses:
+    """The ``responses`` of a route whose answer has the fields of a model; and as `refuses`."""
+    return {200: {"model": model}, **refuses(*refused)}
 
 
 def describe(app: FastAPI, *, unlimited_paths: frozenset[str]) -> None:

@@ -174,7 +174,12 @@ def assemble(
 
     # The pages of FastAPI load scripts from elsewhere.
     app = FastAPI(
-        title=title, version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan
+        title=title,
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        separate_input_output_schemas=False,  # a field with a default may be missing in an answer
     )
     app.state.authenticator = authenticator
     app.state.asked_to_end = tuple(part.asked_to_end for part in parts)

@@ -22,6 +22,21 @@ from rye_services.credentials import (
     valid_scopes,
 )
 from rye_services.http import RequestProblem, refusals
+from rye_services.node.answers import (
+    AuthorizedAnswer,
+    AuthorizedKeysAnswer,
+    BindingsAnswer,
+    DeletedAnswer,
+    GarbageAnswer,
+    IdentityAnswer,
+    NamesAnswer,
+    NewBindingAnswer,
+    RevokedAnswer,
+    SealedStoredAnswer,
+    SecretsAnswer,
+    SecretsStoredAnswer,
+    StatusAnswer,
+)
 from rye_services.node.secrets import VaultFullError
 from rye_services.node.services import NodeServices
 from rye_services.node.storage import UserGarbage
@@ -34,7 +49,7 @@ from rye_services.node.webhooks import (
     valid_hook_project,
     valid_vault_keys,
 )
-from rye_services.openapi import Responses, refuses
+from rye_services.openapi import Responses, answers
 from rye_services.server import every
 from ryeos import __version__
 from ryeos.items.errors import RyeError
@@ -57,7 +72,7 @@ def admin_router(services: NodeServices) -> APIRouter:
     routes = APIRouter(prefix="/admin/authorized-keys", tags=["admin"])
     authorized = services.authorized_keys
 
-    @routes.post("")
+    @routes.post("", responses=answers(AuthorizedAnswer))
     def add(principal: Manager, new: NewKey) -> dict[str, Any]:
         """Let a key in. One that is in already gets these scopes, and loses its others.
 
@@ -82,12 +97,12 @@ def admin_router(services: NodeServices) -> APIRouter:
             "authorized_by": principal.key_id,
         }
 
-    @routes.get("")
+    @routes.get("", responses=answers(AuthorizedKeysAnswer))
     def list_keys(_: Manager) -> dict[str, Any]:
         """The keys that may sign requests now."""
         return {"keys": [_shown(key) for key in authorized.all()]}
 
-    @routes.delete("/{fingerprint}", responses=refuses(404))
+    @routes.delete("/{fingerprint}", responses=answers(RevokedAnswer, 404))
     def revoke(_: Manager, fingerprint: str) -> dict[str, str]:
         """Let a key in no longer; the last one that may manage keys stays."""
         bare = fingerprint.removeprefix("fp:")
@@ -121,7 +136,7 @@ def storage_router(services: NodeServices) -> APIRouter:
     """The route of those who manage the node."""
     routes = APIRouter(tags=["admin"])
 
-    @routes.post("/gc")
+    @routes.post("/gc", responses=answers(GarbageAnswer))
     def collect(_: Manager, dry_run: Annotated[bool, Query()] = False) -> dict[str, Any]:  # noqa: FBT002 - of a query
         """Remove what nothing names from every store, or with ``dry_run`` only count it."""
         found = sweep(services, dry_run=dry_run)
@@ -214,12 +229,12 @@ def open_router(services: NodeServices) -> APIRouter:
         }
         return JSONResponse(answer, 200 if state.has_database else 503)
 
-    @routes.get("/public-key")
+    @routes.get("/public-key", responses=answers(IdentityAnswer))
     async def public_key() -> dict[str, Any]:
         """Who the node is: its keys, signed by itself."""
         return identity
 
-    @routes.get("/status")
+    @routes.get("/status", responses=answers(StatusAnswer))
     async def status() -> dict[str, Any]:
         """How busy the node is, and what it can execute."""
         return {
@@ -285,7 +300,7 @@ def secret_router(services: NodeServices) -> APIRouter:
     routes = APIRouter(tags=["secrets"])
     vault = services.vault
 
-    @routes.post("/secrets")
+    @routes.post("/secrets", responses=answers(SecretsStoredAnswer))
     def put_all(owner: SecretsCaller, new: NewSecrets) -> dict[str, Any]:
         """Keep secrets. What has no name or value is passed over; reserved names are told."""
         given = {one.name: one.value for one in new.secrets if one.name and one.value}
@@ -299,7 +314,7 @@ def secret_router(services: NodeServices) -> APIRouter:
             "skipped": [{"name": name, "reason": why} for name, why in skipped.items()],
         }
 
-    @routes.get("/secrets")
+    @routes.get("/secrets", responses=answers(SecretsAnswer))
     def entries(owner: SecretsCaller) -> dict[str, Any]:
         """The names of the secrets, and when each was set."""
         return {
@@ -313,26 +328,26 @@ def secret_router(services: NodeServices) -> APIRouter:
             ]
         }
 
-    @routes.delete("/secrets/{name}", responses=refuses(404))
+    @routes.delete("/secrets/{name}", responses=answers(DeletedAnswer, 404))
     def delete(owner: SecretsCaller, name: str) -> dict[str, str]:
         """Forget a secret."""
         if not vault.delete(owner.user_id, name):
             raise RequestProblem(404, f"secret not found: {name[:80]!a}")
         return {"deleted": name}
 
-    @routes.post("/vault/set")
+    @routes.post("/vault/set", responses=answers(SealedStoredAnswer))
     def put_sealed(owner: SecretsCaller, new: SealedSecret) -> dict[str, str]:
         """Keep the one secret of an envelope."""
         with refusals(EnvelopeError, SecretNameError, SecretValuesError, VaultFullError):
             vault.put_sealed(owner.user_id, new.name, new.envelope)
         return {"stored": new.name}
 
-    @routes.get("/vault/list")
+    @routes.get("/vault/list", responses=answers(NamesAnswer))
     def names(owner: SecretsCaller) -> dict[str, list[str]]:
         """The names of the secrets, sorted."""
         return {"names": [entry.name for entry in vault.entries(owner.user_id)]}
 
-    @routes.post("/vault/delete", responses=refuses(404))
+    @routes.post("/vault/delete", responses=answers(DeletedAnswer, 404))
     def delete_named(owner: SecretsCaller, gone: SecretName) -> dict[str, str]:
         """Forget a secret."""
         if (problem := why_unsafe(gone.name)) is not None:
@@ -364,7 +379,7 @@ def webhook_router(services: NodeServices) -> APIRouter:
     routes = APIRouter(prefix="/webhook-bindings", tags=["webhooks"])
     webhooks = services.webhooks
 
-    @routes.post("")
+    @routes.post("", responses=answers(NewBindingAnswer))
     def create(owner: WebhooksCaller, new: NewBinding) -> dict[str, Any]:
         """Bind an item to a new hook. Its secret is shown in this answer and never again."""
         with refusals(WebhookFieldError, EnvelopeError, BindingLimitError):
@@ -373,12 +388,12 @@ def webhook_router(services: NodeServices) -> APIRouter:
         answered = ("hook_id", "item_id", "project_path", "has_secret_envelope", "vault_keys")
         return {"hmac_secret": secret, **{name: shown[name] for name in answered}}
 
-    @routes.get("")
+    @routes.get("", responses=answers(BindingsAnswer))
     def listed(owner: WebhooksCaller) -> dict[str, Any]:
         """The bindings, newest first; revoked ones stay listed."""
         return {"bindings": [each.as_answer() for each in webhooks.listed(owner.user_id)]}
 
-    @routes.delete("/{hook_id}", responses=refuses(404))
+    @routes.delete("/{hook_id}", responses=answers(RevokedAnswer, 404))
     def revoke(owner: WebhooksCaller, hook_id: str) -> dict[str, str]:
         """End a binding: its deliveries are refused from now on."""
         if not webhooks.revoke(owner.user_id, hook_id):

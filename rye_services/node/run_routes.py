@@ -16,19 +16,38 @@ from lillux.store import Store
 from rye_services.callers import WebhookDelivery, caller, resolve_execution
 from rye_services.credentials import EXECUTE, THREADS, Principal
 from rye_services.http import RequestProblem, described, refusals
+from rye_services.node.answers import (
+    AcceptedAnswer,
+    CancelAnswer,
+    ExecutionAnswer,
+    LogAnswer,
+    ThreadAnswer,
+    ThreadsAnswer,
+)
 from rye_services.node.execution import Order, OrderError, delivery_order, read_order
 from rye_services.node.jobs import JobAction
 from rye_services.node.mcp import RouteCall
 from rye_services.node.rows import HEARTBEAT_S, RUNNING
 from rye_services.node.run_logs import LogPiece
 from rye_services.node.services import NodeServices
-from rye_services.openapi import refuses
+from rye_services.openapi import Responses, answers, refuses
 from rye_services.server import every
 from ryeos.sync.objects import execution_snapshot_of, outputs_bundle_of
 
 # --- execute routes -------------------------------------------------------------------------------
 
 ACCEPTED, HTTP_ACCEPTED = "accepted", 202
+_EXECUTED: Responses = {
+    **answers(ExecutionAnswer, 404, 409, 503),
+    HTTP_ACCEPTED: {"model": AcceptedAnswer, "description": "It waits for its turn, or runs"},
+}
+_LOG: Responses = {
+    200: {
+        "model": LogAnswer,
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    },
+    **refuses(404),
+}
 _LISTEN_S = 1.0
 
 Executor = Annotated[Principal | WebhookDelivery, Depends(resolve_execution)]
@@ -76,7 +95,7 @@ def execute_router(services: NodeServices) -> APIRouter:
     """The routes that execute."""
     routes = APIRouter(tags=["execute"])
 
-    @routes.post("/execute", openapi_extra=described(ExecuteBody), responses=refuses(404, 409, 503))
+    @routes.post("/execute", openapi_extra=described(ExecuteBody), responses=_EXECUTED)
     async def execute(executor: Executor, request: Request, response: Response) -> dict[str, Any]:
         """Execute an item from the HEAD of a project; what it changed becomes part of HEAD.
 
@@ -89,13 +108,21 @@ def execute_router(services: NodeServices) -> APIRouter:
             response.status_code = HTTP_ACCEPTED
         return answer
 
-    @routes.post("/fetch", openapi_extra=described(FetchBody), responses=refuses(404, 503))
+    @routes.post(
+        "/fetch",
+        openapi_extra=described(FetchBody),
+        responses=answers(ExecutionAnswer, 404, 409, 503),
+    )
     async def fetch(principal: Caller, request: Request) -> dict[str, Any]:
         """Load an item of a project, its user space or the bundle, or search for items."""
         order = _order_as(JobAction.FETCH, principal, await request.body())
         return await _answered(services, order)
 
-    @routes.post("/sign", openapi_extra=described(SignBody), responses=refuses(404, 503))
+    @routes.post(
+        "/sign",
+        openapi_extra=described(SignBody),
+        responses=answers(ExecutionAnswer, 404, 409, 503),
+    )
     async def sign(principal: Caller, request: Request) -> dict[str, Any]:
         """Validate an item of a project and sign it with the key of this node."""
         order = _order_as(JobAction.SIGN, principal, await request.body())
@@ -180,7 +207,7 @@ def thread_router(services: NodeServices) -> APIRouter:
     routes = APIRouter(prefix="/threads", tags=["threads"])
     rows, remote_name = services.executions.rows, services.settings.name
 
-    @routes.get("")
+    @routes.get("", responses=answers(ThreadsAnswer))
     def listed(
         principal: Reader,
         limit: int = _DEFAULT_THREADS,
@@ -191,7 +218,7 @@ def thread_router(services: NodeServices) -> APIRouter:
         found = rows.listed(principal.user_id, remote_name, limit=shown, project_path=project_path)
         return {"threads": found, "remote_name": remote_name}
 
-    @routes.get("/{thread_id}", responses=refuses(404))
+    @routes.get("/{thread_id}", responses=answers(ThreadAnswer, 404))
     def one(principal: Reader, thread_id: str) -> dict[str, Any]:
         """One execution, with what it answered once it is over."""
         row = rows.one(principal.user_id, thread_id)
@@ -199,7 +226,7 @@ def thread_router(services: NodeServices) -> APIRouter:
             raise RequestProblem(404, f"thread not found: {thread_id[:300]!a}")
         return {**row, **derived(row, services.stores.of(principal.user_id))}
 
-    @routes.post("/{thread_id}/cancel")
+    @routes.post("/{thread_id}/cancel", responses=answers(CancelAnswer, 404))
     def cancel(canceller: Canceller, thread_id: str) -> dict[str, Any]:
         """End an execution: one that waits at once, one that runs as soon as its worker has ended.
 
@@ -210,7 +237,7 @@ def thread_router(services: NodeServices) -> APIRouter:
             raise RequestProblem(404, f"thread not found: {thread_id[:300]!a}")
         return {"thread_id": thread_id, "state": state}
 
-    @routes.get("/{thread_id}/log", response_model=None)
+    @routes.get("/{thread_id}/log", response_model=None, responses=_LOG)
     async def log(
         principal: Reader, thread_id: str, after: Number = 0, *, follow: bool = False
     ) -> dict[str, Any] | StreamingResponse:

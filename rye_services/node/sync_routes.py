@@ -12,6 +12,14 @@ from pydantic import AfterValidator, BaseModel, Field
 from rye_services.callers import caller
 from rye_services.credentials import OBJECTS, PUSH, THREADS, Principal
 from rye_services.http import RequestProblem, described, weight_of
+from rye_services.node.answers import (
+    EntriesAnswer,
+    HistoryAnswer,
+    PresentAnswer,
+    PushAnswer,
+    StoredAnswer,
+    UserSpaceAnswer,
+)
 from rye_services.node.heads import Head, first_parents, valid_project_path
 from rye_services.node.objects import (
     AnswerTooLargeError,
@@ -32,7 +40,7 @@ from rye_services.node.push import (
     kept_user_manifest,
 )
 from rye_services.node.services import NodeServices
-from rye_services.openapi import refuses
+from rye_services.openapi import answers
 from ryeos.sync.entries import MEDIA_TYPE
 
 # --- objects routes -------------------------------------------------------------------------------
@@ -44,7 +52,10 @@ Syncing = Annotated[Principal, caller(OBJECTS)]
 
 _JSON = "application/json"
 _ENTRIES_ANSWERED: dict[int | str, dict[str, Any]] = {
-    200: {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
+    200: {
+        "model": EntriesAnswer,
+        "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+    }
 }
 
 
@@ -71,12 +82,12 @@ def objects_router(services: NodeServices) -> APIRouter:
     routes = APIRouter(prefix="/objects", tags=["objects"])
     threads = services.sync.threads
 
-    @routes.post("/has", openapi_extra=described(AskedHashes))
+    @routes.post("/has", openapi_extra=described(AskedHashes), responses=answers(PresentAnswer))
     async def has(principal: Syncing, request: Request) -> dict[str, Any]:
         """Which digests are there, as blob or as object."""
         return await threads.answer(request, AskedHashes, partial(_has, services, principal))
 
-    @routes.post("/put", openapi_extra=described(Entries))
+    @routes.post("/put", openapi_extra=described(Entries), responses=answers(StoredAnswer))
     async def put(principal: Syncing, request: Request) -> dict[str, Any]:
         """Store blobs and objects; each is kept or refused by itself."""
         return await threads.answer(request, Entries, partial(_put, services, principal))
@@ -166,7 +177,7 @@ def push_router(services: NodeServices) -> APIRouter:
     routes = APIRouter(tags=["push"])
     threads = services.sync.threads
 
-    @routes.post("/push", openapi_extra=described(PushBody), responses=refuses(409))
+    @routes.post("/push", openapi_extra=described(PushBody), responses=answers(PushAnswer, 409))
     async def push(principal: Pusher, request: Request) -> dict[str, Any]:
         """Check a manifest and all it leads to, make a snapshot of it, move the head there."""
         return await threads.answer(request, PushBody, partial(_push_project, services, principal))
@@ -234,7 +245,9 @@ def user_space_router(services: NodeServices) -> APIRouter:
     threads = services.sync.threads
 
     @routes.post(
-        "/push/user-space", openapi_extra=described(UserSpaceBody), responses=refuses(404, 409)
+        "/push/user-space",
+        openapi_extra=described(UserSpaceBody),
+        responses=answers(UserSpaceAnswer, 404, 409),
     )
     async def push(principal: Pusher, request: Request) -> dict[str, Any]:
         """Check a manifest and all it leads to, and make it the user space."""
@@ -242,7 +255,7 @@ def user_space_router(services: NodeServices) -> APIRouter:
             request, UserSpaceBody, partial(_push_user_space, services, principal)
         )
 
-    @routes.get("/user-space", responses=refuses(404))
+    @routes.get("/user-space", responses=answers(UserSpaceAnswer, 404))
     def present(principal: Pusher) -> dict[str, Any]:
         """The user space as it is now."""
         ref = services.sync.user_spaces.read(principal.user_id, services.settings.name)
@@ -302,7 +315,7 @@ def history_router(services: NodeServices) -> APIRouter:
     """The route of histories."""
     routes = APIRouter(tags=["history"])
 
-    @routes.get("/history", responses=refuses(404))
+    @routes.get("/history", responses=answers(HistoryAnswer, 404))
     def history(
         principal: Reader, project_path: ProjectPath, limit: int = _DEFAULT_SNAPSHOTS
     ) -> dict[str, Any]:

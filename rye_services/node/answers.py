@@ -1,0 +1,292 @@
+"""Answers of a node's routes as its OpenAPI document describes them. They describe, and make none.
+
+A field that is not always there has a default. Tests hold real answers to them
+(``tests/rye_services/test_openapi.py``, ``tests/rye_services/test_schemathesis.py``).
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+
+class StatusAnswer(BaseModel):
+    """How busy a node is, and what it can execute."""
+
+    node_id: str
+    node_name: str
+    healthy: bool
+    active: int
+    max_concurrent: int
+    capabilities: dict[str, list[Any]]
+
+
+class IdentityAnswer(BaseModel):
+    """Who a node is: its keys, signed by itself."""
+
+    kind: str
+    principal_id: str
+    signing_key: str
+    box_key: str
+    created_at: str
+    public_key_pem: str
+    items_key: str = ""
+    signature: Any = Field(alias="_signature", default=None)
+
+
+# --- objects and pushes ---------------------------------------------------------------------------
+
+
+class PresentAnswer(BaseModel):
+    """Which digests are in the store, and which are not."""
+
+    present: list[str]
+    missing: list[str]
+
+
+class StoredAnswer(BaseModel):
+    """The digests that were stored."""
+
+    stored: list[str]
+
+
+class EntriesAnswer(BaseModel):
+    """What is there of the digests that were asked for."""
+
+    entries: list[dict[str, Any]]
+
+
+class PushAnswer(BaseModel):
+    """The head that a push made."""
+
+    status: Literal["ok"]
+    remote_name: str
+    project_path: str
+    project_manifest_hash: str
+    user_manifest_hash: str | None
+    snapshot_hash: str
+    snapshot_revision: int
+
+
+class UserSpaceAnswer(BaseModel):
+    """The user space as it is now."""
+
+    user_manifest_hash: str
+    revision: int
+    snapshot_revision: int
+    remote_name: str
+    pushed_at: str | None = None
+    left_out: list[dict[str, str]] = []
+
+
+class HistoryAnswer(BaseModel):
+    """The snapshots that led to the head of a project, the newest first."""
+
+    project_path: str
+    head: str
+    revision: int
+    snapshots: list[dict[str, Any]]
+    remote_name: str
+
+
+# --- executions -----------------------------------------------------------------------------------
+
+
+class ExecutionAnswer(BaseModel):
+    """What an execution made, or that it was accepted; ``detail`` for a delivery that came before.
+
+    ``result`` is the answer of the item, and ``status`` its own.
+    """
+
+    status: str = ""
+    thread_id: str = ""
+    is_async: bool = Field(default=False, alias="async")
+    message: str = ""
+    detail: str = ""
+    result: dict[str, Any] = {}
+    snapshot_hash: str | None = None
+    merge_type: str | None = None
+    execution_snapshot_hash: str | None = None
+    runtime_outputs_bundle_hash: str | None = None
+    new_object_hashes: list[str] = []
+    system_version: str = ""
+
+
+class AcceptedAnswer(BaseModel):
+    """An execution that was accepted; ``queue_place`` is 0 for one that has a place."""
+
+    status: Literal["accepted"]
+    thread_id: str
+    is_async: bool = Field(alias="async")
+    queue_place: int
+    message: str
+
+
+class CancelAnswer(BaseModel):
+    """The state of an execution that somebody wants to end."""
+
+    thread_id: str
+    state: str
+
+
+class LogAnswer(BaseModel):
+    """Pieces of what programs wrote; ``after`` is the number of the last one."""
+
+    pieces: list[dict[str, Any]]
+    after: int
+    state: str
+
+
+class ThreadAnswer(BaseModel):
+    """An execution as its row has it; ``result`` once it is over."""
+
+    thread_id: str
+    user_id: str
+    item_type: str
+    item_id: str
+    remote_name: str
+    project_path: str
+    state: str
+    created_at: str
+    started_at: str | None
+    completed_at: str | None
+    snapshot_hash: str | None
+    merge_type: str | None
+    error_message: str | None
+    error_phase: str | None
+
+
+class ThreadsAnswer(BaseModel):
+    """The executions of a user, the newest first."""
+
+    threads: list[ThreadAnswer]
+    remote_name: str
+
+
+# --- keys and storage -----------------------------------------------------------------------------
+
+
+class AuthorizedAnswer(BaseModel):
+    """A key that was let in."""
+
+    fingerprint: str
+    label: str
+    scopes: list[str]
+    authorized_by: str
+
+
+class AuthorizedKeyAnswer(BaseModel):
+    """A key that may sign requests."""
+
+    fingerprint: str
+    label: str
+    scopes: list[str]
+    created_via: str
+    created_at: str
+    expires_at: str | None
+
+
+class AuthorizedKeysAnswer(BaseModel):
+    """The keys that may sign requests."""
+
+    keys: list[AuthorizedKeyAnswer]
+
+
+class RevokedAnswer(BaseModel):
+    """What counts no longer."""
+
+    revoked: str
+
+
+class UserGarbageAnswer(BaseModel):
+    """What a collection did for one user; ``code`` where it did nothing, for an error."""
+
+    user_id: str
+    state: Literal["done", "uploading", "refused"]
+    removed: int
+    freed_bytes: int
+    kept: int
+    stored_bytes: int
+    forgotten_executions: int
+    code: str = ""
+
+
+class GarbageAnswer(BaseModel):
+    """What a collection did, user by user."""
+
+    status: Literal["ok"]
+    dry_run: bool
+    users: list[UserGarbageAnswer]
+
+
+# --- secrets and webhooks -------------------------------------------------------------------------
+
+
+class SecretsStoredAnswer(BaseModel):
+    """Which secrets were kept, and which were passed over."""
+
+    stored: list[str]
+    count: int
+    skipped: list[dict[str, str]]
+
+
+class SecretEntryAnswer(BaseModel):
+    """A secret, without its value."""
+
+    name: str
+    created_at: str
+    updated_at: str
+
+
+class SecretsAnswer(BaseModel):
+    """The secrets of a user, without their values."""
+
+    secrets: list[SecretEntryAnswer]
+
+
+class SealedStoredAnswer(BaseModel):
+    """The name of the secret that was kept."""
+
+    stored: str
+
+
+class NamesAnswer(BaseModel):
+    """The names of the secrets of a user."""
+
+    names: list[str]
+
+
+class DeletedAnswer(BaseModel):
+    """The name of what was forgotten."""
+
+    deleted: str
+
+
+class NewBindingAnswer(BaseModel):
+    """A new hook; its ``hmac_secret`` is shown this once."""
+
+    hook_id: str
+    hmac_secret: str
+    item_id: str
+    project_path: str
+    has_secret_envelope: bool
+    vault_keys: list[str]
+
+
+class BindingAnswer(BaseModel):
+    """What a hook executes."""
+
+    hook_id: str
+    item_id: str
+    project_path: str
+    description: str
+    created_at: str
+    revoked_at: str | None
+    has_secret_envelope: bool
+    vault_keys: list[str]
+    owner: str
+
+
+class BindingsAnswer(BaseModel):
+    """The hooks of a user, the newest first."""
+
+    bindings: list[BindingAnswer]

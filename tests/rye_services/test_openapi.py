@@ -1,0 +1,176 @@
+"""The OpenAPI document: who may ask, how a route refuses, and that real answers fit it."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from tests.support.node import Node, Reply, User
+from tests.support.registry import Registry
+from tests.support.remote_projects import RemoteProject
+from tests.support.workspace import Workspace
+
+Way = dict[str, list[str]]
+BEARER: Way = {"bearer": []}
+SIGNED: Way = {"X-Rye-Key-Id": [], "X-Rye-Timestamp": [], "X-Rye-Nonce": [], "X-Rye-Signature": []}
+HOOK: Way = {"X-Webhook-Timestamp": [], "X-Webhook-Signature": [], "X-Webhook-Delivery-Id": []}
+OPEN = {"/live", "/ready", "/health", "/status", "/public-key"}
+ITEM, STORE = "tool:echo", {"hashes": ["0" * 64]}
+
+
+@pytest.fixture
+def document(shared_node: Node) -> dict[str, Any]:
+    return dict(shared_node.ask("GET", "/openapi.json").json)
+
+
+@pytest.fixture
+def registry_document(shared_registry: Registry) -> dict[str, Any]:
+    return dict(shared_registry.ask("GET", "/openapi.json").json)
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def test_each_route_says_who_may_ask_and_what_their_key_has_to_be_for(
+    document: dict[str, Any],
+) -> None:
+    paths = document["paths"]
+
+    assert paths["/push"]["post"]["security"] == [BEARER, SIGNED]
+    assert paths["/push"]["post"]["x-rye-scopes"] == ["remote:push"]
+    assert paths["/execute"]["post"]["security"] == [BEARER, SIGNED, HOOK]
+    assert paths["/metrics"]["get"]["x-rye-scopes"] == ["node.metrics"]
+    assert {path for path in paths if "security" not in next(iter(paths[path].values()))} == OPEN
+    schemes = document["components"]["securitySchemes"]
+    assert set(schemes) == {"bearer", *SIGNED, *HOOK}
+    assert schemes["bearer"]["type"] == "http"
+
+
+def test_what_anybody_may_search_takes_a_key_too(registry_document: dict[str, Any]) -> None:
+    search = registry_document["paths"]["/v1/search"]["get"]
+
+    assert search["security"] == [{}, BEARER, SIGNED]
+
+
+@pytest.mark.parametrize("which", ["document", "registry_document"])
+def test_every_route_with_callers_says_how_it_refuses_them(
+    which: str, request: pytest.FixtureRequest
+) -> None:
+    described = request.getfixturevalue(which)
+    secured = {name: one for name, one in operations(described) if "security" in one}
+
+    for name, operation in secured.items():
+        missing = {"401", "403", "400", "413", "507"} - set(operation["responses"])
+        assert (name, missing) == (name, set())
+        assert operation["responses"]["401"]["content"]["application/json"]["schema"] == {
+            "$ref": "#/components/schemas/Refusal"
+        }
+    assert len(secured) > 20
+
+
+@pytest.mark.parametrize("which", ["document", "registry_document"])
+def test_every_reference_leads_somewhere(which: str, request: pytest.FixtureRequest) -> None:
+    described = request.getfixturevalue(which)
+
+    def references(value: object) -> Iterator[str]:
+        if isinstance(value, dict):
+            if isinstance(value.get("$ref"), str):
+                yield value["$ref"]
+            for child in value.values():
+                yield from references(child)
+        elif isinstance(value, list):
+            for child in value:
+                yield from references(child)
+
+    for reference in set(references(described)):
+        found: Any = described
+        for part in reference.removeprefix("#/").split("/"):
+            assert part in found, reference
+            found = found[part]
+
+
+# --- real answers ---------------------------------------------------------------------------------
+
+
+def fit(document: dict[str, Any], method: str, path: str, reply: Reply) -> None:
+    """Fail the test unless the document has such an answer of a route."""
+    responses = document["paths"][path][method.lower()]["responses"]
+    assert str(reply.status) in responses, (path, reply.status, reply.body)
+    schema = responses[str(reply.status)]["content"]["application/json"]["schema"]
+    whole = {**schema, "components": document["components"]}
+    jsonschema.Draft202012Validator(whole).validate(reply.json)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the tools of this test are for POSIX")
+def test_answers_of_a_project_at_work_are_as_described(
+    shared_node: Node, workspace: Workspace, document: dict[str, Any]
+) -> None:
+    project = RemoteProject.with_tools(workspace, shared_node.user())
+    user, name = project.user, project.name
+    thread_id = project.execute(ITEM)["thread_id"]
+    has = user.ask("GET", "/user-space").json
+    push = {"project_path": name, "project_manifest_hash": project.tree().manifest_hash}
+    space = {"user_manifest_hash": has["user_manifest_hash"], "expected_revision": has["revision"]}
+    item = {"item_id": ITEM, "project_path": name}
+
+    for method, path, target, body in (
+        ("POST", "/objects/has", "", STORE),
+        ("POST", "/objects/get", "", STORE),
+        ("POST", "/objects/put", "", {"entries": []}),
+        ("POST", "/push", "", {**push, "expected_snapshot_hash": project.head}),
+        ("POST", "/push", "", push),  # 409
+        ("POST", "/push/user-space", "", space),
+        ("GET", "/user-space", "", None),
+        ("GET", "/history", f"/history?project_path={name}", None),
+        ("GET", "/history", "/history?project_path=other", None),  # 404
+        ("GET", "/history", "/history", None),  # 422
+        ("POST", "/execute", "", item),
+        ("POST", "/execute", "", {**item, "async": True}),
+        ("POST", "/execute", "", {**item, "item_id": "tool:none"}),
+        ("POST", "/execute", "", {}),  # 400
+        ("POST", "/fetch", "", item),
+        ("POST", "/sign", "", item),
+        ("GET", "/threads", "", None),
+        ("GET", "/threads/{thread_id}", f"/threads/{thread_id}", None),
+    ):
+        fit(document, method, path, user.ask(method, target or path, body))
+
+
+def test_answers_about_keys_secrets_and_hooks_are_as_described(
+    shared_node: Node, document: dict[str, Any]
+) -> None:
+    owner: User = shared_node.user(scopes=("*",))
+    public = shared_node.user().keypair.public_pem
+    from ryeos.remote.requests import encode_public_key
+
+    key = {"public_key": encode_public_key(public), "scopes": ["remote:push"]}
+    hook = {"item_id": ITEM, "project_path": "p"}
+    made = owner.ask("POST", "/webhook-bindings", hook)
+    fit(document, "POST", "/webhook-bindings", made)
+    authorized = owner.ask("POST", "/admin/authorized-keys", key)
+    fit(document, "POST", "/admin/authorized-keys", authorized)
+
+    keys, hooks = "/admin/authorized-keys", "/webhook-bindings"
+    for method, path, target, body in (
+        ("GET", keys, "", None),
+        ("DELETE", f"{keys}/{{fingerprint}}", f"{keys}/{authorized.json['fingerprint']}", None),
+        ("POST", "/gc", "/gc?dry_run=true", None),
+        ("POST", "/secrets", "", {"secrets": [{"name": "A", "value": "b"}]}),
+        ("GET", "/secrets", "", None),
+        ("GET", "/vault/list", "", None),
+        ("POST", "/vault/delete", "", {"name": "A"}),
+        ("DELETE", "/secrets/{name}", "/secrets/A", None),  # 404
+        ("GET", hooks, "", None),
+        ("DELETE", f"{hooks}/{{hook_id}}", f"{hooks}/{made.json['hook_id']}", None),
+        ("GET", "/public-key", "", None),
+        ("GET", "/status", "", None),
+        ("GET", "/live", "", None),
+        ("GET", "/ready", "", None),
+        ("GET", "/health", "", None),
+    ):
+        fit(document, method, path, owner.ask(method, target or path, body))
