@@ -280,13 +280,74 @@ def test_every_figure_of_ours_is_on_the_page(project: RemoteProject) -> None:
     assert {name for name in ours if f"`{name}" not in page} == set()
 
 
-def test_promtool_takes_the_alerts() -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not on the PATH: it comes with Prometheus")
+NODE = 'instance="a",job="rye-node"'
+SLOW = f'rye_request_duration_seconds_bucket{{{NODE},route="/health"'
+FIRES: dict[str, dict[str, str]] = {
+    "RyeNodeDown": {f"up{{{NODE}}}": "0x60"},
+    "RyeNodeNotReady": {f'rye_check_ok{{{NODE},check="disk"}}': "0x60"},
+    "RyeNodeDiskFills": {f'rye_disk_free_bytes{{{NODE},folder="data"}}': "1e9x60"},
+    "RyeNodeErrors": {f'rye_requests_total{{{NODE},status="500"}}': "0+30x60"},
+    "RyeNodeSlow": {
+        f'{SLOW},le="0.05"}}': "0x60",
+        f'{SLOW},le="1"}}': "0+9x60",
+        f'{SLOW},le="+Inf"}}': "0+9x60",
+    },
+    "RyeExecutionsFail": {f'rye_executions_total{{{NODE},state="failed"}}': "0+1x60"},
+    "RyeQueueWaits": {
+        f"rye_executions_queued{{{NODE}}}": "3x60",
+        f"rye_executions_running{{{NODE}}}": "8x60",
+        f"rye_execution_places{{{NODE}}}": "8x60",
+    },
+    "RyeExecutionsRefused": {
+        f'rye_requests_total{{{NODE},route="/execute",status="503"}}': "0+5x60"
+    },
+    "RyeDatabaseErrors": {
+        f'rye_database_errors_total{{{NODE},kind="OperationalError"}}': "0+60x60"
+    },
+    "RyeSweepRefused": {f'rye_sweeps_total{{{NODE},state="refused"}}': "0x30 1x30"},
+    "RyeSweepMissing": {f"rye_last_sweep_timestamp_seconds{{{NODE}}}": "-1e6x90"},
+    "RyeNodeRefusesKeys": {f'rye_requests_total{{{NODE},status="401"}}': "0+600x60"},
+}
+"""By the name of an alert: series that it has to fire for, a value each minute."""
 
-    ended = subprocess.run(
-        [promtool, "check", "rules", str(ALERTS)], capture_output=True, text=True, check=False
+
+def promtool(*words: str, sent: str = "") -> subprocess.CompletedProcess[str]:
+    """What promtool says; the test skips where it is not installed."""
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("promtool is not on the PATH: it comes with Prometheus")
+    return subprocess.run(
+        [program, *words], input=sent, capture_output=True, text=True, check=False
     )
 
+
+def test_promtool_takes_the_alerts() -> None:
+    ended = promtool("check", "rules", str(ALERTS))
+
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_promtool_takes_the_names_and_types_of_the_figures(used_node: Node) -> None:
+    token = used_node.user(scopes=("node.metrics",)).bearer
+    body = used_node.ask("GET", "/metrics", headers=token).body.decode()
+
+    ended = promtool("check", "metrics", sent=body)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("alert", [rule["alert"] for rule in alert_rules()])
+def test_each_alert_fires_when_what_it_is_about_lasts(tmp_path: Path, alert: str) -> None:
+    series = [{"series": name, "values": values} for name, values in FIRES[alert].items()]
+    fires = {
+        "expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}})',
+        "eval_time": "90m" if alert == "RyeSweepMissing" else "60m",
+        "exp_samples": [{"labels": "{}", "value": 1}],
+    }
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": [fires]}
+    file = tmp_path / "test.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(ALERTS)], "tests": [test]}), "utf-8")
+
+    ended = promtool("test", "rules", str(file))
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr

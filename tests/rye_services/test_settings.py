@@ -52,6 +52,9 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
         ("RYE_NODE_ROLES", "all", "roles", ("node", "registry")),
         ("RYE_NODE_COMPATIBLE_VERSIONS", "0.1, 0.2", "compatible_versions", ("0.1", "0.2")),
         ("RYE_NODE_OPEN_WEBHOOKS", "no", "open_webhooks", False),
+        ("RYE_NODE_LOG_FORMAT", "json", "log_format", "json"),
+        ("RYE_NODE_METRICS", "loopback", "metrics", "loopback"),
+        ("RYE_NODE_TRUSTED_PROXIES", "10.0.0.0/8, ::1", "trusted_proxies", ("10.0.0.0/8", "::1")),
         ("RYE_NODE_PORT", "", "port", 8000),
     ],
 )
@@ -80,6 +83,10 @@ def test_the_name_is_read_where_older_nodes_keep_it(tmp_path: Path) -> None:
         ("compatible_versions: 1", "compatible_versions: expected a list of texts, found 1"),
         ("host: 1", "host: expected a text, found 1"),
         ("name: a/b", "found 'a/b'"),
+        ("log_format: xml", "log_format: expected one of text, json, found 'xml'"),
+        ("metrics: true", "metrics: expected one of closed, key, loopback, open, found True"),
+        ("trusted_proxies: [10.0.0.1/8]", "like 10.0.0.0/8, fd00::/8, found '10.0.0.1/8'"),
+        ("trusted_proxies: proxy.example", "like 10.0.0.0/8, fd00::/8, found 'proxy.example'"),
         ("prot: 1", "prot: there is no such setting"),
     ],
 )
