@@ -48,7 +48,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._counted = _counted(self._registry)
         # From 0 on: Prometheus sees no increase in a series that begins with 1.
-        for state in ("completed", "error", "failed"):
+        for state in ("completed", "error", "failed", "cancelled", "interrupted"):
             self._counted.executions.labels(state=state)
         for state in ("done", "uploading", "refused"):
             self._counted.sweeps.labels(state=state)

@@ -87,7 +87,21 @@ def test_executions_are_counted_by_how_they_ended(project: RemoteProject) -> Non
     assert during["rye_execution_duration_seconds_count"][labels(state="error")] >= 1
     assert during["rye_executions_running"][labels()] == 1
     assert during["rye_execution_places"][labels()] == node.settings.max_concurrent
+    assert during["rye_executions_queued"][labels()] == 0
     assert during["rye_executions_kept"][labels(state="running")] == 1
+
+
+def test_an_execution_that_was_cancelled_is_no_failure_of_the_node(project: RemoteProject) -> None:
+    node = project.user.node
+    before = scraped(node)["rye_executions_total"]
+    thread_id = project.begun("true")
+    project.user.ask("POST", f"/threads/{thread_id}/cancel")
+    project.ended(thread_id)
+
+    after = scraped(node)["rye_executions_total"]
+
+    gained = {dict(key)["state"]: after[key] - before[key] for key in after}
+    assert {state: count for state, count in gained.items() if count} == {"cancelled": 1}
 
 
 def test_requests_are_counted_by_the_template_of_their_route(used_node: Node) -> None:

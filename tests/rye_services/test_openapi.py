@@ -136,6 +136,8 @@ def test_answers_of_a_project_at_work_are_as_described(
         ("POST", "/fetch", "", item),
         ("POST", "/sign", "", item),
         ("GET", "/threads", "", None),
+        ("POST", "/threads/{thread_id}/cancel", f"/threads/{thread_id}/cancel", None),
+        ("GET", "/threads/{thread_id}/log", f"/threads/{thread_id}/log", None),
         ("GET", "/threads/{thread_id}", f"/threads/{thread_id}", None),
     ):
         fit(document, method, path, user.ask(method, target or path, body))
