@@ -228,5 +228,5 @@ def test_a_caller_that_hangs_up_in_its_body_is_a_quiet_line_in_the_log(node: Nod
         )
 
     assert "the caller hung up: POST /execute [" in node.wait_for_line("hung up")
-    assert " cut " in node.wait_for_line("POST /execute ")
+    assert " cut " in node.wait_for_line("access: POST /execute ")
     assert not [line for line in node.log if "Traceback" in line or "ERROR" in line]

@@ -180,7 +180,10 @@ def test_a_protocol_that_is_not_spoken_is_a_warning(caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize("tracing", ["none", "library"])
-def test_an_error_leaves_a_span_as_it_came(tracing: str) -> None:
+def test_an_error_leaves_a_span_as_it_came(
+    tracing: str, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     opened = NoTracing() if tracing == "none" else OpenTelemetryTracing()
 
     def fail() -> None:
@@ -191,5 +194,6 @@ def test_an_error_leaves_a_span_as_it_came(tracing: str) -> None:
     ids: list[str] = []
     with pytest.raises(ZeroDivisionError):
         fail()
+    opened.close()
 
     assert [len(one) for one in ids] == [0 if tracing == "none" else 32]
