@@ -1,78 +1,115 @@
-"""HTML and SVG from values. Pure; whatever is not `Html` is escaped."""
+"""What all pages share: their templates, headers, files and addresses. The door of Jinja2.
+
+Templates are the files of ``templates/``. Whatever they print is escaped, and letters that hide or
+turn others are shown as lost. Markup comes from templates and from `rye_services.texts` only.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
-from html import escape
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from fastapi import APIRouter
 from starlette.datastructures import MutableHeaders
+from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lillux.values import dataclass
+from rye_services.http import RequestProblem
 
-# --- markup ---------------------------------------------------------------------------------------
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
-# What the parser of HTML drops, or takes for something else: shown as the sign of a lost letter.
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-# They turn the text around them over, so that a path reads as another one.
-_TURNING = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_EMPTY = frozenset({"br", "hr", "img", "input", "link", "meta"})
+# --- templates ------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True, slots=True)
-class Html:
-    """Markup that is ready to be sent; made by `tag`, `joined` and `text` only."""
-
-    source: str
-
-    def __str__(self) -> str:
-        return self.source
+# What the parser of HTML drops or takes for something else, and what turns the text around it over,
+# so that a path reads as another one.
+_UNREADABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_KILO = 1024
 
 
-HtmlPart = Html | str | int | float | None
+def render(template: str, **values: object) -> str:
+    """A page: the template of this name with these values. Raises what Jinja2 does."""
+    return _environment().get_template(template).render(values)
 
 
-def text(value: str) -> Html:
-    """A text as it is to be read: escaped, without letters that hide or turn others."""
-    return Html(escape(_TURNING.sub("\ufffd", _UNPRINTABLE.sub("\ufffd", value))))
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=presentable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {"bytes": byte_count, "moment": moment}
+    made.globals |= {
+        "page_of": page_of,
+        "bundle_page": bundle_page,
+        "item_page": item_page,
+        "namespace_page": namespace_page,
+        "person_page": person_page,
+    }
+    return made
 
 
-def joined(parts: Iterable[HtmlPart]) -> Html:
-    """The parts one after another; ``None`` is nothing."""
-    return Html("".join(_source(part) for part in parts))
-
-
-def tag(element: str, /, *children: HtmlPart, **attributes: str | float | bool | None) -> Html:
-    """An element. ``class_`` is the attribute ``class``, ``data_id`` is ``data-id``.
-
-    An attribute that is ``None`` or ``False`` is left out; ``True`` stands without a value.
-    """
-    opened = "".join(_attribute(key, value) for key, value in attributes.items())
-    if element in _EMPTY:
-        return Html(f"<{element}{opened}>")
-    return Html(f"<{element}{opened}>{joined(children)}</{element}>")
-
-
-def _source(part: HtmlPart) -> str:
-    match part:
-        case None:
-            return ""
-        case Html():
-            return part.source
-        case _:
-            return text(str(part)).source
-
-
-def _attribute(key: str, value: str | float | bool | None) -> str:  # noqa: FBT001
-    if value is None or value is False:
+def presentable(value: object) -> object:
+    """What a template prints for a value: nothing for None, a text without unreadable letters."""
+    if value is None:
         return ""
-    name = key.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{text(str(value))}"'
+    if type(value) is str:  # no `Markup`, which is as its maker wants it
+        return readable(value)
+    return value
 
 
-# --- page headers ---------------------------------------------------------------------------------
+def readable(text: str) -> str:
+    """The text, with the sign of a lost letter for each that hides or turns others."""
+    return _UNREADABLE.sub("\ufffd", text)
+
+
+def byte_count(count: int) -> str:
+    """A number of bytes for people: ``3.4 MiB``."""
+    amount, unit = float(count), 0
+    while amount >= _KILO and unit < len(_UNITS) - 1:
+        amount, unit = amount / _KILO, unit + 1
+    return f"{count} bytes" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
+
+
+def moment(text: str) -> str:
+    """A moment as it is shown without scripts: ``2026-11-21 05:58:37 UTC``."""
+    return f"{text[:19].replace('T', ' ')} UTC"
+
+
+# --- headers --------------------------------------------------------------------------------------
 # The headers of pages, on whatever is answered at their addresses: refusals and errors too.
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+        "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Cache-Control": "no-store",
+}
+"""Headers of every page: nothing from elsewhere, nothing inline, no frame, nothing kept."""
+
+_POLICY = "Content-Security-Policy"
+PLAIN_HEADERS = {**HEADERS, _POLICY: HEADERS[_POLICY].replace("connect-src 'self'; ", "")}
+"""Of pages without live parts: their scripts ask for nothing."""
 
 _BELOW = ("/page/", "/browse")  # of a node, and of a registry
 
@@ -106,226 +143,84 @@ def _with_headers(send: Send) -> Send:
     return adding
 
 
-# --- links ----------------------------------------------------------------------------------------
-# The addresses of the page. Pure.
+def page_answer(
+    source: str, status: int = 200, headers: Mapping[str, str] = HEADERS
+) -> HTMLResponse:
+    """The answer that a page is."""
+    return HTMLResponse(source, status, headers)
+
+
+# --- files ----------------------------------------------------------------------------------------
+# Style, scripts and icon. They are the same for everybody, and come from the node itself.
+
+NODE_FILES, REGISTRY_FILES = "/page/files", "/browse/files"
+FILES = {
+    "style.css": "text/css",
+    "page.js": "text/javascript",
+    "htmx.min.js": "text/javascript",
+    "htmx.LICENSE.txt": "text/plain",
+    "icon.svg": "image/svg+xml",
+}
+_FILE_AGE_S = 300
+
+
+def add_files(routes: APIRouter, address: str) -> None:
+    """Serve the files of pages below an address."""
+
+    @routes.get(f"{address}/{{name}}")
+    def file(name: str) -> Response:
+        if name not in FILES:
+            raise RequestProblem(404, "not found")
+        headers = {**HEADERS, "Cache-Control": f"public, max-age={_FILE_AGE_S}"}
+        return Response(_file(name), media_type=FILES[name], headers=headers)
+
+
+@cache
+def _file(name: str) -> bytes:
+    return (resources.files("rye_services") / "page_files" / name).read_bytes()
+
+
+# --- addresses ------------------------------------------------------------------------------------
 
 HOME = "/"
-LOGIN = "/page/login"
-LOGOUT = "/page/logout"
-PROJECT = "/page/project"
-THREAD = "/page/thread"
-EXECUTIONS = "/page/executions"
-STYLE = "/page/files/style.css"
-SCRIPT = "/page/files/page.js"
-ICON = "/page/files/icon.svg"
 API = "/docs"
 OPENAPI = "/openapi.json"
+LOGIN, LOGOUT = "/page/login", "/page/logout"
+RUNS, RUN, RUN_PART = "/page/executions", "/page/thread", "/page/thread/part"
+RETRY = "/page/thread/retry"
+PROJECT, FILE, DIFF, OUTPUT = "/page/project", "/page/file", "/page/diff", "/page/output"
+REVOKE_WEBHOOK = "/page/webhooks/revoke"
+ADMIN, COLLECT = "/page/admin", "/page/admin/collect"
+REVOKE_KEY, REVOKE_API_KEY = "/page/admin/keys/revoke", "/page/admin/api-keys/revoke"
+BROWSE, BUNDLES = "/browse", "/browse/bundles"
 
 
-def project_link(project_path: str) -> str:
-    """The history of a project."""
-    return f"{PROJECT}?{urlencode({'path': project_path}, quote_via=quote)}"
+def page_of(address: str, /, **values: object) -> str:
+    """An address with these values in its query; what says nothing is left out."""
+    return with_query(address, values.items())
 
 
-def thread_link(thread_id: str) -> str:
-    """One execution."""
-    return f"{THREAD}?{urlencode({'id': thread_id}, quote_via=quote)}"
+def with_query(path: str, values: Iterable[tuple[str, Any]]) -> str:
+    """As `page_of`, for names that no argument can have."""
+    said = [(name, value) for name, value in values if value not in ("", None)]
+    return f"{path}?{urlencode(said, quote_via=quote)}" if said else path
 
 
-def snapshot_anchor(digest: str) -> str:
-    """The row of a snapshot in its table."""
-    return f"snapshot-{digest[:16]}"
+def item_page(item_type: str, item_id: str, version: str = "") -> str:
+    """An item of a registry: a version, or the highest one."""
+    return page_of(f"{BROWSE}/item/{quote(item_type)}/{quote(item_id)}", version=version)
 
 
-# --- model ----------------------------------------------------------------------------------------
-# What the page shows: values that hold no markup, and know no database.
+def bundle_page(bundle_id: str, version: str = "") -> str:
+    """A bundle of a registry: a version, or the highest one."""
+    return page_of(f"{BROWSE}/bundle/{quote(bundle_id)}", version=version)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Viewer:
-    """Who looks at the page. ``form_token`` goes into every form of it."""
-
-    user_id: str
-    key_name: str
-    form_token: str
+def namespace_page(name: str) -> str:
+    """What is published below a namespace."""
+    return f"{BROWSE}/namespace/{quote(name)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Execution:
-    """An execution in a list. Times are ISO 8601, UTC; ``merge_type`` is "" where none is known."""
-
-    thread_id: str
-    item_id: str
-    project_path: str
-    state: str
-    created_at: str
-    completed_at: str = ""
-    conflicts: int = 0
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
-    """A project and its HEAD."""
-
-    project_path: str
-    snapshot_hash: str
-    revision: int
-    moved_at: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownSnapshot:
-    """A snapshot of the history; its first parent is the mainline."""
-
-    digest: str
-    parents: tuple[str, ...]
-    source: str
-    detail: str
-    timestamp: str
-    thread_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ShownStorage:
-    """Bytes in a user's store, and how many there may be."""
-
-    used_bytes: int
-    limit_bytes: int
-
-
-class Absence(StrEnum):
-    """Why a side of a conflict has no text."""
-
-    DELETED = "not there"
-    BINARY = "not text"
-    TOO_LONG = "too long to show"
-    LOST = "no longer in the store"
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One version of a file in a conflict: its text, or why there is none."""
-
-    digest: str | None
-    content: str | Absence
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownConflict:
-    """A path that both HEAD ("ours") and the execution ("theirs") changed."""
-
-    path: str
-    kind: str
-    base: Side
-    ours: Side
-    theirs: Side
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownThread:
-    """An execution, whole. ``fields`` are what its row says, in order."""
-
-    execution: Execution
-    fields: Mapping[str, str]
-    conflicts: tuple[ShownConflict, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
-    """The first page."""
-
-    node_name: str
-    node_id: str
-    version: str
-    active: int
-    most_active: int
-    storage: ShownStorage
-    executions: tuple[Execution, ...]
-    projects: tuple[Project, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """The snapshots of a project, newest first; ``is_cut`` where older ones are not shown."""
-
-    project: Project
-    snapshots: tuple[ShownSnapshot, ...]
-    is_cut: bool
-
-
-# --- shell ----------------------------------------------------------------------------------------
-# What every page stands in: head, heading, navigation. Pure.
-
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
-        "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-"""Headers of every page: nothing from elsewhere, nothing inline, no frame, nothing kept."""
-
-
-def document(title: str, *body: HtmlPart, viewer: Viewer | None, refresh_s: int = 0) -> str:
-    """A whole page. ``refresh_s``: how often it is loaded anew in a browser without scripts."""
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{title} - Rye node"),
-        tag("link", rel="icon", href=ICON, type="image/svg+xml"),
-        tag("link", rel="stylesheet", href=STYLE),
-        tag("script", src=SCRIPT, defer=True),
-        tag("noscript", tag("meta", http_equiv="refresh", content=refresh_s))
-        if refresh_s
-        else None,
-    )
-    page = tag(
-        "body",
-        tag("a", "Skip to the content", href="#content", class_="skip"),
-        tag("header", tag("a", "Rye node", href=HOME, class_="name"), _navigation(viewer)),
-        tag("main", tag("h1", title), *body, id="content"),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', head, page, lang='en')}\n"
-
-
-def _navigation(viewer: Viewer | None) -> Html:
-    api = tag("a", "API", href=API)
-    if viewer is None:
-        return tag("nav", api, aria_label="Pages")
-    leave = tag(
-        "form",
-        tag("input", type="hidden", name="token", value=viewer.form_token),
-        tag("button", "Log out", type="submit"),
-        method="post",
-        action=LOGOUT,
-    )
-    who = tag("span", f"{viewer.user_id} ({viewer.key_name})", class_="who")
-    return tag("nav", api, who, leave, aria_label="Pages")
-
-
-def table(caption: str, headings: list[str], rows: list[Html], *, empty: str) -> Html:
-    """A table with a caption and headings that a screen reader can use; a sentence where empty."""
-    if not rows:
-        return tag("p", empty, class_="empty")
-    heads = (tag("th", heading, scope="col") for heading in headings)
-    return tag(
-        "div",
-        tag(
-            "table",
-            tag("caption", caption),
-            tag("thead", tag("tr", *heads)),
-            tag("tbody", joined(rows)),
-        ),
-        class_="wide",
-        role="region",
-        tabindex=0,
-        aria_label=caption,
-    )
+def person_page(name: str) -> str:
+    """What an account published, and the keys that it signs with."""
+    return f"{BROWSE}/person/{quote(name)}"

@@ -1,307 +1,61 @@
-"""Routes of the status page: login, sessions, and which page an address shows.
+"""Routes of the pages of a node: login, sessions, and which page an address shows.
 
-A person logs in with an API key and gets a cookie that the node signed (`page.sessions`). Forms are
-taken from pages of this node only: the browser says where a form comes from, and the form carries
-the token of its session. Nothing can be changed here but being logged in.
+A person logs in with an API key and gets a cookie that the node signed. What a page changes is a
+form: it is taken from pages of this node only (the browser says where a form comes from, and the
+form carries the token of its session), and its key needs the scope that the route of the same work
+needs.
 """
 
 import hmac
 import json
 import secrets
-from base64 import b64decode, urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from functools import cache
 from hashlib import sha256
-from importlib import resources
+from pathlib import PurePosixPath
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
-from fastapi import APIRouter, Query, Request
-from sqlalchemy import Row, select
+from fastapi import APIRouter, Depends, Query, Request
+from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from lillux.digests import sha256_hex
-from lillux.errors import LilluxError
-from lillux.store import Store
-from lillux.store_files import ObjectKind
 from lillux.values import dataclass
-from rye_services.credentials import THREADS, ApiKey, allows
-from rye_services.database import Database, project_refs, request_nonces, threads, users
+from rye_services import texts
+from rye_services.credentials import EXECUTE, MANAGE, THREADS, WEBHOOKS, ApiKey, allows
+from rye_services.database import Database, request_nonces
+from rye_services.drawings import history_picture
 from rye_services.http import RequestProblem
-from rye_services.node.page import (
-    api_page,
-    executions_part,
-    login_page,
-    message_page,
-    newest_first,
-    overview_page,
-    project_page,
-    thread_page,
-)
-from rye_services.node.rows import cut
+from rye_services.node.execution import Order
+from rye_services.node.jobs import JobAction
+from rye_services.node.page import History, RunFilter, ShownSnapshot
+from rye_services.node.page_data import MOST_RUNS, Comparisons, PageData
 from rye_services.node.services import NodeServices
 from rye_services.page import (
     API,
-    EXECUTIONS,
+    DIFF,
+    FILE,
     HEADERS,
     HOME,
     LOGIN,
     LOGOUT,
+    NODE_FILES,
+    OUTPUT,
     PROJECT,
-    THREAD,
-    Absence,
-    Execution,
-    History,
-    Overview,
-    Project,
-    ShownConflict,
-    ShownSnapshot,
-    ShownStorage,
-    ShownThread,
-    Side,
-    Viewer,
+    RETRY,
+    REVOKE_WEBHOOK,
+    RUN,
+    RUN_PART,
+    RUNS,
+    add_files,
+    page_answer,
+    page_of,
+    render,
 )
 from ryeos import __version__
-
-# --- page data ------------------------------------------------------------------------------------
-# What the page shows of one user, read from the database and the user's store. Writes nothing.
-
-MOST_EXECUTIONS = 50
-MOST_PROJECTS = 200
-MOST_SNAPSHOTS = 200
-LARGEST_SHOWN_BYTES = 200_000
-MOST_SHOWN_CHARACTERS = 2_000_000
-"""Of all conflicts of a page together; the sides of later ones are too long."""
-
-_MOST_CONFLICTS = 1_000
-_LONGEST_FIELD = 10_000
-_LISTED = (
-    "thread_id",
-    "item_id",
-    "project_path",
-    "state",
-    "created_at",
-    "completed_at",
-    "merge_conflicts",
-    "merge_conflict_count",
-    "error_message",
-)
-_ROW = (
-    "thread_id",
-    "state",
-    "project_path",
-    "execution_mode",
-    "created_at",
-    "completed_at",
-    "system_version",
-    "merge_type",
-    "snapshot_hash",
-    "unmerged_snapshot_hash",
-    "execution_snapshot_hash",
-    "runtime_outputs_bundle_hash",
-    "error_phase",
-    "error_message",
-)
-
-
-class PageData:
-    """What one user may see."""
-
-    def __init__(self, services: NodeServices, user_id: str) -> None:
-        self._services, self._user_id = services, user_id
-
-    @property
-    def _store(self) -> Store:
-        return self._services.stores.of(self._user_id)
-
-    def storage(self) -> ShownStorage:
-        """Bytes stored and allowed."""
-        query = select(users.c.stored_bytes).where(users.c.id == self._user_id)
-        with self._services.database.reading() as connection:
-            used = connection.scalar(query) or 0
-        return ShownStorage(used, self._services.settings.max_user_storage_bytes)
-
-    def executions(self) -> tuple[Execution, ...]:
-        """The newest executions."""
-        columns = threads.c
-        query = select(*(columns[name] for name in _LISTED)).where(
-            columns.user_id == self._user_id, columns.remote_name == self._services.settings.name
-        )
-        query = query.order_by(columns.created_at.desc(), columns.thread_id).limit(MOST_EXECUTIONS)
-        with self._services.database.reading() as connection:
-            return tuple(_execution(row) for row in connection.execute(query))
-
-    def projects(self) -> tuple[Project, ...]:
-        """The projects with a HEAD, those that moved last first."""
-        columns = project_refs.c
-        query = self._heads().order_by(columns.head_updated_at.desc()).limit(MOST_PROJECTS)
-        with self._services.database.reading() as connection:
-            return tuple(_project(row) for row in connection.execute(query))
-
-    def history(self, project_path: str) -> History | None:
-        """The snapshots that lead to HEAD, merged ones too; None for a project that is not there.
-
-        Snapshots that the store does not hold any more are left out: the rest is still true.
-        """
-        query = self._heads().where(project_refs.c.project_path == project_path)
-        with self._services.database.reading() as connection:
-            row = connection.execute(query).one_or_none()
-        if row is None:
-            return None
-        project = _project(row)
-        found, is_cut = self._ancestors(project.snapshot_hash)
-        return History(project=project, snapshots=newest_first(found), is_cut=is_cut)
-
-    def thread(self, thread_id: str) -> ShownThread | None:
-        """An execution and its conflicts; None for one that is not this user's."""
-        columns = threads.c
-        query = select(threads).where(
-            columns.thread_id == thread_id, columns.user_id == self._user_id
-        )
-        with self._services.database.reading() as connection:
-            row = connection.execute(query).one_or_none()
-        if row is None:
-            return None
-        values = row._mapping  # noqa: SLF001 - the public name of a row's columns
-        fields = {
-            name.replace("_", " "): cut(str(values[name]), _LONGEST_FIELD)
-            for name in _ROW
-            if values[name]
-        }
-        fields |= self._receipt(values["result_hash"])
-        conflicts, left = list[ShownConflict](), MOST_SHOWN_CHARACTERS
-        for path, sides in _conflicts(row.merge_conflicts).items():
-            conflict = self._conflict(path, sides, left)
-            conflicts.append(conflict)
-            left -= _characters(conflict)
-        return ShownThread(execution=_execution(row), fields=fields, conflicts=tuple(conflicts))
-
-    def _receipt(self, result_hash: str | None) -> dict[str, str]:
-        """The rights in the receipt of an execution; nothing without a receipt."""
-        try:
-            stored = self._store.get_object(result_hash) if result_hash else {}
-            payload = stored["result"]["receipt"]["envelope"]["payload"]
-            rights = json.loads(b64decode(payload))["predicate"]["rights"]
-        except (LilluxError, ValueError, KeyError, TypeError):
-            return {}
-        shown = {f"may {key}": value for key, value in rights.items() if key != "level"}
-        return {
-            name: cut(
-                value if isinstance(value, str) else ", ".join(map(str, value)), _LONGEST_FIELD
-            )
-            for name, value in shown.items()
-            if isinstance(value, str | list)
-        }
-
-    def _heads(self) -> Any:  # noqa: ANN401 - a select of SQLAlchemy
-        columns = project_refs.c
-        return select(project_refs).where(
-            columns.user_id == self._user_id, columns.remote_name == self._services.settings.name
-        )
-
-    def _ancestors(self, head: str) -> tuple[dict[str, ShownSnapshot], bool]:
-        """The snapshots above HEAD, breadth first, so that what is cut off is the oldest."""
-        store, found, waiting = self._store, dict[str, ShownSnapshot](), [head]
-        while waiting and len(found) < MOST_SNAPSHOTS:
-            digest = waiting.pop(0)
-            snapshot = _snapshot(store, digest) if digest not in found else None
-            if snapshot is not None:
-                found[digest] = snapshot
-                waiting.extend(snapshot.parents)
-        return found, any(digest not in found for digest in waiting)
-
-    def _conflict(self, path: str, sides: Mapping[str, Any], left: int) -> ShownConflict:
-        """With the texts of its sides, as long as ``left`` more characters may be shown."""
-        most = min(LARGEST_SHOWN_BYTES, left)
-        return ShownConflict(
-            path=cut(path, _LONGEST_FIELD),
-            kind=cut(str(sides.get("type", ""))),
-            base=self._side(sides.get("base"), most),
-            ours=self._side(sides.get("ours"), most),
-            theirs=self._side(sides.get("theirs"), most),
-        )
-
-    def _side(self, digest: object, most: int) -> Side:
-        if not isinstance(digest, str) or not digest:
-            return Side(None, Absence.DELETED)
-        store = self._store
-        try:
-            blob = _blob_of(store, digest)
-            if (store.size(ObjectKind.BLOB, blob) or 0) > most:
-                return Side(digest, Absence.TOO_LONG)
-            data = store.get_blob(blob)
-        except LilluxError:
-            return Side(digest, Absence.LOST)
-        try:
-            return Side(digest, data.decode() if b"\0" not in data else Absence.BINARY)
-        except UnicodeDecodeError:
-            return Side(digest, Absence.BINARY)
-
-
-def _blob_of(store: Store, digest: str) -> str:
-    """The blob of an item, or the digest itself: a file is its blob."""
-    if not store.has_object(digest):
-        return digest
-    value = store.get_object(digest)
-    is_item = isinstance(value, dict) and value.get("kind") == "item_source"
-    return str(value["content_blob_hash"]) if is_item else digest
-
-
-def _characters(conflict: ShownConflict) -> int:
-    sides = (conflict.base, conflict.ours, conflict.theirs)
-    return sum(len(side.content) for side in sides)
-
-
-def _snapshot(store: Store, digest: str) -> ShownSnapshot | None:
-    try:
-        value = store.get_object(digest)
-    except LilluxError:
-        return None
-    if not isinstance(value, dict) or value.get("kind") != "project_snapshot":
-        return None
-    metadata = value.get("metadata")
-    thread_id = metadata.get("thread_id", "") if isinstance(metadata, dict) else ""
-    return ShownSnapshot(
-        digest=digest,
-        parents=tuple(str(parent) for parent in value.get("parent_hashes", ())),
-        source=cut(str(value.get("source", ""))),
-        detail=cut(str(value.get("source_detail", ""))),
-        timestamp=cut(str(value.get("timestamp", ""))),
-        thread_id=cut(str(thread_id)),
-    )
-
-
-def _conflicts(record: object) -> dict[str, Mapping[str, Any]]:
-    """Path to sides; a record may instead say that all retries were used up."""
-    if not isinstance(record, dict):
-        return {}
-    sides = {path: each for path, each in record.items() if isinstance(each, dict)}
-    return dict(sorted(sides.items())[:_MOST_CONFLICTS])
-
-
-def _execution(row: Row[Any]) -> Execution:
-    return Execution(
-        thread_id=row.thread_id,
-        item_id=row.item_id,
-        project_path=row.project_path,
-        state=row.state,
-        created_at=row.created_at,
-        completed_at=row.completed_at or "",
-        conflicts=row.merge_conflict_count or len(_conflicts(row.merge_conflicts)),
-        error=cut(row.error_message or ""),
-    )
-
-
-def _project(row: Row[Any]) -> Project:
-    return Project(
-        project_path=row.project_path,
-        snapshot_hash=row.snapshot_hash,
-        revision=row.snapshot_revision,
-        moved_at=row.head_updated_at,
-    )
-
 
 # --- sessions -------------------------------------------------------------------------------------
 # What the browser of a person who logged in holds: a cookie that the node alone can make. Pure.
@@ -377,10 +131,8 @@ def _base64(data: bytes) -> str:
     return urlsafe_b64encode(data).decode().rstrip("=")
 
 
-# --- page routes ----------------------------------------------------------------------------------
+# --- who looks ------------------------------------------------------------------------------------
 
-_FILES = {"style.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-_FILE_AGE_S = 300
 _LONGEST_FORM = 4096
 _FOREIGN = "This form did not come from a page of this node."
 _NO_KEY = "No valid key is like this. Check it, or ask for a new one."
@@ -388,15 +140,31 @@ _NO_SCOPE = f"This key may not see executions: it lacks the scope {THREADS}."
 
 
 @dataclass(frozen=True, slots=True)
-class _Guest:
+class Guest:
     """Somebody who is logged in: the cookie they sent, its session, and the key behind it."""
 
     cookie: str
     session: PageSession
     key: ApiKey
 
+    def may(self, scope: str) -> bool:
+        """Whether their key is for this."""
+        return allows(None if self.key.scopes is None else frozenset(self.key.scopes), scope)
 
-class _Gate:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewer:
+    """Who looks at a page, as it says. ``form_token`` goes into every form of it."""
+
+    user_id: str
+    key_name: str
+    form_token: str
+    may_execute: bool
+    may_bind: bool
+    may_manage: bool
+
+
+class Gate:
     """Who is logged in, and how one gets there. Thread-safe."""
 
     def __init__(self, services: NodeServices) -> None:
@@ -404,25 +172,29 @@ class _Gate:
         self._key = session_key(services.keys.box_private)
         self._ended = EndedSessions(services.database)
 
-    def guest(self, request: Request) -> _Guest | None:
+    def guest(self, request: Request) -> Guest | None:
         """Who sent a request; None where nobody is logged in, or their key counts no longer."""
         cookie = request.cookies.get(COOKIE, "")
         session = read_session(cookie, self._key, now_s=self._now_s)
         if session is None or self._ended.has(cookie):
             return None
         key = self._services.api_keys.counting(session.key_id)
-        return _Guest(cookie, session, key) if key is not None and _may_look(key) else None
+        guest = None if key is None else Guest(cookie, session, key)
+        return guest if guest is not None and guest.may(THREADS) else None
 
-    def log_out(self, guest: _Guest) -> None:
+    def log_out(self, guest: Guest) -> None:
         """End the session: its cookie counts no longer, whoever has a copy."""
         self._ended.end(guest.cookie, guest.session.until_s)
 
-    def viewer(self, guest: _Guest) -> Viewer:
+    def viewer(self, guest: Guest) -> Viewer:
         """What the page says about them."""
         return Viewer(
             user_id=guest.key.user_id,
             key_name=guest.key.name,
             form_token=form_token(guest.cookie, self._key),
+            may_execute=guest.may(EXECUTE),
+            may_bind=guest.may(WEBHOOKS),
+            may_manage=guest.may(MANAGE),
         )
 
     def cookie_for(self, key: ApiKey) -> str:
@@ -430,7 +202,7 @@ class _Gate:
         session = PageSession(key.id, int(self._now_s) + SESSION_S, secrets.token_hex(8))
         return seal_session(session, self._key)
 
-    def is_own_form(self, guest: _Guest, token: str) -> bool:
+    def is_own_form(self, guest: Guest, token: str) -> bool:
         """Whether a form was made for this session."""
         return is_form_token(token, guest.cookie, self._key)
 
@@ -439,65 +211,340 @@ class _Gate:
         return self._services.clock().timestamp()
 
 
+class Pages:
+    """Answers with the pages of one node. Thread-safe."""
+
+    def __init__(self, services: NodeServices) -> None:
+        self.services, self.gate = services, Gate(services)
+        self._comparisons = Comparisons()
+
+    def data(self, guest: Guest) -> PageData:
+        """What they may see."""
+        return PageData(self.services, guest.key.user_id, self._comparisons)
+
+    def shown(self, request: Request, page: Callable[[Guest], Response | None]) -> Response:
+        """The page for who is logged in, else the login. What is refused is a page too."""
+        guest = self.gate.guest(request)
+        if guest is None:
+            return self.login("", 200 if request.url.path == HOME else 401)
+        if "%00" in request.url.query:  # no text of a database has one
+            return self.message(guest, "Not found", "There is no such thing here.", 404)
+        try:
+            answer = page(guest)
+        except RequestProblem as problem:
+            return self.message(guest, "Not possible", _words(problem), problem.status_code)
+        if answer is None:
+            return self.message(guest, "Not found", "There is no such thing here.", 404)
+        return answer
+
+    async def changed(
+        self, request: Request, scope: str, change: Callable[[Guest, Mapping[str, str]], Response]
+    ) -> Response:
+        """What a form changes: by its own page, for a key that has the scope."""
+        fields = await form_fields(request)
+
+        def work(guest: Guest) -> Response:
+            if not (_comes_from_here(request) and self.is_own(guest, fields)):
+                raise RequestProblem(403, _FOREIGN)
+            if not guest.may(scope):
+                raise RequestProblem(403, f"This key lacks the scope {scope}.")
+            return change(guest, fields)
+
+        return await run_in_threadpool(self.shown, request, work)
+
+    def is_own(self, guest: Guest, fields: Mapping[str, str]) -> bool:
+        """Whether a form was made for the session of who sent it."""
+        return self.gate.is_own_form(guest, fields.get("token", ""))
+
+    def page(self, guest: Guest, template: str, /, status: int = 200, **values: object) -> Response:
+        """A page for somebody who is logged in."""
+        return page_answer(self._rendered(template, self.gate.viewer(guest), **values), status)
+
+    def login(self, problem: str, status: int) -> Response:
+        """The page that asks for an API key. ``problem``: why the last one did not do."""
+        return page_answer(self._rendered("node/login.html", None, problem=problem), status)
+
+    def message(self, guest: Guest | None, title: str, words: str, status: int) -> Response:
+        """A sentence, where there is no page to show."""
+        viewer = None if guest is None else self.gate.viewer(guest)
+        source = self._rendered("node/message.html", viewer, title=title, words=words)
+        return page_answer(source, status)
+
+    def open_page(self, template: str, /, **values: object) -> Response:
+        """A page for anybody."""
+        return page_answer(self._rendered(template, None, **values))
+
+    def _rendered(self, template: str, viewer: Viewer | None, /, **values: object) -> str:
+        settings = self.services.settings
+        has_registry = {"registry", "all"} & set(settings.roles)
+        return render(
+            template,
+            viewer=viewer,
+            node_name=settings.name,
+            has_registry=bool(has_registry),
+            **values,
+        )
+
+
+def _words(problem: RequestProblem) -> str:
+    detail = problem.detail
+    if isinstance(detail, Mapping):
+        return str(detail.get("error", ""))
+    return str(detail)
+
+
+# --- page routes ----------------------------------------------------------------------------------
+
+
 def page_router(services: NodeServices) -> APIRouter:
     """The pages. They are for people: no OpenAPI document lists them."""
     routes = APIRouter(include_in_schema=False)
-    gate = _Gate(services)
-    _add_pages(routes, services, gate)
-    _add_doors(routes, services, gate)
-    _add_open_pages(routes)
+    pages = Pages(services)
+    _add_doors(routes, pages)
+    _add_run_pages(routes, pages)
+    _add_output_page(routes, pages)
+    _add_project_pages(routes, pages)
+    _add_forms(routes, pages)
+    _add_api_page(routes, pages)
+    add_files(routes, NODE_FILES)
     return routes
 
 
-def _add_pages(routes: APIRouter, services: NodeServices, gate: _Gate) -> None:
-    def shown(request: Request, page: Callable[[PageData, Viewer], str | None]) -> Response:
-        guest = gate.guest(request)
-        if guest is None:
-            return _page(login_page(), status=200 if request.url.path == HOME else 401)
-        viewer = gate.viewer(guest)
-        source = page(PageData(services, guest.key.user_id), viewer)
-        if source is None:
-            return _page(message_page("Not found", "There is no such thing here.", viewer), 404)
-        return _page(source)
+Text = Annotated[str, Query(max_length=1024)]
+Digest = Annotated[str, Query(max_length=64)]
+
+
+def _run_filter(  # noqa: PLR0917 - the fields of a form
+    q: Text = "",
+    state: Annotated[str, Query(max_length=40)] = "",
+    item: Text = "",
+    project: Text = "",
+    user: Annotated[str, Query(max_length=64)] = "",
+    since: Annotated[str, Query(max_length=40)] = "",
+    until: Annotated[str, Query(max_length=40)] = "",
+    page: Annotated[int, Query(ge=1, le=100_000)] = 1,
+    size: Annotated[int, Query(ge=1, le=MOST_RUNS)] = 50,
+) -> RunFilter:
+    return RunFilter(
+        text=q,
+        state=state,
+        item=item,
+        project=project,
+        user=user,
+        since=since,
+        until=until,
+        page=page,
+        size=size,
+    )
+
+
+Wanted = Annotated[RunFilter, Depends(_run_filter)]
+
+
+def _add_run_pages(routes: APIRouter, pages: Pages) -> None:
+    services = pages.services
 
     @routes.get(HOME)
-    def overview(request: Request) -> Response:
-        return shown(request, lambda data, viewer: overview_page(_overview(services, data), viewer))
+    def home(request: Request, wanted: Wanted) -> Response:
+        def page(guest: Guest) -> Response:
+            data = pages.data(guest)
+            return pages.page(
+                guest,
+                "node/home.html",
+                node_id=services.keys.node_id,
+                version=__version__,
+                storage=data.storage,
+                projects=data.projects(),
+                activity=data.activity(),
+                runs=data.runs(_allowed(guest, wanted)),
+            )
 
-    @routes.get(EXECUTIONS)
-    def executions(request: Request) -> Response:
-        return shown(request, lambda data, _: str(executions_part(data.executions())))
+        return pages.shown(request, page)
 
-    @routes.get(PROJECT)
-    def project(request: Request, path: Annotated[str, Query(max_length=1024)]) -> Response:
-        def page(data: PageData, viewer: Viewer) -> str | None:
-            history = data.history(path)
-            return None if history is None else project_page(history, viewer)
+    @routes.get(RUNS)
+    def runs(request: Request, wanted: Wanted) -> Response:
+        def part(guest: Guest) -> Response:
+            found = pages.data(guest).runs(_allowed(guest, wanted))
+            return pages.page(guest, "node/runs.html", runs=found)
 
-        return shown(request, page)
+        return pages.shown(request, part)
 
-    @routes.get(THREAD)
-    def thread(
+    def run_as(
         request: Request, thread_id: Annotated[str, Query(alias="id", max_length=300)]
     ) -> Response:
-        def page(data: PageData, viewer: Viewer) -> str | None:
-            found = data.thread(thread_id)
-            return None if found is None else thread_page(found, viewer)
+        def page(guest: Guest) -> Response | None:
+            found = pages.data(guest).run(thread_id)
+            if found is None:
+                return None
+            whole = request.url.path == RUN
+            template = "node/run.html" if whole else "node/run_part.html"
+            return pages.page(guest, template, run=found, code=texts.code)
 
-        return shown(request, page)
+        return pages.shown(request, page)
+
+    routes.add_api_route(RUN, run_as, methods=["GET"])
+    routes.add_api_route(RUN_PART, run_as, methods=["GET"])
 
 
-def _add_doors(routes: APIRouter, services: NodeServices, gate: _Gate) -> None:
+def _add_output_page(routes: APIRouter, pages: Pages) -> None:
+    @routes.get(OUTPUT)
+    def output(
+        request: Request,
+        thread_id: Annotated[str, Query(alias="id", max_length=300)],
+        file: Annotated[str, Query(max_length=4096)],
+    ) -> Response:
+        def page(guest: Guest) -> Response | None:
+            side = pages.data(guest).output(thread_id, file)
+            if side is None:
+                return None
+            return _file_page(pages, guest, file, side, back=page_of(RUN, id=thread_id))
+
+        return pages.shown(request, page)
+
+
+def _add_project_pages(routes: APIRouter, pages: Pages) -> None:
+    @routes.get(PROJECT)
+    def project(request: Request, path: Text, snapshot: Digest = "", folder: Text = "") -> Response:
+        return pages.shown(request, lambda guest: _project(pages, guest, path, snapshot, folder))
+
+    @routes.get(FILE)
+    def file(
+        request: Request,
+        path: Text,
+        snapshot: Digest,
+        name: Annotated[str, Query(alias="file", max_length=4096)],
+    ) -> Response:
+        def page(guest: Guest) -> Response | None:
+            data = pages.data(guest)
+            found = data.snapshot(snapshot)
+            side = None if found is None else data.file(found, name)
+            if side is None:
+                return None
+            back = page_of(PROJECT, path=path, snapshot=snapshot, folder=name.rpartition("/")[0])
+            return _file_page(pages, guest, name, side, back=back)
+
+        return pages.shown(request, page)
+
+    @routes.get(DIFF)
+    def diff(
+        request: Request,
+        path: Text,
+        to: Digest,
+        begin: Annotated[str, Query(alias="from", max_length=64)] = "",
+    ) -> Response:
+        return pages.shown(request, lambda guest: _diff(pages, guest, path, begin, to))
+
+
+def _project(pages: Pages, guest: Guest, path: str, snapshot: str, folder: str) -> Response | None:
+    data = pages.data(guest)
+    project = data.project(path)
+    if project is None:
+        return None
+    shown = data.snapshot(snapshot or project.snapshot_hash)
+    if shown is None and snapshot:
+        return None
+    history = data.history(project)
+    return pages.page(
+        guest,
+        "node/project.html",
+        project=project,
+        shown=shown,
+        folder=data.folder(shown, folder.strip("/")) if shown else None,
+        history=history,
+        picture=_picture(history),
+        conflicted=data.conflicted(path),
+        webhooks=data.webhooks(path),
+    )
+
+
+def _picture(history: History) -> object:
+    return history_picture(history.snapshots, is_cut=history.is_cut)
+
+
+def _diff(pages: Pages, guest: Guest, path: str, begin: str, to: str) -> Response | None:
+    """What a snapshot changed, of another one or of its first parent."""
+    data = pages.data(guest)
+    after = data.snapshot(to)
+    if after is None:
+        return None
+    before: ShownSnapshot | None = None
+    if begin or after.parents:
+        before = data.snapshot(begin or after.parents[0])
+        if before is None:
+            return None
+    found = data.difference(before, after)
+    if found is None:
+        return None
+    return pages.page(
+        guest, "node/diff.html", path=path, before=before, after=after, difference=found
+    )
+
+
+def _file_page(pages: Pages, guest: Guest, name: str, side: Any, *, back: str) -> Response:  # noqa: ANN401
+    suffix = PurePosixPath(name).suffix
+    code = texts.code(side.content, suffix) if side.is_text else None
+    return pages.page(guest, "node/file.html", name=name, side=side, code=code, back=back)
+
+
+def _allowed(guest: Guest, wanted: RunFilter) -> RunFilter:
+    """The filter, where they may see these runs. Raises RequestProblem."""
+    if wanted.user in {"", guest.key.user_id} or guest.may(MANAGE):
+        return wanted
+    raise RequestProblem(403, f"This key may not see runs of others: it lacks the scope {MANAGE}.")
+
+
+# --- forms ----------------------------------------------------------------------------------------
+
+
+def _add_forms(routes: APIRouter, pages: Pages) -> None:
+    @routes.post(RETRY)
+    async def retry(request: Request) -> Response:
+        def change(guest: Guest, fields: Mapping[str, str]) -> Response:
+            return _to(page_of(RUN, id=_repeated(pages, guest, fields.get("id", ""))))
+
+        return await pages.changed(request, EXECUTE, change)
+
+    @routes.post(REVOKE_WEBHOOK)
+    async def revoke(request: Request) -> Response:
+        def change(guest: Guest, fields: Mapping[str, str]) -> Response:
+            if not pages.services.webhooks.revoke(guest.key.user_id, fields.get("hook_id", "")):
+                raise RequestProblem(404, "There is no such webhook, or it was revoked before.")
+            return _to(page_of(PROJECT, path=fields.get("path", "")))
+
+        return await pages.changed(request, WEBHOOKS, change)
+
+
+def _repeated(pages: Pages, guest: Guest, thread_id: str) -> str:
+    """Have the same run once more, from HEAD as it is now; its id. Raises RequestProblem."""
+    run = pages.data(guest).run(thread_id)
+    if run is None:
+        raise RequestProblem(404, "There is no such run.")
+    if not run.is_repeatable or run.parameters is None or run.parameters.values is None:
+        raise RequestProblem(409, "This run cannot be repeated: what it was given is not kept.")
+    order = Order(
+        user_id=guest.key.user_id,
+        project_path=run.row.project_path,
+        action=JobAction.EXECUTE,
+        item_ref=run.row.item_id,
+        parameters=run.parameters.values,
+        is_async=True,
+    )
+    return str(pages.services.executions.accept(order)["thread_id"])
+
+
+def _add_doors(routes: APIRouter, pages: Pages) -> None:
+    gate, services = pages.gate, pages.services
+
     @routes.post(LOGIN)
     async def log_in(request: Request) -> Response:
         if not _comes_from_here(request):
-            return _page(login_page(_FOREIGN), 403)
-        token = (await _form(request)).get("key", "").strip()
+            return pages.login(_FOREIGN, 403)
+        token = (await form_fields(request)).get("key", "").strip()
         key = await run_in_threadpool(services.api_keys.find, token)
         if key is None:
-            return _page(login_page(_NO_KEY), 401)
-        if not _may_look(key):
-            return _page(login_page(_NO_SCOPE), 403)
+            return pages.login(_NO_KEY, 401)
+        if not allows(None if key.scopes is None else frozenset(key.scopes), THREADS):
+            return pages.login(_NO_SCOPE, 403)
         answer = _to(HOME)
         answer.set_cookie(
             COOKIE,
@@ -512,44 +559,14 @@ def _add_doors(routes: APIRouter, services: NodeServices, gate: _Gate) -> None:
     @routes.post(LOGOUT)
     async def log_out(request: Request) -> Response:
         guest = await run_in_threadpool(gate.guest, request)
-        token = (await _form(request)).get("token", "")
-        if guest is not None and not (_comes_from_here(request) and gate.is_own_form(guest, token)):
-            return _page(message_page("Refused", _FOREIGN, gate.viewer(guest)), 403)
+        fields = await form_fields(request)
+        if guest is not None and not (_comes_from_here(request) and pages.is_own(guest, fields)):
+            return pages.message(guest, "Refused", _FOREIGN, 403)
         if guest is not None:
             await run_in_threadpool(gate.log_out, guest)
         answer = _to(HOME)
         answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=_is_https(request))
         return answer
-
-
-def _add_open_pages(routes: APIRouter) -> None:
-    @routes.get(API)
-    def api(request: Request) -> Response:
-        return _page(api_page(request.app.openapi()))
-
-    @routes.get("/page/files/{name}")
-    def file(name: str) -> Response:
-        if name not in _FILES:
-            raise RequestProblem(404, "not found")
-        headers = {**HEADERS, "Cache-Control": f"public, max-age={_FILE_AGE_S}"}
-        return Response(_file(name), media_type=_FILES[name], headers=headers)
-
-
-def _overview(services: NodeServices, data: PageData) -> Overview:
-    return Overview(
-        node_name=services.settings.name,
-        node_id=services.keys.node_id,
-        version=__version__,
-        active=services.queue.active,
-        most_active=services.queue.places,
-        storage=data.storage(),
-        executions=data.executions(),
-        projects=data.projects(),
-    )
-
-
-def _may_look(key: ApiKey) -> bool:
-    return allows(None if key.scopes is None else frozenset(key.scopes), THREADS)
 
 
 def _comes_from_here(request: Request) -> bool:
@@ -570,7 +587,7 @@ def _is_https(request: Request) -> bool:
     return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def form_fields(request: Request) -> dict[str, str]:
     """The fields of a form, each once; none of one that is no form, or a long one."""
     body = await request.body()
     if len(body) > _LONGEST_FORM:
@@ -579,20 +596,65 @@ async def _form(request: Request) -> dict[str, str]:
         fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
     except ValueError:  # more fields than any form of ours has
         return {}
-    return {name: values[-1] for name, values in fields.items()}
-
-
-def _page(source: str, status: int = 200) -> HTMLResponse:
-    return HTMLResponse(source, status, HEADERS)
+    return {name: values[-1] for name, values in fields.items() if "\0" not in values[-1]}
 
 
 def _to(path: str) -> RedirectResponse:
     return RedirectResponse(path, 303, HEADERS)
 
 
-@cache
-def _file(name: str) -> bytes:
-    return (resources.files("rye_services") / "page_files" / name).read_bytes()
+# --- the routes of the node as a page -------------------------------------------------------------
+
+_METHODS = ("get", "post", "put", "patch", "delete")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownRoute:
+    """A route of the OpenAPI document: what it does, takes and answers."""
+
+    name: str
+    about: tuple[str, ...]
+    parameters: tuple[Mapping[str, Any], ...]
+    body: str
+    answers: str
+
+
+def _add_api_page(routes: APIRouter, pages: Pages) -> None:
+    @routes.get(API)
+    def api(request: Request) -> Response:
+        document = request.app.openapi()
+        return pages.open_page(
+            "node/api.html",
+            title=f"{document['info']['title']} {document['info']['version']}",
+            openapi=str(document["openapi"]),
+            routes=shown_routes(document),
+        )
+
+
+def shown_routes(openapi: Mapping[str, Any]) -> tuple[ShownRoute, ...]:
+    """Every route of the document, in its order."""
+    return tuple(
+        _route(f"{method.upper()} {path}", methods[method])
+        for path, methods in openapi["paths"].items()
+        for method in _METHODS
+        if method in methods
+    )
+
+
+def _route(name: str, operation: Mapping[str, Any]) -> ShownRoute:
+    about = str(operation.get("description") or operation.get("summary") or "")
+    content = operation.get("requestBody", {}).get("content", {})
+    bodies = (
+        str(kind.get("schema", {}).get("$ref", "")).rpartition("/")[2] or media
+        for media, kind in content.items()
+    )
+    return ShownRoute(
+        name=name,
+        about=tuple(part for part in about.split("\n\n") if part.strip()),
+        parameters=tuple(operation.get("parameters", ())),
+        body=", ".join(bodies),
+        answers=", ".join(map(str, operation.get("responses", {}))),
+    )
 
 
 # --- ended sessions -------------------------------------------------------------------------------

@@ -1,13 +1,10 @@
-// What a page gains where scripts run: lists that stay current, and times of the reader's zone.
-// Everything is there without it. Parts come from this node, escaped like the page they are in.
+// What pages gain where scripts run: times of the reader's zone, copy buttons, and care for who reads
+// while a part is replaced (htmx replaces it). Everything is there without it.
 "use strict";
-
-const EVERY_MS = 2000;
-const SLOWEST_MS = 30000;
 
 function showLocalTimes(root) {
   const form = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-  for (const time of root.querySelectorAll("time[datetime]")) {
+  for (const time of root.querySelectorAll("time[datetime]:not([title])")) {
     const moment = new Date(time.dateTime);
     if (Number.isNaN(moment.getTime())) continue;
     time.title = time.textContent;
@@ -15,42 +12,44 @@ function showLocalTimes(root) {
   }
 }
 
-async function partAt(address) {
-  const answer = await fetch(address, { credentials: "same-origin", redirect: "error" });
-  if (answer.status === 401) {
-    location.reload();
-    return null;
+async function copy(button) {
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.textContent = "Copied";
+  } catch {  // no clipboard for pages without TLS: the line is selected instead
+    getSelection().selectAllChildren(button.parentElement.querySelector("code"));
+    button.textContent = "Selected";
   }
-  if (!answer.ok) throw new Error(`${address}: ${answer.status}`);
-  return new DOMParser().parseFromString(await answer.text(), "text/html").body.firstElementChild;
 }
 
-// A part is replaced only where it says something new, and never while something in it has the
-// focus: whoever reads it with the keyboard keeps their place.
-function keepCurrent(part) {
-  const address = part.dataset.live;
-  let shown = null;
-  let wait = EVERY_MS;
-  const look = async () => {
-    if (!document.hidden) {
-      try {
-        const fresh = await partAt(address);
-        if (fresh === null) return;
-        wait = EVERY_MS;
-        if (fresh.innerHTML !== shown && !part.contains(document.activeElement)) {
-          shown = fresh.innerHTML;
-          showLocalTimes(fresh);
-          part.replaceWith(fresh);
-          part = fresh;
-        }
-      } catch {
-        wait = Math.min(2 * wait, SLOWEST_MS);
-      }
-    }
-    setTimeout(look, wait);
-  };
-  setTimeout(look, wait);
+function offerCopies(root) {
+  for (const button of root.querySelectorAll("button[data-copy]")) {
+    button.hidden = false;
+    button.addEventListener("click", () => copy(button));
+  }
 }
 
-showLocalTimes(document);
-for (const part of document.querySelectorAll("[data-live]")) keepCurrent(part);
+function begin(root) {
+  showLocalTimes(root);
+  offerCopies(root);
+}
+
+// A part is asked for only while the page is seen, and replaced only where it says something new and
+// nothing in it has the focus: who reads it with the keyboard keeps their place.
+const shown = new Map();
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (document.hidden) event.preventDefault();
+});
+
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const { xhr, target } = event.detail;
+  if (xhr.status === 401) location.reload();
+  const isNew = shown.get(target.id) !== xhr.responseText;
+  if (!isNew || target.contains(document.activeElement)) event.detail.shouldSwap = false;
+  else shown.set(target.id, xhr.responseText);
+});
+
+document.addEventListener("htmx:load", (event) => begin(event.detail.elt));
+
+begin(document);

@@ -120,13 +120,18 @@ class Accounts:
             rows = connection.execute(select(accounts).order_by(accounts.c.name))
             return tuple(_account(row) for row in rows)
 
-    def open_account(self, name: str) -> Account:
-        """The account of this name. Raises AccountMissingError, also for a closed one."""
+    def find(self, name: str) -> Account | None:
+        """The account of this name, closed ones too."""
         with self._database.reading() as connection:
             row = connection.execute(select(accounts).where(accounts.c.name == name)).first()
-        if row is None or row.disabled_at:
+        return None if row is None else _account(row)
+
+    def open_account(self, name: str) -> Account:
+        """The account of this name. Raises AccountMissingError, also for a closed one."""
+        found = self.find(name)
+        if found is None or found.disabled_at:
             raise AccountMissingError(name)
-        return _account(row)
+        return found
 
     def disable(self, name: str) -> None:
         """Let an account publish no longer; what it published stays. Raises AccountMissingError."""
@@ -152,6 +157,13 @@ class Accounts:
         with self._database.reading() as connection:
             rows = connection.execute(wanted.order_by(account_keys.c.created_at))
             return {row.fingerprint: row.public_pem.encode() for row in rows}
+
+    def key_dates(self, name: str) -> Mapping[str, str]:
+        """When each key of an account was registered, by fingerprint."""
+        wanted = select(account_keys).where(account_keys.c.account == name)
+        with self._database.reading() as connection:
+            rows = connection.execute(wanted.order_by(account_keys.c.created_at))
+            return {row.fingerprint: row.created_at for row in rows}
 
     def add_key(self, name: str, public_pem: bytes) -> str:
         """Let an account sign with a key; its fingerprint. The same once more changes nothing.

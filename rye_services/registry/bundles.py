@@ -336,6 +336,17 @@ class Bundles:
         with self._database.reading() as connection:
             return tuple(connection.scalars(wanted))
 
+    def text(self, bundle_id: str, version: str, path: str) -> str:
+        """One file of a version. Raises ItemGoneError."""
+        columns = bundle_files.c
+        of_it = and_(columns.bundle_id == bundle_id, columns.version == version)
+        wanted = select(columns.blob_hash).where(of_it, columns.path == path)
+        with self._database.reading() as connection:
+            digest = connection.scalar(wanted)
+        if digest is None:
+            raise ItemGoneError(f"bundle {bundle_id}@{version}", f"no file {path[:200]!a}")
+        return self._store.get_blob(digest).decode()
+
     def delete(self, bundle_id: str, version: str | None, *, account: str) -> tuple[str, ...]:
         """Delete a version, or every one; which ones. Raises ItemGoneError, NamespaceError."""
         with self._database.writing(lock=name_lock(bundle_id)) as connection:

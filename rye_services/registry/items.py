@@ -35,7 +35,13 @@ from lillux.values import dataclass, field, replace
 from rye_services.database import Database, mended, stamp
 from rye_services.registry.accounts import NamespaceError, claim_in, name_lock, reserve
 from rye_services.registry.names import ItemName, Version, folded_namespace, version_of
-from rye_services.registry.search_index import PUBLIC, IndexedItem, IndexQuery, SearchIndex
+from rye_services.registry.search_index import (
+    PUBLIC,
+    IndexedItem,
+    IndexQuery,
+    SearchIndex,
+    words_of,
+)
 from rye_services.registry.tables import items, namespaces, versions
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import ItemValidationError, RyeError, SpecError
@@ -406,7 +412,8 @@ def _text(header: Mapping[str, object], field: str) -> str:
 
 # --- items ----------------------------------------------------------------------------------------
 
-_SIGNATURE_LINES = re.compile(r"^.{0,8}rye:(signed|covers):.*$", re.MULTILINE)
+SIGNATURE_LINES = re.compile(r"^.{0,8}rye:(signed|covers):.*$", re.MULTILINE)
+_MOST_DEPENDANTS = 50
 
 
 class Items:
@@ -549,6 +556,38 @@ class Items:
             by_id = {row["id"]: row for row in rows}
         return tuple(self._shown(by_id[item]) for item in found if item in by_id), total
 
+    def published_by(self, account: str, *, limit: int) -> tuple[ShownItem, ...]:
+        """The public items whose highest version is an account's, what changed last first."""
+        columns = items.c
+        wanted = select(items).where(
+            columns.author == account,
+            columns.visibility == PUBLIC,
+            columns.latest_version.is_not(None),
+        )
+        newest = wanted.order_by(columns.updated_at.desc(), columns.id.desc()).limit(limit)
+        with self._database.reading() as connection:
+            return tuple(self._shown(row) for row in connection.execute(newest).mappings())
+
+    def dependants(self, name: ItemName) -> tuple[ShownItem, ...]:
+        """Public items whose highest version names an item, as far as the search finds them."""
+        words = IndexQuery(words=words_of(name.id))
+        named = re.compile(rf"(?<![\w/.-]){re.escape(name.id)}(?![\w/-]|\.\w)")
+        with self._database.reading() as connection:
+            found, _ = self._index.find(connection, words, limit=_MOST_DEPENDANTS, offset=0)
+            wanted = (
+                select(items, versions.c.content)
+                .join(versions, versions.c.item == items.c.id)
+                .where(items.c.id.in_(found), versions.c.version == items.c.latest_version)
+                .order_by(items.c.item_id)
+            )
+            rows = connection.execute(wanted).mappings().all()
+        return tuple(
+            self._shown(row)
+            for row in rows
+            if (row["item_type"], row["item_id"]) != (name.kind.value, name.id)
+            and named.search(SIGNATURE_LINES.sub("", row["content"] or ""))
+        )
+
     def owned(self, account: str) -> tuple[str, ...]:
         """The namespaces of an account, as ids spell them."""
         wanted = select(namespaces.c.name).where(namespaces.c.owner == account)
@@ -688,6 +727,6 @@ def _document(row: RowMapping, content: str) -> IndexedItem:
         category=row["category"],
         title=row["title"],
         description=row["description"],
-        body=_SIGNATURE_LINES.sub("", content[: 64 * 1024]),
+        body=SIGNATURE_LINES.sub("", content[: 64 * 1024]),
         visibility=row["visibility"],
     )

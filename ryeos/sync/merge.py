@@ -276,6 +276,14 @@ def merge_text(base: str, ours: str, theirs: str) -> str | None:
     return None if hunks is None else _applied(lines, hunks)
 
 
+def changed_hunks(base: Sequence[str], side: Sequence[str]) -> tuple[Hunk, ...] | None:
+    """What changed from one list of lines to the other; None where comparing takes too long."""
+    try:
+        return tuple(_hunks(base, side))
+    except _TooMuchWorkError:
+        return None
+
+
 def split_lines(text: str) -> list[str]:
     """The lines with their line feeds; nothing else ends a line."""
     *whole, last = text.split("\n")

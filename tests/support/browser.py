@@ -103,6 +103,15 @@ class Browser:
         body = {"script": script, "args": list(arguments)}
         return self.command("POST", "/execute/sync", body)
 
+    def wait_for(self, script: str) -> None:
+        """Wait until a function body of JavaScript returns something true."""
+        polling = (
+            "const done = arguments[arguments.length - 1];"
+            f"const test = () => {{ {script} }};"
+            "const look = () => test() ? done(true) : setTimeout(look, 50); look();"
+        )
+        self.command("POST", "/execute/async", {"script": polling, "args": []})
+
     def log(self) -> list[str]:
         """What the console says since the last call: errors, refusals of the policy."""
         entries = self.command("POST", "/se/log", {"type": "browser"})
@@ -113,6 +122,18 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         body = {"cmd": "Emulation.setEmulatedMedia", "params": {"features": features}}
         self.command("POST", "/goog/cdp/execute", body)
+
+    def show_in(self, width: int, height: int) -> None:
+        """Have a screen of this size; a window of a desktop cannot be as narrow as a phone."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        body = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
+        self.command("POST", "/goog/cdp/execute", body)
+
+    def press(self, key: str) -> None:
+        """Press a key, by its code in WebDriver (17.4.2) or as a letter."""
+        strokes = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
+        actions = {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]}
+        self.command("POST", "/actions", actions)
 
     @property
     def url(self) -> str:

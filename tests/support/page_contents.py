@@ -1,10 +1,12 @@
 """Something for the status page to show: rows and objects as pushes and executions leave them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from lillux.store import Store
 from rye_services.database import Database, project_refs, threads
 from rye_services.node.objects import UserStores
+from ryeos.sync.objects import SourceManifest
 from tests.support.node import User
 
 AT = "2026-11-21T12:00:00.000000+00:00"
@@ -27,7 +29,7 @@ class Contents:
             {
                 "schema": 2,
                 "kind": "project_snapshot",
-                "project_manifest_hash": "0" * 64,
+                "project_manifest_hash": self.manifest(more.get("files", {})),
                 "user_manifest_hash": None,
                 "parent_hashes": list(parents),
                 "source": source,
@@ -36,6 +38,11 @@ class Contents:
                 "metadata": {"thread_id": more["thread_id"]} if "thread_id" in more else {},
             }
         )
+
+    def manifest(self, files: Mapping[str, str]) -> str:
+        """A manifest of a project with these texts by path; its digest."""
+        digests = {path: self.store.put_blob(text.encode()) for path, text in files.items()}
+        return self.store.put_object(SourceManifest("project", {}, digests).as_object())
 
     def item(self, text: str) -> str:
         """An item in the store; the digest of its ``item_source``."""
@@ -76,18 +83,23 @@ class Contents:
             "project_path": PROJECT,
             "state": "running",
             "created_at": AT,
+            "started_at": AT,
         }
         self._insert(threads, **row | more)
 
     def merged_history(self) -> str:
         """A history with a merge: base, a push and an execution beside each other, their merge."""
-        base = self.snapshot(at="2026-11-21T12:00:00+00:00")
-        pushed = self.snapshot(base, at="2026-11-21T12:02:00+00:00")
+        plan, log = {"src/plan.md": "soil\n"}, {"src/log.md": "watered\n"}
+        seeds = {"src/plan.md": "soil\nseeds\n"}
+        base = self.snapshot(at="2026-11-21T12:00:00+00:00", files=plan)
+        pushed = self.snapshot(base, at="2026-11-21T12:02:00+00:00", files=seeds)
         executed = self.snapshot(
             base, source="execution", detail="tool:garden/water", at="2026-11-21T12:01:00+00:00",
-            thread_id=THREAD,
+            thread_id=THREAD, files=plan | log,
         )  # fmt: skip
-        merged = self.snapshot(pushed, executed, source="merge", at="2026-11-21T12:03:00+00:00")
+        merged = self.snapshot(
+            pushed, executed, source="merge", at="2026-11-21T12:03:00+00:00", files=seeds | log
+        )
         self.head(merged)
         return merged
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lillux.digests import compute_integrity
+from lillux.digests import compute_integrity, sha256_hex
 from lillux.signing import KeyPair, generate_keypair
 from rye_services.database import Database
 from rye_services.registry.services import open_registry_alone
@@ -22,7 +22,7 @@ from ryeos.items.refs import Kind
 from ryeos.sync.paths import item_source
 from ryeos.trust.bundles import MANIFEST_FORM
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.signature import SignedText
+from ryeos.trust.signature import Identity, SignedText, form_for
 from tests.support.node import CHECKOUT_COMMAND, Node, Reply
 
 _NUMBERS = count(1)
@@ -138,6 +138,14 @@ def item_text(
     )
 
 
+def signed_item(key: SigningKey, item_id: str) -> str:
+    """The text of a sound tool, signed."""
+    text = item_text("tool", item_id)
+    unsigned = SignedText(shebang="", signature=None, covers=None, body=text)
+    form = form_for(Kind.TOOL, ".py")
+    return key.signed_text(Kind.TOOL, unsigned, form, ".py", Identity("tool", item_id, "py"))
+
+
 def bundle_body(
     key: SigningKey | None, bundle_id: str, files: Mapping[str, str], version: str = "1.0.0"
 ) -> dict[str, Any]:
@@ -145,11 +153,12 @@ def bundle_body(
     sent = {}
     for path, text in files.items():
         source = item_source(path, text.encode())
-        assert source is not None
         sent[path] = {
             "content": text,
-            "object_hash": compute_integrity(source.as_object()),
-            "inline_signed": source.signature_info is not None,
+            "object_hash": compute_integrity(source.as_object())
+            if source
+            else sha256_hex(text.encode()),
+            "inline_signed": source is not None and source.signature_info is not None,
         }
     listed = {
         path: {name: one[name] for name in ("object_hash", "inline_signed")}

@@ -7,11 +7,23 @@ import pytest
 from tests.support.browser import Browser, chromedriver, chromium
 from tests.support.contrasts import CONTRASTS
 from tests.support.node import Node, User
-from tests.support.page_contents import PROJECT, THREAD, Contents
+from tests.support.page_contents import AT, PROJECT, THREAD, Contents
 
 pytestmark = pytest.mark.heavy
 
 EVIL = "<img src=x onerror=window.brokenIn=1>"
+TAB, ENTER = "\ue004", "\ue007"
+NAMED = "a, button:not([hidden]), input:not([type=hidden], [hidden]), select, meter, [role=region]"
+HEADLESS_TABLES = """
+return [...document.querySelectorAll("table")]
+  .filter(table => !table.querySelector("thead th[scope=col]")).map(table => table.outerHTML);
+"""
+PAGES = (
+    "/",
+    f"/page/project?path={PROJECT}",
+    f"/page/thread?id={THREAD}-{{user}}",
+    "/docs",
+)
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +77,16 @@ def test_a_wrong_key_is_told_where_it_was_typed(browser: Browser, user: User) ->
 def test_an_execution_appears_and_ends_while_one_looks(browser: Browser, user: User) -> None:
     thread_id = f"{THREAD}-{user.user_id}"
     log_in(browser, user)
-    assert "Nothing was executed yet" in browser.find("#executions").text
+    assert "Nothing was executed yet" in browser.find("#runs").text
     browser.run("window.notReloaded = true")
 
     Contents(user).thread(thread_id)
 
-    assert browser.find("#executions .state.live").text == "running"
+    assert browser.find("#runs .state.live").text == "running"
     assert browser.run("return window.notReloaded") is True
 
 
-def test_a_history_with_a_merge_is_drawn_and_leads_to_its_rows(
+def test_a_history_with_a_merge_is_drawn_and_its_points_lead_to_what_changed(
     browser: Browser, user: User
 ) -> None:
     merged = Contents(user).merged_history()
@@ -82,12 +94,16 @@ def test_a_history_with_a_merge_is_drawn_and_leads_to_its_rows(
 
     browser.find_xpath(f"//a[text()='{PROJECT}']").click()
 
-    picture = browser.find("svg.history")
+    picture = browser.find("svg.lanes")
     assert picture.label == "History: 4 snapshots, 1 merges, newest first"
-    assert len(browser.all("svg.history circle")) == 4
-    browser.find("svg.history circle.head").click()
-    assert browser.url.endswith(f"#snapshot-{merged[:16]}")
-    assert browser.find("tr:target").text.startswith(merged[:12])
+    assert len(browser.all("svg.lanes circle")) == 4
+    rows = [row.text for row in browser.all("figure.history li")]
+    assert rows[0].startswith(f"{merged[:12]} HEAD merge of a run: src/log.md, ")
+    assert "run of tool:garden/water: src/log.md" in rows[2]
+    browser.find("figure.history li a").click()
+    browser.find_xpath("//h1[text()='merge of a run']")
+    assert f"to={merged}" in browser.url
+    assert browser.find("tr.added code").text == "watered"
 
 
 def test_a_conflict_is_shown_with_both_versions(browser: Browser, user: User) -> None:
@@ -119,7 +135,7 @@ def test_names_of_anybody_are_shown_as_they_are_and_run_nothing(
     log_in(browser, user)
 
     assert EVIL in browser.find("main").text
-    browser.find_xpath("//table//a[contains(text(), 'onerror')]").click()
+    browser.find_xpath("//*[@id='runs']//a[contains(text(), 'onerror')]").click()
     browser.find(".facts")
     assert browser.run("return window.brokenIn") is None
     assert browser.run("return document.images.length") == 0
@@ -131,7 +147,7 @@ def test_the_policy_of_the_page_refuses_nothing_that_the_page_does(
     Contents(user).merged_history()
     log_in(browser, user)
     browser.open(f"{user.node.url}/page/project?path={PROJECT}")
-    browser.find("svg.history")
+    browser.find("svg.lanes")
     browser.open(f"{user.node.url}/docs")
     browser.find(".route")
 
@@ -164,7 +180,7 @@ def test_every_text_can_be_read_by_day_and_by_night(
     log_in(browser, user)
 
     poor = browser.run(CONTRASTS)
-    for path in (f"project?path={PROJECT}", f"thread?id={thread_id}"):
+    for path in (f"project?path={PROJECT}", f"thread?id={thread_id}", f"thread?id={thread_id}-2"):
         browser.open(f"{user.node.url}/page/{path}")
         poor += browser.run(CONTRASTS)
     background = browser.run("return getComputedStyle(document.body).backgroundColor")
@@ -177,35 +193,99 @@ def test_everything_is_reached_with_the_keyboard_and_has_a_name(
     browser: Browser, user: User
 ) -> None:
     Contents(user).merged_history()
+    Contents(user).thread(f"{THREAD}-{user.user_id}", state="completed", completed_at=AT)
     log_in(browser, user)
 
-    nameless = [
-        element.role
-        for element in browser.all("a, button, input:not([type=hidden]), meter, [role=region]")
-        if not element.label
-    ]
-    first = browser.run("return document.querySelector('a').getAttribute('href')")
+    for path in PAGES:
+        browser.open(f"{user.node.url}{path.format(user=user.user_id)}")
+        nameless = [
+            element.attribute("outerHTML") for element in browser.all(NAMED) if not element.label
+        ]
+        assert nameless == [], path
+        assert len(browser.all("main")) == len(browser.all("h1")) == 1
+        assert browser.run(HEADLESS_TABLES) == []
 
-    assert nameless == []
-    assert first == "#content"  # whoever uses the keyboard can pass over the heading
+
+def test_the_first_key_passes_over_the_heading_and_the_focus_is_seen(
+    browser: Browser, user: User
+) -> None:
+    log_in(browser, user)
+
+    browser.press(TAB)
+    skip = browser.run("return document.activeElement.getAttribute('href')")
+    outline = browser.run("return getComputedStyle(document.activeElement).outlineStyle")
+    is_seen = browser.run("return document.activeElement.getBoundingClientRect().left >= 0")
+    browser.press(ENTER)
+
+    assert (skip, outline, is_seen) == ("#content", "solid", True)
+    assert browser.run("return document.activeElement.id") == "content"
+
+
+def test_what_has_the_focus_is_not_replaced_while_it_is_read(browser: Browser, user: User) -> None:
+    contents, thread_id = Contents(user), f"{THREAD}-{user.user_id}"
+    contents.thread(thread_id, state="completed", completed_at=AT)
+    log_in(browser, user)
+    browser.run("document.querySelector('#runs td a').focus(); window.asked = 0")
+    browser.run("document.addEventListener('htmx:afterRequest', () => { window.asked++ })")
+
+    contents.thread(f"{thread_id}-2")
+    browser.wait_for("return window.asked >= 2")
+
+    assert "running" not in browser.find("#runs").text
+    browser.run("document.activeElement.blur()")
+    assert browser.find("#runs .state.live").text == "running"
 
 
 def test_without_scripts_everything_is_still_there(driver: int, user: User) -> None:
     contents = Contents(user)
     contents.merged_history()
-    contents.thread(f"{THREAD}-{user.user_id}")
+    contents.thread(f"{THREAD}-{user.user_id}", started_at=AT)
     with chromium(driver, scripts=False) as browser:
         log_in(browser, user)
 
-        assert browser.find("#executions .state").text == "running"
-        assert browser.find("#executions time").text == "2026-11-21 12:00:00 UTC"
+        assert browser.find("#runs .state").text == "running"
+        assert browser.find("#runs time").text == "2026-11-21 12:00:00 UTC"
+        browser.find("select[name=state] option[value=running]").click()
+        browser.find(".filter button").click()
+        browser.find_xpath("//a[text()='All runs']")
+        assert "state=running" in browser.url
         browser.find_xpath(f"//table//a[text()='{PROJECT}']").click()
-        assert browser.find("svg.history").role in {"image", "img"}
+        assert browser.find("svg.lanes").role in {"image", "img"}
 
 
-def test_a_narrow_window_needs_no_sideways_scrolling(browser: Browser, user: User) -> None:
-    Contents(user).thread(f"{THREAD}-{user.user_id}", error_message="x" * 200)
-    browser.command("POST", "/window/rect", {"width": 500, "height": 900})
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
+def test_no_page_needs_sideways_scrolling(
+    browser: Browser, user: User, size: tuple[int, int]
+) -> None:
+    contents, thread_id = Contents(user), f"{THREAD}-{user.user_id}"
+    contents.merged_history()
+    long = contents.item("y" * 500)
+    sides = {"ours": long, "theirs": contents.item("z" * 500), "type": "content"}
+    contents.thread(
+        thread_id,
+        state="error",
+        completed_at=AT,
+        error_message="x" * 300,
+        merge_conflicts={"a/" * 100: sides},
+    )
+    browser.show_in(*size)
     log_in(browser, user)
 
-    assert browser.run("return document.documentElement.scrollWidth <= innerWidth") is True
+    for path in PAGES:
+        browser.open(f"{user.node.url}{path.format(user=user.user_id)}")
+        wide = browser.run("return document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, path
+
+
+def test_a_line_to_be_typed_is_copied_by_a_button(browser: Browser, user: User) -> None:
+    thread_id = f"{THREAD}-{user.user_id}"
+    Contents(user).thread(thread_id, state="completed", completed_at=AT)
+    log_in(browser, user)
+    browser.open(f"{user.node.url}/page/thread?id={thread_id}")
+
+    browser.find("button.copy").click()
+
+    browser.find_xpath("//button[text()='Copied' or text()='Selected']")
+    selected = browser.run("return getSelection().toString()")
+    line = f"rye remote pull --thread {thread_id}"
+    assert browser.find("button.copy").text == "Copied" or selected == line

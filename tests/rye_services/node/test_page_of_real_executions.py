@@ -42,10 +42,10 @@ def test_a_conflict_is_seen_as_it_happens(
         browser.open(shared_node.url)
         browser.find("#key").type(project.user.token)
         browser.find("main button").click()
-        browser.find("#executions .empty")
+        browser.find("#runs .empty")
 
         project.ask("tool:sh", secret_envelope=envelope, **{"async": True})
-        assert browser.find("#executions .state.live").text == "running"
+        assert browser.find("#runs .state.live").text == "running"
 
         wait_until(lambda: bool(folders(project)))
         project.write("src/x.txt", "of the push\n")
@@ -53,8 +53,8 @@ def test_a_conflict_is_seen_as_it_happens(
         for folder in folders(project):
             (folder / "go").touch()
 
-        assert browser.find("#executions .state.warn").text == "completed"
-        assert "1 conflict" in browser.find("#executions").text
+        assert browser.find("#runs .state.warn").text == "completed"
+        assert "1 conflict" in browser.find("#runs").text
         browser.find_xpath("//a[text()='tool:sh']").click()
         browser.find(".conflicts")
         assert [each.text for each in browser.all(".sides mark")] == [

@@ -200,7 +200,7 @@ def test_a_user_sees_their_projects_history_executions_and_conflicts(shared_node
     assert "1 conflict" in home
     assert PROJECT in home
     assert history.count("<circle") == 4
-    assert "execution of tool:garden/water" in history
+    assert "run of tool:garden/water" in history
     assert "<mark>seeds\n</mark>" in thread
     assert "<mark>water\n</mark>" in thread
 

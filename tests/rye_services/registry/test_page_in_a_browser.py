@@ -52,7 +52,7 @@ def test_a_person_searches_reads_and_learns_how_to_install(
     browser.find("#query").type("wombat")
     browser.find("main button").click()
     browser.find_xpath("//p[text()='1 found']")
-    browser.find(".results a").click()
+    browser.find(".results li > a").click()
 
     assert browser.find("h1").text == f"tool:{item_id}"
     main = browser.find("main").text
@@ -80,7 +80,9 @@ def test_nothing_that_a_publisher_wrote_runs_or_leaves_its_place(
         assert EVIL in browser.find("main").text
         assert "\u202e" not in browser.find("main").text
         assert browser.run("return window.brokenIn || null") is None
-        assert browser.run("return document.querySelectorAll('img, script').length") == 0
+        scripts = browser.run("return [...document.scripts].map(one => one.getAttribute('src'))")
+        assert scripts == ["/browse/files/page.js"]
+        assert browser.run("return document.images.length") == 0
         assert browser.log() == []
 
 
@@ -95,29 +97,87 @@ def test_every_text_can_be_read(browser: Browser, shared_registry: Registry, sch
         assert browser.run(CONTRASTS) == []
 
 
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
+def test_no_page_needs_sideways_scrolling(
+    browser: Browser, shared_registry: Registry, size: tuple[int, int]
+) -> None:
+    account = shared_registry.account(with_key=True)
+    item_id = f"{account.name}/wide/{'quokka' * 12}"
+    words = f"Quokka `{'x' * 300}` [{'y' * 200}](https://example.org)"
+    assert account.push(item_id, content=item_text("tool", item_id, words=words)).status == 200
+    newer = item_text("tool", item_id, "1.1.0", "z" * 300)
+    assert account.push(item_id, "1.1.0", content=newer, changelog="w" * 300).status == 200
+    browser.show_in(*size)
+
+    for address in (
+        "/browse",
+        f"/browse/item/tool/{item_id}",
+        f"/browse/diff/tool/{item_id}?from=1.0.0&to=1.1.0",
+        f"/browse/person/{account.name}",
+        f"/browse/namespace/{account.name}",
+    ):
+        browser.open(f"{shared_registry.url}{address}")
+        wide = browser.run("return document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, address
+
+
+def test_every_control_has_a_name_and_every_table_its_headings(
+    browser: Browser, shared_registry: Registry
+) -> None:
+    item_id = evil_item(shared_registry)
+    browser.open(f"{shared_registry.url}/browse/item/tool/{item_id}")
+
+    nameless = [
+        each.attribute("outerHTML")
+        for each in browser.all("a, button, input, select, [role=region]")
+        if not each.label
+    ]
+    assert nameless == []
+    tables = "return document.querySelectorAll('table:not(:has(thead th[scope=col]))').length"
+    assert browser.run(tables) == 0
+
+
+def test_the_line_that_installs_is_copied_by_a_button_where_scripts_run(
+    driver: int, browser: Browser, shared_registry: Registry
+) -> None:
+    item_id = evil_item(shared_registry)
+    address = f"{shared_registry.url}/browse/item/tool/{item_id}"
+    browser.open(address)
+    browser.find("button.copy").click()
+    browser.find_xpath("//button[text()='Copied' or text()='Selected']")
+
+    with chromium(driver, scripts=False) as plain:
+        plain.open(address)
+        assert plain.find("button.copy").text == ""
+        assert "rye registry pull" in plain.find(".command").text
+
+
 def test_a_list_continues_with_the_next_page(browser: Browser, registry: Registry) -> None:
     account = registry.account()
     for number in range(25):
         account.push(f"{account.name}/pages/p{number}")
 
     browser.open(f"{registry.url}/browse")
-    first = [link.text for link in browser.all(".results a")]
+    first = [link.text for link in browser.all(".results li > a")]
     browser.find("a[rel=next]").click()
     browser.find("a[rel=prev]")
-    second = [link.text for link in browser.all(".results a")]
+    second = [link.text for link in browser.all(".results li > a")]
 
     assert (len(first), len(second)) == (20, 5)
     assert not set(first) & set(second)
 
 
-def test_pages_come_with_a_policy_that_lets_nothing_run(shared_registry: Registry) -> None:
+def test_pages_come_with_a_policy_that_lets_run_only_the_script_of_the_page(
+    shared_registry: Registry,
+) -> None:
     for path in ("/browse", "/browse/bundles", "/browse/item/tool/a/b/c", "/browse/none"):
         headers = shared_registry.ask("GET", path).headers
 
         assert "default-src 'none'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
     page = shared_registry.ask("GET", "/browse").headers["content-security-policy"]
-    assert "script-src" not in page
+    assert "script-src 'self';" in page
+    assert "connect-src" not in page
 
 
 def test_what_is_not_there_is_said_so(shared_registry: Registry) -> None:
