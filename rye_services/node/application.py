@@ -11,6 +11,7 @@ from functools import partial
 
 from fastapi import APIRouter, FastAPI
 
+from rye_services.node.admin_page import admin_page_router
 from rye_services.node.admin_routes import (
     admin_router,
     collecting_garbage,
@@ -21,7 +22,7 @@ from rye_services.node.admin_routes import (
     webhook_router,
 )
 from rye_services.node.mcp import mcp_router
-from rye_services.node.page_routes import page_router
+from rye_services.node.page_routes import Pages, page_router
 from rye_services.node.run_routes import answer_call, execute_router, running, thread_router
 from rye_services.node.services import NodeServices
 from rye_services.node.sync_routes import (
@@ -44,7 +45,7 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     storage_router,
     secret_router,
     webhook_router,
-    page_router,
+    lambda services: _people_router(Pages(services)),
     lambda services: mcp_router(services, answer_call(services)),
 )
 
@@ -53,6 +54,13 @@ BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], .
     collecting_garbage,
     running,
 )
+
+
+def _people_router(pages: Pages) -> APIRouter:
+    """All pages for people: they know each other's sessions."""
+    routes = page_router(pages)
+    routes.include_router(admin_page_router(pages))
+    return routes
 
 
 def part_of(services: NodeServices) -> ServerPart:

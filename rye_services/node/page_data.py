@@ -73,7 +73,7 @@ _MOST_STEPS = 500
 _LARGEST_TRANSCRIPT = 4_000_000
 _NAMED_CHANGES = 3
 
-_LISTED = (
+LISTED = (
     *("thread_id", "user_id", "item_id", "project_path", "state", "created_at", "started_at"),
     *("completed_at", "merge_conflicts", "merge_conflict_count", "error_message"),
 )
@@ -135,12 +135,12 @@ class PageData:
         user = wanted.user or self._user_id
         mine = (columns.user_id == user, columns.remote_name == self._services.settings.name)
         found = (*mine, *wanted.conditions())
-        rows = select(*(columns[name] for name in _LISTED)).where(*found)
+        rows = select(*(columns[name] for name in LISTED)).where(*found)
         rows = rows.order_by(columns.created_at.desc(), columns.thread_id.desc())
         page = rows.limit(wanted.size).offset((wanted.page - 1) * wanted.size)
         counts = select(columns.state, func.count()).where(*mine).group_by(columns.state)
         with self._services.database.reading() as connection:
-            shown = tuple(_run_row(row) for row in connection.execute(page))
+            shown = tuple(run_row(row) for row in connection.execute(page))
             total = connection.scalar(select(func.count()).select_from(threads).where(*found))
             states = tuple(sorted((row[0], row[1]) for row in connection.execute(counts)))
         return RunList(wanted=wanted, rows=shown, total=int(total or 0), states=states)
@@ -300,7 +300,7 @@ class PageData:
     def conflicted(self, project_path: str) -> tuple[RunRow, ...]:
         """The newest runs of a project whose changes are not part of it."""
         columns = threads.c
-        query = select(*(columns[name] for name in _LISTED)).where(
+        query = select(*(columns[name] for name in LISTED)).where(
             columns.user_id == self._user_id,
             columns.remote_name == self._services.settings.name,
             columns.project_path == project_path,
@@ -308,7 +308,7 @@ class PageData:
         )
         newest = query.order_by(columns.created_at.desc()).limit(20)
         with self._services.database.reading() as connection:
-            return tuple(_run_row(row) for row in connection.execute(newest))
+            return tuple(run_row(row) for row in connection.execute(newest))
 
     # --- one run ---
 
@@ -323,7 +323,7 @@ class PageData:
             return None
         answer = self._answer(row.result_hash)
         predicate, key_id = _receipt(answer)
-        shown, parameters = _run_row(row), _parameters(predicate, row.job)
+        shown, parameters = run_row(row), _parameters(predicate, row.job)
         made = self._own_snapshot(row)
         base = made.parents[0] if made and made.parents else _text(predicate.get("snapshot"))
         before = self.snapshot(base) if made else None
@@ -539,7 +539,8 @@ def is_repeatable(row: RunRow, parameters: Parameters | None) -> bool:
 # --- reading of rows and objects ------------------------------------------------------------------
 
 
-def _run_row(row: Row[Any]) -> RunRow:
+def run_row(row: Row[Any]) -> RunRow:
+    """A row of ``threads`` with the columns of `LISTED`, as lists show it."""
     is_waiting = row.state == RUNNING and row.started_at is None and not row.completed_at
     return RunRow(
         thread_id=row.thread_id,

@@ -296,10 +296,9 @@ def _words(problem: RequestProblem) -> str:
 # --- page routes ----------------------------------------------------------------------------------
 
 
-def page_router(services: NodeServices) -> APIRouter:
+def page_router(pages: Pages) -> APIRouter:
     """The pages. They are for people: no OpenAPI document lists them."""
     routes = APIRouter(include_in_schema=False)
-    pages = Pages(services)
     _add_doors(routes, pages)
     _add_run_pages(routes, pages)
     _add_output_page(routes, pages)
