@@ -43,8 +43,8 @@ def sparkline(title: str, values: Sequence[float | None], most: float) -> Sparkl
 
 # --- bars -----------------------------------------------------------------------------------------
 
-BAR_HEIGHT, BAR_GAP, BAR_LABEL_WIDTH, BAR_WIDTH = 16, 6, 180, 420
-_LABEL_CHARACTERS = 24
+BAR_HEIGHT, BAR_GAP, BAR_LABEL_WIDTH, BAR_WIDTH = 16, 6, 200, 400
+_LABEL_CHARACTERS = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

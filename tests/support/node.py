@@ -169,22 +169,21 @@ class Node:
         scopes: Sequence[str] = ("remote:*",),
         keypair: KeyPair | None = None,
         publish_namespaces: Sequence[str] = (),
+        name: str = "a test's",
     ) -> User:
         """A new user, authorised as the command line does it."""
         pair = keypair or generate_keypair()
         authorized = AuthorizedKeys(self.settings.authorized_keys_dir, self.keys)
         key = authorized.authorize(
             pair.public_pem,
-            label="a test's",
+            label=name,
             scopes=scopes,
             via="command",
             publish_namespaces=publish_namespaces,
         )
         database = Database(self.settings.database_url)
         try:
-            token, _ = ApiKeys(database).create(
-                key.fingerprint, name="a test's", scopes=tuple(scopes)
-            )
+            token, _ = ApiKeys(database).create(key.fingerprint, name=name, scopes=tuple(scopes))
         finally:
             database.close()
         return User(self, pair, token)

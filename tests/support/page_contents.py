@@ -19,7 +19,7 @@ class Contents:
 
     def __init__(self, user: User) -> None:
         settings = user.node.settings
-        self._user_id, self._name = user.user_id, settings.name
+        self.user_id, self._name = user.user_id, settings.name
         self._database_url = settings.database_url
         self.store: Store = UserStores(settings.cas_base_path).of(user.user_id)
 
@@ -62,7 +62,7 @@ class Contents:
         """A project whose HEAD is at a snapshot."""
         self._insert(
             project_refs,
-            user_id=self._user_id,
+            user_id=self.user_id,
             remote_name=self._name,
             project_path=project_path,
             project_manifest_hash="0" * 64,
@@ -76,7 +76,7 @@ class Contents:
         """An execution."""
         row = {
             "thread_id": thread_id,
-            "user_id": self._user_id,
+            "user_id": self.user_id,
             "item_type": "tool",
             "item_id": "tool:garden/water",
             "remote_name": self._name,

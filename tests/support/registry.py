@@ -138,10 +138,10 @@ def item_text(
     )
 
 
-def signed_item(key: SigningKey, item_id: str) -> str:
-    """The text of a sound tool, signed."""
-    text = item_text("tool", item_id)
-    unsigned = SignedText(shebang="", signature=None, covers=None, body=text)
+def signed_item(key: SigningKey, item_id: str, text: str = "") -> str:
+    """The text of a tool, a small one unless it is given, signed."""
+    body = text or item_text("tool", item_id)
+    unsigned = SignedText(shebang="", signature=None, covers=None, body=body)
     form = form_for(Kind.TOOL, ".py")
     return key.signed_text(Kind.TOOL, unsigned, form, ".py", Identity("tool", item_id, "py"))
 
