@@ -2,7 +2,9 @@
 
 import os
 import re
+from collections.abc import Mapping
 from html import unescape
+from types import MappingProxyType
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -65,11 +67,16 @@ class Visitor:
         assert found is not None
         return found[1]
 
-    def send(self, address: str, headers: dict[str, str] | None = None, **fields: str) -> Reply:
+    def send(
+        self,
+        address: str,
+        fields: Mapping[str, str],
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> Reply:
         """Send a form of a page."""
         sent = urlencode({"token": self.token, **fields}).encode()
         return self.user.node.ask(
-            "POST", address, sent, headers={**FORM, **self._cookie, **(headers or {})}
+            "POST", address, sent, headers={**FORM, **self._cookie, **headers}
         )
 
 
@@ -148,7 +155,7 @@ def test_a_run_whose_parameters_are_known_is_run_again(
     first = project.execute("tool:echo")["thread_id"]
     assert "Run again" in visitor.read(run_page(first))
 
-    reply = visitor.send("/page/thread/retry", id=first)
+    reply = visitor.send("/page/thread/retry", {"id": first})
 
     assert reply.status == 303
     second = unescape(reply.headers["location"]).partition("id=")[2].replace("%3A", ":")
@@ -163,7 +170,7 @@ def test_a_run_whose_parameters_are_not_kept_is_not_repeated(
 ) -> None:
     thread_id = project.execute("tool:echo", parameters={"text": "x"})["thread_id"]
 
-    reply = visitor.send("/page/thread/retry", id=thread_id)
+    reply = visitor.send("/page/thread/retry", {"id": thread_id})
 
     assert reply.status == 409
     assert "what it was given is not kept" in words_of(reply.body.decode())
@@ -249,17 +256,17 @@ def test_webhooks_are_listed_and_revoked_by_who_may(shared_node: Node) -> None:
     address = f"/page/project?path={PROJECT}"
     assert "tool:a/b from <b>CI</b>" in visitor.read(address)
 
-    reply = visitor.send("/page/webhooks/revoke", hook_id=hook_id, path=PROJECT)
+    reply = visitor.send("/page/webhooks/revoke", {"hook_id": hook_id, "path": PROJECT})
 
     assert (reply.status, reply.headers["location"]) == (303, address)
     assert hook_id not in visitor.read(address)
-    again = visitor.send("/page/webhooks/revoke", hook_id=hook_id, path=PROJECT)
+    again = visitor.send("/page/webhooks/revoke", {"hook_id": hook_id, "path": PROJECT})
     assert again.status == 404
 
 
 # --- forms ----------------------------------------------------------------------------------------
 
-CHANGES = (
+CHANGES: tuple[tuple[str, dict[str, str]], ...] = (
     ("/page/thread/retry", {"id": "x"}),
     ("/page/webhooks/revoke", {"hook_id": "x"}),
     ("/page/admin/collect", {}),
@@ -279,10 +286,10 @@ def test_a_form_changes_nothing_without_its_session_token_origin_and_scope(
     body = urlencode({**fields, "token": visitor.token}).encode()
 
     assert shared_node.ask("POST", address, body, headers=FORM).status == 401
-    assert visitor.send(address, **fields, token="another").status == 403
-    foreign = visitor.send(address, {"Sec-Fetch-Site": "cross-site"}, **fields)
+    assert visitor.send(address, {**fields, "token": "another"}).status == 403
+    foreign = visitor.send(address, fields, {"Sec-Fetch-Site": "cross-site"})
     assert foreign.status == 403
-    lacking = reader.send(address, **fields)
+    lacking = reader.send(address, fields)
     assert lacking.status == 403
     assert "lacks the scope" in words_of(lacking.body.decode())
     assert visitor.ask(address).status in {404, 405}
@@ -423,16 +430,16 @@ def test_who_manages_revokes_keys(shared_node: Node) -> None:
         manager.source("/page/admin").partition('id="api-keys"')[2],
     )[0]
 
-    assert manager.send("/page/admin/keys/revoke", fingerprint=user.user_id).status == 303
-    assert manager.send("/page/admin/api-keys/revoke", id=key_id).status == 303
+    assert manager.send("/page/admin/keys/revoke", {"fingerprint": user.user_id}).status == 303
+    assert manager.send("/page/admin/api-keys/revoke", {"id": key_id}).status == 303
 
     assert user.ask("GET", "/threads").status == 401
     assert shared_node.ask("GET", "/threads", headers=user.bearer).status == 401
-    assert manager.send("/page/admin/keys/revoke", fingerprint=user.user_id).status == 404
+    assert manager.send("/page/admin/keys/revoke", {"fingerprint": user.user_id}).status == 404
 
 
 def test_the_last_key_that_manages_is_not_revoked_by_a_page(node: Node) -> None:
-    reply = Visitor(node.owner).send("/page/admin/keys/revoke", fingerprint=node.owner.user_id)
+    reply = Visitor(node.owner).send("/page/admin/keys/revoke", {"fingerprint": node.owner.user_id})
 
     assert reply.status == 409
     assert "the last one that may manage keys" in words_of(reply.body.decode())
@@ -442,7 +449,7 @@ def test_garbage_is_removed_and_counted(shared_node: Node) -> None:
     user = shared_node.user()
     Contents(user).snapshot()
 
-    reply = Visitor(shared_node.owner).send("/page/admin/collect")
+    reply = Visitor(shared_node.owner).send("/page/admin/collect", {})
 
     assert reply.status == 200
     assert f"{user.user_id} done 0" in words_of(reply.body.decode())
