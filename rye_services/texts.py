@@ -6,7 +6,9 @@ comes out is `markupsafe.Markup`; all else on a page is escaped by its template.
 
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Literal
+from io import StringIO
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal
 
 from lillux.values import dataclass
 from rye_services.page import readable
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 # --- texts of people ------------------------------------------------------------------------------
 
-MAX_MARKDOWN_CHARACTERS = 100_000
+MAX_MARKDOWN_CHARACTERS = 30_000
 """A longer text is shown as it was written."""
 
 _SCHEMES = frozenset({"http", "https", "mailto"})
@@ -37,14 +39,21 @@ def markdown(text: str) -> "Markup":
 
     Its headings begin below those of a page.
     """
-    import nh3
     from markupsafe import Markup, escape
 
-    shown = readable(text)
+    shown = _unix_lines(text)
     if len(shown) > MAX_MARKDOWN_CHARACTERS:
         return Markup('<pre class="source">{}</pre>').format(escape(shown))
+    return _rendered(shown)
+
+
+@lru_cache(maxsize=128)
+def _rendered(text: str) -> "Markup":
+    import nh3
+    from markupsafe import Markup
+
     made = nh3.clean(
-        _markdown().render(shown),
+        _markdown().render(text),
         tags=set(_TAGS),
         attributes=_ATTRIBUTES,
         url_schemes=set(_SCHEMES),
@@ -76,6 +85,9 @@ def _lower_headings(state: object) -> None:
 MAX_COLOURED_CHARACTERS = 60_000
 """A longer text is shown without colours: finding them takes its time."""
 
+COLOURING_S = 0.3
+"""What takes longer stays without colours from there on: some texts take Pygments a minute."""
+
 _LEXERS = {
     ".bash": "bash", ".css": "css", ".diff": "diff", ".html": "html", ".ini": "ini",
     ".js": "javascript", ".json": "json", ".jsonl": "json", ".md": "markdown", ".mjs": "javascript",
@@ -88,23 +100,41 @@ def code(text: str, suffix: str) -> "Markup":
     """The text of a file with this suffix, coloured where its type is known."""
     from markupsafe import Markup, escape
 
-    shown = readable(text)
+    shown = _unix_lines(text)
     name = _LEXERS.get(suffix.lower())
-    if name is None or len(shown) > MAX_COLOURED_CHARACTERS:
-        return Markup('<pre class="source" tabindex="0">{}</pre>').format(escape(shown))
-    return _coloured(shown, name)
+    is_plain = name is None or len(shown) > MAX_COLOURED_CHARACTERS
+    inner = escape(shown) if is_plain else _coloured(shown, str(name))
+    return Markup('<pre class="source" tabindex="0">\n{}</pre>').format(inner)
 
 
 @lru_cache(maxsize=64)
 def _coloured(text: str, lexer_name: str) -> "Markup":
     from markupsafe import Markup
-    from pygments import highlight
     from pygments.formatters import HtmlFormatter
     from pygments.lexers import get_lexer_by_name
 
     lexer = get_lexer_by_name(lexer_name, stripnl=False, ensurenl=False)
-    inner = highlight(text, lexer, HtmlFormatter(nowrap=True))
-    return Markup('<pre class="source" tabindex="0">{}</pre>').format(Markup(inner))  # noqa: S704 - Pygments escapes
+    made = StringIO()
+    HtmlFormatter(nowrap=True).format(_tokens(text, lexer, monotonic() + COLOURING_S), made)
+    inner = made.getvalue()  # whose last line ends in any case
+    return Markup(inner if text.endswith("\n") else inner.removesuffix("\n"))  # noqa: S704 - Pygments escapes
+
+
+def _tokens(text: str, lexer: Any, until_s: float) -> Iterator[tuple[Any, str]]:  # noqa: ANN401 - of Pygments
+    """The tokens of a text; once the time is over, all that is left as one without a colour."""
+    from pygments.token import Text
+
+    at = 0
+    for kind, value in lexer.get_tokens(text):
+        yield kind, value
+        at += len(value)
+        if monotonic() > until_s:
+            yield Text, text[at:]
+            return
+
+
+def _unix_lines(text: str) -> str:
+    return readable(text.replace("\r\n", "\n"))
 
 
 # --- differences ----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Texts of people, code and differences: what comes out is read, and runs nothing."""
 
 from html.parser import HTMLParser
+from time import monotonic
 
 import pytest
 from hypothesis import given
@@ -136,13 +137,37 @@ def test_code_is_read_as_it_was_written_and_only_coloured(suffix: str) -> None:
 
     seen = Seen(str(code(text, suffix)))
 
-    assert seen.words == text
+    assert seen.words == f"\n{text}"  # of which the parser of a browser takes the first off
     assert {tag for tag, _ in seen.tags} <= {"pre", "span"}
     assert {name for _, found in seen.tags for name in found} <= {"class", "tabindex"}
 
 
 def test_python_has_colours() -> None:
     assert ("span", {"class": "k"}) in Seen(str(code("return 1\n", ".py"))).tags
+
+
+@pytest.mark.parametrize(("unit", "suffix"), [("`", ".yaml"), ("\n", ".md"), ("&", ".xml")])
+def test_a_text_made_to_keep_a_processor_busy_is_given_up(unit: str, suffix: str) -> None:
+    text = unit * MAX_COLOURED_CHARACTERS
+
+    began_s = monotonic()
+    seen = Seen(str(code(text, suffix)))
+
+    assert seen.words == f"\n{text}"
+    assert monotonic() - began_s < 5
+
+
+@pytest.mark.parametrize("unit", ["[", "![", "*a ", "> ", "|a", "[](", "_a__"])
+def test_a_long_text_of_one_sign_is_rendered_in_bounded_time(unit: str) -> None:
+    began_s = monotonic()
+
+    markdown((unit * MAX_MARKDOWN_CHARACTERS)[:MAX_MARKDOWN_CHARACTERS])
+
+    assert monotonic() - began_s < 5
+
+
+def test_line_ends_of_windows_are_line_ends() -> None:
+    assert Seen(str(code("a: 1\r\nb: 2\r\n", ".yaml"))).words == "\na: 1\nb: 2\n"
 
 
 def test_a_very_long_text_has_no_colours() -> None:
