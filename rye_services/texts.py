@@ -85,6 +85,9 @@ def _lower_headings(state: object) -> None:
 MAX_COLOURED_CHARACTERS = 60_000
 """A longer text is shown without colours: finding them takes its time."""
 
+MAX_COLOURED_LINE = 2_000
+"""A text with a longer line has no colours: one pattern may look at it again and again."""
+
 COLOURING_S = 0.3
 """What takes longer stays without colours from there on: some texts take Pygments a minute."""
 
@@ -102,7 +105,7 @@ def code(text: str, suffix: str) -> "Markup":
 
     shown = _unix_lines(text)
     name = _LEXERS.get(suffix.lower())
-    is_plain = name is None or len(shown) > MAX_COLOURED_CHARACTERS
+    is_plain = name is None or len(shown) > MAX_COLOURED_CHARACTERS or _has_long_line(shown)
     inner = escape(shown) if is_plain else _coloured(shown, str(name))
     return Markup('<pre class="source" tabindex="0">\n{}</pre>').format(inner)
 
@@ -131,6 +134,10 @@ def _tokens(text: str, lexer: Any, until_s: float) -> Iterator[tuple[Any, str]]:
         if monotonic() > until_s:
             yield Text, text[at:]
             return
+
+
+def _has_long_line(text: str) -> bool:
+    return max(map(len, text.split("\n"))) > MAX_COLOURED_LINE
 
 
 def _unix_lines(text: str) -> str:

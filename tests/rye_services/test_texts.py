@@ -146,9 +146,11 @@ def test_python_has_colours() -> None:
     assert ("span", {"class": "k"}) in Seen(str(code("return 1\n", ".py"))).tags
 
 
-@pytest.mark.parametrize(("unit", "suffix"), [("`", ".yaml"), ("\n", ".md"), ("&", ".xml")])
+@pytest.mark.parametrize(
+    ("unit", "suffix"), [("`\n", ".yaml"), ("\n", ".md"), ("&\n", ".xml"), ("x=", ".ini")]
+)
 def test_a_text_made_to_keep_a_processor_busy_is_given_up(unit: str, suffix: str) -> None:
-    text = unit * MAX_COLOURED_CHARACTERS
+    text = (unit * MAX_COLOURED_CHARACTERS)[:MAX_COLOURED_CHARACTERS]
 
     began_s = monotonic()
     seen = Seen(str(code(text, suffix)))
