@@ -50,7 +50,7 @@ class Metrics:
         # From 0 on: Prometheus sees no increase in a series that begins with 1.
         for state in ("completed", "error", "failed", "cancelled", "interrupted"):
             self._counted.executions.labels(state=state)
-        for state in ("done", "uploading", "refused"):
+        for state in ("done", "uploading", "busy", "refused"):
             self._counted.sweeps.labels(state=state)
         self._sources: list[FigureSource] = []
         self._read: list[FigureSource] = []

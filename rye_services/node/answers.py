@@ -201,7 +201,7 @@ class UserGarbageAnswer(BaseModel):
     """What a collection did for one user; ``code`` where it did nothing, for an error."""
 
     user_id: str
-    state: Literal["done", "uploading", "refused"]
+    state: Literal["done", "uploading", "busy", "refused"]
     removed: int
     freed_bytes: int
     kept: int
