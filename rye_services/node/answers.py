@@ -198,7 +198,7 @@ class RevokedAnswer(BaseModel):
 
 
 class UserGarbageAnswer(BaseModel):
-    """What a collection did for one user; ``code`` where it did nothing, for an error."""
+    """What a collection did for one user; ``code``, ``problem`` and ``hint`` where it refused."""
 
     user_id: str
     state: Literal["done", "uploading", "busy", "refused"]
@@ -208,6 +208,8 @@ class UserGarbageAnswer(BaseModel):
     stored_bytes: int
     forgotten_executions: int
     code: str = ""
+    problem: str = ""
+    hint: str = ""
 
 
 class GarbageAnswer(BaseModel):
