@@ -131,6 +131,7 @@ def back_up(
     settings: Settings,
     database: Database,
     target: Path,
+    environ: Mapping[str, str],
     *,
     version: str,
     clock: Clock,
@@ -158,7 +159,9 @@ def back_up(
         total = _Copied()
         for attempt in range(_ROUNDS):
             with _aside(target / f"{_MAKING}{os.urandom(4).hex()}") as making:
-                rows = _copy_state(settings, database, making, version=version, clock=clock)  # (2)
+                rows = _copy_state(  # (2)
+                    settings, database, making, environ, version=version, clock=clock
+                )
                 total = _copy_stores(settings, target, total, progress)  # (3)
                 lost = _lost(rows, target)  # (4)
                 if any(one.user_id == REGISTRY for one in lost) and attempt < _ROUNDS - 1:
@@ -219,7 +222,13 @@ class _Rows:
 
 
 def _copy_state(
-    settings: Settings, database: Database, making: Path, *, version: str, clock: Clock
+    settings: Settings,
+    database: Database,
+    making: Path,
+    environ: Mapping[str, str],
+    *,
+    version: str,
+    clock: Clock,
 ) -> _Rows:
     """Keys, settings, database and facts; the roots of the rows that were copied."""
     _copy_folder(settings.signing_key_dir, making / _SIGNING, read_bytes)
@@ -239,7 +248,9 @@ def _copy_state(
     else:
         with database.reading() as connection:  # one state of it, also for the program
             rows = _rows(connection)
-            schema = copy_postgresql(connection, settings.database_url, making / _DUMP_FILE)
+            schema = copy_postgresql(
+                connection, settings.database_url, making / _DUMP_FILE, environ
+            )
         facts = replace(facts, database="postgresql", schema=schema)
     write_atomic(making / FACTS, facts.as_json(), mode=0o600)
     return rows
@@ -454,7 +465,9 @@ def restore(
             own = replace(own, database_url=f"sqlite:///{making / _SQLITE_FILE}")
             _copy_file(state / _SQLITE_FILE, making / _SQLITE_FILE)  # (4)
         else:
-            restore_postgresql(settings.database_url, state / _DUMP_FILE, facts.schema)  # (4)
+            restore_postgresql(
+                settings.database_url, state / _DUMP_FILE, facts.schema, environ
+            )  # (4)
         name_database(own, facts.node)
         reports = _examined(own, clock, progress)  # (5)
         if own.database_url != settings.database_url:

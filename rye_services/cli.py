@@ -705,6 +705,7 @@ def _back_up(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
                 settings,
                 database,
                 target,
+                environ,
                 version=__version__,
                 clock=utc_now,
                 progress=_progress(parsed),

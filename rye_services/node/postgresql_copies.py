@@ -7,7 +7,7 @@ has SQLite.
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import sqlalchemy
@@ -55,7 +55,9 @@ class ProgramError(RyeError):
         super().__init__(f"{program}: {problem}", hint=hint)
 
 
-def copy_postgresql(connection: Connection, url: str, target: Path) -> str:
+def copy_postgresql(
+    connection: Connection, url: str, target: Path, environ: Mapping[str, str]
+) -> str:
     """Write the tables, as this connection sees them, to a file; the name of their schema.
 
     The connection is in a transaction of one state, which the program shares. Raises ProgramError.
@@ -65,17 +67,17 @@ def copy_postgresql(connection: Connection, url: str, target: Path) -> str:
     words = ("--format=custom", f"--snapshot={snapshot}", f"--schema={quoted(schema)}")
     # The program makes its file for everybody to read: it is there before.
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    _run("pg_dump", (*words, *_PLAIN, f"--file={target}"), url)
+    _run("pg_dump", (*words, *_PLAIN, f"--file={target}"), url, environ)
     return schema
 
 
-def restore_postgresql(url: str, source: Path, schema: str) -> None:
+def restore_postgresql(url: str, source: Path, schema: str, environ: Mapping[str, str]) -> None:
     """Put tables into an empty database, all or nothing. Raises ProgramError, RyeError."""
     database = Database(url)
     try:
         with database.writing() as connection:
-            name = sqlalchemy.sql.quoted_name(schema, quote=True)
-            connection.execute(sqlalchemy.schema.CreateSchema(name, if_not_exists=True))
+            quoted_schema = sqlalchemy.sql.quoted_name(schema, quote=True)
+            connection.execute(sqlalchemy.schema.CreateSchema(quoted_schema, if_not_exists=True))
             found = connection.scalar(text("SELECT current_schema()"))
             tables = sqlalchemy.inspect(connection).get_table_names(schema=schema)
     except SQLAlchemyError as error:
@@ -99,7 +101,8 @@ def restore_postgresql(url: str, source: Path, schema: str) -> None:
             hint="nothing is written over: make another database, and set DATABASE_URL to it",
         )
     words = ("--exit-on-error", "--single-transaction", f"--schema={schema}", *_PLAIN)
-    _run("pg_restore", (*words, f"--dbname={_variables(make_url(url))['PGDATABASE']}", source), url)
+    name = _variables(make_url(url)).get("PGDATABASE", "")
+    _run("pg_restore", (*words, f"--dbname={name}", source), url, environ)
 
 
 _PLAIN = ("--no-owner", "--no-privileges", "--no-password")
@@ -110,12 +113,12 @@ def quoted(schema: str) -> str:
     return '"' + schema.replace('"', '""') + '"'
 
 
-def _run(program: str, words: Sequence[str | Path], url: str) -> None:
-    found = _found(program)
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+def _run(program: str, words: Sequence[str | Path], url: str, environ: Mapping[str, str]) -> None:
+    found = _found(program, environ)
+    others = {name: value for name, value in environ.items() if not name.startswith("PG")}
     ended = subprocess.run(
         [found, *map(str, words)],
-        env={**environ, **_variables(make_url(url))},
+        env={**others, **_variables(make_url(url))},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
@@ -129,13 +132,13 @@ def _run(program: str, words: Sequence[str | Path], url: str) -> None:
         )
 
 
-def _found(program: str) -> str:
+def _found(program: str, environ: Mapping[str, str]) -> str:
     """The newest one here. Raises ProgramError."""
     versions = sorted(
         (path for path in Path(_DEBIAN).glob(f"*/bin/{program}") if path.parts[-3].isdigit()),
         key=lambda path: int(path.parts[-3]),
     )
-    found = str(versions[-1]) if versions else shutil.which(program)
+    found = str(versions[-1]) if versions else shutil.which(program, path=environ.get("PATH", ""))
     if not found:
         raise ProgramError(
             program,

@@ -68,7 +68,7 @@ def test_of_200_simultaneous_claims_each_execution_has_one(
     def claim(number: int) -> str | None:
         rows = (first, second)[number % 2]
         pending = rows.claim(names[number // 8])
-        return pending and pending.thread_id
+        return pending.thread_id if pending else None
 
     with ThreadPoolExecutor(16) as pool:
         claimed = [one for one in pool.map(claim, range(200)) if one]
