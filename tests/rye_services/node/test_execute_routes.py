@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from rye_services.cli import main
 from rye_services.node.execution import MOST_CONFLICTS
 from ryeos.remote.requests import sign_delivery
+from tests.support.databases import database_environ
 from tests.support.node import Node, Reply
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace
@@ -317,6 +319,38 @@ def test_a_graph_leaves_its_page_signed_by_the_node_and_its_objects(
     assert len(refs) == 1
     assert bundle["files"].keys() >= {*pages, *refs}
     assert set(bundle["files"].values()) <= set(answer["new_object_hashes"])
+
+
+@pytest.mark.heavy
+def test_all_that_executions_leave_is_there_for_a_sweep_and_for_fsck(
+    project: RemoteProject,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in database_environ(project.user.node.data).items():
+        monkeypatch.setenv(name, value)
+    project.workspace.project.signed("tools/g.yaml", GRAPH)
+    project.push()
+    project.execute("tool:g")
+    project.execute("tool:write", parameters={"path": "src/new.txt", "text": "made"})
+    project.push_user_space()
+    project.script("echo $TOKEN > src/leak.txt; exit 3", TOKEN="s3cr3t-t0ken")
+    project.head = project.history()[0]["_hash"]
+    project.push()
+    thread = project.begun("sed -i s/two/TWO/ src/x.txt; echo > .ai/state/out.txt")
+    project.write("src/x.txt", "one\n2\nthree\n")
+    project.push()
+    project.release()
+    assert project.ended(thread)["merge_type"] == "conflict"
+    user, node = project.user.user_id, project.user.node
+
+    status = main(["fsck", "--json", "--user", user, "--data", str(node.data)])
+    swept = node.owner.ask("POST", "/gc")
+
+    found = capsys.readouterr().out
+    assert status == 0, found
+    (state,) = (one["state"] for one in swept.json["users"] if one["user_id"] == user)
+    assert state in {"done", "uploading"}
 
 
 GRAPH = """\
