@@ -184,7 +184,6 @@ def _file(name: str) -> bytes:
 
 HOME = "/"
 API = "/docs"
-OPENAPI = "/openapi.json"
 LOGIN, LOGOUT = "/page/login", "/page/logout"
 RUNS, RUN, RUN_PART = "/page/executions", "/page/thread", "/page/thread/part"
 RETRY = "/page/thread/retry"

@@ -134,12 +134,11 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunList:
-    """One page of a list. ``states`` are those of all runs, and how many have each."""
+    """One page of a list, and how many runs there are in all."""
 
     wanted: RunFilter
     rows: tuple[RunRow, ...]
     total: int
-    states: tuple[tuple[str, int], ...] = ()
 
     @property
     def pages(self) -> int:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Row, String, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, Row, String, func, literal_column, or_, select
 from sqlalchemy.sql import Select
 
 from lillux.errors import LilluxError
@@ -132,18 +132,25 @@ class PageData:
     def runs(self, wanted: RunFilter) -> RunList:
         """One page of the runs that are wanted, the newest first. Raises RequestProblem."""
         columns = threads.c
-        user = wanted.user or self._user_id
-        mine = (columns.user_id == user, columns.remote_name == self._services.settings.name)
-        found = (*mine, *wanted.conditions())
+        found = (*self._of_user(wanted), *wanted.conditions())
         rows = select(*(columns[name] for name in LISTED)).where(*found)
         rows = rows.order_by(columns.created_at.desc(), columns.thread_id.desc())
         page = rows.limit(wanted.size).offset((wanted.page - 1) * wanted.size)
-        counts = select(columns.state, func.count()).where(*mine).group_by(columns.state)
         with self._services.database.reading() as connection:
             shown = tuple(run_row(row) for row in connection.execute(page))
             total = connection.scalar(select(func.count()).select_from(threads).where(*found))
-            states = tuple(sorted((row[0], row[1]) for row in connection.execute(counts)))
-        return RunList(wanted=wanted, rows=shown, total=int(total or 0), states=states)
+        return RunList(wanted=wanted, rows=shown, total=int(total or 0))
+
+    def states(self, wanted: RunFilter) -> tuple[tuple[str, int], ...]:
+        """The states of all runs of the user whose list it is, and how many have each."""
+        state = threads.c.state
+        counts = select(state, func.count()).where(*self._of_user(wanted)).group_by(state)
+        with self._services.database.reading() as connection:
+            return tuple(sorted((row[0], row[1]) for row in connection.execute(counts)))
+
+    def _of_user(self, wanted: RunFilter) -> tuple[ColumnElement[bool], ...]:
+        columns, name = threads.c, self._services.settings.name
+        return columns.user_id == (wanted.user or self._user_id), columns.remote_name == name
 
     def activity(self) -> Activity:
         """How the runs of the last days went, and how many there were at a time."""

@@ -346,7 +346,7 @@ def _add_run_pages(routes: APIRouter, pages: Pages) -> None:
     @routes.get(HOME)
     def home(request: Request, wanted: Wanted) -> Response:
         def page(guest: Guest) -> Response:
-            data = pages.data(guest)
+            data, allowed = pages.data(guest), _allowed(guest, wanted)
             return pages.page(
                 guest,
                 "node/home.html",
@@ -355,7 +355,8 @@ def _add_run_pages(routes: APIRouter, pages: Pages) -> None:
                 storage=data.storage,
                 projects=data.projects(),
                 activity=data.activity(),
-                runs=data.runs(_allowed(guest, wanted)),
+                runs=data.runs(allowed),
+                states=data.states(allowed),
             )
 
         return pages.shown(request, page)

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from rye_services.credentials import ApiKeys
+from rye_services.database import Database
 from tests.support.browser import Browser, chromedriver, chromium
 from tests.support.contrasts import CONTRASTS
 from tests.support.node import Node, User
@@ -171,7 +173,7 @@ def test_every_text_can_be_read_by_day_and_by_night(
     browser: Browser, user: User, scheme: str
 ) -> None:
     contents = Contents(user)
-    contents.merged_history()
+    merged = contents.merged_history()
     sides = {"ours": contents.item("a\n"), "theirs": contents.item("b\n"), "type": "content"}
     thread_id = f"{THREAD}-{user.user_id}"
     contents.thread(thread_id, state="completed", merge_conflicts={"plan.md": sides})
@@ -180,7 +182,12 @@ def test_every_text_can_be_read_by_day_and_by_night(
     log_in(browser, user)
 
     poor = browser.run(CONTRASTS)
-    for path in (f"project?path={PROJECT}", f"thread?id={thread_id}", f"thread?id={thread_id}-2"):
+    for path in (
+        f"project?path={PROJECT}",
+        f"diff?path={PROJECT}&to={merged}",
+        f"thread?id={thread_id}",
+        f"thread?id={thread_id}-2",
+    ):
         browser.open(f"{user.node.url}/page/{path}")
         poor += browser.run(CONTRASTS)
     background = browser.run("return getComputedStyle(document.body).backgroundColor")
@@ -275,6 +282,33 @@ def test_no_page_needs_sideways_scrolling(
         browser.open(f"{user.node.url}{path.format(user=user.user_id)}")
         wide = browser.run("return document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, path
+
+
+def test_the_page_of_who_manages_is_read_on_a_phone_at_night(
+    browser: Browser, shared_node: Node
+) -> None:
+    browser.show_in(390, 844)
+    browser.prefer_colours("dark")
+    log_in(browser, shared_node.owner)
+    browser.open(f"{shared_node.url}/page/admin")
+
+    assert browser.run(CONTRASTS) == []
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth") is True
+    assert [each.attribute("outerHTML") for each in browser.all(NAMED) if not each.label] == []
+
+
+def test_who_is_logged_out_elsewhere_sees_the_login_and_no_old_list(
+    browser: Browser, user: User
+) -> None:
+    log_in(browser, user)
+    database = Database(user.node.settings.database_url)
+    keys = ApiKeys(database)
+    (key,) = keys.of(user.user_id)
+
+    keys.revoke(key.id)
+    database.close()
+
+    assert browser.find("#key").label == "API key"
 
 
 def test_a_line_to_be_typed_is_copied_by_a_button(browser: Browser, user: User) -> None:
