@@ -370,9 +370,9 @@ def test_a_day_that_is_none_is_named(listed: Visitor) -> None:
     )
 
 
-def test_texts_that_no_database_holds_are_not_found(listed: Visitor) -> None:
+def test_texts_that_no_database_holds_are_refused(listed: Visitor) -> None:
     for address in ("/?q=a%00b", "/page/thread?id=%00", "/page/project?path=%00"):
-        assert listed.ask(address).status == 404
+        assert listed.ask(address).status == 400
 
 
 def test_home_says_how_many_runs_succeeded_and_how_many_wait(shared_node: Node) -> None:

@@ -193,11 +193,11 @@ def test_what_is_not_there_is_said_so(shared_registry: Registry) -> None:
 
 def test_an_unlisted_item_is_in_no_list(shared_registry: Registry) -> None:
     account = shared_registry.account()
-    item_id = f"{account.name}/drafts/numbat"
+    item_id = f"{account.name}/drafts/axolotl"
     account.push(item_id)
     account.ask("POST", f"/v1/visibility/tool/{item_id}", {"visibility": "unlisted"})
 
-    listed = shared_registry.ask("GET", "/browse?query=numbat").body.decode()
+    listed = shared_registry.ask("GET", "/browse?query=axolotl").body.decode()
 
     assert re.search(r">0 found<", listed)
     assert shared_registry.ask("GET", f"/browse/item/tool/{item_id}").status == 200
