@@ -535,6 +535,7 @@ class FinishedExecution:
             "result_hash": self.harvest.result_hash,
             "error_message": error,
             "error_phase": None if self.is_good else "execution",
+            "warnings": list(self.harvest.warnings) or None,
         }
 
 

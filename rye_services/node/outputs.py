@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from ryeos.sync.paths import (
     problem_of,
     require_safe_paths,
 )
-from ryeos.sync.rules import ManifestRules
+from ryeos.sync.rules import ManifestRules, NameRules
 from ryeos.sync.tree import StatTable, Tree, build_project_tree
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import MAX_ITEM_BYTES, Identity, decode, form_for, split
@@ -230,6 +231,9 @@ _GRAPHS = "graphs/"
 _MAX_TOLD, _MAX_TOLD_CHARACTERS = 100, 500
 _log = logging.getLogger(__name__)
 _MAX_WARNINGS = 100
+_MAX_OUTSIDE, _NAMED = 1000, 5
+# What interpreters and package managers write beside what somebody wanted.
+_TOOLS_FOLDERS = frozenset({"__pycache__", "node_modules", ".venv", ".git"})
 _SPARE_BYTES = 64 * 1024  # objects that are made here, of which the manifest is counted apart
 
 
@@ -273,6 +277,26 @@ class CollectedOutputs:
     warnings: tuple[str, ...] = ()
 
 
+def outside(project: Path, rules: ManifestRules, manifest: SourceManifest) -> Iterator[str]:
+    """Files of a workspace that are not the project's, and that no rule leaves out on purpose."""
+    _, excluded = rules.file_rules()
+    names = NameRules(rules)
+    for folder, folders, files in os.walk(project):
+        below = os.path.relpath(folder, project).replace(os.sep, "/").removeprefix(".")
+        start = f"{below}/" if below else ""
+        folders[:] = sorted(
+            one
+            for one in folders
+            if f"{start}{one}" != ".ai"
+            and one not in _TOOLS_FOLDERS
+            and not excluded.match(f"{start}{one}/")
+        )
+        for name in sorted(files):
+            path = f"{start}{name}"
+            if path not in manifest.files and not names.forbids(name) and not excluded.match(path):
+                yield path
+
+
 class OutputCollector:
     """Takes runs of one user in."""
 
@@ -305,6 +329,7 @@ class OutputCollector:
         sound = self._tree(ran)  # (1)
         sound, masked = self._cleaned(sound, ran)  # (2)
         tree = sound.tree
+        self._warn_of_what_stays(ran, tree.manifest)
         changed = changed_paths(ran.base, tree.manifest)
         local, outputs = local_store(project), self._output_files(project)
         reserved = self._reserve(tree, changed, local, outputs.values(), ran)  # (3)
@@ -426,6 +451,18 @@ class OutputCollector:
         if manifest == found:
             return sound
         return replace(sound, tree=sound.tree.with_manifest(manifest))
+
+    def _warn_of_what_stays(self, ran: WorkerRun, manifest: SourceManifest) -> None:
+        """Say which files of a run go with its workspace, as no rule makes them the project's."""
+        found = list(islice(outside(ran.workspace.project, ran.rules, manifest), _MAX_OUTSIDE))
+        if not found:
+            return
+        named = ", ".join(f"{self._redaction.text(shortened(path))!a}" for path in found[:_NAMED])
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        words = (
+            f"written, and not kept: {named}{more}; sync.include of config/cas/manifest.yaml says"
+        )
+        self._warnings[f"{words} which files outside of .ai belong to the project"] = None
 
     def _output_files(self, project: Path) -> dict[str, int]:
         found = output_files(project, self._warn)
