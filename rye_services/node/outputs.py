@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -281,20 +282,19 @@ def outside(project: Path, rules: ManifestRules, manifest: SourceManifest) -> It
     """Files of a workspace that are not the project's, and that no rule leaves out on purpose."""
     _, excluded = rules.file_rules()
     names = NameRules(rules)
-    for folder, folders, files in os.walk(project):
-        below = os.path.relpath(folder, project).replace(os.sep, "/").removeprefix(".")
-        start = f"{below}/" if below else ""
-        folders[:] = sorted(
-            one
-            for one in folders
-            if f"{start}{one}" != ".ai"
-            and one not in _TOOLS_FOLDERS
-            and not excluded.match(f"{start}{one}/")
-        )
-        for name in sorted(files):
-            path = f"{start}{name}"
-            if path not in manifest.files and not names.forbids(name) and not excluded.match(path):
-                yield path
+    starts = [""]
+    while starts:
+        start = starts.pop()
+        with suppress(OSError):  # gone, or too far down
+            for entry in sorted(os.scandir(project / start), key=lambda one: one.name):
+                path = f"{start}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    is_known = path == ".ai" or entry.name in _TOOLS_FOLDERS
+                    if not is_known and not excluded.match(f"{path}/"):
+                        starts.append(f"{path}/")
+                elif not names.forbids(entry.name) and not excluded.match(path):
+                    if path not in manifest.files:
+                        yield path
 
 
 class OutputCollector:

@@ -454,14 +454,13 @@ def test_a_body_that_is_no_object_is_refused(project: RemoteProject, raw: bytes)
 
 def test_what_a_run_writes_outside_of_what_travels_is_named(project: RemoteProject) -> None:
     answer = project.script(
-        "mkdir -p build/deep __pycache__ node_modules; echo x > build/deep/out.txt; echo y > out.bin;"
-        " echo z > src/kept.txt; touch __pycache__/a.pyc node_modules/b.js .env"
+        "mkdir -p build/deep __pycache__ node_modules; echo x > build/deep/out.txt;"
+        " echo y > out.bin; echo z > src/kept.txt; touch __pycache__/a.pyc node_modules/b.js .env"
     ).json
 
     (warning,) = answer["warnings"]
-    assert warning.startswith(
-        "written, and not kept: 'build/deep/out.txt', 'out.bin'; sync.include"
-    )
+    paths = "'out.bin', 'build/deep/out.txt'"
+    assert warning.startswith(f"written, and not kept: {paths}; sync.include")
     assert project.text("src/kept.txt") == "z\n"
     assert project.thread(answer["thread_id"])["warnings"] == [warning]
 
