@@ -292,9 +292,10 @@ def outside(project: Path, rules: ManifestRules, manifest: SourceManifest) -> It
                     is_known = path == ".ai" or entry.name in _TOOLS_FOLDERS
                     if not is_known and not excluded.match(f"{path}/"):
                         starts.append(f"{path}/")
-                elif not names.forbids(entry.name) and not excluded.match(path):
-                    if path not in manifest.files:
-                        yield path
+                elif path not in manifest.files and not (
+                    names.forbids(entry.name) or excluded.match(path)
+                ):
+                    yield path
 
 
 class OutputCollector:
