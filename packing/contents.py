@@ -35,7 +35,14 @@ _LINKED = {
     "lillux-watch": [*_RUSTS, ("sqlite", "blessing")],
 }
 # Where the metadata name no SPDX licence: read from the text of the licence.
-_READ = {"shiv": "BSD-2-Clause"}
+_READ = {
+    "jinja2": "BSD-3-Clause",
+    "markdown-it-py": "MIT",
+    "mdurl": "MIT",
+    "shiv": "BSD-2-Clause",
+}
+# Kept in the tree, with its licence beside it: docs/adr/0135-pages-from-libraries.md.
+_HTMX, HTMX_VERSION = "rye_services/page_files/htmx.min.js", "2.0.11"
 
 
 def contents_document(
@@ -77,6 +84,18 @@ def _libraries(stage: Stage) -> Iterator[Component]:
     for path in stage.tree.glob("*.dist-info/METADATA"):
         metadata = Parser().parsestr(path.read_text("utf-8"), headersonly=True)
         yield _library(metadata, stage)
+    htmx = stage.tree / _HTMX
+    if htmx.is_file():
+        purl = f"pkg:npm/htmx.org@{HTMX_VERSION}"
+        yield {
+            "type": "library",
+            "bom-ref": purl,
+            "name": "htmx.org",
+            "version": HTMX_VERSION,
+            "licenses": [{"expression": "0BSD"}],
+            "purl": purl,
+            "hashes": _hashes(htmx.read_bytes()),
+        }
 
 
 def _library(metadata: Message, stage: Stage) -> Component:

@@ -131,9 +131,24 @@ def test_what_lies_beside_it_is_true(built_node_pyz: Path, tmp_path: Path) -> No
         [sys.executable, ROOT / "rye.py", "self", "verify", built_node_pyz, "--key", key, "--json"]
     )
 
-    assert {"fastapi", "uvicorn", "sqlalchemy", "mcp", "pynacl", "shiv"} <= names
-    assert all(component["licenses"] for component in contents["components"])
+    libraries = {"fastapi", "uvicorn", "sqlalchemy", "mcp", "pynacl", "shiv"}
+    of_pages = {"htmx.org", "jinja2", "markdown-it-py", "nh3", "pygments"}
+    assert libraries | of_pages <= names
+    licences = {
+        component["name"]: component["licenses"][0]["expression"]
+        for component in contents["components"]
+    }
+    assert [name for name in of_pages if licences[name] == "NOASSERTION"] == []
     assert json.loads(ended.stdout)["status"] == "success"
+
+
+def test_the_built_node_shows_its_pages(packed_node: Node) -> None:
+    first = packed_node.ask("GET", "/")
+    script = packed_node.ask("GET", "/page/files/htmx.min.js")
+
+    assert (first.status, script.status) == (200, 200)
+    assert b'type="password"' in first.body
+    assert packed_node.ask("GET", "/docs").status == 200
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rye_services
+from packing.contents import HTMX_VERSION
 from rye_services.page import (
     FILES,
     HEADERS,
@@ -110,6 +111,7 @@ def test_htmx_is_the_file_that_was_published_and_comes_with_its_licence() -> Non
     files = resources.files("rye_services") / "page_files"
 
     assert hashlib.sha256((files / "htmx.min.js").read_bytes()).hexdigest() == HTMX
+    assert f'version:"{HTMX_VERSION}"' in (files / "htmx.min.js").read_text("utf-8")
     assert "Zero-Clause BSD" in (files / "htmx.LICENSE.txt").read_text("utf-8")
 
 

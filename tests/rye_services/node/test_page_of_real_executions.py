@@ -26,6 +26,30 @@ def folders(project: RemoteProject) -> list[Path]:
     return list(workspaces.glob("*/*/tmp"))
 
 
+def test_a_run_is_followed_to_its_end(
+    shared_node: Node, workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    project = RemoteProject.with_tools(workspace, shared_node.user())
+    thread_id = project.begun("echo new > src/x.txt")
+
+    with chromedriver(tmp_path_factory.mktemp("chrome")) as port, chromium(port) as browser:
+        browser.open(shared_node.url)
+        browser.find("#key").type(project.user.token)
+        browser.find("main button").click()
+        browser.find_xpath("//a[text()='tool:sh']").click()
+        assert browser.find("#run .state").text == "running"
+        browser.run("window.notReloaded = true")
+
+        project.release()
+
+        assert browser.find("#run .state.good").text == "completed"
+        assert browser.find("tr.added code").text == "new"
+        assert thread_id in browser.find(".command").text
+        assert browser.run("return document.querySelector('[hx-get]')") is None
+        assert browser.run("return window.notReloaded") is True
+        assert browser.log() == []
+
+
 def test_a_conflict_is_seen_as_it_happens(
     shared_node: Node, workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
