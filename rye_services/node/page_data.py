@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from threading import Lock
+from time import monotonic
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, String, func, literal_column, or_, select
@@ -64,6 +65,10 @@ LARGEST_SHOWN_BYTES = 200_000
 MOST_SHOWN_CHARACTERS = 2_000_000
 """Of all conflicts, or changed files, of a page together; later ones are too long."""
 
+MOST_WHOLE_CONFLICTS = 20
+"""Of a run; of the others only the paths are shown."""
+
+_COMPARING_S = 2.0
 _MOST_CONFLICTS = 1_000
 _MOST_COMPARED_FILES = 100
 _LONGEST_FIELD = 10_000
@@ -282,11 +287,11 @@ class PageData:
         new = self._manifest(after.manifest_hash)
         if old is None or new is None:
             return None
-        files, left = [], MOST_SHOWN_CHARACTERS
+        files, left, until_s = [], MOST_SHOWN_CHARACTERS, monotonic() + _COMPARING_S
         was, now = _digests(old), _digests(new)
         changed = _changed_paths(was, now)
         for number, path in enumerate(changed[:MOST_FILES]):
-            room = left if number < _MOST_COMPARED_FILES else 0
+            room = left if number < _MOST_COMPARED_FILES and monotonic() < until_s else 0
             change, shown = self._file_change(path, was.get(path), now.get(path), room)
             files.append(change)
             left -= shown
@@ -418,22 +423,26 @@ class PageData:
 
     def _conflicts(self, record: object) -> tuple[ShownConflict, ...]:
         conflicts, left = list[ShownConflict](), MOST_SHOWN_CHARACTERS
+        until_s = monotonic() + _COMPARING_S
         for path, sides in _sides_by_path(record).items():
-            conflict = self._conflict(path, sides, left)
+            is_marked = len(conflicts) < MOST_WHOLE_CONFLICTS and monotonic() < until_s
+            conflict = self._conflict(path, sides, left, is_marked=is_marked)
             conflicts.append(conflict)
             left -= sum(
                 len(side.content) for side in (conflict.base, conflict.ours, conflict.theirs)
             )
         return tuple(conflicts)
 
-    def _conflict(self, path: str, sides: Mapping[str, Any], left: int) -> ShownConflict:
+    def _conflict(
+        self, path: str, sides: Mapping[str, Any], left: int, *, is_marked: bool
+    ) -> ShownConflict:
         """With the texts of its sides, as long as ``left`` more characters may be shown."""
         most = min(LARGEST_SHOWN_BYTES, left)
         base, ours, theirs = (
             self._side(sides.get(one), most) for one in ("base", "ours", "theirs")
         )
         marked = None
-        if ours.is_text and theirs.is_text:
+        if is_marked and ours.is_text and theirs.is_text:
             marked = marked_sides(ours.content, theirs.content)
         return ShownConflict(
             path=cut(path, _LONGEST_FIELD),

@@ -32,7 +32,7 @@ from rye_services.http import RequestProblem
 from rye_services.node.execution import Order
 from rye_services.node.jobs import JobAction
 from rye_services.node.page import History, RunFilter, ShownSnapshot
-from rye_services.node.page_data import MOST_RUNS, Comparisons, PageData
+from rye_services.node.page_data import MOST_RUNS, MOST_WHOLE_CONFLICTS, Comparisons, PageData
 from rye_services.node.services import NodeServices
 from rye_services.page import (
     API,
@@ -378,7 +378,9 @@ def _add_run_pages(routes: APIRouter, pages: Pages) -> None:
                 return None
             whole = request.url.path == RUN
             template = "node/run.html" if whole else "node/run_part.html"
-            return pages.page(guest, template, run=found, code=texts.code)
+            return pages.page(
+                guest, template, run=found, code=texts.code, most_conflicts=MOST_WHOLE_CONFLICTS
+            )
 
         return pages.shown(request, page)
 

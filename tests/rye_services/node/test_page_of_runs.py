@@ -4,6 +4,8 @@ import os
 import re
 from collections.abc import Mapping
 from html import unescape
+from random import Random
+from time import perf_counter
 from types import MappingProxyType
 from urllib.parse import quote, urlencode
 
@@ -234,6 +236,21 @@ def test_any_two_snapshots_are_compared(shared_node: Node) -> None:
         assert visitor.ask(f"/page/diff?path={PROJECT}&from={begin}&to={to}").status == 404
 
 
+def test_files_made_to_keep_a_processor_busy_are_not_compared_for_ever(shared_node: Node) -> None:
+    user = shared_node.user()
+    contents, visitor = Contents(user), Visitor(user)
+    chance = Random(1)  # noqa: S311 - not for secrets
+    before, after = ("".join(chance.choices(["a\n", "b\n"], k=2_000)) for _ in range(2))
+    first = contents.snapshot(files={f"{number:03}.txt": before for number in range(100)})
+    second = contents.snapshot(first, files={f"{number:03}.txt": after for number in range(100)})
+
+    began_s = perf_counter()
+    page = visitor.read(f"/page/diff?path={PROJECT}&to={second}")
+
+    assert perf_counter() - began_s < 15
+    assert "changed 099.txt too many changes to compare" in page
+
+
 def test_a_snapshot_of_another_user_is_not_found(shared_node: Node) -> None:
     owner, other = shared_node.user(), Visitor(shared_node.user())
     snapshot = Contents(owner).snapshot(files={"a.txt": "secret\n"})
@@ -459,8 +476,6 @@ def test_garbage_is_removed_and_counted(shared_node: Node) -> None:
 
 
 def test_a_page_of_200_runs_is_made_in_well_under_100_ms(shared_node: Node) -> None:
-    from time import perf_counter
-
     user = shared_node.user()
     contents, visitor = Contents(user), Visitor(user)
     for number in range(200):
