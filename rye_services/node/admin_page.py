@@ -17,7 +17,7 @@ from rye_services.credentials import (
     AuthorizedKeyMissingError,
     LastManagerError,
 )
-from rye_services.database import threads, users
+from rye_services.database import audit, threads, users
 from rye_services.http import RequestProblem
 from rye_services.node.page import RunRow
 from rye_services.node.page_data import LISTED, run_row
@@ -139,9 +139,16 @@ def _jobs(services: NodeServices) -> tuple[RunRow, ...]:
         return tuple(run_row(row) for row in connection.execute(oldest))
 
 
-def audit_entries(_services: NodeServices) -> Sequence[AuditEntry] | None:
-    """Who changed what others may do, the newest first; None: the node keeps no such list."""
-    return None
+def audit_entries(services: NodeServices) -> tuple[AuditEntry, ...]:
+    """Who changed what others may do, the newest first."""
+    newest = select(audit).order_by(audit.c.at.desc(), audit.c.id.desc()).limit(_MOST_JOBS)
+    with services.database.reading() as connection:
+        return tuple(
+            AuditEntry(
+                at=row.at, who=row.actor, where=row.address, what=f"{row.action} {row.target}"
+            )
+            for row in connection.execute(newest)
+        )
 
 
 def _revoked_key(services: NodeServices, fingerprint: str) -> Response:

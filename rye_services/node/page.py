@@ -346,11 +346,18 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """The end of what the programs of a run wrote: pieces, each with its stream."""
+
+    pieces: tuple[tuple[str, str], ...]
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRun:
     """A run, whole. ``facts`` are what its row says, in order; what there is none of is empty.
 
     base, made   the snapshots before and after it
-    log          what it wrote so far; None where the node keeps no logs
     """
 
     row: RunRow
@@ -358,6 +365,7 @@ class ShownRun:
     error: str
     result: str
     messages: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...]
     parameters: Parameters | None
     provenance: Provenance | None
     steps: BarChart | None
@@ -366,7 +374,7 @@ class ShownRun:
     base: str
     made: str
     changes: Difference | None
-    log: str | None
+    log: Log
     is_cancellable: bool
     is_repeatable: bool
 

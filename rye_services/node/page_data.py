@@ -32,6 +32,7 @@ from rye_services.node.page import (
     FileChange,
     Folder,
     History,
+    Log,
     Output,
     Parameters,
     Project,
@@ -75,6 +76,7 @@ _LONGEST_FIELD = 10_000
 _LONGEST_RESULT = 100_000
 _LARGEST_MANIFESTS = 8_000_000
 _MOST_STEPS = 500
+_MOST_LOG_PIECES, _LOG_CHARACTERS = 10_000, 64 * 1024
 _LARGEST_TRANSCRIPT = 4_000_000
 _NAMED_CHANGES = 3
 
@@ -84,7 +86,7 @@ LISTED = (
 )
 _FACTS = (
     *("thread_id", "project_path", "execution_mode", "created_at", "started_at", "completed_at"),
-    *("system_version", "merge_type", "error_phase", "hook_id"),
+    *("system_version", "merge_type", "error_phase", "hook_id", "attempt", "cancelled_by"),
 )
 _SUCCESS_DAYS, _QUEUE_HOURS, _QUEUE_STEPS, _MOST_IN_QUEUE = 30, 24, 48, 5_000
 # What an answer says that is shown elsewhere, or nowhere.
@@ -345,6 +347,7 @@ class PageData:
             error=cut(row.error_message or "", _LONGEST_FIELD),
             result=cut(json_text(answer["data"]), _LONGEST_RESULT) if "data" in answer else "",
             messages=_messages(answer),
+            warnings=_warnings(row.warnings),
             parameters=parameters,
             provenance=_provenance(predicate, key_id) if predicate else None,
             steps=self._steps(row),
@@ -353,8 +356,8 @@ class PageData:
             base=base,
             made=made.digest if made else "",
             changes=self.difference(before, made) if made and before else None,
-            log=log_of(thread_id),
-            is_cancellable=is_cancellable(shown),
+            log=self._log(thread_id),
+            is_cancellable=not shown.is_over and not row.cancelled_by,
             is_repeatable=is_repeatable(shown, parameters) and not row.hook_id,
         )
 
@@ -368,6 +371,17 @@ class PageData:
             digest = connection.scalar(query)
         found = self._bundle(digest).get(path)
         return None if found is None else self._side(found, LARGEST_SHOWN_BYTES)
+
+    def _log(self, thread_id: str) -> Log:
+        """The end of what a run wrote so far."""
+        pieces = self._services.executions.logs.read(thread_id, 0, _MOST_LOG_PIECES)
+        shown, left = list[tuple[str, str]](), _LOG_CHARACTERS
+        for piece in reversed(pieces):
+            if left <= 0:
+                break
+            shown.append((piece.stream, piece.text[-left:]))
+            left -= len(piece.text)
+        return Log(pieces=tuple(reversed(shown)), is_cut=left < 0)
 
     def _answer(self, result_hash: str | None) -> Mapping[str, Any]:
         """What a run answered; nothing where it is not kept."""
@@ -532,17 +546,7 @@ class PageData:
             return Side(digest, Absence.BINARY)
 
 
-# --- what the node does not keep yet --------------------------------------------------------------
-
-
-def log_of(_thread_id: str) -> str | None:
-    """What a run wrote to its output so far; None: no log is kept."""
-    return None
-
-
-def is_cancellable(_row: RunRow) -> bool:
-    """Whether a run can be asked to end: none can."""
-    return False
+# --- what may be done -----------------------------------------------------------------------------
 
 
 def is_repeatable(row: RunRow, parameters: Parameters | None) -> bool:
@@ -701,6 +705,10 @@ def _pairs(value: object) -> Iterator[tuple[str, str]]:
 def _messages(answer: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """What an answer says beside its data: output, hints, warnings."""
     return tuple(_pairs({name: answer[name] for name in answer if name not in _NO_MESSAGE}))
+
+
+def _warnings(value: object) -> tuple[str, ...]:
+    return tuple(_text(one) for one in value[:100]) if isinstance(value, list) else ()
 
 
 def _text(value: object) -> str:

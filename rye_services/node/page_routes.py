@@ -36,6 +36,7 @@ from rye_services.node.page_data import MOST_RUNS, MOST_WHOLE_CONFLICTS, Compari
 from rye_services.node.services import NodeServices
 from rye_services.page import (
     API,
+    CANCEL,
     DIFF,
     FILE,
     HEADERS,
@@ -503,6 +504,16 @@ def _add_forms(routes: APIRouter, pages: Pages) -> None:
     async def retry(request: Request) -> Response:
         def change(guest: Guest, fields: Mapping[str, str]) -> Response:
             return _to(page_of(RUN, id=_repeated(pages, guest, fields.get("id", ""))))
+
+        return await pages.changed(request, EXECUTE, change)
+
+    @routes.post(CANCEL)
+    async def cancel(request: Request) -> Response:
+        def change(guest: Guest, fields: Mapping[str, str]) -> Response:
+            thread_id, user_id = fields.get("id", ""), guest.key.user_id
+            if pages.services.executions.cancel(user_id, thread_id, user_id) is None:
+                raise RequestProblem(404, "There is no such run.")
+            return _to(page_of(RUN, id=thread_id))
 
         return await pages.changed(request, EXECUTE, change)
 

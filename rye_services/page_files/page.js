@@ -29,7 +29,13 @@ function offerCopies(root) {
   }
 }
 
+// Who has scrolled back in a log reads there: it is followed at its end only.
+function isReadBack(log) {
+  return log !== null && log.scrollTop + log.clientHeight < log.scrollHeight - 4;
+}
+
 function begin(root) {
+  for (const log of root.querySelectorAll("pre.log")) log.scrollTop = log.scrollHeight;
   showLocalTimes(root);
   offerCopies(root);
 }
@@ -46,7 +52,8 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   const { xhr, target } = event.detail;
   if (xhr.status === 401) location.reload();
   const isNew = shown.get(target.id) !== xhr.responseText;
-  if (!isNew || target.contains(document.activeElement)) event.detail.shouldSwap = false;
+  const isRead = target.contains(document.activeElement) || isReadBack(target.querySelector("pre.log"));
+  if (!isNew || isRead) event.detail.shouldSwap = false;
   else shown.set(target.id, xhr.responseText);
 });
 

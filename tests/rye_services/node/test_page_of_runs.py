@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from ryeos.items.context import utc_now
+from tests.support.endings import wait_until
 from tests.support.node import Node, Reply, User
 from tests.support.page_contents import AT, PROJECT, THREAD, Contents
 from tests.support.remote_projects import RemoteProject
@@ -180,6 +181,25 @@ def test_a_run_whose_parameters_are_not_kept_is_not_repeated(
 
 
 @posix
+def test_a_run_is_cancelled_by_its_page_and_shows_what_it_wrote(
+    project: RemoteProject, visitor: Visitor
+) -> None:
+    thread_id = project.begun("echo '<b>begun</b>'; echo oh >&2")
+    wait_until(lambda: "<b>begun</b>" in visitor.read(run_page(thread_id)))
+    assert '<span class="bad">oh\n</span>' in visitor.source(run_page(thread_id))
+
+    other = Visitor(project.user.node.user()).send("/page/thread/cancel", {"id": thread_id})
+    reply = visitor.send("/page/thread/cancel", {"id": thread_id})
+    project.ended(thread_id)
+
+    assert (other.status, reply.status) == (404, 303)
+    page = visitor.read(run_page(thread_id))
+    assert f"cancelled by {project.user.user_id}" in page
+    assert "<b>begun</b>" in page
+    assert 'action="/page/thread/cancel"' not in visitor.source(run_page(thread_id))
+
+
+@posix
 def test_a_run_that_waits_or_runs_looks_again_and_one_that_ended_does_not(
     project: RemoteProject, visitor: Visitor
 ) -> None:
@@ -285,6 +305,7 @@ def test_webhooks_are_listed_and_revoked_by_who_may(shared_node: Node) -> None:
 
 CHANGES: tuple[tuple[str, dict[str, str]], ...] = (
     ("/page/thread/retry", {"id": "x"}),
+    ("/page/thread/cancel", {"id": "x"}),
     ("/page/webhooks/revoke", {"hook_id": "x"}),
     ("/page/admin/collect", {}),
     ("/page/admin/keys/revoke", {"fingerprint": "x"}),
