@@ -30,7 +30,7 @@ def test_a_run_is_followed_to_its_end(
     shared_node: Node, workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     project = RemoteProject.with_tools(workspace, shared_node.user())
-    thread_id = project.begun("echo new > src/x.txt")
+    thread_id = project.begun("echo new > src/x.txt; echo digging; echo stones >&2")
 
     with chromedriver(tmp_path_factory.mktemp("chrome")) as port, chromium(port) as browser:
         browser.open(shared_node.url)
@@ -39,6 +39,8 @@ def test_a_run_is_followed_to_its_end(
         browser.find_xpath("//a[text()='tool:sh']").click()
         assert browser.find("#run .state").text == "running"
         browser.run("window.notReloaded = true")
+        assert "digging" in browser.find("pre.log").text
+        assert browser.find("pre.log .bad").text == "stones"
 
         project.release()
 
