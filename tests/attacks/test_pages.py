@@ -128,6 +128,7 @@ def hostile_run(contents: Contents, text: str, **more: object) -> str:
     }
     side = contents.store.put_blob(text.encode())
     thread_id = f"run-{text}-{contents.user_id}"
+    contents.log(thread_id, text, stream=text[:10])
     contents.thread(
         thread_id,
         state=more.pop("state", "error"),
@@ -136,6 +137,8 @@ def hostile_run(contents: Contents, text: str, **more: object) -> str:
         error_message=text,
         error_phase=text[:40],
         system_version=text,
+        warnings=[text],
+        cancelled_by=text[:64],
         merge_conflicts={text: {"ours": side, "theirs": side, "base": text, "type": text}},
         result_hash=contents.store.put_object({"kind": "node_result", "result": answer}),
         runtime_outputs_bundle_hash=contents.store.put_object(bundle),
@@ -201,6 +204,8 @@ def test_no_label_name_or_description_gets_out_of_its_place_for_who_manages(
         assert owner.ask("POST", "/webhook-bindings", body).status == 200
         (page,) = pages_of(owner, f"/page/project?path={quote(project)}")
         require_harmless(page)
+
+        contents.audit(text)
 
     for source in pages_of(owner, "/page/admin"):
         require_harmless(source)

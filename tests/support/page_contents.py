@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.store import Store
-from rye_services.database import Database, project_refs, threads
+from rye_services.database import Database, audit, project_refs, thread_logs, threads
 from rye_services.node.objects import UserStores
 from ryeos.sync.objects import SourceManifest
 from tests.support.node import User
@@ -86,6 +86,17 @@ class Contents:
             "started_at": AT,
         }
         self._insert(threads, **row | more)
+
+    def log(self, thread_id: str, text: str, *, stream: str = "stdout") -> None:
+        """What an execution wrote, as one piece."""
+        self._insert(
+            thread_logs, thread_id=thread_id, number=1, stream=stream, text=text, written_at=AT
+        )
+
+    def audit(self, text: str) -> None:
+        """An entry of the audit, all of which is one text."""
+        short = dict.fromkeys(("actor", "address", "action"), text[:40])
+        self._insert(audit, at=AT, target=text, **short)
 
     def merged_history(self) -> str:
         """A history with a merge: base, a push and an execution beside each other, their merge."""
