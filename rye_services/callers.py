@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.values import dataclass
+from rye_services.audit import Actor, act_as
 from rye_services.credentials import (
     EXECUTE,
     ApiKeys,
@@ -22,7 +23,7 @@ from rye_services.credentials import (
     Nonces,
     Principal,
 )
-from rye_services.http import Unauthorized
+from rye_services.http import Unauthorized, client_address
 from rye_services.logs import note_user
 from rye_services.openapi import CALLER, CALLER_OR_HOOK
 from ryeos.items.context import Clock
@@ -203,8 +204,16 @@ async def resolve_execution(
 
 
 async def authenticate(request: Request, check: Callable[[RequestFacts], Found]) -> Found:
-    """What a check finds out about a request, in a thread: it may wait for the database."""
-    return await run_in_threadpool(check, await facts_of(request))
+    """What a check finds out about a request, in a thread: it may wait for the database.
+
+    What the request changes is said to be changed by who sent it (`rye_services.audit`).
+    """
+    found = await run_in_threadpool(check, await facts_of(request))
+    sender = found.principal if isinstance(found, WebhookDelivery) else found
+    if isinstance(sender, Principal):
+        key = "" if sender.kind == "signed" else sender.key_id
+        act_as(Actor(sender.user_id, client_address(request), key))
+    return found
 
 
 async def facts_of(request: Request) -> RequestFacts:

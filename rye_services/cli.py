@@ -20,12 +20,22 @@ from fastapi import FastAPI
 from lillux.files import LockTimeoutError, locked, read_bytes
 from lillux.signing import MAX_PEM_BYTES
 from lillux.values import dataclass
+from rye_services.audit import Actor, Audit, acting
+from rye_services.commands import CommandAnswer, Declare, columns, unix_user
 from rye_services.credentials import EVERYTHING, AuthorizedKeys, PublicKeyError
 from rye_services.data_folder import make_data
 from rye_services.database import Database
 from rye_services.logs import log_as_json, log_to_stderr
 from rye_services.node.application import create_app
 from rye_services.node.services import open_services
+from rye_services.operator_commands import (
+    declare_audit,
+    declare_jobs,
+    declare_migrate,
+    declare_quota,
+    declare_rotate,
+    declare_users,
+)
 from rye_services.server import ServerPart, listen, serve
 from rye_services.settings import SettingError, Settings, settings_of
 from ryeos import __version__
@@ -40,17 +50,6 @@ from ryeos.trust.bundles import BundleHome, own_bundle
 
 _REMOTE = "remote:*"
 _LONGEST_DAYS = 36_500
-
-Declare = Callable[[str, Any, str], argparse.ArgumentParser]
-
-
-@dataclass(frozen=True, slots=True)
-class CommandAnswer:
-    """What a command answers: as JSON, as text; and what it says besides."""
-
-    envelope: Mapping[str, Any]
-    text: str
-    notes: tuple[str, ...] = ()
 
 
 class NoUserError(RyeError):
@@ -117,7 +116,7 @@ def _list_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
         }
         for key in found
     ]
-    return CommandAnswer({"status": "success", "keys": shown}, _columns(rows) or "no keys")
+    return CommandAnswer({"status": "success", "keys": shown}, columns(rows) or "no keys")
 
 
 def _revoke_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -196,7 +195,7 @@ def _list_api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Co
         )
         for key in found
     ]
-    return CommandAnswer({"status": "success", "keys": shown}, _columns(rows) or "no API keys")
+    return CommandAnswer({"status": "success", "keys": shown}, columns(rows) or "no API keys")
 
 
 def _scopes(scopes: Sequence[str] | None) -> str:
@@ -221,10 +220,14 @@ def _only_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> str:
 
 def _authorized_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
     from rye_services.credentials import AuthorizedKeys
+    from rye_services.data_folder import has_database, open_database
     from rye_services.keys import open_keys
 
     settings = _settings(parsed, environ)
-    return AuthorizedKeys(settings.authorized_keys_dir, open_keys(settings.signing_key_dir))
+    is_change = parsed.run in (_add_key, _revoke_key)
+    audit = Audit(open_database(settings)) if is_change and has_database(settings) else None
+    keys = open_keys(settings.signing_key_dir)
+    return AuthorizedKeys(settings.authorized_keys_dir, keys, audit=audit)
 
 
 def _api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
@@ -252,15 +255,6 @@ def _expires_at(days: int | None) -> str | None:
     if days is None:
         return None
     return (utc_now() + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
-    return "\n".join(lines)
 
 
 # --- commands -------------------------------------------------------------------------------------
@@ -305,7 +299,8 @@ def _run(arguments: list[str], bundle: BundleHome) -> int:
     output = Output(as_json=parsed.json, quiet=parsed.quiet, environ=os.environ)
     if parsed.run is None:
         return serve_node(parsed, Path(bundle.locate()), os.environ)
-    answer: CommandAnswer = parsed.run(parsed, os.environ)
+    with acting(Actor(f"command:{unix_user()}")):
+        answer: CommandAnswer = parsed.run(parsed, os.environ)
     for note in answer.notes:
         output.note(note)
     output.answer(answer.envelope, answer.text)
@@ -387,6 +382,7 @@ def _parser() -> argparse.ArgumentParser:
     _command(commands, "init", _init, "make keys and database, or bring the tables up to date")
     keys = _group(commands, "keys", "who may sign requests")
     declare_keys(lambda *words: _command(keys, *words))
+    declare_rotate(lambda *words: _command(keys, *words))
     api_keys = _group(commands, "api-keys", "texts that stand for a user")
     declare_api_keys(lambda *words: _command(api_keys, *words))
     accounts = _group(commands, "accounts", "who may publish in a registry")
@@ -395,6 +391,14 @@ def _parser() -> argparse.ArgumentParser:
     declare_gc(lambda *words: _command(commands, *words))
     declare_fsck(lambda *words: _command(commands, *words))
     declare_backup(lambda *words: _command(commands, *words))
+    declare_migrate(lambda *words: _command(commands, *words))
+    declare_audit(lambda *words: _command(commands, *words))
+    users = _group(commands, "users", "who has a store here, and how much is in it")
+    declare_users(lambda *words: _command(users, *words))
+    quota = _group(commands, "quota", "how much a user may store")
+    declare_quota(lambda *words: _command(quota, *words))
+    jobs = _group(commands, "jobs", "the executions of everybody")
+    declare_jobs(lambda *words: _command(jobs, *words))
     _command(commands, "version", _version, "the version and its surroundings")
     return parser
 
@@ -587,6 +591,10 @@ def _collect(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
         presence = ServerLease(settings.data_dir / SERVERS)
         storage = open_sync(settings, database, stores, utc_now, presence).storage
         found = storage.collect(dry_run=parsed.dry_run)
+        if not parsed.dry_run:
+            audit = Audit(database)
+            audit.note("gc", "", {"removed": sum(one.removed for one in found)})
+            audit.forget_old(settings.retain_audit_days)
     finally:
         database.close()
     users = [shown(one) for one in found]

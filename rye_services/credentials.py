@@ -6,6 +6,7 @@ import logging
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from lillux.errors import LilluxError
 from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
 from lillux.signing import compute_key_fingerprint
 from lillux.values import dataclass
+from rye_services.audit import Audit
 from rye_services.database import Database, api_keys, request_nonces, stamp, users
 from rye_services.http import RequestProblem
 from rye_services.keys import NodeKeys
@@ -26,6 +28,7 @@ from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import Kind
 from ryeos.remote.requests import NONCE_S, IdentityError, decode_public_key, encode_public_key
+from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import SignedText, content_hash, decode, form_for, split
 
 # --- api keys -------------------------------------------------------------------------------------
@@ -99,6 +102,7 @@ class ApiKeys:
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:
         self._database = database
         self._clock = clock
+        self._audit = Audit(database)
 
     def create(
         self,
@@ -114,7 +118,7 @@ class ApiKeys:
         """
         token, key = self._made(user_id, name, scopes, expires_after)
         with self._database.writing() as connection:
-            _insert(connection, token, key)
+            self._insert(connection, token, key)
         return token, key
 
     def create_named(
@@ -135,7 +139,7 @@ class ApiKeys:
                 raise ApiKeyNameError(name, "there is one with this name")
             if _count_unrevoked(connection, user_id) >= MAX_NAMED_KEYS:
                 raise ApiKeyLimitError(MAX_NAMED_KEYS)
-            _insert(connection, token, key)
+            self._insert(connection, token, key)
         return token, key
 
     def of(self, user_id: str) -> tuple[ApiKey, ...]:
@@ -160,6 +164,8 @@ class ApiKeys:
                 raise ApiKeyNameError(name, "it was revoked before")
             change = api_keys.update().where(api_keys.c.id.in_([key.id for key in live]))
             connection.execute(change.values(revoked_at=stamp(self._clock())))
+            for key in live:
+                self._audit.write(connection, "api-keys.revoke", key.id, _audited(key))
         return live[0]
 
     def find(self, token: str) -> ApiKey | None:
@@ -203,7 +209,17 @@ class ApiKeys:
             if not key.revoked_at:
                 change = api_keys.update().where(api_keys.c.id == key.id)
                 connection.execute(change.values(revoked_at=stamp(self._clock())))
+                self._audit.write(connection, "api-keys.revoke", key.id, _audited(key))
         return key
+
+    def _insert(self, connection: Connection, token: str, key: ApiKey) -> None:
+        ensure_user(connection, key.user_id, key.created_at)
+        row = {"key_hash": sha256_hex(token.encode()), **_row(key)}
+        connection.execute(api_keys.insert().values(**row))
+        expires = {"expires_at": key.expires_at} if key.expires_at else {}
+        scopes = None if key.scopes is None else list(key.scopes)
+        details = {**_audited(key), "scopes": scopes, **expires}
+        self._audit.write(connection, "api-keys.create", key.id, details)
 
     def _made(
         self,
@@ -245,9 +261,8 @@ def _count_unrevoked(connection: Connection, user_id: str) -> int:
     return int(connection.scalar(select(func.count()).select_from(api_keys).where(live)) or 0)
 
 
-def _insert(connection: Connection, token: str, key: ApiKey) -> None:
-    ensure_user(connection, key.user_id, key.created_at)
-    connection.execute(api_keys.insert().values(key_hash=sha256_hex(token.encode()), **_row(key)))
+def _audited(key: ApiKey) -> dict[str, Any]:
+    return {"user_id": key.user_id, "name": key.name}
 
 
 def _named(connection: Connection, user_id: str, name: str) -> list[ApiKey]:
@@ -348,12 +363,23 @@ class AuthorizedKey:
 
 
 class AuthorizedKeys:
-    """The authorised keys in a folder. Every look is at the files: a change counts at once."""
+    """The authorised keys in a folder. Every look is at the files: a change counts at once.
 
-    def __init__(self, directory: Path, keys: NodeKeys, clock: Clock = utc_now) -> None:
+    Changes are written into ``audit``; there is none before the node has its database.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        keys: NodeKeys,
+        clock: Clock = utc_now,
+        *,
+        audit: Audit | None = None,
+    ) -> None:
         self._directory = directory
         self._keys = keys
         self._clock = clock
+        self._audit = audit
 
     def find(self, fingerprint: str) -> AuthorizedKey | None:
         """The key that may sign now; None when there is none.
@@ -394,8 +420,19 @@ class AuthorizedKeys:
         form = form_for(Kind.TOOL, _SUFFIX)
         make_directory(self._directory, mode=0o700)
         signed = self._keys.signing.signed_text(Kind.TOOL, body, form, str(path))
-        write_atomic(path, signed.encode(), mode=0o600)
+        details: dict[str, Any] = {"label": key.label, "scopes": list(key.scopes)}
+        details |= {"expires_at": key.expires_at} if key.expires_at else {}
+        details |= {"publish": list(key.publish_namespaces)} if key.publish_namespaces else {}
+        with self._change("keys.add", key.fingerprint, {**details, "via": key.created_via}):
+            write_atomic(path, signed.encode(), mode=0o600)
         return key
+
+    def _change(
+        self, action: str, fingerprint: str, details: Mapping[str, Any] | None = None
+    ) -> AbstractContextManager[None]:
+        """A block that changes the file of a key."""
+        target = f"fp:{fingerprint}"
+        return nullcontext() if self._audit is None else self._audit.change(action, target, details)
 
     def authorize(
         self,
@@ -428,12 +465,13 @@ class AuthorizedKeys:
         if not _FINGERPRINT.fullmatch(fingerprint):
             raise AuthorizedKeyMissingError(fingerprint)
         path = self._path(fingerprint)
-        try:
-            path.unlink()
-        except FileNotFoundError:
-            raise AuthorizedKeyMissingError(fingerprint) from None
-        except OSError as error:
-            raise file_system_error(path, error) from error
+        with self._change("keys.revoke", fingerprint):
+            try:
+                path.unlink()
+            except FileNotFoundError:
+                raise AuthorizedKeyMissingError(fingerprint) from None
+            except OSError as error:
+                raise file_system_error(path, error) from error
 
     def revoke_unless_last(self, fingerprint: str) -> None:
         """As `revoke`, but one key that may manage keys stays. Raises LastManagerError too."""
@@ -445,6 +483,22 @@ class AuthorizedKeys:
         if managers == {fingerprint}:
             raise LastManagerError(fingerprint)
         self.revoke(fingerprint)
+
+    def signed_anew(self, key: SigningKey) -> dict[str, str]:
+        """Every document that the node has signed, signed by another key: by the names of files.
+
+        Also of those that have expired. What the node did not sign is left out. Raises nothing.
+        """
+        found, form = {}, form_for(Kind.TOOL, _SUFFIX)
+        for path in self._files():
+            try:
+                data = read_bytes(path, MAX_DOCUMENT_BYTES)
+                self._read(data, str(path))
+                signed = split(decode(data, str(path)), form, str(path))
+                found[path.name] = key.signed_text(Kind.TOOL, signed, form, str(path))
+            except (LilluxError, OSError) as error:
+                logging.getLogger(__name__).warning("not signed anew: %s", error)
+        return found
 
     def bootstrap(self, public_key: str, label: str) -> AuthorizedKey | None:
         """Let the first key in, ``ed25519:...``; None where there are keys already.

@@ -412,6 +412,7 @@ users = Table(
     Column("created_at", String(40), nullable=False),
     # Kept up to date by what stores and removes, so that no quota is found by walking.
     Column("stored_bytes", BigInteger, nullable=False, default=0),
+    Column("quota_bytes", BigInteger),  # null: the setting max_user_storage_bytes
 )
 
 api_keys = Table(
@@ -526,6 +527,7 @@ audit = Table(  # who changed what may be done here: keys, accounts, secrets, ho
     Column("target", String(300), nullable=False),
     Column("details", JSON(none_as_null=True)),
     Index("audit_by_time", "at"),
+    Index("audit_by_actor", "actor", "at"),
 )
 
 user_secrets = Table(

@@ -26,6 +26,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rye_services.database import TextError, require_texts
+from rye_services.logs import current_request
 from ryeos.items.errors import RyeError
 
 # --- accepted -------------------------------------------------------------------------------------
@@ -538,3 +539,14 @@ def refusals(*kinds: type[RyeError], status: int = 400) -> Iterator[None]:
         yield
     except kinds as error:
         raise RequestProblem(status, str(error)) from error
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+
+def client_address(request: Request) -> str:
+    """Where a request came from, as the log has it: what a trusted proxy says counts."""
+    record = current_request()
+    if record is not None:
+        return record.client
+    return request.client.host if request.client else ""

@@ -8,16 +8,25 @@ What users make is signed with a pair of its own, in a folder below, made in the
 of a page may be that of a document of the node (ADR 0100).
 """
 
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
+from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.files import create_file, file_system_error, make_directory, read_bytes
+from lillux.files import (
+    create_file,
+    file_system_error,
+    locked,
+    make_directory,
+    read_bytes,
+    write_atomic,
+)
 from lillux.sealing import (
     SealingError,
     box_public,
@@ -29,6 +38,7 @@ from lillux.signing import (
     BOX_KEY_FILE,
     MAX_PEM_BYTES,
     PRIVATE_KEY_FILE,
+    PUBLIC_KEY_FILE,
     KeyPair,
     exposed_key_files,
     generate_keypair,
@@ -40,6 +50,13 @@ from ryeos.items.context import Clock, utc_now
 from ryeos.trust.keys import SigningKey
 
 BOX_PUBLIC_FILE = "box_pub.pem"
+_MAX_FILE_BYTES = 1024 * 1024
+NEXT_FOLDER, AUTHORIZED_FOLDER = "next", "authorized_keys"
+"""Of the keys that the node is about to have, whole; and in it the keys of others, signed anew."""
+
+PLACE_FILE, PREVIOUS_FILE, RESEAL_FILE = "place.json", "previous.json", "reseal.json"
+"""Where authorised keys lie; which keys the node had before; that rows are to be sealed anew."""
+
 ITEMS_FOLDER, REGISTRY_FOLDER, RECEIPTS_FOLDER = "items", "registry", "receipts"
 
 
@@ -63,6 +80,7 @@ class NodeKeys:
     signing     who the node is: signs documents of the node's own making, and nothing of a user's
     items       signs pages that runs leave and what ``/sign`` is asked for, and nothing else
     receipts    signs receipts of runs, and nothing else; ``signing`` says that it is the node's
+    previous    what its former keys said of those that came after them, the newest first
     created_at  when they were made, UTC, whole seconds: ``2026-02-26T05:52:24Z``
     """
 
@@ -73,6 +91,7 @@ class NodeKeys:
     box_private: bytes = field(repr=False)
     box_public: bytes
     created_at: str
+    previous: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -91,6 +110,8 @@ def open_keys(directory: Path, clock: Clock = utc_now) -> NodeKeys:
     Raises NodeKeysError, PemError, KeyMismatchError, FileSystemError, NativeCryptoMissingError.
     """
     items = directory / ITEMS_FOLDER
+    if (directory / NEXT_FOLDER).is_dir():
+        _finish_rotation(directory)
     if not (directory / PRIVATE_KEY_FILE).exists():
         _make(directory, _write_own, clock)
     items_keypair = open_pair(items, clock)
@@ -105,6 +126,7 @@ def open_keys(directory: Path, clock: Clock = utc_now) -> NodeKeys:
         box_private=private,
         box_public=box_public(private),
         created_at=datetime.fromtimestamp(int(made_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        previous=_read_previous(directory / PREVIOUS_FILE),
     )
 
 
@@ -117,6 +139,51 @@ def open_pair(directory: Path, clock: Clock = utc_now) -> KeyPair:
         _make(directory, _write_pair, clock)
     _warn_of_exposed(directory)
     return load_keypair(directory)
+
+
+# --- a change of keys -----------------------------------------------------------------------------
+# ``next`` is there from the moment of a change until all its files are in their places: whoever
+# opens the keys sees to that first (`rye_services.rotation`).
+
+
+def _finish_rotation(directory: Path) -> None:
+    """Put the files of ``next`` in their places. Raises NodeKeysError, FileSystemError."""
+    with locked(directory / ".rotation.lock"):
+        found = directory / NEXT_FOLDER
+        if not found.is_dir():  # another process was faster
+            return
+        place = Path(_read_json(found / PLACE_FILE))
+        for path in sorted((found / AUTHORIZED_FOLDER).glob("*.toml")):
+            if (place / path.name).exists():  # else it was revoked meanwhile
+                write_atomic(place / path.name, read_bytes(path, _MAX_FILE_BYTES), mode=0o600)
+        own = (PRIVATE_KEY_FILE, PUBLIC_KEY_FILE, BOX_KEY_FILE, BOX_PUBLIC_FILE)
+        for name in (*own, PREVIOUS_FILE, RESEAL_FILE):
+            is_open = name in (PUBLIC_KEY_FILE, BOX_PUBLIC_FILE)
+            data = read_bytes(found / name, _MAX_FILE_BYTES)
+            write_atomic(directory / name, data, mode=0o644 if is_open else 0o600)
+        done = directory / f".{NEXT_FOLDER}.done"
+        rmtree(done, ignore_errors=True)
+        try:
+            found.rename(done)
+        except OSError as error:
+            raise file_system_error(found, error) from error
+        rmtree(done, ignore_errors=True)
+
+
+def _read_previous(path: Path) -> tuple[Mapping[str, Any], ...]:
+    found = _read_json(path) if path.is_file() else []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise NodeKeysError(str(path), "expected a list of documents")
+    return tuple(found)
+
+
+def _read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return json.loads(read_bytes(path, _MAX_FILE_BYTES))
+    except FileNotFoundError:
+        raise NodeKeysError(str(path), "expected a file, found none") from None
+    except ValueError:
+        raise NodeKeysError(str(path), "expected JSON, found something else") from None
 
 
 def _warn_of_exposed(directory: Path) -> None:

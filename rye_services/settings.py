@@ -67,6 +67,7 @@ class Settings:
     body_idle_timeout_s      how long the next part of a body may take
     shutdown_timeout_s       how long requests may take to end after TERM
     retain_executions_days   how long an execution that has ended is remembered; 0 for ever
+    retain_audit_days        how long it is remembered who changed what may be done; 0 for ever
     open_sign_up             whether anybody may make an account of a registry
     max_pushes_per_minute    of one account of a registry
     log_format               of the lines of the log: ``text``, ``json``
@@ -101,6 +102,7 @@ class Settings:
     gc_interval_s: int = 6 * 3600
     gc_grace_s: int = 3600
     retain_executions_days: int = 90
+    retain_audit_days: int = 365
     open_sign_up: bool = False
     max_pushes_per_minute: int = 600
     log_format: str = "text"
@@ -258,6 +260,11 @@ def _amount(where: str, value: object) -> int:
     return int(matched[1]) * _UNITS[matched[2] or ""]
 
 
+def bytes_of(where: str, text: str) -> int:
+    """The bytes of a text like ``5 GiB``, as settings have them. Raises SettingError."""
+    return _amount(where, text)
+
+
 def _flag(where: str, value: object) -> bool:
     words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
     if isinstance(value, bool):
@@ -329,6 +336,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "gc_interval_s": _whole(1),
     "gc_grace_s": _whole(60),
     "retain_executions_days": _whole(0, _MANY_DAYS),
+    "retain_audit_days": _whole(0, _MANY_DAYS),
     "open_sign_up": _flag,
     "max_pushes_per_minute": _whole(1),
     "log_format": _one_of(*LOG_FORMATS),

@@ -11,13 +11,14 @@ from sqlalchemy import func, select
 from starlette.responses import RedirectResponse, Response
 
 from lillux.values import dataclass
+from rye_services.audit import AuditFilter
 from rye_services.credentials import (
     MANAGE,
     ApiKeyMissingError,
     AuthorizedKeyMissingError,
     LastManagerError,
 )
-from rye_services.database import audit, threads, users
+from rye_services.database import threads, users
 from rye_services.http import RequestProblem
 from rye_services.node.page import RunRow
 from rye_services.node.page_data import LISTED, run_row
@@ -61,7 +62,9 @@ def admin_page_router(pages: Pages) -> APIRouter:
     @routes.post(COLLECT)
     async def collect(request: Request) -> Response:
         def change(guest: Guest, _: Mapping[str, str]) -> Response:
-            return _page(pages, guest, pages.services.sync.storage.collect())
+            found = pages.services.sync.storage.collect()
+            pages.services.audit.note("gc", "", {"removed": sum(one.removed for one in found)})
+            return _page(pages, guest, found)
 
         return await pages.changed(request, MANAGE, change)
 
@@ -141,14 +144,10 @@ def _jobs(services: NodeServices) -> tuple[RunRow, ...]:
 
 def audit_entries(services: NodeServices) -> tuple[AuditEntry, ...]:
     """Who changed what others may do, the newest first."""
-    newest = select(audit).order_by(audit.c.at.desc(), audit.c.id.desc()).limit(_MOST_JOBS)
-    with services.database.reading() as connection:
-        return tuple(
-            AuditEntry(
-                at=row.at, who=row.actor, where=row.address, what=f"{row.action} {row.target}"
-            )
-            for row in connection.execute(newest)
-        )
+    return tuple(
+        AuditEntry(at=one.at, who=one.actor, where=one.address, what=f"{one.action} {one.target}")
+        for one in services.audit.entries(AuditFilter(), limit=_MOST_JOBS)
+    )
 
 
 def _revoked_key(services: NodeServices, fingerprint: str) -> Response:

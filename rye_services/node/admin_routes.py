@@ -1,6 +1,7 @@
 """Routes that say which keys may sign requests: ``/admin/authorized-keys``."""
 
 from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,6 +10,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from rye_services.audit import MOST_LISTED, AuditFilter
 from rye_services.callers import caller
 from rye_services.credentials import (
     EVERYTHING,
@@ -21,6 +23,7 @@ from rye_services.credentials import (
     Principal,
     valid_scopes,
 )
+from rye_services.database import stamp
 from rye_services.http import RequestProblem, refusals
 from rye_services.node.answers import (
     AuthorizedAnswer,
@@ -128,6 +131,58 @@ def _shown(key: AuthorizedKey) -> dict[str, Any]:
     }
 
 
+# --- audit routes ---------------------------------------------------------------------------------
+# Who changed what may be done here: ``/admin/audit``.
+
+_AUDIT_EVERY_S = 3600
+_DEFAULT_ENTRIES = 100
+AuditText = Annotated[str, Query(max_length=300)]
+Moment = Annotated[datetime | None, Query()]
+
+
+def audit_router(services: NodeServices) -> APIRouter:
+    """The route of those who manage keys about what was changed, by whom."""
+    routes = APIRouter(prefix="/admin/audit", tags=["admin"])
+
+    @routes.get("")
+    def entries(
+        _: Manager,
+        *,
+        action: AuditText = "",
+        actor: AuditText = "",
+        since: Moment = None,
+        until: Moment = None,
+        before: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
+        limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = _DEFAULT_ENTRIES,
+    ) -> dict[str, Any]:
+        """Changes, the newest first. ``next`` is the ``before`` of the next page, or null."""
+        wanted = AuditFilter(
+            action=action,
+            actor=actor,
+            since=moment_text(since),
+            until=moment_text(until),
+            before=before,
+        )
+        found = services.audit.entries(wanted, limit=limit)
+        more = found[-1].id if len(found) == limit else None
+        return {"entries": [one.as_answer() for one in found], "next": more}
+
+    return routes
+
+
+def moment_text(moment: datetime | None) -> str:
+    """A moment as rows have it; one that names no zone is in UTC. "" for none."""
+    if moment is None:
+        return ""
+    return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def sweeping_audit(services: NodeServices) -> AbstractAsyncContextManager[None]:
+    """The removal of old entries, at the start and from time to time."""
+    days = services.settings.retain_audit_days
+    return every(_AUDIT_EVERY_S, lambda: services.audit.forget_old(days))
+
+
 # --- storage routes -------------------------------------------------------------------------------
 # The route that removes what nothing names: ``/gc``, for those who manage the node.
 
@@ -140,6 +195,8 @@ def storage_router(services: NodeServices) -> APIRouter:
     def collect(_: Manager, dry_run: Annotated[bool, Query()] = False) -> dict[str, Any]:  # noqa: FBT002 - of a query
         """Remove what nothing names from every store, or with ``dry_run`` only count it."""
         found = sweep(services, dry_run=dry_run)
+        if not dry_run:
+            services.audit.note("gc", "", {"removed": sum(one.removed for one in found)})
         return {"status": "ok", "dry_run": dry_run, "users": [shown(one) for one in found]}
 
     return routes
@@ -213,7 +270,11 @@ def open_router(services: NodeServices) -> APIRouter:
     routes = APIRouter(tags=["open"])
     keys = services.keys
     identity = identity_document(
-        keys.signing, keys.box_public, keys.created_at, items_pem=keys.items.public_pem
+        keys.signing,
+        keys.box_public,
+        keys.created_at,
+        items_pem=keys.items.public_pem,
+        previous=keys.previous,
     )
     provided = provided_tools(services.bundle)
 

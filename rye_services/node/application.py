@@ -14,10 +14,12 @@ from fastapi import APIRouter, FastAPI
 from rye_services.node.admin_page import admin_page_router
 from rye_services.node.admin_routes import (
     admin_router,
+    audit_router,
     collecting_garbage,
     open_router,
     secret_router,
     storage_router,
+    sweeping_audit,
     sweeping_nonces,
     webhook_router,
 )
@@ -36,6 +38,7 @@ from rye_services.server import ServerPart, assemble
 ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     open_router,
     admin_router,
+    audit_router,
     objects_router,
     push_router,
     user_space_router,
@@ -51,6 +54,7 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
 
 BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], ...] = (
     sweeping_nonces,
+    sweeping_audit,
     collecting_garbage,
     running,
 )

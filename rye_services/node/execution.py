@@ -29,7 +29,7 @@ from rye_services.node.jobs import Finished, Job, JobAction, failed
 from rye_services.node.objects import Durable, UserStores
 from rye_services.node.outputs import CollectedOutputs, OutputCollector, WorkerRun
 from rye_services.node.redaction import Redaction, presentable, without_places
-from rye_services.node.secrets import Vault, open_for_hook
+from rye_services.node.secrets import Vault, open_for_execution, open_for_hook
 from rye_services.node.storage import SyncServices
 from rye_services.node.told import told
 from rye_services.node.webhooks import WebhookFieldError, valid_vault_keys
@@ -40,7 +40,7 @@ from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError, SpecError
 from ryeos.items.refs import EXECUTABLE_KINDS, Kind, parse_reference
 from ryeos.remote.requests import RECEIPT_KEY_KIND, encode_public_key, sign_document
-from ryeos.remote.secrets import FOR_EXECUTION, injectable, open_envelope
+from ryeos.remote.secrets import injectable
 from ryeos.run.receipts import PAYLOAD_TYPE, digest_of, statement, subject_of
 from ryeos.sync.checkout import read_manifest
 from ryeos.sync.merge import Merged, conflict_record, three_way_merge
@@ -714,7 +714,7 @@ class Engine:
         if order.envelope is not None and order.hook_id:
             values |= open_for_hook(order.envelope, box_private, user=user, hook_id=order.hook_id)
         elif order.envelope is not None:
-            values |= open_envelope(order.envelope, box_private, user=user, purpose=FOR_EXECUTION)
+            values |= open_for_execution(order.envelope, box_private, user=user)
         safe, skipped = injectable(values)
         if skipped:
             _log.warning("not injected for %s: %s", order.user_id, ", ".join(skipped))

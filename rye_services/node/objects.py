@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from lillux.digests import canonical_json
@@ -146,20 +146,25 @@ class Usage:
         return self._begin(user_id, store) if used is None else used
 
     def reserve(self, user_id: str, more: int, *, max_bytes: int, store: Store) -> None:
-        """Add bytes about to be stored. Raises QuotaExceededError, having added nothing."""
+        """Add bytes about to be stored, within the quota of the user, else within ``max_bytes``.
+
+        Raises QuotaExceededError, having added nothing.
+        """
         if not more:
             return
         used = self.read(user_id, store=store)
         columns = users.c
+        allowed = func.coalesce(columns.quota_bytes, max_bytes)
         statement = (
             update(users)
-            .where(columns.id == user_id, columns.stored_bytes + more <= max_bytes)
+            .where(columns.id == user_id, columns.stored_bytes + more <= allowed)
             .values(stored_bytes=columns.stored_bytes + more)
         )
         with self._database.writing() as connection:
             if connection.execute(statement).rowcount == 1:
                 return
-        raise QuotaExceededError(used, more, max_bytes)
+            own = connection.scalar(select(columns.quota_bytes).where(columns.id == user_id))
+        raise QuotaExceededError(used, more, max_bytes if own is None else int(own))
 
     def add(self, user_id: str, more: int, *, store: Store) -> int:
         """Add bytes that were stored; a negative number of removed ones. The bytes now."""

@@ -129,10 +129,12 @@ class PageData:
     @property
     def storage(self) -> tuple[int, int]:
         """Bytes stored, and allowed."""
-        query = select(users.c.stored_bytes).where(users.c.id == self._user_id)
+        default = self._services.settings.max_user_storage_bytes
+        allowed = func.coalesce(users.c.quota_bytes, default)
+        query = select(users.c.stored_bytes, allowed).where(users.c.id == self._user_id)
         with self._services.database.reading() as connection:
-            used = connection.scalar(query) or 0
-        return used, self._services.settings.max_user_storage_bytes
+            row = connection.execute(query).first()
+        return (int(row[0]), int(row[1])) if row else (0, default)
 
     # --- runs ---
 

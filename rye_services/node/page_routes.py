@@ -25,10 +25,11 @@ from starlette.responses import RedirectResponse, Response
 from lillux.digests import sha256_hex
 from lillux.values import dataclass
 from rye_services import texts
+from rye_services.audit import Actor, FailedLogIns, act_as, acting
 from rye_services.credentials import EXECUTE, MANAGE, THREADS, WEBHOOKS, ApiKey, allows
 from rye_services.database import Database, request_nonces
 from rye_services.drawings import history_picture
-from rye_services.http import RequestProblem
+from rye_services.http import RequestProblem, client_address
 from rye_services.node.execution import Order
 from rye_services.node.jobs import JobAction
 from rye_services.node.page import History, RunFilter, ShownSnapshot
@@ -172,6 +173,7 @@ class Gate:
         self._services = services
         self._key = session_key(services.keys.box_private)
         self._ended = EndedSessions(services.database)
+        self._failed = FailedLogIns(services.audit, services.database)
 
     def guest(self, request: Request) -> Guest | None:
         """Who sent a request; None where nobody is logged in, or their key counts no longer."""
@@ -182,6 +184,18 @@ class Gate:
         key = self._services.api_keys.counting(session.key_id)
         guest = None if key is None else Guest(cookie, session, key)
         return guest if guest is not None and guest.may(THREADS) else None
+
+    def key_of(self, token: str, address: str) -> ApiKey | None:
+        """The key that somebody types to log in; None where no key that counts is like this."""
+        key = self._services.api_keys.find(token)
+        if key is None:
+            self._failed.note(address)
+        return key
+
+    def note_log_in(self, key: ApiKey, address: str) -> None:
+        """Say in the audit that somebody has logged in."""
+        with acting(Actor(key.user_id, address, key.id)):
+            self._services.audit.note("log-in", "page")
 
     def log_out(self, guest: Guest) -> None:
         """End the session: its cookie counts no longer, whoever has a copy."""
@@ -228,6 +242,7 @@ class Pages:
         guest = self.gate.guest(request)
         if guest is None:
             return self.login("", 200 if request.url.path == HOME else 401)
+        act_as(Actor(guest.key.user_id, client_address(request), guest.key.id))
         if "%00" in request.url.query:  # no text of a database has one
             return self.message(guest, "Not found", "There is no such thing here.", 404)
         try:
@@ -546,18 +561,20 @@ def _repeated(pages: Pages, guest: Guest, thread_id: str) -> str:
 
 
 def _add_doors(routes: APIRouter, pages: Pages) -> None:
-    gate, services = pages.gate, pages.services
+    gate = pages.gate
 
     @routes.post(LOGIN)
     async def log_in(request: Request) -> Response:
         if not _comes_from_here(request):
             return pages.login(_FOREIGN, 403)
         token = (await form_fields(request)).get("key", "").strip()
-        key = await run_in_threadpool(services.api_keys.find, token)
+        address = client_address(request)
+        key = await run_in_threadpool(gate.key_of, token, address)
         if key is None:
             return pages.login(_NO_KEY, 401)
         if not allows(None if key.scopes is None else frozenset(key.scopes), THREADS):
             return pages.login(_NO_SCOPE, 403)
+        await run_in_threadpool(gate.note_log_in, key, address)
         answer = _to(HOME)
         answer.set_cookie(
             COOKIE,

@@ -31,6 +31,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass, field
+from rye_services.audit import Audit
 from rye_services.database import Database, mended, stamp, thread_logs, threads
 from rye_services.node.redaction import shortened
 from ryeos.items.context import Clock
@@ -115,6 +116,7 @@ class ThreadRows:
 
     def __init__(self, database: Database, server_id: str, is_dead: Callable[[str], bool]) -> None:
         self._database = database
+        self._audit = Audit(database)
         self._server_id, self._is_dead = server_id, is_dead
 
     def begin(
@@ -238,11 +240,14 @@ class ThreadRows:
         with self._database.writing() as connection:
             over = _ended(CANCELLED, self._database.now(connection))
             said = {"error_message": "cancelled before it began", "error_phase": CANCELLED}
-            connection.execute(
+            waited = connection.execute(
                 update(threads).where(is_waiting).values(cancelled_by=by, **over, **said)
             )
             runs = and_(theirs, columns.state == RUNNING, columns.cancelled_by.is_(None))
-            connection.execute(update(threads).where(runs).values(cancelled_by=by))
+            ran = connection.execute(update(threads).where(runs).values(cancelled_by=by))
+            if waited.rowcount + ran.rowcount:
+                details = {"user_id": user_id}
+                self._audit.write(connection, "executions.cancel", thread_id, details)
             found = connection.scalar(select(columns.state).where(theirs))
         return None if found is None else str(found)
 

@@ -6,14 +6,16 @@ A value is opened for an execution that may have it, and for nothing else; no an
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from lillux.digests import canonical_json, decode_base64url, encode_base64url
-from lillux.sealing import SealingError, open_sealed, seal
+from lillux.errors import LilluxError
+from lillux.sealing import SealingError, box_public, open_sealed, seal
 from lillux.values import dataclass
+from rye_services.audit import Audit
 from rye_services.database import Database, user_secrets
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
@@ -25,6 +27,7 @@ from ryeos.remote.secrets import (
     injectable,
     open_envelope,
     require_safe,
+    seal_secrets,
     valid_secrets,
 )
 
@@ -89,6 +92,7 @@ class Vault:
         self._database = database
         self._box_private, self._box_public = box_private, box_public
         self._clock = clock
+        self._audit = Audit(database)
 
     def put(self, user_id: str, values: Mapping[str, str]) -> None:
         """Keep the values, all or none; a name that was there has the new value from now on.
@@ -108,6 +112,9 @@ class Vault:
                 _put_row(connection, user_id, name, envelope, now)
             if _count(connection, user_id) > MAX_SECRETS:
                 raise VaultFullError(MAX_SECRETS)
+            if values:
+                names = {"names": sorted(values)}
+                self._audit.write(connection, "secrets.put", user_id, names)
 
     def put_sealed(self, user_id: str, name: str, envelope: object) -> None:
         """Keep the one secret of an envelope, which must have this name.
@@ -132,7 +139,10 @@ class Vault:
         columns = user_secrets.c
         gone = delete(user_secrets).where(columns.user_id == user_id, columns.name == name)
         with self._database.writing() as connection:
-            return connection.execute(gone).rowcount > 0
+            was_there = connection.execute(gone).rowcount > 0
+            if was_there:
+                self._audit.write(connection, "secrets.delete", user_id, {"names": [name]})
+        return was_there
 
     def values(self, user_id: str, names: Sequence[str] | None) -> dict[str, str]:
         """The values of these secrets; of every one that may be injected where None are named.
@@ -211,6 +221,77 @@ class SealedRowError(RyeError):
         )
 
 
+NEXT = "next"
+"""Beside an envelope of a row: the same once more, for the box key that the node is about to have.
+
+It is there while keys are changed (`rye_services.rotation`), so that a crash leaves no row that
+the keys of then do not open.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SealedValue:
+    """What a sealed value of the database is, so that it can be opened and sealed anew."""
+
+    kind: Literal["row", "hook", "execution"]
+    row: Mapping[str, str]
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, str]) -> "SealedValue":
+        """A text that is bound to its row."""
+        return cls("row", row)
+
+    @classmethod
+    def of_secret(cls, user_id: str, name: str) -> "SealedValue":
+        """A secret that a user has set."""
+        return cls("row", _row(user_id, name))
+
+    @classmethod
+    def of_hook(cls, user_id: str, hook_id: str) -> "SealedValue":
+        """The secrets of a webhook's binding, also in an execution that it has asked for."""
+        return cls("hook", {"user": user_id, "hook_id": hook_id})
+
+    @classmethod
+    def of_execution(cls, user_id: str) -> "SealedValue":
+        """The secrets that came with a request for an execution."""
+        return cls("execution", {"user": user_id})
+
+    def sealed_anew(
+        self, column: Mapping[str, Any], box_private: bytes, public: bytes
+    ) -> dict[str, Any]:
+        """The same for another box key. Raises SealedRowError, EnvelopeError."""
+        if self.kind == "row":
+            return seal_row(open_row(column, box_private, self.row), public, self.row)
+        if self.kind == "hook":
+            user, hook_id = self.row["user"], self.row["hook_id"]
+            values = open_for_hook(column, box_private, user=user, hook_id=hook_id)
+            return seal_for_hook(values, public, user=user, hook_id=hook_id)
+        user = self.row["user"]
+        values = open_for_execution(column, box_private, user=user)
+        return seal_secrets(values, public, user=user, purpose=FOR_EXECUTION)
+
+
+def reopened(value: SealedValue, column: Mapping[str, Any], box_private: bytes) -> bool:
+    """Whether a box key opens it."""
+    try:
+        value.sealed_anew(column, box_private, box_public(box_private))
+    except LilluxError:
+        return False
+    return True
+
+
+def open_for_execution(
+    envelope: Mapping[str, Any], box_private: bytes, *, user: str
+) -> dict[str, str]:
+    """The secrets that came with a request for an execution. Raises EnvelopeError."""
+    try:
+        return open_envelope(envelope, box_private, user=user, purpose=FOR_EXECUTION)
+    except EnvelopeError:
+        if NEXT not in envelope:
+            raise
+        return open_envelope(envelope[NEXT], box_private, user=user, purpose=FOR_EXECUTION)
+
+
 def seal_for_hook(
     values: Mapping[str, str], box_public: bytes, *, user: str, hook_id: str
 ) -> dict[str, str]:
@@ -225,9 +306,9 @@ def open_for_hook(
 
     Raises EnvelopeError.
     """
-    if "kind" in envelope:
+    if "kind" in envelope and NEXT not in envelope:
         return open_envelope(envelope, box_private, user=user, purpose=FOR_EXECUTION)
-    try:
+    try:  # also of what `NEXT` holds
         text = open_row(envelope, box_private, _hook_row(user, hook_id))
     except SealedRowError as error:
         raise EnvelopeError("ciphertext", error.problem) from None
@@ -248,6 +329,16 @@ def seal_row(text: str, box_public: bytes, row: Mapping[str, str]) -> dict[str, 
 
 def open_row(column: Mapping[str, Any], box_private: bytes, row: Mapping[str, str]) -> str:
     """The text that was sealed for this row. Raises SealedRowError."""
+    again = column.get(NEXT)
+    try:
+        return _opened_row(column, box_private, row)
+    except SealedRowError:
+        if not isinstance(again, Mapping):
+            raise
+        return _opened_row(again, box_private, row)
+
+
+def _opened_row(column: Mapping[str, Any], box_private: bytes, row: Mapping[str, str]) -> str:
     enc, ciphertext = (decode_base64url(str(column.get(name))) for name in ("enc", "ciphertext"))
     if enc is None or ciphertext is None:
         raise SealedRowError(row, "expected a sealed text, found something else")

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from lillux.values import dataclass
+from rye_services.audit import Audit
 from rye_services.callers import Authenticator, WebhookCheck, refuse_webhooks
 from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces
 from rye_services.data_folder import open_database
@@ -18,6 +19,7 @@ from rye_services.node.secrets import Vault
 from rye_services.node.servers import SERVERS, ServerLease
 from rye_services.node.storage import SyncServices, open_sync
 from rye_services.node.webhooks import Webhooks, webhook_check
+from rye_services.rotation import finish_resealing
 from rye_services.settings import Settings
 from rye_services.watch import Watch, open_watch
 from ryeos.items.context import Clock, utc_now
@@ -41,6 +43,7 @@ class NodeServices:
     stores: UserStores
     clock: Clock
     authorized_keys: AuthorizedKeys
+    audit: Audit
     api_keys: ApiKeys
     nonces: Nonces
     queue: Queue
@@ -81,6 +84,7 @@ def open_services(
     keys = open_keys(settings.signing_key_dir, clock)
     _log.info("pages and items of users are signed with the key %s", keys.items.fingerprint)
     database = open_database(settings, make=True)
+    finish_resealing(settings.signing_key_dir, database, keys)
     stores = UserStores(settings.cas_base_path)
     box = {"box_private": keys.box_private, "box_public": keys.box_public}
     webhooks = Webhooks(database, **box, clock=clock)
@@ -95,7 +99,10 @@ def open_services(
         keys=keys,
         stores=stores,
         clock=clock,
-        authorized_keys=AuthorizedKeys(settings.authorized_keys_dir, keys, clock),
+        authorized_keys=AuthorizedKeys(
+            settings.authorized_keys_dir, keys, clock, audit=Audit(database)
+        ),
+        audit=Audit(database),
         api_keys=ApiKeys(database, clock),
         nonces=Nonces(database, clock),
         queue=queue,

@@ -14,6 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from lillux.digests import sha256_hex
 from lillux.values import dataclass, field, replace
+from rye_services.audit import Audit
 from rye_services.callers import RequestFacts, WebhookDelivery
 from rye_services.credentials import EXECUTE, Principal
 from rye_services.database import Database, webhook_bindings, webhook_deliveries_replay
@@ -220,6 +221,7 @@ class Webhooks:
         self._database = database
         self._box_private, self._box_public = box_private, box_public
         self._clock = clock
+        self._audit = Audit(database)
 
     def create(self, binding: Binding, remote_name: str) -> tuple[Binding, str]:
         """Keep a binding under a new id; it and the secret, which is never shown again.
@@ -239,6 +241,9 @@ class Webhooks:
             connection.execute(
                 webhook_bindings.insert().values(**self._row(made, secret, remote_name))
             )
+            bound = {"item_id": made.item_id, "project_path": made.project_path}
+            details = {**bound, "vault_keys": list(made.vault_keys)}
+            self._audit.write(connection, "webhooks.create", made.hook_id, details)
         return made, secret
 
     def _sealed_anew(self, binding: Binding, envelope: Mapping[str, Any]) -> dict[str, str]:
@@ -266,7 +271,10 @@ class Webhooks:
         now = self._clock().isoformat(timespec="microseconds")
         with self._database.writing() as connection:
             update = webhook_bindings.update().where(*mine).values(revoked_at=now)
-            return connection.execute(update).rowcount > 0
+            was_open = connection.execute(update).rowcount > 0
+            if was_open:
+                self._audit.write(connection, "webhooks.revoke", hook_id)
+        return was_open
 
     def check(self, hook_id: str, delivery: SignedDelivery) -> Binding:
         """The binding that a delivery is signed for.
@@ -308,7 +316,7 @@ class Webhooks:
     def _secret(self, row: Row[Any]) -> str:
         """The secret of a hook; one that nobody knows where it cannot be opened any more."""
         try:
-            return open_row(row.hmac_secret, self._box_private, _key(row.hook_id))
+            return open_row(row.hmac_secret, self._box_private, hook_row(row.hook_id))
         except SealedRowError as error:
             logging.getLogger(__name__).warning("bind it again: %s", error)
             return new_hook_secret()
@@ -321,7 +329,7 @@ class Webhooks:
             "item_type": binding.item_id.partition(":")[0],
             "item_id": binding.item_id,
             "project_path": binding.project_path,
-            "hmac_secret": seal_row(secret, self._box_public, _key(binding.hook_id)),
+            "hmac_secret": seal_row(secret, self._box_public, hook_row(binding.hook_id)),
             "description": binding.description,
             "secret_envelope": binding.secret_envelope,
             "vault_keys": list(binding.vault_keys),
@@ -391,7 +399,8 @@ def _binding(row: Row[Any]) -> Binding:
     )
 
 
-def _key(hook_id: str) -> dict[str, str]:
+def hook_row(hook_id: str) -> dict[str, str]:
+    """What the secret of a hook is sealed for."""
     return {"table": "webhook_bindings", "hook_id": hook_id}
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from rye_services.credentials import REGISTRY_READ, REGISTRY_WRITE, ApiKey, valid_scopes
 from rye_services.http import RequestProblem
 from rye_services.openapi import refuses
-from rye_services.registry.accounts import Reader, Writer, claimed_key
+from rye_services.registry.accounts import Reader, Writer, allowed_bytes, claimed_key
 from rye_services.registry.manifests import refusing
 from rye_services.registry.services import RegistryServices
 
@@ -119,11 +119,14 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
     def own(reader: Reader) -> dict[str, Any]:
         """Who one is to the registry, and what one has."""
         account = services.accounts.open_account(services.account_of(reader))
+        with services.database.reading() as connection:
+            default = services.settings.max_user_storage_bytes
+            allowed = allowed_bytes(connection, account.name, default)
         return {
             "name": account.name,
             "created_at": account.created_at,
             "stored_bytes": account.stored_bytes,
-            "max_bytes": services.settings.max_user_storage_bytes,
+            "max_bytes": allowed,
             "namespaces": [one.name for one in namespaces.of(account.name)],
             "signing_keys": list(services.accounts.keys_of(account.name)),
         }

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass
+from rye_services.audit import Audit
 from rye_services.callers import authenticate, authenticator, caller
 from rye_services.credentials import (
     REGISTRY_READ,
@@ -20,7 +21,7 @@ from rye_services.credentials import (
     ensure_user,
     valid_user_id,
 )
-from rye_services.database import Database, hold, stamp
+from rye_services.database import Database, hold, stamp, users
 from rye_services.keys import NodeKeys
 from rye_services.openapi import CALLER_OR_NOBODY
 from rye_services.registry.names import folded_namespace, is_reserved, namespace_name
@@ -88,6 +89,7 @@ class Accounts:
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:
         self._database = database
         self._clock = clock
+        self._audit = Audit(database)
 
     def add(self, name: str, *, reserved: bool = False) -> Account:
         """A new account. ``reserved``: also under a name that only the operator gives away.
@@ -112,6 +114,7 @@ class Accounts:
             ensure_user(connection, name, now)
             row = {"name": name, "folded": folded, "created_at": now, "stored_bytes": 0}
             connection.execute(insert(accounts).values(**row))
+            self._audit.write(connection, "accounts.add", name)
         return Account(name=name, created_at=now, disabled_at=None, stored_bytes=0)
 
     def all(self) -> tuple[Account, ...]:
@@ -135,11 +138,11 @@ class Accounts:
 
     def disable(self, name: str) -> None:
         """Let an account publish no longer; what it published stays. Raises AccountMissingError."""
-        self._mark(name, stamp(self._clock()))
+        self._mark(name, stamp(self._clock()), "accounts.disable")
 
     def enable(self, name: str) -> None:
         """Open an account again. Raises AccountMissingError."""
-        self._mark(name, None)
+        self._mark(name, None, "accounts.enable")
 
     def name_of(self, user_id: str) -> str:
         """The account behind a caller: the one that a fingerprint is a key of, or the id itself."""
@@ -184,6 +187,8 @@ class Accounts:
                 row = {"fingerprint": fingerprint, "account": name, "public_pem": pem.decode()}
                 now = stamp(self._clock())
                 connection.execute(insert(account_keys).values(**row, created_at=now))
+                details = {"fingerprint": fingerprint}
+                self._audit.write(connection, "accounts.add-key", name, details)
         return fingerprint
 
     def remove_key(self, name: str, fingerprint: str) -> bool:
@@ -193,13 +198,18 @@ class Accounts:
             columns.account == name, columns.fingerprint == fingerprint
         )
         with self._database.writing() as connection:
-            return bool(connection.execute(gone).rowcount)
+            was_theirs = bool(connection.execute(gone).rowcount)
+            if was_theirs:
+                details = {"fingerprint": fingerprint}
+                self._audit.write(connection, "accounts.remove-key", name, details)
+        return was_theirs
 
-    def _mark(self, name: str, disabled_at: str | None) -> None:
+    def _mark(self, name: str, disabled_at: str | None, action: str) -> None:
         change = update(accounts).where(accounts.c.name == name).values(disabled_at=disabled_at)
         with self._database.writing() as connection:
             if not connection.execute(change).rowcount:
                 raise AccountMissingError(name)
+            self._audit.write(connection, action, name)
 
 
 def reserve(connection: Connection, name: str, more: int, *, max_bytes: int) -> None:
@@ -207,6 +217,7 @@ def reserve(connection: Connection, name: str, more: int, *, max_bytes: int) -> 
     columns = accounts.c
     change = update(accounts).where(columns.name == name)
     if more > 0:
+        max_bytes = allowed_bytes(connection, name, max_bytes)
         change = change.where(columns.stored_bytes + more <= max_bytes)
     changed = connection.execute(change.values(stored_bytes=columns.stored_bytes + more)).rowcount
     if more > 0 and not changed:
@@ -215,9 +226,15 @@ def reserve(connection: Connection, name: str, more: int, *, max_bytes: int) -> 
 
 def require_room(connection: Connection, name: str, more: int, *, max_bytes: int) -> None:
     """Raises AccountQuotaError where `reserve` would, as long as nothing else is published."""
-    used = _stored_bytes(connection, name)
+    used, max_bytes = _stored_bytes(connection, name), allowed_bytes(connection, name, max_bytes)
     if used + more > max_bytes:
         raise AccountQuotaError(used, more, max_bytes)
+
+
+def allowed_bytes(connection: Connection, name: str, default: int) -> int:
+    """How much an account may store: the quota of its user, where one was set."""
+    own = connection.scalar(select(users.c.quota_bytes).where(users.c.id == name))
+    return default if own is None else int(own)
 
 
 def _stored_bytes(connection: Connection, name: str) -> int:
@@ -279,6 +296,7 @@ class Namespaces:
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:
         self._database = database
         self._clock = clock
+        self._audit = Audit(database)
 
     def claim(
         self,
@@ -294,9 +312,13 @@ class Namespaces:
         NamespaceError.
         """
         with self._database.writing(lock=name_lock(name)) as connection:
-            return claim_in(
+            is_new = claim_in(
                 connection, name, owner, stamp(self._clock()), reserved=reserved, claim=claim
             )
+            if is_new:
+                action = "accounts.grant" if reserved else "namespaces.claim"
+                self._audit.write(connection, action, name, {"owner": owner})
+        return is_new
 
     def owner_of(self, name: str) -> str | None:
         """Whose it is, None for nobody's."""

@@ -65,7 +65,11 @@ def open_router_alone(services: RegistryServices, health: Health) -> APIRouter:
     routes = APIRouter(tags=["registry"])
     keys = services.keys
     identity = identity_document(
-        keys.signing, keys.box_public, keys.created_at, items_pem=keys.items.public_pem
+        keys.signing,
+        keys.box_public,
+        keys.created_at,
+        items_pem=keys.items.public_pem,
+        previous=keys.previous,
     )
 
     @routes.get("/health", response_model=HealthAnswer, responses=_UNHEALTHY)
@@ -101,6 +105,7 @@ ROUTERS: tuple[Callable[[RegistryServices], APIRouter], ...] = (
 )
 
 _NONCES_EVERY_S = 600
+_AUDIT_EVERY_S = 3600
 _DOWNLOADS_EVERY_S = 30
 _FILES_EVERY_S = 3600
 
@@ -113,7 +118,13 @@ def create_app(services: RegistryServices, environ: Mapping[str, str]) -> FastAP
     watch = open_watch(services.settings, services.database, environ)
     alone = ServerPart(
         (open_router_alone(services, watch.health), page_router_alone(services)),
-        (lambda: every(_NONCES_EVERY_S, services.nonces.forget_old),),
+        (
+            lambda: every(_NONCES_EVERY_S, services.nonces.forget_old),
+            lambda: every(
+                _AUDIT_EVERY_S,
+                lambda: services.audit.forget_old(services.settings.retain_audit_days),
+            ),
+        ),
     )
     parts = (alone, part_of(services, watch.health))
     return assemble("Rye registry", services.settings, services.authenticator, watch, parts)

@@ -25,6 +25,7 @@ from lillux.files import require_plain_path
 from lillux.store import Durability, Store
 from lillux.store_files import ObjectKind
 from lillux.values import dataclass, field
+from rye_services.audit import Audit
 from rye_services.database import Database, mended, stamp
 from rye_services.registry.accounts import NamespaceError, name_lock, require_room, reserve
 from rye_services.registry.items import (
@@ -360,6 +361,8 @@ class Bundles:
         """As `delete`, for who runs the registry. Raises ItemGoneError."""
         with self._database.writing(lock=name_lock(bundle_id)) as connection:
             gone, blobs = self._delete(connection, bundle_id, version)
+            details = {"versions": list(gone)}
+            Audit(self._database).write(connection, "bundles.take-down", bundle_id, details)
         self._remove(blobs)
         return gone
 

@@ -332,6 +332,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
             row = dialect.insert(identities).values(fingerprint=key.fingerprint, **values)
             same = [identities.c.fingerprint]
             connection.execute(row.on_conflict_do_update(index_elements=same, set_=values))
+            services.audit.write(connection, "identities.register", key.fingerprint)
         return {"ok": True, "identity_hash": compute_integrity(sent.identity)}
 
     @routes.get("/identity/{fingerprint}", responses=refuses(404))

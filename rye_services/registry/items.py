@@ -32,6 +32,7 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.signing import verify_signature
 from lillux.values import dataclass, field, replace
+from rye_services.audit import Audit
 from rye_services.database import Database, mended, stamp
 from rye_services.registry.accounts import NamespaceError, claim_in, name_lock, reserve
 from rye_services.registry.names import ItemName, Version, folded_namespace, version_of
@@ -508,7 +509,10 @@ class Items:
             row = self._named(connection, name)
             if row is None:
                 raise ItemGoneError(str(name))
-            return self._delete(connection, name, version, int(row["id"]))
+            gone = self._delete(connection, name, version, int(row["id"]))
+            details = {"versions": list(gone)}
+            Audit(self._database).write(connection, "items.take-down", str(name), details)
+        return gone
 
     def _delete(
         self, connection: Connection, name: ItemName, version: str | None, item: int
@@ -716,6 +720,18 @@ def _size(sent: Publication) -> int:
 def _version_row(connection: Connection, item: int, version: str) -> RowMapping | None:
     same = and_(versions.c.item == item, versions.c.version == version)
     return connection.execute(select(versions).where(same)).mappings().first()
+
+
+def index_all(connection: Connection, index: SearchIndex) -> int:
+    """Have every item of a database found whose index is empty; how many there are."""
+    shown = items.c.latest_version.is_not(None)
+    numbers = connection.scalars(select(items.c.id).where(shown)).all()
+    for item in numbers:
+        row = connection.execute(select(items).where(items.c.id == item)).mappings().one()
+        found = _version_row(connection, item, row["latest_version"])
+        if found is not None and found["content"] is not None:
+            index.put(connection, [_document(row, found["content"])])
+    return len(numbers)
 
 
 def _document(row: RowMapping, content: str) -> IndexedItem:

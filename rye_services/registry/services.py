@@ -2,6 +2,7 @@
 
 from lillux.store import Store
 from lillux.values import dataclass
+from rye_services.audit import Audit
 from rye_services.callers import Authenticator
 from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces, Principal
 from rye_services.data_folder import open_database
@@ -40,6 +41,7 @@ class RegistryServices:
     signer: SigningKey
     authenticator: Authenticator
     authorized_keys: AuthorizedKeys
+    audit: Audit
     api_keys: ApiKeys
     nonces: Nonces
     accounts: Accounts
@@ -81,6 +83,7 @@ def open_registry(
         signer=SigningKey(open_pair(settings.signing_key_dir / REGISTRY_FOLDER, clock), clock),
         authenticator=authenticator,
         authorized_keys=authenticator.authorized_keys,
+        audit=Audit(database),
         api_keys=authenticator.api_keys,
         nonces=authenticator.nonces,
         accounts=Accounts(database, clock),
@@ -108,7 +111,9 @@ def open_registry_alone(
     database = open_database(settings, make=make)
     authenticator = Authenticator(
         audience=keys.node_id,
-        authorized_keys=AuthorizedKeys(settings.authorized_keys_dir, keys, clock),
+        authorized_keys=AuthorizedKeys(
+            settings.authorized_keys_dir, keys, clock, audit=Audit(database)
+        ),
         api_keys=ApiKeys(database, clock),
         nonces=Nonces(database, clock),
         clock=clock,

@@ -49,20 +49,36 @@ class PinMismatchError(RyeError):
 
     ``pinned`` and ``found`` are fingerprints, or box keys in the form of ``box_pub.pem`` where the
     node is the same and its box key another; nothing but the question who it is was sent.
+    ``followed_at`` is when the pinned key signed that the found one takes its place, or "".
     """
 
     code, exit_status = "PIN_MISMATCH", 4
 
     def __init__(
-        self, name: str, netloc: str, *, pinned: str, found: str, by: str, part: str = "node fp:"
+        self,
+        name: str,
+        netloc: str,
+        *,
+        pinned: str,
+        found: str,
+        by: str,
+        part: str = "node fp:",
+        followed_at: str = "",
     ) -> None:
         self.name, self.netloc, self.pinned, self.found = name, netloc, pinned, found
         self.facts = {"pinned": pinned, "found": found, "pin": by}
+        if followed_at:
+            self.facts["followed_at"] = followed_at
+        doubt = (
+            f"the pinned key signed on {followed_at} that this one takes its place; unless that"
+            " key was stolen, accept it:"
+            if followed_at
+            else "somebody may stand between you and the node; if you know that it has a new key:"
+        )
         super().__init__(
             f"remote {name} ({netloc}): expected the {part}{pinned},"
             f" found {part.rpartition(' ')[2]}{found}",
-            hint="somebody may stand between you and the node; if you know that it has a new key:"
-            f" {_way_out(name, by)}",
+            hint=f"{doubt} {_way_out(name, by)}",
         )
 
 
@@ -116,7 +132,12 @@ class Pins:
         wanted = (expected or "").removeprefix("fp:")
         if wanted and wanted != identity.fingerprint:
             raise PinMismatchError(
-                name, netloc, pinned=wanted, found=identity.fingerprint, by="node_id"
+                name,
+                netloc,
+                pinned=wanted,
+                found=identity.fingerprint,
+                by="node_id",
+                followed_at=identity.followed_at(wanted),
             )
         known = self._known(name, netloc)  # without a write, which a read-only home would refuse
         state = PinState.KNOWN if known else PinState.NEW
@@ -130,6 +151,7 @@ class Pins:
                 pinned=known.fingerprint,
                 found=identity.fingerprint,
                 by=str(known.path),
+                followed_at=identity.followed_at(known.digest),
             )
         box_key = encode_box_key(identity.box_public)
         if known.box_key != box_key:

@@ -7,7 +7,8 @@ be sent to another node. Whether a nonce was seen before is for whoever keeps th
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -320,6 +321,11 @@ def verify_document(document: Mapping[str, Any], public_pem: bytes) -> None:
 # key, and nothing about whose node that is: pins do (`ryeos.remote.pins`).
 
 KIND = "identity/v1"
+SUCCESSION = "node-succession/v1"
+MAX_PREVIOUS = 10
+"""Of the former keys of a node, as many are listed."""
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _SIGNING, _BOX = "ed25519:", "x25519:"
 _MAX_FIELD_CHARACTERS = 8192
 
@@ -338,12 +344,22 @@ class IdentityError(RyeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Succession:
+    """What a former key of a node signed: which key takes its place, from when. Digests."""
+
+    former: str
+    successor: str
+    ended_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeIdentity:
     """A node's keys, checked against each other.
 
     fingerprint  of the signing key, 16 hex digits
     box_public   the X25519 key that secrets for it are sealed to, 32 bytes
     items_pem    what the node signs items of users with; ``b""`` where it names no such key
+    previous     what its former keys signed of those that came after them, the newest first
     """
 
     fingerprint: str
@@ -351,6 +367,23 @@ class NodeIdentity:
     box_public: bytes
     created_at: str
     items_pem: bytes = b""
+    previous: tuple[Succession, ...] = ()
+
+    def followed_at(self, former: str) -> str:
+        """When a key said that this one takes its place, perhaps by way of others; "" for never.
+
+        ``former`` is its digest, or its fingerprint.
+        """
+        said = {one.former: one for one in self.previous}
+        found = next((one for name, one in said.items() if name.startswith(former)), None)
+        first = found
+        for _ in range(MAX_PREVIOUS):
+            if found is None or found.successor == self.digest:
+                break
+            found = said.get(found.successor)
+        if first is None or found is None or found.successor != self.digest:
+            return ""
+        return first.ended_at
 
     @property
     def digest(self) -> str:
@@ -377,14 +410,39 @@ def decode_public_key(text: object, field: str = "public_key") -> bytes:
         raise IdentityError(field, str(error)) from None
 
 
+def succession_document(
+    key: SigningKey, successor_pem: bytes, successor_box: bytes, ended_at: str
+) -> dict[str, Any]:
+    """The statement of a node's key that another one takes its place, signed by the former.
+
+    Raises PemError, SealingError for invalid keys.
+    """
+    document = {
+        "kind": SUCCESSION,
+        "signing_key": encode_public_key(key.public_pem),
+        "successor": encode_public_key(successor_pem),
+        "box_key": _BOX + encode_base64(encode_box_key(successor_box).encode()),
+        "ended_at": ended_at,
+    }
+    return sign_document(document, key, ended_at)
+
+
 def identity_document(
-    key: SigningKey, box_public: bytes, created_at: str, *, items_pem: bytes = b""
+    key: SigningKey,
+    box_public: bytes,
+    created_at: str,
+    *,
+    items_pem: bytes = b"",
+    previous: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The signed document of a node; ``items_pem`` is the key that it signs users' items with.
 
+    ``previous`` is what its former keys said (`succession_document`), the newest first.
     Raises SealingError for an invalid box key.
     """
-    items = {"items_key": encode_public_key(items_pem)} if items_pem else {}
+    items: dict[str, Any] = {"items_key": encode_public_key(items_pem)} if items_pem else {}
+    if previous:
+        items["previous"] = [dict(one) for one in previous]
     document = {
         "kind": KIND,
         "principal_id": principal_id(key.fingerprint),
@@ -417,7 +475,27 @@ def read_identity(document: object) -> NodeIdentity:
         box_public=_box_public(document.get("box_key")),
         created_at=created_at if isinstance(created_at, str) else "",
         items_pem=b"" if items is None else decode_public_key(items, "items_key"),
+        previous=_successions(document.get("previous")),
     )
+
+
+def _successions(previous: object) -> tuple[Succession, ...]:
+    """The statements of former keys that hold; any other one says nothing."""
+    found = []
+    for one in previous[:MAX_PREVIOUS] if isinstance(previous, list) else ():
+        with suppress(LilluxError):
+            is_one = isinstance(one, Mapping) and one.get("kind") == SUCCESSION
+            if is_one and _MOMENT.fullmatch(str(one.get("ended_at"))):
+                former = decode_public_key(one.get("signing_key"))
+                verify_document(one, former)
+                found.append(
+                    Succession(
+                        former=compute_key_digest(former),
+                        successor=compute_key_digest(decode_public_key(one.get("successor"))),
+                        ended_at=str(one.get("ended_at")),
+                    )
+                )
+    return tuple(found)
 
 
 def _require_signature(document: Mapping[str, Any], public_pem: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The id of the node in its database; attempts, cancellation and logs of executions; an audit.
+"""The id of the node in its database; executions that are watched; an audit; quotas of users.
 
 A file of its own, as each version is. Programs of version 0.1 refuse tables of a version that they
 do not know: they are told of one.
@@ -49,6 +49,8 @@ def upgrade() -> None:
         sa.Column("details", sa.JSON(none_as_null=True)),
     )
     op.create_index("audit_by_time", "audit", ["at"])
+    op.create_index("audit_by_actor", "audit", ["actor", "at"])
+    op.add_column("users", sa.Column("quota_bytes", sa.BigInteger()))
     for name in ("schema_versions", "registry_schema_versions"):
         op.execute(f"DELETE FROM {name}")  # noqa: S608 - our own names
         op.execute(f"INSERT INTO {name} (version) VALUES ({_FOREIGN_VERSION})")  # noqa: S608

@@ -1,0 +1,189 @@
+"""A node's database in another one: from SQLite to PostgreSQL, or back.
+
+The copy is one transaction of the target, and nothing is written to the source meanwhile, nor ever
+by this. ``node.toml`` names the target at the end, and that is the moment of the move: before it
+the source is the node's database, whatever is left in the target.
+"""
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Column, Connection, Table, func, insert, select, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
+
+from lillux.values import dataclass
+from rye_services.audit import Audit
+from rye_services.data_folder import address_of, move_database, open_database, stopped_node
+from rye_services.database import METADATA, Database, node_identity
+from rye_services.registry.items import index_all
+from rye_services.registry.search_index import index_for
+from rye_services.registry.tables import METADATA as REGISTRY
+from rye_services.settings import Settings
+from ryeos.items.errors import RyeError
+
+TABLES: tuple[Table, ...] = (*METADATA.sorted_tables, *REGISTRY.sorted_tables)
+
+_AT_ONCE = 1000
+_NUL, _REPLACED = "\0", "\N{REPLACEMENT CHARACTER}"
+# Of what programs said a NUL may be replaced: PostgreSQL has none. Nothing else is changed.
+_WORDS_OF_PROGRAMS = frozenset({"threads", "thread_logs"})
+_SET_SEQUENCE = text("SELECT setval(CAST(:sequence AS regclass), :next, false)")
+_log = logging.getLogger(__name__)
+
+
+class CopyError(RyeError):
+    """A database could not be copied: neither it nor ``node.toml`` was changed."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, problem: str, *, hint: str) -> None:
+        self.problem = problem
+        super().__init__(problem, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """The address of the database that the node has now, and how many rows each table has."""
+
+    address: str
+    rows: Mapping[str, int]
+
+
+def migrate(settings: Settings, url: str) -> Migrated:
+    """Have an empty database in place of the present one.
+
+    1. the node is stopped, and no other command works on it
+    2. the target is another one, and empty
+    3. in one transaction of the target: tables, rows, counts, sequences, the search index
+    4. no server was started meanwhile; ``node.toml`` names the target
+
+    Raises NodeRunningError, CopyError, DatabaseError, WrongDatabaseError.
+    """
+    with stopped_node(settings) as require_alone:  # (1)
+        source, target = open_database(settings), Database(url)
+        try:
+            made = _require_empty(settings, target, url)  # (2)
+            try:
+                rows, node = _copied(source, target, address_of(url, settings.data_dir))  # (3)
+                require_alone()  # (4)
+                return Migrated(move_database(settings, node, url), rows)
+            except BaseException:
+                target.close()
+                _remove(made)
+                raise
+        finally:
+            source.close()
+            target.close()
+
+
+def _require_empty(settings: Settings, target: Database, url: str) -> Path | None:
+    """The file that the target is going to be made as, None where there is one already.
+
+    Raises CopyError, DatabaseError.
+    """
+    address = address_of(url, settings.data_dir)
+    if address == address_of(settings.database_url, settings.data_dir):
+        raise CopyError(
+            f"--to: expected another database than that of this node, found {address}",
+            hint="name an empty one",
+        )
+    if target.revision():
+        raise _not_empty(target)
+    name = make_url(url).database
+    if not target.is_sqlite or not name:
+        return None
+    path = Path(name)
+    return None if path.exists() else path
+
+
+def _not_empty(target: Database) -> CopyError:
+    return CopyError(
+        f"--to {target.shown}: expected an empty database, found the tables of a node",
+        hint="name an empty one; what a former attempt has left there has to be dropped first",
+    )
+
+
+def _copied(source: Database, target: Database, address: str) -> tuple[dict[str, int], str]:
+    """Copy all; how many rows each table has, and the id of the node."""
+    rows: dict[str, int] = {}
+    with source.writing() as reading:  # so that nobody else writes
+        if not source.is_sqlite:
+            names = ", ".join(table.name for table in TABLES)
+            reading.execute(text(f"LOCK TABLE {names} IN SHARE MODE"))
+        node = str(reading.scalar(select(node_identity.c.id)))
+
+        def copy(writing: Connection) -> None:
+            if writing.scalar(select(func.count()).select_from(node_identity)):
+                raise _not_empty(target)  # another one was faster
+            for table in TABLES:
+                rows[table.name] = _copy_table(table, reading, writing)
+            if not target.is_sqlite:
+                _set_sequences(writing)
+            index_all(writing, index_for(target.dialect))
+            details = {"to": address, "rows": sum(rows.values())}
+            Audit(target).write(writing, "migrate", node, details)
+
+        target.make_tables(copy)
+    return rows, node
+
+
+def _copy_table(table: Table, reading: Connection, writing: Connection) -> int:
+    """Copy the rows of a table; how many. Raises CopyError for what the target does not take."""
+    is_words = table.name in _WORDS_OF_PROGRAMS
+    found = reading.execute(select(table).execution_options(yield_per=_AT_ONCE))
+    try:
+        for some in found.mappings().partitions(_AT_ONCE):
+            writing.execute(
+                insert(table), [_row(table, dict(row), is_words=is_words) for row in some]
+            )
+    except (SQLAlchemyError, ValueError) as error:
+        cause = str(getattr(error, "orig", None) or error).partition("\n")[0]
+        raise CopyError(
+            f"table {table.name}: {cause}", hint="the database of the node is as it was"
+        ) from error
+    counts = [one.scalar(select(func.count()).select_from(table)) for one in (reading, writing)]
+    if counts[0] != counts[1]:
+        raise CopyError(
+            f"table {table.name}: expected {counts[0]} rows, found {counts[1]}",
+            hint="the database of the node is as it was; try again",
+        )
+    _log.info("copied %s rows of %s", counts[0], table.name)
+    return int(counts[0] or 0)
+
+
+def _row(table: Table, row: dict[str, Any], *, is_words: bool) -> dict[str, Any]:
+    for name, value in row.items():
+        if isinstance(value, str) and _NUL in value:
+            if not is_words:
+                raise CopyError(
+                    f"table {table.name}, column {name}: found a NUL, which no PostgreSQL holds",
+                    hint="remove that row: a node of this version would not take it",
+                )
+            row[name] = value.replace(_NUL, _REPLACED)
+    return row
+
+
+def _set_sequences(connection: Connection) -> None:
+    """Have numbers that PostgreSQL gives from now on follow those that were copied."""
+    for table in TABLES:
+        column: Column[Any] | None = table.autoincrement_column
+        if column is None:
+            continue
+        sequence = connection.scalar(select(func.pg_get_serial_sequence(table.name, column.name)))
+        if sequence is None:
+            continue
+        highest = connection.scalar(select(func.max(column))) or 0
+        values = {"sequence": sequence, "next": highest + 1}
+        connection.execute(_SET_SEQUENCE, values)
+
+
+def _remove(path: Path | None) -> None:
+    """Remove the file of a database that was begun here."""
+    if path is not None:
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm", f"{path.name}-journal"):
+            with suppress(OSError):
+                path.with_name(name).unlink()

@@ -1,0 +1,307 @@
+"""Commands of who runs a node: ``audit``, ``users``, ``quota``, ``jobs``, ``migrate``, ``rotate``.
+
+Contract: ``docs/node.md``, Commands. What only one of them needs is imported by it.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rye_services.commands import CommandAnswer, Declare, columns, unix_user
+from rye_services.settings import Settings, bytes_of, settings_of
+from ryeos.app.output import steers_nothing
+from ryeos.items.errors import UsageError
+
+if TYPE_CHECKING:
+    from rye_services.database import Database
+
+_LOOK_AGAIN_S = 0.5
+_PIECES = 200
+_DEFAULT = "default"
+_JOB_STATES = ("waiting", "running", "completed", "error", "cancelled")
+_MOST_BYTES = 2**60
+
+
+@contextmanager
+def _opened(
+    parsed: argparse.Namespace, environ: Mapping[str, str]
+) -> Iterator["tuple[Settings, Database]"]:
+    """The settings and the database of the node, closed at the end."""
+    from rye_services.data_folder import open_database, require_data
+
+    settings = require_data(settings_of(parsed, environ))
+    database = open_database(settings)
+    try:
+        yield settings, database
+    finally:
+        database.close()
+
+
+# --- audit ----------------------------------------------------------------------------------------
+
+
+def declare_audit(declare: Declare) -> None:
+    """The command ``audit``."""
+    command = declare("audit", _audit, "who changed what may be done here, the newest first")
+    command.add_argument("--action", metavar="A", default="", help="like keys.add, or keys")
+    command.add_argument("--actor", metavar="A", default="", help="a user, or command:NAME")
+    command.add_argument("--since", metavar="T", type=_moment, default="", help="2026-11-24T08:00")
+    command.add_argument("--limit", metavar="N", type=_count, default=50, help="default 50")
+
+
+def _audit(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.audit import Audit, AuditFilter
+
+    wanted = AuditFilter(action=parsed.action, actor=parsed.actor, since=parsed.since)
+    with _opened(parsed, environ) as (_, database):
+        found = Audit(database).entries(wanted, limit=parsed.limit)
+    rows = [
+        (one.at[:19], one.actor, one.address or "-", one.action, one.target, _facts(one.details))
+        for one in found
+    ]
+    envelope = {"status": "success", "entries": [one.as_answer() for one in found]}
+    return CommandAnswer(envelope, columns(rows) or "no entries")
+
+
+def _facts(details: Mapping[str, Any] | None) -> str:
+    """Details on one line; what is no plain text is escaped, so that no terminal is moved."""
+    return ascii(", ".join(f"{name} {value}" for name, value in (details or {}).items()))[1:-1]
+
+
+def _moment(text: str) -> str:
+    from rye_services.database import stamp
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected a moment like 2026-11-24T08:00, found {text[:80]!r}"
+        ) from None
+    return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def _count(text: str) -> int:
+    from rye_services.audit import MOST_LISTED
+
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:9]) <= MOST_LISTED:
+        raise argparse.ArgumentTypeError(f"expected 1 to {MOST_LISTED}, found {text[:80]!r}")
+    return int(text)
+
+
+# --- users and quotas -----------------------------------------------------------------------------
+
+
+def declare_users(declare: Declare) -> None:
+    """The actions of ``users``."""
+    declare("list", _list_users, "everybody, with bytes, heads and executions")
+    declare("show", _show_user, "one of them").add_argument("id", metavar="ID")
+
+
+def declare_quota(declare: Declare) -> None:
+    """The actions of ``quota``."""
+    put = declare("set", _set_quota, "how much a user may store from now on")
+    put.add_argument("user", metavar="USER")
+    put.add_argument("bytes", metavar="BYTES", help="like 5 GiB; default: as the setting says")
+    declare("list", _list_quotas, "who has a quota of their own")
+
+
+def _list_users(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.node.operators import Users
+
+    with _opened(parsed, environ) as (settings, database):
+        found = Users(database).all()
+    default = settings.max_user_storage_bytes
+    shown = [one.as_answer(default) for one in found]
+    rows = [
+        (
+            one["id"],
+            f"{one['stored_bytes']} of {one['allowed_bytes']} bytes",
+            f"{one['heads']} projects",
+            f"{one['executions']} executions",
+            one["last_seen"][:19] or "never seen",
+        )
+        for one in shown
+    ]
+    return CommandAnswer({"status": "success", "users": shown}, columns(rows) or "no users")
+
+
+def _show_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.node.operators import Users
+
+    with _opened(parsed, environ) as (settings, database):
+        user = Users(database).one(parsed.id.removeprefix("fp:"))
+    shown = user.as_answer(settings.max_user_storage_bytes)
+    words = [
+        (name.replace("_", " "), "-" if value in (None, "") else str(value))
+        for name, value in shown.items()
+    ]
+    return CommandAnswer({"status": "success", "user": shown}, columns(words))
+
+
+def _set_quota(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.node.operators import Users
+
+    quota = None if parsed.bytes == _DEFAULT else _bytes(parsed.bytes)
+    user = parsed.user.removeprefix("fp:")
+    with _opened(parsed, environ) as (settings, database):
+        has_key = (settings.authorized_keys_dir / f"{user}.toml").is_file()
+        Users(database).set_quota(user, quota, has_key=has_key)
+    allowed = settings.max_user_storage_bytes if quota is None else quota
+    envelope = {"status": "success", "user_id": user, "quota_bytes": quota}
+    return CommandAnswer({**envelope, "allowed_bytes": allowed}, f"{user}: {allowed} bytes")
+
+
+def _bytes(text: str) -> int:
+    found = bytes_of("BYTES", text)
+    if found > _MOST_BYTES:
+        raise UsageError(f"BYTES: expected at most {_MOST_BYTES}, found {found}", hint="like 5 GiB")
+    return found
+
+
+def _list_quotas(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.node.operators import Users
+
+    with _opened(parsed, environ) as (settings, database):
+        own = [one for one in Users(database).all() if one.quota_bytes is not None]
+    rows = [(one.id, f"{one.quota_bytes} bytes", f"{one.stored_bytes} stored") for one in own]
+    quotas = [
+        {"user_id": one.id, "quota_bytes": one.quota_bytes, "stored_bytes": one.stored_bytes}
+        for one in own
+    ]
+    default = settings.max_user_storage_bytes
+    rows.append(("everybody else" if own else "everybody", f"{default} bytes", ""))
+    envelope = {"status": "success", "default_bytes": default, "quotas": quotas}
+    return CommandAnswer(envelope, columns(rows))
+
+
+# --- jobs -----------------------------------------------------------------------------------------
+
+
+def declare_jobs(declare: Declare) -> None:
+    """The actions of ``jobs``."""
+    listed = declare("list", _list_jobs, "executions of everybody, the newest first")
+    listed.add_argument("--user", metavar="U", default="", help="of one user only")
+    listed.add_argument(
+        "--state", metavar="S", default="", choices=_JOB_STATES, help="in one state"
+    )
+    listed.add_argument("--limit", metavar="N", type=_count, default=50, help="default 50")
+    declare("cancel", _cancel_job, "end one; what it changed is not taken").add_argument(
+        "id", metavar="ID"
+    )
+    logs = declare("logs", _job_logs, "what the programs of one wrote")
+    logs.add_argument("id", metavar="ID")
+    logs.add_argument("-f", "--follow", action="store_true", help="until it has ended")
+
+
+def _list_jobs(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.node.operators import Jobs
+
+    user = parsed.user.removeprefix("fp:")
+    with _opened(parsed, environ) as (_, database):
+        jobs = Jobs(database).listed(user_id=user, state=parsed.state, limit=parsed.limit)
+    names = ("thread_id", "state", "user_id", "item_id", "project_path")
+    rows = [(one["created_at"][:19], *(one[name] for name in names)) for one in jobs]
+    return CommandAnswer({"status": "success", "jobs": jobs}, columns(rows) or "no executions")
+
+
+def _cancel_job(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.node.operators import Jobs
+    from rye_services.node.rows import RUNNING, ThreadRows
+
+    with _opened(parsed, environ) as (_, database):
+        job = Jobs(database).one(parsed.id)
+        rows = ThreadRows(database, "", lambda _: False)
+        by = f"command:{unix_user()}"[:64]
+        state = rows.cancel(job["user_id"], job["thread_id"], by)
+    words = "its server ends it" if state == RUNNING else f"{state}"
+    envelope = {"status": "success", "thread_id": job["thread_id"], "state": state}
+    return CommandAnswer(envelope, f"{job['thread_id']}: {words}")
+
+
+def _job_logs(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    """The log; as text it is written piece by piece, so that one who follows sees it come."""
+    from rye_services.node.operators import WAITING, Jobs
+    from rye_services.node.rows import RUNNING
+    from rye_services.node.run_logs import RunLogs
+
+    pieces: list[dict[str, Any]] = []
+    last = 0
+    with _opened(parsed, environ) as (_, database):
+        while True:
+            job = Jobs(database).one(parsed.id)  # first: what was written before its end is read
+            found = RunLogs(database).read(job["thread_id"], last, _PIECES)
+            for one in found:
+                last = one.number
+                if parsed.json:
+                    pieces.append(one.as_answer())
+                else:
+                    sys.stdout.write(steers_nothing(one.text))
+            sys.stdout.flush()
+            is_over = not parsed.follow or job["state"] not in (RUNNING, WAITING)
+            if not found and is_over:
+                break
+            if not found:
+                time.sleep(_LOOK_AGAIN_S)
+    envelope = {"status": "success", "thread_id": job["thread_id"], "state": job["state"]}
+    return CommandAnswer({**envelope, "pieces": pieces}, "")
+
+
+# --- migrate --------------------------------------------------------------------------------------
+
+
+def declare_migrate(declare: Declare) -> None:
+    """The command ``migrate``."""
+    command = declare("migrate", _migrate, "copy the database into an empty one of another kind")
+    command.add_argument(
+        "--to", metavar="URL", required=True, help="postgresql://..., sqlite:///..."
+    )
+
+
+def _migrate(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.data_folder import require_data
+    from rye_services.database_copy import migrate
+
+    done = migrate(require_data(settings_of(parsed, environ)), parsed.to)
+    facts = {"database": done.address, "rows": dict(done.rows)}
+    rows = sum(done.rows.values())
+    note = (
+        "set RYE_NODE_DATABASE_URL, or database_url in config/node.yaml, to the new database:"
+        " the node refuses the former one from now on"
+    )
+    text = f"copied {rows} rows of {len(done.rows)} tables into {done.address}"
+    return CommandAnswer({"status": "success", **facts}, text, (note,))
+
+
+# --- keys rotate ----------------------------------------------------------------------------------
+
+
+def declare_rotate(declare: Declare) -> None:
+    """The action ``rotate`` of ``keys``."""
+    declare("rotate", _rotate, "new signing and box keys of the node itself; the node is stopped")
+
+
+def _rotate(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.rotation import rotate
+
+    with _opened(parsed, environ) as (settings, database):
+        done = rotate(settings, database)
+    facts = {
+        "node_id": f"fp:{done.fingerprint}",
+        "former_node_id": f"fp:{done.former}",
+        "resealed": done.resealed,
+        "unreadable": done.unreadable,
+        "authorized_keys": done.authorized_keys,
+    }
+    note = (
+        f"clients have pinned fp:{done.former}: on each, rye remote forget NAME, and have its"
+        f" node_id say fp:{done.fingerprint}"
+    )
+    notes = [note]
+    if done.unreadable:
+        notes.append(f"{done.unreadable} secrets were sealed to a key before that one: kept")
+    text = f"fp:{done.former} -> fp:{done.fingerprint}: {done.resealed} secrets sealed anew"
+    return CommandAnswer({"status": "success", **facts}, text, tuple(notes))
