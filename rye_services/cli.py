@@ -225,7 +225,11 @@ def _authorized_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> 
 
     settings = _settings(parsed, environ)
     is_change = parsed.run in (_add_key, _revoke_key)
-    audit = Audit(open_database(settings)) if is_change and has_database(settings) else None
+    audit = None
+    if is_change and has_database(settings):
+        database = open_database(settings)
+        parsed.held.callback(database.close)
+        audit = Audit(database)
     keys = open_keys(settings.signing_key_dir)
     return AuthorizedKeys(settings.authorized_keys_dir, keys, audit=audit)
 
@@ -234,7 +238,9 @@ def _api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  #
     from rye_services.credentials import ApiKeys
     from rye_services.data_folder import open_database
 
-    return ApiKeys(open_database(_settings(parsed, environ)))
+    database = open_database(_settings(parsed, environ))
+    parsed.held.callback(database.close)
+    return ApiKeys(database)
 
 
 def _settings(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
@@ -299,7 +305,7 @@ def _run(arguments: list[str], bundle: BundleHome) -> int:
     output = Output(as_json=parsed.json, quiet=parsed.quiet, environ=os.environ)
     if parsed.run is None:
         return serve_node(parsed, Path(bundle.locate()), os.environ)
-    with acting(Actor(f"command:{unix_user()}")):
+    with acting(Actor(f"command:{unix_user()}")), ExitStack() as parsed.held:
         answer: CommandAnswer = parsed.run(parsed, os.environ)
     for note in answer.notes:
         output.note(note)
@@ -928,4 +934,6 @@ def _services(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  #
     from rye_services.data_folder import require_data
     from rye_services.registry.services import open_registry_alone
 
-    return open_registry_alone(require_data(settings_of(parsed, environ)))
+    services = open_registry_alone(require_data(settings_of(parsed, environ)))
+    parsed.held.callback(services.database.close)
+    return services

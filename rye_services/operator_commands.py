@@ -49,14 +49,14 @@ def declare_audit(declare: Declare) -> None:
     command = declare("audit", _audit, "who changed what may be done here, the newest first")
     command.add_argument("--action", metavar="A", default="", help="like keys.add, or keys")
     command.add_argument("--actor", metavar="A", default="", help="a user, or command:NAME")
-    command.add_argument("--since", metavar="T", type=_moment, default="", help="2026-11-24T08:00")
+    command.add_argument("--since", metavar="T", type=_moment, help="like 2026-11-24T08:00")
     command.add_argument("--limit", metavar="N", type=_count, default=50, help="default 50")
 
 
 def _audit(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.audit import Audit, AuditFilter
 
-    wanted = AuditFilter(action=parsed.action, actor=parsed.actor, since=parsed.since)
+    wanted = AuditFilter(action=parsed.action, actor=parsed.actor, since=parsed.since or "")
     with _opened(parsed, environ) as (_, database):
         found = Audit(database).entries(wanted, limit=parsed.limit)
     rows = [
@@ -143,10 +143,11 @@ def _show_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
 
 
 def _set_quota(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.credentials import valid_user_id
     from rye_services.node.operators import Users
 
     quota = None if parsed.bytes == _DEFAULT else _bytes(parsed.bytes)
-    user = parsed.user.removeprefix("fp:")
+    user = valid_user_id(parsed.user.removeprefix("fp:"))
     with _opened(parsed, environ) as (settings, database):
         has_key = (settings.authorized_keys_dir / f"{user}.toml").is_file()
         Users(database).set_quota(user, quota, has_key=has_key)

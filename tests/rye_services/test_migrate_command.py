@@ -1,0 +1,343 @@
+"""``rye-node.pyz migrate``: everything of a node in another database, or nothing."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, select
+
+from rye_services.audit import Audit
+from rye_services.cli import main
+from rye_services.credentials import ApiKeys
+from rye_services.database import Database, threads
+from rye_services.database_copy import TABLES
+from rye_services.node.executions import ServerLease
+from rye_services.registry.search_index import IndexQuery, index_for
+from rye_services.registry.tables import items, versions
+from tests.support.databases import KINDS, database_url
+from tests.support.workspace import PLAIN_ENV, ROOT
+
+URL = "RYE_NODE_DATABASE_URL"
+WAYS = [(one, other) for one in KINDS for other in KINDS if one != other] + [KINDS[:1] * 2]
+
+
+@pytest.fixture(autouse=True)
+def no_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in the environment names a node."""
+    for name in ("PORT", "DATABASE_URL", "RYE_NODE_DATA", URL):
+        monkeypatch.delenv(name, raising=False)
+
+
+class Place:
+    """The data folder of a node, and the addresses of its database and of an empty one."""
+
+    def __init__(self, folder: Path, kinds: tuple[str, ...], environ: pytest.MonkeyPatch) -> None:
+        self.data, other = folder / "data", folder / "other"
+        self.data.mkdir(parents=True)
+        other.mkdir()
+        self.source, self.target = database_url(self.data, kinds[0]), database_url(other, kinds[1])
+        environ.setenv(URL, self.source)
+        assert main(["init", "-q", "--data", str(self.data)]) == 0
+        self._environ = environ
+
+    @property
+    def said(self) -> str:
+        """What ``node.toml`` says."""
+        return (self.data / "node.toml").read_text("utf-8")
+
+    def migrate(self) -> int:
+        """Its status."""
+        return main(["migrate", "--to", self.target, "-q", "--data", str(self.data)])
+
+    def move(self) -> None:
+        """Have the settings name the target."""
+        self._environ.setenv(URL, self.target)
+
+    def rows(self, url: str) -> dict[str, list[str]]:
+        """All rows of each table."""
+        database = Database(url)
+        try:
+            with database.reading() as connection:
+                found = {table.name: connection.execute(select(table)).all() for table in TABLES}
+        finally:
+            database.close()
+        return {name: sorted(map(repr, rows)) for name, rows in found.items()}
+
+    def fill(self) -> None:
+        """Write what a node has: keys, executions, items that are published, an audit."""
+        database = Database(self.source)
+        ApiKeys(database).create("ada", name="ci", scopes=None)
+        Audit(database).note("gc", "", {"removed": 3})
+        with database.writing() as connection:
+            for number in range(2500):
+                connection.execute(insert(threads).values(**_thread(number)))
+            connection.execute(insert(items).values(**_item()))
+            connection.execute(insert(versions).values(**_version()))
+        database.close()
+
+
+@pytest.fixture(params=WAYS, ids=["-to-".join(way) for way in WAYS])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A node that is stopped, and an empty database."""
+    found = Place(tmp_path, request.param, monkeypatch)
+    found.fill()
+    return found
+
+
+def test_everything_is_in_the_other_database(place: Place) -> None:
+    before = place.rows(place.source)
+
+    assert place.migrate() == 0
+
+    after = place.rows(place.target)
+    migrated = after.pop("audit")
+    audited = before.pop("audit")
+    assert (after, len(migrated)) == (before, len(audited) + 1)
+    place.move()
+    assert main(["api-keys", "list", "--data", str(place.data)]) == 0
+
+
+def test_the_source_is_as_it_was_and_no_longer_the_nodes_own(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = place.rows(place.source)
+
+    assert place.migrate() == 0
+
+    assert place.rows(place.source) == before
+    assert main(["api-keys", "list", "--data", str(place.data)]) == 6
+    assert "expected the database" in capsys.readouterr().err
+
+
+def test_numbers_go_on_and_published_items_are_found(place: Place) -> None:
+    assert place.migrate() == 0
+
+    database = Database(place.target)
+    Audit(database).note("gc")
+    with database.writing() as connection:
+        new = _item("tool:ada/b")
+        del new["id"]
+        connection.execute(insert(items).values(**new))
+        numbers = connection.scalars(select(items.c.id).order_by(items.c.id)).all()
+        wanted = IndexQuery(words=("counting",))
+        found = index_for(database.dialect).find(connection, wanted, limit=5, offset=0)
+    database.close()
+    assert (list(numbers), found) == ([7, 8], ((7,), 1))
+
+
+def test_a_database_that_is_not_empty_is_refused(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Database(place.target)
+    other.make_tables()
+    other.close()
+    said = place.said
+
+    assert place.migrate() == 1
+
+    assert "expected an empty database, found the tables of a node" in capsys.readouterr().err
+    assert place.said == said
+
+
+def test_what_the_other_database_does_not_take_leaves_all_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Place(tmp_path, ("sqlite", "postgresql"), monkeypatch)
+    place.fill()
+    database = Database(place.source)
+    with database.writing() as connection:
+        connection.execute(insert(items).values(**_item("tool:ada/nul", 9, title="a\0b")))
+    database.close()
+    before = place.said, place.rows(place.source)
+
+    assert place.migrate() == 1
+
+    said = capsys.readouterr().err
+    assert "table registry_items, column title: found a NUL" in said
+    assert (place.said, place.rows(place.source)) == before
+    assert _tables(place.target) == ""
+
+
+def test_a_file_that_was_begun_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(tmp_path, ("sqlite", "sqlite"), monkeypatch)
+    place.fill()
+    monkeypatch.setattr("rye_services.database_copy._AT_ONCE", -1)  # partitions of no size
+
+    assert place.migrate() != 0
+
+    assert list((tmp_path / "other").iterdir()) == []
+
+
+def test_a_node_that_serves_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Place(tmp_path, ("sqlite", "sqlite"), monkeypatch)
+    lease = ServerLease(place.data / "servers")
+    lease.begin()
+
+    status = place.migrate()
+    lease.end()
+
+    assert status == 1
+    assert "expected a node that is stopped, found a server" in capsys.readouterr().err
+    assert place.migrate() == 0
+
+
+def test_words_of_programs_lose_a_nul_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path, ("sqlite", "postgresql"), monkeypatch)
+    database = Database(place.source)
+    with database.writing() as connection:
+        row = {**_thread(1), "error_message": "a\0b"}
+        connection.execute(insert(threads).values(**row))
+    database.close()
+
+    assert place.migrate() == 0
+
+    target = Database(place.target)
+    with target.reading() as connection:
+        assert connection.scalar(select(threads.c.error_message)) == "a\N{REPLACEMENT CHARACTER}b"
+    target.close()
+
+
+def test_the_answer_names_the_database_without_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Place(tmp_path, ("sqlite", "postgresql"), monkeypatch)
+    capsys.readouterr()
+    url = place.target.replace("rye@", "rye:very-secret@")
+
+    assert main(["migrate", "--to", url, "--json", "--data", str(place.data)]) == 0
+
+    captured = capsys.readouterr()
+    assert "very-secret" not in captured.out + captured.err + place.said
+    assert json.loads(captured.out)["rows"]["node_identity"] == 1
+
+
+def _tables(url: str) -> str:
+    database = Database(url)
+    try:
+        return database.revision()
+    finally:
+        database.close()
+
+
+def _thread(number: int) -> Mapping[str, Any]:
+    return {
+        "thread_id": f"t{number}",
+        "user_id": "ada",
+        "item_type": "tool",
+        "item_id": "tool:a",
+        "remote_name": "default",
+        "project_path": "ada/p",
+        "state": "completed",
+        "created_at": "2001-02-03T04:05:06.000000+00:00",
+        "warnings": ["é"] if number % 2 else None,
+        "job_secrets": bytes([number % 256]) if number % 3 else None,
+    }
+
+
+def _item(item_id: str = "tool:ada/a", number: int = 7, title: str = "Counting") -> dict[str, Any]:
+    return {
+        "id": number,
+        "item_type": "tool",
+        "item_id": item_id,
+        "folded_id": item_id,
+        "namespace": "ada",
+        "category": "ada",
+        "name": "a",
+        "title": title,
+        "visibility": "public",
+        "latest_version": "1.0.0" if number == 7 else None,
+        "author": "ada",
+        "created_at": "2001-02-03T04:05:06.000000+00:00",
+        "updated_at": "2001-02-03T04:05:06.000000+00:00",
+    }
+
+
+def _version() -> dict[str, Any]:
+    return {
+        "item": 7,
+        "version": "1.0.0",
+        "suffix": ".py",
+        "content": "print('counting')",
+        "source_hash": "0" * 64,
+        "sha256": "0" * 64,
+        "author": "ada",
+        "size": 17,
+        "created_at": "2001-02-03T04:05:06.000000+00:00",
+    }
+
+
+# --- kills ----------------------------------------------------------------------------------------
+
+_BY_STATEMENT = ROOT / "tests" / "support" / "killed_at_statement.py"
+_BY_FILE = ROOT / "tests" / "support" / "killed_at_step.py"
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "way",
+    [("sqlite", "postgresql"), ("postgresql", "sqlite")],
+    ids=["to postgresql", "to sqlite"],
+)
+def test_a_kill_before_any_statement_leaves_all_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: tuple[str, str]
+) -> None:
+    place = Place(tmp_path, way, monkeypatch)
+    place.fill()
+    before = place.said, place.rows(place.source)
+    statuses = []
+
+    for step in (1, 2, 10, 40, 70, 80, 90, 95, 98, 100, 102, 104, 106, 108, 110, 115, 120, 10_000):
+        status = _killed(place, _BY_STATEMENT, step)
+        statuses.append(status)
+        if status == 0:
+            break
+        assert (status, place.said, place.rows(place.source)) == (-9, *before), step
+        assert _tables(place.target) == "", step
+
+    assert statuses.count(0) == 1
+    assert len(statuses) > 5
+    place.move()
+    assert main(["api-keys", "list", "--data", str(place.data)]) == 0
+
+
+@pytest.mark.heavy
+def test_a_kill_before_any_file_leaves_one_database_or_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = set()
+    for step in range(1, 9):
+        place = Place(tmp_path / str(step), ("sqlite", "sqlite"), monkeypatch)
+        place.fill()
+        source = place.rows(place.source)
+
+        status = _killed(place, _BY_FILE, step, str(place.data))
+
+        is_moved = "other" in place.said
+        outcomes.add((status, is_moved))
+        if is_moved:
+            place.move()
+        assert main(["users", "list", "-q", "--data", str(place.data)]) == 0
+        assert place.rows(place.source) == source
+
+    assert {(-9, False), (0, True)} <= outcomes
+
+
+def _killed(place: Place, program: Path, step: int, *folder: str) -> int:
+    ended = subprocess.run(
+        [
+            *(sys.executable, str(program), str(step), *folder, str(ROOT / "rye_node.py")),
+            *("migrate", "--to", place.target, "-q", "--data", str(place.data)),
+        ],
+        env={**PLAIN_ENV, "HOME": str(place.data.parent), URL: place.source},
+        capture_output=True,
+        check=False,
+    )
+    return ended.returncode
