@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from fastapi import FastAPI
 
+from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, locked, read_bytes
 from lillux.signing import MAX_PEM_BYTES
 from lillux.values import dataclass
@@ -724,6 +725,7 @@ def _back_up(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
                 clock=utc_now,
                 progress=_progress(parsed),
             )
+            Audit(database).note("backup", str(target))
     finally:
         database.close()
     facts = {"target": str(target), **facts_of(done)}
@@ -742,6 +744,7 @@ def _restore(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
     source, folder = (Path(one).expanduser().absolute() for one in (parsed.source, parsed.data))
     done = restore(source, folder, environ, clock=utc_now, progress=_progress(parsed))
     facts = {"data": str(folder), "made_at": done.facts.made_at, "node": done.facts.node}
+    _note_restore(parsed, environ, source, done.facts.made_at)
     lost = lost_words(done)
     if lost:
         hint = f"rye-node.pyz fsck --data {folder} names all, and what brings it back"
@@ -749,6 +752,21 @@ def _restore(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
     files = sum(one.files for one in done.reports)
     words = f"the backup of {done.facts.made_at}, {files} files, all of them sound"
     return CommandAnswer({"status": "success", "files": files, **facts}, f"{folder}: {words}")
+
+
+def _note_restore(
+    parsed: argparse.Namespace, environ: Mapping[str, str], source: Path, made_at: str
+) -> None:
+    """Say in the audit of what was restored that it was; tables of an older version wait."""
+    from rye_services.data_folder import open_database, require_data
+
+    try:
+        database = open_database(require_data(settings_of(parsed, environ)))
+    except LilluxError as error:
+        logging.getLogger(__name__).warning("not in the audit: %s", error)
+        return
+    parsed.held.callback(database.close)
+    Audit(database).note("restore", str(source), {"made_at": made_at})
 
 
 def _examined(fsck: Any, parsed: argparse.Namespace) -> list[Any]:  # noqa: ANN401 - imported late

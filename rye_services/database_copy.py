@@ -160,7 +160,7 @@ def _row(table: Table, row: dict[str, Any], *, is_words: bool) -> dict[str, Any]
         if isinstance(value, str) and _NUL in value:
             if not is_words:
                 raise CopyError(
-                    f"table {table.name}, column {name}: found a NUL, which no PostgreSQL holds",
+                    f"table {table.name}, column {name}: found a NUL, which no text may have",
                     hint="remove that row: a node of this version would not take it",
                 )
             row[name] = value.replace(_NUL, _REPLACED)

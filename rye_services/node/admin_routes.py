@@ -26,6 +26,7 @@ from rye_services.credentials import (
 from rye_services.database import stamp
 from rye_services.http import RequestProblem, refusals
 from rye_services.node.answers import (
+    AuditAnswer,
     AuthorizedAnswer,
     AuthorizedKeysAnswer,
     BindingsAnswer,
@@ -144,7 +145,7 @@ def audit_router(services: NodeServices) -> APIRouter:
     """The route of those who manage keys about what was changed, by whom."""
     routes = APIRouter(prefix="/admin/audit", tags=["admin"])
 
-    @routes.get("")
+    @routes.get("", responses=answers(AuditAnswer))
     def entries(
         _: Manager,
         *,

@@ -191,6 +191,25 @@ class AuthorizedKeysAnswer(BaseModel):
     keys: list[AuthorizedKeyAnswer]
 
 
+class AuditEntryAnswer(BaseModel):
+    """A change of what may be done."""
+
+    id: int
+    at: str
+    actor: str
+    address: str
+    action: str
+    target: str
+    details: dict[str, Any] | None
+
+
+class AuditAnswer(BaseModel):
+    """Changes, the newest first; ``next`` is the ``before`` of the next page."""
+
+    entries: list[AuditEntryAnswer]
+    next: int | None
+
+
 class RevokedAnswer(BaseModel):
     """What counts no longer."""
 

@@ -119,6 +119,7 @@ def create_app(services: RegistryServices, environ: Mapping[str, str]) -> FastAP
     alone = ServerPart(
         (open_router_alone(services, watch.health), page_router_alone(services)),
         (
+            partial(_present, services),
             lambda: every(_NONCES_EVERY_S, services.nonces.forget_old),
             lambda: every(
                 _AUDIT_EVERY_S,
@@ -139,6 +140,19 @@ def part_of(services: RegistryServices, health: Health) -> ServerPart:
             lambda: every(_FILES_EVERY_S, services.bundles.sweep),
         ),
     )
+
+
+@asynccontextmanager
+async def _present(services: RegistryServices) -> AsyncIterator[None]:
+    """Have commands that want the data for themselves know that this server works on them."""
+    if services.presence is None:
+        yield
+        return
+    await run_in_threadpool(services.presence.begin)
+    try:
+        yield
+    finally:
+        services.presence.end()
 
 
 def _counting(services: RegistryServices) -> AbstractAsyncContextManager[None]:

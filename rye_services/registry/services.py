@@ -31,6 +31,7 @@ class RegistryServices:
     keys     those of the node: ``signing`` signs what the registry itself says
     signer   signs what is published, and nothing else
     stores   what users of the node pushed, which its routes below ``/registry`` publish
+    presence what says that this server lives; None where a node beside it does
     pushes   how often an account may publish
     signups  how often anybody may make an account, where that is open at all
     """
@@ -51,6 +52,7 @@ class RegistryServices:
     manifests: PublishedManifests
     stores: UserStores
     durable: Durable
+    presence: ServerLease | None
     pushes: RateLimit
     signups: RateLimit
     clock: Clock
@@ -76,6 +78,7 @@ def open_registry(
     FileSystemError.
     """
     index = index_for(database.dialect)
+    presence = None if durable else ServerLease(settings.data_dir / SERVERS)
     return RegistryServices(
         settings=settings,
         database=database,
@@ -91,7 +94,8 @@ def open_registry(
         items=Items(database, index, clock),
         manifests=PublishedManifests(database, clock),
         stores=stores or UserStores(settings.cas_base_path),
-        durable=durable or Durable(ServerLease(settings.data_dir / SERVERS)),
+        durable=durable or Durable(presence or ServerLease(settings.data_dir / SERVERS)),
+        presence=presence,
         bundles=Bundles(database, Store(settings.data_dir / _STORE), clock),
         pushes=RateLimit(settings.max_pushes_per_minute),
         signups=RateLimit(SIGN_UPS_PER_MINUTE),

@@ -19,13 +19,13 @@ from rye_services.credentials import AuthorizedKeys
 from rye_services.data_folder import open_database
 from rye_services.database import Database, threads, user_secrets
 from rye_services.keys import NodeKeys, open_keys
-from rye_services.node.executions import ServerLease
 from rye_services.node.secrets import (
     SecretUnreadableError,
     Vault,
     open_for_execution,
     open_for_hook,
 )
+from rye_services.node.servers import ServerLease
 from rye_services.node.webhooks import Binding, Webhooks
 from rye_services.rotation import finish_resealing, rotate
 from rye_services.settings import Settings, read_settings
