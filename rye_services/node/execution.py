@@ -17,6 +17,7 @@ from lillux import dsse
 from lillux.cancellation import Cancellation
 from lillux.digests import CanonicalJsonError
 from lillux.errors import LilluxError
+from lillux.process.fork_server import ForkServer
 from lillux.signing import compute_key_digest
 from lillux.store import Durability, Store
 from lillux.values import dataclass, field, replace
@@ -574,6 +575,7 @@ class Engine:
     vault: Vault
     workspaces: Checkouts
     launch: WorkerLaunch
+    workers: ForkServer
     bundle: Path
     clock: Clock
 
@@ -771,7 +773,13 @@ class Engine:
     def _finished(self, job: Job, attempt: "Attempt", redaction: Redaction) -> Finished:
         on_stderr = attempt.listen(redaction.text)
         try:
-            return do_job(job, self.launch, cancellation=attempt.cancellation, on_stderr=on_stderr)
+            return do_job(
+                job,
+                self.launch,
+                cancellation=attempt.cancellation,
+                on_stderr=on_stderr,
+                runner=self.workers,
+            )
         except WorkerDiedError as error:  # as any tool can have it
             said = "\n".join(line for line in error.said.splitlines() if not told(line.encode()))
             _log.warning("%s: %s; it said: %s", attempt.thread_id, error, said[-_SAID:])

@@ -194,6 +194,7 @@ class Executions:
         with self._changed:
             left_s = max(0.0, (self._ends_at_s or 0.0) - monotonic()) + ENDING_S
             self._changed.wait_for(lambda: not self._running, left_s)
+        self._engine.workers.close()
         self._presence.end()
 
     def figures(self) -> Sequence[Figure]:
@@ -484,6 +485,7 @@ def open_executions(
 ) -> Executions:
     """The executions of a node. Nothing is read or written yet."""
     rows = ThreadRows(database, presence.server_id, presence.is_dead)
+    launch = WorkerLaunch(environ=environ)
     engine = Engine(
         settings=settings,
         keys=keys,
@@ -491,7 +493,8 @@ def open_executions(
         sync=sync,
         vault=vault,
         workspaces=Checkouts(settings.data_dir / "workspaces", kept=settings.max_concurrent + 2),
-        launch=WorkerLaunch(environ=environ),
+        launch=launch,
+        workers=launch.fork_server(),
         bundle=bundle,
         clock=clock,
     )

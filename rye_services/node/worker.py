@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
+from importlib import import_module
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -16,6 +17,7 @@ from types import FrameType
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.process import ProcessManager
+from lillux.process.fork_server import ForkServer, serve_forks
 from lillux.process.model import MIB, Command, Outcome, ProcessRunner
 from lillux.values import dataclass, replace
 from rye_services.node.jobs import Finished, Job, failed, read_finished, read_job
@@ -25,10 +27,9 @@ _KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SYSTEMROOT", "SYSTEMDRIVE"
 """What a worker has of the server's environment. Everything else may hold secrets of the server."""
 
 _SPARE_S = 5.0
-_CODE = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1));"
-    "from rye_services.node.worker import main; sys.exit(main())"
-)
+_MODULES = "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1));"
+_CODE = f"{_MODULES}from rye_services.node.worker import main; sys.exit(main())"
+_TEMPLATE = f"{_MODULES}from rye_services.node.worker import be_template; be_template()"
 
 
 class WorkerDiedError(LilluxError):
@@ -68,18 +69,32 @@ class WorkerLaunch:
 
     def command(self, job: Job) -> Command:
         """The process for a job."""
-        kept = {name: self.environ[name] for name in _KEPT if name in self.environ}
         own = {"HOME": str(job.home), "USERPROFILE": str(job.home)}
         temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(job.temporary))
-        environ = {"PATH": os.defpath, **kept, **own, **temporary}
+        environ = {**self._kept(), **own, **temporary}
         return Command(
-            argv=(self.python, "-I", "-c", _CODE, json.dumps(self.modules)),
+            argv=self._words(_CODE),
             env=environ,
             cwd=job.project,
             stdin=replace(job, environ=environ).dump(),
             timeout_s=job.time_limit_s + ENDING_GRACE_S + SWEEP_S + _SPARE_S,
             max_output_bytes=MAX_ANSWER_BYTES,
         )
+
+    def fork_server(self) -> ForkServer:
+        """What runs the processes of jobs without having each import the same modules."""
+        return ForkServer(self._words(_TEMPLATE), self._kept(), _manager())
+
+    def _words(self, code: str) -> tuple[str, ...]:
+        return (self.python, "-I", "-c", code, json.dumps(self.modules))
+
+    def _kept(self) -> dict[str, str]:
+        kept = {name: self.environ[name] for name in _KEPT if name in self.environ}
+        return {"PATH": os.defpath, **kept}
+
+
+def _manager() -> ProcessManager:
+    return ProcessManager(grace_s=ENDING_GRACE_S + SWEEP_S + _SPARE_S)
 
 
 def do_job(
@@ -92,10 +107,11 @@ def do_job(
 ) -> Finished:
     """Have a worker do the job; when this returns, nothing that it started runs any more.
 
+    Without a ``runner`` its process is started anew, see `WorkerLaunch.fork_server`.
     A time limit that was over is an answer. Raises WorkerDiedError, WorkerEndedError, and what
     starting a process raises.
     """
-    manager = runner or ProcessManager(grace_s=ENDING_GRACE_S + SWEEP_S + _SPARE_S)
+    manager = runner or _manager()
     outcome = manager.run(launch.command(job), cancellation=cancellation, on_stderr=on_stderr)
     if outcome.cancelled or outcome.exit_code == Ending.ASKED:
         raise WorkerEndedError
@@ -138,7 +154,9 @@ def _disk_was_full(job: Job) -> Finished:
 
 
 # --- worker process -------------------------------------------------------------------------------
-# The process of one execution. Nothing of the server is in it: it is started anew for each job.
+# The process of one execution. Nothing of the server is in it, nor of an execution before: it is
+# started anew for each job, or forked from a template that has imported its modules and never reads
+# a job (ADR 0155).
 #
 #     keeper    (1) reads the job, (2) forks the runner, (3) waits for its end, for the time limit,
 #       |       for a signal, or for the end of the server, (4) ends what the run has left
@@ -174,7 +192,33 @@ class Ending(IntEnum):
 
 def main() -> int:
     """Do the job on standard input; an `Ending`."""
-    job = read_job(sys.stdin.buffer.read())  # (1)
+    return _keep(read_job(sys.stdin.buffer.read()))  # (1)
+
+
+def be_template() -> None:
+    """Fork a worker for each order from the socket whose number is the last argument."""
+    for module in _IMPORTED_BY_JOBS:
+        import_module(module)
+    serve_forks(int(sys.argv[1]), _keep_forked)
+
+
+_IMPORTED_BY_JOBS = (
+    *("rye_services.node.worker_items", "lillux.process.children", "lillux.process.pumps"),
+    *("lillux.dsse", "lillux.lockfile", "ryeos.run.receipts", "ryeos.trust.keys", "tomllib"),
+)
+"""What the workers of most jobs import. It only saves time: they import what is not here."""
+
+
+def _keep_forked(template: int) -> int:
+    """What `main` does, in a fork of the template, which ends with the server."""
+    job = read_job(sys.stdin.buffer.read())
+    os.environ.clear()
+    os.environ.update(job.environ)
+    os.chdir(job.project)
+    return _keep(replace(job, parent_pid=template))
+
+
+def _keep(job: Job) -> int:
     if not hasattr(os, "fork"):
         return _work_here(job)
     from lillux.process.children import adopt_orphans, end_descendants

@@ -4,7 +4,8 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 from lillux.cancellation import Cancellation
 from lillux.files import make_directory
 from lillux.sandbox import landlock_version
+from rye_services.node import worker
 from rye_services.node.jobs import Finished, Job, JobAction
-from rye_services.node.worker import WorkerDiedError, WorkerEndedError, WorkerLaunch, do_job
+from rye_services.node.worker import WorkerDiedError, WorkerEndedError, WorkerLaunch
 from ryeos.app.workspace import Rye
 from ryeos.items.refs import Space
 from tests.support.children import Lifeline
@@ -52,10 +54,29 @@ def job(workspace: Workspace, bundle: Space, tmp_path: Path) -> Callable[..., Jo
     return make
 
 
+ENVIRON = {**os.environ, "NODE_SECRET": "do not tell", "RYE_DEV_MODE": "1"}
+"""Of a server, which has secrets of its own."""
+
+
 @pytest.fixture
 def launch() -> WorkerLaunch:
-    """As a server would, which has secrets of its own."""
-    return WorkerLaunch(environ={**os.environ, "NODE_SECRET": "do not tell", "RYE_DEV_MODE": "1"})
+    """As a server would."""
+    return WorkerLaunch(environ=ENVIRON)
+
+
+FORKS = pytest.param("forked", marks=pytest.mark.skipif(sys.platform != "linux", reason="Linux"))
+
+
+@pytest.fixture(params=["started", FORKS])
+def do_job(request: pytest.FixtureRequest, launch: WorkerLaunch) -> Iterator[Do]:
+    """Does a job in a process that is started anew, and in one that is forked."""
+    if request.param == "started":
+        yield worker.do_job
+        return
+    workers = launch.fork_server()
+    yield partial(worker.do_job, runner=workers)
+    assert workers.template_pid, "it was started anew"
+    workers.close()
 
 
 MakeJob = Callable[..., Job]
@@ -74,7 +95,7 @@ def stdout(finished: Finished) -> str:
 
 
 def test_a_worker_runs_an_item_with_its_parameters(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     code = "def execute(params, project_path):\n    return {'twice': params['n'] * 2}\n"
     workspace.project.signed_tool("t", code, executor="rye/core/runtimes/python/function")
@@ -102,7 +123,7 @@ def closed_to_all_but(*names: str) -> str:
 
 
 def test_limits_of_graphs_that_nobody_asked_for_do_not_reach_a_closed_tool(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     workspace.project.signed_tool("t", closed_to_all_but("n"), executor=FUNCTION)
 
@@ -115,7 +136,7 @@ def test_limits_of_graphs_that_nobody_asked_for_do_not_reach_a_closed_tool(
 
 
 def test_a_tool_gets_the_limits_that_it_lists(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     workspace.project.signed_tool("t", closed_to_all_but("max_steps"), executor=FUNCTION)
 
@@ -125,7 +146,7 @@ def test_a_tool_gets_the_limits_that_it_lists(
 
 
 def test_a_tool_that_takes_anything_gets_them_too(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     workspace.project.signed_tool("t", SHOW, executor=FUNCTION)
 
@@ -135,7 +156,7 @@ def test_a_tool_that_takes_anything_gets_them_too(
 
 
 def test_another_parameter_that_a_tool_does_not_list_is_refused_as_ever(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     workspace.project.signed_tool("t", closed_to_all_but("n"), executor=FUNCTION)
 
@@ -146,7 +167,7 @@ def test_another_parameter_that_a_tool_does_not_list_is_refused_as_ever(
 
 
 def test_what_rye_refuses_is_an_answer(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     workspace.project.tool("t")
 
@@ -156,7 +177,7 @@ def test_what_rye_refuses_is_an_answer(
 
 
 def test_a_tool_has_nothing_of_the_servers_environment_but_what_is_allowed(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch, tmp_path: Path
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch, tmp_path: Path
 ) -> None:
     shell_tool(workspace, "env")
 
@@ -171,7 +192,7 @@ def test_a_tool_has_nothing_of_the_servers_environment_but_what_is_allowed(
 
 
 def test_a_secret_that_is_named_like_a_setting_of_rye_sets_nothing(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     workspace.project.tool("t")
 
@@ -182,7 +203,7 @@ def test_a_secret_that_is_named_like_a_setting_of_rye_sets_nothing(
 
 @pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
 def test_a_tool_can_neither_read_nor_write_outside_of_its_job(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch, tmp_path: Path
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch, tmp_path: Path
 ) -> None:
     outside = tmp_path / "signing"
     outside.mkdir()
@@ -209,7 +230,7 @@ def test_what_is_hidden_cannot_be_read_though_programs_lie_beside_it(
     launch = WorkerLaunch(environ={"PATH": f"{place}{os.pathsep}{os.environ['PATH']}"})
     shell_tool(workspace, f"cat {place}/data/key; cat {place}/shared; true")
 
-    shown = stdout(do_job(job("tool:t", hidden=(place / "data",)), launch))
+    shown = stdout(worker.do_job(job("tool:t", hidden=(place / "data",)), launch))
 
     assert shown == "for all"
 
@@ -228,14 +249,14 @@ def test_a_program_that_was_unpacked_below_what_is_hidden_is_read_and_nothing_el
     launch = WorkerLaunch(environ=os.environ, modules=(str(unpacked), *elsewhere))
     shell_tool(workspace, f"cat {data}/key; echo ran")
 
-    shown = stdout(do_job(job("tool:t", hidden=(data,)), launch))
+    shown = stdout(worker.do_job(job("tool:t", hidden=(data,)), launch))
 
     assert shown == "ran\n"
 
 
 @pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
 def test_a_tool_can_neither_look_into_the_server_nor_signal_it(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     with subprocess.Popen([sys.executable, "-I", "-c", "input()"], stdin=subprocess.PIPE) as server:
         script = f"cat /proc/{server.pid}/environ; kill {server.pid} && echo killed; true"
@@ -250,7 +271,7 @@ def test_a_tool_can_neither_look_into_the_server_nor_signal_it(
 
 
 def test_a_daemon_that_a_tool_starts_ends_with_the_execution(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     lifeline = Lifeline(workspace.project_path)
     leave = "os.fork() and os._exit(0)"
@@ -269,7 +290,7 @@ def test_a_daemon_that_a_tool_starts_ends_with_the_execution(
 
 @pytest.mark.heavy
 def test_a_run_over_its_time_limit_is_ended_and_says_so(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     lifeline = Lifeline(workspace.project_path)
     shell_tool(workspace, f"{lifeline.hold}; setsid sleep 600 & sleep 600")
@@ -283,7 +304,7 @@ def test_a_run_over_its_time_limit_is_ended_and_says_so(
 
 
 def test_a_cancelled_job_ends_with_all_that_it_started(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     lifeline = Lifeline(workspace.project_path)
     shell_tool(workspace, f"{lifeline.hold}; setsid sleep 600 & sleep 600")
@@ -302,8 +323,9 @@ def test_a_cancelled_job_ends_with_all_that_it_started(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems look every five seconds")
+@pytest.mark.parametrize("runner", ["None", "launch.fork_server()"])
 def test_a_job_ends_when_its_server_is_killed(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch, tmp_path: Path
+    workspace: Workspace, job: MakeJob, tmp_path: Path, runner: str
 ) -> None:
     lifeline = Lifeline(workspace.project_path)
     shell_tool(workspace, f"{lifeline.hold}; setsid sleep 600 & sleep 600")
@@ -313,7 +335,8 @@ def test_a_job_ends_when_its_server_is_killed(
         "import os, sys; from pathlib import Path; from lillux.values import replace\n"
         "from rye_services.node.jobs import read_job; from rye_services.node.worker import *\n"
         "job = read_job(Path(sys.argv[1]).read_bytes())\n"
-        "do_job(replace(job, parent_pid=os.getpid()), WorkerLaunch(environ=os.environ))\n"
+        "job, launch = replace(job, parent_pid=os.getpid()), WorkerLaunch(environ=os.environ)\n"
+        f"do_job(job, launch, runner={runner})\n"
     )
     root = str(Path(__file__).parents[3])
     argv = [sys.executable, "-c", code, str(described)]
@@ -326,7 +349,7 @@ def test_a_job_ends_when_its_server_is_killed(
 
 
 def test_a_worker_that_is_killed_is_reported(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     shell_tool(workspace, "kill -9 $(ps -o ppid= -p $$)")
 
@@ -337,7 +360,7 @@ def test_a_worker_that_is_killed_is_reported(
 
 
 def test_more_memory_than_the_limit_is_not_to_be_had(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     code = "print(len(bytearray(1 << 31)))\n"
     workspace.project.signed_tool("t", code)
@@ -349,7 +372,7 @@ def test_more_memory_than_the_limit_is_not_to_be_had(
 
 
 def test_no_file_gets_larger_than_the_limit(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     shell_tool(workspace, "head -c 3000000 /dev/zero > large; stat -c %s large")
 
@@ -360,7 +383,7 @@ def test_no_file_gets_larger_than_the_limit(
 
 
 def test_a_key_of_the_project_counts_where_the_user_approved_it_for_that_project(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     from lillux.signing import compute_key_fingerprint, generate_keypair
 
@@ -380,7 +403,7 @@ def test_a_key_of_the_project_counts_where_the_user_approved_it_for_that_project
 
 
 def test_fetch_loads_an_item_of_the_checkout(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     workspace.project.signed_tool("t", "print('hello')")
 
@@ -391,7 +414,7 @@ def test_fetch_loads_an_item_of_the_checkout(
 
 
 def test_sign_puts_the_nodes_signature_on_an_item(
-    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     from lillux.signing import compute_key_fingerprint, generate_keypair
 
