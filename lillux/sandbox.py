@@ -544,8 +544,12 @@ def system_places(etc: Path = Path("/etc")) -> Iterator[Path]:
 
 
 def program_places(folder: Path) -> tuple[Path, ...]:
-    """A folder of programs, and the folders beside it that belong to them."""
-    return (folder, *(folder.parent / name for name in BESIDE_PROGRAMS))
+    """A folder of programs, and what lies beside it and belongs to them.
+
+    Of shims too which version they start: else each start of one would have to ask it.
+    """
+    beside = (*BESIDE_PROGRAMS, "version") if folder.name == "shims" else BESIDE_PROGRAMS
+    return (folder, *(folder.parent / name for name in beside))
 
 
 def loaders_of(program: Path) -> Iterator[list[str]]:
