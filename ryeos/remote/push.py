@@ -7,9 +7,11 @@ gets what it lacks; what its head leads to is there   (5) the user space, if it 
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
+from typing import Generic, TypeVar
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass, field, replace
@@ -188,6 +190,33 @@ class Pushed:
     digests: frozenset[str] = field(default_factory=frozenset, repr=False)
 
 
+_Answer = TypeVar("_Answer")
+
+
+class _Meanwhile(Generic[_Answer]):
+    """What a node is asked in another thread, while there is something else to do here."""
+
+    def __init__(self, ask: Callable[[], _Answer]) -> None:
+        self._ask = ask
+        self._answers: list[_Answer] = []
+        self._failures: list[BaseException] = []
+        self._thread = Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def answer(self) -> _Answer:
+        """The answer, waited for. Raises what asking raises."""
+        self._thread.join()
+        if self._failures:
+            raise self._failures[0]
+        return self._answers[0]
+
+    def _work(self) -> None:
+        try:
+            self._answers.append(self._ask())
+        except BaseException as error:  # noqa: BLE001 - raised again by `answer`
+            self._failures.append(error)
+
+
 @dataclass(frozen=True, slots=True)
 class _Trees:
     """What is pushed."""
@@ -263,10 +292,11 @@ def _push_alone(link: Link, *, force: bool, drops_excluded: bool) -> Pushed:
     with link.alone():
         came = Applied() if force else _finish_run(link)
         for round_number in range(1, ROUNDS + 1):
-            trees = _Trees(  # (2)
-                link.working_tree.project_tree(), link.working_tree.user_tree()
-            )
-            head = _head_or_lost(link) if force else link.head()
+            user = link.working_tree.user_tree()
+            look = _head_or_lost if force else Link.head
+            asked = _Meanwhile(lambda: _asked(link, user, look))  # noqa: B023 - called in this round
+            trees = _Trees(link.working_tree.project_tree(), user)  # (2)
+            head, user_there = asked.answer()
             if not drops_excluded:
                 _check_excluded(link, trees.project)
             if head and not force and _is_news(link, head, trees.project):
@@ -279,7 +309,7 @@ def _push_alone(link: Link, *, force: bool, drops_excluded: bool) -> Pushed:
                         _check_excluded(link, trees.project)
             replaced = _replaced(link, head, trees.project) if head and force else None
             try:
-                pushed = (_restored if force else _sent)(link, head, trees)
+                pushed = (_restored if force else _sent)(link, head, trees, user_there)
             except HeadMovedError:
                 if round_number == ROUNDS:
                     raise
@@ -302,6 +332,13 @@ def _head_or_lost(link: Link) -> RemoteHead | None:
         return link.head()
     except HeadLostError as error:
         return RemoteHead(snapshot_hash=error.snapshot_hash, project_manifest_hash="")
+
+
+def _asked(
+    link: Link, user: Tree, look: Callable[[Link], RemoteHead | None]
+) -> tuple[RemoteHead | None, str]:
+    """Where the node's head is, and which user space it has; ``""`` too where none is pushed."""
+    return look(link), _user_space_hash(link) if user.manifest.items else ""
 
 
 def _finish_run(link: Link) -> Applied:
@@ -355,11 +392,11 @@ def _is_news(link: Link, head: RemoteHead, tree: Tree) -> bool:
     return True
 
 
-def _sent(link: Link, head: RemoteHead | None, trees: _Trees) -> Pushed:
-    """Steps 4 to 6."""
+def _sent(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -> Pushed:
+    """Steps 4 to 6. ``user_there`` is the user space that the node has."""
     user_hash = _user_hash(trees)
     has_project = head is not None and head.project_manifest_hash == trees.project.manifest_hash
-    is_user_space_new = bool(user_hash) and _user_space_hash(link) != user_hash
+    is_user_space_new = bool(user_hash) and user_there != user_hash
     expected = head.snapshot_hash if head else None
     if has_project and not is_user_space_new:
         return _pushed(trees, expected, 0, expected or "", is_user_space_new=False)
@@ -378,10 +415,10 @@ def _sent(link: Link, head: RemoteHead | None, trees: _Trees) -> Pushed:
     return _pushed(trees, expected, sent, snapshot_hash, is_user_space_new=is_user_space_new)
 
 
-def _restored(link: Link, head: RemoteHead | None, trees: _Trees) -> Pushed:
+def _restored(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -> Pushed:
     """Steps 4 to 6, for a node that may have lost anything: it reads each piece that it has."""
     user_hash = _user_hash(trees)
-    is_user_space_new = bool(user_hash) and _user_space_hash(link) != user_hash
+    is_user_space_new = bool(user_hash) and user_there != user_hash
     expected = head.snapshot_hash if head else None
     ask = link.node.missing_or_damaged
     sent = send(link.node, trees.digests, trees, trees.sized, link.progress, ask=ask)  # (4)
@@ -424,13 +461,15 @@ def _bring(
     link: Link, trees: _Trees, digests: Sequence[str], expected: str | None, new_user_hash: str
 ) -> tuple[int, str]:
     """Steps 4 to 6: how many pieces were sent, and the snapshot that is the head now."""
+    version = _Meanwhile(link.node.system_version)
     sent = send(link.node, digests, trees, trees.sized, link.progress)  # (4)
     if new_user_hash:
         _push_user_space(link, new_user_hash)  # (5)
-    version = link.node.system_version()
     manifest_hash = trees.project.manifest_hash
     link.attempt(trees.project)
-    return sent, link.node.push(link.project_path, manifest_hash, expected, version)  # (6)
+    return sent, link.node.push(  # (6)
+        link.project_path, manifest_hash, expected, version.answer()
+    )
 
 
 def _user_space_hash(link: Link) -> str:
