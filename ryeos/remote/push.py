@@ -7,9 +7,11 @@ gets what it lacks; what its head leads to is there   (5) the user space, if it 
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from random import SystemRandom
 from threading import Thread
 from typing import Generic, TypeVar
 
@@ -163,6 +165,7 @@ def _change(base: SourceManifest, side: SourceManifest, path: str) -> str | None
 # --- push -----------------------------------------------------------------------------------------
 
 ROUNDS = 5
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 4.0
 _CONFLICT, _REFUSED = 409, 400
 
 
@@ -268,7 +271,12 @@ class _Trees:
 
 
 def push(
-    link: Link, *, force: bool = False, drops_excluded: bool = False, is_new_project: bool = False
+    link: Link,
+    *,
+    force: bool = False,
+    drops_excluded: bool = False,
+    is_new_project: bool = False,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Pushed:
     """Bring the project to the node. With ``force`` what others brought there is not merged in.
 
@@ -284,10 +292,12 @@ def push(
     if not is_new_project:
         _check_name(link)
     with naming_merged(link) as naming:
-        return _push_alone(naming, force=force, drops_excluded=drops_excluded)
+        return _push_alone(naming, sleep, force=force, drops_excluded=drops_excluded)
 
 
-def _push_alone(link: Link, *, force: bool, drops_excluded: bool) -> Pushed:
+def _push_alone(
+    link: Link, sleep: Callable[[float], None], *, force: bool, drops_excluded: bool
+) -> Pushed:
     """Steps 2 to 7."""
     with link.alone():
         came = Applied() if force else _finish_run(link)
@@ -313,6 +323,7 @@ def _push_alone(link: Link, *, force: bool, drops_excluded: bool) -> Pushed:
             except HeadMovedError:
                 if round_number == ROUNDS:
                     raise
+                sleep(pause_s(round_number))
                 continue
             link.record(  # (7)
                 pushed.snapshot_hash,
@@ -324,6 +335,14 @@ def _push_alone(link: Link, *, force: bool, drops_excluded: bool) -> Pushed:
                 link.conflicts.clear()
             return replace(pushed, merged=came, replaced=replaced)
     raise AssertionError("the last round returns or raises")
+
+
+def pause_s(round_number: int) -> float:
+    """How long to wait after a round that others were faster in, counted from 1.
+
+    Many that push the same project would else keep each other from it: longer each time, by chance.
+    """
+    return SystemRandom().uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**round_number))
 
 
 def _head_or_lost(link: Link) -> RemoteHead | None:

@@ -472,3 +472,10 @@ def test_this_process_keeps_its_rights(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x", "utf-8")
     socket.socket().close()
     assert subprocess.run(["/bin/true"], check=False).returncode == 0
+
+
+def test_shims_are_read_with_the_version_that_they_start() -> None:
+    places = program_places(Path("/opt/pyenv/shims"))
+
+    assert Path("/opt/pyenv/version") in places
+    assert Path("/opt/version") not in program_places(Path("/opt/bin"))

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 
 from lillux.digests import sha256_hex
@@ -12,7 +14,7 @@ from ryeos.remote.errors import (
 )
 from ryeos.remote.node import NodeReply
 from ryeos.remote.pull import pull
-from ryeos.remote.push import ADDED, CHANGED, push
+from ryeos.remote.push import ADDED, CHANGED, ROUNDS, pause_s, push
 from tests.ryeos.remote.conftest import MakeProject
 from tests.support.errors import coded
 from tests.support.memory_node import MemoryNode, reply
@@ -261,6 +263,18 @@ def test_two_machines_that_push_in_turn_have_the_same(
     assert project.files() == other.files() == memory_node.files()
 
 
+def slept(pauses: list[float]) -> Callable[[float], None]:
+    """Sleeps not, and notes for how long it would have."""
+    return pauses.append
+
+
+def test_pauses_after_lost_rounds_grow_and_stay_short() -> None:
+    longest = [max(pause_s(number) for _ in range(200)) for number in range(1, 9)]
+
+    for number, pause in enumerate(longest, 1):
+        assert min(2.0, 0.125 * 2**number) < pause <= min(4.0, 0.25 * 2**number)
+
+
 def test_a_head_that_moves_meanwhile_is_merged_as_well(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
@@ -275,7 +289,7 @@ def test_a_head_that_moves_meanwhile_is_merged_as_well(
 
     memory_node.before = move
 
-    push(project.link)
+    push(project.link, sleep=slept([]))
 
     assert project.files() == memory_node.files()
     assert project.read("src/there.txt") == "2\n"
@@ -293,9 +307,12 @@ def test_a_head_that_moves_all_the_time_is_an_error(
             memory_node.edit({f"src/{next(numbers)}.txt": b"x\n"})
 
     memory_node.before = move
+    pauses: list[float] = []
 
     with pytest.raises(HeadMovedError):
-        push(project.link)
+        push(project.link, sleep=slept(pauses))
+
+    assert len(pauses) == ROUNDS - 1
 
 
 def test_a_push_cut_off_goes_on_where_it_was(
