@@ -177,7 +177,7 @@ def _settle() -> None:
 
 def _pushed_rows(times: Mapping[str, list[float]]) -> Iterator[Figure]:
     found = {name: statistics.median(values) for name, values in times.items()}
-    yield Figure("remote, first push", found["rye"], "git push", found["git"], "at most 1.0")
+    yield Figure("remote, first push", found["rye"], "git push", found["git"], "at most 0.8")
 
 
 def _transfers(machine: Machine, git: GitPeer) -> Iterator[Figure]:
@@ -192,10 +192,10 @@ def _transfers(machine: Machine, git: GitPeer) -> Iterator[Figure]:
         pushed["rye"].append(elapsed_ms(lambda: machine.remote("push")))
     found = {name: statistics.median(values) for name, values in pushed.items()}
     name = "remote, push of one changed file"
-    yield Figure(name, found["rye"], "git push", found["git"], "at most 0.5 s")
+    yield Figure(name, found["rye"], "git push", found["git"], "at most 0.3 s")
     found = medians({"rye": machine.pull, "git": git.clone}, PULLS, before=_settle)
     yield Figure(
-        "remote, pull into an empty folder", found["rye"], "git clone", found["git"], "at most 1.5"
+        "remote, pull into an empty folder", found["rye"], "git clone", found["git"], "at most 1.0"
     )
 
 
@@ -209,7 +209,7 @@ def _runs(machine: Machine) -> Iterator[Figure]:
         run()
     found = medians(contenders, RUNS)
     yield Figure(
-        "remote, a tool that does nothing", found["there"], "rye run", found["here"], "at most +1 s"
+        "remote, a tool that does nothing", found["there"], "rye run", found["here"], "at most +0.5 s"
     )
 
 
@@ -219,4 +219,4 @@ def _health(seen: list[Watched]) -> Figure:
     idle_ms = [time_ms for one in seen for time_ms in one.idle_ms]
     health, idle = (statistics.quantiles(times, n=100)[-1] for times in (health_ms, idle_ms))
     name = "remote, 99 of 100 /health meanwhile"
-    return Figure(name, health, "an idle process", idle, "at most 50 ms")
+    return Figure(name, health, "an idle process", idle, "at most 25 ms")
