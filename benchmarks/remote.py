@@ -24,6 +24,7 @@ ONE_ITEM_IN = 20
 FIRST_PUSHES, CHANGES, RUNS, PULLS = 3, 9, 9, 3
 _BETWEEN_LOOKS_S = 0.005
 _CHANGED = "src/folder1/file1.py"
+_RULES = ".ai/config/cas/manifest.yaml"
 _NOOP = "tool:bench/noop"
 _NOOP_TOOL = '''"""Does nothing."""
 
@@ -101,7 +102,7 @@ class Machine:
             path = self.project / kind / f"folder{number % 100}" / f"file{number}.py"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(random.randbytes(FILE_BYTES // 2).hex().encode("ascii"))
-        rules = self.project / ".ai/config/cas/manifest.yaml"
+        rules = self.project / _RULES
         rules.parent.mkdir(parents=True)
         rules.write_text("sync: {include: ['src/']}\n", encoding="utf-8")
         tool = self.project / ".ai/tools/bench/noop.py"
@@ -149,7 +150,9 @@ class Machine:
     def pull(self) -> None:
         """Bring the project into an empty folder."""
         folder = self.user_space.parent / f"pull{next(self._pulls)}" / self.project.name
-        folder.joinpath(".ai").mkdir(parents=True)
+        rules = folder / _RULES  # what they keep at home is not taken in
+        rules.parent.mkdir(parents=True)
+        shutil.copy(self.project / _RULES, rules)
         self.remote("pull", project=folder)
 
 
@@ -209,7 +212,11 @@ def _runs(machine: Machine) -> Iterator[Figure]:
         run()
     found = medians(contenders, RUNS)
     yield Figure(
-        "remote, a tool that does nothing", found["there"], "rye run", found["here"], "at most +0.5 s"
+        "remote, a tool that does nothing",
+        found["there"],
+        "rye run",
+        found["here"],
+        "at most +0.5 s",
     )
 
 

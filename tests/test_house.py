@@ -121,6 +121,9 @@ def test_each_folder_of_tests_is_a_folder_of_the_code() -> None:
     assert sorted(folder for folder in folders if not (ROOT / folder).is_dir()) == []
 
 
+FORKED = "rye_services/node/worker.py"
+
+
 @pytest.mark.heavy
 def test_only_the_command_line_reads_the_environment() -> None:
     names = {"environ", "environb", "getenv", "getenvb"}
@@ -140,7 +143,16 @@ def test_only_the_command_line_reads_the_environment() -> None:
         )
     ]
 
-    assert reads == []
+    assert [read for read in reads if read.rpartition(":")[0] != FORKED] == []
+
+
+def test_a_forked_worker_replaces_its_environment_and_reads_none() -> None:
+    lines = [line for line in (ROOT / FORKED).read_text("utf-8").splitlines() if "environ." in line]
+
+    assert [line.strip() for line in lines if "self." not in line] == [
+        "os.environ.clear()",
+        "os.environ.update(job.environ)",
+    ]
 
 
 @pytest.mark.heavy
