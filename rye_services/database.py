@@ -5,6 +5,7 @@ The door of SQLAlchemy's engines. Tables: `rye_services.database`; why SQLAlchem
 
 import json
 import logging
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
@@ -29,7 +30,15 @@ from sqlalchemy import (
     event,
 )
 from sqlalchemy.engine import Dialect, ExceptionContext, make_url
-from sqlalchemy.exc import ArgumentError, DontWrapMixin, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    DontWrapMixin,
+    InterfaceError,
+    OperationalError,
+    SQLAlchemyError,
+)
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from sqlalchemy.types import TypeDecorator
 
@@ -49,6 +58,16 @@ _LOCK = sqlalchemy.text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0)
 _NOW = sqlalchemy.text("SELECT extract(epoch FROM clock_timestamp())")
 _NOW_OF_SQLITE = sqlalchemy.text("SELECT (julianday('now') - 2440587.5) * 86400.0")
 _WRITES = "rye_writes"
+# The others are of the statement, not of the moment: no such table, for one.
+_AWAY_OF_SQLITE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
 _NO_DRIVER = (
     "rye-node.pyz brings the driver of SQLite alone; for PostgreSQL: pip install --target DIR"
     " psycopg[binary], start with PYTHONPATH=DIR, and write postgresql+psycopg://user@host/rye"
@@ -190,6 +209,21 @@ class Database:
         return self._engine.dialect.name == "sqlite"
 
 
+def is_away(error: BaseException) -> bool:
+    """Whether the database did not answer, or not in time: the same may go well a little later."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, PoolTimeoutError | InterfaceError):
+            return True
+        if isinstance(cause, OperationalError):
+            code = getattr(cause.orig, "sqlite_errorcode", None)
+            return code is None or code & 0xFF in _AWAY_OF_SQLITE
+        if isinstance(cause, DBAPIError) and cause.connection_invalidated:
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
 def hold(connection: Connection, lock: str) -> None:
     """Have a lock as `Database.writing` takes it, until the transaction ends.
 
@@ -239,7 +273,8 @@ def _make_private(path: Path) -> None:
 
 def _options(driver: str) -> dict[str, Any]:
     if not driver.startswith("sqlite"):
-        return {"pool_pre_ping": True}
+        # A thread of a request each, at most; who waits longer for one is told to come again.
+        return {"pool_pre_ping": True, "pool_size": 20, "max_overflow": 20, "pool_timeout": 10}
     # As many connections as threads ask for: the pool must not be what a request waits for.
     return {"connect_args": {"timeout": _BUSY_TIMEOUT_S}, "max_overflow": -1}
 

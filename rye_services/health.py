@@ -77,6 +77,11 @@ class Health:
         # A server starts with what it could open: keys, database and folders.
         self.last = HealthState(checks=tuple(checks), problems={}, seen_at_s=0.0)
         self._looking: asyncio.Task[HealthState] | None = None
+        self.is_draining = False
+
+    def drain(self) -> None:
+        """Say from now on that the server was asked to end."""
+        self.is_draining = True
 
     async def recent(self) -> HealthState:
         """The state of a second ago at most. However many ask, there is one look at a time."""

@@ -25,7 +25,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rye_services.database import TextError, require_texts
+from rye_services.database import TextError, is_away, require_texts
 from rye_services.logs import current_request
 from ryeos.items.errors import RyeError
 
@@ -445,18 +445,32 @@ class UnexpectedErrors:
             where = ascii(f"{scope['method']} {scope['path'][:200]}")[1:-1]
             logging.getLogger(__name__).info("the caller hung up: %s", where)
         except Exception as error:  # the outermost door of a request
-            number = os.urandom(4).hex()
-            where = f"{scope.get('method', '')} {scope.get('path', '')}"
-            logging.getLogger(__name__).exception("error %s at %s", number, where)
+            answer = _answer_of(error, scope)
             if started or scope["type"] != "http":
                 raise  # the connection is cut, so that nobody takes what there is for the whole
-            status, what = (507, "no room left on the disk, error") if is_full(error) else _UNKNOWN
-            detail = f"{what} {number}: the log of the node says more"
-            await JSONResponse({"detail": detail}, status)(scope, receive, send)
+            await answer(scope, receive, send)
 
 
+def _answer_of(error: Exception, scope: Scope) -> JSONResponse:
+    """What is answered to an error that nobody expected; the log has the whole of it."""
+    number, log = os.urandom(4).hex(), logging.getLogger(__name__)
+    where = ascii(f"{scope.get('method', '')} {scope.get('path', '')[:200]}")[1:-1]
+    if not is_full(error) and is_away(error):  # every request has the same: no traceback for each
+        log.warning("error %s at %s: the database is away: %s", number, where, _line_of(error))
+        return JSONResponse({"detail": AWAY}, 503, AWAY_HEADERS)
+    log.error("error %s at %s", number, where, exc_info=error)
+    status, what = (507, "no room left on the disk, error") if is_full(error) else _UNKNOWN
+    return JSONResponse({"detail": f"{what} {number}: the log of the node says more"}, status)
+
+
+def _line_of(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+AWAY, AWAY_HEADERS = "the database does not answer", {"Retry-After": "5"}
 _UNKNOWN = (500, "internal error")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_FULL_OF_POSTGRESQL = "53100"
 
 
 def is_full(error: BaseException) -> bool:
@@ -466,6 +480,8 @@ def is_full(error: BaseException) -> bool:
         if isinstance(cause, OSError) and cause.errno in _FULL:
             return True
         if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return True
+        if getattr(cause, "sqlstate", None) == _FULL_OF_POSTGRESQL:
             return True
         cause = cause.__cause__ or cause.__context__
     return False

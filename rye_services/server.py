@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from time import monotonic
 from types import FrameType
 from typing import Any, cast
 
@@ -46,6 +47,7 @@ ENDING_S = 10
 _SWITCH_S = 0.001
 """How long a thread may keep the event loop waiting: a fifth of what Python sets."""
 
+_LOOK_AGAIN_S = 0.1
 _ASKS_TO_END = ("SIGINT", "SIGTERM")
 
 
@@ -126,11 +128,24 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let the requests under way end, unless a second signal does not want that."""
+        """Let the requests under way end, unless a second signal does not want that.
+
+        Until they have, others are answered too: ``/ready`` says that it is draining.
+        """
         logging.getLogger(__name__).info("asked to end")
         for hear in self._asked_to_end:
             hear()
+        await self._let_end(set(self.server_state.tasks))
         await super().shutdown(sockets)
+
+    async def _let_end(self, under_way: "set[asyncio.Task[None]]") -> None:
+        left_s = float(self.config.timeout_graceful_shutdown or 0)
+        ends_at_s = monotonic() + left_s
+        while under_way and not self.force_exit and monotonic() < ends_at_s - ENDING_S:
+            _, under_way = await asyncio.wait(under_way, timeout=_LOOK_AGAIN_S)
+        # One time is for both: what uvicorn itself may wait is what is left of it.
+        left_s = ends_at_s - monotonic()
+        self.config.timeout_graceful_shutdown = max(1, round(left_s))
 
     def _end(self, _: int, __: FrameType | None) -> None:
         # No word to the log from here: the signal may have come in the middle of a line.
@@ -162,7 +177,8 @@ def assemble(
     parts: Sequence[ServerPart],
 ) -> FastAPI:
     """The application of these parts. Where two have a route, it is that of the first."""
-    watched = ServerPart((watch_router(watch),), (partial(watching, watch),))
+    background = (partial(watching, watch),)
+    watched = ServerPart((watch_router(watch),), background, watch.health.drain)
     parts = (watched, *parts)
 
     @asynccontextmanager

@@ -27,7 +27,7 @@ from rye_services.callers import authenticate, authenticator
 from rye_services.credentials import METRICS, Principal
 from rye_services.database import Database, users
 from rye_services.health import Health, checks_of
-from rye_services.http import RequestProblem
+from rye_services.http import AWAY, AWAY_HEADERS, RequestProblem
 from rye_services.logs import (
     RequestRecord,
     client_address,
@@ -245,11 +245,13 @@ class LiveAnswer(BaseModel):
 class ReadyAnswer(BaseModel):
     """Each check with what is wrong, or ``ok``."""
 
-    status: Literal["ready", "not ready"]
+    status: Literal["ready", "not ready", "draining"]
     checks: dict[str, str]
 
 
-_NOT_READY: Responses = {503: {"model": ReadyAnswer, "description": "A check failed"}}
+_NOT_READY: Responses = {
+    503: {"model": ReadyAnswer, "description": "A check failed, or it is asked to end"}
+}
 
 
 def watch_router(watch: Watch) -> APIRouter:
@@ -263,10 +265,15 @@ def watch_router(watch: Watch) -> APIRouter:
 
     @routes.get("/ready", response_model=ReadyAnswer, responses=_NOT_READY)
     async def ready() -> JSONResponse:
-        """Whether database, disk and keys can be used, as of a second ago; 503 where one cannot."""
+        """Whether database, disk and keys can be used, as of a second ago; 503 where one cannot.
+
+        503 ``draining`` too: the server was asked to end, and ends what is under way.
+        """
         state = await watch.health.recent()
-        answer = {"status": "ready" if state.is_ready else "not ready", "checks": state.shown()}
-        return JSONResponse(answer, 200 if state.is_ready else 503)
+        status = "ready" if state.is_ready else "not ready"
+        status = "draining" if watch.health.is_draining else status
+        answer = {"status": status, "checks": state.shown()}
+        return JSONResponse(answer, 200 if status == "ready" else 503)
 
     if watch.settings.metrics != "closed":
         _add_metrics(routes, watch)
@@ -321,9 +328,6 @@ class _FigureReader:
             self._read_at_s = monotonic()
 
 
-_AWAY = "the database does not answer"
-
-
 class _MetricsGate:
     """Who may read figures.
 
@@ -350,7 +354,7 @@ class _MetricsGate:
         except (SQLAlchemyError, TimeoutError):
             if was_accepted:
                 return
-            raise RequestProblem(503, _AWAY, {"Retry-After": "5"}) from None
+            raise RequestProblem(503, AWAY, AWAY_HEADERS) from None
         except RequestProblem:
             self._accepted = "" if was_accepted else self._accepted
             raise

@@ -20,7 +20,7 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.store_files import ObjectMissingError
 from lillux.values import dataclass
-from rye_services.database import Database
+from rye_services.database import Database, is_away
 from rye_services.http import RequestProblem, is_full
 from rye_services.keys import NodeKeys
 from rye_services.metrics import Figure
@@ -68,7 +68,7 @@ from ryeos.sync.paths import UnsafeManifestError
 
 RETRY_AFTER = {"Retry-After": "5"}
 _MAX_ITEM_CHARACTERS = 200
-_NO_ROOM = 507
+_NOT_NOW, _NO_ROOM = 503, 507
 _STATES = {400: ERROR, 404: ERROR, 409: CANCELLED, 503: INTERRUPTED}
 _MATERIALIZATION = (ObjectMissingError, CasObjectError, UnsafeManifestError)
 _log = logging.getLogger(__name__)
@@ -376,7 +376,7 @@ class Executions:
             raise RequestProblem(503, str(error), RETRY_AFTER) from error
         except BaseException as error:  # the door of an execution: its row must hear of every end
             _log.exception("%s failed", thread_id)
-            status, phase = (507, "storage") if is_full(error) else (500, "execution")
+            status, phase = _status_of(error)
             self._failed(thread_id, number, _words(error), phase)
             raise _problem(status, _words(error), order, thread_id, phase) from error
         state = COMPLETED if executed.is_good else ERROR
@@ -441,8 +441,17 @@ def _words(error: BaseException) -> str:
         return str(error)
     if is_full(error):
         return "no room is left on the disk of the node: nothing that the run changed was taken"
+    if is_away(error):
+        return "the database went away: look at HEAD before you execute it again"
     code = error.code if isinstance(error, LilluxError) else "INTERNAL"
     return f"the execution failed ({code}): the log of the node says more"
+
+
+def _status_of(error: BaseException) -> tuple[int, str]:
+    """The status that is answered for an error, and the phase that the row says."""
+    if is_full(error):
+        return _NO_ROOM, "storage"
+    return (_NOT_NOW, "database") if is_away(error) else (500, "execution")
 
 
 def _state_of(problem: RequestProblem) -> str:
@@ -462,7 +471,7 @@ def _problem(status: int, words: str, order: Order, thread_id: str, phase: str) 
         "item_id": order.item_ref,
         "phase": phase,
     }
-    return RequestProblem(status, detail)
+    return RequestProblem(status, detail, RETRY_AFTER if status == _NOT_NOW else None)
 
 
 # --- as a part of the node ------------------------------------------------------------------------

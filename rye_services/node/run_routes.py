@@ -103,30 +103,33 @@ def execute_router(services: NodeServices) -> APIRouter:
         and waits for its turn or runs: because the request is asynchronous, or no place was free.
         """
         raw = await request.body()
-        answer = await _answered(services, _order_of(executor, raw))
-        if answer.get("status") == ACCEPTED:
-            response.status_code = HTTP_ACCEPTED
-        return answer
+        return await _answered(services, _order_of(executor, raw), response)
 
     @routes.post(
         "/fetch",
         openapi_extra=described(FetchBody),
-        responses=answers(ExecutionAnswer, 404, 409, 503),
+        responses=_EXECUTED,
     )
-    async def fetch(principal: Caller, request: Request) -> dict[str, Any]:
-        """Load an item of a project, its user space or the bundle, or search for items."""
+    async def fetch(principal: Caller, request: Request, response: Response) -> dict[str, Any]:
+        """Load an item of a project, its user space or the bundle, or search for items.
+
+        202: it was accepted, as no place was free.
+        """
         order = _order_as(JobAction.FETCH, principal, await request.body())
-        return await _answered(services, order)
+        return await _answered(services, order, response)
 
     @routes.post(
         "/sign",
         openapi_extra=described(SignBody),
-        responses=answers(ExecutionAnswer, 404, 409, 503),
+        responses=_EXECUTED,
     )
-    async def sign(principal: Caller, request: Request) -> dict[str, Any]:
-        """Validate an item of a project and sign it with the key of this node."""
+    async def sign(principal: Caller, request: Request, response: Response) -> dict[str, Any]:
+        """Validate an item of a project and sign it with the key of this node.
+
+        202: it was accepted, as no place was free.
+        """
         order = _order_as(JobAction.SIGN, principal, await request.body())
-        return await _answered(services, order)
+        return await _answered(services, order, response)
 
     return routes
 
@@ -165,8 +168,16 @@ def _order_as(action: JobAction, principal: Principal, raw: bytes) -> Order:
         return read_order(action, _object(raw), principal.user_id)
 
 
-async def _answered(services: NodeServices, order: Order) -> dict[str, Any]:
-    """Execute and answer. Who waits for a place takes no thread meanwhile, as there are few."""
+async def _answered(services: NodeServices, order: Order, response: Response) -> dict[str, Any]:
+    """Execute and answer, with status 202 where it is accepted for later."""
+    answer = await _executed(services, order)
+    if answer.get("status") == ACCEPTED:
+        response.status_code = HTTP_ACCEPTED
+    return answer
+
+
+async def _executed(services: NodeServices, order: Order) -> dict[str, Any]:
+    """Execute. Who waits for a place takes no thread meanwhile, as there are few."""
     executions = services.executions
     if order.is_async:
         return await run_in_threadpool(executions.accept, order)

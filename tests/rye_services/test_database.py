@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 from sqlalchemy import func, inspect, select, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from rye_services.database import (
     LANDED,
@@ -17,6 +17,7 @@ from rye_services.database import (
     DatabaseError,
     TextError,
     api_keys,
+    is_away,
     threads,
     users,
 )
@@ -298,3 +299,18 @@ def test_a_text_that_is_longer_than_its_column_is_found_nowhere(either: Database
 
         assert connection.scalar(found) == ["\\u0000"]
         assert connection.execute(longer).all() == []
+
+
+def test_a_database_that_cannot_be_opened_is_away_and_a_wrong_statement_is_not(
+    tmp_path: Path,
+) -> None:
+    away = Database(f"sqlite:///{tmp_path / 'no' / 'n.db'}")
+    wrong = Database(f"sqlite:///{tmp_path / 'n.db'}")
+
+    with pytest.raises(OperationalError) as of_place, away.reading() as connection:
+        connection.execute(text("SELECT 1"))
+    with pytest.raises(OperationalError) as of_statement, wrong.reading() as connection:
+        connection.execute(text("SELECT 1 FROM nothing"))
+
+    assert (is_away(of_place.value), is_away(of_statement.value)) == (True, False)
+    assert not is_away(ValueError())

@@ -120,6 +120,17 @@ def test_a_line_of_a_refusal_has_the_number_that_the_caller_got(node: Node) -> N
     assert "user" not in refused
 
 
+def test_a_line_of_a_page_has_the_user_who_is_logged_in(node: Node) -> None:
+    user = node.user()
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
+    login = node.ask("POST", "/page/login", f"key={user.token}".encode(), headers=form)
+    cookie = {"Cookie": login.headers["set-cookie"].partition(";")[0]}
+
+    node.ask("GET", "/page/executions", headers=cookie)
+
+    assert line_about(node, "GET /page/executions")["user"] == user.user_id
+
+
 def test_a_text_in_a_path_begins_no_other_line(node: Node) -> None:
     node.ask("GET", "/a%0A%7B%22level%22%3A%22forged%22%7D")
 

@@ -61,6 +61,28 @@ def test_a_request_under_way_is_answered_before_the_end(node: Node) -> None:
 
 
 @pytest.mark.heavy
+def test_a_node_that_lets_a_request_end_says_that_it_is_draining(node: Node) -> None:
+    head = f"POST {KEYS} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", node.port), timeout=30) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(65536).startswith(b"HTTP/1.1 100 ")
+        before = node.ask("GET", "/ready")
+
+        node.send_signal(signal.SIGTERM)
+        node.wait_for_line("asked to end")
+        during, live = node.ask("GET", "/ready"), node.ask("GET", "/live")
+        connection.sendall(b"{}       ")
+        answer = connection.recv(65536)
+
+    assert (before.status, before.json["status"]) == (200, "ready")
+    assert (during.status, during.json["status"]) == (503, "draining")
+    assert during.json["checks"] == before.json["checks"]
+    assert live.status == 200
+    assert answer.startswith(b"HTTP/1.1 4")
+    assert node.wait() == 0
+
+
+@pytest.mark.heavy
 def test_a_second_signal_ends_at_once(node: Node) -> None:
     head = f"POST {KEYS} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
     with socket.create_connection(("127.0.0.1", node.port), timeout=30) as connection:

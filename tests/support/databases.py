@@ -14,7 +14,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -88,41 +89,80 @@ def database_environ(folder: Path) -> Mapping[str, str]:
 # --- PostgreSQL -----------------------------------------------------------------------------------
 
 
+class Cluster:
+    """A server of PostgreSQL with a folder of its own, below ``build``. It is not started yet."""
+
+    def __init__(self, settings: Sequence[str]) -> None:
+        self._programs, self._owner = _programs(), _owner()
+        self.folder = _folder(self._owner)
+        self._options = [word for setting in settings for word in ("-c", setting)]
+        self._server: subprocess.Popen[bytes] | None = None
+        made = ("initdb", "-D", self.folder / "data", "-A", "trust", "-U", "rye", "--no-sync")
+        self._run(*made, "-E", "UTF8", "--locale=C")
+
+    @property
+    def url(self) -> str:
+        """The address of its one database."""
+        return f"postgresql+psycopg://rye@/postgres?host={self.folder}"
+
+    def start(self) -> None:
+        """Start it; it answers when this returns."""
+        with (self.folder / "log").open("ab") as log:
+            self._server = subprocess.Popen(
+                [
+                    *(self._programs / "postgres", "-D", self.folder / "data", "-k", self.folder),
+                    *self._options,
+                ],
+                user=self._owner,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - one call to the system
+            )
+        self._run("pg_isready", "-q", "-h", self.folder, "-t", "30", tries=600)
+
+    def stop(self) -> None:
+        """End it at once, as its crash would: what it has not written is lost."""
+        if self._server is not None:
+            self._server.send_signal(signal.SIGQUIT)
+            self._server.wait(30)
+            self._server = None
+
+    def remove(self) -> None:
+        """End it, and all that it holds."""
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _run(self, program: str, *arguments: object, tries: int = 1) -> None:
+        command = [str(word) for word in (self._programs / program, *arguments)]
+        for attempt in range(tries):
+            ended = subprocess.run(command, user=self._owner, capture_output=True, check=False)
+            if not ended.returncode:
+                return
+            if attempt < tries - 1:
+                time.sleep(0.05)
+        raise RuntimeError(f"{program}: {ended.stderr.decode(errors='replace')}")
+
+
+@contextmanager
+def private_cluster() -> Iterator[Cluster]:
+    """A server that a test may stop and start; it keeps what it said that it had written."""
+    kept = [setting for setting in _SETTINGS if not setting.startswith("synchronous_commit")]
+    cluster = Cluster(kept)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.remove()
+
+
 @cache
 def _cluster() -> str:
     """The address of the cluster of this process."""
-    programs = _programs()
-    owner = _owner()
-    folder = _folder(owner)
-    _run(
-        [
-            programs / "initdb",
-            "-D",
-            folder / "data",
-            "-A",
-            "trust",
-            "-U",
-            "rye",
-            "--no-sync",
-            "-E",
-            "UTF8",
-            "--locale=C",
-        ],
-        owner,
-    )
-    options = [word for setting in _SETTINGS for word in ("-c", setting)]
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen(
-            [programs / "postgres", "-D", folder / "data", "-k", folder, *options],
-            user=owner,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - one call to the system
-        )
-    atexit.register(_stop, server, folder)
-    _run([programs / "pg_isready", "-q", "-h", folder, "-t", "30"], owner, tries=600)
-    return f"postgresql+psycopg://rye@/postgres?host={folder}"
+    cluster = Cluster(_SETTINGS)
+    atexit.register(cluster.remove)
+    cluster.start()
+    return cluster.url
 
 
 def _programs() -> Path:
@@ -157,24 +197,6 @@ def _folder(owner: str | None) -> Path:
 
 def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGQUIT)
-
-
-def _run(command: list[object], owner: str | None, tries: int = 1) -> None:
-    for attempt in range(tries):
-        ended = subprocess.run(
-            [str(word) for word in command], user=owner, capture_output=True, check=False
-        )
-        if not ended.returncode:
-            return
-        if attempt < tries - 1:
-            time.sleep(0.05)
-    raise RuntimeError(f"{command[0]}: {ended.stderr.decode(errors='replace')}")
-
-
-def _stop(server: subprocess.Popen[bytes], folder: Path) -> None:
-    server.send_signal(signal.SIGQUIT)
-    server.wait(30)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _execute(statement: str) -> None:

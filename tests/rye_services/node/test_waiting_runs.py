@@ -79,6 +79,25 @@ def test_30_at_once_are_all_executed(project: RemoteProject) -> None:
     assert len(said) == statuses.count(200) >= 2
 
 
+def test_whatever_waits_too_long_is_accepted_with_202(tmp_path: Path, workspace: Workspace) -> None:
+    environ = {"RYE_NODE_MAX_CONCURRENT": "1", "RYE_NODE_QUEUE_WAIT_S": "0"}
+    with running_node(tmp_path / "one", environ=environ) as node:
+        project = RemoteProject.with_tools(workspace, node.user())
+        project.begun("true")
+        body = {"item_id": "tool:echo", "project_path": project.name}
+
+        replies = [project.user.ask("POST", path, body) for path in ("/execute", "/fetch", "/sign")]
+        project.release()
+        states = [project.ended(reply.json["thread_id"])["state"] for reply in replies]
+
+    assert [(one.status, one.json["queue_place"]) for one in replies] == [
+        (202, 1),
+        (202, 2),
+        (202, 3),
+    ]
+    assert states == ["completed"] * 3
+
+
 def test_a_place_in_the_queue_is_told_and_shrinks(project: RemoteProject) -> None:
     running = project.begun("true")
     waiting = [project.ask("tool:echo", **{"async": True}).json for _ in range(2)]
