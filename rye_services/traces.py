@@ -15,7 +15,7 @@ from ryeos import __version__
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _CLOSE_S = 5.0
-_INSTALL = (
+INSTALL = (
     "pip install --target DIR opentelemetry-sdk opentelemetry-exporter-otlp-proto-http,"
     " and start with PYTHONPATH=DIR"
 )
@@ -90,7 +90,7 @@ def open_tracing(environ: Mapping[str, str]) -> Tracing:
     try:
         return OpenTelemetryTracing()
     except ImportError as error:
-        _log.warning("no traces: %s: %s", error, _INSTALL)
+        _log.warning("no traces: %s: %s", error, INSTALL)
         return NoTracing()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import stat
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from rye_services.database import REVISION
 from ryeos import __version__
 from ryeos.remote.requests import read_identity
 from tests.support.built import BASE_PYTHON, ROOT, Machine, run
@@ -52,6 +54,30 @@ def test_its_bundle_is_the_signed_one(packed_node: Node) -> None:
     provided = packed_node.ask("GET", "/status").json["capabilities"]["provides"]
 
     assert "rye.execute.tool.rye.bash.bash" in provided
+
+
+def test_pages_and_tables_are_in_the_file(packed_node: Node, built_node_pyz: Path) -> None:
+    page = packed_node.ask("GET", "/").body.decode()
+
+    assert 'name="key"' in page
+    assert packed_node.ask("GET", "/page/files/htmx.min.js").status == 200
+    assert "/execute" in packed_node.ask("GET", "/docs").body.decode()
+    listed = (ROOT / "rye_services").rglob("*")
+    files = {path for path in listed if path.is_file() and "__pycache__" not in path.parts}
+    with ZipFile(built_node_pyz) as built:
+        packed = set(built.namelist())
+    names = {f"site-packages/{path.relative_to(ROOT).as_posix()}" for path in files}
+    assert names - packed == set()
+
+
+def test_a_database_is_made_by_the_file_alone(server: Machine, tmp_path: Path) -> None:
+    data = tmp_path / "made"
+
+    server.ask("init", "--data", str(data))
+
+    with sqlite3.connect(data / "node.db") as connection:
+        found = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+    assert found == [(REVISION,)]
 
 
 def test_the_built_node_ends_well(built_node_pyz: Path, tmp_path: Path) -> None:

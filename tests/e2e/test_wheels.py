@@ -5,9 +5,11 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
+from rye_services.traces import INSTALL
 from ryeos import __version__
 from tests.support.built import ROOT
 from tests.support.workspace import PLAIN_ENV
@@ -21,6 +23,14 @@ def test_the_wheel_of_the_node_needs_this_version_and_the_libraries_of_its_file(
     libraries = [line.split()[0] for line in listed if line and not line.startswith(("#", "-"))]
 
     assert needed == [f"rye-workspace=={__version__}", *libraries]
+
+
+def test_what_a_node_takes_besides_can_be_asked_for_with_its_wheel() -> None:
+    extras = tomllib.loads(NODE.read_text("utf-8"))["project"]["optional-dependencies"]
+
+    assert set(extras) == {"postgresql", "opentelemetry"}
+    assert extras["postgresql"] == ["psycopg[binary]"]
+    assert all(f" {name}" in f" {INSTALL}" for name in extras["opentelemetry"])
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +78,27 @@ def test_a_node_of_the_wheel_serves(installed: Path, tmp_path: Path) -> None:
         assert server.stderr
         # It ends by itself where it cannot serve, and its last line with it.
         ready = next((line for line in server.stderr if "ready on" in line), "")
+        assert ready.startswith("rye-node: ready on http://127.0.0.1:")
+        url = ready.split()[3]
+        page, script = (read(f"{url}{path}") for path in ("/", "/page/files/htmx.min.js"))
         server.terminate()
 
-    assert ready.startswith("rye-node: ready on http://127.0.0.1:")
+    assert "<h1>" in page
+    assert 'name="key"' in page
+    assert "htmx" in script
+
+
+@pytest.mark.heavy
+def test_the_wheel_of_the_node_has_every_file_of_it(installed: Path) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "rye_services"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+    )
+
+    missing = [name for name in listed.stdout.splitlines() if not (installed / name).is_file()]
+
+    assert missing == []
+
+
+def read(url: str) -> str:
+    with urlopen(url) as answer:  # noqa: S310 - of our own server
+        return str(answer.read().decode())
