@@ -85,6 +85,7 @@ def open_services(
     _log.info("pages and items of users are signed with the key %s", keys.items.fingerprint)
     database = open_database(settings, make=True)
     finish_resealing(settings.signing_key_dir, database, keys)
+    audit = Audit(database)
     stores = UserStores(settings.cas_base_path)
     box = {"box_private": keys.box_private, "box_public": keys.box_public}
     webhooks = Webhooks(database, **box, clock=clock)
@@ -99,10 +100,8 @@ def open_services(
         keys=keys,
         stores=stores,
         clock=clock,
-        authorized_keys=AuthorizedKeys(
-            settings.authorized_keys_dir, keys, clock, audit=Audit(database)
-        ),
-        audit=Audit(database),
+        authorized_keys=AuthorizedKeys(settings.authorized_keys_dir, keys, clock, audit=audit),
+        audit=audit,
         api_keys=ApiKeys(database, clock),
         nonces=Nonces(database, clock),
         queue=queue,
