@@ -7,8 +7,6 @@ and an empty database where there should be one. Rules and format: ``docs/node.m
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 from shlex import quote
@@ -99,44 +97,6 @@ def _is_sqlite_below(settings: Settings) -> bool:
 def has_database(settings: Settings) -> bool:
     """Whether the folder says which database is its own: not before `init` or the first start."""
     return (settings.data_dir / _NAME).exists()
-
-
-class NodeRunningError(RyeError):
-    """A server works on the data, or another command that wants it for itself."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        super().__init__(
-            f"{folder}: expected a node that is stopped, found a server, or another such command",
-            hint="stop the node, on every machine that serves these data, and try again",
-        )
-
-
-@contextmanager
-def stopped_node(settings: Settings) -> Iterator[Callable[[], None]]:
-    """The data for one command alone; what is given raises once a server has started meanwhile.
-
-    Raises NodeRunningError, FileSystemError.
-    """
-    from rye_services.node.servers import SERVERS, ServerLease
-
-    folder = settings.data_dir / SERVERS
-    own = ServerLease(folder)
-    own.begin()
-
-    def require_alone() -> None:
-        others = {path.stem for path in folder.glob("*.lock")} - {own.server_id}
-        if not all(own.is_dead(one) for one in others):
-            raise NodeRunningError(settings.data_dir)
-
-    try:
-        require_alone()
-        yield require_alone
-    finally:
-        own.end()
-        (folder / f"{own.server_id}.lock").unlink(missing_ok=True)
 
 
 def move_database(settings: Settings, node: str, url: str) -> str:

@@ -286,7 +286,7 @@ def declare_rotate(declare: Declare) -> None:
 
 
 def _rotate(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
-    from rye_services.rotation import rotate
+    from rye_services.node.rotation import rotate
 
     with _opened(parsed, environ) as (settings, database):
         done = rotate(settings, database)

@@ -224,8 +224,8 @@ class SealedRowError(RyeError):
 NEXT = "next"
 """Beside an envelope of a row: the same once more, for the box key that the node is about to have.
 
-It is there while keys are changed (`rye_services.rotation`), so that a crash leaves no row that
-the keys of then do not open.
+It is there while keys are changed (`rye_services.node.rotation`), so that a crash leaves no row
+that the keys of then do not open.
 """
 
 

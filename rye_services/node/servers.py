@@ -5,13 +5,16 @@ stores to the disk, and what runs executions.
 """
 
 import os
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import time
 
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, file_system_error, locked
 from lillux.values import dataclass
+from rye_services.settings import Settings
+from ryeos.items.errors import RyeError
 
 SERVERS = "servers"
 """The folder of their locks, below the data."""
@@ -95,3 +98,42 @@ class ServersSeen:
         """Whether no other server was there from this moment until ``now``."""
         is_same = self.changed_s == now.changed_s and self.is_certain
         return is_same and not self.others and not now.others
+
+
+# --- a node that is stopped ----------------------------------------------------------------------
+
+
+class NodeRunningError(RyeError):
+    """A server works on the data, or another command that wants it for itself."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(
+            f"{folder}: expected a node that is stopped, found a server, or another such command",
+            hint="stop the node, on every machine that serves these data, and try again",
+        )
+
+
+@contextmanager
+def stopped_node(settings: Settings) -> Iterator[Callable[[], None]]:
+    """The data for one command alone; what is given raises once a server has started meanwhile.
+
+    Raises NodeRunningError, FileSystemError.
+    """
+    folder = settings.data_dir / SERVERS
+    own = ServerLease(folder)
+    own.begin()
+
+    def require_alone() -> None:
+        others = {path.stem for path in folder.glob("*.lock")} - {own.server_id}
+        if not all(own.is_dead(one) for one in others):
+            raise NodeRunningError(settings.data_dir)
+
+    try:
+        require_alone()
+        yield require_alone
+    finally:
+        own.end()
+        (folder / f"{own.server_id}.lock").unlink(missing_ok=True)

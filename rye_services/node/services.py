@@ -15,11 +15,11 @@ from rye_services.keys import NodeKeys, open_keys
 from rye_services.node.executions import Executions, open_executions
 from rye_services.node.objects import UserStores
 from rye_services.node.queue import Queue
+from rye_services.node.rotation import finish_resealing
 from rye_services.node.secrets import Vault
 from rye_services.node.servers import SERVERS, ServerLease
 from rye_services.node.storage import SyncServices, open_sync
 from rye_services.node.webhooks import Webhooks, webhook_check
-from rye_services.rotation import finish_resealing
 from rye_services.settings import Settings
 from rye_services.watch import Watch, open_watch
 from ryeos.items.context import Clock, utc_now

@@ -28,7 +28,6 @@ from lillux.signing import BOX_KEY_FILE, generate_keypair, save_keypair
 from lillux.values import dataclass
 from rye_services.audit import Actor, Audit, AuditFilter, acting, current_actor
 from rye_services.credentials import AuthorizedKeys
-from rye_services.data_folder import stopped_node
 from rye_services.database import Database, threads, user_secrets, webhook_bindings
 from rye_services.keys import (
     AUTHORIZED_FOLDER,
@@ -41,6 +40,7 @@ from rye_services.keys import (
     open_keys,
 )
 from rye_services.node.secrets import NEXT, SealedValue, reopened
+from rye_services.node.servers import stopped_node
 from rye_services.node.webhooks import hook_row
 from rye_services.settings import Settings
 from ryeos.items.context import Clock, utc_now
