@@ -95,7 +95,7 @@ def document(app: FastAPI, made: Any, unlimited_paths: frozenset[str]) -> dict[s
     for path, _, operation in _operations(schema):
         scopes = _secure(operation)
         statuses = [] if scopes is None else [401, 403, 507]
-        statuses += [] if path in unlimited_paths else [400, 408, 413]
+        statuses += [] if path in unlimited_paths else [400, 408, 413, 503]
         statuses += [422] if "requestBody" in operation else []
         for status, response in refuses(*statuses).items():
             operation["responses"].setdefault(str(status), response)

@@ -183,7 +183,10 @@ class Gate:
             return None
         key = self._services.api_keys.counting(session.key_id)
         guest = None if key is None else Guest(cookie, session, key)
-        return guest if guest is not None and guest.may(THREADS) else None
+        if guest is None or not guest.may(THREADS):
+            return None
+        note_user(guest.key.user_id)
+        return guest
 
     def key_of(self, token: str, address: str) -> ApiKey | None:
         """The key that somebody types to log in; None where no key that counts is like this."""

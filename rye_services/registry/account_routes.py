@@ -8,8 +8,19 @@ from pydantic import BaseModel, Field
 
 from rye_services.credentials import REGISTRY_READ, REGISTRY_WRITE, ApiKey, valid_scopes
 from rye_services.http import RequestProblem
-from rye_services.openapi import refuses
+from rye_services.openapi import answers
 from rye_services.registry.accounts import Reader, Writer, allowed_bytes, claimed_key
+from rye_services.registry.answers import (
+    AccountAnswer,
+    ApiKeysAnswer,
+    ChangedSigningKeyAnswer,
+    ClaimedNamespaceAnswer,
+    NamespacesAnswer,
+    NewAccountAnswer,
+    NewApiKeyAnswer,
+    RevokedApiKeyAnswer,
+    SigningKeysAnswer,
+)
 from rye_services.registry.manifests import refusing
 from rye_services.registry.services import RegistryServices
 
@@ -49,7 +60,7 @@ def account_router(services: RegistryServices) -> APIRouter:
 def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
     api_keys = services.api_keys
 
-    @routes.post("/api-keys", responses=refuses(409))
+    @routes.post("/api-keys", responses=answers(NewApiKeyAnswer, 409))
     @refusing
     def create(writer: Writer, new: NewApiKey) -> dict[str, Any]:
         """Make an API key; its text is shown this once. Nobody grants what their own has not."""
@@ -64,7 +75,7 @@ def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
         )
         return {"key": token, **_shown(key)}
 
-    @routes.get("/api-keys")
+    @routes.get("/api-keys", responses=answers(ApiKeysAnswer))
     @refusing
     def list_keys(reader: Reader) -> dict[str, Any]:
         """The API keys of an account, without their texts."""
@@ -76,7 +87,7 @@ def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
             ]
         }
 
-    @routes.delete("/api-keys/{name}", responses=refuses(404, 409))
+    @routes.delete("/api-keys/{name}", responses=answers(RevokedApiKeyAnswer, 404, 409))
     @refusing
     def revoke(writer: Writer, name: str) -> dict[str, Any]:
         """Let an API key count no longer."""
@@ -85,7 +96,7 @@ def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
 
 
 def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
-    @routes.get("/signing-keys")
+    @routes.get("/signing-keys", responses=answers(SigningKeysAnswer))
     @refusing
     def list_keys(reader: Reader) -> dict[str, Any]:
         """The keys that an account signs with."""
@@ -93,7 +104,7 @@ def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
         keys = [{"fingerprint": fp, "public_key_pem": pem.decode()} for fp, pem in found.items()]
         return {"signing_keys": keys}
 
-    @routes.post("/signing-keys", responses=refuses(409))
+    @routes.post("/signing-keys", responses=answers(ChangedSigningKeyAnswer, 409))
     @refusing
     def add(writer: Writer, claim: KeyClaim) -> dict[str, Any]:
         """Have what is sent signed with a key checked by it. From then on no other key will do."""
@@ -101,7 +112,7 @@ def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
         pem = claimed_key(claim.document, account=account, keys=services.keys)
         return {"status": "added", "fingerprint": services.accounts.add_key(account, pem)}
 
-    @routes.delete("/signing-keys/{fingerprint}", responses=refuses(404))
+    @routes.delete("/signing-keys/{fingerprint}", responses=answers(ChangedSigningKeyAnswer, 404))
     @refusing
     def remove(writer: Writer, fingerprint: str) -> dict[str, Any]:
         """Take a key back."""
@@ -114,7 +125,7 @@ def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
 def _add_names(routes: APIRouter, services: RegistryServices) -> None:
     namespaces = services.namespaces
 
-    @routes.get("/account")
+    @routes.get("/account", responses=answers(AccountAnswer))
     @refusing
     def own(reader: Reader) -> dict[str, Any]:
         """Who one is to the registry, and what one has."""
@@ -131,7 +142,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
             "signing_keys": list(services.accounts.keys_of(account.name)),
         }
 
-    @routes.get("/namespaces")
+    @routes.get("/namespaces", responses=answers(NamespacesAnswer))
     @refusing
     def list_namespaces(reader: Reader) -> dict[str, Any]:
         """The namespaces of an account."""
@@ -141,7 +152,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
         ]
         return {"namespaces": shown}
 
-    @routes.post("/namespaces", responses=refuses(409))
+    @routes.post("/namespaces", responses=answers(ClaimedNamespaceAnswer, 409))
     @refusing
     def claim(writer: Writer, new: NewName) -> dict[str, Any]:
         """Have a namespace, if nobody has it. The first publication below one does the same."""
@@ -153,7 +164,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
     if not services.settings.open_sign_up:
         return
 
-    @routes.post("/accounts", responses=refuses(409, 429))
+    @routes.post("/accounts", responses=answers(NewAccountAnswer, 409, 429))
     @refusing
     def sign_up(new: NewName) -> dict[str, Any]:
         """Have an account, and its first API key, which is shown this once."""

@@ -1,6 +1,12 @@
-"""The answers of a registry. Pure but for the key that signs them."""
+"""The answers of a registry, made and described. Pure but for the key that signs them.
 
-from typing import Any
+The models describe, and make none. Tests hold real answers to them
+(``tests/rye_services/test_openapi.py``, ``tests/rye_services/test_schemathesis.py``).
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel
 
 from rye_services.keys import NodeKeys
 from rye_services.registry.bundles import PulledBundle, ShownBundle
@@ -131,3 +137,336 @@ def _version_facts(found: PublishedVersion) -> dict[str, Any]:
         "signature": signature_info(found.name.kind, path, found.content),
         "sandbox": shown_rights(found),
     }
+
+
+# --- as the OpenAPI document describes them: items ------------------------------------------------
+
+
+class ItemFacts(BaseModel):
+    """Which item it is."""
+
+    item_type: str
+    item_id: str
+    namespace: str
+    category: str
+    name: str
+
+
+class VersionFacts(ItemFacts):
+    """A version of an item. ``publisher``: the key that it was sent signed with."""
+
+    version: str
+    suffix: str
+    author: str
+    publisher: str | None
+    sha256: str
+    signature: dict[str, str] | None
+    sandbox: dict[str, Any] | None
+    attestation: dict[str, Any]
+
+
+class PushedItemAnswer(VersionFacts):
+    """A version that was published; ``skipped``: it was there already, with the same content."""
+
+    status: Literal["published"]
+    skipped: bool = False
+    signed_content: str
+
+
+class PulledItemAnswer(VersionFacts):
+    """A version as the registry signed it, and which versions there are."""
+
+    content: str
+    changelog: str
+    metadata: dict[str, Any]
+    created_at: str
+    versions: list[str]
+
+
+class ListedItem(ItemFacts):
+    """An item in a list."""
+
+    title: str
+    description: str
+    version: str
+    author: str
+    visibility: str
+    download_count: int
+    created_at: str
+    updated_at: str
+
+
+class ListedVersion(BaseModel):
+    """A version in the list of an item's."""
+
+    version: str
+    author: str
+    created_at: str
+    changelog: str
+    sha256: str
+    deleted: bool
+
+
+class ItemAnswer(ListedItem):
+    """An item without its content, and all its versions."""
+
+    versions: list[ListedVersion]
+
+
+class FoundItemsAnswer(BaseModel):
+    """A part of what was found, and how much there is."""
+
+    results: list[ListedItem]
+    total: int
+    limit: int
+    offset: int
+
+
+class DeletedItemAnswer(BaseModel):
+    """The versions that are gone; ``version`` as it was asked for."""
+
+    status: Literal["deleted"]
+    item_type: str
+    item_id: str
+    version: str | None
+    deleted_versions: list[str]
+
+
+class ItemVisibilityAnswer(ItemFacts):
+    """Whether lists show an item now, and before."""
+
+    status: Literal["updated"]
+    visibility: str
+    previous_visibility: str
+
+
+# --- bundles --------------------------------------------------------------------------------------
+
+
+class PushedBundleAnswer(BaseModel):
+    """A bundle that was published; ``skipped``: it was there already, the same."""
+
+    status: Literal["pushed"]
+    skipped: bool = False
+    bundle_id: str
+    version: str
+    file_count: int
+    author: str
+    publisher: str | None
+
+
+class PulledBundleAnswer(BaseModel):
+    """A bundle with all its files, by path."""
+
+    bundle_id: str
+    version: str
+    manifest: str
+    files: dict[str, dict[str, Any]]
+    author: str
+    created_at: str
+    attestation: dict[str, Any]
+
+
+class ListedBundle(BaseModel):
+    """A bundle in a list."""
+
+    bundle_id: str
+    description: str
+    version: str
+    author: str
+    visibility: str
+    download_count: int
+    created_at: str
+    updated_at: str
+
+
+class BundleAnswer(ListedBundle):
+    """A bundle without its files, and all its versions."""
+
+    versions: list[str]
+
+
+class FoundBundlesAnswer(BaseModel):
+    """A part of what was found, and how much there is."""
+
+    results: list[ListedBundle]
+    total: int
+    limit: int
+    offset: int
+
+
+class DeletedBundleAnswer(BaseModel):
+    """The versions that are gone."""
+
+    status: Literal["deleted"]
+    bundle_id: str
+    deleted_versions: list[str]
+
+
+class BundleVisibilityAnswer(BaseModel):
+    """Whether lists show a bundle now, and before."""
+
+    status: Literal["updated"]
+    bundle_id: str
+    visibility: str
+    previous_visibility: str
+
+
+# --- accounts -------------------------------------------------------------------------------------
+
+
+class ApiKeyFacts(BaseModel):
+    """What is known of an API key."""
+
+    name: str
+    key_prefix: str
+    scopes: list[str] | None
+    expires_at: str | None
+    created_at: str
+
+
+class NewApiKeyAnswer(ApiKeyFacts):
+    """A new API key; its text, ``key``, is shown this once."""
+
+    key: str
+
+
+class NewAccountAnswer(NewApiKeyAnswer):
+    """A new account and its first API key."""
+
+    account: str
+
+
+class ListedApiKey(ApiKeyFacts):
+    """An API key in a list."""
+
+    revoked_at: str | None
+    last_used_at: str | None
+
+
+class ApiKeysAnswer(BaseModel):
+    """The API keys of an account, without their texts."""
+
+    api_keys: list[ListedApiKey]
+
+
+class RevokedApiKeyAnswer(BaseModel):
+    """An API key that counts no longer."""
+
+    status: Literal["revoked"]
+    name: str
+    key_prefix: str
+
+
+class SigningKeyFacts(BaseModel):
+    """A key that an account signs with."""
+
+    fingerprint: str
+    public_key_pem: str
+
+
+class SigningKeysAnswer(BaseModel):
+    """The keys that an account signs with."""
+
+    signing_keys: list[SigningKeyFacts]
+
+
+class ChangedSigningKeyAnswer(BaseModel):
+    """A key that was added or taken back."""
+
+    status: Literal["added", "removed"]
+    fingerprint: str
+
+
+class AccountAnswer(BaseModel):
+    """Who one is to the registry, and what one has."""
+
+    name: str
+    created_at: str
+    stored_bytes: int
+    max_bytes: int
+    namespaces: list[str]
+    signing_keys: list[str]
+
+
+class NamespaceFacts(BaseModel):
+    """A namespace and whose it is."""
+
+    name: str
+    owner: str
+    claimed_at: str
+
+
+class NamespacesAnswer(BaseModel):
+    """The namespaces of an account."""
+
+    namespaces: list[NamespaceFacts]
+
+
+class ClaimedNamespaceAnswer(BaseModel):
+    """A namespace that one has now; ``skipped``: one had it before."""
+
+    status: Literal["claimed"]
+    name: str
+    owner: str
+    skipped: bool = False
+
+
+# --- manifests ------------------------------------------------------------------------------------
+
+
+class PublishedManifestAnswer(BaseModel):
+    """The digest of the version; ``skipped``: it was there already, the same."""
+
+    ok: Literal[True]
+    head: str
+    skipped: bool = False
+
+
+class ManifestVersionAnswer(BaseModel):
+    """One version of an item."""
+
+    manifest_hash: str
+    published_at: str
+    publisher: str
+
+
+class ManifestItemAnswer(BaseModel):
+    """An item with all its versions; the latest is the highest."""
+
+    namespace: str
+    owner: str
+    latest_version: str
+    versions: dict[str, ManifestVersionAnswer]
+
+
+class ListedManifest(BaseModel):
+    """An item in a list."""
+
+    kind: str
+    item_id: str
+    namespace: str
+    latest_version: str
+    owner: str
+
+
+class FoundManifestsAnswer(BaseModel):
+    """What was found, and how much there is."""
+
+    results: list[ListedManifest]
+    total: int
+
+
+class RegisteredIdentityAnswer(BaseModel):
+    """The digest of an identity document."""
+
+    ok: Literal[True]
+    identity_hash: str
+
+
+class NamespaceClaimAnswer(BaseModel):
+    """The digest of a claim; ``skipped``: the namespace was the caller's before."""
+
+    ok: Literal[True]
+    claim_hash: str
+    skipped: bool = False

@@ -10,9 +10,18 @@ from pydantic import BaseModel, Field
 from rye_services.credentials import Principal
 from rye_services.database import require_texts
 from rye_services.http import RequestProblem, described, parse_body
-from rye_services.openapi import refuses
+from rye_services.openapi import answers
 from rye_services.registry.accounts import Anybody, Reader, Sent, Writer
-from rye_services.registry.answers import bundle_attestation, shown_bundle
+from rye_services.registry.answers import (
+    BundleAnswer,
+    BundleVisibilityAnswer,
+    DeletedBundleAnswer,
+    FoundBundlesAnswer,
+    PulledBundleAnswer,
+    PushedBundleAnswer,
+    bundle_attestation,
+    shown_bundle,
+)
 from rye_services.registry.bundles import SentFile, bundle_publication
 from rye_services.registry.item_routes import MAX_OFFSET, MAX_RESULTS, NewVisibility
 from rye_services.registry.manifests import refusing
@@ -59,7 +68,11 @@ def bundle_router(services: RegistryServices) -> APIRouter:
 def _add_exchange(routes: APIRouter, services: RegistryServices) -> None:
     bundles = services.bundles
 
-    @routes.post("/push", openapi_extra=described(BundlePush), responses=refuses(404, 409, 429))
+    @routes.post(
+        "/push",
+        openapi_extra=described(BundlePush),
+        responses=answers(PushedBundleAnswer, 404, 409, 429),
+    )
     @refusing
     def push(writer: Writer, sent: Sent) -> dict[str, Any]:
         """Keep a bundle as it was signed, once it is what its manifest says."""
@@ -67,7 +80,7 @@ def _add_exchange(routes: APIRouter, services: RegistryServices) -> None:
         services.pushes.use(account)
         return _push(services, account, parse_body(sent, BundlePush))
 
-    @routes.get("/pull", response_class=Response, responses=refuses(404))
+    @routes.get("/pull", response_class=Response, responses=answers(PulledBundleAnswer, 404))
     @refusing
     def pull_named(
         reader: Reader,
@@ -78,7 +91,9 @@ def _add_exchange(routes: APIRouter, services: RegistryServices) -> None:
         """As ``/pull/{bundle_id}``, with the id in the query."""
         return _pulled(reader, bundle_id, version, namespace)
 
-    @routes.get("/pull/{bundle_id}", response_class=Response, responses=refuses(404))
+    @routes.get(
+        "/pull/{bundle_id}", response_class=Response, responses=answers(PulledBundleAnswer, 404)
+    )
     @refusing
     def pull(
         reader: Reader,
@@ -109,7 +124,7 @@ def _add_exchange(routes: APIRouter, services: RegistryServices) -> None:
 def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
     bundles = services.bundles
 
-    @routes.get("/search")
+    @routes.get("/search", responses=answers(FoundBundlesAnswer))
     @refusing
     def search(anybody: Anybody, asked: Annotated[BundleSearch, Query()]) -> dict[str, Any]:
         """Bundles that have every word, those that are pulled most first."""
@@ -122,14 +137,14 @@ def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
         found, total = bundles.search(wanted, **page, owner=owner)
         return {"results": [shown_bundle(one) for one in found], "total": total, **page}
 
-    @routes.get("/info/{bundle_id}", responses=refuses(404))
+    @routes.get("/info/{bundle_id}", responses=answers(BundleAnswer, 404))
     @refusing
     def info(bundle_id: str) -> dict[str, Any]:
         """What there is to know of a bundle, without its files; all its versions."""
         found, versions = bundles.info(bundle_name(bundle_id))
         return {**shown_bundle(found), "versions": list(versions)}
 
-    @routes.delete("/{bundle_id}", responses=refuses(404))
+    @routes.delete("/{bundle_id}", responses=answers(DeletedBundleAnswer, 404))
     @refusing
     def delete(
         writer: Writer, bundle_id: str, version: Annotated[str | None, Query()] = None
@@ -140,7 +155,7 @@ def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
         gone = bundles.delete(bundle_name(bundle_id), named, account=account)
         return {"status": "deleted", "bundle_id": bundle_id, "deleted_versions": list(gone)}
 
-    @routes.post("/{bundle_id}/visibility", responses=refuses(404))
+    @routes.post("/{bundle_id}/visibility", responses=answers(BundleVisibilityAnswer, 404))
     @refusing
     def set_visibility(writer: Writer, bundle_id: str, new: NewVisibility) -> dict[str, Any]:
         """Have lists show a bundle, or not; who knows its id pulls it either way."""

@@ -12,9 +12,27 @@ from lillux.digests import compute_integrity
 from rye_services.credentials import AuthorizedKey, Principal
 from rye_services.database import stamp
 from rye_services.http import RequestProblem, described, parse_body
-from rye_services.openapi import refuses
+from rye_services.openapi import answers, refuses
 from rye_services.registry.accounts import Anybody, Reader, Sent, Writer
-from rye_services.registry.answers import item_facts, pulled, pushed, shown_item, shown_version
+from rye_services.registry.answers import (
+    DeletedItemAnswer,
+    FoundItemsAnswer,
+    FoundManifestsAnswer,
+    ItemAnswer,
+    ItemVisibilityAnswer,
+    ManifestItemAnswer,
+    ManifestVersionAnswer,
+    NamespaceClaimAnswer,
+    PublishedManifestAnswer,
+    PulledItemAnswer,
+    PushedItemAnswer,
+    RegisteredIdentityAnswer,
+    item_facts,
+    pulled,
+    pushed,
+    shown_item,
+    shown_version,
+)
 from rye_services.registry.items import publication
 from rye_services.registry.manifests import PublishedItem, PublishedManifest, refusing
 from rye_services.registry.names import item_name, namespace_name, place, version_of
@@ -56,7 +74,7 @@ def item_router(services: RegistryServices) -> APIRouter:
 
 
 def _add_reading(routes: APIRouter, services: RegistryServices) -> None:
-    @routes.get("/pull/{item_type}/{item_id:path}", responses=refuses(404))
+    @routes.get("/pull/{item_type}/{item_id:path}", responses=answers(PulledItemAnswer, 404))
     @refusing
     def pull(
         item_type: str, item_id: str, version: Annotated[str | None, Query()] = None
@@ -68,7 +86,7 @@ def _add_reading(routes: APIRouter, services: RegistryServices) -> None:
         versions = list(services.items.live_versions(found.item))
         return {**pulled(found, services), "versions": versions}
 
-    @routes.get("/items/{item_type}/{item_id:path}", responses=refuses(404))
+    @routes.get("/items/{item_type}/{item_id:path}", responses=answers(ItemAnswer, 404))
     @refusing
     def info(item_type: str, item_id: str) -> dict[str, Any]:
         """What there is to know of an item, without its content; all its versions."""
@@ -77,7 +95,9 @@ def _add_reading(routes: APIRouter, services: RegistryServices) -> None:
 
 
 def _add_publishing(routes: APIRouter, services: RegistryServices) -> None:
-    @routes.post("/push", openapi_extra=described(Push), responses=refuses(404, 409, 429))
+    @routes.post(
+        "/push", openapi_extra=described(Push), responses=answers(PushedItemAnswer, 404, 409, 429)
+    )
     @refusing
     def push(writer: Writer, sent: Sent) -> dict[str, Any]:
         """Validate an item, sign it, keep it: a version is never changed afterwards."""
@@ -85,7 +105,7 @@ def _add_publishing(routes: APIRouter, services: RegistryServices) -> None:
         services.pushes.use(account)
         return _push(services, account, parse_body(sent, Push))
 
-    @routes.delete("/delete/{item_type}/{item_id:path}", responses=refuses(404))
+    @routes.delete("/delete/{item_type}/{item_id:path}", responses=answers(DeletedItemAnswer, 404))
     @refusing
     def delete(
         writer: Writer,
@@ -105,7 +125,9 @@ def _add_publishing(routes: APIRouter, services: RegistryServices) -> None:
             "deleted_versions": list(gone),
         }
 
-    @routes.post("/visibility/{item_type}/{item_id:path}", responses=refuses(404))
+    @routes.post(
+        "/visibility/{item_type}/{item_id:path}", responses=answers(ItemVisibilityAnswer, 404)
+    )
     @refusing
     def set_visibility(
         writer: Writer, item_type: str, item_id: str, new: NewVisibility
@@ -178,7 +200,7 @@ def search_router(services: RegistryServices) -> APIRouter:
     """The route of searches."""
     routes = APIRouter(prefix="/v1", tags=["registry"])
 
-    @routes.get("/search")
+    @routes.get("/search", responses=answers(FoundItemsAnswer))
     @refusing
     def search(anybody: Anybody, asked: Annotated[SearchFields, Query()]) -> dict[str, Any]:
         """Items that have every word, the best first; all of them without a word."""
@@ -260,7 +282,7 @@ def manifest_router(services: RegistryServices) -> APIRouter:
 def _add_items(routes: APIRouter, services: RegistryServices) -> None:
     manifests = services.manifests
 
-    @routes.post("/publish", responses=refuses(404, 409, 429))
+    @routes.post("/publish", responses=answers(PublishedManifestAnswer, 404, 409, 429))
     @refusing
     def publish(writer: Writer, sent: ManifestPublication) -> dict[str, Any]:
         """Have a manifest be a version of an item. It has to be in the caller's store, whole."""
@@ -282,7 +304,7 @@ def _add_items(routes: APIRouter, services: RegistryServices) -> None:
         answer = {"ok": True, "head": compute_integrity(_shown(kept))}
         return answer if is_new else {**answer, "skipped": True}
 
-    @routes.get("/search")
+    @routes.get("/search", responses=answers(FoundManifestsAnswer))
     @refusing
     def search(_: Reader, asked: Annotated[ManifestQuery, Query()]) -> dict[str, Any]:
         """Items with this text in their ids, by id."""
@@ -299,7 +321,10 @@ def _add_items(routes: APIRouter, services: RegistryServices) -> None:
         ]
         return {"results": results, "total": total}
 
-    @routes.get("/items/{kind}/{item_id:path}/versions/{version}", responses=refuses(404))
+    @routes.get(
+        "/items/{kind}/{item_id:path}/versions/{version}",
+        responses=answers(ManifestVersionAnswer, 404),
+    )
     @refusing
     def version(_: Reader, kind: str, item_id: str, version: str) -> dict[str, Any]:
         """One version of an item."""
@@ -308,7 +333,7 @@ def _add_items(routes: APIRouter, services: RegistryServices) -> None:
                 return _shown(one)
         raise RequestProblem(404, "no such version")
 
-    @routes.get("/items/{kind}/{item_id:path}", responses=refuses(404))
+    @routes.get("/items/{kind}/{item_id:path}", responses=answers(ManifestItemAnswer, 404))
     @refusing
     def item(_: Reader, kind: str, item_id: str) -> dict[str, Any]:
         """An item with all its versions; the latest is the highest."""
@@ -318,7 +343,7 @@ def _add_items(routes: APIRouter, services: RegistryServices) -> None:
 def _add_names(routes: APIRouter, services: RegistryServices) -> None:
     database, clock = services.database, services.clock
 
-    @routes.post("/identity")
+    @routes.post("/identity", responses=answers(RegisteredIdentityAnswer))
     @refusing
     def register(writer: Writer, sent: Identity) -> dict[str, Any]:
         """Have others find the caller's identity document, in place of an older one."""
@@ -347,7 +372,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
             raise RequestProblem(404, "no such identity")
         return dict(found)
 
-    @routes.post("/namespaces/claim", responses=refuses(409))
+    @routes.post("/namespaces/claim", responses=answers(NamespaceClaimAnswer, 409))
     @refusing
     def claim(writer: Writer, sent: NamespaceClaim) -> dict[str, Any]:
         """Have a namespace, if nobody has it. The claim is signed by whoever sends it."""

@@ -8,7 +8,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests.support.node import Node, Reply, User
-from tests.support.registry import Registry
+from tests.support.registry import Registry, bundle_body, item_text, signed_item
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace
 
@@ -17,6 +17,7 @@ BEARER: Way = {"bearer": []}
 SIGNED: Way = {"X-Rye-Key-Id": [], "X-Rye-Timestamp": [], "X-Rye-Nonce": [], "X-Rye-Signature": []}
 HOOK: Way = {"X-Webhook-Timestamp": [], "X-Webhook-Signature": [], "X-Webhook-Delivery-Id": []}
 OPEN = {"/live", "/ready", "/health", "/status", "/public-key"}
+HIDDEN = {"visibility": "unlisted"}
 ITEM, STORE = "tool:echo", {"hashes": ["0" * 64]}
 
 
@@ -176,3 +177,92 @@ def test_answers_about_keys_secrets_and_hooks_are_as_described(
         ("GET", "/health", "", None),
     ):
         fit(document, method, path, owner.ask(method, target or path, body))
+
+
+def test_answers_of_a_registry_about_items_and_bundles_are_as_described(
+    shared_registry: Registry, registry_document: dict[str, Any]
+) -> None:
+    account = shared_registry.account(with_key=True)
+    item, bundle = f"{account.name}/tools/hello", f"{account.name}-kit"
+    files = {".ai/tools/hello.py": item_text("tool", "hello")}
+    body_of_bundle = bundle_body(account.key, bundle, files)
+    for _ in range(2):  # the second one is skipped
+        pushed = (
+            ("/v1/push", account.push(item, content=signed_item(account.key, item))),
+            ("/v1/bundle/push", account.ask("POST", "/v1/bundle/push", body_of_bundle)),
+        )
+        for path, reply in pushed:
+            assert reply.status == 200, reply.body
+            fit(registry_document, "POST", path, reply)
+
+    of_item, of_bundle, statuses = "{item_type}/{item_id}", "{bundle_id}", []
+    for method, path, target, body in (
+        ("GET", f"/v1/pull/{of_item}", f"/v1/pull/tool/{item}", None),
+        ("GET", f"/v1/items/{of_item}", f"/v1/items/tool/{item}", None),
+        ("GET", f"/v1/items/{of_item}", f"/v1/items/tool/{item}-not", None),  # 404
+        ("GET", "/v1/search", "/v1/search?query=hello", None),
+        ("POST", f"/v1/visibility/{of_item}", f"/v1/visibility/tool/{item}", HIDDEN),
+        ("DELETE", f"/v1/delete/{of_item}", f"/v1/delete/tool/{item}", None),
+        ("GET", f"/v1/bundle/pull/{of_bundle}", f"/v1/bundle/pull/{bundle}", None),
+        ("GET", "/v1/bundle/pull", f"/v1/bundle/pull?bundle_id={bundle}", None),
+        ("GET", f"/v1/bundle/info/{of_bundle}", f"/v1/bundle/info/{bundle}", None),
+        ("GET", "/v1/bundle/search", "/v1/bundle/search", None),
+        ("POST", f"/v1/bundle/{of_bundle}/visibility", f"/v1/bundle/{bundle}/visibility", HIDDEN),
+        ("DELETE", f"/v1/bundle/{of_bundle}", f"/v1/bundle/{bundle}", None),
+    ):
+        reply = account.ask(method, target, body)
+        statuses.append(reply.status)
+        fit(registry_document, method, path, reply)
+
+    assert statuses == [200, 200, 404, *[200] * 9]
+
+
+def test_answers_of_a_registry_about_accounts_are_as_described(
+    shared_registry: Registry, registry_document: dict[str, Any]
+) -> None:
+    account = shared_registry.account(with_key=True)
+    fingerprint, statuses = account.key.fingerprint, []
+    keys, signing = "/v1/api-keys", "/v1/signing-keys"
+
+    for method, path, target, body in (
+        ("POST", keys, keys, {"name": "second"}),
+        ("POST", keys, keys, {"name": "second"}),  # 409
+        ("GET", keys, keys, None),
+        ("DELETE", f"{keys}/{{name}}", f"{keys}/second", None),
+        ("GET", signing, signing, None),
+        ("DELETE", f"{signing}/{{fingerprint}}", f"{signing}/{fingerprint}", None),
+        ("GET", "/v1/account", "/v1/account", None),
+        ("POST", "/v1/namespaces", "/v1/namespaces", {"name": f"{account.name}-more"}),
+        ("POST", "/v1/namespaces", "/v1/namespaces", {"name": f"{account.name}-more"}),
+        ("GET", "/v1/namespaces", "/v1/namespaces", None),
+        ("GET", "/registry/search", "/registry/search", None),
+        ("GET", "/v1/health", "/v1/health", None),
+    ):
+        reply = account.ask(method, target, body)
+        statuses.append(reply.status)
+        fit(registry_document, method, path, reply)
+
+    assert statuses == [200, 409, *[200] * 10]
+
+
+def test_every_route_of_a_registry_says_what_it_answers(
+    registry_document: dict[str, Any],
+) -> None:
+    silent = [
+        name
+        for name, operation in operations(registry_document)
+        if not any(schema_of(content) for content in contents_of(operation))
+    ]
+
+    # An identity document is as its owner signed it.
+    assert sorted(silent) == ["GET /public-key", "GET /registry/identity/{fingerprint}"]
+
+
+def contents_of(operation: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return list(operation["responses"]["200"].get("content", {}).items())
+
+
+def schema_of(content: tuple[str, dict[str, Any]]) -> bool:
+    media_type, described = content
+    schema = described.get("schema", {})
+    return media_type != "application/json" or "$ref" in schema
