@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -128,6 +128,20 @@ class Cluster:
             self._server.wait(30)
             self._server = None
 
+    def kill(self) -> None:
+        """End all its processes as a power cut does."""
+        assert self._server is not None
+        # Stopped first, so that it starts no other while its processes are killed one by one.
+        self._server.send_signal(signal.SIGSTOP)
+        children = children_of(self._server.pid)
+        for pid in (*children, self._server.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._server.wait(30)
+        self._server = None
+        while any(Path("/proc", str(pid)).exists() for pid in children):
+            time.sleep(0.005)
+
     def remove(self) -> None:
         """End it, and all that it holds."""
         self.stop()
@@ -142,6 +156,26 @@ class Cluster:
             if attempt < tries - 1:
                 time.sleep(0.05)
         raise RuntimeError(f"{program}: {ended.stderr.decode(errors='replace')}")
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that a process of Linux has started and that have not ended."""
+    found: list[int] = []
+    for path in Path("/proc", str(pid), "task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, path.read_text(encoding="ascii").split())
+    return found
+
+
+@contextmanager
+def mortal_cluster() -> Iterator[Cluster]:
+    """A server that forces to the disk what it commits, for a test that kills it."""
+    cluster = Cluster(("max_connections=300", "listen_addresses="))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.remove()
 
 
 @contextmanager
