@@ -180,12 +180,12 @@ class Killer:
         self._random = random.Random(SEED)  # noqa: S311 - when to kill is no secret
 
     def kill(self) -> None:
-        """Kill one, after a while."""
+        """Kill one, after a while: each kind in turn, so that few kills are of all kinds."""
         Event().wait(self._random.uniform(0.0, 1.5))
         what = [self._server, self._worker]
         if self._cluster is not None:
             what.append(self._database)
-        self.killed[self._random.choice(what)()] += 1
+        self.killed[what[self.killed.total() % len(what)]()] += 1
 
     def _server(self) -> str:
         self._random.choice(self._nodes).restart()
