@@ -30,6 +30,7 @@ from rye_services.credentials import EXECUTE, MANAGE, THREADS, WEBHOOKS, ApiKey,
 from rye_services.database import Database, request_nonces
 from rye_services.drawings import history_picture
 from rye_services.http import RequestProblem, client_address
+from rye_services.logs import note_user
 from rye_services.node.execution import Order
 from rye_services.node.jobs import JobAction
 from rye_services.node.page import History, RunFilter, ShownSnapshot
