@@ -208,7 +208,10 @@ def inputs_text(rye: Rye, text: str) -> tuple[dict[str, Any], str]:
 
 
 def _word(rules: object) -> str:
-    return _words(rules).upper() if isinstance(rules, Mapping) else "VALUE"
+    """What stands for a value: its type in capitals, or what it may be, as it is to be typed."""
+    if not isinstance(rules, Mapping):
+        return "VALUE"
+    return _words(rules) if rules.get("enum") else _words(rules).upper()
 
 
 def _inputs(properties: Mapping[str, Any], required: object) -> Iterator[str]:

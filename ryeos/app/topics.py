@@ -58,8 +58,9 @@ what is in that folder, 'tool:mine/**' all below it, 'tool:hel*' such names anyw
     "parameters": """\
 How to give a tool its parameters
 
-  name=text          text, as it stands
-  count:=3           JSON: numbers, true, false, null, lists, objects
+  name=value         of the type that the item's schema says: text where it may be text
+  --name value       the same; --flag alone for true
+  count:=3           JSON, whatever the schema says
   text@notes.txt     the text of a file
   data:=@data.json   the JSON of a file
   --params JSON      all of them as one object; @FILE for a file, - for standard input
@@ -67,7 +68,9 @@ How to give a tool its parameters
 
 A parameter given by itself wins over the object. All are checked against the item's schema before
 anything starts, and whatever they contain is data: ${HOME}, {name} and quotes are never read as
-templates or by a shell. Standard input is read only when asked for; an empty one is {}.
+templates or by a shell. A path of a parameter with format: path is taken from the current folder.
+Standard input is read when asked for, or by a parameter with format: stdin.
+As an MCP call: parameters is one JSON object.
 """,
     "chain": """\
 What runs a tool
@@ -288,6 +291,10 @@ A tool runs through its chain down to a primitive; a directive gives your_direct
 carry out; knowledge gives its text. Parameters are checked before anything starts, all problems
 are told at once. dry_run checks everything and runs nothing. A tool that fails is an error with
 code EXECUTION_FAILED and its data; what Rye refuses has no data.
+
+In options: dry_run, trace (what happened), cwd, wait_s (of an async run); batch, instead of
+item_id:
+  execute options={"batch": [{"item_id": "rye/bash/bash", "parameters": {"command": "ls"}}, ...]}
 """,
     "sign": """\
 Letting an item run

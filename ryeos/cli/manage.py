@@ -3,6 +3,7 @@
 What is moved or removed keeps its prior text beside it, as ``.bak``. Nothing is signed here.
 """
 
+import json
 import os
 import re
 import shlex
@@ -78,7 +79,10 @@ def _list(session: Session) -> int:
         for row in rows
     ]
     session.output.answer({"status": "success", "items": rows}, "\n".join(lines))
-    if not rows:
+    is_narrow = bool(folder or arguments.type or arguments.space)
+    if not rows and is_narrow and not session.no_project:
+        session.output.note("no items there; all of them: rye list, those of bundles too: --all")
+    elif not rows:
         where = session.no_project or f"no items in {rye.context.project_path}"
         session.output.note(
             f"{where}; write one with: rye new tool mine/hello"
@@ -241,11 +245,14 @@ def _mv(session: Session) -> int:
     for one in beside:
         _set_aside(one)
     kept = _set_aside(old)
-    _drop_lockfile(rye, old)
+    _move_lockfile(rye, old, new)
     for file, _, found in changes:
         keep_prior(file, read_bytes(file, MAX_ITEM_BYTES))
         write_atomic(file, _renamed(found, old.ref, new).encode(), mode=file.stat().st_mode & 0o777)
     session.output.answer({**envelope, "kept": str(kept)}, str(path))
+    for space in rye.context.spaces:
+        if space is not old.space and any(map(os.path.lexists, candidates(space, new))):
+            session.output.note(f"{new} of {space.label} is hidden by it from now on")
     again = [str(ref) for ref in (new, *beside.values(), *(ref for _, ref, _ in changes))]
     session.output.note(f"the prior text is {kept}\nnext: rye sign {' '.join(again)}")
     return 0
@@ -350,6 +357,22 @@ def _set_aside(location: Location) -> Path:
     except OSError as error:
         raise file_system_error(path, error) from error
     return kept
+
+
+def _move_lockfile(rye: Rye, old: Location, new: ItemRef) -> None:
+    """Have what pins a tool under its new id, where signing finds it and writes it anew."""
+    if old.ref.kind is not Kind.TOOL:
+        return
+    from ryeos.run.lockfiles import lockfile_path
+
+    path = lockfile_path(old.space, old.ref.id)
+    text = path.read_text("utf-8") if path.is_file() and not path.is_symlink() else ""
+    _drop_lockfile(rye, old)
+    if text:
+        target = lockfile_path(old.space, new.id)
+        make_directory(target.parent)
+        moved = text.replace(json.dumps(old.ref.id), json.dumps(new.id))
+        write_atomic(target, moved.encode(), mode=0o644)
 
 
 def _drop_lockfile(rye: Rye, location: Location) -> None:

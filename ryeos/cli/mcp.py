@@ -110,6 +110,11 @@ def _where(session: Session) -> str:
         return f"There is no project: {missing} is not a folder."
     if project is None:
         return "There is no project here: start rye mcp with --project DIR, or in a folder."
+    if not os.path.isdir(os.path.join(project, ".ai")):  # noqa: PTH112, PTH118 - as getcwd
+        return (
+            f"{project} has no items: what you make is kept there. For another project, start rye"
+            " mcp with --project DIR."
+        )
     return f"The project is {project}."
 
 

@@ -337,6 +337,7 @@ def values_of(texts: Sequence[str], schema: Callable[[], Mapping[str, Any]]) -> 
 
 FLAG = "\x01"
 """Stands before a word that was typed as a flag and is none of ``rye run``."""
+_OPEN = frozenset({"oneOf", "anyOf", "allOf", "$ref", "const", "enum"})
 _JSON_TYPES = frozenset({"number", "integer", "boolean", "array", "object", "null"})
 
 
@@ -371,6 +372,11 @@ def pairs_by_schema(texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str
     found = schema.get("properties")
     rules: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
     values: dict[str, Any] = {}
+    shared = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
+    rules = {
+        name: {**shared, **rule} if isinstance(rule, Mapping) and shared else rule
+        for name, rule in rules.items()
+    }
     words = iter(texts)
     for text in words:
         if text.startswith(FLAG):
@@ -412,13 +418,24 @@ def _types(rules: object) -> set[str]:
 def _typed(text: str, rules: object) -> Any:  # noqa: ANN401 - JSON
     """The value of a text: JSON where the schema allows no text, else the text itself."""
     types = _types(rules)
-    if types and types <= _JSON_TYPES:
+    if (types and types <= _JSON_TYPES) or (not types and _is_no_text(text, rules)):
         with suppress(ValueError, RecursionError):
             return json.loads(text)
         return text  # the schema's own error says what was expected
     if isinstance(rules, Mapping) and rules.get("format") == "path" and text:
         return str(Path.cwd() / Path(text).expanduser())
     return text
+
+
+def _is_no_text(text: str, rules: object) -> bool:
+    """Whether rules that name no type refuse the text and take the JSON that it is."""
+    if not isinstance(rules, Mapping) or _OPEN.isdisjoint(rules):
+        return False
+    from lillux.schema import violations
+
+    with suppress(LilluxError, ValueError, RecursionError):
+        return bool(violations(text, rules)) and not violations(json.loads(text), rules)
+    return False
 
 
 def _schema(rye: "Rye", reference: "Reference") -> Mapping[str, Any]:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
+from lillux.values import replace
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.run import MAX_INPUT_BYTES, live_stderr, show, undo_ignored_child_signals
 from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.tool_output import ToolOutput
 from ryeos.items.errors import Answer, UsageError, error_answer
 from ryeos.items.refs import parse_reference
 from ryeos.run.thread_registry import ThreadRegistry, write_document
@@ -67,13 +69,15 @@ def _run(session: Session) -> int:
         session.output.note("ended before it began")
         return 0
     try:
-        answer = _answer(session, payload, end.cancellation)
+        written = ToolOutput()
+        answer = _answer(session, payload, end.cancellation, written)
     except BaseException as error:  # the door of the runner: the registry must hear of every end
         _finish(registry, payload, Status.ERROR, {"error": f"{type(error).__name__}: {error}"})
         raise
     status = _status(answer, end)
     try:
-        show(session, answer)  # first: a waiting process then finds the whole log
+        # First: a waiting process then finds the whole log.
+        show(session, answer, was_shown=written.was_shown)
     finally:
         _finish(registry, payload, status, answer.envelope)
     return 0
@@ -90,11 +94,13 @@ def _claim(registry: ThreadRegistry, thread_id: str, seals: RunnerSeals) -> bool
     return registry.mark_running(thread_id, runner.pid, runner.start_token)
 
 
-def _answer(session: Session, payload: Payload, cancellation: Cancellation) -> Answer:
+def _answer(
+    session: Session, payload: Payload, cancellation: Cancellation, written: ToolOutput
+) -> Answer:
     try:
         return session.rye.execute(
             parse_reference(payload.item_id),
-            payload.request,
+            replace(payload.request, on_stdout=written.stdout),
             cancellation=cancellation,
             on_stderr=live_stderr,
         )

@@ -312,7 +312,10 @@ class RyeFeatures:
         answers: list[dict[str, Any]] = []
         wanted = valid_arguments(TOOLS["execute"], arguments)["batch"]
         for one in wanted:
-            given = {**shared, **with_options(one)}
+            # Also in the form of ``next``: {"name": "execute", "arguments": {...}}.
+            is_call = one.keys() == {"name", "arguments"} and one["name"] == "execute"
+            inner = one["arguments"] if is_call and isinstance(one["arguments"], dict) else one
+            given = {**shared, **with_options(inner)}
             if "batch" in given:
                 raise VerbArgumentError("batch", "expected no batch within a batch")
             try:

@@ -548,7 +548,12 @@ def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
     elif target.kind is Kind.TOOL and at.suffix != ".sh":
         from ryeos.items.specs import unknown_key_warnings
 
-        yield from unknown_key_warnings(tool_spec(header, at.suffix), at.suffix, str(target.path))
+        spec = tool_spec(header, at.suffix)
+        yield from unknown_key_warnings(spec, at.suffix, str(target.path))
+        if spec.tool_type == "graph" and "permissions" not in header:
+            yield (
+                f"{target.path} declares no permissions: it runs only where its caller gives some"
+            )
 
 
 # --- audit ----------------------------------------------------------------------------------------

@@ -291,3 +291,13 @@ def test_a_server_whose_streams_are_closed_ends_in_silence(closed: str, items: M
     )
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+
+
+def test_the_greeting_of_a_folder_without_items_says_so(items: Machine) -> None:
+    bare = items.home / "bare"
+    bare.mkdir()
+    with server(items, cwd=bare) as client:
+        greeting = client.initialize()["instructions"]
+
+    assert f"{bare} has no items: what you make is kept there." in greeting
+    assert "start rye mcp with --project DIR" in greeting

@@ -78,13 +78,31 @@ def test_an_item_moves_with_its_category_and_what_refers_to_it(shop: CommandLine
     assert "rye:signed" not in text
     assert Path(moved["kept"]).read_text("utf-8").startswith("# rye:signed:")
     assert not locked.exists()
+    followed = shop.project / ".ai/lockfiles/tools/shop/greet.lock.json"
+    assert '"shop/greet"' in followed.read_text("utf-8")
     flow = (tools(shop) / "mine/flow.yaml").read_text("utf-8")
     assert '"tool:shop/greet"' in flow
     assert "rye.execute.tool.shop.greet" in flow
     assert "mine/hello" not in flow
     assert (tools(shop) / "mine/flow.yaml.bak").is_file()
     assert shop("sign", "tool:shop/greet", "tool:mine/flow").status == 0
+    locks = shop.json("lock", "list")["lockfiles"]
+    assert ("shop/greet", True) in [(one["item_id"], one["holds"]) for one in locks]
     assert shop("run", "mine/flow", "-q").status == 0
+
+
+def test_an_item_that_hides_one_of_a_bundle_from_now_on_is_told(shop: CommandLine) -> None:
+    done = shop("mv", "mine/hello", "rye/bash/bash")
+
+    assert done.status == 0
+    assert "tool:rye/bash/bash of system:ryeos is hidden by it from now on" in done.stderr
+
+
+def test_a_list_of_a_part_that_is_empty_does_not_say_that_there_is_nothing(
+    shop: CommandLine,
+) -> None:
+    for words in (("nowhere",), ("--space", "user"), ("--type", "knowledge")):
+        assert "no items there; all of them: rye list" in shop("list", *words).stderr
 
 
 def test_the_cases_and_the_packages_of_a_tool_go_where_it_goes(shop: CommandLine) -> None:

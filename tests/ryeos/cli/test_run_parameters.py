@@ -21,10 +21,14 @@ RULES: dict[str, Any] = {
     "either": {"type": ["string", "integer"]},
     "open": {},
     "one_of": {"oneOf": [{"type": "integer"}, {"type": "string"}]},
+    "no_text": {"oneOf": [{"type": "integer"}, {"type": "boolean"}]},
+    "named": {"$ref": "#/$defs/count"},
+    "seven": {"const": 7},
+    "mixed": {"enum": ["1", 2]},
     "two_words": {"type": "integer"},
     "json": {"type": "string"},
 }
-SCHEMA = {"properties": RULES}
+SCHEMA = {"properties": RULES, "$defs": {"count": {"type": "integer"}}}
 
 
 @pytest.mark.parametrize(
@@ -39,6 +43,12 @@ SCHEMA = {"properties": RULES}
         ("either=3", "3"),
         ("open=3", "3"),
         ("one_of=3", "3"),
+        ("no_text=3", 3),
+        ("no_text=x", "x"),
+        ("named=3", 3),
+        ("seven=7", 7),
+        ("mixed=1", "1"),
+        ("mixed=2", 2),
         ("round=three", "three"),
         ("unknown=3", "3"),
         ("text:=3", 3),

@@ -174,6 +174,13 @@ def test_several_calls_are_one_answer(rye: Rye) -> None:
 
 
 @posix_only
+def test_calls_of_a_batch_may_have_the_form_of_next(rye: Rye) -> None:
+    told = batch(rye, {"name": "execute", "arguments": shell("echo 1")})
+
+    assert [one["data"]["stdout"] for one in told["results"]] == ["1\n"]
+
+
+@posix_only
 def test_no_call_is_made_after_one_that_failed(rye: Rye, tmp_path: Path) -> None:
     told = batch(rye, shell("echo no >&2; exit 3"), shell(f"touch {tmp_path}/made"))
 

@@ -83,10 +83,13 @@ def outcome(data: object) -> dict:
 
 
 def seconds(thread: dict) -> float | None:
-    """How long it has run."""
+    """How long it has run, until now where it runs still."""
     try:
         began = datetime.fromisoformat(thread["created_at"])
-        ended = datetime.fromisoformat(thread.get("completed_at") or thread["updated_at"])
+        last = thread.get("completed_at")
+        if not last and thread["status"] != "running":
+            last = thread["updated_at"]
+        ended = datetime.fromisoformat(last) if last else datetime.now(began.tzinfo)
     except (KeyError, ValueError):
         return None
     return round((ended - began).total_seconds(), 3)
