@@ -101,6 +101,8 @@ def _run_search(session: Session) -> int:
         **({"scope": arguments.scope} if arguments.scope else {}),
     }
     envelope = search_checked(session.rye, values).envelope
+    if not envelope["total"] and session.no_project:
+        session.output.note(session.no_project)
     _say(session, envelope)
     lines = _refs(envelope) if arguments.ids else _lines(session, envelope["results"])
     session.output.answer(envelope, "\n".join(lines))

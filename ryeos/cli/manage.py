@@ -390,7 +390,8 @@ def _configure_rm(parser: Arguments) -> None:
 def _rm(session: Session) -> int:
     rye = session.rye
     location = _own_location(rye, session.arguments.ref)
-    named_by = [str(ref) for _, ref, _ in _references(location)]
+    own = {near.ref for near in _beside(location)}
+    named_by = [str(ref) for _, ref, _ in _references(location) if ref not in own]
     if named_by:
         session.output.warn(f"{location.ref} is named by {', '.join(named_by[:_MOST_CHANGES])}")
     if not session.confirm(f"remove {location.ref} ({location.path})?"):

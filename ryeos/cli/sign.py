@@ -169,7 +169,11 @@ def _run_verify(session: Session) -> int:
         "items": [report.describe() for report in reports],
         "counts": found,
     }
-    summary = ", ".join(f"{number} {state}" for state, number in found.items()) or "no items"
+    summary = (
+        ", ".join(f"{number} {state}" for state, number in found.items())
+        or session.no_project
+        or "no items"
+    )
     if bad:
         envelope |= {"error": f"not everything is valid: {summary}", "code": "INTEGRITY"}
     session.output.answer(envelope, "\n".join([*_report_lines(session, reports), summary]))

@@ -33,6 +33,7 @@ PYTHON, PROJECT_PYTHON = "RYE_PYTHON", "PROJECT_VENV_PYTHON"
 """The variables that name a Python tool's interpreter."""
 ENVIRONMENTS = "state/environments"
 """Where environments are, below the ``.ai`` of user space."""
+_OPENED = re.compile(r"(?m)^# /// script$")
 _BLOCK = re.compile(r"(?m)^# /// script$\s(?P<content>(?:^#(?:| .*)$\s)+?)^# ///$")
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9][\w.-]*\s*(\[[\w., -]*\])?\s*((===?|~=|!=|[<>]=?)\s*[\w.*+!-]+\s*,?\s*)*(;[^\n]*)?"
@@ -71,6 +72,8 @@ class Block:
 def read_block(text: str, where: str) -> Block | None:
     """The block of a tool that needs packages; None without one. Raises SpecError."""
     found = [match["content"] for match in _BLOCK.finditer(text)]
+    if not found and _OPENED.search(text):
+        raise SpecError(f"{where}: {PACKAGES_MARK}", "expected a line # /// that ends the block")
     if not found:
         return None
     if len(found) > 1:

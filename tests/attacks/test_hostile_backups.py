@@ -222,7 +222,8 @@ def test_a_database_of_another_node_is_not_taken_for_this_one(
     backup: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     facts = state_of(backup) / "backup.json"
-    facts.write_text(json.dumps(json.loads(facts.read_text()) | {"node": "f" * 32}))
+    said = json.loads(facts.read_bytes()) | {"node": "f" * 32}
+    facts.write_bytes(json.dumps(said).encode())
     place = tmp_path / "restored" / "node"
 
     assert main(["restore", str(backup), "--data", str(place)]) == 6
