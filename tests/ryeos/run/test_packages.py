@@ -50,7 +50,6 @@ def block(*lines: str) -> str:
         (block("dependencies = []"), None),
         (block('requires-python = ">=3.8"'), None),
         ("x = 1\n", None),
-        ("# /// script\n# never ended\n", None),
         ("# /// other\n# a = 1\n# ///\n", None),
     ],
 )
@@ -73,6 +72,7 @@ def test_a_block_says_what_a_tool_needs(text: str, asked: tuple[str, ...] | None
             "a\t--hash=1", "a==1 --no-deps", "", "x" * 300, "https://x/y.whl",
         )),
         block('dependencies = ["a;b\\n--index-url=x"]'),
+        "# /// script\n# never ended\n",
     ],
 )  # fmt: skip
 def test_a_block_that_says_something_else_is_refused(text: str) -> None:
