@@ -146,9 +146,19 @@ def _parameters(session: Session, _: str) -> Iterator[str]:
         schema = session.rye.schema_of(session.rye.reference(plain[1]))
         given = {word.partition("=")[0].removesuffix(":") for word in plain[2:] if "=" in word}
         properties = schema.get("properties")
-        for name in properties if isinstance(properties, Mapping) else ():
+        for name, rule in properties.items() if isinstance(properties, Mapping) else ():
             if name not in given and isinstance(name, str) and _is_safe(name):
-                yield f"{name}="
+                yield from (f"{name}={value}" for value in _values(rule))
+
+
+def _values(rule: object) -> list[str]:
+    """What a parameter may be, where its schema lists that; else a single ``""``."""
+    rule = rule if isinstance(rule, Mapping) else {}
+    if rule.get("type") == "boolean":
+        return ["true", "false"]
+    listed = rule.get("enum")
+    values = [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
+    return [one for one in values if _is_safe(one)] or [""]
 
 
 def _threads(session: Session, _: str) -> Iterator[str]:

@@ -101,6 +101,7 @@ def test_bash_completes_the_parameters_of_an_item_that_verifies(
     assert bash.offers("rye", "run", "mine/greet", "") == {"name="}
     assert bash.offers("rye", "run", "mine/greet", "name=x", "n") == set()
     assert "command=" in bash.offers("rye", "execute", "tool:rye/bash/bash", "comm")
+    assert {"action=status", "action=diff"} <= bash.offers("rye", "run", "rye/code/git", "act")
 
 
 def test_bash_gives_what_follows_the_colon_that_ended_a_word(bash: Bash) -> None:
