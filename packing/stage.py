@@ -28,7 +28,7 @@ _BUILD_TIME_PACKAGES = frozenset({"cffi"})
 _COMPILED = frozenset({".so", ".pyd", ".dylib"})
 # Of packaging only the rules of versions are used; all of it would be half a megabyte more. The
 # command line of dotenv wants libraries that are not packed, and so do parts of urllib3 that only
-# they would call; shtab is used without its own.
+# they would call; shtab is used without its own. Of nacl the bindings are used, not its classes.
 _USED_PARTS = {
     "packaging": frozenset({"__init__.py", "version.py"}),
     "dotenv": frozenset({"__init__.py", "main.py", "parser.py", "variables.py", "version.py"}),
@@ -40,6 +40,15 @@ _USED_PARTS = {
         | {"util/response.py", "util/retry.py", "util/ssl_.py", "util/ssl_match_hostname.py"}
         | {"util/ssltransport.py", "util/timeout.py", "util/url.py", "util/util.py"}
         | {"util/wait.py"}
+    ),
+    "nacl": frozenset(
+        {"__init__.py", "exceptions.py", "bindings/__init__.py", "bindings/crypto_aead.py"}
+        | {"bindings/crypto_box.py", "bindings/crypto_core.py", "bindings/crypto_generichash.py"}
+        | {"bindings/crypto_hash.py", "bindings/crypto_kx.py", "bindings/crypto_pwhash.py"}
+        | {"bindings/crypto_scalarmult.py", "bindings/crypto_secretbox.py"}
+        | {"bindings/crypto_secretstream.py", "bindings/crypto_shorthash.py"}
+        | {"bindings/crypto_sign.py", "bindings/randombytes.py", "bindings/sodium_core.py"}
+        | {"bindings/utils.py"}
     ),
     "shtab": frozenset({"__init__.py"}),
     "tomlkit": frozenset(

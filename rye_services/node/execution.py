@@ -17,7 +17,6 @@ from lillux import dsse
 from lillux.cancellation import Cancellation
 from lillux.digests import CanonicalJsonError
 from lillux.errors import LilluxError
-from lillux.process.fork_server import ForkServer
 from lillux.signing import compute_key_digest
 from lillux.store import Durability, Store
 from lillux.values import dataclass, field, replace
@@ -25,6 +24,7 @@ from rye_services.callers import WebhookDelivery
 from rye_services.database import stamp
 from rye_services.http import is_full
 from rye_services.keys import NodeKeys
+from rye_services.node.fork_server import ForkServer
 from rye_services.node.heads import Head, valid_project_path
 from rye_services.node.jobs import Finished, Job, JobAction, failed
 from rye_services.node.objects import Durable, UserStores

@@ -17,9 +17,9 @@ from types import FrameType
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.process import ProcessManager
-from lillux.process.fork_server import ForkServer, serve_forks
 from lillux.process.model import MIB, Command, Outcome, ProcessRunner
 from lillux.values import dataclass, replace
+from rye_services.node.fork_server import ForkServer, serve_forks
 from rye_services.node.jobs import Finished, Job, failed, read_finished, read_job
 
 MAX_ANSWER_BYTES = 64 * MIB

@@ -13,8 +13,8 @@ import pytest
 
 from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
-from lillux.process.fork_server import ForkServer
 from lillux.process.model import Command
+from rye_services.node.fork_server import ForkServer
 from tests.support.children import Lifeline
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children are forked on Linux")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children are fo
 ROOT = Path(__file__).parents[3]
 WORK = """
 import os, sys, time
-from lillux.process.fork_server import serve_forks
+from rye_services.node.fork_server import serve_forks
 
 def work(template):
     exec(sys.stdin.read(), {"template": template})
