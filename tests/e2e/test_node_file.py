@@ -102,6 +102,8 @@ def test_the_built_node_is_a_registry_where_it_is_told_to(
 
 
 def test_commands_work_without_a_server(server: Machine, tmp_path: Path) -> None:
+    server.ask("init", "-q")
+
     made = json.loads(
         server.ask("api-keys", "create", "--user", "ada", "--name", "x", "--json", "-q")
     )

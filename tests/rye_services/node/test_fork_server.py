@@ -38,6 +38,13 @@ ENV = {"PATH": os.environ["PATH"]}
 
 
 @pytest.fixture
+def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
+    made = Lifeline(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def server() -> Iterator[ForkServer]:
     server = ForkServer(WORDS, ENV, ProcessManager(grace_s=20.0))
     yield server
