@@ -91,7 +91,11 @@ def test_a_node_of_the_wheel_serves(installed: Path, tmp_path: Path) -> None:
 @pytest.mark.heavy
 def test_the_wheel_of_the_node_has_every_file_of_it(installed: Path) -> None:
     listed = subprocess.run(
-        ["git", "ls-files", "rye_services"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+        ["git", "ls-files", "rye_services"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        check=True,
     )
 
     missing = [name for name in listed.stdout.splitlines() if not (installed / name).is_file()]

@@ -38,7 +38,7 @@ def command(environ: dict[str, str]) -> Command:
     ) -> "subprocess.CompletedProcess[str]":
         argv = [sys.executable, str(ROOT / "rye_node.py"), *map(str, words)]
         with subprocess.Popen(
-            argv, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            argv, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
         ) as process:
             try:
                 out, err = process.communicate(timeout=killed_after_s)

@@ -71,7 +71,9 @@ class Beginnings:
                 with suppress(OSError):
                     name = path.read_bytes().partition(b"\0")[0].decode(errors="replace")
                     if name.startswith(_MARK):
-                        began = path.with_name("stat").read_text().rpartition(")")[2].split()[19]
+                        began = (
+                            path.with_name("stat").read_text("utf-8").rpartition(")")[2].split()[19]
+                        )
                         self._seen.add((name.removeprefix(_MARK), path.parent.name, began))
 
 
@@ -340,7 +342,7 @@ def assert_sound(data: Path, environ: dict[str, str]) -> None:
     """What is stored is what its names say, and whole."""
     command = [*CHECKOUT_COMMAND, "fsck", "--json", "--data", str(data)]
     ended = subprocess.run(
-        command, env={**PLAIN_ENV, **environ}, capture_output=True, text=True, check=False
+        command, env={**PLAIN_ENV, **environ}, capture_output=True, encoding="utf-8", check=False
     )
     assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
     assert {one["state"] for one in json.loads(ended.stdout)["stores"]} == {"sound"}
