@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import compute_key_fingerprint, generate_keypair
+from tests.support.databases import database_environ
 from tests.support.node import CHECKOUT_COMMAND
 from tests.support.registry import Account, Registry
 from tests.support.workspace import PLAIN_ENV
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.heavy
 def run(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
     words = words if words[0] == "take-down" else ("accounts", *words)
     command = [*CHECKOUT_COMMAND, *words, "--data", str(data)]
-    env = {**PLAIN_ENV, "HOME": str(data.parent)}
+    env = {**PLAIN_ENV, "HOME": str(data.parent), **database_environ(data)}
     return subprocess.run(
         command, env=env, capture_output=True, text=True, encoding="utf-8", check=False
     )
