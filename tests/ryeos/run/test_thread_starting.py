@@ -41,7 +41,7 @@ def test_a_run_ends_with_its_result_and_its_log(workspace: Workspace) -> None:
         "tool:rye/bash/bash",
     )
     assert thread.answer()["data"] == {"stdout": "out\n", "stderr": "err\n", "return_code": 0}
-    assert log_of(workspace, thread_id) == "err\nout\n"
+    assert sorted(log_of(workspace, thread_id).splitlines()) == ["err", "out"]
 
 
 def test_a_tool_that_fails_is_a_run_that_failed(workspace: Workspace) -> None:
