@@ -21,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from lillux.values import dataclass
 from rye_services.callers import Authenticator
+from rye_services.database import is_away
 from rye_services.http import (
     UNLIMITED_PATHS,
     BodyLimits,
@@ -293,8 +294,12 @@ async def every(seconds: float, work: Callable[[], object]) -> AsyncIterator[Non
         while True:
             try:
                 await run_in_threadpool(work)
-            except Exception:  # a door: the next time may go well
-                logging.getLogger(__name__).exception("%s", getattr(work, "__qualname__", work))
+            except Exception as error:  # a door: the next time may go well
+                name, log = getattr(work, "__qualname__", work), logging.getLogger(__name__)
+                if is_away(error):  # once in a second perhaps: a line says as much as a traceback
+                    log.warning("%s: the database does not answer", name)
+                else:
+                    log.exception("%s", name)
             await asyncio.sleep(seconds)
 
     task = asyncio.create_task(repeat())

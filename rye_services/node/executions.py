@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
@@ -103,6 +103,7 @@ class Executions:
         self._running: dict[str, Cancellation] = {}
         self._accepted: dict[str, Turn] = {}
         self._changed = Condition()
+        self._adrift: Set[str] = frozenset()
         self._ends_at_s: float | None = None
 
     def run(self, order: Order) -> dict[str, Any]:
@@ -162,14 +163,33 @@ class Executions:
         self._ends.write_kept()
         self.rows.take_over()
         self._presence.forget_others()
+        self._let_go_of_what_is_adrift()
         for thread_id, user_id in self.rows.not_begun():
             with self._changed:
                 is_known = thread_id in self._accepted or self._ends_at_s is not None
             if not is_known:
                 self._wait_in_background(thread_id, self.queue.enter(user_id, is_known=True))
 
+    def _let_go_of_what_is_adrift(self) -> None:
+        """Give up rows that say begun, and that nothing here runs: at the second look at them.
+
+        So they are left where the database went away in the middle of a beginning or of an end;
+        this server, being alive, would renew their leases for ever.
+        """
+        begun = self.rows.begun()
+        with self._changed:
+            known = {*self._running, *self._accepted, *self._ends.kept}
+        adrift = begun.keys() - known
+        for thread_id in adrift & self._adrift:
+            _log.warning("%s: its row says that it runs here, and it does not", thread_id)
+            self.rows.let_go(thread_id, again=begun[thread_id])
+        self._adrift = adrift
+
     def listen(self) -> None:
         """Write down what programs said, and end what somebody wants to end on another server."""
+        with self._changed:
+            if not self._running:
+                return
         self.logs.write()
         for thread_id in self.rows.to_be_ended():
             with self._changed:

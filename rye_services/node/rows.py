@@ -331,6 +331,22 @@ class ThreadRows:
                 values |= {"error_message": _LOST_WORDS, "error_phase": LOST}
             return connection.execute(update(threads).where(still).values(values)).rowcount == 1
 
+    def begun(self) -> dict[str, bool]:
+        """What this server has begun and not ended, and whether each may wait to begin again."""
+        columns = threads.c
+        mine = and_(
+            columns.server_id == self._server_id,
+            columns.state == RUNNING,
+            columns.started_at.is_not(None),
+        )
+        query = select(columns.thread_id, columns.retryable & columns.is_async).where(mine)
+        with self._database.reading() as connection:
+            return {thread_id: bool(again) for thread_id, again in connection.execute(query)}
+
+    def let_go(self, thread_id: str, *, again: bool) -> None:
+        """Treat one that this server has begun, and does not run, as that of a server that died."""
+        self._adopt(thread_id, self._server_id, is_dead=True, again=again)
+
     def not_begun(self) -> tuple[tuple[str, str], ...]:
         """Accepted executions of this server that wait for a place, each with its user.
 
@@ -450,6 +466,12 @@ class RowEnds:
             with self._lock:
                 self._kept[thread_id] = (attempt, state, values)
             return True
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """The executions whose ends are not in their rows yet."""
+        with self._lock:
+            return frozenset(self._kept)
 
     def write_kept(self) -> None:
         """Try once more to write what is not in its row yet."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.values import dataclass
@@ -166,11 +166,6 @@ class RunLogs:
         )
         with self._database.reading() as connection:
             return [LogPiece(*row) for row in connection.execute(query)]
-
-    def count(self) -> int:
-        """How many pieces there are in all."""
-        with self._database.reading() as connection:
-            return connection.scalar(select(func.count()).select_from(thread_logs)) or 0
 
 
 def _write(thread_id: str, log: RunLog, *, is_over: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lillux.cancellation import Cancellation
 from rye_services.database import Database
 from rye_services.node.rows import LEASE_S, NewThread
 from rye_services.node.services import NodeServices, open_services
@@ -276,3 +277,35 @@ def test_a_lease_that_ran_out_makes_an_execution_nobodys(
 
     assert state_of(second, "t") == ("error", "lost")
     assert not first.executions.rows.end("t", 1, "completed")
+
+
+@pytest.mark.parametrize(("retryable", "end"), [(False, ("error", "lost")), (True, None)])
+def test_what_a_living_server_has_begun_and_does_not_run_is_given_up(
+    make_services: Callable[[], NodeServices], *, retryable: bool, end: tuple[str, str] | None
+) -> None:
+    executions = (services := make_services()).executions
+    executions.rows.begin(accepted("t"))
+    assert executions.rows.claim("t") is not None  # and then the database went away
+    if retryable:
+        executions.rows.mark_retryable("t", 1)
+
+    executions.beat()
+    first = state_of(services, "t")
+    executions.beat()
+
+    assert first == ("running", None)
+    if end:
+        assert state_of(services, "t") == end
+    else:  # it waits again, and its project is nowhere
+        wait_until(lambda: state_of(services, "t") == ("error", "preparation"))
+
+
+def test_what_a_server_runs_is_not_given_up(make_services: Callable[[], NodeServices]) -> None:
+    executions = (services := make_services()).executions
+    executions.rows.begin(accepted("t", job=None))
+    executions._running["t"] = Cancellation()
+    for _ in range(3):
+        executions.beat()
+    del executions._running["t"]
+
+    assert state_of(services, "t") == ("running", None)
