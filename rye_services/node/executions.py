@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
@@ -103,7 +103,7 @@ class Executions:
         self._running: dict[str, Cancellation] = {}
         self._accepted: dict[str, Turn] = {}
         self._changed = Condition()
-        self._adrift: Set[str] = frozenset()
+        self._adrift: set[str] = set()
         self._ends_at_s: float | None = None
 
     def run(self, order: Order) -> dict[str, Any]:
