@@ -468,7 +468,7 @@ def restore(
             restore_postgresql(
                 settings.database_url, state / _DUMP_FILE, facts.schema, environ
             )  # (4)
-        name_database(own, facts.node)
+        name_database(own.data_dir, facts.node, own.database_url)
         reports = _examined(own, clock, progress)  # (5)
         if own.database_url != settings.database_url:
             _remove_beside(making / _SQLITE_FILE)

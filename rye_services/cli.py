@@ -13,9 +13,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
-from typing import Any, NoReturn
-
-from fastapi import FastAPI
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, locked, read_bytes
@@ -27,8 +25,6 @@ from rye_services.credentials import EVERYTHING, AuthorizedKeys, PublicKeyError
 from rye_services.data_folder import make_data
 from rye_services.database import Database
 from rye_services.logs import log_as_json, log_to_stderr
-from rye_services.node.application import create_app
-from rye_services.node.services import open_services
 from rye_services.operator_commands import (
     declare_audit,
     declare_jobs,
@@ -37,7 +33,6 @@ from rye_services.operator_commands import (
     declare_rotate,
     declare_users,
 )
-from rye_services.server import ServerPart, listen, serve
 from rye_services.settings import SettingError, Settings, settings_of
 from ryeos import __version__
 from ryeos.app.output import Output, interrupted_status, report
@@ -45,6 +40,11 @@ from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.remote.settings import normal_url
 from ryeos.trust.bundles import BundleHome, own_bundle
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from rye_services.server import ServerPart
 
 # --- key commands ---------------------------------------------------------------------------------
 # ``keys`` and ``api-keys``: who may use a node, said by whoever can write its files.
@@ -444,6 +444,8 @@ _LOG_IN = "rye registry login --url {url}"
 
 def serve_node(parsed: argparse.Namespace, bundle: Path, environ: Mapping[str, str]) -> int:
     """Serve until asked to end; the exit status. Raises what the parts of a node cannot stand."""
+    from rye_services.server import listen, serve
+
     log_to_stderr(environ.get("RYE_LOG", "info"))
     shown_url = _url(parsed.url)
     settings = make_data(settings_of(parsed, environ))
@@ -473,7 +475,7 @@ def serve_node(parsed: argparse.Namespace, bundle: Path, environ: Mapping[str, s
 class _Served:
     """What is served, in whatever role. ``on_a_client``: what to type there, ``{url}`` in it."""
 
-    app: FastAPI
+    app: "FastAPI"
     node_id: str
     database: Database
     authorized_keys: AuthorizedKeys
@@ -482,6 +484,9 @@ class _Served:
 
 def _node(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> _Served:
     """A node, and a registry in its database where it has both roles."""
+    from rye_services.node.application import create_app
+    from rye_services.node.services import open_services
+
     services = open_services(settings, bundle, environ=environ)
     beside: tuple[ServerPart, ...] = ()
     words: tuple[str, ...] = (

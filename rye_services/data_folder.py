@@ -99,13 +99,6 @@ def has_database(settings: Settings) -> bool:
     return (settings.data_dir / _NAME).exists()
 
 
-def move_database(settings: Settings, node: str, url: str) -> str:
-    """Write that the database of a node is another one from now on; its address."""
-    address = address_of(url, settings.data_dir)
-    _write(settings.data_dir, Belonging(node, address))
-    return address
-
-
 # --- the database ---------------------------------------------------------------------------------
 
 
@@ -224,10 +217,11 @@ def _made(database: Database, said: Belonging | None) -> str:
     return _node_of(database)
 
 
-def name_database(settings: Settings, node: str) -> None:
-    """Write that the database of the settings is that of a node, which was restored with it."""
-    address = address_of(settings.database_url, settings.data_dir)
-    _write(settings.data_dir, Belonging(node, address))
+def name_database(folder: Path, node: str, url: str) -> str:
+    """Write that a folder is that of a node, with the database of a URL; its address."""
+    address = address_of(url, folder)
+    _write(folder, Belonging(node, address))
+    return address
 
 
 # --- node.toml ------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.values import dataclass
 from rye_services.audit import Audit
-from rye_services.data_folder import address_of, move_database, open_database
+from rye_services.data_folder import address_of, name_database, open_database
 from rye_services.database import METADATA, Database, node_identity
 from rye_services.node.servers import stopped_node
 from rye_services.registry.items import index_all
@@ -71,7 +71,7 @@ def migrate(settings: Settings, url: str) -> Migrated:
             try:
                 rows, node = _copied(source, target, address_of(url, settings.data_dir))  # (3)
                 require_alone()  # (4)
-                return Migrated(move_database(settings, node, url), rows)
+                return Migrated(name_database(settings.data_dir, node, url), rows)
             except BaseException:
                 target.close()
                 _remove(made)
