@@ -13,6 +13,7 @@ from lillux.signing import generate_keypair
 from rye_services.server import listen
 from ryeos.items.errors import RyeError
 from ryeos.remote.requests import encode_public_key
+from tests.support.endings import wait_until
 from tests.support.errors import coded
 from tests.support.node import CHECKOUT_COMMAND, Node, Reply, User, running_node
 from tests.support.workspace import PLAIN_ENV
@@ -21,8 +22,11 @@ KEYS = "/admin/authorized-keys"
 
 
 def test_a_node_tells_its_address_and_what_a_client_needs(shared_node: Node) -> None:
-    ready, client = (line for line in shared_node.log if line.startswith("rye-node: "))
+    def told() -> list[str]:
+        return [line for line in shared_node.log if line.startswith("rye-node: ")]
 
+    wait_until(lambda: len(told()) > 1)  # it answers from the first line on
+    ready, client = told()
     node_id, url = shared_node.keys.node_id, shared_node.url
     assert ready == f"rye-node: ready on {url} ({node_id}, {shared_node.data})\n"
     assert client == f"rye-node: on a client: rye remote add default {url} --node-id {node_id}\n"
