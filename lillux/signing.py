@@ -345,7 +345,9 @@ def load_public(directory: Path) -> bytes:
 # big-endian. Both limits are libsodium's "moderate": about half a second, 256 MiB.
 
 _PROTECTED = (b"-----BEGIN RYE PROTECTED KEY-----", b"-----END RYE PROTECTED KEY-----")
-_SALT_BYTES, _LIMIT_BYTES = 16, 8
+_SALT_BYTES, _LIMIT_BYTES, _NONCE_BYTES, _BOX_KEY_BYTES = 16, 8, 24, 32
+_ARGON2ID = 2  # libsodium's crypto_pwhash_ALG_ARGON2ID13
+_MODERATE_OPERATIONS, _MODERATE_MEMORY = 3, 256 << 20
 _MAX_MEMORY = 1 << 31
 _MAX_OPERATIONS = 64
 
@@ -371,14 +373,13 @@ def is_protected(text: bytes) -> bool:
 def protected(private_pem: bytes, passphrase: bytes) -> bytes:
     """The text of a private key under a passphrase. Raises NativeCryptoMissingError."""
     _require_libsodium()
-    from nacl.pwhash import argon2id
-    from nacl.secret import SecretBox
+    from nacl.bindings import crypto_secretbox
 
-    salt = os.urandom(_SALT_BYTES)
-    limits = (argon2id.OPSLIMIT_MODERATE, argon2id.MEMLIMIT_MODERATE)
-    key = argon2id.kdf(SecretBox.KEY_SIZE, passphrase, salt, *limits)
+    salt, nonce = os.urandom(_SALT_BYTES), os.urandom(_NONCE_BYTES)
+    key = _passphrase_key(passphrase, salt, _MODERATE_OPERATIONS, _MODERATE_MEMORY)
+    limits = (_MODERATE_OPERATIONS, _MODERATE_MEMORY)
     numbers = b"".join(limit.to_bytes(_LIMIT_BYTES, "big") for limit in limits)
-    sealed = salt + numbers + bytes(SecretBox(key).encrypt(private_pem))
+    sealed = salt + numbers + nonce + crypto_secretbox(private_pem, nonce, key)
     body = binascii.b2a_base64(sealed, newline=False)
     lines = (body[at : at + 64] for at in range(0, len(body), 64))
     return b"\n".join([_PROTECTED[0], *lines, _PROTECTED[1], b""])
@@ -387,9 +388,8 @@ def protected(private_pem: bytes, passphrase: bytes) -> bytes:
 def unprotected(text: bytes, passphrase: bytes, where: str) -> bytes:
     """The private key in a protected text. Raises KeyLockedError, NativeCryptoMissingError."""
     _require_libsodium()
+    from nacl.bindings import crypto_secretbox_open
     from nacl.exceptions import CryptoError
-    from nacl.pwhash import argon2id
-    from nacl.secret import SecretBox
 
     body = text.strip().removeprefix(_PROTECTED[0]).removesuffix(_PROTECTED[1])
     try:
@@ -402,10 +402,18 @@ def unprotected(text: bytes, passphrase: bytes, where: str) -> bytes:
     if operations > _MAX_OPERATIONS or memory > _MAX_MEMORY:
         raise KeyLockedError(where, "expected a protected key, found limits out of reason")
     try:
-        key = argon2id.kdf(SecretBox.KEY_SIZE, passphrase, sealed[:_SALT_BYTES], operations, memory)
-        return bytes(SecretBox(key).decrypt(sealed[at:]))
+        key = _passphrase_key(passphrase, sealed[:_SALT_BYTES], operations, memory)
+        nonce, box = sealed[at : at + _NONCE_BYTES], sealed[at + _NONCE_BYTES :]
+        return bytes(crypto_secretbox_open(box, nonce, key))
     except (CryptoError, ValueError, TypeError):
         raise KeyLockedError(where, "this is not its passphrase") from None
+
+
+def _passphrase_key(passphrase: bytes, salt: bytes, operations: int, memory: int) -> bytes:
+    """The 32 bytes that Argon2id makes of a passphrase; ``memory`` in bytes."""
+    from nacl.bindings import crypto_pwhash_alg
+
+    return bytes(crypto_pwhash_alg(_BOX_KEY_BYTES, passphrase, salt, operations, memory, _ARGON2ID))
 
 
 def exposed_key_files(directory: Path, *, platform: str = os.name) -> tuple[Path, ...]:

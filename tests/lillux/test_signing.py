@@ -18,6 +18,7 @@ from lillux.errors import ConfigurationError, FileSystemError, LilluxError
 from lillux.files import FileTooLargeError
 from lillux.signing import (
     KeyExistsError,
+    KeyLockedError,
     KeyMismatchError,
     KeyNotFoundError,
     KeyPair,
@@ -33,6 +34,7 @@ from lillux.signing import (
     public_pem_of,
     save_keypair,
     sign_hash,
+    unprotected,
     verify_signature,
 )
 
@@ -620,3 +622,21 @@ def test_no_error_about_a_private_key_shows_any_of_it(
     error = raised.value
     shown = f"{error} {error!r} {error.hint} {vars(error)} {error.__context__!r}"
     assert [part for i in range(0, 56, 8) if (part := secret[i : i + 8]) in shown] == []
+
+
+PROTECTED_BY_AN_EARLIER_VERSION = b"""-----BEGIN RYE PROTECTED KEY-----
+nhSU0Dy2LyJRTVrk23K3YAAAAAAAAAADAAAAABAAAAAtv8qOGptS3j2obWLJ+0ve
++USwHLGZbI9nM+NzI9ASZeae1ABBmNK+RTcoukNiKes=
+-----END RYE PROTECTED KEY-----
+"""
+
+
+def test_a_key_that_an_earlier_version_protected_opens() -> None:
+    assert unprotected(PROTECTED_BY_AN_EARLIER_VERSION, b"pw", "key") == b"PEM text"
+
+
+def test_a_protected_key_that_was_cut_is_refused() -> None:
+    lines = PROTECTED_BY_AN_EARLIER_VERSION.splitlines(keepends=True)
+
+    with pytest.raises(KeyLockedError, match="key: this is not its passphrase"):
+        unprotected(b"".join([lines[0], lines[1], lines[3]]), b"pw", "key")
