@@ -20,8 +20,8 @@ from packing.build_time import BuildTime, build_time
 from packing.contents import contents_document
 from packing.modules import MINORS, interpreters, own_interpreter
 from packing.natives import Strip, strip_any_processor, strip_if_possible
+from packing.node_file import CLUSTER_LOCKS, LOCKS, build_node
 from packing.node_file import NAME as NODE_NAME
-from packing.node_file import build_node
 from packing.node_start import surroundings
 from packing.programs import built_programs, linked_crates
 from packing.signed_bundle import Edition, publisher_key
@@ -32,12 +32,21 @@ from ryeos.trust.keys import SigningKey
 
 CHECKOUT = Path(__file__).resolve().parent
 NAME = "rye.pyz"
+CLUSTER = "cluster"
+"""The edition of the node for many machines: its bundle is the full one."""
+
 Files = dict[str, bytes]
 
 
 def main() -> int:
     """Build what the command line asks for, and say what was built; the exit status."""
-    arguments = _parser().parse_args()
+    parser = _parser()
+    arguments = parser.parse_args()
+    arguments.locks = LOCKS
+    if arguments.edition == CLUSTER:
+        if not arguments.node:
+            parser.error("--edition cluster is an edition of the node: add --node")
+        arguments.locks, arguments.edition = CLUSTER_LOCKS, Edition.FULL
     try:
         moment = build_time(os.environ)
         key = publisher_key(arguments.sign_key, moment)
@@ -76,7 +85,14 @@ def _build_node(arguments: argparse.Namespace, key: SigningKey, moment: BuildTim
     scratch = CHECKOUT / "build" / "zipapp"
     make_directory(scratch)
     with TemporaryDirectory(prefix="node-", dir=scratch) as folder:
-        data, staged = build_node(CHECKOUT, Path(folder), key, moment, arguments.edition)
+        data, staged = build_node(
+            CHECKOUT,
+            Path(folder),
+            key,
+            moment,
+            edition=arguments.edition,
+            locks=arguments.locks,
+        )
         recipe = Recipe(
             interpreters={}, platforms=(), strip=strip_if_possible, edition=arguments.edition
         )
@@ -153,12 +169,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--edition",
-        type=Edition,
-        choices=tuple(Edition),
+        type=_edition,
+        choices=(*Edition, CLUSTER),
         default=Edition.FULL,
-        help="core packs rye/core of the bundle alone, as the bundle ryeos-core (default: full)",
+        help="core packs rye/core of the bundle alone, as the bundle ryeos-core; cluster, with"
+        " --node, what many machines need besides (default: full)",
     )
     return parser
+
+
+def _edition(text: str) -> str:
+    return text if text == CLUSTER else Edition(text)
 
 
 def _report(

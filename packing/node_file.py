@@ -28,6 +28,8 @@ NAME = "rye-node.pyz"
 ENTRY_POINT = "rye_services.cli:main"
 PACKAGES = ("lillux", "rye_services", "ryeos")
 LOCKS = ("requirements/runtime.txt", "requirements/node.txt")
+CLUSTER_LOCKS = (*LOCKS, "requirements/cluster.txt")
+"""Of the edition for many machines: what PostgreSQL, object storage and the queue take."""
 
 # PyNaCl is compiled with cffi, which needs this; at run time neither does.
 _BUILD_TIME = frozenset({"pycparser"})
@@ -40,18 +42,21 @@ def build_node(
     scratch: Path,
     key: SigningKey,
     moment: BuildTime,
+    *,
     edition: Edition = Edition.FULL,
+    locks: tuple[str, ...] = LOCKS,
 ) -> tuple[bytes, Stage]:
     """The bytes of the file and what is in it, made in ``scratch``, an empty folder.
 
-    For the interpreter that runs this; the same bytes for the same arguments.
+    ``locks`` name the libraries. For the interpreter that runs this; the same bytes for the same
+    arguments.
     Raises BuildError, and ItemValidationError for an item of the bundle that breaks a rule.
     """
     tree, target = scratch / "site", scratch / "shiv.pyz"
     for package in PACKAGES:
         sources = shutil.ignore_patterns("__pycache__", "*.pyc", "bundle")
         shutil.copytree(checkout / package, tree / package, ignore=sources)
-    wheels = node_wheels(checkout)
+    wheels = node_wheels(checkout, locks)
     for wheel in wheels:
         _unpack(wheel, tree)
     copy_notes_of_shiv(tree)
@@ -68,12 +73,12 @@ def build_node(
     return data, stage
 
 
-def node_wheels(checkout: Path) -> list[Path]:
+def node_wheels(checkout: Path, locks: tuple[str, ...] = LOCKS) -> list[Path]:
     """A wheel of each library of the node for the interpreter that runs this.
 
     Kept under ``build/zipapp/wheels``. Raises BuildError, which names what could not be had.
     """
-    pins = _pins(checkout)
+    pins = _pins(checkout, locks)
     digest = sha256(pins.encode()).hexdigest()[:16]
     tag = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
     folder = checkout / "build" / "zipapp" / "wheels" / f"node-{tag}-{digest}"
@@ -86,9 +91,9 @@ def node_wheels(checkout: Path) -> list[Path]:
     return sorted(folder.glob("*.whl"))
 
 
-def _pins(checkout: Path) -> str:
+def _pins(checkout: Path, locks: tuple[str, ...]) -> str:
     locked: dict[str, str] = {}
-    for lock in LOCKS:
+    for lock in locks:
         locked |= requirements((checkout / lock).read_text("utf-8"))
     return "".join(locked[name] for name in sorted(locked.keys() - _BUILD_TIME))
 
