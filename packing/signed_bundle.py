@@ -1,12 +1,21 @@
 """The bundle that a build carries: a signed copy of ``bundle.ai``, and the key that signed it."""
 
+import os
 import shutil
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from lillux.files import read_bytes
-from lillux.signing import MAX_PEM_BYTES, KeyPair, generate_keypair, public_pem_of
+from lillux.signing import (
+    MAX_PEM_BYTES,
+    KeyPair,
+    canonical_public_pem,
+    generate_keypair,
+    public_pem_of,
+    verify_signature,
+)
 from packing import BuildError
 from packing.build_time import BuildTime
 from ryeos import __version__
@@ -56,20 +65,85 @@ def selected(source: Path, target: Path, edition: Edition) -> Path:
 # --- signed bundle --------------------------------------------------------------------------------
 
 
-def publisher_key(pem_file: Path | None, moment: BuildTime) -> SigningKey:
+def publisher_key(
+    pem_file: Path | None, moment: BuildTime, environ: Mapping[str, str] = os.environ
+) -> SigningKey:
     """The key in a file, else a fresh one whose private half is nowhere but in this process.
 
-    Raises BuildError for a missing file, PemError for a file that holds no private key.
+    With ``RYE_SIGNATURES=FILE`` in the environment a private key also writes its signatures there,
+    and a public key takes them from there: so a release is built again without its key.
+
+    Raises BuildError for a missing file, PemError for a file that holds no key, and for a public
+    key without signatures.
     """
-    return SigningKey(generate_keypair() if pem_file is None else _read(pem_file), moment.now)
+    if pem_file is None:
+        return SigningKey(generate_keypair(), moment.now)
+    pem, record = _read(pem_file), environ.get(SIGNATURES_VARIABLE)
+    if record and pem.lstrip().startswith(_PUBLIC):
+        return RecordedKey(pem, read_signatures(Path(record), pem), moment)
+    pair = KeyPair(pem, public_pem_of(pem))
+    return RecordingKey(pair, Path(record), moment) if record else SigningKey(pair, moment.now)
 
 
-def _read(pem_file: Path) -> KeyPair:
+def _read(pem_file: Path) -> bytes:
     try:
-        private_pem = read_bytes(pem_file, MAX_PEM_BYTES)
+        return read_bytes(pem_file, MAX_PEM_BYTES)
     except FileNotFoundError:
-        raise BuildError("sign", f"expected a private key in {pem_file}, found no file") from None
-    return KeyPair(private_pem, public_pem_of(private_pem))
+        raise BuildError("sign", f"expected a key in {pem_file}, found no file") from None
+
+
+# --- signatures of a release ----------------------------------------------------------------------
+# A line for each: the digest that is signed, a blank, the signature. Everybody can check them, the
+# publisher alone can make them.
+
+SIGNATURES_VARIABLE = "RYE_SIGNATURES"
+_PUBLIC = b"-----BEGIN PUBLIC"
+_MAX_SIGNATURES_BYTES = 16 << 20
+# In place of a signature that the release does not have. The bytes that hold it differ then, which
+# is what a rebuild reports.
+_MISSING = f"{'A' * 86}=="
+
+
+class RecordingKey(SigningKey):
+    """A key that writes down what it signs."""
+
+    def __init__(self, keypair: KeyPair, record: Path, moment: BuildTime) -> None:
+        super().__init__(keypair, moment.now)
+        self._record = record
+
+    def _sign(self, covered: str) -> str:
+        value = super()._sign(covered)
+        with self._record.open("a", encoding="ascii") as lines:
+            lines.write(f"{covered} {value}\n")
+        return value
+
+
+class RecordedKey(SigningKey):
+    """A public key with the signatures that its private half made, by the digest they are for."""
+
+    def __init__(self, public_pem: bytes, signatures: Mapping[str, str], moment: BuildTime) -> None:
+        super().__init__(KeyPair(b"", canonical_public_pem(public_pem)), moment.now)
+        self._signatures = signatures
+
+    def _sign(self, covered: str) -> str:
+        return self._signatures.get(covered, _MISSING)
+
+
+def read_signatures(path: Path, public_pem: bytes) -> dict[str, str]:
+    """The recorded signatures by digest, each of them verified. Raises BuildError."""
+    try:
+        lines = read_bytes(path, _MAX_SIGNATURES_BYTES).decode("ascii").splitlines()
+    except (FileNotFoundError, UnicodeDecodeError) as error:
+        raise BuildError(path.name, f"expected recorded signatures, found: {error}") from error
+    signatures = dict(line.partition(" ")[::2] for line in lines)
+    for digest, signature in signatures.items():
+        if not verify_signature(digest, signature, public_pem):
+            raise BuildError(
+                path.name,
+                f"expected signatures of this key, found another for {digest[:16]}",
+                hint="is this the publisher's public key, and the file as it was published?",
+            )
+    return signatures
 
 
 def stage_bundle(

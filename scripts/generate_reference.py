@@ -1,7 +1,7 @@
 """Write the pages of ``docs/reference/`` that repeat what the code and the bundle say.
 
 ``tests/test_reference.py`` fails while a page is not what this would write.
-"""  # noqa: INP001 - a program, not a module of a package
+"""
 
 import importlib
 import pkgutil

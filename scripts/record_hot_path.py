@@ -6,7 +6,7 @@
 Under every CPython of this machine that code is packed for, the one that runs this and that of the
 system: modules of the standard library have different names in different versions, and builds of
 one version differ too. Read the difference before it is committed: each new line costs every start.
-"""  # noqa: INP001 - a program, not a module of a package
+"""
 
 import sys
 from pathlib import Path

@@ -3,7 +3,7 @@
 A real node that is a registry as well, with real runs, in a headless Chromium: `scripts/install`
 first; chromium and chromedriver have to be installed. The pictures are made again when the pages
 change in a way that readers see; no test compares them.
-"""  # noqa: INP001 - a program, not a module of a package
+"""
 
 import sys
 from collections.abc import Iterator
