@@ -299,12 +299,13 @@ def open_router(services: NodeServices) -> APIRouter:
     @routes.get("/status", responses=answers(StatusAnswer))
     async def status() -> dict[str, Any]:
         """How busy the node is, and what it can execute."""
+        queue = services.executions.queue_state
         return {
             "node_id": keys.node_id,
             "node_name": services.settings.name,
             "healthy": services.watch.health.last.is_ready,
-            "active": services.queue.active,
-            "max_concurrent": services.queue.places,
+            "active": queue.active,
+            "max_concurrent": queue.places,
             "capabilities": {"provides": list(provided), "routes": []},
         }
 

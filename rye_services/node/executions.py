@@ -5,15 +5,14 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from threading import Condition, Thread, Timer
+from threading import Condition, Timer
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
 
 import ryeos
 from lillux.cancellation import Cancellation
@@ -35,7 +34,16 @@ from rye_services.node.execution import (
 )
 from rye_services.node.jobs import JobAction
 from rye_services.node.objects import QuotaExceededError, UserStores
-from rye_services.node.queue import Queue, Turn
+from rye_services.node.queue import (
+    AWAITED,
+    LATER,
+    Defer,
+    LocalQueue,
+    Queue,
+    QueuedRun,
+    QueueState,
+    Turn,
+)
 from rye_services.node.rows import (
     CANCELLED,
     COMPLETED,
@@ -74,6 +82,61 @@ _MATERIALIZATION = (ObjectMissingError, CasObjectError, UnsafeManifestError)
 _log = logging.getLogger(__name__)
 
 
+class ExecutionService(Protocol):
+    """How requests have items executed: on this machine, or by workers. Thread-safe."""
+
+    rows: ThreadRows
+    logs: RunLogs
+
+    @property
+    def queue_state(self) -> QueueState:
+        """How full the queue is."""
+        ...
+
+    async def answer(self, order: Order) -> dict[str, Any]:
+        """Execute and answer; accepted for later where no place is free in time.
+
+        Who waits takes no thread meanwhile, as there are few. Raises RequestProblem.
+        """
+        ...
+
+    def run(self, order: Order) -> dict[str, Any]:
+        """As `answer`, for a thread that may wait."""
+        ...
+
+    def accept(self, order: Order) -> dict[str, Any]:
+        """Have it executed later, and answer at once. Raises RequestProblem."""
+        ...
+
+    def cancel(self, user_id: str, thread_id: str, by: str) -> str | None:
+        """End an execution of a user, wherever it runs: its state, None for none of theirs."""
+        ...
+
+    def begin(self) -> None:
+        """Let the other servers know that this one lives. Raises FileSystemError."""
+        ...
+
+    def beat(self) -> None:
+        """Say that this server lives, and see to what others have left behind."""
+        ...
+
+    def listen(self) -> None:
+        """Write down what programs said, and end what somebody wants to end on another server."""
+        ...
+
+    def drain(self, grace_s: float) -> None:
+        """Begin nothing any more; what still runs after the grace is ended then."""
+        ...
+
+    def close(self, grace_s: float) -> None:
+        """Take nothing any more, and wait for the end of what runs."""
+        ...
+
+    def figures(self) -> Sequence[Figure]:
+        """What runs, what waits, and how many executions are remembered. Raises SQLAlchemyError."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """An execution that was asked for, and waits for its place."""
@@ -84,44 +147,89 @@ class Waiting:
 
 
 class Executions:
-    """The executions that this server runs. Thread-safe; every call may take long."""
+    """Executions on the places of this process. See `ExecutionService`; every call may take long.
 
-    def __init__(
-        self,
-        engine: Engine,
-        rows: ThreadRows,
-        queue: Queue,
-        presence: ServerLease,
-        logs: RunLogs,
-        *,
-        watch: Watch,
-    ) -> None:
-        self._engine, self.queue, self._presence = engine, queue, presence
-        self.rows, self.logs, self._ends = rows, logs, RowEnds(rows)
-        self._watch = watch
-        # By thread: what ends those that run; the turns of accepted ones that wait.
-        self._running: dict[str, Cancellation] = {}
-        self._accepted: dict[str, Turn] = {}
-        self._changed = Condition()
-        self._adrift: set[str] = set()
-        self._ends_at_s: float | None = None
+    An execution whose caller waits gets its row when it has a place; one that is accepted has its
+    row first, and waits in the queue.
+    """
 
-    def run(self, order: Order) -> dict[str, Any]:
-        """Execute and answer; accepted for later where no place is free in time. Raises Problem."""
-        waiting = self.ask(order)
-        return self.go_on(waiting, has_place=waiting.turn.wait(self.wait_s))
+    def __init__(self, runs: "Runs", admission: "Admission", queue: LocalQueue) -> None:
+        self._runs, self._admission, self._queue = runs, admission, queue
+        self.rows, self.logs = runs.rows, runs.logs
+        queue.work(runs.claimed)
 
     @property
-    def wait_s(self) -> float:
-        """How long somebody who waits for an answer waits for a place."""
-        return float(self._engine.settings.queue_wait_s)
+    def queue_state(self) -> QueueState:
+        """How full the queue is."""
+        return self._queue.state
 
-    def ask(self, order: Order) -> Waiting:
+    async def answer(self, order: Order) -> dict[str, Any]:
+        """See `ExecutionService`."""
+        if order.is_async:
+            return await run_in_threadpool(self.accept, order)
+        waiting = await run_in_threadpool(self._ask, order)
+        try:
+            has_place = await waiting.turn.come(self._admission.wait_s)
+        except BaseException:  # the node ends, or the caller is gone
+            self._queue.places.leave(waiting.turn)
+            raise
+        return await run_in_threadpool(self._go_on, waiting, has_place=has_place)
+
+    def run(self, order: Order) -> dict[str, Any]:
+        """See `ExecutionService`."""
+        waiting = self._ask(order)
+        return self._go_on(waiting, has_place=waiting.turn.wait(self._admission.wait_s))
+
+    def accept(self, order: Order) -> dict[str, Any]:
+        """See `ExecutionService`."""
+        return self._accept(self._ask(order, LATER))
+
+    def cancel(self, user_id: str, thread_id: str, by: str) -> str | None:
+        """See `ExecutionService`."""
+        state = self.rows.cancel(user_id, thread_id, by)
+        if state == CANCELLED:
+            self._queue.withdraw(thread_id)
+        elif state == RUNNING:
+            self._runs.end(thread_id)
+        return state
+
+    def begin(self) -> None:
+        """See `ExecutionService`."""
+        self._runs.begin()
+
+    def beat(self) -> None:
+        """See `ExecutionService`."""
+        self._runs.beat()
+        if self._runs.is_ending:
+            return
+        for thread_id, user_id in self.rows.not_begun():
+            self._queue.wait_again(QueuedRun(thread_id=thread_id, user_id=user_id))
+
+    def listen(self) -> None:
+        """See `ExecutionService`."""
+        self._runs.listen()
+
+    def drain(self, grace_s: float) -> None:
+        """See `ExecutionService`."""
+        self._queue.close()
+        self._runs.drain(grace_s)
+
+    def close(self, grace_s: float) -> None:
+        """See `ExecutionService`."""
+        self.drain(grace_s)
+        self._runs.close()
+
+    def figures(self) -> Sequence[Figure]:
+        """See `ExecutionService`."""
+        return queue_figures(self._queue.state, self.rows)
+
+    def _ask(self, order: Order, priority: int = AWAITED) -> Waiting:
         """What it starts from, and a turn. Raises RequestProblem: also 503, the queue is full."""
-        basis = self._basis(order)
-        return Waiting(order=order, basis=basis, turn=self.queue.enter(order.user_id))
+        basis = self._admission.basis(order)
+        turn = self._queue.places.enter(order.user_id, priority=priority)
+        return Waiting(order=order, basis=basis, turn=turn)
 
-    def go_on(self, waiting: Waiting, *, has_place: bool) -> dict[str, Any]:
+    def _go_on(self, waiting: Waiting, *, has_place: bool) -> dict[str, Any]:
         """Execute on the place, and answer; without one it is accepted for later.
 
         (1) The row, with the delivery that asked for it. (2) The execution; (3) the row says how it
@@ -131,27 +239,87 @@ class Executions:
         if not has_place:
             return self._accept(waiting)
         try:
-            thread_id = self._begin(order, basis, is_async=False)  # (1)
-            return self._carry_out(order, basis, thread_id, FIRST_ATTEMPT).answer()  # (2) and (3)
+            thread_id = new_thread_id(order.item_ref)
+            self._admission.write_row(thread_id, order, basis, job=None)  # (1)
+            return self._runs.carry_out(order, basis, thread_id, FIRST_ATTEMPT).answer()  # (2), (3)
         finally:
-            self.queue.leave(turn)  # (4)
+            self._queue.places.leave(turn)  # (4)
 
-    def accept(self, order: Order) -> dict[str, Any]:
-        """Have it executed, by this server or the next one, and answer at once. Raises Problem."""
-        return self._accept(self.ask(order))
+    def _accept(self, waiting: Waiting) -> dict[str, Any]:
+        order, thread_id = waiting.order, new_thread_id(waiting.order.item_ref)
+        run = QueuedRun(thread_id=thread_id, user_id=order.user_id)
+        with self._queue.deferring(run, waiting.turn) as defer:
+            self._admission.write_row(
+                thread_id, order, waiting.basis, job=order.job(), together_with=defer
+            )
+        return accepted(order, thread_id, self._queue.place_of(thread_id))
 
-    def cancel(self, user_id: str, thread_id: str, by: str) -> str | None:
-        """End an execution of a user, wherever it runs: its state, None for none of theirs."""
-        state = self.rows.cancel(user_id, thread_id, by)
+
+def accepted(order: Order, thread_id: str, place: int) -> dict[str, Any]:
+    """The answer about an execution that was accepted; ``place`` is 0 where it does not wait."""
+    when = f"is number {place} of those that wait" if place else "runs"
+    return {
+        "status": "accepted",
+        "thread_id": thread_id,
+        "async": True,
+        "queue_place": place,
+        "message": f"{order.item_ref} {when} as {thread_id}: GET /threads/{thread_id}",
+    }
+
+
+def queue_figures(state: QueueState, rows: ThreadRows) -> Sequence[Figure]:
+    """The figures of a queue, and how many executions are remembered. Raises SQLAlchemyError."""
+    return (
+        _figure("rye_executions_running", "Executions that run on this server", state.active),
+        _figure("rye_execution_places", "Executions that may run at a time here", state.places),
+        _figure("rye_executions_queued", "Executions that wait here for a place", state.waiting),
+        _figure("rye_execution_queue_places", "Executions that may wait here", state.longest),
+        Figure(
+            name="rye_executions_kept",
+            words="Executions that are remembered, of all servers on this database",
+            values=rows.counted(),
+            label="state",
+        ),
+    )
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+class Runs:
+    """The executions that run in this process: begun, watched, ended once. Thread-safe."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        admission: "Admission",
+        rows: ThreadRows,
+        logs: RunLogs,
+        *,
+        presence: ServerLease,
+        watch: Watch,
+    ) -> None:
+        self._engine, self._admission, self._presence = engine, admission, presence
+        self.rows, self.logs, self._ends = rows, logs, RowEnds(rows)
+        self._watch = watch
+        # By thread: what ends those that run. Also of those that are being begun.
+        self._running: dict[str, Cancellation] = {}
+        self._claiming: set[str] = set()
+        self._changed = Condition()
+        self._adrift: set[str] = set()
+        self._ends_at_s: float | None = None
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether nothing is begun any more."""
         with self._changed:
-            turn, running = self._accepted.pop(thread_id, None), self._running.get(thread_id)
-        if turn is not None and state == CANCELLED:
-            self.queue.leave(turn)
-        if running is not None and state == RUNNING:
-            running.cancel()
-        return state
+            return self._ends_at_s is not None
 
-    # --- the life of a server ---------------------------------------------------------------------
+    @property
+    def count(self) -> int:
+        """How many run."""
+        with self._changed:
+            return len(self._running)
 
     def begin(self) -> None:
         """Let the other servers know that this one lives. Raises FileSystemError."""
@@ -164,11 +332,6 @@ class Executions:
         self.rows.take_over()
         self._presence.forget_others()
         self._let_go_of_what_is_adrift()
-        for thread_id, user_id in self.rows.not_begun():
-            with self._changed:
-                is_known = thread_id in self._accepted or self._ends_at_s is not None
-            if not is_known:
-                self._wait_in_background(thread_id, self.queue.enter(user_id, is_known=True))
 
     def _let_go_of_what_is_adrift(self) -> None:
         """Give up rows that say begun, and that nothing here runs: at the second look at them.
@@ -178,7 +341,7 @@ class Executions:
         """
         begun = self.rows.begun()
         with self._changed:
-            known = {*self._running, *self._accepted, *self._ends.kept}
+            known = {*self._running, *self._claiming, *self._ends.kept}
         adrift = begun.keys() - known
         for thread_id in adrift & self._adrift:
             _log.warning("%s: its row says that it runs here, and it does not", thread_id)
@@ -192,10 +355,14 @@ class Executions:
                 return
         self.logs.write()
         for thread_id in self.rows.to_be_ended():
-            with self._changed:
-                running = self._running.get(thread_id)
-            if running is not None:
-                running.cancel()
+            self.end(thread_id)
+
+    def end(self, thread_id: str) -> None:
+        """Ask an execution to end, where it runs here."""
+        with self._changed:
+            running = self._running.get(thread_id)
+        if running is not None:
+            running.cancel()
 
     def drain(self, grace_s: float) -> None:
         """Begin nothing any more; what still runs after the grace is ended then."""
@@ -203,40 +370,17 @@ class Executions:
             if self._ends_at_s is not None:
                 return
             self._ends_at_s = monotonic() + grace_s
-        self.queue.close()
         timer = Timer(grace_s, self._end_all)
         timer.daemon = True
         timer.start()
 
-    def close(self, grace_s: float) -> None:
-        """Take nothing any more, and wait for the end of what runs."""
-        self.drain(grace_s)
+    def close(self) -> None:
+        """Wait for the end of what runs, after `drain`."""
         with self._changed:
             left_s = max(0.0, (self._ends_at_s or 0.0) - monotonic()) + ENDING_S
             self._changed.wait_for(lambda: not self._running, left_s)
         self._engine.workers.close()
         self._presence.end()
-
-    def figures(self) -> Sequence[Figure]:
-        """What runs, what waits, and how many executions are remembered, by state.
-
-        Raises SQLAlchemyError.
-        """
-        queue = self.queue
-        return (
-            _figure("rye_executions_running", "Executions that run on this server", queue.active),
-            _figure("rye_execution_places", "Executions that may run at a time here", queue.places),
-            _figure(
-                "rye_executions_queued", "Executions that wait here for a place", queue.waiting
-            ),
-            _figure("rye_execution_queue_places", "Executions that may wait here", queue.longest),
-            Figure(
-                name="rye_executions_kept",
-                words="Executions that are remembered, of all servers on this database",
-                values=self.rows.counted(),
-                label="state",
-            ),
-        )
 
     def _end_all(self) -> None:
         with self._changed:
@@ -246,105 +390,32 @@ class Executions:
         for cancellation in running.values():
             cancellation.cancel()
 
-    # --- accepted for later -----------------------------------------------------------------------
-
-    def _accept(self, waiting: Waiting) -> dict[str, Any]:
-        order, turn = waiting.order, waiting.turn
-        try:
-            thread_id = self._begin(order, waiting.basis, is_async=True)
-        except BaseException:  # the turn is given back, whatever it was
-            self.queue.leave(turn)
-            raise
-        place = self.queue.place_of(turn)
-        self._wait_in_background(thread_id, turn)
-        when = f"is number {place} of those that wait" if place else "runs"
-        return {
-            "status": "accepted",
-            "thread_id": thread_id,
-            "async": True,
-            "queue_place": place,
-            "message": f"{order.item_ref} {when} as {thread_id}: GET /threads/{thread_id}",
-        }
-
-    def _wait_in_background(self, thread_id: str, turn: Turn) -> None:
-        """Begin an accepted execution once its turn has come."""
+    def claimed(self, thread_id: str) -> None:
+        """Execute what was accepted, unless it was begun or cancelled meanwhile. Raises nothing."""
         with self._changed:
-            self._accepted[thread_id] = turn
-
-        # With the context of the request that asks for it: the log names that request.
-        context = copy_context()
-
-        def come(place: "Future[None]") -> None:
-            if place.exception() is not None:  # its row stays, for the next server
-                return
-            run = partial(context.run, self._claimed, thread_id, turn)
-            Thread(target=run, name=thread_id, daemon=True).start()
-
-        turn.place.add_done_callback(come)
-
-    def _claimed(self, thread_id: str, turn: Turn) -> None:
+            self._claiming.add(thread_id)
         try:
             pending = self.rows.claim(thread_id)
             if pending is None:  # another server was first, or it was cancelled
                 return
             order = _order_of(pending)
             try:
-                basis = self._basis(order)
+                basis = self._admission.basis(order)
             except RequestProblem as problem:
                 self._failed(thread_id, pending.attempt, str(problem.detail), "preparation")
                 return
-            self._carry_out(order, basis, thread_id, pending.attempt)
+            self.carry_out(order, basis, thread_id, pending.attempt)
         except RequestProblem as problem:  # it is in the row
             _log.info("%s: %s", thread_id, problem.detail)
         except Exception:  # noqa: BLE001 - the door of this thread
             _log.exception("%s", thread_id)
         finally:
             with self._changed:
-                self._accepted.pop(thread_id, None)
-            self.queue.leave(turn)
+                self._claiming.discard(thread_id)
 
     # --- steps ------------------------------------------------------------------------------------
 
-    def _basis(self, order: Order) -> Basis:
-        try:
-            return self._engine.basis(order)
-        except (ProjectNotFoundError, SecretNotFoundError) as error:
-            raise RequestProblem(404, str(error)) from error
-        except EnvelopeError as error:
-            raise RequestProblem(400, str(error)) from error
-
-    def _begin(self, order: Order, basis: Basis, *, is_async: bool) -> str:
-        thread_id = new_thread_id(order.item_ref)
-        envelope = None if order.envelope is None else json.dumps(dict(order.envelope)).encode()
-        thread = NewThread(
-            thread_id=thread_id,
-            user_id=order.user_id,
-            item_ref=order.item_ref,
-            remote_name=self._engine.settings.name,
-            project_path=order.project_path,
-            project_manifest_hash=basis.head.project_manifest_hash,
-            user_manifest_hash=basis.user_manifest_hash,
-            system_version=ryeos.__version__,
-            hook_id=order.hook_id or None,
-            job=order.job() if is_async else None,
-            envelope=envelope if is_async else None,
-        )
-
-        def delivered(connection: Connection) -> bool:
-            now_s = self._engine.clock().timestamp()
-            return record_delivery(
-                connection,
-                order.hook_id,
-                order.delivery_id,
-                signed_once=order.signed_once,
-                now_s=now_s,
-            )
-
-        if not self.rows.begin(thread, together_with=delivered if order.hook_id else None):
-            raise RequestProblem(200, "Already processed")
-        return thread_id
-
-    def _carry_out(
+    def carry_out(
         self, order: Order, basis: Basis, thread_id: str, number: int
     ) -> FinishedExecution:
         """Execute and say in the row how it ended. Raises Problem."""
@@ -423,6 +494,74 @@ class Executions:
 
     def _failed(self, thread_id: str, number: int, message: str, phase: str) -> None:
         self._ends.write(thread_id, number, ERROR, error_message=message, error_phase=phase)
+
+
+class Admission:
+    """What has to be right before an execution waits or begins. Thread-safe."""
+
+    def __init__(self, engine: Engine, rows: ThreadRows) -> None:
+        self._engine, self._rows = engine, rows
+
+    @property
+    def wait_s(self) -> float:
+        """How long somebody who waits for an answer waits for a place."""
+        return float(self._engine.settings.queue_wait_s)
+
+    def basis(self, order: Order) -> Basis:
+        """What an order starts from. Raises RequestProblem."""
+        try:
+            return self._engine.basis(order)
+        except (ProjectNotFoundError, SecretNotFoundError) as error:
+            raise RequestProblem(404, str(error)) from error
+        except EnvelopeError as error:
+            raise RequestProblem(400, str(error)) from error
+
+    def write_row(
+        self,
+        thread_id: str,
+        order: Order,
+        basis: Basis,
+        *,
+        job: Mapping[str, Any] | None,
+        together_with: Defer = lambda _: None,
+    ) -> None:
+        """Write the row of an execution, with the delivery that asks for it, and something else.
+
+        With a ``job`` it is begun by whoever has it handed over. Raises RequestProblem: 200 for a
+        delivery that was recorded before, and nothing is written then.
+        """
+        envelope = None if order.envelope is None else json.dumps(dict(order.envelope)).encode()
+        thread = NewThread(
+            thread_id=thread_id,
+            user_id=order.user_id,
+            item_ref=order.item_ref,
+            remote_name=self._engine.settings.name,
+            project_path=order.project_path,
+            project_manifest_hash=basis.head.project_manifest_hash,
+            user_manifest_hash=basis.user_manifest_hash,
+            system_version=ryeos.__version__,
+            hook_id=order.hook_id or None,
+            job=job,
+            envelope=envelope if job is not None else None,
+        )
+
+        def with_row(connection: Connection) -> bool:
+            if order.hook_id and not self._delivered(connection, order):
+                return False
+            together_with(connection)
+            return True
+
+        if not self._rows.begin(thread, together_with=with_row):
+            raise RequestProblem(200, "Already processed")
+
+    def _delivered(self, connection: Connection, order: Order) -> bool:
+        return record_delivery(
+            connection,
+            order.hook_id,
+            order.delivery_id,
+            signed_once=order.signed_once,
+            now_s=self._engine.clock().timestamp(),
+        )
 
 
 def new_thread_id(item_ref: str) -> str:
@@ -505,7 +644,6 @@ def open_executions(
     stores: UserStores,
     sync: SyncServices,
     vault: Vault,
-    queue: Queue,
     bundle: Path,
     clock: Clock,
     environ: Mapping[str, str],
@@ -527,4 +665,7 @@ def open_executions(
         bundle=bundle,
         clock=clock,
     )
-    return Executions(engine, rows, queue, presence, RunLogs(database), watch=watch)
+    admission = Admission(engine, rows)
+    runs = Runs(engine, admission, rows, RunLogs(database), presence=presence, watch=watch)
+    places = Queue(settings.max_concurrent, settings.max_queued)
+    return Executions(runs, admission, LocalQueue(places))

@@ -170,7 +170,8 @@ class PageData:
         good, ended = (sum(one[place] for one in by_day.values()) for place in (0, 1))
         words = f"{round(100 * good / ended)} % of {ended} runs" if ended else "no run ended"
         at_once, waiting = self._at_once(now)
-        busy = f"{self._services.queue.active} of {self._services.queue.places} running"
+        queue = self._services.executions.queue_state
+        busy = f"{queue.active} of {queue.places} running"
         return Activity(
             success=sparkline(f"Share of runs that succeeded, by day: {words}", rates, 1.0),
             success_words=f"{words} in {_SUCCESS_DAYS} days succeeded",

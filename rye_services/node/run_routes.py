@@ -170,24 +170,10 @@ def _order_as(action: JobAction, principal: Principal, raw: bytes) -> Order:
 
 async def _answered(services: NodeServices, order: Order, response: Response) -> dict[str, Any]:
     """Execute and answer, with status 202 where it is accepted for later."""
-    answer = await _executed(services, order)
+    answer = await services.executions.answer(order)
     if answer.get("status") == ACCEPTED:
         response.status_code = HTTP_ACCEPTED
     return answer
-
-
-async def _executed(services: NodeServices, order: Order) -> dict[str, Any]:
-    """Execute. Who waits for a place takes no thread meanwhile, as there are few."""
-    executions = services.executions
-    if order.is_async:
-        return await run_in_threadpool(executions.accept, order)
-    waiting = await run_in_threadpool(executions.ask, order)
-    try:
-        has_place = await waiting.turn.come(executions.wait_s)
-    except BaseException:  # the node ends, or the caller is gone
-        services.queue.leave(waiting.turn)
-        raise
-    return await run_in_threadpool(executions.go_on, waiting, has_place=has_place)
 
 
 def _object(raw: bytes) -> dict[str, Any]:

@@ -12,9 +12,8 @@ from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces
 from rye_services.data_folder import open_database
 from rye_services.database import Database
 from rye_services.keys import NodeKeys, open_keys
-from rye_services.node.executions import Executions, open_executions
+from rye_services.node.executions import ExecutionService, open_executions
 from rye_services.node.objects import UserStores
-from rye_services.node.queue import Queue
 from rye_services.node.rotation import finish_resealing
 from rye_services.node.secrets import Vault
 from rye_services.node.servers import SERVERS, ServerLease
@@ -46,12 +45,11 @@ class NodeServices:
     audit: Audit
     api_keys: ApiKeys
     nonces: Nonces
-    queue: Queue
     sync: SyncServices
     bundle: Path
     vault: Vault
     webhooks: Webhooks
-    executions: Executions
+    executions: ExecutionService
     watch: Watch
     webhook_check: WebhookCheck = refuse_webhooks
 
@@ -92,7 +90,6 @@ def open_services(
     presence = ServerLease(settings.data_dir / SERVERS)
     sync = open_sync(settings, database, stores, clock, presence)
     vault = Vault(database, **box, clock=clock)
-    queue = Queue(settings.max_concurrent, settings.max_queued)
     watch = open_watch(settings, database, environ)
     made = NodeServices(
         settings=settings,
@@ -104,7 +101,6 @@ def open_services(
         audit=audit,
         api_keys=ApiKeys(database, clock),
         nonces=Nonces(database, clock),
-        queue=queue,
         sync=sync,
         bundle=bundle,
         vault=vault,
@@ -116,7 +112,6 @@ def open_services(
             stores=stores,
             sync=sync,
             vault=vault,
-            queue=queue,
             bundle=bundle,
             clock=clock,
             environ=environ,

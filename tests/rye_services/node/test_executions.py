@@ -10,6 +10,7 @@ import pytest
 
 from lillux.cancellation import Cancellation
 from rye_services.database import Database
+from rye_services.node.executions import Executions
 from rye_services.node.rows import LEASE_S, NewThread
 from rye_services.node.services import NodeServices, open_services
 from rye_services.settings import read_settings
@@ -303,9 +304,10 @@ def test_what_a_living_server_has_begun_and_does_not_run_is_given_up(
 def test_what_a_server_runs_is_not_given_up(make_services: Callable[[], NodeServices]) -> None:
     executions = (services := make_services()).executions
     executions.rows.begin(accepted("t", job=None))
-    executions._running["t"] = Cancellation()
+    assert isinstance(executions, Executions)
+    executions._runs._running["t"] = Cancellation()
     for _ in range(3):
         executions.beat()
-    del executions._running["t"]
+    del executions._runs._running["t"]
 
     assert state_of(services, "t") == ("running", None)

@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rye_services.http import RequestProblem
-from rye_services.node.queue import Queue, Turn
+from rye_services.node.queue import AWAITED, LATER, Queue, Turn
 
 
 def has_come(turn: Turn) -> bool:
@@ -116,3 +116,25 @@ def test_no_more_run_at_once_than_there_are_places() -> None:
         list(pool.map(go, range(300)))
 
     assert (len(most), max(most) <= 3, queue.active, queue.waiting) == (300, True, 0, 0)
+
+
+def test_a_turn_that_is_left_twice_gives_back_one_place() -> None:
+    queue = Queue(2, 10)
+    first, second, third = (queue.enter(user) for user in ("ada", "bob", "eve"))
+
+    queue.leave(first)
+    queue.leave(first)
+
+    assert has_come(third)
+    assert queue.active == 2
+    queue.leave(second)
+
+
+def test_of_one_user_who_waits_for_an_answer_goes_first() -> None:
+    queue = Queue(1, 10)
+    running = queue.enter("ada")
+    later, awaited = queue.enter("ada", priority=LATER), queue.enter("ada", priority=AWAITED)
+
+    queue.leave(running)
+
+    assert (has_come(awaited), has_come(later)) == (True, False)
