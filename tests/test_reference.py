@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.cli.client_settings import CLIENTS, Format, Machine
 from ryeos.cli.commands import TABLE, CommandEntry
 from ryeos.cli.session import CommandSpec
+from ryeos.imports.clients import CLIENTS, Format, Machine
 from ryeos.items.refs import Kind
 from ryeos.trust.file_types import EXTRACTORS
 from ryeos.trust.signature import FORMS

@@ -1,29 +1,33 @@
 """Tools of MCP servers as items: discover them, write and refresh their files."""
 
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from lillux.cancellation import Cancellation
-from lillux.digests import sha256_hex
-from lillux.errors import LilluxError, UnsafePathError
+from lillux.errors import LilluxError
 from lillux.files import (
     create_file,
     locked,
     make_directory,
     read_bytes,
-    require_plain_path,
     write_atomic,
 )
-from lillux.schema import validate_schema
-from lillux.values import dataclass, field
+from lillux.values import dataclass
 from ryeos.app.workspace import Rye
-from ryeos.items.errors import Answer, RyeError, UsageError
+from ryeos.imports.server_items import (
+    RUNTIMES,
+    SERVER_FOLDER,
+    ServerTool,
+    is_untouched,
+    next_version,
+    offered_tools,
+    valid_server_id,
+    version_of,
+)
+from ryeos.items.errors import Answer, RyeError
 from ryeos.items.refs import SYSTEM, ItemRef, Kind, Location, Reference, Space
-from ryeos.items.yaml import yaml_text
 from ryeos.run.calls import OnStderr
 from ryeos.run.model import ExecutionRequest
 from ryeos.trust.file_types import extract
@@ -32,204 +36,8 @@ from ryeos.trust.resolver import candidates, locations
 from ryeos.trust.sign import SignTarget, require_writable, validate_item
 from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
 
-# --- documents ------------------------------------------------------------------------------------
-# The text of the items that are written, and whether somebody has edited one since. Pure.
-#
-# The last line of such a text has the digest of all above it. A text whose digest is another was
-# edited, whoever has signed it since.
-
-FIRST_VERSION = "1.0.0"
-_DIGEST = re.compile(r'^x-mcp-digest: "([0-9a-f]{64})"\n', re.MULTILINE)
-_VERSION = re.compile(r'^version: "(\d+)\.(\d+)\.(\d+)"$', re.MULTILINE)
-
-
-def generated(comment: str, values: Mapping[str, object]) -> str:
-    """A text with a mark that it was not edited. Raises ValueError for no JSON."""
-    text = f"# {comment}\n{yaml_text(values)}"
-    return f'{text}x-mcp-digest: "{_digest(text)}"\n'
-
-
-def is_untouched(body: str) -> bool:
-    """Whether a text is as it was generated."""
-    above, found, below = _taken_apart(body)
-    return not below and found == _digest(above)
-
-
-def version_of(body: str) -> str:
-    """The version in a generated text."""
-    found = _VERSION.search(body)
-    return ".".join(found.groups()) if found else FIRST_VERSION
-
-
-def next_version(version: str) -> str:
-    """The version after this one."""
-    rest, _, last = version.rpartition(".")
-    return f"{rest}.{int(last) + 1}"
-
-
-def _taken_apart(body: str) -> tuple[str, str, str]:
-    for found in list(_DIGEST.finditer(body))[-1:]:
-        return body[: found.start()], found[1], body[found.end() :]
-    return body, "", ""
-
-
-def _digest(text: str) -> str:
-    return sha256_hex(text.encode())
-
-
-# --- names ----------------------------------------------------------------------------------------
-# Names of items for the tools of a server, whatever the server calls them. Pure.
-
-SERVER_FOLDER = "mcp/servers"
-_MAX_CHARACTERS = 64
-_SERVER = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_OTHERS = re.compile(r"[^A-Za-z0-9_-]+")
-_MARK_DIGITS = 8
-
-
-def valid_server_id(name: str) -> str:
-    """The id of a server's item. Raises UsageError for a name that no folder should have."""
-    if not _SERVER.fullmatch(name) or name == "servers" or not _is_file_name(name):
-        raise UsageError(
-            f"server {name[:80]!r}: expected small letters, digits, '-' and '_', at most 64",
-            hint="choose a name of your own, like github; servers is the folder of them all",
-        )
-    return f"{SERVER_FOLDER}/{name}"
-
-
-def item_names(tools: Sequence[str]) -> Mapping[str, str]:
-    """A file name for each tool: its own where that is one, else with a mark made from its own.
-
-    Names that differ only in the case of letters are all marked: some file systems do not tell
-    them apart.
-    """
-    plain = {tool: _OTHERS.sub("_", tool).strip("_-")[:_MAX_CHARACTERS] for tool in tools}
-    alike = Counter(name.lower() for name in plain.values())
-    return {
-        tool: name
-        if name == tool and alike[name.lower()] == 1 and _is_file_name(name)
-        # The mark says which tool it is, so that no other one can take its place.
-        else f"{name[: _MAX_CHARACTERS - _MARK_DIGITS - 1] or 'tool'}-{_mark(tool)}"
-        for tool, name in plain.items()
-    }
-
-
-def _mark(tool: str) -> str:
-    return sha256_hex(tool.encode("utf-8", "surrogatepass"))[:_MARK_DIGITS]
-
-
-def _is_file_name(name: str) -> bool:
-    try:
-        require_plain_path(name)
-    except UnsafePathError:
-        return False
-    return bool(name)
-
-
-# --- offers ---------------------------------------------------------------------------------------
-# What a server offers, tool by tool, as texts of items. Pure: nothing that it says is believed.
-#
-# Its words are data: names become names of files by `names`, descriptions are one line of bounded
-# length, schemas must be ones that values can be judged by.
-
-MAX_DESCRIPTION_CHARACTERS = 1000
-MAX_TEXT_BYTES = 256 * 1024
-MAX_NAME_CHARACTERS = 256
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerTool:
-    """A tool of a server. ``problem`` says why it cannot be an item, ``""`` where it can."""
-
-    tool: str
-    item_id: str = ""
-    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    problem: str = ""
-
-    def text(self, version: str = FIRST_VERSION) -> str:
-        """The item's text."""
-        return generated(
-            "Written by rye mcp from what the server says; once you edit it, it is left alone.",
-            {"version": version, **self.values},
-        )
-
-
-def offered_tools(
-    server: str, runtime: str, tools: Sequence[Mapping[str, Any]]
-) -> Iterator[ServerTool]:
-    """The tools that a server has listed, of two with one name the first."""
-    named: dict[str, Mapping[str, Any]] = {}
-    for tool in tools:
-        name = tool.get("name")
-        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARACTERS:
-            shown = repr(name)[:80]
-            yield ServerTool(
-                tool=shown, problem=f"name: expected 1 to {MAX_NAME_CHARACTERS} characters"
-            )
-        elif name in named:
-            yield ServerTool(tool=name, problem="name: another tool of the server has it too")
-        else:
-            named[name] = tool
-    names = item_names(list(named))
-    for name, tool in named.items():
-        yield _offer(server, runtime, f"mcp/{server}/{names[name]}", tool)
-
-
-def _offer(server: str, runtime: str, item_id: str, tool: Mapping[str, Any]) -> ServerTool:
-    name, schema = tool["name"], tool.get("inputSchema", {"type": "object"})
-    problem = _schema_problem(schema)
-    if problem:
-        return ServerTool(tool=name, item_id=item_id, problem=f"inputSchema: {problem}")
-    values = {
-        "tool_type": "mcp",
-        "executor_id": runtime,
-        "category": f"mcp/{server}",
-        "description": _description(tool) or f"{_one_line(name)} of the server {server}",
-        "config": {"server": f"{SERVER_FOLDER}/{server}", "tool_name": name},
-        "input_schema": schema,
-    }
-    offer = ServerTool(tool=name, item_id=item_id, values=values)
-    try:
-        size = len(offer.text().encode("utf-8", "replace"))
-    except (ValueError, RecursionError) as error:
-        return ServerTool(tool=name, item_id=item_id, problem=str(error))
-    if size > MAX_TEXT_BYTES:
-        found = f"expected an item of at most {MAX_TEXT_BYTES} bytes, found {size}"
-        return ServerTool(tool=name, item_id=item_id, problem=found)
-    return offer
-
-
-def _schema_problem(schema: object) -> str:
-    if not isinstance(schema, Mapping):
-        return f"expected an object, found {type(schema).__name__}"
-    if schema.get("type", "object") != "object":
-        return "expected the type object"
-    try:
-        validate_schema(schema)
-    except (LilluxError, RecursionError) as error:
-        return str(error)[:300]
-    return ""
-
-
-def _description(tool: Mapping[str, Any]) -> str:
-    text = tool.get("description") or tool.get("title")
-    return _one_line(text) if isinstance(text, str) else ""
-
-
-def _one_line(text: str) -> str:
-    words = " ".join(text.split())
-    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
-    if len(plain) <= MAX_DESCRIPTION_CHARACTERS:
-        return plain
-    return f"{plain[: MAX_DESCRIPTION_CHARACTERS - 1]}…"
-
-
 # --- servers --------------------------------------------------------------------------------------
-# The items of servers: written, listed, removed.
-
-RUNTIMES = {"stdio": "rye/core/runtimes/mcp/stdio", "http": "rye/core/runtimes/mcp/http"}
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+# The items of servers: found, listed.
 
 
 class ServerNotFoundError(RyeError):
@@ -247,44 +55,6 @@ class ServerNotFoundError(RyeError):
             f"MCP server {name!r}: not found; configured: {', '.join(known) or 'none'}",
             hint=f"{meant}add it: rye mcp add {name} -- PROGRAM",
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    """How a server is reached: a program and its words, or an address.
-
-    env      names of variables that the program gets
-    headers  header -> name of the variable that holds it
-    bearer   the variable that holds a token, "" for none
-    """
-
-    words: Sequence[str] = ()
-    url: str = ""
-    env: Sequence[str] = ()
-    headers: Mapping[str, str] = {}
-    bearer: str = ""
-    timeout_s: float = 0
-
-
-def server_text(name: str, options: ServerOptions) -> str:
-    """The text of a server's item. Raises UsageError, InvalidUrlError."""
-    valid_server_id(name)
-    if bool(options.words) == bool(options.url):
-        hint = f"rye mcp add {name} -- python3 server.py, or: rye mcp add {name} --url URL"
-        found = "both" if options.url else "neither"
-        raise UsageError(f"expected the program of a server or --url, found {found}", hint=hint)
-    config = _stdio(options) if options.words else _http(options)
-    if options.timeout_s:
-        config["timeout"] = options.timeout_s
-    values = {
-        "version": FIRST_VERSION,
-        "tool_type": "mcp_server",
-        "executor_id": RUNTIMES[config["transport"]],
-        "category": SERVER_FOLDER,
-        "description": f"The MCP server {name}; run it, and it says which tools it has",
-        "config": config,
-    }
-    return generated("Written by rye mcp add.", values)
 
 
 def server_location(rye: Rye, name: str) -> Location:
@@ -327,42 +97,6 @@ def _described(rye: Rye, location: Location) -> dict[str, Any]:
     shown = {key: told[key] for key in ("transport", "command", "args", "url") if key in told}
     tools = sum(1 for _ in locations(location.space, Kind.TOOL, f"mcp/{name}"))
     return described | shown | {"tools": tools}
-
-
-def _stdio(options: ServerOptions) -> dict[str, Any]:
-    if options.headers or options.bearer:
-        raise UsageError("--header, --bearer: expected with --url, found a program")
-    command, *args = options.words
-    env = {_variable(name): f"${{{name}}}" for name in options.env}
-    config: dict[str, Any] = {"transport": "stdio", "command": command, "args": args}
-    return config | ({"env": env} if env else {})
-
-
-def _http(options: ServerOptions) -> dict[str, Any]:
-    from lillux.http.model import parse_address
-
-    if options.env:
-        raise UsageError("--env: expected with a program, found --url")
-    parse_address(options.url)
-    headers = {}
-    for name, variable in options.headers.items():
-        if not _HEADER.fullmatch(name):
-            raise UsageError(f"--header: expected NAME=VARIABLE, found {name[:80]!r}")
-        headers[name] = f"${{{_variable(variable)}}}"
-    if options.bearer:
-        headers["Authorization"] = f"Bearer ${{{_variable(options.bearer)}}}"
-    config: dict[str, Any] = {"transport": "http", "url": options.url}
-    return config | ({"headers": headers} if headers else {})
-
-
-def _variable(name: str) -> str:
-    """Never its value: what is written here is read by everybody who reads the project."""
-    if not _VARIABLE.fullmatch(name):
-        raise UsageError(
-            f"expected the name of a variable, found {name[:80]!r}",
-            hint="set the variable to the secret, and name the variable here",
-        )
-    return name
 
 
 # --- writing --------------------------------------------------------------------------------------

@@ -505,6 +505,7 @@ CODES: Mapping[str, str] = {
     "FILE_SYSTEM_ERROR": "A file cannot be read or written: disk, permissions, or a link.",
     "HEAD_MOVED": "A node's head is not where its client thought: somebody else pushed first.",
     "HTTP_BROKEN": "A response broke off, or is not what HTTP allows.",
+    "IMPORT_UNREADABLE": "A file, or an entry of it, cannot be read as what it is imported as.",
     "HTTP_INVALID_REQUEST": "No request can be made of the tool's URL, headers or body.",
     "HTTP_PROXY": "The proxy refused or could not reach the server.",
     "HTTP_REDIRECT": "A response leads elsewhere too often, or to where the tool may not go.",

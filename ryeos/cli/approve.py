@@ -1,7 +1,8 @@
 """``rye approve``: what agents want signed; a person reads what changed, and signs or drops it."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from lillux.errors import LilluxError
@@ -25,6 +26,16 @@ from ryeos.items.errors import RyeError, UsageError
 from ryeos.trust.sign import SignTarget
 from ryeos.trust.signature import MAX_ITEM_BYTES
 
+
+class Mode(StrEnum):
+    """How proposals are decided: each by a question, or all in one way."""
+
+    ASK = "ask"
+    ALL = "all"
+    DROP = "drop"
+    LIST = "list"
+
+
 _COLORS = {"+": "green", "-": "red", "@": "dim"}
 
 
@@ -40,15 +51,28 @@ def _run(session: Session) -> int:
     arguments = session.arguments
     if arguments.all and arguments.drop:
         raise UsageError("--all, --drop: expected one of them")
-    waiting = Proposals(session.context.spaces.user)
-    rows = [_decide(session, waiting, one) for one in _chosen(waiting, arguments.id)]
+    mode = Mode.ALL if arguments.all else Mode.DROP if arguments.drop else Mode.ASK
+    mode = Mode.LIST if arguments.list else mode
+    found = _chosen(Proposals(session.context.spaces.user), arguments.id)
+    rows = decide(session, found, mode)
     failed = [row for row in rows if row["state"] == FAILED]
     envelope = {"status": "error" if failed else "success", "proposals": rows}
     if failed:
         envelope |= {"error": failed[0]["problem"], "code": "CONFLICT"}
-    lines = [f"{row['state']:<8} {row['id']}  {one_line(row['ref'])}" for row in rows]
-    session.output.answer(envelope, "\n".join(lines or ["nothing waits for approval"]))
+    session.output.answer(envelope, "\n".join(decided_lines(rows)))
     return 1 if failed else 0
+
+
+def decide(session: Session, proposals: Sequence[Proposal], mode: Mode) -> list[dict[str, Any]]:
+    """What became of each proposal, as JSON: ``state`` is signed, dropped, waiting or failed."""
+    waiting = Proposals(session.context.spaces.user)
+    return [_decide(session, waiting, one, mode) for one in proposals]
+
+
+def decided_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The same for a person."""
+    lines = [f"{row['state']:<8} {row['id']}  {one_line(row['ref'])}" for row in rows]
+    return lines or ["nothing waits for approval"]
 
 
 def _chosen(waiting: Proposals, named: list[str]) -> list[Proposal]:
@@ -64,24 +88,24 @@ def _chosen(waiting: Proposals, named: list[str]) -> list[Proposal]:
     return [one for one in found if not named or one.id in named or one.label in named]
 
 
-def _decide(session: Session, waiting: Proposals, proposal: Proposal) -> dict[str, Any]:
-    arguments, row = session.arguments, proposal.describe()
-    if arguments.drop:
+def _decide(session: Session, waiting: Proposals, proposal: Proposal, mode: Mode) -> dict[str, Any]:
+    row = proposal.describe()
+    if mode is Mode.DROP:
         waiting.decide(proposal, DROPPED)
         return {**row, "state": DROPPED}
     try:
         target = target_of(session.rye, proposal)
         require_no_rights([target])
     except LilluxError as error:
-        if not arguments.list:
+        if mode is not Mode.LIST:
             waiting.decide(proposal, FAILED)  # it is not what was proposed any longer
         problem = f"{proposal.label}: {error}; an agent may propose it again"
         return {**row, "state": FAILED, "problem": problem}
     shown = list(_shown(session, proposal, target))
-    if not arguments.all or session.arguments.verbose:
+    if mode is not Mode.ALL or session.arguments.verbose:
         for line in shown:
             session.output.note(line)
-    answer = "y" if arguments.all else _asked(session, proposal)
+    answer = "y" if mode is Mode.ALL else _asked(session, proposal, mode)
     if answer == "d":
         waiting.decide(proposal, DROPPED)
         return {**row, "state": DROPPED}
@@ -118,9 +142,9 @@ def _shown(session: Session, proposal: Proposal, target: SignTarget) -> Iterator
         yield session.output.paint(line, color, stream=sys.stderr) if color else line
 
 
-def _asked(session: Session, proposal: Proposal) -> str:
+def _asked(session: Session, proposal: Proposal, mode: Mode) -> str:
     """``y``, ``n`` or ``d``; ``n`` where nobody can be asked."""
-    is_silent = session.arguments.list or session.arguments.no_input or session.output.as_json
+    is_silent = mode is Mode.LIST or session.arguments.no_input or session.output.as_json
     if is_silent or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return "n"
     sys.stderr.write(f"sign {one_line(proposal.label)}? [y]es, [n]ot now, [d]rop it: ")

@@ -33,6 +33,7 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("list", "manage", "list your items", _ITEMS),
     CommandEntry("info", "manage", "show one item: file, signer, rights, inputs", _ITEMS),
     CommandEntry("new", "new", "write a template for a new item", _ITEMS),
+    CommandEntry("import", "import_items", "make items of what you have: MCP servers", _ITEMS),
     CommandEntry("dev", "dev", "sign and run an item whenever it is saved", _ITEMS),
     CommandEntry("edit", "manage", "open an item in your editor", _ITEMS),
     CommandEntry("mv", "manage", "rename an item, and what refers to it", _ITEMS),

@@ -13,9 +13,9 @@ from typing import Any
 
 from lillux.values import dataclass
 from ryeos.cli.arguments import Arguments, declare_shared
-from ryeos.cli.client_settings import NAMES
 from ryeos.cli.commands import ALIASES, TABLE, CommandEntry, actions
 from ryeos.cli.session import CommandSpec, Session
+from ryeos.imports.clients import NAMES
 from ryeos.items.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")

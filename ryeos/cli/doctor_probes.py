@@ -18,8 +18,6 @@ from lillux.process.model import Command, ProcessRunner, SpawnError
 from lillux.values import dataclass, replace
 from ryeos.app.output import one_line
 from ryeos.cli.client_settings import (
-    CLIENTS,
-    Client,
     ClientSettings,
     Interpreter,
     ServerLaunch,
@@ -35,6 +33,7 @@ from ryeos.cli.client_settings import (
 from ryeos.cli.findings import FAIL, OK, WARN, Finding, keep_from_others
 from ryeos.cli.mcp_clients import machine_of, server_launch
 from ryeos.cli.session import Session, program_path
+from ryeos.imports.clients import CLIENTS, Client
 from ryeos.items.errors import UsageError
 from ryeos.items.refs import PROJECT
 

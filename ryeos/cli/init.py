@@ -206,9 +206,9 @@ def _uninstall(session: Session) -> int:
 
 def _removals(session: Session, *, make: bool) -> Iterator[Step]:
     """Rye in each client, and its cache."""
-    from ryeos.cli.client_settings import CLIENTS
     from ryeos.cli.mcp_clients import uninstall_for_user
     from ryeos.cli.session import packed_program
+    from ryeos.imports.clients import CLIENTS
 
     for client in CLIENTS:
         try:

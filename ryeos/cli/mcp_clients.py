@@ -12,17 +12,11 @@ from lillux.errors import LilluxError
 from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.client_settings import (
-    CLIENTS,
-    ENTRY_NAME,
-    Client,
     ClientSettings,
     EntryChange,
-    Format,
     Interpreter,
-    Machine,
     ServerLaunch,
     SettingsScope,
-    find_client,
     is_ours,
     launch_for,
     read_settings,
@@ -36,6 +30,7 @@ from ryeos.cli.client_settings import (
 )
 from ryeos.cli.findings import LEFT, MADE, REMOVED, THERE, WOULD_MAKE, WOULD_REMOVE, Step
 from ryeos.cli.session import CommandSpec, Session, program_path
+from ryeos.imports.clients import CLIENTS, ENTRY_NAME, Client, Format, Machine, find_client
 from ryeos.items.errors import UnsupportedError, UsageError
 
 # The user's own may hold keys of other servers; those of a project are for everybody who has it.

@@ -8,9 +8,7 @@ from typing import Any
 from lillux.files import read_bytes
 from ryeos.app.output import one_line
 from ryeos.app.server_tools import (
-    RUNTIMES,
     RefreshOptions,
-    ServerOptions,
     ToolChange,
     ToolState,
     ask_server,
@@ -20,14 +18,13 @@ from ryeos.app.server_tools import (
     described_servers,
     remove_untouched,
     server_location,
-    server_text,
     target_of,
-    valid_server_id,
     write_signed,
 )
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.run import live_stderr, show
 from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
+from ryeos.imports.server_items import RUNTIMES, ServerOptions, server_text, valid_server_id
 from ryeos.items.errors import ExecutorNotFoundError, TargetExistsError, UsageError
 from ryeos.items.refs import PROJECT, USER
 from ryeos.trust.keys import require_user_space

@@ -4,19 +4,16 @@ from typing import Any
 import pytest
 
 from ryeos.cli.client_settings import (
-    CLIENTS,
-    NAMES,
     Interpreter,
-    Machine,
     ServerLaunch,
     SettingsScope,
-    find_client,
     is_ours,
     launch_for,
     settings_path,
     stable_executable,
     started_by,
 )
+from ryeos.imports.clients import CLIENTS, NAMES, Machine, find_client
 from ryeos.items.errors import NoProjectError, UnsupportedError, UsageError
 
 LAUNCH = ServerLaunch(argv=("/usr/bin/python3", "/home/me/rye.pyz", "mcp"))

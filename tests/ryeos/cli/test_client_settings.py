@@ -9,12 +9,12 @@ from ryeos.cli.client_settings import (
     ClientSettingsError,
     EntryChange,
     ServerLaunch,
-    find_client,
     read_settings,
     with_entry,
     without_entry,
     write_settings,
 )
+from ryeos.imports.clients import find_client
 from ryeos.items.errors import RyeError
 from tests.support.errors import coded
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.cli.client_settings import CLIENTS, NAMES
+from ryeos.imports.clients import CLIENTS, NAMES
 from tests.support.command_line import CommandLine
 
 ROOT = Path(__file__).resolve().parents[3]

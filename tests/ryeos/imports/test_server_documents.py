@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.app.server_tools import generated, is_untouched, next_version, version_of
+from ryeos.imports.server_items import generated, is_untouched, next_version, version_of
 
 TEXT = generated("Written.", {"version": "1.2.9", "description": "a tool"})
 

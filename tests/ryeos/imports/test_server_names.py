@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.files import require_plain_path
-from ryeos.app.server_tools import item_names, valid_server_id
+from ryeos.imports.server_items import item_names, valid_server_id
 from ryeos.items.errors import UsageError
 
 

@@ -1,0 +1,253 @@
+"""Import: what was planned is written, unsigned, and waits for a person's approval.
+
+(1) `plan_import` reads files, and starts nothing
+(2) `planned_writes` says what would become of each item in a space
+(3) `write_items` writes all of them or none, then the values of secrets to the user's ``.env``
+(4) `propose` lets them wait for ``rye approve``
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from lillux.errors import LilluxError
+from lillux.files import (
+    create_file,
+    file_system_error,
+    locked,
+    make_directory,
+    read_bytes,
+    safe_join,
+    write_atomic,
+)
+from lillux.values import dataclass, field, replace
+from lillux.variables import read_dotenv
+from ryeos.app.proposals import Proposal, Proposals
+from ryeos.app.workspace import Rye, keep_prior
+from ryeos.imports.kinds import ImportKind
+from ryeos.imports.plan import ImportPlan, ImportSource, MovedSecret, ProposedItem, joined
+from ryeos.items.errors import TargetExistsError
+from ryeos.items.refs import PROJECT, Space
+from ryeos.trust.resolver import candidates
+from ryeos.trust.sign import SignTarget, require_writable, validate_item
+from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
+
+CLIENT = "rye import"
+"""Who proposes, as ``rye approve`` names it."""
+ENV_FILE = ".env"
+
+
+class WriteState(StrEnum):
+    """What becomes of a proposed item."""
+
+    NEW = "new"
+    SAME = "there already"
+    REPLACED = "replaced"
+    CONFLICT = "conflict"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedWrite:
+    """A proposed item and its file. ``before`` are the bytes that are there, None for no file."""
+
+    item: ProposedItem
+    target: SignTarget
+    state: WriteState
+    before: bytes | None = field(default=None, repr=False)
+    reason: str = ""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is something to write."""
+        return self.state in (WriteState.NEW, WriteState.REPLACED)
+
+    def describe(self) -> dict[str, Any]:
+        """The item for ``--json``, with what becomes of it."""
+        described = {**self.item.describe(), "path": str(self.target.path)}
+        described["state"] = self.state.value
+        return described | ({"reason": self.reason} if self.reason else {})
+
+
+def plan_import(
+    sources: Sequence[tuple[ImportKind, ImportSource]], only: Sequence[str] = ()
+) -> ImportPlan:
+    """The plan for files of these kinds: step (1). Raises ImportSourceError, RyeError."""
+    return joined(kind.read(source) for kind, source in sources).only(only)
+
+
+def planned_writes(
+    plan: ImportPlan, space: Space, env_file: Path, *, force: bool
+) -> Iterator[PlannedWrite]:
+    """What becomes of each item in a space: step (2). ``force`` replaces what is there."""
+    known = read_dotenv(env_file.parent, {}, name=env_file.name).variables
+    for item in plan.items:
+        path = Path(f"{space.directory(item.ref.kind) / item.ref.id}{item.suffix}")
+        target = SignTarget(path=path, kind=item.ref.kind, space=space, ref=item.ref)
+        taken = [one.variable for one in item.secrets if known.get(one.variable, "") != one.value]
+        taken = [name for name in taken if name in known]
+        yield _planned(item, target, taken, force=force)
+
+
+def _planned(
+    item: ProposedItem, target: SignTarget, taken: Sequence[str], *, force: bool
+) -> PlannedWrite:
+    planned = PlannedWrite(item=item, target=target, state=WriteState.NEW)
+    obstacle = _obstacle(item, target)
+    if obstacle:
+        return replace(planned, state=obstacle[0], reason=obstacle[1])
+    before = _bytes_at(target.path)
+    planned = replace(planned, before=before)
+    if before is not None and _body(before, target) == _body(item.data, target):
+        return replace(planned, state=WriteState.SAME)
+    if force or (before is None and not taken):
+        return planned if before is None else replace(planned, state=WriteState.REPLACED)
+    what = "an item of this id" if before is not None else f"the variable {taken[0]}"
+    reason = f"{what} is there already, and says something else; --force replaces it"
+    return replace(planned, state=WriteState.CONFLICT, reason=reason)
+
+
+def _obstacle(item: ProposedItem, target: SignTarget) -> tuple[WriteState, str] | None:
+    """What keeps an item from being written in this space."""
+    if item.problems:
+        return WriteState.REFUSED, "; ".join(item.problems)
+    try:
+        require_writable(target)
+        validate_item(target, item.data)
+        for relative in item.files:
+            safe_join(target.path.parent, relative)
+    except LilluxError as error:
+        return WriteState.REFUSED, str(error)
+    others = [path.name for path in candidates(target.space, item.ref) if path.exists()]
+    if others not in ([], [target.path.name]):
+        return WriteState.CONFLICT, f"{', '.join(others)}: another item has this id"
+    return None
+
+
+def _bytes_at(path: Path) -> bytes | None:
+    with suppress(FileNotFoundError):
+        return read_bytes(path, MAX_ITEM_BYTES)
+    return None
+
+
+def _body(data: bytes, target: SignTarget) -> object:
+    """A text without the lines of its signature; the bytes where it has none."""
+    try:
+        where = str(target.path)
+        return split(decode(data, where), form_for(target.kind, target.path.suffix), where).body
+    except LilluxError:
+        return data
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def write_items(writes: Sequence[PlannedWrite], env_file: Path) -> list[SignTarget]:
+    """Write what is due, all of it or nothing: step (3). The items that were written.
+
+    A text that is replaced is kept beside its file. Raises FileSystemError, FileChangedError,
+    TargetExistsError; nothing of this import stays then.
+    """
+    due = [write for write in writes if write.is_due]
+    done: list[tuple[Path, bytes | None]] = []
+    try:
+        for write in due:
+            _write(write.target.path, write.item.data, write.before, done)
+            for relative, data in write.item.files.items():
+                path = safe_join(write.target.path.parent, relative)
+                _write(path, data, _bytes_at(path), done)
+        keep_secrets([one for write in due for one in write.item.secrets], env_file)
+    except BaseException:
+        for path, before in reversed(done):
+            with suppress(OSError, LilluxError):
+                path.unlink() if before is None else write_atomic(path, before)
+        raise
+    return [write.target for write in due]
+
+
+def _write(
+    path: Path, data: bytes, before: bytes | None, done: list[tuple[Path, bytes | None]]
+) -> None:
+    if data == before:
+        return
+    make_directory(path.parent)
+    if before is None:
+        try:
+            create_file(path, data)
+        except FileExistsError:
+            raise TargetExistsError(str(path), "a file", "look at it, and import again") from None
+    else:
+        keep_prior(path, before)
+        write_atomic(path, data, expected=before)
+    done.append((path, before))
+
+
+def keep_secrets(secrets: Sequence[MovedSecret], env_file: Path) -> None:
+    """Write the values to the user's ``.env``, which its owner alone may read.
+
+    Raises ImportSourceError for a value that such a file cannot hold, FileSystemError.
+    """
+    from ryeos.imports.plan import ImportSourceError
+
+    if not secrets:
+        return
+    make_directory(env_file.parent)
+    with locked(env_file.parent / "state" / "env.lock"):
+        before = _bytes_at(env_file)
+        known = read_dotenv(env_file.parent, {}, name=env_file.name).variables
+        new = {one.variable: one.value for one in secrets if known.get(one.variable) != one.value}
+        if not new:
+            return
+        start = before or b""
+        start += b"" if start.endswith(b"\n") or not start else b"\n"
+        lines = "".join(f"{name}={_quoted(value)}\n" for name, value in new.items())
+        _write_private(env_file, start + lines.encode(), before)
+        read = read_dotenv(env_file.parent, {}, name=env_file.name).variables
+        lost = [name for name, value in new.items() if read.get(name) != value]
+        if lost:
+            if before is None:
+                env_file.unlink()
+            else:
+                write_atomic(env_file, before)
+            problem = f"{', '.join(lost)}: a value that a .env file cannot hold"
+            raise ImportSourceError(
+                str(env_file), problem, hint="set the variable in your shell, and import again"
+            )
+
+
+def _write_private(path: Path, data: bytes, before: bytes | None) -> None:
+    if before is not None:
+        write_atomic(path, data, mode=0o600, expected=before)
+        return
+    try:
+        create_file(path, data, mode=0o600)
+    except FileExistsError as error:
+        raise file_system_error(path, error) from error
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+# --- approval -------------------------------------------------------------------------------------
+
+
+def propose(rye: Rye, targets: Sequence[SignTarget], client: str = CLIENT) -> list[Proposal]:
+    """Let unsigned items wait for ``rye approve``: step (4).
+
+    Raises FileSystemError where that place is out of reach, as it is for what an agent starts, and
+    RyeError where too many wait.
+    """
+    waiting = Proposals(rye.context.spaces.user)
+    project = str(rye.context.project_path or "")
+    found = []
+    for target in targets:
+        data = read_bytes(target.path, MAX_ITEM_BYTES)
+        is_project = target.space.tier == PROJECT
+        found.append(
+            waiting.add(target, data, project=project if is_project else "", client=client)
+        )
+    return found

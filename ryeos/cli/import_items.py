@@ -1,0 +1,164 @@
+"""``rye import``: what is there already becomes items, which a person reads and signs."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from lillux.errors import LilluxError
+from ryeos.app.imports import (
+    ENV_FILE,
+    PlannedWrite,
+    WriteState,
+    plan_import,
+    planned_writes,
+    propose,
+    write_items,
+)
+from ryeos.app.output import one_line
+from ryeos.cli.approve import Mode, decide
+from ryeos.cli.arguments import Arguments
+from ryeos.cli.session import CommandSpec, Session
+from ryeos.imports.kinds import NAMES, ImportKind, find_kind, sources_at
+from ryeos.imports.plan import ImportPlan, ImportSource
+from ryeos.items.errors import RyeError, UsageError
+from ryeos.items.refs import PROJECT, USER, Space
+from ryeos.trust.keys import require_user_space
+
+_COLORS = {
+    WriteState.NEW: "green",
+    WriteState.REPLACED: "yellow",
+    WriteState.CONFLICT: "red",
+    WriteState.REFUSED: "red",
+}
+_WIDTH = 100
+
+
+def _configure(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("path", metavar="PATH", nargs="?", help="a file, or a folder to look in (default: .)")
+    add("--from", dest="kind", metavar="KIND", default="", help=f"what it is: {', '.join(NAMES)}")
+    add("--only", metavar="NAME", action="append", help="of what is there only this one")
+    add("--space", choices=(PROJECT, USER), default=PROJECT, help="default: project")
+    add("--dry-run", action="store_true", help="show what would be made; start and write nothing")
+    add("--force", action="store_true", help="replace items that are there; their text is kept")
+    add("--yes", action="store_true", help="write and sign all of it without asking")
+
+
+def _run(session: Session) -> int:
+    arguments = session.arguments
+    space = _space(session)
+    sources = _sources(session, space)
+    plan = plan_import(sources, tuple(arguments.only or ()))
+    env_file = session.context.spaces.user.ai / ENV_FILE
+    writes = list(planned_writes(plan, space, env_file, force=arguments.force))
+    envelope: dict[str, Any] = {
+        "status": "success",
+        "dry_run": arguments.dry_run,
+        "items": [write.describe() for write in writes],
+        "notes": list(plan.notes),
+    }
+    table = "\n".join(_table(session, plan, writes)) or "nothing to import"
+    due = [write for write in writes if write.is_due]
+    if arguments.dry_run or not due:
+        session.output.answer(envelope, table)
+        is_refused = any(_is_refused(write) for write in writes)
+        return 1 if is_refused and not due and not arguments.dry_run else 0
+    if not _agreed(session, table, due):
+        session.output.answer({**envelope, "status": "cancelled"}, "nothing was written")
+        return 1
+    return _write_and_ask(session, writes, env_file, envelope)
+
+
+def _write_and_ask(
+    session: Session, writes: list[PlannedWrite], env_file: Path, envelope: dict[str, Any]
+) -> int:
+    """Write the items, and let a person read and sign each of them."""
+    targets = write_items(writes, env_file)
+    try:
+        waiting = propose(session.rye, targets)
+    except (RyeError, LilluxError) as error:
+        # What an agent starts writes no proposals; the files are there for a person to sign.
+        session.output.note(f"written, and not proposed: {error}")
+        following = f"rye sign {' '.join(target.label for target in targets)}"
+        session.output.answer({**envelope, "next": following}, f"next: {following}")
+        return 0
+    rows = decide(session, waiting, Mode.ALL if session.arguments.yes else Mode.ASK)
+    envelope["proposals"] = rows
+    lines = [f"{row['state']:<8} {one_line(row['ref'])}" for row in rows]
+    session.output.answer(envelope, "\n".join(lines))
+    if any(row["state"] == "waiting" for row in rows):
+        session.output.note("next: rye approve")
+    return 1 if any(row["state"] == "failed" for row in rows) else 0
+
+
+# --- sources --------------------------------------------------------------------------------------
+
+
+def _space(session: Session) -> Space:
+    if session.arguments.space == USER:
+        return require_user_space(session.context)
+    return session.rye.space(PROJECT)
+
+
+def _sources(session: Session, space: Space) -> list[tuple[ImportKind, ImportSource]]:
+    """The files to read. Raises UsageError, with the closest name for one that is not known."""
+    arguments = session.arguments
+    project = space.base if space.tier == PROJECT else None
+    typed = arguments.path
+    if typed is not None and "\0" in typed:
+        raise UsageError("PATH: expected a path, found a NUL in it")
+    path = session.context.cwd / Path(typed or ".").expanduser()
+    if not arguments.kind:
+        found = sources_at(path)
+        return [(kind, ImportSource(path=file, project=project)) for kind, file in found]
+    kind = find_kind(arguments.kind)
+    files = list(kind.found_in(path)) if path.is_dir() else [path]
+    if not files:
+        raise UsageError(f"{path}: no {kind.title} here", hint="name the file itself")
+    return [(kind, ImportSource(path=file, project=project)) for file in files]
+
+
+# --- table ----------------------------------------------------------------------------------------
+
+
+def _table(session: Session, plan: ImportPlan, writes: list[PlannedWrite]) -> list[str]:
+    """What would be made, a line for each item and one for each thing to know about it."""
+    width = max((len(str(write.item.ref)) for write in writes), default=0)
+    lines = []
+    for write in writes:
+        item = write.item
+        state = f"{write.state.value:<13}"
+        color = _COLORS.get(write.state, "dim")
+        ref = one_line(str(item.ref)).ljust(min(width, 60))
+        lines.append(f"{session.output.paint(state, color)}  {ref}  {one_line(item.origin, 60)}")
+        told = [item.shown, item.held and f"pinned: {item.held}", write.reason, *item.notes]
+        told += [f"its value goes to the variable {one.variable}" for one in item.secrets]
+        lines += [f"{'':<13}    {one_line(text, _WIDTH)}" for text in told if text]
+    return [*lines, *(one_line(note, _WIDTH) for note in plan.notes)]
+
+
+def _is_refused(write: PlannedWrite) -> bool:
+    return write.state in (WriteState.REFUSED, WriteState.CONFLICT)
+
+
+def _agreed(session: Session, table: str, due: list[PlannedWrite]) -> bool:
+    """Whether to write. Without a terminal there is no question: nothing unsigned runs."""
+    session.output.note(table)
+    arguments = session.arguments
+    is_silent = arguments.yes or arguments.no_input or session.output.as_json
+    if is_silent or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    return session.confirm(f"write {len(due)} items, unsigned, and read each before signing?")
+
+
+COMMANDS = {
+    "import": CommandSpec(
+        _configure,
+        _run,
+        [
+            "rye import --dry-run",
+            "rye import .mcp.json",
+            "rye import .mcp.json --only github",
+        ],
+    ),
+}

@@ -1,0 +1,128 @@
+"""The table of what can be imported: a row for each kind, with the files that it is in.
+
+A new kind is a row and a module beside this one. Its reader takes an `ImportSource` and gives an
+`ImportPlan`; it is imported when a file of its kind is read, so that no other import pays for it.
+"""
+
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+
+from lillux.values import dataclass
+from ryeos.imports.plan import ImportPlan, ImportSource
+from ryeos.items.errors import UsageError
+
+Reader = Callable[[ImportSource], ImportPlan]
+
+MAX_FOUND = 200
+"""Files of one kind that are looked at in a folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportKind:
+    """What can be imported.
+
+    name   what ``--from`` calls it
+    title  what it is, for help and the table
+    files  patterns of paths below a project's folder, as `Path.glob` reads them; the last part is
+           also how a file that is named alone is known
+    read   the reader
+    """
+
+    name: str
+    title: str
+    files: tuple[str, ...]
+    read: Reader
+
+    def fits(self, path: Path) -> bool:
+        """Whether a file is of this kind, by its name and the folders that it is in."""
+        for pattern in self.files:
+            wanted = pattern.removeprefix("**/").split("/")
+            parts = path.parts[-len(wanted) :]
+            if len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted)):
+                return True
+        return False
+
+    def found_in(self, folder: Path) -> Iterator[Path]:
+        """The files of this kind in a folder, in the order of the patterns."""
+        for pattern in self.files:
+            paths = (path for path in folder.glob(pattern) if path.is_file())
+            yield from sorted(islice(paths, MAX_FOUND))
+
+
+def _servers(source: ImportSource) -> ImportPlan:
+    from ryeos.imports.servers import read_servers
+
+    return read_servers(source)
+
+
+KINDS: tuple[ImportKind, ...] = (
+    ImportKind(
+        name="mcp",
+        title="MCP servers in the settings of a client",
+        files=(
+            ".mcp.json",
+            "mcp.json",
+            ".cursor/mcp.json",
+            ".vscode/mcp.json",
+            ".codex/config.toml",
+            ".gemini/settings.json",
+            ".zed/settings.json",
+            ".agents/mcp_config.json",
+            "claude_desktop_config.json",
+            "mcp_config.json",
+            "mcp-config.json",
+            ".claude.json",
+            "opencode.json",
+            "opencode.jsonc",
+        ),
+        read=_servers,
+    ),
+)
+NAMES: tuple[str, ...] = tuple(kind.name for kind in KINDS)
+
+
+def find_kind(name: str) -> ImportKind:
+    """The kind of a name. Raises UsageError with the closest one."""
+    typed = name.lower().replace("_", "-")
+    for kind in KINDS:
+        if kind.name == typed:
+            return kind
+    from difflib import get_close_matches
+
+    close = get_close_matches(typed, NAMES, 1, 0.5)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(NAMES)}"
+    raise UsageError(f"--from {name[:60]!r}: no such kind", hint=hint)
+
+
+def sources_at(path: Path) -> list[tuple[ImportKind, Path]]:
+    """What can be imported from a file or a folder, by its name. Raises UsageError for nothing."""
+    if path.is_dir():
+        found = [(kind, file) for kind in KINDS for file in kind.found_in(path)]
+        if not found:
+            raise UsageError(
+                f"{path}: nothing here that can be imported",
+                hint=f"looked for: {', '.join(kind.title for kind in KINDS)}; or name a file",
+            )
+        return found
+    if not path.is_file():
+        raise UsageError(f"{path}: expected a file or a folder, found none", hint=_meant(path))
+    kinds = [kind for kind in KINDS if kind.fits(path.absolute())]
+    if not kinds:
+        raise UsageError(
+            f"{path}: its name does not say what it is",
+            hint=f"say it: rye import {path.name} --from {'|'.join(NAMES)}",
+        )
+    return [(kind, path) for kind in kinds]
+
+
+def _meant(path: Path) -> str:
+    from difflib import get_close_matches
+
+    try:
+        names = [entry.name for entry in islice(path.absolute().parent.iterdir(), 2000)]
+    except OSError:
+        return "name a file or a folder that is there"
+    close = get_close_matches(path.name, names, 1, 0.6)
+    return f"did you mean {path.with_name(close[0])}?" if close else "name one that is there"
