@@ -121,6 +121,7 @@ Codes of failures, as --json shows them
   CHAIN_TOO_DEEP, CHAIN_INVALID                    what runs the tool is missing or wrong (5)
   LOCKFILE_MISMATCH, LOCKFILE_INVALID              not the chain that was pinned; no lockfile (5)
   INTERPRETER_NOT_FOUND                            a program that the tool needs is not here (6)
+  IMPORT_UNREADABLE                                a file cannot be read as what is imported (6)
   PACKAGES_UNAVAILABLE                             a tool's packages are not listed, or not here (6)
   VALIDATION_FAILED, PARSING_ERROR, CONFIG_ERROR   metadata, configuration, parameters (6)
   EXPRESSION_ERROR                                 an expression of a graph has no value (6)

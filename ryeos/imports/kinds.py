@@ -6,7 +6,6 @@ A new kind is a row and a module beside this one. Its reader takes an `ImportSou
 
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
-from itertools import islice
 from pathlib import Path
 
 from lillux.values import dataclass
@@ -47,8 +46,7 @@ class ImportKind:
     def found_in(self, folder: Path) -> Iterator[Path]:
         """The files of this kind in a folder, in the order of the patterns."""
         for pattern in self.files:
-            paths = (path for path in folder.glob(pattern) if path.is_file())
-            yield from sorted(islice(paths, MAX_FOUND))
+            yield from sorted(path for path in folder.glob(pattern) if path.is_file())[:MAX_FOUND]
 
 
 def _servers(source: ImportSource) -> ImportPlan:
@@ -121,7 +119,7 @@ def _meant(path: Path) -> str:
     from difflib import get_close_matches
 
     try:
-        names = [entry.name for entry in islice(path.absolute().parent.iterdir(), 2000)]
+        names = [entry.name for entry in path.absolute().parent.iterdir()]
     except OSError:
         return "name a file or a folder that is there"
     close = get_close_matches(path.name, names, 1, 0.6)
