@@ -182,14 +182,14 @@ class Database:
         """``sqlite``, ``postgresql``: for the few statements that each spells its own way."""
         return self._engine.dialect.name
 
-    def tell_errors(self, told: Callable[[str], None]) -> None:
-        """Have ``told`` called with the name of the class of each error of the database."""
+    def on_error(self, call: Callable[[str], None]) -> None:
+        """Have ``call`` get the name of the class of each error of the database."""
 
-        def on_error(context: ExceptionContext) -> None:
+        def handle(context: ExceptionContext) -> None:
             error = context.sqlalchemy_exception or context.original_exception
-            told(type(error).__name__)
+            call(type(error).__name__)
 
-        event.listen(self._engine, "handle_error", on_error)
+        event.listen(self._engine, "handle_error", handle)
 
     @property
     def connections(self) -> dict[str, float]:
@@ -273,7 +273,7 @@ def _make_private(path: Path) -> None:
 
 def _options(driver: str) -> dict[str, Any]:
     if not driver.startswith("sqlite"):
-        # A thread of a request each, at most; who waits longer for one is told to come again.
+        # A thread of a request each, at most; a request that waits longer gets 503.
         return {"pool_pre_ping": True, "pool_size": 20, "max_overflow": 20, "pool_timeout": 10}
     # As many connections as threads ask for: the pool must not be what a request waits for.
     return {"connect_args": {"timeout": _BUSY_TIMEOUT_S}, "max_overflow": -1}
@@ -305,7 +305,8 @@ def _cause(error: SQLAlchemyError) -> str:
 # --- texts ----------------------------------------------------------------------------------------
 # Texts that every database holds alike. PostgreSQL holds no NUL and counts characters, SQLite takes
 # both; half of a surrogate pair is in no encoding. What people send is refused before it comes to
-# the database (`rye_services.http`), what tools and files say is mended (`mended`); the columns
+# the database (`rye_services.http`), what tools and files say is replaced
+# (`storable`); the columns
 # refuse what is left, so that no database answers for itself.
 
 _LONGEST_PLACE, _LONGEST_NAME = 200, 80
@@ -340,16 +341,16 @@ def require_texts(value: object, where: str = "") -> None:
             names.append("")
 
 
-def mended(value: Any) -> Any:  # noqa: ANN401 - JSON
+def storable(value: Any) -> Any:  # noqa: ANN401 - JSON
     """The JSON value with U+FFFD for what no database holds, in its texts and names."""
     match value:
         case str() if _problem_of(value):
             halves = value.replace("\0", "\ufffd").encode("utf-16-le", "surrogatepass")
             return halves.decode("utf-16-le", "replace")
         case Mapping():
-            return {mended(name): mended(one) for name, one in value.items()}
+            return {storable(name): storable(one) for name, one in value.items()}
         case list() | tuple():
-            return [mended(one) for one in value]
+            return [storable(one) for one in value]
         case _:
             return value
 

@@ -264,8 +264,8 @@ def _is_told_twice(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 
 def _told_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
-    told = [value for name, value in headers if name == b"content-length"]
-    return max((int(value) for value in told if value.isdigit()), default=0)
+    lengths = [value for name, value in headers if name == b"content-length"]
+    return max((int(value) for value in lengths if value.isdigit()), default=0)
 
 
 def _too_large(max_bytes: int) -> str:
@@ -372,13 +372,13 @@ def _require_fields(encoded: bytes) -> None:
 # --- problems -------------------------------------------------------------------------------------
 # What a request is refused with, and how every refusal looks: JSON, ``{"detail": ...}``.
 #
-# What nobody expected is logged under a number, and the caller is told the number, nothing else.
+# What nobody expected is logged under a number, and the caller gets the number, nothing else.
 
 _SHOWN_OF_AN_ERROR = ("type", "loc", "msg")
 
 
 class RequestProblem(HTTPException):
-    """A request that is refused: its status, and what the caller is told."""
+    """A request that is refused: its status, and what its caller reads."""
 
     def __init__(self, status: int, detail: Any, headers: dict[str, str] | None = None) -> None:  # noqa: ANN401 - any JSON
         super().__init__(status, detail, headers)

@@ -106,11 +106,11 @@ class OpenTelemetryTracing:
 
         own = Resource({"service.name": "rye-node", "service.version": __version__})
         # What OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say comes last, and wins.
-        told = Resource.create()
-        named = told.attributes.get("service.name", "")
+        given = Resource.create()
+        named = given.attributes.get("service.name", "")
         if str(named).startswith("unknown_service"):
-            told = told.merge(own)
-        self._provider = TracerProvider(resource=own.merge(told), shutdown_on_exit=False)
+            given = given.merge(own)
+        self._provider = TracerProvider(resource=own.merge(given), shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("rye_services", __version__)
         self._propagator = TraceContextTextMapPropagator()

@@ -91,7 +91,7 @@ class WatchedExecution:
 def open_watch(settings: Settings, database: Database, environ: Mapping[str, str]) -> Watch:
     """What watches an application on these data. Spans go where ``environ`` says."""
     metrics, health = Metrics(settings.roles), Health(checks_of(settings, database))
-    database.tell_errors(metrics.database_error)
+    database.on_error(metrics.database_error)
     metrics.add_live(lambda: _health_figures(health))
     metrics.add_live(lambda: _pool_figures(database))
     metrics.add_read(lambda: _disk_figures(settings))  # first: a database may hang

@@ -32,9 +32,9 @@ from rye_services.node.outputs import CollectedOutputs, OutputCollector, WorkerR
 from rye_services.node.redaction import Redaction, presentable, without_places
 from rye_services.node.secrets import Vault, open_for_execution, open_for_hook
 from rye_services.node.storage import SyncServices
-from rye_services.node.told import told
 from rye_services.node.webhooks import WebhookFieldError, valid_vault_keys
 from rye_services.node.worker import WorkerDiedError, WorkerLaunch, do_job
+from rye_services.node.worker_reports import read_report
 from rye_services.node.workspaces import Checkout, CheckoutRequest, Checkouts
 from rye_services.settings import Settings
 from ryeos.items.context import Clock
@@ -609,8 +609,8 @@ class Engine:
         with self.workspaces.checkout(wanted) as workspace:  # (2) and (8)
             rules = self._rules(workspace)  # (3)
             redaction = Redaction(basis.secrets)
-            told = self._run(order, basis, workspace, redaction, attempt)  # (4)
-            envelope = self._with_receipt(told, order, basis, thread_id)
+            answered = self._run(order, basis, workspace, redaction, attempt)  # (4)
+            envelope = self._with_receipt(answered, order, basis, thread_id)
             ran = WorkerRun(
                 thread_id=thread_id,
                 item_ref=order.item_ref,
@@ -637,14 +637,14 @@ class Engine:
         What ran, and with which rights, is what the worker says; by whom, on what and what came of
         it is what this process knows.
         """
-        told = envelope.get("receipt")
+        reported = envelope.get("receipt")
         rest = {name: value for name, value in envelope.items() if name != "receipt"}
-        if not isinstance(told, Mapping) or not isinstance(told.get("predicate"), Mapping):
+        if not isinstance(reported, Mapping) or not isinstance(reported.get("predicate"), Mapping):
             return rest
         result = digest_of(rest.get("data"))
         caller = {"kind": "node", "node": self.keys.node_id, "user": order.user_id}
         predicate = {
-            **told["predicate"],
+            **reported["predicate"],
             "item": order.item_ref,
             "caller": {**caller, "thread": thread_id},
             "snapshot": basis.head.snapshot_hash,
@@ -741,7 +741,7 @@ class Engine:
         redaction: Redaction,
         attempt: "Attempt",
     ) -> dict[str, Any]:
-        """What the worker answers, fit to be told."""
+        """What the worker answers, without secrets and places of the server."""
         is_sign = order.action is JobAction.SIGN
         job = Job(
             action=order.action,
@@ -781,7 +781,8 @@ class Engine:
                 runner=self.workers,
             )
         except WorkerDiedError as error:  # as any tool can have it
-            said = "\n".join(line for line in error.said.splitlines() if not told(line.encode()))
+            lines = error.said.splitlines()
+            said = "\n".join(line for line in lines if not read_report(line.encode()))
             _log.warning("%s: %s; it said: %s", attempt.thread_id, error, said[-_SAID:])
             hint = "it was killed, or wrote where its answer goes; or it had too little memory"
             return failed(job.action, job.item_ref, str(error), code=error.code, hint=hint)

@@ -590,13 +590,13 @@ def _order_of(pending: Pending) -> Order:
 
 
 def _words(error: BaseException) -> str:
-    """What a caller is told: nothing that may name a place of the server."""
-    told = (CasObjectError, ProjectNotFoundError)
+    """The error as its caller reads it: nothing that may name a place of the server."""
+    plain = (CasObjectError, ProjectNotFoundError)
     if isinstance(error, ObjectMissingError):
         return f"{error.space} {error.digest} is not in your store: push the project again"
     if isinstance(error, UnsafeManifestError):
         return f"the manifest has a path that cannot be written here: {error.path!a}"
-    if isinstance(error, told):
+    if isinstance(error, plain):
         return str(error)
     if is_full(error):
         return "no room is left on the disk of the node: nothing that the run changed was taken"

@@ -324,9 +324,9 @@ def _called(
 
 
 def _refused(code: str, detail: object, hint: str = "") -> CallToolResult:
-    told = detail if isinstance(detail, str) else json.dumps(detail)
+    text = detail if isinstance(detail, str) else json.dumps(detail)
     return _result(
-        {"status": "error", "code": code, "error": told} | ({"hint": hint} if hint else {})
+        {"status": "error", "code": code, "error": text} | ({"hint": hint} if hint else {})
     )
 
 

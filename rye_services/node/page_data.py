@@ -669,10 +669,10 @@ def _parameters(predicate: Mapping[str, Any], job: object) -> Parameters | None:
     """
     if isinstance(job, dict) and isinstance(job.get("parameters"), dict):
         return Parameters(sha256=digest_of(job["parameters"]), values=job["parameters"])
-    told = predicate.get("parameters")
-    if not isinstance(told, dict):
+    given = predicate.get("parameters")
+    if not isinstance(given, dict):
         return None
-    sha256, values = _text(told.get("sha256")), told.get("values")
+    sha256, values = _text(given.get("sha256")), given.get("values")
     if sha256 == digest_of({}):
         values = {}
     return Parameters(sha256=sha256, values=values if isinstance(values, dict) else None)

@@ -32,7 +32,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from lillux.errors import LilluxError
 from lillux.values import dataclass, field
 from rye_services.audit import Audit
-from rye_services.database import Database, mended, stamp, thread_logs, threads
+from rye_services.database import Database, stamp, storable, thread_logs, threads
 from rye_services.node.redaction import shortened
 from ryeos.items.context import Clock
 
@@ -281,7 +281,7 @@ class ThreadRows:
             values["error_message"] = shortened(values["error_message"])
         with self._database.writing() as connection:
             # Whatever a tool says, it has ended: what no database holds is replaced.
-            ended = {**_ended(state, self._database.now(connection)), **mended(values)}
+            ended = {**_ended(state, self._database.now(connection)), **storable(values)}
             mine = update(threads).where(self._is_mine(thread_id, attempt))
             return connection.execute(mine.values(ended)).rowcount == 1
 

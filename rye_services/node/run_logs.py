@@ -1,7 +1,7 @@
 """What programs of an execution write, kept in pieces while they run: ``/threads/ID/log``.
 
-The server masks secrets in what a worker tells (`rye_services.node.told`), bounds the whole, and
-writes pieces into ``thread_logs``, where every server of the database reads them.
+The server masks secrets in what a worker reports (`rye_services.node.worker_reports`), bounds the
+whole, and writes pieces into ``thread_logs``, where every server of the database reads them.
 """
 
 import logging
@@ -13,8 +13,8 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.values import dataclass
-from rye_services.database import Database, mended, stamp, thread_logs, threads
-from rye_services.node.told import RETRYABLE, STDERR, STDOUT, told
+from rye_services.database import Database, stamp, storable, thread_logs, threads
+from rye_services.node.worker_reports import RETRYABLE, STDERR, STDOUT, read_report
 
 MAX_LOG_BYTES = 1024 * 1024
 """Of one execution: a row is outside of every quota."""
@@ -41,9 +41,9 @@ class LogPiece:
 
 
 class RunLog:
-    """The log of one execution: takes what its worker tells, piece by piece. Thread-safe.
+    """The log of one execution: takes what its worker reports, piece by piece. Thread-safe.
 
-    ``mask`` takes secrets out of a text. What is not told in the worker's form is its own
+    ``mask`` takes secrets out of a text. What is not in the form of a report is its own
     standard error, which is for the log of the node.
     """
 
@@ -81,7 +81,7 @@ class RunLog:
                 self._insert(pieces)
 
     def _take(self, line: bytes) -> None:
-        piece = told(line)
+        piece = read_report(line)
         if piece is None:
             return
         stream, text = piece
@@ -101,7 +101,7 @@ class RunLog:
             for stream, text in pieces:
                 if self._bytes >= MAX_LOG_BYTES:
                     break
-                masked = mended(self._mask(text))
+                masked = storable(self._mask(text))
                 left = MAX_LOG_BYTES - self._bytes
                 kept = masked if len(masked) <= left else masked[:left] + _CUT
                 self._bytes += len(kept)

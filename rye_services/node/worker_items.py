@@ -14,7 +14,7 @@ from lillux.sandbox import confine, program_places, system_places
 from lillux.seccomp import Sockets, refuse_sockets
 from lillux.values import replace
 from rye_services.node.jobs import LEAKED, Finished, Job, JobAction, without_leaked_limits
-from rye_services.node.told import RETRYABLE, STDERR, STDOUT, tell
+from rye_services.node.worker_reports import RETRYABLE, STDERR, STDOUT, report
 from ryeos.app.workspace import Rye
 from ryeos.items.context import Context, context_from
 from ryeos.items.errors import Answer, error_answer
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ryeos.trust.sign import Signer, SignReport, SignTarget
 
 # Not /dev/shm: what is left there, tools of other users would find.
-_TOLD_CHARACTERS = 4096
+_REPORTED_CHARACTERS = 4096
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fd")
 
 
@@ -117,28 +117,28 @@ def _execute(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
     answer = rye.execute(reference, request, cancellation=cancellation, on_stderr=_teller(STDERR))
     metadata = answer.envelope.get("metadata")
     if leaked and isinstance(metadata, dict):
-        told = f"{', '.join(leaked)}: left out, the tool has no such parameter"
-        metadata["warnings"] = [*metadata.get("warnings", ()), told]
+        warning = f"{', '.join(leaked)}: left out, the tool has no such parameter"
+        metadata["warnings"] = [*metadata.get("warnings", ()), warning]
     return answer
 
 
 def _tell_whether_retryable(rye: Rye, reference: Reference) -> None:
-    """Tell the server, before it runs, of an item that may be executed once more."""
+    """Report to the server, before it runs, that an item may be executed once more."""
     if reference.kind is not Kind.TOOL:
         return
     with suppress(LilluxError):  # executing it says what is wrong
         if rye.executor.build_chain(reference.id).tool.spec.retryable:
-            tell(_to_server, RETRYABLE, "true")
+            report(_to_server, RETRYABLE, "true")
 
 
 def _teller(stream: str) -> Callable[[bytes], None]:
-    """Tells the server what programs write to a stream, as it comes."""
+    """Reports to the server what programs write to a stream, as it comes."""
     decoder = getincrementaldecoder("utf-8")("replace")
 
     def hear(chunk: bytes) -> None:
         text = decoder.decode(chunk)
-        for start in range(0, len(text), _TOLD_CHARACTERS):
-            tell(_to_server, stream, text[start : start + _TOLD_CHARACTERS])
+        for start in range(0, len(text), _REPORTED_CHARACTERS):
+            report(_to_server, stream, text[start : start + _REPORTED_CHARACTERS])
 
     return hear
 

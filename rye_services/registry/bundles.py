@@ -26,7 +26,7 @@ from lillux.store import Durability, Store
 from lillux.store_files import ObjectKind
 from lillux.values import dataclass, field
 from rye_services.audit import Audit
-from rye_services.database import Database, mended, stamp
+from rye_services.database import Database, stamp, storable
 from rye_services.registry.accounts import NamespaceError, name_lock, require_room, reserve
 from rye_services.registry.items import (
     Downloads,
@@ -149,7 +149,7 @@ def description_in(manifest: str) -> str:
 
 def _declared_description(said: Mapping[str, Any]) -> str:
     found = said.get("description")
-    return str(mended(found)) if isinstance(found, str) else ""
+    return str(storable(found)) if isinstance(found, str) else ""
 
 
 def _identity(said: Mapping[str, Any], bundle_id: str, version: str) -> list[str]:

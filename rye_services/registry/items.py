@@ -33,7 +33,7 @@ from lillux.errors import LilluxError
 from lillux.signing import verify_signature
 from lillux.values import dataclass, field, replace
 from rye_services.audit import Audit
-from rye_services.database import Database, mended, stamp
+from rye_services.database import Database, stamp, storable
 from rye_services.registry.accounts import NamespaceError, claim_in, name_lock, reserve
 from rye_services.registry.names import ItemName, Version, folded_namespace, version_of
 from rye_services.registry.search_index import (
@@ -408,7 +408,7 @@ def _resigned(
 
 def _text(header: Mapping[str, object], field: str) -> str:
     value = header.get(field)
-    return str(mended(value)) if isinstance(value, str) else ""
+    return str(storable(value)) if isinstance(value, str) else ""
 
 
 # --- items ----------------------------------------------------------------------------------------

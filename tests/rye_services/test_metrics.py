@@ -170,7 +170,7 @@ def test_no_figure_names_a_user_a_path_or_an_item(project: RemoteProject) -> Non
 
 def test_errors_of_the_database_are_counted_by_their_class(tmp_path: Path) -> None:
     database, metrics = made_database(tmp_path), Metrics()
-    database.tell_errors(metrics.database_error)
+    database.on_error(metrics.database_error)
 
     with pytest.raises(SQLAlchemyError) as error, database.reading() as connection:
         connection.execute(text("SELECT nothing FROM nowhere"))

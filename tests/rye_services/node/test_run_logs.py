@@ -7,7 +7,7 @@ from rye_services.database import Database, threads
 from rye_services.node.redaction import MASK, Redaction
 from rye_services.node.rows import NewThread, ThreadRows
 from rye_services.node.run_logs import MAX_LOG_BYTES, RunLogs
-from rye_services.node.told import STDERR, STDOUT, tell, told
+from rye_services.node.worker_reports import STDERR, STDOUT, read_report, report
 from tests.support.databases import made_database
 
 
@@ -30,7 +30,7 @@ def database(tmp_path: Path) -> Database:
 
 def piece(stream: str, text: str) -> bytes:
     parts: list[bytes] = []
-    tell(parts.append, stream, text)
+    report(parts.append, stream, text)
     return b"".join(parts)
 
 
@@ -123,7 +123,7 @@ def test_a_fact_is_told_apart_from_a_text(database: Database) -> None:
     log.hear(piece("retryable", "true") + b'["exec", "rm"]\n["stdout"]\n{}\n' + b"[" * 5000 + b"\n")
 
     assert heard == ["retryable"]
-    assert told(b'["stdout", 1]') is None
+    assert read_report(b'["stdout", 1]') is None
 
 
 def test_a_second_attempt_begins_a_new_log(database: Database) -> None:

@@ -1,0 +1,28 @@
+"""What a worker reports to the server while it runs: a line of JSON for each, on standard error.
+
+A file of its own because the worker imports it, and must not import a database. A program that the
+worker runs may write such lines too, so the server decides nothing by them that concerns any other
+execution.
+"""
+
+import json
+from collections.abc import Callable
+
+STDOUT, STDERR = "stdout", "stderr"
+RETRYABLE = "retryable"
+
+
+def report(write: Callable[[bytes], object], stream: str, text: str) -> None:
+    """Report a piece of output; with `RETRYABLE` as ``stream``, that its item may run again."""
+    write(json.dumps([stream, text]).encode() + b"\n")
+
+
+def read_report(line: bytes) -> tuple[str, str] | None:
+    """The stream and the text of a line; None for a line of another form."""
+    try:
+        match json.loads(line):
+            case [(("stdout" | "stderr" | "retryable") as stream), str(text)]:
+                return stream, text
+    except (ValueError, RecursionError):
+        pass
+    return None
