@@ -35,6 +35,7 @@ from lillux.values import dataclass, replace
 from rye_services.data_folder import name_database, open_database
 from rye_services.database import (
     Database,
+    accepted_losses,
     node_identity,
     project_refs,
     stamp,
@@ -215,10 +216,14 @@ def _check_target(target: Path, settings: Settings, database: Database) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What the copied rows lead to: of each user, and of the registry."""
+    """What the copied rows lead to: of each user, and of the registry.
+
+    accepted  user and digest of what is gone for good, as an operator said: it is no news
+    """
 
     roots: Mapping[str, tuple[Root, ...]]
     registry: tuple[Root, ...]
+    accepted: frozenset[tuple[str, str]]
 
 
 def _copy_state(
@@ -260,6 +265,7 @@ def _rows(connection: sqlalchemy.Connection) -> _Rows:
     columns = (users.c.id, *(one.c.user_id for one in (project_refs, user_space_refs, threads)))
     ids = {one for column in columns for one in connection.scalars(sqlalchemy.select(column))}
     every = sqlalchemy.true()
+    known = sqlalchemy.select(accepted_losses.c.user_id, accepted_losses.c.digest)
     files = connection.execute(sqlalchemy.select(bundle_files)).mappings()
     return _Rows(
         {one: tuple(roots_of_rows(connection, one, every)) for one in sorted(ids)},
@@ -271,6 +277,7 @@ def _rows(connection: sqlalchemy.Connection) -> _Rows:
             )
             for row in files
         ),
+        frozenset((row.user_id, row.digest) for row in connection.execute(known)),
     )
 
 
@@ -386,6 +393,7 @@ def _lost(rows: _Rows, target: Path) -> tuple[_Lost, ...]:
         _Lost(user, f"{gap.root} leads to {described(gap)}, which is missing")
         for user, store, roots in stores
         for gap in mark(store, [*roots, *roots_of_refs(store)]).gaps
+        if (user, gap.reference.digest) not in rows.accepted
     )
 
 

@@ -657,6 +657,14 @@ def declare_fsck(declare: Declare) -> None:
     fsck.add_argument(
         "--from", dest="backup", metavar="BACKUP", help="with --repair: a backup to take from"
     )
+    fsck.add_argument(
+        "--accept-loss",
+        dest="accepted",
+        metavar="DIGEST",
+        nargs="+",
+        help="say of losses, or of all, that they stay: sweeps no longer wait for them",
+    )
+    fsck.add_argument("--yes", action="store_true", help="with --accept-loss: do not ask")
 
 
 def _fsck(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -664,6 +672,8 @@ def _fsck(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnsw
     from rye_services.fsck import DamagedStorageError, Fsck, shown
 
     backup = None if parsed.backup is None else _backup_folder(parsed)
+    if parsed.accepted and parsed.repair:
+        raise UsageError("--accept-loss: not beside --repair", hint="fsck --repair comes first")
     settings = require_data(settings_of(parsed, environ))
     database = open_database(settings)
     try:
@@ -671,6 +681,8 @@ def _fsck(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnsw
             fsck = Fsck(settings, database, utc_now, progress=_progress(parsed), backup=backup)
             reports = _examined(fsck, parsed)
             knows_anybody = fsck.knows_anybody()
+            if parsed.accepted:
+                return _accept_losses(fsck, parsed, reports)
     finally:
         database.close()
     losses = [loss for one in reports for loss in one.losses]
@@ -686,6 +698,67 @@ def _fsck(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnsw
     )
     envelope = {"status": "success", "stores": [shown(one) for one in reports]}
     return CommandAnswer(envelope, _report_text(reports), notes)
+
+
+def _accept_losses(fsck: Any, parsed: argparse.Namespace, reports: Sequence[Any]) -> CommandAnswer:  # noqa: ANN401 - imported late
+    """Have losses stay lost, after a person has said so. Raises RyeError, UsageError."""
+    from dataclasses import asdict
+
+    from rye_services.fsck import REGISTRY, loss_line
+
+    found = [(one.user_id, loss) for one in reports for loss in one.losses]
+    wanted = _wanted_losses(parsed.accepted, found)
+    for user, loss in wanted:
+        if user == REGISTRY:
+            hint = "have its publisher publish it again, or take it down: rye-node.pyz take-down"
+            raise RyeError(f"{loss_line(loss)}: no loss of a registry is accepted", hint=hint)
+        if loss.state == "damaged":
+            hint = "rye-node.pyz fsck --repair sets it aside first"
+            raise RyeError(f"{loss_line(loss)}: still there, and damaged", hint=hint)
+    lines = [f"{user}: {loss_line(loss)}" for user, loss in wanted]
+    _require_yes(parsed, lines)
+    for user in dict.fromkeys(user for user, _ in wanted):
+        fsck.accept(user, [loss for one, loss in wanted if one == user])
+    shown = [{"user_id": user, **asdict(loss)} for user, loss in wanted]
+    words = "\n".join(f"accepted as lost: {line}" for line in lines)
+    note = (
+        "sweeps go on, and remove what only these led to; history behind a lost snapshot stays,"
+        " below refs/lost of its store"
+    )
+    return CommandAnswer({"status": "success", "accepted": shown}, words, (note,))
+
+
+def _wanted_losses(asked: Sequence[str], found: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """The losses of these digests, ``all`` for all. Raises RyeError for one that is no loss."""
+    if not found:
+        raise RyeError("--accept-loss: nothing is lost", code="ITEM_NOT_FOUND")
+    if "all" in asked:
+        return list(found)
+    known = {loss.digest for _, loss in found}
+    for digest in asked:
+        if digest not in known:
+            raise RyeError(
+                f"--accept-loss {digest[:80]!a}: expected the digest of a loss, found none of it",
+                code="ITEM_NOT_FOUND",
+                hint="rye-node.pyz fsck names each loss with its digest of 64 characters",
+            )
+    return [(user, loss) for user, loss in found if loss.digest in asked]
+
+
+def _require_yes(parsed: argparse.Namespace, lines: Sequence[str]) -> None:
+    """Ask at a terminal; without one ``--yes`` has to be there. Raises UsageError."""
+    if parsed.yes:
+        return
+    hint = "--yes says that nothing can bring it back"
+    if parsed.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(f"--accept-loss: would give up {len(lines)}: {lines[0]}", hint=hint)
+    for line in lines:
+        _say(f"lost for good: {line}")
+    _say("No backup or machine that still has it can bring it back after the next sweep.")
+    sys.stderr.write(f"Accept the loss of {len(lines)}? Type yes: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != "yes":
+        raise UsageError("--accept-loss: nothing was accepted", hint=hint)
 
 
 def _report_text(reports: Sequence[Any]) -> str:

@@ -47,7 +47,7 @@ from lillux.files import create_file, make_directory
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 
-REVISION = "0002"
+REVISION = "0003"
 """The version of the tables that this program works with: the newest below ``migrations``."""
 
 LANDED = "0.1"
@@ -538,6 +538,7 @@ threads = Table(
     Column("cancelled_by", String(64)),  # who asked for its end, before it has ended
     Column("warnings", JSON(none_as_null=True)),
     Column("log_bytes", BigInteger, nullable=False, default=0),
+    Column("given", JSON(none_as_null=True)),  # parameters, secret ones left out; also when over
     Index("threads_by_user", "user_id", "remote_name", "created_at"),
     Index("threads_by_state", "state"),
 )
@@ -564,6 +565,35 @@ audit = Table(  # who changed what may be done here: keys, accounts, secrets, ho
     Column("details", JSON(none_as_null=True)),
     Index("audit_by_time", "at"),
     Index("audit_by_actor", "actor", "at"),
+)
+
+sweeps = Table(  # each collection of garbage over all stores, whoever asked for it
+    "sweeps",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("started_at", String(40), nullable=False),
+    Column("took_s", Double, nullable=False),
+    Column("started_by", String(64), nullable=False),
+    Column("stores", Integer, nullable=False),
+    Column("removed", BigInteger, nullable=False),
+    Column("freed_bytes", BigInteger, nullable=False),
+    Column("kept", BigInteger, nullable=False),
+    Column("forgotten", BigInteger, nullable=False),
+    Column("left_alone", JSON(none_as_null=True)),  # stores that were not swept, the first ones
+    Column("left_alone_count", Integer, nullable=False),
+)
+
+accepted_losses = (
+    Table(  # content that is gone for good, as an operator said: no sweep waits for it
+        "accepted_losses",
+        METADATA,
+        Column("user_id", String(64), primary_key=True),
+        Column("digest", String(64), primary_key=True),
+        Column("space", String(10), nullable=False),
+        Column("root", Text, nullable=False),
+        Column("accepted_at", String(40), nullable=False),
+        Column("accepted_by", String(64), nullable=False),
+    )
 )
 
 user_secrets = Table(

@@ -17,7 +17,15 @@ from lillux.store_files import ObjectKind, ObjectMissingError
 from lillux.values import dataclass, replace
 from rye_services.credentials import valid_user_id
 from rye_services.database import Database, project_refs, threads, user_space_refs
-from rye_services.node.heads import Head, Heads, is_lost, made_again, stored_snapshots
+from rye_services.node.heads import (
+    Head,
+    Heads,
+    is_lost,
+    keep_loose_ends,
+    made_again,
+    stored_snapshots,
+)
+from rye_services.node.losses import AcceptedLosses
 from rye_services.node.objects import Usage, UserStores
 from rye_services.node.rows import OldExecutions
 from rye_services.node.storage import described, is_known, roots_of_rows
@@ -32,7 +40,10 @@ REGISTRY, REGISTRY_STORE = "registry", "registry"
 """What the store of a registry is called in reports, and its folder below the data."""
 
 _FROM_CLIENT = "from a machine that has the project: rye remote push --force"
-_FROM_BACKUP = "from a backup that has it: rye-node.pyz fsck --repair --from BACKUP"
+_FROM_BACKUP = (
+    "from a backup that has it: rye-node.pyz fsck --repair --from BACKUP; if there is none:"
+    " rye-node.pyz fsck --accept-loss {digest}"
+)
 _log = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], None]
@@ -96,6 +107,7 @@ class StoreReport:
     """What is known of one store after it was read.
 
     state           ``sound``; ``damaged``; ``unknown``: the database knows nothing of the user
+    accepted        losses that an operator accepted: no damage, and no sweep waits for them
     leftovers       half-written files of writers that were killed
     recorded_bytes  what the database says is stored, ``bytes`` is what there is
     problem         why the store could not be read to its end
@@ -108,6 +120,7 @@ class StoreReport:
     damaged: tuple[DamagedFile, ...] = ()
     losses: tuple[Loss, ...] = ()
     lost_heads: tuple[LostHead, ...] = ()
+    accepted: tuple[Loss, ...] = ()
     leftovers: int = 0
     recorded_bytes: int | None = None
     problem: str = ""
@@ -135,7 +148,7 @@ class Fsck:
         self._old = OldExecutions(database, clock, settings.retain_executions_days)
         self._before_s = clock().timestamp() - max(settings.gc_grace_s, MIN_GRACE_S)
         self._registry = Store(settings.data_dir / REGISTRY_STORE)
-        self._backup = backup
+        self._backup, self._accepted = backup, AcceptedLosses(database)
 
     def users(self) -> tuple[str, ...]:
         """Everybody who has a store, or of whom rows name content; sorted."""
@@ -171,6 +184,7 @@ class Fsck:
         leftovers = store.leftovers(self._before_s)
         store.remove_leftovers(self._before_s)  # (4)
         store.sync()
+        self._accepted.forget_found(user_id, store)
         recorded = self._usage.recorded(user_id)
         counted = None if recorded is None else self._usage.measure(user_id, store=store)  # (5)
         report = self._user_report(user_id, store, found.without(done))
@@ -182,6 +196,17 @@ class Fsck:
             recounted_bytes=None if counted == recorded else counted,
         )
         return replace(report, repaired=repaired)
+
+    def accept(self, user_id: str, losses: Sequence[Loss]) -> int:
+        """Have no sweep wait for these losses of a user any more; how many are new.
+
+        (1) History that only a lost snapshot led to is kept, by a ref of its own. (2) The rows, and
+        the audit. Raises SQLAlchemyError, FileSystemError.
+        """
+        heads = [head.snapshot_hash for _, _, head in self._heads.of(user_id)]
+        keep_loose_ends(self._stores.of(user_id), heads)  # (1)
+        wanted = [(one.digest, one.space, one.root) for one in losses]
+        return self._accepted.accept(user_id, wanted)  # (2)
 
     def examine_registry(self) -> StoreReport:
         """The files of bundles that a registry published. Raises SQLAlchemyError."""
@@ -240,9 +265,13 @@ class Fsck:
         """``restorable``: what a client has that has the project as it is now."""
         problem, leftovers = found.problem, 0
         losses: tuple[Loss, ...] = ()
+        accepted: tuple[Loss, ...] = ()
         try:
             gaps = mark(store, [*roots, *roots_of_refs(store)], damaged=found.digests).gaps
-            losses = tuple(_loss(gap, found.digests, restorable) for gap in gaps)
+            all_losses = [_loss(gap, found.digests, restorable) for gap in gaps]
+            known = self._accepted.of(name) if all_losses else {}
+            losses = tuple(one for one in all_losses if one.digest not in known)
+            accepted = tuple(one for one in all_losses if one.digest in known)
             leftovers = store.leftovers(self._before_s)
         except LilluxError as error:  # a ref of no JSON, a link instead of a folder
             problem = f"{problem}; {error}".removeprefix("; ")
@@ -254,6 +283,7 @@ class Fsck:
             bytes=found.bytes,
             damaged=found.damaged,
             losses=losses,
+            accepted=accepted,
             leftovers=leftovers,
             problem=problem,
         )
@@ -355,7 +385,7 @@ def _loss(gap: Gap, damaged: Collection[str], restorable: Collection[str]) -> Lo
         state="damaged" if digest in damaged else "missing",
         root=gap.root,
         named_by=gap.named_by,
-        repair=_FROM_CLIENT if digest in restorable else _FROM_BACKUP,
+        repair=_FROM_CLIENT if digest in restorable else _FROM_BACKUP.format(digest=digest),
     )
 
 
@@ -471,6 +501,7 @@ def lines_of(report: StoreReport) -> list[str]:
         f"{report.user_id}  {report.state}  {report.files} files, {report.bytes} bytes"
         + (f"; {len(report.damaged)} damaged" if report.damaged else "")
         + (f"; {len(report.losses)} lost" if report.losses else "")
+        + (f"; {len(report.accepted)} accepted as lost" if report.accepted else "")
         + (f"; {report.leftovers} half-written files" if report.leftovers else "")
     ]
     if report.repaired:
@@ -482,14 +513,18 @@ def lines_of(report: StoreReport) -> list[str]:
         lines.append(
             f"  the snapshot of head {head.project_path!a} is lost; newest other one left: {left}"
         )
-    for loss in report.losses[:MAX_NAMED]:
-        by = f", by {loss.named_by}" if loss.named_by else ""
-        lines.append(f"  {loss.state} {loss.space} {loss.digest}: {loss.root}{by}; {loss.repair}")
+    lines += [f"  {loss_line(loss)}; {loss.repair}" for loss in report.losses[:MAX_NAMED]]
     needed = {loss.digest for loss in report.losses}
     others = [one for one in report.damaged if one.digest not in needed]
     lines += [f"  damaged and needed by nothing: {one.problem}" for one in others[:MAX_NAMED]]
     more = max(len(report.losses) - MAX_NAMED, 0) + max(len(others) - MAX_NAMED, 0)
     return [*lines, f"  and {more} more: --json names all"] if more else lines
+
+
+def loss_line(loss: Loss) -> str:
+    """A loss as people read it, without its repair."""
+    by = f", by {loss.named_by}" if loss.named_by else ""
+    return f"{loss.state} {loss.space} {loss.digest}: {loss.root}{by}"
 
 
 def _repaired_lines(repaired: Repaired) -> list[str]:

@@ -56,8 +56,6 @@ class Metrics:
         self._read: list[FigureSource] = []
         self._kept: dict[int, Sequence[Figure]] = {}
         self._read_at_s = 0.0
-        self._last_sweep: dict[str, float] = {}
-        self._left: dict[str, float] = {}
         self._reading = Lock()
         self._registry.register(cast("Collector", self))  # it takes whatever can collect
         _describe_process(self._registry, roles)
@@ -87,10 +85,6 @@ class Metrics:
         self._counted.swept_objects.inc(removed)
         self._counted.swept_bytes.inc(freed_bytes)
 
-    def sweep_ended(self, kept: int) -> None:
-        """Note that every store was swept, and how many objects are left in all of them."""
-        self._left, self._last_sweep = {"": kept}, {"": time()}
-
     def database_error(self, kind: str) -> None:
         """Count an error of the database, by the name of its class."""
         self._counted.database_errors.labels(kind=kind).inc()
@@ -101,9 +95,9 @@ class Metrics:
         """Read these at each scrape: they wait for nothing."""
         self._sources.append(source)
 
-    def add_read(self, source: FigureSource) -> None:
+    def add_read(self, *sources: FigureSource) -> None:
         """Read these in `read`: they may wait for the database."""
-        self._read.append(source)
+        self._read.extend(sources)
 
     def read(self) -> None:
         """Read what may wait for the database or a disk. What cannot be read stays as it was."""
@@ -149,16 +143,6 @@ class Metrics:
                 name="rye_figures_read_timestamp_seconds",
                 words="When what is read from the database and the disk was read last",
                 values={"": self._read_at_s},
-            ),
-            Figure(
-                name="rye_last_sweep_timestamp_seconds",
-                words="When every store was swept last; none before the first sweep",
-                values=self._last_sweep,
-            ),
-            Figure(
-                name="rye_stored_objects",
-                words="Objects left by the last sweep of all stores",
-                values=self._left,
             ),
         )
 

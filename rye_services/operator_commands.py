@@ -193,6 +193,8 @@ def declare_jobs(declare: Declare) -> None:
     declare("cancel", _cancel_job, "end one; what it changed is not taken").add_argument(
         "id", metavar="ID"
     )
+    swept = declare("sweeps", _list_sweeps, "collections of garbage, the newest first")
+    swept.add_argument("--limit", metavar="N", type=_count, default=20, help="default 20")
     logs = declare("logs", _job_logs, "what the programs of one wrote")
     logs.add_argument("id", metavar="ID")
     logs.add_argument("-f", "--follow", action="store_true", help="until it has ended")
@@ -207,6 +209,23 @@ def _list_jobs(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
     names = ("thread_id", "state", "user_id", "item_id", "project_path")
     rows = [(one["created_at"][:19], *(one[name] for name in names)) for one in jobs]
     return CommandAnswer({"status": "success", "jobs": jobs}, columns(rows) or "no executions")
+
+
+def _list_sweeps(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.node.storage import Sweeps
+
+    with _opened(parsed, environ) as (_, database):
+        found = Sweeps(database).listed(parsed.limit)
+    lines = []
+    for one in found:
+        facts = f"{one.removed} removed, {one.freed_bytes} bytes"
+        words = (one.started_at[:19], one.started_by, f"{one.took_s:.1f} s", facts)
+        lines.append((*words, f"{one.stores - one.left_alone_count} of {one.stores} stores"))
+        lines += [
+            ("", left["user_id"], left["state"], left["problem"], "") for left in one.left_alone
+        ]
+    envelope = {"status": "success", "sweeps": [one.as_answer() for one in found]}
+    return CommandAnswer(envelope, columns(lines) or "no sweeps")
 
 
 def _cancel_job(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:

@@ -20,6 +20,7 @@ from rye_services.credentials import (
 )
 from rye_services.database import threads, users
 from rye_services.http import RequestProblem
+from rye_services.node.admin_routes import sweep
 from rye_services.node.page import RunRow
 from rye_services.node.page_data import LISTED, run_row
 from rye_services.node.page_routes import Guest, Pages
@@ -28,7 +29,7 @@ from rye_services.node.services import NodeServices
 from rye_services.node.storage import UserGarbage
 from rye_services.page import ADMIN, COLLECT, HEADERS, REVOKE_API_KEY, REVOKE_KEY
 
-_MOST_USERS, _MOST_JOBS = 500, 200
+_MOST_USERS, _MOST_JOBS, _MOST_SWEEPS = 500, 200, 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ def admin_page_router(pages: Pages) -> APIRouter:
     @routes.post(COLLECT)
     async def collect(request: Request) -> Response:
         def change(guest: Guest, _: Mapping[str, str]) -> Response:
-            found = pages.services.sync.storage.collect()
+            found = sweep(pages.services)
             pages.services.audit.note("gc", "", {"removed": sum(one.removed for one in found)})
             return _page(pages, guest, found)
 
@@ -104,6 +105,7 @@ def _page(pages: Pages, guest: Guest, collected: Sequence[UserGarbage] = ()) -> 
         jobs=_jobs(services),
         queue=services.executions.queue_state,
         audit=audit_entries(services),
+        sweeps=services.sync.storage.sweeps.listed(_MOST_SWEEPS),
         settings=services.settings,
         collected=collected,
     )

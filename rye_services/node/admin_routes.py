@@ -219,7 +219,6 @@ def sweep(services: NodeServices, *, dry_run: bool = False) -> tuple[UserGarbage
             services.watch.metrics.swept(
                 one.state, removed=one.removed, freed_bytes=one.freed_bytes
             )
-        services.watch.metrics.sweep_ended(sum(one.kept for one in found))
     return found
 
 

@@ -78,6 +78,13 @@ class UserSpaceAnswer(BaseModel):
     left_out: list[dict[str, str]] = []
 
 
+class LostAnswer(BaseModel):
+    """A snapshot that the node has lost; when an operator accepted that, null before."""
+
+    hash: str
+    accepted_at: str | None
+
+
 class HistoryAnswer(BaseModel):
     """The snapshots that led to the head of a project, the newest first."""
 
@@ -86,6 +93,7 @@ class HistoryAnswer(BaseModel):
     revision: int
     snapshots: list[dict[str, Any]]
     remote_name: str
+    lost: LostAnswer | None
 
 
 # --- executions -----------------------------------------------------------------------------------
@@ -137,7 +145,10 @@ class LogAnswer(BaseModel):
 
 
 class ThreadAnswer(BaseModel):
-    """An execution as its row has it; ``result`` once it is over."""
+    """An execution as its row has it; ``result`` once it is over.
+
+    One that is asked for by its id has ``parameters``, and the names of those that are secret.
+    """
 
     thread_id: str
     user_id: str
@@ -153,6 +164,8 @@ class ThreadAnswer(BaseModel):
     merge_type: str | None
     error_message: str | None
     error_phase: str | None
+    parameters: dict[str, Any] | None = None
+    parameters_left_out: list[str] = []
 
 
 class ThreadsAnswer(BaseModel):

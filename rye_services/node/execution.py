@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 from pathlib import Path
 from random import SystemRandom
@@ -26,7 +26,7 @@ from rye_services.http import is_full
 from rye_services.keys import NodeKeys
 from rye_services.node.fork_server import ForkServer
 from rye_services.node.heads import Head, valid_project_path
-from rye_services.node.jobs import Finished, Job, JobAction, failed
+from rye_services.node.jobs import Finished, Given, Job, JobAction, failed, given_to
 from rye_services.node.objects import Durable, UserStores
 from rye_services.node.outputs import CollectedOutputs, OutputCollector, WorkerRun
 from rye_services.node.redaction import Redaction, presentable, without_places
@@ -272,6 +272,13 @@ class Order:
             "parameters": dict(self.parameters),
             "vault_keys": keys,
         }
+
+    def given(self, secret: Collection[str], mask: Callable[[str], str]) -> Given | None:
+        """What is kept of it, as `jobs.given_to`; None for a fetch and a sign."""
+        if self.action is not JobAction.EXECUTE:
+            return None
+        keys, is_sealed = self.vault_keys, self.envelope is not None
+        return given_to(self.parameters, secret, mask, vault_keys=keys, is_sealed=is_sealed)
 
 
 def read_order(action: JobAction, body: Mapping[str, Any], user_id: str) -> Order:

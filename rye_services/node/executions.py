@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Condition, Timer
@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 
 import ryeos
@@ -63,6 +64,7 @@ from rye_services.node.servers import ServerLease
 from rye_services.node.storage import SyncServices
 from rye_services.node.webhooks import record_delivery
 from rye_services.node.worker import WorkerEndedError, WorkerLaunch
+from rye_services.node.worker_reports import CONFIDENTIAL, RETRYABLE
 from rye_services.node.workspaces import Checkouts
 from rye_services.server import ENDING_S
 from rye_services.settings import Settings
@@ -427,7 +429,7 @@ class Runs:
             hold=partial(self.rows.hold, thread_id=thread_id, attempt=number),
             listen=lambda mask: (
                 self.logs.open(
-                    thread_id, mask, partial(self.rows.mark_retryable, thread_id, number)
+                    thread_id, mask, partial(self._note_fact, order, thread_id, number, mask)
                 ).hear
             ),
         )
@@ -447,6 +449,25 @@ class Runs:
             with self._changed:
                 del self._running[thread_id]
                 self._changed.notify_all()
+
+    def _note_fact(  # noqa: PLR0917 - the first four are bound by the execution
+        self,
+        order: Order,
+        thread_id: str,
+        number: int,
+        mask: Callable[[str], str],
+        fact: str,
+        text: str,
+    ) -> None:
+        """Note what a worker reports of its item: that it may run again, its secret parameters."""
+        try:
+            if fact == RETRYABLE:
+                self.rows.mark_retryable(thread_id, number)
+            elif fact == CONFIDENTIAL:
+                given = order.given(_names_in(text, order.parameters), mask)
+                self.rows.keep_given(thread_id, number, given)
+        except SQLAlchemyError as error:  # an execution does not fail for that
+            _log.warning("%s: not noted that its item is %s: %s", thread_id, fact, error)
 
     def _executed(self, order: Order, basis: Basis, attempt: Attempt) -> FinishedExecution:
         thread_id, number = attempt.thread_id, attempt.number
@@ -543,6 +564,7 @@ class Admission:
             hook_id=order.hook_id or None,
             job=job,
             envelope=envelope if job is not None else None,
+            given=None if order.parameters else order.given((), str),
         )
 
         def with_row(connection: Connection) -> bool:
@@ -587,6 +609,15 @@ def _order_of(pending: Pending) -> Order:
         envelope=None if pending.envelope is None else json.loads(pending.envelope),
         hook_id=pending.hook_id or "",
     )
+
+
+def _names_in(text: str, parameters: Mapping[str, Any]) -> Collection[str]:
+    """The names of parameters in a report of a worker; all of them for one of another form."""
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        names = None
+    return {str(name) for name in names} if isinstance(names, list) else parameters.keys()
 
 
 def _words(error: BaseException) -> str:

@@ -4,8 +4,10 @@ A job goes to the worker's standard input, which nobody else can read: it holds 
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +154,149 @@ def without_leaked_limits(
     names = LEAKED[-1:] if is_open else LEAKED
     leaked = tuple(name for name in names if name in parameters and name not in listed)
     return {name: value for name, value in parameters.items() if name not in leaked}, leaked
+
+
+# --- kept parameters ------------------------------------------------------------------------------
+# What a node keeps of the parameters of an execution, so that a person sees what ran and runs it
+# again. A secret is not kept: one that the item's schema marks (``writeOnly: true`` of JSON Schema,
+# 2019-09 9.4, or ``format: password`` of OpenAPI), one whose name says so, or one whose value is in
+# the vault. Bounded, as rows are outside of every quota.
+
+MAX_KEPT_BYTES = 16 * 1024
+"""Of the parameters of one execution, as JSON."""
+
+_SECRET_WORDS = frozenset(
+    {"token", "secret", "password", "passwd", "passphrase", "credential", "credentials", "apikey"}
+)
+_BEFORE_KEY = frozenset({"api", "private", "access", "secret", "signing", "encryption"})
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_DEEPEST = 40
+
+
+def secret_names(schema: Mapping[str, Any] | None, parameters: Mapping[str, Any]) -> list[str]:
+    """The parameters that the schema of an item marks as secret, sorted. Pure.
+
+    A mark anywhere below a property counts for the whole property. A mark that is of no property,
+    as in ``$defs`` or ``allOf``, counts for all parameters.
+    """
+    if not schema:
+        return []
+    properties = schema.get("properties")
+    named = properties if isinstance(properties, Mapping) else {}
+    rest = {name: value for name, value in schema.items() if name != "properties"}
+    if _is_marked(rest, _DEEPEST):
+        return sorted(parameters)
+    return sorted(name for name in parameters if _is_marked(named.get(name), _DEEPEST))
+
+
+def _is_marked(schema: object, depth: int) -> bool:
+    if not depth:
+        return True  # deeper than any schema that a person wrote
+    match schema:
+        case Mapping():
+            if schema.get("writeOnly") is True or schema.get("format") == "password":
+                return True
+            return any(_is_marked(one, depth - 1) for one in schema.values())
+        case list() | tuple():
+            return any(_is_marked(one, depth - 1) for one in schema)
+        case _:
+            return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What is kept of what an execution was given.
+
+    parameters  without those that are left out; None where all together are too large
+    left_out    the names of those that are secret, sorted
+    vault_keys  the names of secrets of the vault that it got, None for all
+    is_sealed   whether it got further secrets, sealed to the node, which are not kept
+    """
+
+    parameters: Mapping[str, Any] | None = field(repr=False)
+    left_out: tuple[str, ...] = ()
+    vault_keys: tuple[str, ...] | None = None
+    is_sealed: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the same can be run again with it."""
+        return self.parameters is not None and not self.left_out and not self.is_sealed
+
+    def dump(self) -> dict[str, Any]:
+        """The value as its column has it."""
+        return {
+            "parameters": None if self.parameters is None else dict(self.parameters),
+            "left_out": list(self.left_out),
+            "vault_keys": None if self.vault_keys is None else list(self.vault_keys),
+            "is_sealed": self.is_sealed,
+        }
+
+
+def read_given(value: object) -> Given | None:
+    """The value of a column; None where nothing is kept."""
+    match value:
+        case {"parameters": parameters, "left_out": list(left_out), "vault_keys": keys, **rest}:
+            return Given(
+                parameters=parameters if isinstance(parameters, dict) else None,
+                left_out=tuple(map(str, left_out)),
+                vault_keys=tuple(map(str, keys)) if isinstance(keys, list) else None,
+                is_sealed=bool(rest.get("is_sealed")),
+            )
+    return None
+
+
+def given_to(
+    parameters: Mapping[str, Any],
+    secret: Collection[str],
+    mask: Callable[[str], str],
+    *,
+    vault_keys: tuple[str, ...] | None,
+    is_sealed: bool,
+) -> Given:
+    """What is kept of these parameters. Pure.
+
+    ``secret`` are the names that a schema marks, ``mask`` takes values of the vault out of a text.
+    """
+    left_out = sorted(
+        name
+        for name, value in parameters.items()
+        if name in secret or _says_secret(name) or _has_secret(value, mask)
+    )
+    kept = {name: value for name, value in parameters.items() if name not in left_out}
+    is_large = len(json.dumps(kept, ensure_ascii=False).encode()) > MAX_KEPT_BYTES
+    return Given(
+        parameters=None if is_large else kept,
+        left_out=tuple(left_out),
+        vault_keys=vault_keys,
+        is_sealed=is_sealed,
+    )
+
+
+def _says_secret(name: str) -> bool:
+    """Whether a name is that of a secret: ``api_key``, ``GitHubToken``; not ``max_tokens``."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    pairs = pairwise(words)
+    return not _SECRET_WORDS.isdisjoint(words) or any(
+        second == "key" and first in _BEFORE_KEY for first, second in pairs
+    )
+
+
+def _has_secret(value: object, mask: Callable[[str], str], depth: int = _DEEPEST) -> bool:
+    """Whether a value, or one in it, has a name of a secret or a value of the vault."""
+    if not depth:
+        return True
+    match value:
+        case str():
+            return mask(value) != value
+        case Mapping():
+            return any(
+                _says_secret(name) or mask(name) != name or _has_secret(one, mask, depth - 1)
+                for name, one in value.items()
+            )
+        case list() | tuple():
+            return any(_has_secret(one, mask, depth - 1) for one in value)
+        case int() | float():
+            return mask(str(value)) != str(value)
+        case _:
+            return False

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import Any
 
 from sqlalchemy import ColumnElement, or_
 
@@ -12,6 +11,7 @@ from lillux.values import dataclass, field, replace
 from rye_services.database import threads
 from rye_services.drawings import BarChart, Sparkline
 from rye_services.http import RequestProblem
+from rye_services.node.jobs import MAX_KEPT_BYTES, Given
 from rye_services.node.rows import RUNNING
 from rye_services.page import HOME, with_query
 from rye_services.texts import DiffLine, MarkedPart
@@ -227,11 +227,15 @@ class ShownSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The snapshots of a project, newest first; ``is_cut`` where older ones are not shown."""
+    """The snapshots of a project, newest first; ``is_cut`` where older ones are not shown.
+
+    lost  snapshots that are named and cannot be read: digest, and when that was accepted, or ""
+    """
 
     project: Project
     snapshots: tuple[ShownSnapshot, ...]
     is_cut: bool
+    lost: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,15 +308,28 @@ class ShownConflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """What a run was given: ``values`` where they are kept, else only their digest."""
+    """What a run was given: what is kept of it, and the digest of all ("" before its end)."""
 
-    sha256: str
-    values: Mapping[str, Any] | None = field(default=None, repr=False)
+    sha256: str = ""
+    given: Given | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:
-        """The values as JSON."""
-        return json_text(self.values)
+        """The values that are kept, as JSON; "" for none."""
+        values = None if self.given is None else self.given.parameters
+        return json_text(values) if values else ""
+
+    @property
+    def words(self) -> str:
+        """What is to be said of them besides: what is not kept, and why."""
+        if self.given is None:
+            return "Their values are not kept."
+        if self.given.parameters is None:
+            return f"They are larger than {MAX_KEPT_BYTES // 1024} KiB together, and not kept."
+        if self.given.left_out:
+            names = ", ".join(self.given.left_out)
+            return f"Not kept, as they are secret: {names}."
+        return "" if self.given.parameters else "None."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

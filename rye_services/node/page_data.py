@@ -22,6 +22,7 @@ from lillux.store_files import ObjectKind, is_digest
 from lillux.values import replace
 from rye_services.database import project_refs, stamp, threads, users
 from rye_services.drawings import BarChart, Step, bar_chart, newest_first, sparkline
+from rye_services.node.jobs import Given, read_given
 from rye_services.node.page import (
     WAITING,
     Absence,
@@ -248,7 +249,20 @@ class PageData:
         for snapshot in ordered:
             changed, left = self._changed(snapshot, left)
             shown.append(replace(snapshot, changed=changed))
-        return History(project=project, snapshots=tuple(shown), is_cut=is_cut)
+        lost = tuple(self._lost(found, project.snapshot_hash))
+        return History(project=project, snapshots=tuple(shown), is_cut=is_cut, lost=lost)
+
+    def accepted_loss(self, digest: str) -> str:
+        """When an operator accepted that something of the user's is gone; "" where that is not."""
+        found = self._services.sync.storage.losses.one(self._user_id, digest)
+        return found.accepted_at if found else ""
+
+    def _lost(self, found: Mapping[str, ShownSnapshot], head: str) -> Iterator[tuple[str, str]]:
+        """The snapshots that others lead to and that the store has not."""
+        named = {head, *(parent for one in found.values() for parent in one.parents)}
+        for digest in sorted(named - found.keys()):
+            if self._store.size(ObjectKind.OBJECT, digest) is None:
+                yield digest, self.accepted_loss(digest)
 
     def snapshot(self, digest: str) -> ShownSnapshot | None:
         """A snapshot of the user's; None for anything else."""
@@ -340,7 +354,7 @@ class PageData:
             return None
         answer = self._answer(row.result_hash)
         predicate, key_id = _receipt(answer)
-        shown, parameters = run_row(row), _parameters(predicate, row.job)
+        shown, parameters = run_row(row), _parameters(predicate, row.given)
         made = self._own_snapshot(row)
         base = made.parents[0] if made and made.parents else _text(predicate.get("snapshot"))
         before = self.snapshot(base) if made else None
@@ -555,7 +569,8 @@ class PageData:
 def is_repeatable(row: RunRow, parameters: Parameters | None) -> bool:
     """Whether the same can be run once more: it is over, and what it was given is known."""
     fetched_or_signed = row.item_id in {"tool:rye/fetch", "tool:rye/sign"}
-    known = parameters is not None and parameters.values is not None
+    given = None if parameters is None else parameters.given
+    known = given is not None and given.is_whole
     return row.is_over and known and not fetched_or_signed
 
 
@@ -662,20 +677,20 @@ def _receipt(answer: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
     return (predicate, key_id) if isinstance(predicate, dict) else ({}, "")
 
 
-def _parameters(predicate: Mapping[str, Any], job: object) -> Parameters | None:
-    """What a run was given, as the job that waits or the receipt says; nothing is guessed.
+def _parameters(predicate: Mapping[str, Any], kept: object) -> Parameters | None:
+    """What a run was given, as its row says, or of one of before that as its receipt says.
 
     The digest of no parameters at all is known.
     """
-    if isinstance(job, dict) and isinstance(job.get("parameters"), dict):
-        return Parameters(sha256=digest_of(job["parameters"]), values=job["parameters"])
-    given = predicate.get("parameters")
-    if not isinstance(given, dict):
-        return None
-    sha256, values = _text(given.get("sha256")), given.get("values")
-    if sha256 == digest_of({}):
-        values = {}
-    return Parameters(sha256=sha256, values=values if isinstance(values, dict) else None)
+    said = predicate.get("parameters")
+    said = said if isinstance(said, dict) else {}
+    sha256, given = _text(said.get("sha256")), read_given(kept)
+    if given is not None:
+        return Parameters(sha256=sha256, given=given)
+    values = {} if sha256 == digest_of({}) else said.get("values")
+    if isinstance(values, dict):
+        return Parameters(sha256=sha256, given=Given(parameters=values))
+    return Parameters(sha256=sha256) if sha256 else None
 
 
 def _provenance(predicate: Mapping[str, Any], key_id: str) -> Provenance:

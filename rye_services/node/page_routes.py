@@ -23,6 +23,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from lillux.digests import sha256_hex
+from lillux.store_files import is_digest
 from lillux.values import dataclass
 from rye_services import texts
 from rye_services.audit import Actor, FailedLogIns, act_as, acting
@@ -438,7 +439,7 @@ def _add_project_pages(routes: APIRouter, pages: Pages) -> None:
     ) -> Response:
         def page(guest: Guest) -> Response | None:
             data = pages.data(guest)
-            found = data.snapshot(snapshot)
+            found = _snapshot(data, snapshot)
             side = None if found is None else data.file(found, name)
             if side is None:
                 return None
@@ -462,7 +463,7 @@ def _project(pages: Pages, guest: Guest, path: str, snapshot: str, folder: str) 
     project = data.project(path)
     if project is None:
         return None
-    shown = data.snapshot(snapshot or project.snapshot_hash)
+    shown = _snapshot(data, snapshot or project.snapshot_hash)
     if shown is None and snapshot:
         return None
     history = data.history(project)
@@ -479,6 +480,17 @@ def _project(pages: Pages, guest: Guest, path: str, snapshot: str, folder: str) 
     )
 
 
+def _snapshot(data: PageData, digest: str) -> ShownSnapshot | None:
+    """A snapshot of the user's. Raises RequestProblem for one that is gone for good."""
+    found = data.snapshot(digest)
+    if found is None and is_digest(digest) and (at := data.accepted_loss(digest)):
+        raise RequestProblem(
+            410,
+            f"Snapshot {digest[:12]} was lost. The operator of this node accepted that {at[:10]}.",
+        )
+    return found
+
+
 def _picture(history: History) -> object:
     return history_picture(history.snapshots, is_cut=history.is_cut)
 
@@ -486,7 +498,7 @@ def _picture(history: History) -> object:
 def _diff(pages: Pages, guest: Guest, path: str, begin: str, to: str) -> Response | None:
     """What a snapshot changed, of another one or of its first parent."""
     data = pages.data(guest)
-    after = data.snapshot(to)
+    after = _snapshot(data, to)
     if after is None:
         return None
     before: ShownSnapshot | None = None
@@ -551,15 +563,17 @@ def _repeated(pages: Pages, guest: Guest, thread_id: str) -> str:
     run = pages.data(guest).run(thread_id)
     if run is None:
         raise RequestProblem(404, "There is no such run.")
-    if not run.is_repeatable or run.parameters is None or run.parameters.values is None:
-        raise RequestProblem(409, "This run cannot be repeated: what it was given is not kept.")
+    given = None if run.parameters is None else run.parameters.given
+    if not run.is_repeatable or given is None or given.parameters is None:
+        raise RequestProblem(409, "This run cannot be repeated: not all it was given is kept.")
     order = Order(
         user_id=guest.key.user_id,
         project_path=run.row.project_path,
         action=JobAction.EXECUTE,
         item_ref=run.row.item_id,
-        parameters=run.parameters.values,
+        parameters=given.parameters,
         is_async=True,
+        vault_keys=given.vault_keys,
     )
     return str(pages.services.executions.accept(order)["thread_id"])
 

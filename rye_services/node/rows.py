@@ -33,6 +33,7 @@ from lillux.errors import LilluxError
 from lillux.values import dataclass, field
 from rye_services.audit import Audit
 from rye_services.database import Database, stamp, storable, thread_logs, threads
+from rye_services.node.jobs import Given, read_given
 from rye_services.node.redaction import shortened
 from ryeos.items.context import Clock
 
@@ -65,6 +66,7 @@ class NewThread:
 
     job         what another server needs to begin it, None for one that somebody waits for
     envelope    its sealed secrets
+    given       what is kept of its parameters, where that is known by now
     """
 
     thread_id: str
@@ -78,6 +80,7 @@ class NewThread:
     hook_id: str | None = None
     job: Mapping[str, Any] | None = None
     envelope: bytes | None = field(default=None, repr=False)
+    given: Given | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +147,7 @@ class ThreadRows:
             "server_id": self._server_id,
             "hook_id": thread.hook_id,
             "attempt": FIRST_ATTEMPT if thread.job is None else 0,
+            "given": None if thread.given is None else thread.given.dump(),
         }
         with self._database.writing() as connection:
             if together_with is not None and not together_with(connection):
@@ -220,6 +224,14 @@ class ThreadRows:
         with self._database.writing() as connection:
             mine = update(threads).where(self._is_mine(thread_id, attempt))
             connection.execute(mine.values(retryable=True))
+
+    def keep_given(self, thread_id: str, attempt: int, given: Given | None) -> None:
+        """Keep what an execution was given; what is kept already stays. Raises SQLAlchemyError."""
+        if given is None:
+            return
+        mine = and_(self._is_mine(thread_id, attempt), threads.c.given.is_(None))
+        with self._database.writing() as connection:
+            connection.execute(update(threads).where(mine).values(given=storable(given.dump())))
 
     def put_back(self, thread_id: str, attempt: int) -> bool:
         """Have a retryable execution wait again; False for one that cannot, or is another's."""
@@ -380,7 +392,7 @@ class ThreadRows:
         query = select(threads).where(columns.user_id == user_id, columns.thread_id == thread_id)
         with self._database.reading() as connection:
             row = connection.execute(query).mappings().one_or_none()
-        return None if row is None else _shown(row)
+        return None if row is None else {**_shown(row), **_given_columns(row["given"])}
 
     def listed(
         self, user_id: str, remote_name: str, *, limit: int, project_path: str | None = None
@@ -406,6 +418,14 @@ def _ended(state: str, now: datetime) -> dict[str, Any]:
         "job_secrets": None,
         "lease_until_s": None,
     }
+
+
+def _given_columns(value: object) -> dict[str, Any]:
+    """The parameters as one execution shows them: null where they are not known, or too large."""
+    given = read_given(value)
+    if given is None:
+        return {"parameters": None, "parameters_left_out": []}
+    return {"parameters": given.parameters, "parameters_left_out": list(given.left_out)}
 
 
 def _shown(row: RowMapping) -> dict[str, Any]:

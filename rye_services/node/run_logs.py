@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.values import dataclass
 from rye_services.database import Database, stamp, storable, thread_logs, threads
-from rye_services.node.worker_reports import RETRYABLE, STDERR, STDOUT, read_report
+from rye_services.node.worker_reports import STDERR, STDOUT, read_report
 
 MAX_LOG_BYTES = 1024 * 1024
 """Of one execution: a row is outside of every quota."""
@@ -43,8 +43,9 @@ class LogPiece:
 class RunLog:
     """The log of one execution: takes what its worker reports, piece by piece. Thread-safe.
 
-    ``mask`` takes secrets out of a text. What is not in the form of a report is its own
-    standard error, which is for the log of the node.
+    ``mask`` takes secrets out of a text; ``on_fact`` gets each fact that is reported, with its
+    text. What is not in the form of a report is the worker's own standard error, which is for the
+    log of the node.
     """
 
     def __init__(
@@ -52,10 +53,10 @@ class RunLog:
         database: Database,
         thread_id: str,
         mask: Callable[[str], str],
-        on_retryable: Callable[[], None],
+        on_fact: Callable[[str, str], None],
     ) -> None:
         self._database, self._thread_id = database, thread_id
-        self._mask, self._on_retryable = mask, on_retryable
+        self._mask, self._on_fact = mask, on_fact
         self._line, self._number, self._bytes = b"", 0, 0
         self._pending: list[tuple[str, str]] = []
         self._open = {STDOUT: "", STDERR: ""}
@@ -85,8 +86,8 @@ class RunLog:
         if piece is None:
             return
         stream, text = piece
-        if stream == RETRYABLE:
-            self._on_retryable()
+        if stream not in self._open:
+            self._on_fact(stream, text)
             return
         # A secret may lie across two pieces, and never across two lines: whole lines are masked.
         whole, newline, rest = (self._open[stream] + text).rpartition("\n")
@@ -131,12 +132,12 @@ class RunLogs:
         self._lock = Lock()
 
     def open(
-        self, thread_id: str, mask: Callable[[str], str], on_retryable: Callable[[], None]
+        self, thread_id: str, mask: Callable[[str], str], on_fact: Callable[[str, str], None]
     ) -> RunLog:
         """The log of an execution that begins; a former attempt's goes."""
         with self._database.writing() as connection:
             connection.execute(thread_logs.delete().where(thread_logs.c.thread_id == thread_id))
-        log = RunLog(self._database, thread_id, mask, on_retryable)
+        log = RunLog(self._database, thread_id, mask, on_fact)
         with self._lock:
             self._open[thread_id] = log
         return log

@@ -121,5 +121,5 @@ def open_services(
         watch=watch,
         webhook_check=webhook_check(webhooks) if settings.open_webhooks else refuse_webhooks,
     )
-    watch.metrics.add_read(made.executions.figures)
+    watch.metrics.add_read(made.executions.figures, sync.storage.sweeps.figures)
     return made

@@ -5,26 +5,33 @@ Rules: ``docs/sync.md``, Garbage. History is never rewritten: a head keeps all t
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from time import monotonic
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Table, select
+from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select
 
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, locked
 from lillux.store import Store
 from lillux.store_files import ObjectKind, is_digest
-from lillux.values import dataclass
+from lillux.values import dataclass, field
+from rye_services.audit import current_actor
 from rye_services.database import (
     Database,
     project_refs,
     published_manifests,
+    stamp,
+    sweeps,
     threads,
     user_space_refs,
     users,
 )
 from rye_services.http import StoreThreads
+from rye_services.metrics import Figure
 from rye_services.node.heads import Heads, UserSpaceRefs
+from rye_services.node.losses import AcceptedLosses
 from rye_services.node.objects import Durable, KnownItems, Uploads, Usage, UserStores
 from rye_services.node.push import Pushing
 from rye_services.node.rows import OldExecutions
@@ -144,18 +151,22 @@ class Storage:
         self._database, self._stores, self._usage = database, stores, usage
         self._uploads, self._old_executions = uploads, old_executions
         self._clock, self._grace_s, self._lock = clock, grace_s, lock
+        self.losses, self.sweeps = AcceptedLosses(database), Sweeps(database)
 
     def collect(self, *, dry_run: bool = False) -> tuple[UserGarbage, ...]:
         """Remove what nothing names, user by user. What is wrong with one does not stop the rest.
 
-        Raises SQLAlchemyError, FileSystemError.
+        It is recorded, unless it is a dry run. Raises SQLAlchemyError, FileSystemError.
         """
-        names = self._stores.users()
+        names, began, began_s = self._stores.users(), stamp(self._clock()), monotonic()
         try:
             with locked(self._lock, timeout_s=LOCK_WAIT_S):
-                return tuple(self.collect_of(user, dry_run=dry_run) for user in names)
+                found = tuple(self.collect_of(user, dry_run=dry_run) for user in names)
         except LockTimeoutError:
-            return tuple(UserGarbage(user_id=user, state="busy") for user in names)
+            found = tuple(UserGarbage(user_id=user, state="busy") for user in names)
+        if not dry_run:
+            self.sweeps.record(began, monotonic() - began_s, found)
+        return found
 
     def collect_of(self, user_id: str, *, dry_run: bool = False) -> UserGarbage:
         """Remove what nothing of a user names. Nobody else may do so meanwhile.
@@ -215,9 +226,117 @@ class Storage:
 
     def _marked(self, user_id: str, store: Store) -> Marked:
         marked = mark(store, [*self.roots(user_id), *roots_of_refs(store)])
-        if marked.gaps:
-            raise ContentMissingError(marked.gaps)
+        accepted = self.losses.of(user_id) if marked.gaps else {}
+        gaps = [gap for gap in marked.gaps if gap.reference.digest not in accepted]
+        if gaps:
+            raise ContentMissingError(gaps)
         return marked
+
+
+# --- sweeps of the past ---------------------------------------------------------------------------
+# Each collection over all stores, by a server, a route, a page or a command: when it began, how
+# long it took, what it removed, and which stores it left alone, and why.
+
+_MOST_SWEEPS, _MOST_LEFT_ALONE = 1000, 50
+_LONGEST_CAUSE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """A collection that is over.
+
+    started_by        a user, ``command:NAME``, or ``node`` for the server itself
+    stores            how many there were
+    left_alone        the first stores that were not swept: user_id, state, code, problem
+    left_alone_count  how many there were of those
+    """
+
+    id: int
+    started_at: str
+    took_s: float
+    started_by: str
+    stores: int
+    removed: int
+    freed_bytes: int
+    kept: int
+    forgotten: int
+    left_alone: tuple[Mapping[str, str], ...] = field(default_factory=tuple)
+    left_alone_count: int
+
+    @property
+    def refused(self) -> int:
+        """How many of the stores that are named were refused."""
+        return sum(one.get("state") == "refused" for one in self.left_alone)
+
+    def as_answer(self) -> dict[str, Any]:
+        """The sweep as ``--json`` has it."""
+        values = {name: getattr(self, name) for name in Sweep.__slots__}
+        return {**values, "left_alone": [dict(one) for one in self.left_alone]}
+
+
+class Sweeps:
+    """The last sweeps, of all servers on this database. Thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def record(self, started_at: str, took_s: float, found: Sequence[UserGarbage]) -> None:
+        """Write a sweep that is over; old ones go. Raises SQLAlchemyError."""
+        left = [one for one in found if one.state != "done"]
+        left.sort(key=lambda one: (one.state != "refused", one.user_id))
+        named = [
+            {
+                "user_id": one.user_id,
+                "state": one.state,
+                "code": one.code,
+                "problem": one.cause[:_LONGEST_CAUSE],
+            }
+            for one in left[:_MOST_LEFT_ALONE]
+        ]
+        values = {
+            "started_at": started_at,
+            "took_s": took_s,
+            "started_by": current_actor().name[:64],
+            "stores": len(found),
+            "removed": sum(one.removed for one in found),
+            "freed_bytes": sum(one.freed_bytes for one in found),
+            "kept": sum(one.kept for one in found),
+            "forgotten": sum(one.forgotten for one in found),
+            "left_alone": named or None,
+            "left_alone_count": len(left),
+        }
+        newest = select(sweeps.c.id).order_by(sweeps.c.id.desc()).limit(_MOST_SWEEPS)
+        with self._database.writing() as connection:
+            connection.execute(insert(sweeps).values(**values))
+            connection.execute(delete(sweeps).where(sweeps.c.id.not_in(newest)))
+
+    def listed(self, limit: int) -> tuple[Sweep, ...]:
+        """The newest first. Raises SQLAlchemyError."""
+        query = select(sweeps).order_by(sweeps.c.id.desc()).limit(limit)
+        with self._database.reading() as connection:
+            rows = connection.execute(query).mappings().all()
+        return tuple(Sweep(**{**row, "left_alone": tuple(row["left_alone"] or ())}) for row in rows)
+
+    def figures(self) -> Sequence[Figure]:
+        """What `Metrics` shows of the last sweep; nothing before the first. Raises as `listed`."""
+        last = next(iter(self.listed(1)), None)
+        if last is None:
+            return ()
+        began_s = datetime.fromisoformat(last.started_at).timestamp()
+        named = (
+            ("timestamp_seconds", "When stores were swept last", began_s + last.took_s),
+            ("duration_seconds", "How long the last sweep took", last.took_s),
+            ("removed_objects", "Objects that the last sweep removed", last.removed),
+            ("freed_bytes", "Bytes that the last sweep freed", last.freed_bytes),
+            ("left_alone_stores", "Stores that the last sweep left", last.left_alone_count),
+        )
+        figures = [Figure(name=f"rye_last_sweep_{a}", words=b, values={"": c}) for a, b, c in named]
+        kept = Figure(
+            name="rye_stored_objects",
+            words="Blobs and objects that the last sweep left",
+            values={"": last.kept},
+        )
+        return (*figures, kept)
 
 
 # --- roots ----------------------------------------------------------------------------------------

@@ -319,20 +319,34 @@ def history_router(services: NodeServices) -> APIRouter:
     def history(
         principal: Reader, project_path: ProjectPath, limit: int = _DEFAULT_SNAPSHOTS
     ) -> dict[str, Any]:
-        """The snapshots that led to the head of a project, the newest first."""
+        """The snapshots that led to the head of a project, the newest first.
+
+        ``lost`` is the one behind the last of them, where the node has lost it.
+        """
         name = services.settings.name
         head = services.sync.heads.read(principal.user_id, name, project_path)
         if head is None:
             raise RequestProblem(404, f"no project {project_path!r} was pushed yet")
         store = services.stores.of(principal.user_id)
         shown = max(0, min(limit, MAX_SNAPSHOTS))
-        snapshots = islice(first_parents(store, head.snapshot_hash), shown)
+        snapshots = list(islice(first_parents(store, head.snapshot_hash), shown))
+        behind = head.snapshot_hash
+        if snapshots:
+            behind = next(iter(snapshots[-1][1]["parent_hashes"]), "")
+        is_lost = bool(behind) and len(snapshots) < shown
         return {
             "project_path": project_path,
             "head": head.snapshot_hash,
             "revision": head.revision,
             "snapshots": [{**value, "_hash": digest} for digest, value in snapshots],
             "remote_name": name,
+            "lost": _lost(services, principal.user_id, behind) if is_lost else None,
         }
 
     return routes
+
+
+def _lost(services: NodeServices, user_id: str, digest: str) -> dict[str, str | None]:
+    """A snapshot that is named and cannot be read; ``accepted_at`` where it is gone for good."""
+    accepted = services.sync.storage.losses.one(user_id, digest)
+    return {"hash": digest, "accepted_at": accepted.accepted_at if accepted else None}

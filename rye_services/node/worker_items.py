@@ -1,20 +1,28 @@
 """Runs the items of a checkout, in the worker's process only."""
 
+import json
 import os
 import sys
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.sandbox import confine, program_places, system_places
 from lillux.seccomp import Sockets, refuse_sockets
 from lillux.values import replace
-from rye_services.node.jobs import LEAKED, Finished, Job, JobAction, without_leaked_limits
-from rye_services.node.worker_reports import RETRYABLE, STDERR, STDOUT, report
+from rye_services.node.jobs import (
+    LEAKED,
+    Finished,
+    Job,
+    JobAction,
+    secret_names,
+    without_leaked_limits,
+)
+from rye_services.node.worker_reports import CONFIDENTIAL, RETRYABLE, STDERR, STDOUT, report
 from ryeos.app.workspace import Rye
 from ryeos.items.context import Context, context_from
 from ryeos.items.errors import Answer, error_answer
@@ -112,7 +120,7 @@ def _execute(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
         parameters=parameters,
         timeout_s=limit_s if isinstance(limit_s, int | float) else None,
     )
-    _tell_whether_retryable(rye, reference)
+    _report_facts(rye, reference, job.parameters)
     request = replace(request, on_stdout=_teller(STDOUT))
     answer = rye.execute(reference, request, cancellation=cancellation, on_stderr=_teller(STDERR))
     metadata = answer.envelope.get("metadata")
@@ -122,13 +130,20 @@ def _execute(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
     return answer
 
 
-def _tell_whether_retryable(rye: Rye, reference: Reference) -> None:
-    """Report to the server, before it runs, that an item may be executed once more."""
-    if reference.kind is not Kind.TOOL:
-        return
+def _report_facts(rye: Rye, reference: Reference, parameters: Mapping[str, Any]) -> None:
+    """Report to the server, before the item runs, what the server cannot read itself.
+
+    Which parameters are secret; and whether the item may be executed once more. Of an item that
+    cannot be read nothing is known: the server keeps no parameters of it.
+    """
+    names: list[str] = []
     with suppress(LilluxError):  # executing it says what is wrong
-        if rye.executor.build_chain(reference.id).tool.spec.retryable:
-            report(_to_server, RETRYABLE, "true")
+        if reference.kind is Kind.TOOL:
+            spec = rye.executor.build_chain(reference.id).tool.spec
+            names = secret_names(spec.config_schema, parameters)
+            if spec.retryable:
+                report(_to_server, RETRYABLE, "true")
+        report(_to_server, CONFIDENTIAL, json.dumps(names))
 
 
 def _teller(stream: str) -> Callable[[bytes], None]:

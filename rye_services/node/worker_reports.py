@@ -10,10 +10,15 @@ from collections.abc import Callable
 
 STDOUT, STDERR = "stdout", "stderr"
 RETRYABLE = "retryable"
+CONFIDENTIAL = "confidential"
 
 
 def report(write: Callable[[bytes], object], stream: str, text: str) -> None:
-    """Report a piece of output; with `RETRYABLE` as ``stream``, that its item may run again."""
+    """Report a piece of output, or a fact about the item, before it runs.
+
+    The facts: `RETRYABLE`, its item may run again; `CONFIDENTIAL`, the
+    names of its secret parameters, as JSON.
+    """
     write(json.dumps([stream, text]).encode() + b"\n")
 
 
@@ -21,7 +26,7 @@ def read_report(line: bytes) -> tuple[str, str] | None:
     """The stream and the text of a line; None for a line of another form."""
     try:
         match json.loads(line):
-            case [(("stdout" | "stderr" | "retryable") as stream), str(text)]:
+            case [(("stdout" | "stderr" | "retryable" | "confidential") as stream), str(text)]:
                 return stream, text
     except (ValueError, RecursionError):
         pass

@@ -11,6 +11,7 @@ import pytest
 from lillux.files import locked
 from lillux.store import Store
 from lillux.store_files import ObjectKind
+from rye_services.audit import AuditFilter
 from rye_services.cli import main
 from rye_services.data_folder import open_database
 from rye_services.node.heads import Heads
@@ -20,7 +21,10 @@ from rye_services.node.services import NodeServices, open_services
 from rye_services.node.storage import LOCK
 from rye_services.settings import read_settings
 from tests.support.databases import database_environ
+from tests.support.node import CHECKOUT_COMMAND
 from tests.support.pushed_trees import put_project, put_user_space
+from tests.support.terminal import Terminal
+from tests.support.workspace import PLAIN_ENV
 
 USER, OTHER = "3d4c030534b1c1c6", "0123456789abcdef"
 
@@ -148,11 +152,15 @@ def test_what_only_history_leads_to_has_to_come_from_a_backup(
     services: NodeServices, store: Store, fsck: Run
 ) -> None:
     first = store.get_object(head_of(services))["parent_hashes"][0]
-    store.remove(ObjectKind.BLOB, manifest_of(store, first)["files"]["old"])
+    lost = manifest_of(store, first)["files"]["old"]
+    store.remove(ObjectKind.BLOB, lost)
 
     (loss,) = fsck().of(USER)["losses"]
 
-    assert loss["repair"] == ("from a backup that has it: rye-node.pyz fsck --repair --from BACKUP")
+    assert loss["repair"] == (
+        "from a backup that has it: rye-node.pyz fsck --repair --from BACKUP; if there is none:"
+        f" rye-node.pyz fsck --accept-loss {lost}"
+    )
 
 
 def test_a_damaged_file_is_set_aside_by_a_repair_and_is_missing_then(
@@ -338,6 +346,129 @@ def test_the_text_names_each_loss_and_what_brings_it_back(
     assert "error: 1 of 2 stores are damaged: 1 that something leads to missing or damaged" in err
     assert f"missing blob {lost}: the head of project 'ada/p' (default), by " in said
     assert "hint: from a machine that has the project: rye remote push --force" in err
+
+
+# --- losses that stay -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lost(services: NodeServices, store: Store) -> str:
+    """The first of three snapshots but one, which no client and no backup has; its digest."""
+    second = head_of(services)
+    push(services, {".ai/tools/a.py": b"3"}, second)
+    store.remove(ObjectKind.OBJECT, second)
+    return second
+
+
+def test_an_accepted_loss_lets_sweeps_go_on_and_keeps_the_history_behind_it(
+    services: NodeServices, store: Store, lost: str, fsck: Run
+) -> None:
+    blob = store.put_blob(b"garbage")
+    os.utime(store.path_of(ObjectKind.BLOB, blob), (0, 0))
+    oldest = {found.digest for found in store.stored(ObjectKind.OBJECT)}
+    assert services.sync.storage.collect_of(USER).state == "refused"
+
+    done = fsck("--accept-loss", lost, "--yes")
+
+    assert done.status == 0
+    assert [(one["user_id"], one["digest"]) for one in done.document["accepted"]] == [(USER, lost)]
+    swept = services.sync.storage.collect_of(USER)
+    assert (swept.state, swept.removed, store.has_blob(blob)) == ("done", 1, False)
+    assert oldest == {found.digest for found in store.stored(ObjectKind.OBJECT)}
+    report = fsck().of(USER)
+    assert (report["state"], [one["digest"] for one in report["accepted"]]) == ("sound", [lost])
+
+
+def test_who_accepted_a_loss_is_in_the_audit(services: NodeServices, lost: str, fsck: Run) -> None:
+    fsck("--accept-loss", "all", "--yes")
+    fsck("--accept-loss", "all", "--yes")  # there is none any more
+
+    (entry,) = services.audit.entries(AuditFilter(action="storage"), limit=10)
+    assert (entry.action, entry.target) == ("storage.accept-loss", lost)
+    assert entry.actor.startswith("command:")
+    assert entry.details == {
+        "user_id": USER,
+        "space": "object",
+        "root": "the head of project 'ada/p' (default)",
+    }
+
+
+def test_a_loss_that_comes_back_is_no_longer_accepted(
+    services: NodeServices, store: Store, lost: str, fsck: Run
+) -> None:
+    fsck("--accept-loss", lost, "--yes")
+    value = {"x": 1}
+    services.sync.storage.losses.accept(USER, [(store.put_object(value), "object", "a test")])
+
+    fsck("--repair")
+
+    assert list(services.sync.storage.losses.of(USER)) == [lost]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--accept-loss", "f" * 64, "--yes"), "expected the digest of a loss, found none of it"),
+        (("--accept-loss", "x", "--yes"), "expected the digest of a loss, found none of it"),
+        (("--accept-loss", "all"), "would give up 1: 3d4c030534b1c1c6: missing object"),
+        (("--accept-loss", "all", "--repair"), "--accept-loss: not beside --repair"),
+    ],
+)
+def test_no_loss_is_accepted_by_mistake(
+    services: NodeServices, lost: str, fsck: Run, words: tuple[str, ...], said: str
+) -> None:
+    refused = fsck(*words)
+
+    assert refused.status in {2, 3}
+    assert said in refused.document["error"]
+    assert services.sync.storage.losses.of(USER) == {}
+    assert services.sync.storage.collect_of(USER).state == "refused"
+
+
+def test_damage_is_set_aside_before_its_loss_is_accepted(
+    services: NodeServices, store: Store, fsck: Run
+) -> None:
+    first = store.get_object(head_of(services))["parent_hashes"][0]
+    path = store.path_of(ObjectKind.OBJECT, first)
+    path.chmod(0o600)
+    path.write_bytes(b"{}")
+
+    refused = fsck("--accept-loss", first, "--yes")
+    fsck("--repair")
+    accepted = fsck("--accept-loss", first, "--yes")
+
+    assert "still there, and damaged" in refused.document["error"]
+    assert accepted.status == 0
+    assert services.sync.storage.collect_of(USER).state == "done"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals of POSIX")
+def test_a_person_is_asked_at_a_terminal_and_has_to_type_yes(
+    data: Path, services: NodeServices, lost: str
+) -> None:
+    command = [*CHECKOUT_COMMAND, "fsck", "--accept-loss", lost, "--data", str(data)]
+    environ = {**PLAIN_ENV, **database_environ(data)}
+
+    with Terminal(command, environ, data) as terminal:
+        asked = terminal.type("", until="Type yes: ")
+        terminal.type("y\n", until="nothing was accepted")
+    assert f"lost for good: {USER}: missing object {lost}" in asked
+    assert services.sync.storage.losses.of(USER) == {}
+    with Terminal(command, environ, data) as terminal:
+        terminal.type("", until="Type yes: ")
+        terminal.type("yes\n", until=f"accepted as lost: {USER}")
+    assert list(services.sync.storage.losses.of(USER)) == [lost]
+
+
+def test_a_backup_says_nothing_of_a_loss_that_was_accepted(
+    data: Path, lost: str, fsck: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["backup", str(tmp_path / "backup"), "--data", str(data)]
+    assert main(command) == 4
+
+    fsck("--accept-loss", lost, "--yes")
+
+    assert main(command) == 0
 
 
 def test_the_database_is_open_to_others_after_it(data: Path, store: Store, fsck: Run) -> None:

@@ -81,6 +81,19 @@ def test_users_are_listed_with_what_they_have(console: Console, ada: str) -> Non
     assert (user["quota_bytes"], user["allowed_bytes"]) == (None, 1024 * MIB)
 
 
+def test_sweeps_of_the_past_are_listed_the_newest_first(console: Console) -> None:
+    assert console.text("jobs", "sweeps") == (0, "no sweeps\n")
+    console.json("gc")
+    console.json("gc", "--dry-run")
+
+    (swept,) = console.json("jobs", "sweeps")["sweeps"]
+    _, text = console.text("jobs", "sweeps", "--limit", "1")
+
+    assert swept["started_by"].startswith("command:")
+    assert (swept["stores"], swept["removed"], swept["left_alone"]) == (0, 0, [])
+    assert "0 of 0 stores" in text
+
+
 def test_nobody_is_shown_who_is_not_known(console: Console) -> None:
     status, said = console.text("users", "show", "eve")
 

@@ -7,15 +7,21 @@ from html import unescape
 from random import Random
 from time import perf_counter
 from types import MappingProxyType
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
+from sqlalchemy import select
 
+from lillux.store_files import ObjectKind
+from rye_services.database import Database, threads
+from rye_services.node.losses import AcceptedLosses
+from rye_services.node.objects import UserStores
 from ryeos.items.context import utc_now
 from tests.support.endings import wait_until
 from tests.support.node import Node, Reply, User
 from tests.support.page_contents import AT, PROJECT, THREAD, Contents
-from tests.support.remote_projects import RemoteProject
+from tests.support.remote_projects import ECHO, FUNCTION, RemoteProject
 from tests.support.workspace import Workspace
 
 posix = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
@@ -119,7 +125,7 @@ def test_a_run_shows_what_it_answered_changed_and_stood_on(
     assert "-two" in page
     assert "+new" in page
     assert f"From {str(head)[:12]} to {answer['snapshot_hash'][:12]}" in page
-    assert "Their values are not kept, only their SHA-256" in page
+    assert '"text": "one\\nnew\\n"' in page  # its parameters
     assert f"user {project.user.user_id}" in page.replace("caller: ", "")
     assert "What ran, as the receipt says" in page
     assert f"rye remote pull --thread {answer['thread_id']}" in page
@@ -155,7 +161,7 @@ def test_a_graph_shows_its_steps_over_time_and_its_outputs(
 def test_a_run_whose_parameters_are_known_is_run_again(
     project: RemoteProject, visitor: Visitor
 ) -> None:
-    first = project.execute("tool:echo")["thread_id"]
+    first = project.execute("tool:echo", parameters={"text": "again"})["thread_id"]
     assert "Run again" in visitor.read(run_page(first))
 
     reply = visitor.send("/page/thread/retry", {"id": first})
@@ -165,19 +171,80 @@ def test_a_run_whose_parameters_are_known_is_run_again(
     assert second != first
     row = project.ended(second)
     assert (row["item_id"], row["state"]) == ("tool:echo", "completed")
+    assert row["parameters"] == {"text": "again"}
+    assert row["result"]["data"] == {"said": "again"}
 
 
 @posix
-def test_a_run_whose_parameters_are_not_kept_is_not_repeated(
-    project: RemoteProject, visitor: Visitor
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"text": "x", "pin": "4711"}, "Not kept, as they are secret: pin."),  # says its schema
+        ({"text": "x", "api_key": "4711"}, "Not kept, as they are secret: api_key."),
+        ({"text": "sword-fish"}, "Not kept, as they are secret: text."),  # it is in the vault
+        ({"text": "x" * 17_000}, "larger than 16 KiB together"),
+    ],
+)
+def test_a_run_whose_parameters_are_not_all_kept_is_not_repeated(
+    project: RemoteProject, visitor: Visitor, parameters: dict[str, str], words: str
 ) -> None:
-    thread_id = project.execute("tool:echo", parameters={"text": "x"})["thread_id"]
+    schema = {"properties": {"pin": {"type": "string", "writeOnly": True}}}
+    source = f"CONFIG_SCHEMA = {schema!r}\n{ECHO}"
+    project.workspace.project.signed_tool("guarded", source, executor=FUNCTION)
+    project.push()
+    secret = {"secrets": [{"name": "FISH", "value": "sword-fish"}]}
+    assert project.user.ask("POST", "/secrets", secret).status == 200
+    thread_id = project.execute("tool:guarded", parameters=parameters)["thread_id"]
 
+    page = visitor.read(run_page(thread_id))
     reply = visitor.send("/page/thread/retry", {"id": thread_id})
 
+    assert words in page
+    assert not {"4711", "sword-fish"} & set(re.findall(r"[\w-]+", page))
     assert reply.status == 409
-    assert "what it was given is not kept" in words_of(reply.body.decode())
+    assert "not all it was given is kept" in words_of(reply.body.decode())
     assert len(project.user.ask("GET", "/threads").json["threads"]) == 1
+
+
+@posix
+def test_no_secret_parameter_is_in_the_database_once_its_run_is_over(
+    project: RemoteProject,
+) -> None:
+    given = {"text": "x", "password": "four-seven-eleven"}
+    row = project.ended(
+        project.ask("tool:echo", parameters=given, **{"async": True}).json["thread_id"]
+    )
+
+    assert (row["parameters"], row["parameters_left_out"]) == ({"text": "x"}, ["password"])
+    with Database(project.user.node.settings.database_url).reading() as connection:
+        kept = connection.execute(select(threads).where(threads.c.thread_id == row["thread_id"]))
+        assert "four-seven-eleven" not in repr(kept.all())
+
+
+@posix
+def test_a_run_that_got_sealed_secrets_is_not_repeated(
+    project: RemoteProject, visitor: Visitor
+) -> None:
+    thread_id = project.script("true").json["thread_id"]
+
+    assert "Run again" not in visitor.read(run_page(thread_id))
+    assert visitor.send("/page/thread/retry", {"id": thread_id}).status == 409
+
+
+@posix
+def test_a_run_is_repeated_with_the_secrets_of_the_vault_that_it_had(
+    project: RemoteProject, visitor: Visitor
+) -> None:
+    secrets = [{"name": "SCRIPT", "value": "true"}, {"name": "OTHER", "value": "other-value"}]
+    assert project.user.ask("POST", "/secrets", {"secrets": secrets}).status == 200
+    first = project.execute("tool:sh", vault_keys=["SCRIPT"])["thread_id"]
+    assert "these secrets of your vault: SCRIPT" in visitor.read(run_page(first))
+
+    location = visitor.send("/page/thread/retry", {"id": first}).headers["location"]
+
+    second = unescape(location).partition("id=")[2].replace("%3A", ":")
+    assert project.ended(second)["state"] == "completed"
+    assert "these secrets of your vault: SCRIPT" in visitor.read(run_page(second))
 
 
 @posix
@@ -481,6 +548,39 @@ def test_the_last_key_that_manages_is_not_revoked_by_a_page(node: Node) -> None:
 
     assert reply.status == 409
     assert "the last one that may manage keys" in words_of(reply.body.decode())
+
+
+def test_a_history_says_where_it_ends_and_since_when_that_is_accepted(
+    project: RemoteProject, visitor: Visitor
+) -> None:
+    settings, oldest = project.user.node.settings, project.head
+    project.write("src/x.txt", "2\n")
+    lost = project.push()
+    project.write("src/x.txt", "3\n")
+    newest = project.push()
+    UserStores(settings.cas_base_path).of(project.user.user_id).remove(ObjectKind.OBJECT, lost)
+
+    def history() -> Any:  # noqa: ANN401 - JSON
+        return project.user.ask("GET", f"/history?project_path={project.name}").json
+
+    before, address = history(), f"/page/project?path={project.name}"
+    page = visitor.read(address)
+    database = Database(settings.database_url)
+    AcceptedLosses(database).accept(project.user.user_id, [(lost, "object", "a test")])
+    database.close()
+
+    assert [one["_hash"] for one in before["snapshots"]] == [newest]
+    assert before["lost"] == {"hash": lost, "accepted_at": None}
+    assert f"History ends here: snapshot {lost[:12]} is lost" in page
+    assert history()["lost"]["accepted_at"] > utc_now().isoformat()[:10]
+    assert "The operator of this node accepted that" in visitor.read(address)
+    for kind in ("project?", "diff?to=", "file?file=src/x.txt&"):
+        part = f"{kind}{lost}" if kind.endswith("=") else f"{kind}snapshot={lost}"
+        gone = visitor.ask(f"/page/{part}&path={project.name}")
+        assert (gone.status, f"Snapshot {lost[:12]} was lost" in gone.body.decode()) == (410, True)
+    assert oldest is not None
+    assert visitor.ask(f"{address}&snapshot={oldest}").status == 200
+    assert visitor.ask(f"{address}&snapshot={'a' * 64}").status == 404
 
 
 def test_garbage_is_removed_and_counted(shared_node: Node) -> None:

@@ -4,12 +4,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
 from lillux.files import locked
 from lillux.store import Store
 from lillux.store_files import ObjectKind
+from rye_services.audit import Actor, acting
 from rye_services.database import Database, stamp, threads, uploads_in_flight
+from rye_services.database import sweeps as table_of_sweeps
 from rye_services.node.objects import LEASE_S, Uploads
 from rye_services.node.push import ProjectPush
 from rye_services.node.servers import ServerLease
@@ -395,6 +397,43 @@ def test_folders_of_nobody_are_passed_over(services: NodeServices) -> None:
     (services.stores.root / "nostore" / ".ai").mkdir(parents=True)
 
     assert services.sync.storage.collect() == ()
+
+
+def test_a_sweep_is_recorded_with_what_it_removed_and_what_it_left_alone(
+    services: NodeServices, store: Store
+) -> None:
+    push(services, {"file": b"1"})
+    store.put_blob(b"never pushed")
+    services.stores.of("b" * 16).put_blob(b"of a newer database")
+
+    with acting(Actor("ada")):
+        services.sync.storage.collect()
+    services.sync.storage.collect(dry_run=True)
+
+    (swept,) = services.sync.storage.sweeps.listed(10)
+    assert (swept.started_by, swept.stores, swept.removed) == ("ada", 2, 1)
+    assert (swept.freed_bytes, swept.left_alone_count) == (len(b"never pushed"), 1)
+    assert swept.started_at == stamp(services.clock())
+    assert swept.took_s >= 0
+    (left,) = swept.left_alone
+    assert (left["user_id"], left["state"], left["code"]) == ("b" * 16, "refused", "WRONG_DATABASE")
+    figures = {one.name: one.values[""] for one in services.sync.storage.sweeps.figures()}
+    assert figures["rye_last_sweep_freed_bytes"] == len(b"never pushed")
+    assert figures["rye_last_sweep_left_alone_stores"] == 1
+
+
+def test_of_many_sweeps_the_newest_thousand_are_kept(services: NodeServices) -> None:
+    sweeps = services.sync.storage.sweeps
+    with services.database.writing() as connection:
+        row = {"started_at": "x", "took_s": 0.0, "started_by": "node", "left_alone_count": 0}
+        row |= dict.fromkeys(("stores", "removed", "freed_bytes", "kept", "forgotten"), 0)
+        connection.execute(insert(table_of_sweeps), [dict(row) for _ in range(1005)])
+
+    sweeps.record("y", 0.0, [UserGarbage(user_id=USER, state="busy")] * 60)
+
+    found = sweeps.listed(2000)
+    assert (len(found), found[0].started_at) == (1000, "y")
+    assert (len(found[0].left_alone), found[0].left_alone_count) == (50, 60)
 
 
 def test_a_lease_is_renewed_once_a_minute(services: NodeServices, clock: Clock) -> None:
