@@ -5,27 +5,30 @@ by a good signature, else anybody could use up those of others.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Query, Request, Security
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
 from rye_services.audit import Actor, act_as
 from rye_services.credentials import (
     EXECUTE,
     ApiKeys,
-    AuthorizedKey,
     AuthorizedKeys,
     Nonces,
     Principal,
+    Role,
 )
 from rye_services.http import Unauthorized, client_address
 from rye_services.logs import note_user
-from rye_services.openapi import CALLER, CALLER_OR_HOOK
+from rye_services.openapi import CALLER, CALLER_OR_HOOK, ROLE_MARK
+from rye_services.people import OPEN, WAITING, People
+from rye_services.teams import Teams
 from ryeos.items.context import Clock
 from ryeos.remote.requests import (
     RequestSignatureError,
@@ -93,6 +96,8 @@ class Authenticator:
     audience: str
     authorized_keys: AuthorizedKeys
     api_keys: ApiKeys
+    people: People
+    teams: Teams
     nonces: Nonces
     clock: Clock
     webhook_check: WebhookCheck = refuse_webhooks
@@ -109,13 +114,24 @@ class Authenticator:
         note_user(found.user_id)
         return found
 
-    def execution(self, facts: RequestFacts) -> Principal | WebhookDelivery:
+    def owner(self, facts: RequestFacts, scope: str, owner: str | None, role: Role) -> Principal:
+        """As `principal`, as the owner of what they ask about: themselves, or a team of theirs.
+
+        Raises Unauthorized; RequestProblem, 403 where key or role are not for this.
+        """
+        found = self.principal(facts)
+        found.require(scope)
+        return self.teams.acting_for(found, owner, role)
+
+    def execution(
+        self, facts: RequestFacts, owner: str | None = None
+    ) -> Principal | WebhookDelivery:
         """Who wants to execute something: also a webhook. Raises Unauthorized, Problem."""
         if _mode(facts.headers) == "webhook":
             delivery = self.webhook_check(facts)
             note_user(delivery.principal.user_id)
             return delivery
-        return self.principal(facts)
+        return self.owner(facts, EXECUTE, owner, Role.RUN)
 
     def _bearer(self, facts: RequestFacts) -> Principal:
         value = facts.headers["authorization"]
@@ -124,8 +140,15 @@ class Authenticator:
         key = self.api_keys.find(value[len(_BEARER) :].strip())
         if key is None:
             raise Unauthorized("no such API key, or it is no longer valid")
+        _require_open(key.created_by or key.user_id, self.people.state_of(key.user_id))
         scopes = None if key.scopes is None else frozenset(key.scopes)
-        return Principal(key.user_id, "bearer", scopes, key.id)
+        found = Principal(key.user_id, "bearer", scopes, key.id)
+        if key.role is None:
+            return found
+        role = self.teams.token_role(key)
+        if role is None:
+            raise Unauthorized(f"who made this token is no longer in the team {key.user_id}")
+        return replace(found, role=role, person=key.created_by or "")
 
     def _signed(self, facts: RequestFacts) -> Principal:
         try:
@@ -145,17 +168,46 @@ class Authenticator:
             raise Unauthorized(error.problem) from error
         if not self.nonces.use(request.fingerprint, request.nonce):
             raise Unauthorized(f"the nonce of fp:{request.fingerprint} came before")
-        scopes = frozenset(key.scopes)
-        return Principal(key.fingerprint, "signed", scopes, f"fp:{key.fingerprint}")
+        return Principal(key.user_id, "signed", key.scopes, f"fp:{request.fingerprint}")
 
-    def _key(self, request: SignedRequest) -> AuthorizedKey:
+    def _key(self, request: SignedRequest) -> "_SigningKey":
+        """The key that may have signed: a further one of a person, or one of the operator's.
+
+        A person's row counts alone, so that nobody is let in by a file that their key once had.
+        """
+        fingerprint = request.fingerprint
+        known = self.people.of_key(fingerprint)
+        _require_open(f"fp:{fingerprint}", known.state)
+        if known.row is not None:
+            row = known.row
+            if row.expires_at and datetime.fromisoformat(row.expires_at) <= self.clock():
+                raise Unauthorized(f"fp:{fingerprint} expired at {row.expires_at}")
+            scopes = None if row.scopes is None else frozenset(row.scopes)
+            return _SigningKey(row.user_id, row.public_pem, scopes)
         try:
-            key = self.authorized_keys.find(request.fingerprint)
+            key = self.authorized_keys.find(fingerprint)
         except LilluxError as error:
             raise Unauthorized(str(error)) from error
         if key is None:
-            raise Unauthorized(f"fp:{request.fingerprint} is not authorised")
-        return key
+            raise Unauthorized(f"fp:{fingerprint} is not authorised")
+        return _SigningKey(fingerprint, key.public_pem, frozenset(key.scopes))
+
+
+@dataclass(frozen=True, slots=True)
+class _SigningKey:
+    """A key that may sign requests, whose it is, and what for."""
+
+    user_id: str
+    public_pem: bytes
+    scopes: frozenset[str] | None
+
+
+def _require_open(who: str, state: str) -> None:
+    """Raises Unauthorized for somebody who waits to be let in, or was removed."""
+    if state == WAITING:
+        raise Unauthorized(f"{who} was not let in yet: rye-node.pyz users open")
+    if state != OPEN:
+        raise Unauthorized(f"{who} was closed")
 
 
 def _mode(headers: Mapping[str, str]) -> str:
@@ -193,14 +245,40 @@ def caller(scope: str) -> Any:  # noqa: ANN401 - what FastAPI takes for a depend
     return Depends(principal)
 
 
+Owner = Annotated[
+    str | None,
+    Query(
+        max_length=64,
+        description="A team whose projects this is about; without it they are the caller's own",
+    ),
+]
+
+
+def owner_caller(scope: str, role: Role) -> Any:  # noqa: ANN401 - what FastAPI takes for a dependency
+    """As `caller`, for the owner that the query names: a team in which the caller has a role.
+
+    The query is part of what a request signs, so nobody on the way sends it to another owner.
+    """
+
+    async def principal(
+        request: Request,
+        _: Annotated[None, Security(CALLER, scopes=[scope, f"{ROLE_MARK}{role.value}"])],
+        owner: Owner = None,
+    ) -> Principal:
+        doors = authenticator(request)
+        return await authenticate(request, lambda facts: doors.owner(facts, scope, owner, role))
+
+    return Depends(principal)
+
+
 async def resolve_execution(
-    request: Request, _: Annotated[None, Security(CALLER_OR_HOOK, scopes=[EXECUTE])]
+    request: Request,
+    _: Annotated[None, Security(CALLER_OR_HOOK, scopes=[EXECUTE, f"{ROLE_MARK}{Role.RUN.value}"])],
+    owner: Owner = None,
 ) -> Principal | WebhookDelivery:
     """Who asks for an execution: a caller whose key is for it, or a webhook and its binding."""
-    found = await authenticate(request, authenticator(request).execution)
-    if isinstance(found, Principal):
-        found.require(EXECUTE)
-    return found
+    doors = authenticator(request)
+    return await authenticate(request, lambda facts: doors.execution(facts, owner))
 
 
 async def authenticate(request: Request, check: Callable[[RequestFacts], Found]) -> Found:
@@ -212,7 +290,7 @@ async def authenticate(request: Request, check: Callable[[RequestFacts], Found])
     sender = found.principal if isinstance(found, WebhookDelivery) else found
     if isinstance(sender, Principal):
         key = "" if sender.kind == "signed" else sender.key_id
-        act_as(Actor(sender.user_id, client_address(request), key))
+        act_as(Actor(sender.who, client_address(request), key))
     return found
 
 

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
 from lillux.signing import compute_key_fingerprint
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
 from rye_services.audit import Audit
 from rye_services.database import Database, api_keys, request_nonces, stamp, users
 from rye_services.http import RequestProblem
@@ -81,8 +82,11 @@ class ApiKey:
     """What is known of an API key.
 
     id          16 hex digits
+    user_id     the person, or the team, that it stands for
     key_prefix  the first 8 characters of the secret part, so that people know it again
     scopes      None: everything its user may do
+    role        of a token of a team: what it may there, and no more than who made it
+    created_by  of a token of a team: the member who made it; None for the operator
     """
 
     id: str
@@ -94,6 +98,8 @@ class ApiKey:
     expires_at: str | None = None
     revoked_at: str | None = None
     last_used_at: str | None = None
+    role: str | None = None
+    created_by: str | None = None
 
 
 class ApiKeys:
@@ -128,12 +134,15 @@ class ApiKeys:
         name: str,
         scopes: tuple[str, ...] | None,
         expires_after: timedelta | None = None,
+        role: "Role | None" = None,
+        created_by: str | None = None,
     ) -> tuple[str, ApiKey]:
-        """As `create`, for a user who knows keys by their names.
+        """As `create`, for a user who knows keys by their names, or for a token of a team.
 
         Raises ApiKeyNameError, ApiKeyLimitError too.
         """
         token, key = self._made(user_id, name, scopes, expires_after)
+        key = replace(key, role=role and role.value, created_by=created_by)
         with self._database.writing(lock=_lock(user_id)) as connection:
             if any(_counts(one, self._clock()) for one in _named(connection, user_id, name)):
                 raise ApiKeyNameError(name, "there is one with this name")
@@ -262,7 +271,8 @@ def _count_unrevoked(connection: Connection, user_id: str) -> int:
 
 
 def _audited(key: ApiKey) -> dict[str, Any]:
-    return {"user_id": key.user_id, "name": key.name}
+    role = {"role": key.role} if key.role else {}
+    return {"user_id": key.user_id, "name": key.name, **role}
 
 
 def _named(connection: Connection, user_id: str, name: str) -> list[ApiKey]:
@@ -614,6 +624,8 @@ def _toml(value: str | tuple[str, ...]) -> str:
 OBJECTS, PUSH, EXECUTE = "remote:objects", "remote:push", "remote:execute"
 THREADS, SECRETS, WEBHOOKS = "remote:threads", "remote:secrets", "remote:webhook-bindings"
 REGISTRY_READ, REGISTRY_WRITE = "registry:read", "registry:write"
+ACCOUNT = "account:manage"
+"""Who may say which keys and tokens a person has, and who is in their teams."""
 MANAGE = "node.auth.manage"
 """Who may say which keys count, and start what concerns every user."""
 METRICS = "node.metrics"
@@ -623,7 +635,8 @@ EVERYTHING = "*"
 _OF_A_NODE = ("remote:*", OBJECTS, PUSH, EXECUTE, THREADS, SECRETS, WEBHOOKS)
 _OF_A_SERVER = (MANAGE, METRICS)
 _OF_A_REGISTRY = ("registry:*", REGISTRY_READ, REGISTRY_WRITE)
-KNOWN = (EVERYTHING, *_OF_A_NODE, *_OF_A_SERVER, *_OF_A_REGISTRY)
+_OF_A_PERSON = ("account:*", ACCOUNT)
+KNOWN = (EVERYTHING, *_OF_A_NODE, *_OF_A_SERVER, *_OF_A_REGISTRY, *_OF_A_PERSON)
 """Whatever a key may be given."""
 
 
@@ -701,20 +714,57 @@ def ensure_user(connection: Connection, user_id: str, created_at: str) -> None:
 # Somebody known, and what they may do.
 
 
+class Role(StrEnum):
+    """What a member may do in a team: each role includes those before it.
+
+    READ   see projects, their history, runs and logs
+    RUN    execute items; what a run changes waits until somebody with PUSH takes it
+    PUSH   change projects, and publish in the team's namespaces
+    ADMIN  say who is a member, move projects, set secrets, webhooks and tokens
+    """
+
+    READ = "read"
+    RUN = "run"
+    PUSH = "push"
+    ADMIN = "admin"
+
+    def includes(self, other: "Role") -> bool:
+        """Whether who has this role may do what the other one is for."""
+        return _ROLES.index(self) >= _ROLES.index(other)
+
+
+_ROLES = tuple(Role)
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who sends a request.
+    """Who sends a request, and on whose projects they work.
 
-    user_id  whose store, heads, threads and secrets it is about
+    user_id  the owner of the store, heads, threads and secrets: a person, or a team
     kind     how they showed who they are
     scopes   what their key is for; None: everything
     key_id   ``fp:...`` of a signing key, the id of an API key, the id of a hook
+    person   the member of the team who asks; "" where the owner is who asks
+    role     what they may in the team; None where the owner is a person
     """
 
     user_id: str
-    kind: Literal["bearer", "signed", "webhook"]
+    kind: Literal["bearer", "signed", "webhook", "page"]
     scopes: frozenset[str] | None
     key_id: str
+    person: str = ""
+    role: Role | None = None
+
+    @property
+    def who(self) -> str:
+        """The person who asks."""
+        return self.person or self.user_id
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a client may call them when it seals a secret for them."""
+        own = self.key_id.removeprefix("fp:") if self.kind == "signed" else ""
+        return tuple(dict.fromkeys(name for name in (self.user_id, self.person, own) if name))
 
     def require(self, scope: str) -> None:
         """Nothing, when they may do this. Raises Problem, 403."""

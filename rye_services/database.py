@@ -47,7 +47,7 @@ from lillux.files import create_file, make_directory
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 
-REVISION = "0003"
+REVISION = "0004"
 """The version of the tables that this program works with: the newest below ``migrations``."""
 
 LANDED = "0.1"
@@ -449,6 +449,86 @@ users = Table(
     # Kept up to date by what stores and removes, so that no quota is found by walking.
     Column("stored_bytes", BigInteger, nullable=False, default=0),
     Column("quota_bytes", BigInteger),  # null: the setting max_user_storage_bytes
+    Column("kind", String(10), nullable=False, default="person", server_default="person"),
+    Column("state", String(10), nullable=False, default="open", server_default="open"),
+)
+
+user_keys = Table(  # further signing keys of people; the first one may be a file of the operator's
+    "user_keys",
+    METADATA,
+    Column("fingerprint", String(16), primary_key=True),
+    Column("user_id", String(64), nullable=False, index=True),
+    Column("public_key", Text, nullable=False),
+    Column("label", Text, nullable=False, default=""),
+    Column("scopes", JSON(none_as_null=True)),  # null: whatever its person may
+    Column("created_at", String(40), nullable=False),
+    Column("created_by", String(64), nullable=False),
+    Column("expires_at", String(40)),
+)
+
+oidc_subjects = Table(  # which person of an OpenID provider is which user here
+    "oidc_subjects",
+    METADATA,
+    Column("issuer", String(512), primary_key=True),
+    Column("subject", String(255), primary_key=True),
+    Column("user_id", String(64), nullable=False, index=True),
+    Column("created_at", String(40), nullable=False),
+    Column("last_at", String(40), nullable=False),
+)
+
+teams = Table(  # each is a row of `users` too, of kind team: it owns projects as people do
+    "teams",
+    METADATA,
+    Column("id", String(64), primary_key=True),
+    Column("title", Text, nullable=False, default=""),
+    Column("created_at", String(40), nullable=False),
+    Column("created_by", String(64), nullable=False),
+)
+
+team_members = Table(
+    "team_members",
+    METADATA,
+    Column("team_id", String(64), primary_key=True),
+    Column("user_id", String(64), primary_key=True, index=True),
+    Column("role", String(10), nullable=False),
+    Column("added_at", String(40), nullable=False),
+    Column("added_by", String(64), nullable=False),
+)
+
+invitations = Table(  # a text that lets one person in, once: into a team, or into the node
+    "invitations",
+    METADATA,
+    Column("id", String(16), primary_key=True),
+    Column("token_hash", String(64), nullable=False, unique=True),
+    Column("team_id", String(64), index=True),  # null: into the node alone
+    Column("role", String(10)),
+    Column("email", Text, nullable=False, default=""),  # "": anybody who has the text
+    Column("created_at", String(40), nullable=False),
+    Column("created_by", String(64), nullable=False),
+    Column("expires_at", String(40), nullable=False),
+    Column("ended_at", String(40)),  # used, or revoked
+    Column("used_by", String(64)),
+)
+
+page_sessions = Table(  # people who are signed in on pages; any server finds them
+    "page_sessions",
+    METADATA,
+    Column("id_hash", String(64), primary_key=True),
+    Column("user_id", String(64), nullable=False, index=True),
+    Column("key_id", String(64)),  # the API key that they typed; null: they came by OpenID
+    Column("created_at_s", Double, nullable=False),
+    Column("until_s", Double, nullable=False, index=True),
+)
+
+sign_ins = Table(  # sign-ins that are on their way, at a provider or at a person
+    "sign_ins",
+    METADATA,
+    Column("id_hash", String(64), primary_key=True),  # of the state, or of the device code
+    Column("kind", String(10), nullable=False),
+    Column("user_code", String(16), unique=True),
+    Column("facts", JSON(none_as_null=True)),
+    Column("user_id", String(64)),  # who said yes
+    Column("until_s", Double, nullable=False, index=True),
 )
 
 api_keys = Table(
@@ -464,6 +544,8 @@ api_keys = Table(
     Column("expires_at", String(40)),
     Column("revoked_at", String(40)),
     Column("last_used_at", String(40)),
+    Column("role", String(10)),  # of a token of a team: what it may there, at most
+    Column("created_by", String(64)),  # of a token of a team: the member who made it
 )
 
 request_nonces = Table(
@@ -504,6 +586,7 @@ threads = Table(
     METADATA,
     Column("thread_id", String(300), primary_key=True),
     Column("user_id", String(64), nullable=False),
+    Column("started_by", String(64)),  # of a run of a team: the member; null: the user itself
     Column("item_type", String(40), nullable=False),
     Column("item_id", Text, nullable=False),
     Column("execution_mode", String(40), nullable=False, default="remote"),

@@ -69,6 +69,9 @@ class CallerScheme(SecurityBase):
 
 CALLER, CALLER_OR_NOBODY = CallerScheme("caller"), CallerScheme("caller or nobody")
 CALLER_OR_HOOK = CallerScheme("caller or hook")
+ROLE_MARK = "role:"
+"""Begins the mark, beside scopes, of the role that a member of a team needs for a route."""
+
 _MARKERS = (CALLER.scheme_name, CALLER_OR_NOBODY.scheme_name, CALLER_OR_HOOK.scheme_name)
 
 
@@ -99,8 +102,12 @@ def document(app: FastAPI, made: Any, unlimited_paths: frozenset[str]) -> dict[s
         statuses += [422] if "requestBody" in operation else []
         for status, response in refuses(*statuses).items():
             operation["responses"].setdefault(str(status), response)
-        if scopes:
-            operation["x-rye-scopes"] = scopes
+        roles = [one.removeprefix(ROLE_MARK) for one in scopes or () if one.startswith(ROLE_MARK)]
+        if roles:
+            operation["x-rye-role"] = roles[0]
+        named = [one for one in scopes or () if not one.startswith(ROLE_MARK)]
+        if named:
+            operation["x-rye-scopes"] = named
         for response in operation["responses"].values():
             response.setdefault("headers", {})["X-Request-Id"] = {
                 "description": "The number of the request in the log of the server",

@@ -69,6 +69,7 @@ class Settings:
     retain_executions_days   how long an execution that has ended is remembered; 0 for ever
     retain_audit_days        how long it is remembered who changed what may be done; 0 for ever
     open_sign_up             whether anybody may make an account of a registry
+    open_teams               whether everybody who may use the node may make teams
     max_pushes_per_minute    of one account of a registry
     log_format               of the lines of the log: ``text``, ``json``
     trusted_proxies          networks whose word on where a request came from is believed
@@ -104,6 +105,7 @@ class Settings:
     retain_executions_days: int = 90
     retain_audit_days: int = 365
     open_sign_up: bool = False
+    open_teams: bool = True
     max_pushes_per_minute: int = 600
     log_format: str = "text"
     trusted_proxies: tuple[str, ...] = ()
@@ -338,6 +340,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "retain_executions_days": _whole(0, _MANY_DAYS),
     "retain_audit_days": _whole(0, _MANY_DAYS),
     "open_sign_up": _flag,
+    "open_teams": _flag,
     "max_pushes_per_minute": _whole(1),
     "log_format": _one_of(*LOG_FORMATS),
     "trusted_proxies": _networks,

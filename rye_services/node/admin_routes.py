@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from rye_services.audit import MOST_LISTED, AuditFilter
-from rye_services.callers import caller
+from rye_services.callers import caller, owner_caller
 from rye_services.credentials import (
     EVERYTHING,
     MANAGE,
@@ -21,6 +21,7 @@ from rye_services.credentials import (
     AuthorizedKeyMissingError,
     LastManagerError,
     Principal,
+    Role,
     valid_scopes,
 )
 from rye_services.database import stamp
@@ -328,7 +329,8 @@ def provided_tools(bundle: Path) -> tuple[str, ...]:
 #
 # Both are about the same secrets. No answer shows a value.
 
-SecretsCaller = Annotated[Principal, caller(SECRETS)]
+SecretsCaller = Annotated[Principal, owner_caller(SECRETS, Role.ADMIN)]
+SecretsReader = Annotated[Principal, owner_caller(SECRETS, Role.RUN)]
 
 
 class NewSecret(BaseModel):
@@ -377,7 +379,7 @@ def secret_router(services: NodeServices) -> APIRouter:
         }
 
     @routes.get("/secrets", responses=answers(SecretsAnswer))
-    def entries(owner: SecretsCaller) -> dict[str, Any]:
+    def entries(owner: SecretsReader) -> dict[str, Any]:
         """The names of the secrets, and when each was set."""
         return {
             "secrets": [
@@ -401,11 +403,11 @@ def secret_router(services: NodeServices) -> APIRouter:
     def put_sealed(owner: SecretsCaller, new: SealedSecret) -> dict[str, str]:
         """Keep the one secret of an envelope."""
         with refusals(EnvelopeError, SecretNameError, SecretValuesError, VaultFullError):
-            vault.put_sealed(owner.user_id, new.name, new.envelope)
+            vault.put_sealed(owner.user_id, new.name, new.envelope, owner.names)
         return {"stored": new.name}
 
     @routes.get("/vault/list", responses=answers(NamesAnswer))
-    def names(owner: SecretsCaller) -> dict[str, list[str]]:
+    def names(owner: SecretsReader) -> dict[str, list[str]]:
         """The names of the secrets, sorted."""
         return {"names": [entry.name for entry in vault.entries(owner.user_id)]}
 
@@ -422,7 +424,8 @@ def secret_router(services: NodeServices) -> APIRouter:
 # --- webhook routes -------------------------------------------------------------------------------
 # Routes for webhook bindings: ``/webhook-bindings``.
 
-WebhooksCaller = Annotated[Principal, caller(WEBHOOKS)]
+WebhooksCaller = Annotated[Principal, owner_caller(WEBHOOKS, Role.ADMIN)]
+WebhooksReader = Annotated[Principal, owner_caller(WEBHOOKS, Role.READ)]
 
 
 class NewBinding(BaseModel):
@@ -445,13 +448,17 @@ def webhook_router(services: NodeServices) -> APIRouter:
     def create(owner: WebhooksCaller, new: NewBinding) -> dict[str, Any]:
         """Bind an item to a new hook. Its secret is shown in this answer and never again."""
         with refusals(WebhookFieldError, EnvelopeError, BindingLimitError):
+            if new.secret_envelope is not None and len(owner.names) > 1:
+                new.secret_envelope = dict(
+                    services.vault.sealed_for_owner(new.secret_envelope, owner.names)
+                )
             binding, secret = webhooks.create(_binding(owner, new), services.settings.name)
         shown = binding.as_answer()
         answered = ("hook_id", "item_id", "project_path", "has_secret_envelope", "vault_keys")
         return {"hmac_secret": secret, **{name: shown[name] for name in answered}}
 
     @routes.get("", responses=answers(BindingsAnswer))
-    def listed(owner: WebhooksCaller) -> dict[str, Any]:
+    def listed(owner: WebhooksReader) -> dict[str, Any]:
         """The bindings, newest first; revoked ones stay listed."""
         return {"bindings": [each.as_answer() for each in webhooks.listed(owner.user_id)]}
 

@@ -152,6 +152,7 @@ class ThreadAnswer(BaseModel):
 
     thread_id: str
     user_id: str
+    started_by: str | None = None
     item_type: str
     item_id: str
     remote_name: str
@@ -324,3 +325,170 @@ class BindingsAnswer(BaseModel):
     """The hooks of a user, the newest first."""
 
     bindings: list[BindingAnswer]
+
+
+# --- people, teams and projects -------------------------------------------------------------------
+
+
+class MembershipAnswer(BaseModel):
+    """A team of the caller, and what they may there."""
+
+    team_id: str
+    role: str
+
+
+class AccountAnswer(BaseModel):
+    """Who the caller is. ``team`` and ``role`` are of a token that is for one team."""
+
+    user_id: str
+    key_id: str
+    scopes: list[str] | None
+    team: str | None
+    role: str | None
+    teams: list[MembershipAnswer]
+
+
+class PersonKeyAnswer(BaseModel):
+    """A further key of a person; ``scopes`` null: whatever the person may do."""
+
+    fingerprint: str
+    label: str
+    scopes: list[str] | None
+    created_at: str
+    created_by: str
+    expires_at: str | None
+
+
+class PersonKeysAnswer(BaseModel):
+    """The keys of a person; ``first`` is the one that the operator let in."""
+
+    first: str | None
+    keys: list[PersonKeyAnswer]
+
+
+class TokenAnswer(BaseModel):
+    """A token, without its text."""
+
+    id: str
+    name: str
+    key_prefix: str
+    scopes: list[str] | None
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
+    last_used_at: str | None
+    role: str | None
+    created_by: str | None
+
+
+class TokensAnswer(BaseModel):
+    """Tokens, the newest first."""
+
+    tokens: list[TokenAnswer]
+
+
+class NewTokenAnswer(TokenAnswer):
+    """A new token; its text is shown this once."""
+
+    token: str
+
+
+class TeamsAnswer(BaseModel):
+    """The teams of the caller."""
+
+    teams: list[MembershipAnswer]
+
+
+class MemberAnswer(BaseModel):
+    """A member of a team."""
+
+    team_id: str
+    user_id: str
+    role: str
+
+
+class KnownMemberAnswer(MemberAnswer):
+    """A member, and who made them one when."""
+
+    added_at: str
+    added_by: str
+
+
+class TeamAnswer(BaseModel):
+    """A team, its members, and how much it stores."""
+
+    team_id: str
+    members: list[KnownMemberAnswer]
+    stored_bytes: int
+    allowed_bytes: int
+
+
+class RemovedMemberAnswer(BaseModel):
+    """Who is a member no longer, and which of their runs were ended."""
+
+    team_id: str
+    user_id: str
+    cancelled: list[str]
+
+
+class InvitationAnswer(BaseModel):
+    """An invitation, without its text."""
+
+    id: str
+    team_id: str | None
+    role: str | None
+    email: str
+    created_at: str
+    created_by: str
+    expires_at: str
+    ended_at: str | None
+    used_by: str | None
+
+
+class NewInvitationAnswer(InvitationAnswer):
+    """A new invitation; its text is shown this once."""
+
+    invitation: str
+
+
+class InvitationsAnswer(BaseModel):
+    """Invitations, the newest first."""
+
+    invitations: list[InvitationAnswer]
+
+
+class JoinedAnswer(BaseModel):
+    """The team that somebody is a member of now; null: they may use the node."""
+
+    team_id: str | None
+    role: str | None
+
+
+class ProjectAnswer(BaseModel):
+    """A project and its head."""
+
+    project_path: str
+    snapshot_hash: str
+    revision: int
+    pushed_at: str
+
+
+class ProjectsAnswer(BaseModel):
+    """The projects of an owner."""
+
+    owner: str
+    projects: list[ProjectAnswer]
+
+
+class MovedAnswer(BaseModel):
+    """A project that was moved; ``webhooks``: how many of its former owner ended."""
+
+    status: Literal["moved"]
+    project_path: str
+    owner: str
+    new_path: str
+    new_owner: str
+    snapshot_hash: str
+    revision: int
+    copied_bytes: int
+    webhooks: int

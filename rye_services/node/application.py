@@ -33,6 +33,7 @@ from rye_services.node.sync_routes import (
     push_router,
     user_space_router,
 )
+from rye_services.node.team_routes import people_router
 from rye_services.server import ServerPart, assemble
 
 ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
@@ -48,6 +49,7 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     storage_router,
     secret_router,
     webhook_router,
+    people_router,
     lambda services: _people_router(Pages(services)),
     lambda services: mcp_router(services, answer_call(services)),
 )

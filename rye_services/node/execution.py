@@ -21,6 +21,7 @@ from lillux.signing import compute_key_digest
 from lillux.store import Durability, Store
 from lillux.values import dataclass, field, replace
 from rye_services.callers import WebhookDelivery
+from rye_services.credentials import Role
 from rye_services.database import stamp
 from rye_services.http import is_full
 from rye_services.keys import NodeKeys
@@ -32,11 +33,13 @@ from rye_services.node.outputs import CollectedOutputs, OutputCollector, WorkerR
 from rye_services.node.redaction import Redaction, presentable, without_places
 from rye_services.node.secrets import Vault, open_for_execution, open_for_hook
 from rye_services.node.storage import SyncServices
+from rye_services.node.team_space import TeamSpaces
 from rye_services.node.webhooks import WebhookFieldError, valid_vault_keys
 from rye_services.node.worker import WorkerDiedError, WorkerLaunch, do_job
 from rye_services.node.worker_reports import read_report
 from rye_services.node.workspaces import Checkout, CheckoutRequest, Checkouts
 from rye_services.settings import Settings
+from rye_services.teams import RoleError, Teams, require_role
 from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError, SpecError
 from ryeos.items.refs import EXECUTABLE_KINDS, Kind, parse_reference
@@ -58,7 +61,9 @@ from ryeos.sync.rules import ManifestRules, read_rules
 MAX_RETRIES = 5
 JITTER_MS = 50
 
-MergeType = Literal["no-op", "fast-forward", "merge", "conflict", "retry_exhausted"]
+MergeType = Literal["no-op", "fast-forward", "merge", "conflict", "retry_exhausted", "refused"]
+REFUSED: MergeType = "refused"
+"""Who started it may run items of a team and not change its projects: the change is kept apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +156,24 @@ class FoldBack:
             conflicts={"retry_exhausted": True, "attempts": MAX_RETRIES},
             unmerged=ours,
             new_objects=(ours,),
+        )
+
+    def keep_apart(self, change: ProjectChange) -> Folded:
+        """The change as a snapshot that no head leads to: somebody who may can take it over."""
+        kept = self._put_snapshot(
+            change.manifest_hash,
+            (change.base.snapshot_hash,),
+            EXECUTION,
+            user_manifest_hash=change.user_manifest_hash,
+            source_detail=change.item_ref,
+            metadata={"thread_id": change.thread_id},
+        )
+        self.durable.force(self.store)
+        return Folded(
+            snapshot_hash=self.head.read().snapshot_hash,
+            merge_type=REFUSED,
+            unmerged=kept,
+            new_objects=(kept,),
         )
 
     def _merge(self, change: ProjectChange, head: Head, theirs: str) -> Folded | None:
@@ -250,6 +273,8 @@ class Order:
     envelope     further secrets, sealed to the node
     hook_id      of the webhook that asks for it, with the id of its delivery and what its signature
                  is remembered by; ``""`` if absent
+    started_by   the member of a team who asks for it; "" for the user itself
+    may_change   whether what it changes may become part of the project
     """
 
     user_id: str
@@ -263,6 +288,8 @@ class Order:
     hook_id: str = ""
     delivery_id: str = ""
     signed_once: str = ""
+    started_by: str = ""
+    may_change: bool = True
 
     def job(self) -> dict[str, Any]:
         """What another server needs to begin it, without its secrets."""
@@ -271,6 +298,7 @@ class Order:
             "action": self.action.value,
             "parameters": dict(self.parameters),
             "vault_keys": keys,
+            "may_change": self.may_change,
         }
 
     def given(self, secret: Collection[str], mask: Callable[[str], str]) -> Given | None:
@@ -580,6 +608,8 @@ class Engine:
     stores: UserStores
     sync: SyncServices
     vault: Vault
+    teams: Teams
+    team_spaces: TeamSpaces
     workspaces: Checkouts
     launch: WorkerLaunch
     workers: ForkServer
@@ -589,8 +619,11 @@ class Engine:
     def basis(self, order: Order) -> Basis:
         """What the execution starts from.
 
-        Raises ProjectNotFoundError, SecretNotFoundError, SealedRowError, EnvelopeError.
+        Raises ProjectNotFoundError, SecretNotFoundError, SealedRowError, EnvelopeError; RoleError
+        where who asked for it may not run it any more.
         """
+        if order.started_by:
+            self.teams.require_role(order.user_id, order.started_by, Role.RUN)
         head = self.head_of(order).read()
         space = self.sync.user_spaces.read(order.user_id, self.settings.name)
         return Basis(
@@ -650,6 +683,7 @@ class Engine:
             return rest
         result = digest_of(rest.get("data"))
         caller = {"kind": "node", "node": self.keys.node_id, "user": order.user_id}
+        caller |= {"member": order.started_by} if order.started_by else {}
         predicate = {
             **reported["predicate"],
             "item": order.item_ref,
@@ -713,8 +747,20 @@ class Engine:
         """The head that the order is about."""
         return OwnHead(self.sync, order.user_id, self.settings.name, order.project_path, self.clock)
 
+    def hold_head(self, connection: Connection, order: Order) -> bool:
+        """Have the project stay its owner's to the end of a transaction."""
+        name = self.settings.name
+        return self.sync.heads.hold(connection, order.user_id, name, order.project_path)
+
     def _own_head(self, order: Order, attempt: "Attempt") -> "OwnHead":
-        return replace(self.head_of(order), hold=attempt.hold)
+        """The head, for one who still may move it when it moves. ``advance`` raises RoleError."""
+
+        def hold(connection: Connection) -> None:
+            attempt.hold(connection)
+            if order.started_by:
+                require_role(connection, order.user_id, order.started_by, Role.PUSH)
+
+        return replace(self.head_of(order), hold=hold)
 
     def _secrets(self, order: Order) -> dict[str, str]:
         """The secrets that the tools get: those of the vault, and an envelope's above them."""
@@ -731,13 +777,18 @@ class Engine:
 
     def _wanted(self, order: Order, basis: Basis, store: Store) -> CheckoutRequest:
         digest = basis.user_manifest_hash
+        team = self.team_spaces.of(order.user_id, store)
+        if team is not None:
+            user = team.manifest
+        else:
+            user = read_manifest(digest, "user", store) if digest else SourceManifest("user")
         return CheckoutRequest(
             user_id=order.user_id,
             remote_name=self.settings.name,
             project_path=order.project_path,
             project=read_manifest(basis.head.project_manifest_hash, "project", store),
-            user=read_manifest(digest, "user", store) if digest else SourceManifest("user"),
-            contents=store,
+            user=user,
+            contents=store if team is None else team.contents,
         )
 
     def _run(
@@ -817,15 +868,20 @@ class Engine:
             clock=self.clock,
             sleep=time.sleep,
         )
-        return fold_back.fold(
-            ProjectChange(
-                thread_id=attempt.thread_id,
-                item_ref=order.item_ref,
-                base=basis.head,
-                manifest_hash=harvest.manifest_hash,
-                user_manifest_hash=basis.user_manifest_hash,
-            )
+        change = ProjectChange(
+            thread_id=attempt.thread_id,
+            item_ref=order.item_ref,
+            base=basis.head,
+            manifest_hash=harvest.manifest_hash,
+            user_manifest_hash=basis.user_manifest_hash,
         )
+        if not order.may_change:
+            return fold_back.keep_apart(change)
+        try:
+            return fold_back.fold(change)
+        except RoleError as error:
+            _log.info("%s: kept apart: %s", attempt.thread_id, error)
+            return fold_back.keep_apart(change)
 
 
 def _is_of_the_run(error: Exception, workspace: Checkout) -> bool:

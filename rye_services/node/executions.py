@@ -62,12 +62,14 @@ from rye_services.node.run_logs import RunLogs
 from rye_services.node.secrets import SecretNotFoundError, Vault
 from rye_services.node.servers import ServerLease
 from rye_services.node.storage import SyncServices
+from rye_services.node.team_space import TeamSpaces
 from rye_services.node.webhooks import record_delivery
 from rye_services.node.worker import WorkerEndedError, WorkerLaunch
 from rye_services.node.worker_reports import CONFIDENTIAL, RETRYABLE
 from rye_services.node.workspaces import Checkouts
 from rye_services.server import ENDING_S
 from rye_services.settings import Settings
+from rye_services.teams import RoleError
 from rye_services.watch import FAILED, Watch
 from ryeos.items.context import Clock
 from ryeos.remote.secrets import EnvelopeError
@@ -536,6 +538,8 @@ class Admission:
             raise RequestProblem(404, str(error)) from error
         except EnvelopeError as error:
             raise RequestProblem(400, str(error)) from error
+        except RoleError as error:
+            raise RequestProblem(403, str(error)) from error
 
     def write_row(
         self,
@@ -549,12 +553,13 @@ class Admission:
         """Write the row of an execution, with the delivery that asks for it, and something else.
 
         With a ``job`` it is begun by whoever has it handed over. Raises RequestProblem: 200 for a
-        delivery that was recorded before, and nothing is written then.
+        delivery that was recorded before, 404 for a project that was moved; nothing is written.
         """
         envelope = None if order.envelope is None else json.dumps(dict(order.envelope)).encode()
         thread = NewThread(
             thread_id=thread_id,
             user_id=order.user_id,
+            started_by=order.started_by or None,
             item_ref=order.item_ref,
             remote_name=self._engine.settings.name,
             project_path=order.project_path,
@@ -568,6 +573,8 @@ class Admission:
         )
 
         def with_row(connection: Connection) -> bool:
+            if not self._engine.hold_head(connection, order):  # it has another owner by now
+                raise RequestProblem(404, str(ProjectNotFoundError(order.project_path)))
             if order.hook_id and not self._delivered(connection, order):
                 return False
             together_with(connection)
@@ -608,6 +615,8 @@ def _order_of(pending: Pending) -> Order:
         vault_keys=None if keys is None else tuple(keys),
         envelope=None if pending.envelope is None else json.loads(pending.envelope),
         hook_id=pending.hook_id or "",
+        started_by=pending.started_by or "",
+        may_change=bool(job.get("may_change", True)),
     )
 
 
@@ -675,6 +684,7 @@ def open_executions(
     stores: UserStores,
     sync: SyncServices,
     vault: Vault,
+    team_spaces: TeamSpaces,
     bundle: Path,
     clock: Clock,
     environ: Mapping[str, str],
@@ -690,6 +700,8 @@ def open_executions(
         stores=stores,
         sync=sync,
         vault=vault,
+        teams=team_spaces.teams,
+        team_spaces=team_spaces,
         workspaces=Checkouts(settings.data_dir / "workspaces", kept=settings.max_concurrent + 2),
         launch=launch,
         workers=launch.fork_server(),

@@ -55,6 +55,15 @@ class Heads:
             row = connection.execute(statement).mappings().one_or_none()
         return None if row is None else _head(row)
 
+    def hold(
+        self, connection: Connection, user_id: str, remote_name: str, project_path: str
+    ) -> bool:
+        """Have a project stay its owner's to the end of a transaction; False where it is not."""
+        row = select(project_refs.c.snapshot_hash).where(
+            _head_row(user_id, remote_name, project_path)
+        )
+        return connection.scalar(row.with_for_update(read=True)) is not None
+
     def of(self, user_id: str) -> tuple[tuple[str, str, Head], ...]:
         """All heads of a user: the name of the node, the project, the head; sorted."""
         columns = project_refs.c
@@ -104,7 +113,8 @@ class Heads:
             pushed_at=moment,
         )
         if expected is None:
-            return made if self._begin({**key, **values, "snapshot_revision": revision}) else None
+            row = {**key, **values, "snapshot_revision": revision}
+            return made if self._begin(row, first) else None
         columns = project_refs.c
         statement = (
             update(project_refs)
@@ -119,10 +129,11 @@ class Heads:
             first(connection)
             return made if connection.execute(statement).rowcount == 1 else None
 
-    def _begin(self, row: Mapping[str, Any]) -> bool:
+    def _begin(self, row: Mapping[str, Any], first: Callable[[Connection], None]) -> bool:
         statement = insert(project_refs).values(**row)
         try:
             with self._database.writing() as connection:
+                first(connection)
                 connection.execute(statement)
         except IntegrityError:  # somebody else began it
             return False

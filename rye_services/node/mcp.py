@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, FastAPI
 from mcp.server import Server, ServerRequestContext
@@ -29,7 +30,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from lillux.values import dataclass
 from rye_services.callers import Authenticator, RequestFacts, facts_of
-from rye_services.credentials import EXECUTE, Principal
+from rye_services.credentials import EXECUTE, Principal, Role
 from rye_services.http import RequestProblem
 from rye_services.node.services import NodeServices
 from ryeos import __version__
@@ -312,8 +313,8 @@ def _called(
 ) -> CallToolResult:
     """The result of a call; what is refused is a result too, in words that a model can act on."""
     try:
-        principal = authenticator.principal(facts)
-        principal.require(EXECUTE)
+        named = dict(parse_qsl(facts.query)).get("owner")
+        principal = authenticator.owner(facts, EXECUTE, named, Role.RUN)
         return _result(answer(principal, call_of(call.name, call.arguments or {})))
     except HTTPException as error:
         return _refused(f"HTTP_{error.status_code}", error.detail)

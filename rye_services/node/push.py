@@ -4,8 +4,10 @@ Format of requests and answers: ``docs/sync.md``. Nothing here knows of HTTP.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+
+from sqlalchemy import Connection
 
 import ryeos
 from lillux.errors import LilluxError
@@ -53,6 +55,10 @@ from ryeos.sync.paths import (
 _log = logging.getLogger(__name__)
 
 # --- pushing --------------------------------------------------------------------------------------
+
+
+Guard = Callable[[Connection], None]
+"""What a change asks first in its transaction; it raises where the change is not allowed."""
 
 
 class HeadMovedError(LilluxError):
@@ -128,7 +134,13 @@ class Pushing:
         self._remote_name = remote_name
         self._versions = (*compatible_versions,)
 
-    def push_project(self, user_id: str, store: Store, push: ProjectPush) -> Head:
+    def push_project(
+        self,
+        user_id: str,
+        store: Store,
+        push: ProjectPush,
+        guard: Guard = lambda _: None,
+    ) -> Head:
         """The head of the project, after the push.
 
         1. all that the manifest leads to is there and sound
@@ -137,18 +149,17 @@ class Pushing:
         4. nothing has changed: the present head, and history does not grow
         5. a snapshot with the present head as its parent; without one if that is lost for good
         6. all of it is on the disk
-        7. the head moves, unless another was faster
+        7. the head moves, unless another was faster; ``guard`` is asked in that transaction
 
-        Raises ManifestGraphError, SystemVersionError, HeadMovedError, FileSystemError.
+        Raises ManifestGraphError, SystemVersionError, HeadMovedError, and as ``guard``.
         """
-        head = self._heads.read(user_id, self._remote_name, push.project_path)
-        manifest_hash = push.project_manifest_hash
+        manifest_hash, path = push.project_manifest_hash, push.project_path
+        head = self._heads.read(user_id, self._remote_name, path)
         self._verify(push, head, store)  # (1)
         self._check_version(push.system_version)  # (2)
         _check_head(push.expected_snapshot_hash, head)  # (3)
         is_lost_for_good = head is not None and not _restored(store, head)
-        space = self._user_spaces.read(user_id, self._remote_name)
-        user_manifest_hash = space.user_manifest_hash if space else None
+        user_manifest_hash = self._user_manifest_hash(user_id)
         is_same = head is not None and _is_same(head, manifest_hash, user_manifest_hash)
         if head and is_same and not is_lost_for_good:  # (4)
             self._durable.force(store)
@@ -170,18 +181,23 @@ class Pushing:
         moved = self._heads.advance(  # (7)
             user_id,
             self._remote_name,
-            push.project_path,
+            path,
             expected=head,
             snapshot_hash=snapshot_hash,
             project_manifest_hash=manifest_hash,
             user_manifest_hash=user_manifest_hash,
             system_version=push.system_version,
             now=now,
+            first=guard,
         )
         if moved is None:
-            present = self._heads.read(user_id, self._remote_name, push.project_path)
+            present = self._heads.read(user_id, self._remote_name, path)
             raise HeadMovedError(push.expected_snapshot_hash, present)
         return moved
+
+    def _user_manifest_hash(self, user_id: str) -> str | None:
+        space = self._user_spaces.read(user_id, self._remote_name)
+        return space.user_manifest_hash if space else None
 
     def push_user_space(
         self, user_id: str, store: Store, manifest_hash: str, expected_revision: int | None

@@ -56,7 +56,7 @@ _SHOWN = (
     *("runtime_outputs_bundle_hash", "merge_type", "merge_conflicts", "unmerged_snapshot_hash"),
     "merge_conflict_count",
     *("error_message", "error_phase", "result_hash", "hook_id"),
-    *("attempt", "retryable", "cancelled_by", "warnings", "log_bytes"),
+    *("attempt", "retryable", "cancelled_by", "warnings", "log_bytes", "started_by"),
 )
 
 
@@ -67,6 +67,7 @@ class NewThread:
     job         what another server needs to begin it, None for one that somebody waits for
     envelope    its sealed secrets
     given       what is kept of its parameters, where that is known by now
+    started_by  the member who asks, where the user is a team
     """
 
     thread_id: str
@@ -78,6 +79,7 @@ class NewThread:
     user_manifest_hash: str | None
     system_version: str
     hook_id: str | None = None
+    started_by: str | None = None
     job: Mapping[str, Any] | None = None
     envelope: bytes | None = field(default=None, repr=False)
     given: Given | None = None
@@ -94,6 +96,7 @@ class Pending:
     hook_id: str | None
     job: Mapping[str, Any]
     attempt: int
+    started_by: str | None = None
     envelope: bytes | None = field(default=None, repr=False)
 
 
@@ -132,6 +135,7 @@ class ThreadRows:
         row: dict[str, Any] = {
             "thread_id": thread.thread_id,
             "user_id": thread.user_id,
+            "started_by": thread.started_by,
             "item_type": thread.item_ref.partition(":")[0],
             "item_id": thread.item_ref,
             "execution_mode": "remote",
@@ -197,6 +201,7 @@ class ThreadRows:
             hook_id=row["hook_id"],
             job=row["job"],
             attempt=row["attempt"],
+            started_by=row["started_by"],
             envelope=row["job_secrets"],
         )
 
@@ -262,6 +267,22 @@ class ThreadRows:
                 self._audit.write(connection, "executions.cancel", thread_id, details)
             found = connection.scalar(select(columns.state).where(theirs))
         return None if found is None else str(found)
+
+    def cancel_of(self, started_by: str, by: str, *, user_id: str = "") -> tuple[str, ...]:
+        """Ask for the end of all that somebody has started, of one owner or of any: their ids."""
+        columns = threads.c
+        theirs = or_(
+            columns.started_by == started_by,
+            and_(columns.started_by.is_(None), columns.user_id == started_by),
+        )
+        query = select(columns.thread_id, columns.user_id).where(theirs, columns.state == RUNNING)
+        if user_id:
+            query = query.where(columns.user_id == user_id)
+        with self._database.reading() as connection:
+            found = connection.execute(query).all()
+        for row in found:
+            self.cancel(row.user_id, row.thread_id, by)
+        return tuple(row.thread_id for row in found)
 
     def to_be_ended(self) -> tuple[str, ...]:
         """Executions that this server runs, and that somebody wants to end."""

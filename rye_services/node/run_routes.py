@@ -13,8 +13,9 @@ from starlette.responses import StreamingResponse
 
 from lillux.errors import LilluxError
 from lillux.store import Store
-from rye_services.callers import WebhookDelivery, caller, resolve_execution
-from rye_services.credentials import EXECUTE, THREADS, Principal
+from lillux.values import replace
+from rye_services.callers import WebhookDelivery, owner_caller, resolve_execution
+from rye_services.credentials import EXECUTE, THREADS, Principal, Role
 from rye_services.http import RequestProblem, described, refusals
 from rye_services.node.answers import (
     AcceptedAnswer,
@@ -32,6 +33,7 @@ from rye_services.node.run_logs import LogPiece
 from rye_services.node.services import NodeServices
 from rye_services.openapi import Responses, answers, refuses
 from rye_services.server import every
+from ryeos.remote.secrets import EnvelopeError
 from ryeos.sync.objects import execution_snapshot_of, outputs_bundle_of
 
 # --- execute routes -------------------------------------------------------------------------------
@@ -51,7 +53,8 @@ _LOG: Responses = {
 _LISTEN_S = 1.0
 
 Executor = Annotated[Principal | WebhookDelivery, Depends(resolve_execution)]
-Caller = Annotated[Principal, caller(EXECUTE)]
+Fetcher = Annotated[Principal, owner_caller(EXECUTE, Role.RUN)]
+Signer = Annotated[Principal, owner_caller(EXECUTE, Role.PUSH)]
 
 
 class ExecuteBody(BaseModel):
@@ -103,19 +106,20 @@ def execute_router(services: NodeServices) -> APIRouter:
         and waits for its turn or runs: because the request is asynchronous, or no place was free.
         """
         raw = await request.body()
-        return await _answered(services, _order_of(executor, raw), response)
+        order = await run_in_threadpool(_order_of, services, executor, raw)
+        return await _answered(services, order, response)
 
     @routes.post(
         "/fetch",
         openapi_extra=described(FetchBody),
         responses=_EXECUTED,
     )
-    async def fetch(principal: Caller, request: Request, response: Response) -> dict[str, Any]:
+    async def fetch(principal: Fetcher, request: Request, response: Response) -> dict[str, Any]:
         """Load an item of a project, its user space or the bundle, or search for items.
 
         202: it was accepted, as no place was free.
         """
-        order = _order_as(JobAction.FETCH, principal, await request.body())
+        order = _order_for(services, JobAction.FETCH, principal, _object(await request.body()))
         return await _answered(services, order, response)
 
     @routes.post(
@@ -123,12 +127,12 @@ def execute_router(services: NodeServices) -> APIRouter:
         openapi_extra=described(SignBody),
         responses=_EXECUTED,
     )
-    async def sign(principal: Caller, request: Request, response: Response) -> dict[str, Any]:
+    async def sign(principal: Signer, request: Request, response: Response) -> dict[str, Any]:
         """Validate an item of a project and sign it with the key of this node.
 
         202: it was accepted, as no place was free.
         """
-        order = _order_as(JobAction.SIGN, principal, await request.body())
+        order = _order_for(services, JobAction.SIGN, principal, _object(await request.body()))
         return await _answered(services, order, response)
 
     return routes
@@ -148,24 +152,38 @@ def answer_call(services: NodeServices) -> Callable[[Principal, RouteCall], Mapp
     """What answers the calls of ``/mcp``: the very requests that they stand for."""
 
     def answer(principal: Principal, call: RouteCall) -> Mapping[str, Any]:
-        with refusals(OrderError):
-            order = read_order(JobAction(call.route), call.body, principal.user_id)
+        order = _order_for(services, JobAction(call.route), principal, call.body)
         executions = services.executions
         return executions.accept(order) if order.is_async else executions.run(order)
 
     return answer
 
 
-def _order_of(executor: Principal | WebhookDelivery, raw: bytes) -> Order:
+def _order_of(services: NodeServices, executor: Principal | WebhookDelivery, raw: bytes) -> Order:
     if isinstance(executor, Principal):
-        return _order_as(JobAction.EXECUTE, executor, raw)
+        return _order_for(services, JobAction.EXECUTE, executor, _object(raw))
     with refusals(OrderError):
         return delivery_order(executor, _object(raw))
 
 
-def _order_as(action: JobAction, principal: Principal, raw: bytes) -> Order:
-    with refusals(OrderError):
-        return read_order(action, _object(raw), principal.user_id)
+def _order_for(
+    services: NodeServices, action: JobAction, principal: Principal, body: Mapping[str, Any]
+) -> Order:
+    """What somebody wants executed: their own, or as a member of a team. Raises RequestProblem.
+
+    A secret that was sealed for another name of theirs is sealed for the owner from now on.
+    """
+    if action is JobAction.SIGN and principal.role and not principal.role.includes(Role.PUSH):
+        raise RequestProblem(403, f"to sign in {principal.user_id} needs the role push")
+    with refusals(OrderError, EnvelopeError):
+        order = read_order(action, body, principal.user_id)
+        if order.envelope is not None and len(principal.names) > 1:
+            envelope = services.vault.sealed_for_owner(order.envelope, principal.names)
+            order = replace(order, envelope=envelope)
+    if principal.role is None:
+        return order
+    may_change = principal.role.includes(Role.PUSH)
+    return replace(order, started_by=principal.person, may_change=may_change)
 
 
 async def _answered(services: NodeServices, order: Order, response: Response) -> dict[str, Any]:
@@ -194,8 +212,8 @@ LOG_PIECES = 100
 _DEFAULT_THREADS = 20
 _LOOK_AGAIN_S, _SIGN_OF_LIFE_S = 0.5, 15.0
 
-Reader = Annotated[Principal, caller(THREADS)]
-Canceller = Annotated[Principal, caller(EXECUTE)]
+Reader = Annotated[Principal, owner_caller(THREADS, Role.READ)]
+Canceller = Annotated[Principal, owner_caller(EXECUTE, Role.RUN)]
 Number = Annotated[int, Query(ge=0, le=2**31 - 1)]
 
 
@@ -227,9 +245,10 @@ def thread_router(services: NodeServices) -> APIRouter:
     def cancel(canceller: Canceller, thread_id: str) -> dict[str, Any]:
         """End an execution: one that waits at once, one that runs as soon as its worker has ended.
 
-        What it changed is not taken. One that is over stays as it is.
+        What it changed is not taken. Who may only run ends in a team what they have started.
         """
-        state = services.executions.cancel(canceller.user_id, thread_id, canceller.user_id)
+        _require_own_run(services, canceller, thread_id)
+        state = services.executions.cancel(canceller.user_id, thread_id, canceller.who)
         if state is None:
             raise RequestProblem(404, f"thread not found: {thread_id[:300]!a}")
         return {"thread_id": thread_id, "state": state}
@@ -258,6 +277,15 @@ def thread_router(services: NodeServices) -> APIRouter:
         return {"pieces": [one.as_answer() for one in pieces], "after": last, "state": state}
 
     return routes
+
+
+def _require_own_run(services: NodeServices, canceller: Principal, thread_id: str) -> None:
+    """Raises RequestProblem, 403, for the run of another member."""
+    if canceller.role is None or canceller.role.includes(Role.PUSH):
+        return
+    row = services.executions.rows.one(canceller.user_id, thread_id)
+    if row is not None and row["started_by"] != canceller.who:
+        raise RequestProblem(403, "to end a run of another member needs the role push")
 
 
 async def _events(

@@ -116,15 +116,44 @@ class Vault:
                 names = {"names": sorted(values)}
                 self._audit.write(connection, "secrets.put", user_id, names)
 
-    def put_sealed(self, user_id: str, name: str, envelope: object) -> None:
+    def put_sealed(
+        self, user_id: str, name: str, envelope: object, names: Sequence[str] = ()
+    ) -> None:
         """Keep the one secret of an envelope, which must have this name.
 
+        It is sealed for the user, or for one of the other names that its sender has.
         Raises EnvelopeError, and what `put` does.
         """
-        values = open_envelope(envelope, self._box_private, user=user_id, purpose=FOR_VAULT)
+        values, _ = self._opened_for(envelope, (user_id, *names), FOR_VAULT)
         if set(values) != {name}:
             raise EnvelopeError("ciphertext", f"expected exactly the secret {name[:80]!a}")
         self.put(user_id, values)
+
+    def sealed_for_owner(
+        self, envelope: Mapping[str, Any], names: Sequence[str]
+    ) -> Mapping[str, Any]:
+        """The secrets of an execution, sealed for the first of the names that its sender has.
+
+        Raises EnvelopeError: it is for none of them.
+        """
+        values, user = self._opened_for(envelope, names, FOR_EXECUTION)
+        if user == names[0]:
+            return envelope
+        return seal_secrets(values, self._box_public, user=names[0], purpose=FOR_EXECUTION)
+
+    def _opened_for(
+        self, envelope: object, names: Sequence[str], purpose: str
+    ) -> tuple[dict[str, str], str]:
+        """What an envelope holds, and for which name. The error is about the first one."""
+        refused: EnvelopeError | None = None
+        for user in names:
+            try:
+                found = open_envelope(envelope, self._box_private, user=user, purpose=purpose)
+            except EnvelopeError as error:
+                refused = refused or error
+                continue
+            return found, user
+        raise refused or EnvelopeError("user", "expected a name")
 
     def entries(self, user_id: str) -> tuple[SecretEntry, ...]:
         """What the user has set, by name."""

@@ -13,13 +13,17 @@ from rye_services.data_folder import open_database
 from rye_services.database import Database
 from rye_services.keys import NodeKeys, open_keys
 from rye_services.node.executions import ExecutionService, open_executions
+from rye_services.node.moves import ProjectMoves
 from rye_services.node.objects import UserStores
 from rye_services.node.rotation import finish_resealing
 from rye_services.node.secrets import Vault
 from rye_services.node.servers import SERVERS, ServerLease
 from rye_services.node.storage import SyncServices, open_sync
+from rye_services.node.team_space import TeamSpaces
 from rye_services.node.webhooks import Webhooks, webhook_check
+from rye_services.people import People
 from rye_services.settings import Settings
+from rye_services.teams import Teams
 from rye_services.watch import Watch, open_watch
 from ryeos.items.context import Clock, utc_now
 
@@ -44,6 +48,7 @@ class NodeServices:
     authorized_keys: AuthorizedKeys
     audit: Audit
     api_keys: ApiKeys
+    team_spaces: TeamSpaces
     nonces: Nonces
     sync: SyncServices
     bundle: Path
@@ -54,12 +59,38 @@ class NodeServices:
     webhook_check: WebhookCheck = refuse_webhooks
 
     @property
+    def people(self) -> People:
+        """Who may use this node."""
+        return self.team_spaces.people
+
+    @property
+    def teams(self) -> Teams:
+        """The teams of those people."""
+        return self.team_spaces.teams
+
+    @property
+    def moves(self) -> ProjectMoves:
+        """What gives projects to other owners."""
+        return ProjectMoves(
+            database=self.database,
+            heads=self.sync.heads,
+            stores=self.stores,
+            usage=self.sync.usage,
+            durable=self.sync.durable,
+            clock=self.clock,
+            remote_name=self.settings.name,
+            max_bytes=self.settings.max_user_storage_bytes,
+        )
+
+    @property
     def authenticator(self) -> Authenticator:
         """What finds out who sends a request."""
         return Authenticator(
             audience=self.keys.node_id,
             authorized_keys=self.authorized_keys,
             api_keys=self.api_keys,
+            people=self.people,
+            teams=self.teams,
             nonces=self.nonces,
             clock=self.clock,
             webhook_check=self.webhook_check,
@@ -75,8 +106,7 @@ def open_services(
 ) -> NodeServices:
     """The services on the data of a node; its keys and tables are made if there are none.
 
-    Of ``environ`` executions get what their allow-list names, like PATH; it also says where
-    traces are sent.
+    Of ``environ`` executions get what their allow-list names; it says where traces are sent.
     Raises DatabaseError, NodeKeysError, PemError, KeyMismatchError, FileSystemError.
     """
     keys = open_keys(settings.signing_key_dir, clock)
@@ -91,15 +121,18 @@ def open_services(
     sync = open_sync(settings, database, stores, clock, presence)
     vault = Vault(database, **box, clock=clock)
     watch = open_watch(settings, database, environ)
+    authorized_keys = AuthorizedKeys(settings.authorized_keys_dir, keys, clock, audit=audit)
+    team_spaces = TeamSpaces(Teams(database, clock), People(database, clock), authorized_keys)
     made = NodeServices(
         settings=settings,
         database=database,
         keys=keys,
         stores=stores,
         clock=clock,
-        authorized_keys=AuthorizedKeys(settings.authorized_keys_dir, keys, clock, audit=audit),
+        authorized_keys=authorized_keys,
         audit=audit,
         api_keys=ApiKeys(database, clock),
+        team_spaces=team_spaces,
         nonces=Nonces(database, clock),
         sync=sync,
         bundle=bundle,
@@ -112,6 +145,7 @@ def open_services(
             stores=stores,
             sync=sync,
             vault=vault,
+            team_spaces=team_spaces,
             bundle=bundle,
             clock=clock,
             environ=environ,

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, BaseModel, Field
 
-from rye_services.callers import caller
-from rye_services.credentials import OBJECTS, PUSH, THREADS, Principal
+from rye_services.callers import owner_caller
+from rye_services.credentials import OBJECTS, PUSH, THREADS, Principal, Role
 from rye_services.http import RequestProblem, described, weight_of
 from rye_services.node.answers import (
     EntriesAnswer,
@@ -41,6 +41,7 @@ from rye_services.node.push import (
 )
 from rye_services.node.services import NodeServices
 from rye_services.openapi import answers
+from rye_services.teams import RoleError
 from ryeos.sync.entries import MEDIA_TYPE
 
 # --- objects routes -------------------------------------------------------------------------------
@@ -48,7 +49,8 @@ from ryeos.sync.entries import MEDIA_TYPE
 MAX_DIGESTS = 200_000
 """Of one request, which keeps a thread for some seconds."""
 
-Syncing = Annotated[Principal, caller(OBJECTS)]
+Sender = Annotated[Principal, owner_caller(OBJECTS, Role.PUSH)]
+Fetcher = Annotated[Principal, owner_caller(OBJECTS, Role.READ)]
 
 _JSON = "application/json"
 _ENTRIES_ANSWERED: dict[int | str, dict[str, Any]] = {
@@ -83,17 +85,17 @@ def objects_router(services: NodeServices) -> APIRouter:
     threads = services.sync.threads
 
     @routes.post("/has", openapi_extra=described(AskedHashes), responses=answers(PresentAnswer))
-    async def has(principal: Syncing, request: Request) -> dict[str, Any]:
+    async def has(principal: Sender, request: Request) -> dict[str, Any]:
         """Which digests are there, as blob or as object."""
         return await threads.answer(request, AskedHashes, partial(_has, services, principal))
 
     @routes.post("/put", openapi_extra=described(Entries), responses=answers(StoredAnswer))
-    async def put(principal: Syncing, request: Request) -> dict[str, Any]:
+    async def put(principal: Sender, request: Request) -> dict[str, Any]:
         """Store blobs and objects; each is kept or refused by itself."""
         return await threads.answer(request, Entries, partial(_put, services, principal))
 
     @routes.post("/get", openapi_extra=described(Hashes), responses=_ENTRIES_ANSWERED)
-    async def get(principal: Syncing, request: Request) -> StreamingResponse:
+    async def get(principal: Fetcher, request: Request) -> StreamingResponse:
         """Blobs and objects by digest. What is not there is left out."""
         is_framed = _wants_frames(request.headers.getlist("accept"))
         work = partial(_get, services, principal, is_framed=is_framed)
@@ -154,7 +156,7 @@ def _refusal(result: Put) -> dict[str, Any]:
 # --- push routes ----------------------------------------------------------------------------------
 # The route that moves the head of a project: ``/push``.
 
-Pusher = Annotated[Principal, caller(PUSH)]
+Pusher = Annotated[Principal, owner_caller(PUSH, Role.PUSH)]
 
 _LONGEST_HASH, _LONGEST_VERSION = 1000, 200  # what is none is told in better words than "too long"
 
@@ -197,13 +199,16 @@ def _push_project(services: NodeServices, principal: Principal, body: PushBody) 
     )
     try:
         with services.watch.span("push"):
-            head = services.sync.pushing.push_project(principal.user_id, store, push)
+            guard = services.teams.guard(principal, Role.PUSH)
+            head = services.sync.pushing.push_project(principal.user_id, store, push, guard)
     except ManifestGraphError as error:
         raise RequestProblem(400, str(error)) from error
     except SystemVersionError as error:
         raise RequestProblem(409, str(error)) from error
     except HeadMovedError as error:
         raise RequestProblem(409, head_moved(error.expected, error.actual)) from error
+    except RoleError as error:
+        raise RequestProblem(403, f"{error}; {error.hint}") from error
     services.sync.uploads.end(principal.user_id)
     return {
         "status": "ok",
@@ -230,6 +235,9 @@ def head_moved(expected: str | None, actual: Head | None) -> dict[str, Any]:
 # Routes for the user space: ``/push/user-space``, ``/user-space``.
 
 _LARGEST = 2**63 - 1  # that databases take
+_NO_USER_SPACE = (
+    "a team has no user space: what its runs need beside the project belongs into the project"
+)
 
 
 class UserSpaceBody(BaseModel):
@@ -275,6 +283,8 @@ def user_space_router(services: NodeServices) -> APIRouter:
 def _push_user_space(
     services: NodeServices, principal: Principal, body: UserSpaceBody
 ) -> dict[str, Any]:
+    if principal.role is not None:
+        raise RequestProblem(409, _NO_USER_SPACE)
     store = services.stores.of(principal.user_id)
     services.sync.uploads.renew(principal.user_id)
     try:
@@ -307,7 +317,7 @@ def _push_user_space(
 MAX_SNAPSHOTS = 200
 _DEFAULT_SNAPSHOTS = 50
 
-Reader = Annotated[Principal, caller(THREADS)]
+Reader = Annotated[Principal, owner_caller(THREADS, Role.READ)]
 ProjectPath = Annotated[str, Query(), AfterValidator(valid_project_path)]
 
 

@@ -23,8 +23,8 @@ from rye_services.credentials import (
 )
 from rye_services.database import Database, hold, stamp, users
 from rye_services.keys import NodeKeys
+from rye_services.names import folded_namespace, is_reserved, namespace_name
 from rye_services.openapi import CALLER_OR_NOBODY
-from rye_services.registry.names import folded_namespace, is_reserved, namespace_name
 from rye_services.registry.tables import account_keys, accounts, namespaces
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError

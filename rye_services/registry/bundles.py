@@ -27,6 +27,7 @@ from lillux.store_files import ObjectKind
 from lillux.values import dataclass, field
 from rye_services.audit import Audit
 from rye_services.database import Database, stamp, storable
+from rye_services.names import folded_namespace, is_reserved
 from rye_services.registry.accounts import NamespaceError, name_lock, require_room, reserve
 from rye_services.registry.items import (
     Downloads,
@@ -35,7 +36,7 @@ from rye_services.registry.items import (
     VersionTakenError,
     verify_sender,
 )
-from rye_services.registry.names import folded_namespace, is_reserved, version_of
+from rye_services.registry.names import version_of
 from rye_services.registry.search_index import PUBLIC, IndexQuery
 from rye_services.registry.tables import (
     accounts,

@@ -12,6 +12,7 @@ from lillux.digests import compute_integrity
 from rye_services.credentials import AuthorizedKey, Principal
 from rye_services.database import stamp
 from rye_services.http import RequestProblem, described, parse_body
+from rye_services.names import namespace_name
 from rye_services.openapi import answers, refuses
 from rye_services.registry.accounts import Anybody, Reader, Sent, Writer
 from rye_services.registry.answers import (
@@ -35,7 +36,7 @@ from rye_services.registry.answers import (
 )
 from rye_services.registry.items import publication
 from rye_services.registry.manifests import PublishedItem, PublishedManifest, refusing
-from rye_services.registry.names import item_name, namespace_name, place, version_of
+from rye_services.registry.names import item_name, place, version_of
 from rye_services.registry.search_index import MAX_QUERY_CHARACTERS, IndexQuery, words_of
 from rye_services.registry.services import RegistryServices
 from rye_services.registry.tables import identities

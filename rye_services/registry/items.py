@@ -34,8 +34,9 @@ from lillux.signing import verify_signature
 from lillux.values import dataclass, field, replace
 from rye_services.audit import Audit
 from rye_services.database import Database, stamp, storable
+from rye_services.names import folded_namespace
 from rye_services.registry.accounts import NamespaceError, claim_in, name_lock, reserve
-from rye_services.registry.names import ItemName, Version, folded_namespace, version_of
+from rye_services.registry.names import ItemName, Version, version_of
 from rye_services.registry.search_index import (
     PUBLIC,
     IndexedItem,

@@ -22,6 +22,7 @@ from rye_services.credentials import (
 )
 from rye_services.database import Database, published_manifests, stamp
 from rye_services.http import RequestProblem
+from rye_services.names import RegistryNameError
 from rye_services.node.objects import KnownItems
 from rye_services.node.push import ManifestGraphError, verify_pushed_objects
 from rye_services.registry.accounts import (
@@ -34,7 +35,7 @@ from rye_services.registry.accounts import (
     name_lock,
 )
 from rye_services.registry.items import ItemGoneError, PublicationError, VersionTakenError
-from rye_services.registry.names import RegistryNameError, version_of
+from rye_services.registry.names import version_of
 from rye_services.registry.tables import namespaces
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError

@@ -10,42 +10,17 @@ from collections.abc import Callable
 from threading import Lock
 from time import monotonic
 
-from lillux.errors import UnsafePathError
-from lillux.files import require_plain_path
 from lillux.values import dataclass
 from rye_services.http import RequestProblem
-from ryeos.items.errors import RyeError
+from rye_services.names import RegistryNameError, found_words, is_plain, namespace_name
 from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind
 
 ITEM_TYPES = tuple(kind.value for kind in EXECUTABLE_KINDS)
 MAX_ID_CHARACTERS = 256
 _FEWEST_SEGMENTS, _MOST_SEGMENTS = 3, 12
 _SEGMENT = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
-# One - or _ at a time, and none at the end: nobody sees how many there are.
-_NAMESPACE = re.compile(r"(?=.{2,39}\Z)[a-z0-9]+(?:[_-][a-z0-9]+)*")
 _BUNDLE = re.compile(r"(?=.{2,63}\Z)[a-z0-9]+(?:[_-][a-z0-9]+)*")
 _VERSION = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})")
-# Names that people would take for the registry's own, or for a part of Rye.
-_RESERVED = frozenset(
-    word
-    for words in (
-        ("admin", "api", "bundle", "bundles", "config", "core", "directive", "directives"),
-        ("knowledge", "lillux", "mcp", "node", "official", "project", "public", "registry"),
-        ("root", "rye", "rye-node", "rye-registry", "ryeos", "security", "support", "system"),
-        ("tool", "tools", "user", "users"),
-    )
-    for word in words
-)
-
-
-class RegistryNameError(RyeError):
-    """A name that nothing in a registry can have. ``field`` is what it was to name."""
-
-    code, exit_status = "INVALID_PARAMS", 2
-
-    def __init__(self, field: str, problem: str) -> None:
-        self.field, self.problem = field, problem
-        super().__init__(f"{field}: {problem}", hint="the rules are in docs/registry.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +77,9 @@ class Version:
 def item_name(item_type: str, item_id: str) -> ItemName:
     """The name of an item. Raises RegistryNameError."""
     if item_type not in ITEM_TYPES:
-        raise RegistryNameError("item_type", f"expected {_one_of(ITEM_TYPES)}, {_found(item_type)}")
+        raise RegistryNameError(
+            "item_type", f"expected {_one_of(ITEM_TYPES)}, {found_words(item_type)}"
+        )
     place(item_id, "namespace/category/name", _FEWEST_SEGMENTS)
     return ItemName(Kind(item_type), item_id)
 
@@ -114,28 +91,10 @@ def place(item_id: str, shape: str = "namespace/name", fewest: int = 2) -> str:
         fewest <= len(segments) <= _MOST_SEGMENTS and all(map(_is_segment, segments))
     ):
         expected = f"expected {shape} of letters, digits and . _ -, at most {_MOST_SEGMENTS}"
-        problem = f"{expected} segments and {MAX_ID_CHARACTERS} characters, {_found(item_id)}"
+        problem = f"{expected} segments and {MAX_ID_CHARACTERS} characters, {found_words(item_id)}"
         raise RegistryNameError("item_id", problem)
     namespace_name(segments[0], "namespace of item_id")
     return item_id
-
-
-def namespace_name(text: str, field: str = "namespace") -> str:
-    """The name itself, lower case. Raises RegistryNameError; `is_reserved` is another question."""
-    if not _NAMESPACE.fullmatch(text) or not _is_plain(text):
-        expected = "expected 2 to 39 of a-z, 0-9, and single - and _ between them"
-        raise RegistryNameError(field, f"{expected}, {_found(text)}")
-    return text
-
-
-def folded_namespace(name: str) -> str:
-    """The same text for all names that people would take for one."""
-    return name.casefold().replace("_", "-")
-
-
-def is_reserved(name: str) -> bool:
-    """Whether only who runs the registry gives this namespace, or account, to somebody."""
-    return folded_namespace(name) in _RESERVED
 
 
 def version_of(text: str) -> Version:
@@ -143,40 +102,27 @@ def version_of(text: str) -> Version:
     match = _VERSION.fullmatch(text)
     if not match:
         expected = "expected three numbers like 1.4.0, without zeros before them"
-        raise RegistryNameError("version", f"{expected}, {_found(text)}")
+        raise RegistryNameError("version", f"{expected}, {found_words(text)}")
     major, minor, patch = map(int, match.groups())
     return Version((major, minor, patch))
 
 
 def bundle_name(text: str) -> str:
     """The id of a bundle, itself. Raises RegistryNameError: one word, ``ryeos...`` is our own."""
-    if not _BUNDLE.fullmatch(text) or not _is_plain(text):
+    if not _BUNDLE.fullmatch(text) or not is_plain(text):
         expected = "expected 2 to 63 of a-z, 0-9, and single - and _ between them"
-        raise RegistryNameError("bundle_id", f"{expected}, {_found(text)}")
+        raise RegistryNameError("bundle_id", f"{expected}, {found_words(text)}")
     if text.startswith("ryeos"):
-        raise RegistryNameError("bundle_id", f"ryeos... is reserved, {_found(text)}")
+        raise RegistryNameError("bundle_id", f"ryeos... is reserved, {found_words(text)}")
     return text
 
 
 def _is_segment(text: str) -> bool:
-    return bool(_SEGMENT.fullmatch(text)) and _is_plain(text)
-
-
-def _is_plain(text: str) -> bool:
-    """Whether every system can have a file of this name."""
-    try:
-        require_plain_path(text)
-    except UnsafePathError:
-        return False
-    return True
+    return bool(_SEGMENT.fullmatch(text)) and is_plain(text)
 
 
 def _one_of(words: tuple[str, ...]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-def _found(text: str) -> str:
-    return f"found {text[:80]!a}"
 
 
 # --- rates ----------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from lillux.errors import LilluxError
 from lillux.values import dataclass
 from rye_services import texts
+from rye_services.names import RegistryNameError, namespace_name
 from rye_services.page import (
     BROWSE,
     BUNDLES,
@@ -34,15 +35,7 @@ from rye_services.registry.items import (
     ShownVersion,
     shown_rights,
 )
-from rye_services.registry.names import (
-    ITEM_TYPES,
-    ItemName,
-    RegistryNameError,
-    bundle_name,
-    item_name,
-    namespace_name,
-    version_of,
-)
+from rye_services.registry.names import ITEM_TYPES, ItemName, bundle_name, item_name, version_of
 from rye_services.registry.search_index import (
     MAX_QUERY_CHARACTERS,
     MOST_FOUND,

@@ -10,6 +10,7 @@ from rye_services.database import Database
 from rye_services.keys import REGISTRY_FOLDER, NodeKeys, open_keys, open_pair
 from rye_services.node.objects import Durable, UserStores
 from rye_services.node.servers import SERVERS, ServerLease
+from rye_services.people import People
 from rye_services.registry.accounts import Accounts, Namespaces
 from rye_services.registry.bundles import Bundles
 from rye_services.registry.items import Items
@@ -17,6 +18,7 @@ from rye_services.registry.manifests import PublishedManifests
 from rye_services.registry.names import RateLimit
 from rye_services.registry.search_index import index_for
 from rye_services.settings import Settings
+from rye_services.teams import Teams
 from ryeos.items.context import Clock, utc_now
 from ryeos.trust.keys import SigningKey
 
@@ -119,6 +121,8 @@ def open_registry_alone(
             settings.authorized_keys_dir, keys, clock, audit=Audit(database)
         ),
         api_keys=ApiKeys(database, clock),
+        people=People(database, clock),
+        teams=Teams(database, clock),
         nonces=Nonces(database, clock),
         clock=clock,
     )

@@ -3,15 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.files import require_plain_path
-from rye_services.registry.names import (
-    RegistryNameError,
-    bundle_name,
-    folded_namespace,
-    is_reserved,
-    item_name,
-    namespace_name,
-    version_of,
-)
+from rye_services.names import RegistryNameError, folded_namespace, is_reserved, namespace_name
+from rye_services.registry.names import bundle_name, item_name, version_of
 
 NUMBERS = st.integers(0, 999_999_999)
 
