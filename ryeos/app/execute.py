@@ -1,6 +1,7 @@
 """``execute``: run a tool, render a directive, give a knowledge text; here or in the background.
 
-(1) arguments; those of another action are for another tool   (2) which item, of which project
+(1) arguments; those of another action are for another tool   (2) which item, of which project;
+``run-d150`` is the answer of a background run
 (3) ``parameters.dry_run`` means ``dry_run``, unless the item has an input of this name
 (4) what may go together   (5) run
 """
@@ -13,8 +14,8 @@ from ryeos.app.progress import Calling, ToolProgress
 from ryeos.app.verbs import TOOLS, boolean, item_reference, rye_of, valid_arguments
 from ryeos.app.workspace import Rye
 from ryeos.items.context import Context
-from ryeos.items.errors import Answer, UnsupportedError, VerbArgumentError
-from ryeos.items.refs import Kind, Reference, parse_reference
+from ryeos.items.errors import TOOL_FAILED, Answer, UnsupportedError, VerbArgumentError
+from ryeos.items.refs import ItemRef, Kind, Reference, parse_reference
 from ryeos.run.model import ExecutionRequest
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 FORWARDED = ("load",)
 DRY_RUN = "dry_run"
+_STATUS_TOOL = "rye/core/processes/status"
 INLINE, FORK, LOCAL, REMOTE = "inline", "fork", "local", "remote"
 
 
@@ -56,6 +58,8 @@ def execute(
             rye, action, forwarded(action, arguments, values.get("parameters", {})), calling
         )
     rye = rye_of(rye, values)  # (2)
+    if _names_run(rye, values):
+        return _answer_of_run(rye, values, arguments)
     wish = _wish(rye, values, is_here=arguments.get("target") == LOCAL)
     kind = wish.reference.kind or rye.resolver.resolve(wish.reference).location.ref.kind
     wish = _steered(rye, wish, kind)  # (3)
@@ -85,6 +89,53 @@ def execute(
             on_stderr=progress.feed,
             on_step=progress.step,
         )
+
+
+_OF_RUNS = frozenset({"item_id", "wait_s", "project_path", "verbose"})
+_LOG_CHARACTERS = 2000
+"""So much of the end of what a run has written is shown while it runs."""
+
+
+def _names_run(rye: Rye, values: Mapping[str, Any]) -> bool:
+    """Whether ``item_id`` is the short id of a background run, and no item has that id."""
+    from ryeos.run.threads import is_short_thread_id
+
+    text = values.get("item_id", "")
+    if "resume_thread_id" in values or not is_short_thread_id(text):
+        return False
+    reference = parse_reference(text, values.get("item_type"))
+    return not any(rye.resolver.find(ref) for ref in reference.refs())
+
+
+def _answer_of_run(rye: Rye, values: Mapping[str, Any], given: Mapping[str, object]) -> Answer:
+    """What a background run answered; while it runs, what it has written so far.
+
+    Raises VerbArgumentError, ThreadNotFoundError, AmbiguousThreadError.
+    """
+    from ryeos.run.thread_control import ThreadLog, ended_envelope, seconds_of, wait_for
+
+    text = values["item_id"]
+    for name in given:
+        if name not in _OF_RUNS and given[name] is not None:
+            raise VerbArgumentError(
+                name, f"expected with an item, found the run {text}", hint="leave it out"
+            )
+    rye.require_visible(
+        ItemRef(Kind.TOOL, _STATUS_TOOL)
+    )  # a policy that hides runs hides them here
+    thread = wait_for(rye.threads, rye.threads.find(text), values.get("wait_s", 0))
+    if thread.has_ended:
+        envelope = ended_envelope(thread)
+        status = TOOL_FAILED if envelope["status"] == "error" else 0
+        return Answer({**envelope, "thread_id": thread.thread_id}, status)
+    written, _ = ThreadLog(rye.threads.place, thread.thread_id).text()
+    running = {
+        "status": "running",
+        "thread_id": thread.thread_id,
+        "seconds": seconds_of(thread),
+        "log": written[-_LOG_CHARACTERS:],
+    }
+    return Answer({name: value for name, value in running.items() if value not in (None, "")})
 
 
 def _awaited(rye: Rye, started: Answer, wait_s: float) -> Answer:

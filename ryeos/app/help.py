@@ -16,8 +16,11 @@ from ryeos.app.topics import (
     OVERVIEW,
     REMEDIES,
     SEE_ALSO,
+    SYNONYMS,
     TOPICS,
     UNUSED_CODES,
+    Face,
+    text_for,
 )
 from ryeos.app.verbs import TOOLS, item_reference, project_of, valid_arguments
 from ryeos.app.workspace import Rye
@@ -26,35 +29,73 @@ from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind
 from ryeos.search.search import LOCAL_TIERS
 
 AVAILABLE = "available_topics"
+_CLEARLY_MEANT = 0.8  # of difflib's ratio
 _ITEM, _ERROR, _TEMPLATE = "item:", "error:", "template:"
 _EXAMPLES: Mapping[str, Any] = {
     "string": "text", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {},
 }  # fmt: skip
 
 
-def help(rye: Rye, arguments: Mapping[str, object]) -> Answer:  # noqa: A001 - the tool's name
-    """What there is to say on a topic. Raises ArgumentError."""
-    return help_on(lambda: rye, valid_arguments(TOOLS["help"], arguments)["topic"].strip())
+def help(  # noqa: A001 - the tool's name
+    rye: Rye, arguments: Mapping[str, object], face: Face = Face.AGENT
+) -> Answer:
+    """What there is to say on a topic, in the words of who asks. Raises ArgumentError."""
+    return help_on(lambda: rye, valid_arguments(TOOLS["help"], arguments)["topic"].strip(), face)
 
 
-def help_on(rye: Callable[[], Rye], topic: str) -> Answer:
+def help_on(rye: Callable[[], Rye], topic: str, face: Face = Face.AGENT) -> Answer:
     """The same; ``rye`` is called only by what depends on the surroundings, and may raise."""
+    topic = nearly_spelled(named_topic(topic))
     if topic in {"", OVERVIEW}:
-        return _answer(OVERVIEW, "\n".join(_overview_of(rye)))
+        return _answer(OVERVIEW, "\n".join(_overview_of(rye, face)))
     if topic.lower().startswith(_ITEM):
-        return _item_answer(rye, topic)
+        return _item_answer(rye, topic, face)
     if topic.lower().startswith(_TEMPLATE):
-        text = template_text(topic.partition(":")[2].strip().lower())
+        text = template_text(topic.partition(":")[2].strip().lower(), face)
         return _answer(topic, text) if text else _unknown(topic, [f"{_TEMPLATE}{k}" for k in KINDS])
     name = topic.lower()
     if name in TOPICS:
-        return _answer(name, TOPICS[name])
+        return _answer(name, text_for(TOPICS[name], face))
     if topic.lower().startswith(_ERROR):
         code = topic.partition(":")[2].strip().upper()
-        lines = list(_about_code(code))
+        lines = list(_about_code(code, face))
         if lines:
             return _answer(f"{_ERROR}{code}", "\n".join(lines), see_also=["errors"])
     return _unknown(topic)
+
+
+def named_topic(text: str) -> str:
+    """The topic that has another name too; the text itself where none has it.
+
+    ``graph`` is ``graphs``, ``UNSIGNED`` is ``error:UNSIGNED``, ``tool:a/b`` is ``item:tool:a/b``.
+    """
+    name = text.lower()
+    if _is_topic(name):
+        return text
+    for meant in (SYNONYMS.get(name, ""), f"{name}s", name.removesuffix("s")):
+        if meant in TOPICS or meant == OVERVIEW:
+            return meant
+    if text.upper() in error_codes():
+        return f"{_ERROR}{text.upper()}"
+    is_item = "/" in text or name.partition(":")[0] in set(Kind)
+    return f"{_ITEM}{text}" if is_item else text
+
+
+def nearly_spelled(text: str) -> str:
+    """The one topic or code that is spelled nearly so; the text itself where that is not clear."""
+    from difflib import get_close_matches
+
+    name = text.lower()
+    if name.startswith(_ERROR):
+        codes = [f"{_ERROR}{code.lower()}" for code in error_codes()]
+        close = [] if name in codes else get_close_matches(name, codes, 2, _CLEARLY_MEANT)
+    else:
+        close = [] if _is_topic(name) else get_close_matches(name, TOPICS, 2, _CLEARLY_MEANT)
+    return close[0] if len(close) == 1 else text
+
+
+def _is_topic(name: str) -> bool:
+    return name in {"", OVERVIEW, *TOPICS} or name.startswith((_ITEM, _ERROR, _TEMPLATE))
 
 
 def _answer(topic: str, content: str, *, see_also: list[str] | None = None) -> Answer:
@@ -76,10 +117,10 @@ def topics() -> list[str]:
     return [OVERVIEW, *TOPICS]
 
 
-def _item_answer(rye: Callable[[], Rye], topic: str) -> Answer:
+def _item_answer(rye: Callable[[], Rye], topic: str, face: Face) -> Answer:
     """About an item; where there is none, or it cannot be shown, why, and what there is."""
     try:
-        return _answer(topic, _about_item(rye(), topic[len(_ITEM) :]))
+        return _answer(topic, _about_item(rye(), topic[len(_ITEM) :], face))
     except LilluxError as error:
         suggestions = error.suggestions if isinstance(error, RyeError) else ()
         listed = _unknown(topic, [f"{_ITEM}{one}" for one in suggestions]).envelope
@@ -108,19 +149,25 @@ def _summary(topic: str) -> str:
 # --- live facts -----------------------------------------------------------------------------------
 
 
-def _overview_of(rye: Callable[[], Rye]) -> Iterator[str]:
+_LAST: Mapping[Face, str] = {
+    Face.PERSON: "rye search finds items, load reads one, run runs one, sign lets one run.",
+    Face.AGENT: "search finds items, load reads one, execute runs it, sign lets a changed one run.",
+}
+
+
+def _overview_of(rye: Callable[[], Rye], face: Face) -> Iterator[str]:
     yield "Rye finds, verifies and runs signed items: tools, directives and knowledge in .ai/"
     yield ""
     yield f"- version: {__version__}"
     try:
-        yield from _overview(rye())
+        yield from _overview(rye(), face)
     except LilluxError as error:
         yield f"- nothing can run here: {_told(error)}"
     yield ""
-    yield "search finds items, load reads one, execute runs it, sign lets a changed one run."
+    yield _LAST[face]
 
 
-def _overview(rye: Rye) -> Iterator[str]:
+def _overview(rye: Rye, face: Face) -> Iterator[str]:
     key = _key(rye)
     counts, main = _what_there_is(rye)
     yield f"- project: {project_of(rye) or 'none'}"
@@ -132,7 +179,7 @@ def _overview(rye: Rye) -> Iterator[str]:
         yield "Tools to know first, and what they are for (topic bundle):"
         yield from (f"- tool:{item_id}: {MAIN_TOOLS[item_id]}" for item_id in main)
     yield ""
-    yield f"Next: {_next_step(rye, key, counts)}"
+    yield f"Next: {_next_step(rye, key, counts, face)}"
 
 
 def _what_there_is(rye: Rye) -> tuple[dict[str, int], list[str]]:
@@ -153,20 +200,36 @@ def _key(rye: Rye) -> str:
         return ""
 
 
-def _next_step(rye: Rye, key: str, counts: Mapping[str, int]) -> str:
+_NEXT: Mapping[str, str] = {
+    "key": """\
+$ make a signing key with: rye keys generate
+> ask your user to make a signing key: rye keys generate""",
+    "project": """\
+$ name a project: --project DIR, or make one here: rye init --project
+> name a project: "options": {"project_path": "/path/to/it"}""",
+    "item": """\
+$ write a first item: rye new tool mine/hello
+> write a first item: help {"topic": "template:python"}; or search what the system has""",
+    "work": """\
+$ rye search WORDS, then rye run ITEM
+> search for what you need, then execute it""",
+}
+
+
+def _next_step(rye: Rye, key: str, counts: Mapping[str, int], face: Face) -> str:
     if not key:
-        return "make a signing key with: rye keys generate"
-    if rye.context.project_path is None:
-        return "name a project: project_path, or --project DIR"
-    if not counts.get("project"):
-        return "write a first item (topics tools, directives), or search what the system has"
-    return "search for what you need, then execute it"
+        step = "key"
+    elif rye.context.project_path is None:
+        step = "project"
+    else:
+        step = "work" if counts.get("project") else "item"
+    return text_for(_NEXT[step], face)
 
 
 # --- one item, one code ---------------------------------------------------------------------------
 
 
-def _about_item(rye: Rye, text: str) -> str:
+def _about_item(rye: Rye, text: str, face: Face) -> str:
     reference = item_reference(rye, text.strip(), None)
     loaded = load_item(rye, LoadRequest(reference=reference, max_chars=1)).envelope
     schema = loaded.get("input_schema") or {}
@@ -181,8 +244,17 @@ def _about_item(rye: Rye, text: str) -> str:
     examples = schema.get("examples")
     given = examples[0] if isinstance(examples, list) and examples else _example(schema)
     call = {"item_id": ref, "parameters": given}
-    lines += ["", f"Call: execute {json.dumps(call, ensure_ascii=False, default=str)}"]
+    lines += ["", f"Call: {_call(call, face)}"]
     return "\n".join(lines)
+
+
+def _call(call: Mapping[str, Any], face: Face) -> str:
+    """The call of ``execute``, as a line that its reader can use."""
+    if face is Face.AGENT:
+        return f"execute {json.dumps(call, ensure_ascii=False, default=str)}"
+    given = call["parameters"]
+    shown = quote(json.dumps(given, ensure_ascii=False, default=str))
+    return f"rye run {call['item_id']}" + (f" --params {shown}" if given else "")
 
 
 def inputs_text(rye: Rye, text: str) -> tuple[dict[str, Any], str]:
@@ -270,14 +342,15 @@ def _example_value(rules: object) -> object:
     return _EXAMPLES.get(str(rules.get("type")), "...")
 
 
-def _about_code(code: str) -> Iterator[str]:
+def _about_code(code: str, face: Face) -> Iterator[str]:
     if code in UNUSED_CODES:
         yield from (code, "", f"Not used by this version; it says {UNUSED_CODES[code]} instead.")
     if code not in CODES:
         return
-    yield from (code, "", f"{CODES[code]} (exit status {EXIT_STATUS[code]})", "")
-    for remedy in REMEDIES.get(code, ()):
-        yield f"- {remedy}"
+    status = f" (exit status {EXIT_STATUS[code]})" if face is Face.PERSON else ""
+    yield from (code, "", f"{CODES[code]}{status}", "")
+    remedies = text_for("\n".join(REMEDIES.get(code, ())), face)
+    yield from (f"- {remedy}" for remedy in remedies.splitlines())
 
 
 # --- templates ------------------------------------------------------------------------------------
@@ -288,20 +361,22 @@ KINDS = ("python", "bash", "yaml", "javascript", "http", "mcp", "graph", "direct
 _TRIED: Mapping[str, Any] = {"graph": {"folders": ["."]}, "knowledge": {}}
 
 
-def template_text(kind: str) -> str:
-    """A complete item of a kind or language, where its file goes, and the calls; else ``""``."""
+def template_text(kind: str, face: Face = Face.AGENT) -> str:
+    """A complete item of a kind or language, where its file goes, and what to do; else ``""``."""
     if kind not in KINDS:
         return ""
     item_kind = Kind(kind) if kind in {Kind.DIRECTIVE, Kind.KNOWLEDGE} else Kind.TOOL
     template = TEMPLATES[item_kind, "" if item_kind is not Kind.TOOL else kind]
     text = template.fill(name="example", category="mine", author="unknown")
     ref = f"{item_kind}:mine/example"
+    call = _call({"item_id": ref, "parameters": _TRIED.get(kind, {"name": "Ada"})}, face)
     sign = json.dumps({"item_id": ref, "content": "the text"})
-    return (
-        f"File .ai/{item_kind.directory}/mine/example{template.suffix}:\n\n{text}\n"
-        f"Write it and sign it in one call: sign {sign}. Then: execute "
-        f"{json.dumps({'item_id': ref, 'parameters': _TRIED.get(kind, {'name': 'Ada'})})}"
-    )
+    ways = {
+        Face.PERSON: f"Write it, then: rye sign {ref}. Then: {call}",
+        Face.AGENT: f"Write it and sign it in one call: sign {sign}. Then: {call}",
+    }
+    place = f".ai/{item_kind.directory}/mine/example{template.suffix}"
+    return f"File {place}:\n\n{text}\n{ways[face]}"
 
 
 def error_codes() -> tuple[str, ...]:

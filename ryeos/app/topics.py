@@ -1,9 +1,32 @@
 """The topics of ``help``, and what to read next. Data.
 
-A text begins with its one-line summary, and has at most `MAX_CHARACTERS`.
+A text begins with its one-line summary, and has at most `MAX_CHARACTERS`. Lines that begin with
+``$ `` are for people on the command line, and name commands; lines that begin with ``> `` are for
+agents over MCP, and name calls of tools; all others are for both. See `text_for`.
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Face(StrEnum):
+    """Who reads a text; the value is the mark of the lines that only this reader gets."""
+
+    PERSON = "$"
+    AGENT = ">"
+
+
+def text_for(text: str, face: Face) -> str:
+    """The lines of a text that are for this reader, without marks."""
+    lines = []
+    for line in text.split("\n"):
+        mark, rest = line[:1], line[2:]
+        if line[1:2].strip() or mark not in set(Face):
+            lines.append(line)
+        elif mark == face:
+            lines.append(rest)
+    return "\n".join(lines)
+
 
 # --- item topics ----------------------------------------------------------------------------------
 # What ``help`` says about a topic, to agents and to people. Data.
@@ -15,16 +38,24 @@ ITEM_TOPICS: Mapping[str, str] = {
     "spaces": """\
 Where items live, and which of two wins
 
-  project   PROJECT/.ai          the folder named with --project or RYE_PROJECT, else the nearest
-                                 one with .ai, else the current folder
-  user      ~/.ai                or below the folder named with --user-space or USER_SPACE
+$   project   PROJECT/.ai          the folder named with --project or RYE_PROJECT, else the nearest
+$                                  one with .ai, else the current folder
+$   user      ~/.ai                or below the folder named with --user-space or USER_SPACE
+>   project   PROJECT/.ai          that of options project_path, else the server's own
+>   user      ~/.ai                of the user that you work for
   system    inside the program   signed bundles; never written to
 
 Each has tools/, directives/, knowledge/ and config/. An item's id is its path in there without the
-suffix: .ai/tools/mine/hello.py is tool:mine/hello. Project hides user, user hides system; `rye
-chain` shows what was hidden. An item may use its own space and those below, never one above: a
-tool in user space cannot run on a runtime of some project.
-To change a system item, copy it: rye load rye/bash/bash --to project
+suffix: .ai/tools/mine/hello.py is tool:mine/hello. Project hides user, user hides system. An item
+may use its own space and those below, never one above: a tool in user space cannot run on a runtime
+of some project.
+
+$   rye chain rye/bash/bash                  the files that run a tool, and what each hides
+$   rye load rye/bash/bash --to project      a copy of a system item, to be changed
+>   execute {"item_id": "rye/bash/bash", "dry_run": true, "options": {"verbose": true}}
+>                                           the files that run a tool, and what each hides
+>   load {"item_id": "rye/bash/bash", "destination": "project"}
+>                                           a copy of a system item, to be changed
 """,
     "signing": """\
 Who may say that an item runs
@@ -32,45 +63,63 @@ Who may say that an item runs
 Nothing unsigned runs. A signature is a comment line at the top of the file: time, hash, Ed25519
 signature, key. It covers the text below: change one character, and the item is refused.
 
-  rye keys generate           make your key, once; it counts in your user space from then on
-  rye sign tool:mine/hello    read the item first: signing says that you let it run
-  rye verify                  the state of every item of the project
+$   rye keys generate           make your key, once; it counts in your user space from then on
+$   rye sign tool:mine/hello    read the item first: signing says that you let it run
+$   rye verify                  the state of every item of the project
+>   sign {"item_id": "tool:mine/hello"}    read the item first: signing says that it may run
+>
+> The key is your user's, who may be asked: then the answer is approval_required, with the call to
+> make after your user has run: rye approve. Where there is no key it is NO_SIGNING_KEY: ask your
+> user to run: rye keys generate
 
 States: valid, unsigned, tampered, untrusted-key, bad-format.
-A key counts when its document is in your user space (rye keys trust FILE). A document that a
-project brings along counts after you approved it there: rye keys trust FINGERPRINT. The key of a
-bundle counts for that bundle's items. `rye keys list` shows every key, and why one does not count.
+A key counts when its document is in user space. A document that a project brings along counts after
+the user approved it there. The key of a bundle counts for that bundle's items.
+
+$   rye keys list                        every key, and why one does not count
+$   rye keys trust FILE|FINGERPRINT      let one count
+>   execute {"item_id": "rye/core/keys/keys", "parameters": {"action": "list"}}
+>                                        every key, and why one does not count
+> To let a key count, ask your user to run: rye keys trust FINGERPRINT
 """,
     "refs": """\
 How to name an item
 
   tool:mine/hello       kind and id; kinds are tool, directive, knowledge and config
   mine/hello            the id alone, when only one kind has it
-  .ai/tools/mine/x.py   the path of an item's file
+$   .ai/tools/mine/x.py   the path of an item's file
   rye/bash              short for rye/bash/bash
 
 An id is a path below the kind's folder, without suffix, with / on every system. Refused are
 absolute paths, `..`, empty segments, backslashes, control characters and more than 512 bytes.
 
-sign and verify take patterns, in quotes, so that the shell leaves them alone: 'tool:mine/*' is
-what is in that folder, 'tool:mine/**' all below it, 'tool:hel*' such names anywhere.
+$ sign and verify take patterns, in quotes, so that the shell leaves them alone: 'tool:mine/*' is
+$ what is in that folder, 'tool:mine/**' all below it, 'tool:hel*' such names anywhere.
+> sign takes patterns: tool:mine/* is what is in that folder, tool:mine/** all below it, tool:hel*
+> such names anywhere.
 """,
     "parameters": """\
 How to give a tool its parameters
 
-  name=value         of the type that the item's schema says: text where it may be text
-  --name value       the same; --flag alone for true
-  count:=3           JSON, whatever the schema says
-  text@notes.txt     the text of a file
-  data:=@data.json   the JSON of a file
-  --params JSON      all of them as one object; @FILE for a file, - for standard input
-  --stdin            the same as --params -
+$   name=value         of the type that the item's schema says: text where it may be text
+$   --name value       the same; --flag alone for true
+$   count:=3           JSON, whatever the schema says
+$   text@notes.txt     the text of a file
+$   data:=@data.json   the JSON of a file
+$   --params JSON      all of them as one object; @FILE for a file, - for standard input
+$   --stdin            the same as --params -
+$
+$ A parameter given by itself wins over the object. A path (format: path) is taken from the current
+$ folder. Standard input is read when asked for, or by a parameter with format: stdin.
+$ Options of rye run stand before the item, or behind it where the item has no parameter of that
+$ name; after -- every --name is the item's.
+>   execute {"item_id": "mine/resize", "parameters": {"width": 640, "image": "a.png"}}
+>
+> parameters is one JSON object. A relative path is taken from the project's folder. What an item
+> takes: load {"item_id": "mine/resize"}
 
-A parameter given by itself wins over the object. All are checked against the item's schema before
-anything starts, and whatever they contain is data: ${HOME}, {name} and quotes are never read as
-templates or by a shell. A path of a parameter with format: path is taken from the current folder.
-Standard input is read when asked for, or by a parameter with format: stdin.
-As an MCP call: parameters is one JSON object.
+All are checked against the item's schema before anything starts, and whatever they contain is data:
+${HOME}, {name} and quotes are never read as templates or by a shell.
 """,
     "chain": """\
 What runs a tool
@@ -82,21 +131,36 @@ A tool names its executor, which may name another, down to a primitive that the 
 Every element is a file; each is resolved and verified before it is read. At most 10 elements, no
 circles, no element of a space above, and versions in the ranges that the elements ask for.
 The first successful run of a tool in a project writes a lockfile that pins the chain, in
-.ai/lockfiles/. When an element changes after that, the tool is refused until you agree:
+.ai/lockfiles/. When an element changes after that, the tool is refused until the change is agreed
+to; signing the tool again agrees.
 
-  rye chain mine/hello          file, space, hash and signer of each element, and what it hides
-  rye lock show mine/hello      what is pinned
-  rye lock update mine/hello    pin the chain as it is now
+$   rye chain mine/hello          file, space, hash and signer of each element, and what it hides
+$   rye lock show mine/hello      what is pinned
+$   rye lock update mine/hello    pin the chain as it is now
+>   execute {"item_id": "mine/hello", "dry_run": true, "options": {"verbose": true}}
+>                                 file, space, hash and signer of each element, and what it hides
+>   execute {"item_id": "rye/core/lock/lock", "parameters": {"action": "show", "item_id": "mine/a"}}
+>                                 what is pinned
+>   sign {"item_id": "tool:mine/hello"}
+>                                 pin the chain as it is now
 """,
     "threads": """\
 Runs in the background
 
-  rye run mine/build --async      start it; prints the id of the thread, and goes on without you
-  rye threads list                the latest 20, and what became of them
-  rye threads wait ID...          until they end: 0 all completed, 1 one failed, 124 --timeout
-  rye threads logs ID --follow    what it writes, as it comes
-  rye threads show ID             everything about it, and its result
-  rye threads kill ID             end it, with all that it started
+$   rye run mine/build --async      start it; prints the id of the thread, and goes on without you
+$   rye threads list                the latest 20, and what became of them
+$   rye threads wait ID...          until they end: 0 all completed, 1 one failed, 124 --timeout
+$   rye threads logs ID --follow    what it writes, as it comes
+$   rye threads show ID             everything about it, and its result
+$   rye threads kill ID             end it, with all that it started
+>   execute {"item_id": "mine/build", "async": true}
+>             start it; the answer has its thread_id, like run-d150
+>   execute {"item_id": "run-d150", "options": {"wait_s": 60}}
+>             its answer, as soon as it has ended within that time; else what it has written so far
+>   execute {"item_id": "rye/core/processes/list"}
+>             the latest, and what became of them
+>   execute {"item_id": "rye/core/processes/cancel", "parameters": {"thread_id": "run-d150"}}
+>             end it, with all that it started; beside it status and steps
 
 ID is a thread's id, or as much of its beginning or end as is needed. Threads are kept in
 .ai/state/threads of the project, outside of projects in that of user space.
@@ -105,58 +169,59 @@ Statuses: created, running; then completed, error, cancelled, killed. A run whos
 an error as soon as anybody looks.
 """,
     "errors": """\
-Codes of failures, as --json shows them
+Codes of failures
 
-  INVALID_PARAMS, INVALID_REF, AMBIGUOUS_ITEM      the command line, or a reference (2)
-  INVALID_QUERY                                    a search breaks the grammar (2)
-  NO_PROJECT, SYSTEM_IMMUTABLE                     wrong place: no project here; read-only (2)
-  ITEM_NOT_FOUND, THREAD_NOT_FOUND                 no space has the item, or the key; no thread (3)
-  RUN_NOT_FOUND, OBJECT_NOT_FOUND                  no such run of a graph, or a part is lost (3)
-  PERMISSION_DENIED                                a graph calls what its capabilities leave out (4)
-  UNSIGNED, INTEGRITY, UNTRUSTED_KEY               not signed, changed, or by whom? (4)
-  UNBOUND_SIGNATURE, ROLLBACK                      signed as another item; an older version (4)
-  APPROVAL_REQUIRED                                a person has to agree first (4)
-  NO_SIGNING_KEY                                   you have no key yet (4)
+  INVALID_PARAMS, INVALID_REF, AMBIGUOUS_ITEM   arguments, or a reference (2)
+  INVALID_QUERY                                 a search breaks the grammar (2)
+  NO_PROJECT, SYSTEM_IMMUTABLE                  no project here; read-only (2)
+  ITEM_NOT_FOUND, THREAD_NOT_FOUND              no space has the item, or the key; no thread (3)
+  RUN_NOT_FOUND, OBJECT_NOT_FOUND               no such run of a graph, or a part is lost (3)
+  PERMISSION_DENIED                             a graph calls what it may not (4)
+  UNSIGNED, INTEGRITY, UNTRUSTED_KEY            not signed, changed, or by whom? (4)
+  UNBOUND_SIGNATURE, ROLLBACK                   signed as another item; an older version (4)
+  APPROVAL_REQUIRED                             a person has to agree first (4)
+  NO_SIGNING_KEY                                you have no key yet (4)
   EXECUTOR_NOT_FOUND, CIRCULAR_DEPENDENCY,
-  CHAIN_TOO_DEEP, CHAIN_INVALID                    what runs the tool is missing or wrong (5)
-  LOCKFILE_MISMATCH, LOCKFILE_INVALID              not the chain that was pinned; no lockfile (5)
-  INTERPRETER_NOT_FOUND                            a program that the tool needs is not here (6)
-  IMPORT_UNREADABLE                                a file cannot be read as what is imported (6)
-  PACKAGES_UNAVAILABLE                             a tool's packages are not listed, or not here (6)
-  VALIDATION_FAILED, PARSING_ERROR, CONFIG_ERROR   metadata, configuration, parameters (6)
-  EXPRESSION_ERROR                                 an expression of a graph has no value (6)
-  REMOTE_NOT_FOUND                                 no remote of that name is configured (3)
-  REMOTE_NOT_APPROVED, REMOTE_INSECURE             not your own word; a key in plain text (4)
-  PIN_MISMATCH                                     another node, registry or publisher (4)
-  REMOTE_UNREACHABLE, REMOTE_REFUSED               no reply from the node, or a refusal (7)
-  REMOTE_HEAD_LOST                                 push --force restores it there (7)
+  CHAIN_TOO_DEEP, CHAIN_INVALID                 what runs it is missing or wrong (5)
+  LOCKFILE_MISMATCH, LOCKFILE_INVALID           not the pinned chain; no lockfile (5)
+  INTERPRETER_NOT_FOUND                         a program that the tool needs is not here (6)
+  PACKAGES_UNAVAILABLE                          a tool's packages are not listed, or not here (6)
+  VALIDATION_FAILED, PARSING_ERROR,
+  CONFIG_ERROR, IMPORT_UNREADABLE               metadata, configuration, parameters (6)
+  EXPRESSION_ERROR                              an expression of a graph has no value (6)
+  REMOTE_NOT_FOUND                              no remote of that name is configured (3)
+  REMOTE_NOT_APPROVED, REMOTE_INSECURE          not your own word; a key in plain text (4)
+  PIN_MISMATCH                                  another node, registry or publisher (4)
+  REMOTE_UNREACHABLE, REMOTE_REFUSED            no reply from the node, or a refusal (7)
+  REMOTE_HEAD_LOST                              a forced push restores it there (7)
   REMOTE_CONFLICT, REMOTE_HEAD_MOVED,
-  REMOTE_UNRELATED                                 others changed the project there, too (7)
-  REMOTE_EXCLUDED                                  what was pushed no longer travels (7)
-  REMOTE_RENAMED                                   the project has another name there (7)
+  REMOTE_UNRELATED                              others changed the project there, too (7)
+  REMOTE_EXCLUDED                               what was pushed no longer travels (7)
+  REMOTE_RENAMED                                the project has another name there (7)
   REMOTE_REPLY_INVALID, CAS_ENTRY_INVALID,
-  CAS_OBJECT_INVALID                               what a node sent is not what it should be (7)
-  REQUEST_SIGNATURE, ENVELOPE_INVALID              a request or secrets that cannot be taken (4)
-  SECRET_NOT_FOUND                                 not set on the node (3)
-  WEBHOOK_REFUSED                                  a delivery that no webhook signed (4)
-  VERSION_MISMATCH, HEAD_MOVED                     another version; changed meanwhile (7)
-  UNSAFE_PATH                                      a path in a manifest that must not be a file (7)
-  INADMISSIBLE_PATH                                a path in a manifest that never travels (7)
-  REGISTRY_NOT_CONFIGURED                          no registry of this name (3)
-  REGISTRY_NO_KEY, REGISTRY_REFUSED                the registry does not want it (7)
-  REGISTRY_INVALID                                 a registry of threads that cannot be used (6)
-  RESOURCE_EXCEEDED                                larger than what is read (6)
-  EXECUTION_FAILED                                 the tool ran and failed (1)
-  HTTP_INVALID_REQUEST                             no request could be made of it (6)
+  CAS_OBJECT_INVALID                            what a node sent is not what it should be (7)
+  REQUEST_SIGNATURE, ENVELOPE_INVALID           a request or secrets that cannot be taken (4)
+  SECRET_NOT_FOUND                              not set on the node (3)
+  WEBHOOK_REFUSED                               a delivery that no webhook signed (4)
+  VERSION_MISMATCH, HEAD_MOVED                  another version; changed meanwhile (7)
+  UNSAFE_PATH                                   a path in a manifest that must not be a file (7)
+  INADMISSIBLE_PATH                             a path in a manifest that never travels (7)
+  REGISTRY_NOT_CONFIGURED                       no registry of this name (3)
+  REGISTRY_NO_KEY, REGISTRY_REFUSED             the registry does not want it (7)
+  REGISTRY_INVALID                              a registry of threads that cannot be used (6)
+  RESOURCE_EXCEEDED                             larger than what is read (6)
+  EXECUTION_FAILED                              the tool ran and failed (1)
+  HTTP_INVALID_REQUEST                          no request could be made of it (6)
   HTTP_UNREACHABLE, HTTP_TLS, HTTP_PROXY,
-  HTTP_BROKEN, HTTP_REDIRECT                       a tool's request got no response (1)
-  AUTH_FAILED                                      an MCP server refuses the credentials (1)
-  TIMEOUT, CANCELLED                               it took too long (124); interrupted (130)
-  CONFLICT, FILE_SYSTEM_ERROR                      something is in the way; disk or permissions (1)
-  UNSUPPORTED                                      known, but not done by this build
-  INTERNAL                                         a bug in rye
+  HTTP_BROKEN, HTTP_REDIRECT                    a tool's request got no response (1)
+  AUTH_FAILED                                   an MCP server refuses the credentials (1)
+  TIMEOUT, CANCELLED                            it took too long (124); interrupted (130)
+  CONFLICT, FILE_SYSTEM_ERROR                   something is in the way; disk or permissions (1)
+  UNSUPPORTED                                   known, but not done by this build
+  INTERNAL                                      a bug in rye
 
-The hint under an error is the way out; in JSON it is the key "hint".
+$ One of them: rye help error:UNSIGNED
+> One of them: help {"topic": "error:UNSIGNED"}
 """,
 }
 
@@ -201,9 +266,13 @@ A program of the edition core has only what is below rye/core.
 
 A bundle is a folder of such items, signed as a whole. An installed one is a further system space:
 
-  rye bundle create ID 'mine/**' --release 1.0.0    make one; verify and inspect look at it
-  rye bundle install ID|DIR                         from a registry or a folder; its key is pinned
-  rye bundle list, uninstall, search, pull, push
+$   rye bundle create ID 'mine/**' --release 1.0.0    make one; verify and inspect look at it
+$   rye bundle install ID|DIR                         from a registry or a folder; its key is pinned
+$   rye bundle list, uninstall, search, pull, push
+>   execute {"item_id": "rye/core/bundler/bundler", "parameters": {"action": "list"}}
+>                     also create, verify, inspect
+>   execute {"item_id": "rye/core/registry/registry", "parameters": {"action": "bundle_search"}}
+>                     also bundle_install, bundle_uninstall, bundle_list, bundle_pull, bundle_push
 """,
     "test": """\
 Cases beside a tool
@@ -226,9 +295,10 @@ Cases beside a tool
 expect also knows status, equals, contains, matches, error, stdout, stderr, files; a case also
 files, env, timeout, skip_unless, in_project. Each runs in a copy of the project's items.
 
-  rye test                 all of the project; status 1 where one fails, 3 where there is none
-  rye test mine/hello -k greets
-Agents: tool:rye/core/testing/test. The format as a schema for editors: rye help --schema test
+$   rye test                 all of the project; status 1 where one fails, 3 where there is none
+$   rye test mine/hello -k greets
+$ Agents: tool:rye/core/testing/test. The format as a schema for editors: rye help --schema test
+>   execute {"item_id": "rye/core/testing/test", "parameters": {"items": ["mine/hello"]}}
 """,
 }
 
@@ -255,59 +325,80 @@ Words match whole, as beginnings (from 3 letters) and inside of others (from 4 l
 order of merit; stateGraph and state_graph are found as state and as graph. Scores are 0 to 1. When
 nothing matches plain words, half of them is enough ("relaxed": "or"), then nearly the same spelling
 ("relaxed": "fuzzy").
-Filters on metadata: {"version": ">=1.2", "tags": ["a", "b"], "category": "media/*",
-"author": "!bob", "signed": true, "date_from": "2026-01-01"}; {"verify": true} checks each hit's
-signature. A scope narrows kind and id: tool.rye.core.*
-More hits: offset = next_offset.
+A scope narrows kind and id: tool.rye.core.*
+$ rye search WORDS --scope tool.rye.core.* --limit 20; --offset goes on behind them.
+> More hits: the call in next. In options, filters on metadata: {"filters": {"version": ">=1.2",
+> "tags": ["a", "b"], "category": "media/*", "author": "!bob", "signed": true,
+> "date_from": "2026-01-01"}}; {"verify": true} among them checks each hit's signature. Also source,
+> sort_by, fields {"title": "words"}, fuzzy {"enabled": true}, proximity {"enabled": true}.
 """,
     "load": """\
 Reading an item, or copying it to change it
 
-  load item_id=tool:rye/bash/bash                         its verified text, metadata, inputs
-  load item_id=tool:rye/bash/bash destination=project     a copy in the project, byte for byte
+$   rye load tool:rye/bash/bash                   its verified text
+$   rye load tool:rye/bash/bash --to project      a copy in the project, byte for byte
+>   load {"item_id": "rye/bash/bash"}                  its description and inputs
+>   load {"item_id": "rye/bash/bash", "text": true}    its verified text too
+>   load {"item_id": "rye/bash/bash", "destination": "project"}
+>                                                      a copy in the project, byte for byte
 
-What is not signed by a key that counts is refused, with the command that fixes it. A long text
-comes in windows: go on at offset = next_offset. The copy keeps its signature until you change it;
-sign it then. It hides the original ("now_shadows"). Another file in its place is a CONFLICT unless
-overwrite is true; then the first one is kept as .bak. include_siblings also copies the files that
-lie around a tool and that it imports.
+What is not signed by a key that counts is refused, with the way to fix it. The copy keeps its
+signature until you change it; sign it then. It hides the original.
+$ Another file in its place is a CONFLICT without --overwrite; with it, that one is kept as .bak.
+$ --siblings also copies the files that lie around a tool and that it imports.
+> A long text comes in parts: the call in next reads on. Another file in its place is a CONFLICT
+> unless overwrite is true; then that one is kept as .bak. In options: include_siblings also copies
+> the files that lie around a tool and that it imports; source, the first space to look in.
 """,
     "fetch": """\
 Load and search as one tool
 
-  fetch item_id=tool:a/b           loads the item, with the arguments of load
-  fetch query="resize image"       searches, with the arguments of search
-  fetch scope=tool.rye.*           lists everything in scope
-
-item_id or query, not both.
+$ For agents. On the command line these are two commands: rye load and rye search.
+>   fetch {"item_id": "tool:a/b"}           loads the item, with the arguments of load
+>   fetch {"query": "resize image"}         searches, with the arguments of search
+>   fetch {"scope": "tool.rye.*"}           lists everything in scope
+>
+> item_id or query, not both.
 """,
     "execute": """\
 Running an item
 
-  execute item_id=tool:rye/bash/bash parameters={"command": "ls"}
-  execute item_id=directive:mine/review parameters={"path": "src"}
-  execute item_id=knowledge:mine/style
+$   rye run rye/bash/bash command=ls
+$   rye run directive:mine/review path=src
+$   rye run knowledge:mine/style
+>   execute {"item_id": "rye/bash/bash", "parameters": {"command": "ls"}}
+>   execute {"item_id": "directive:mine/review", "parameters": {"path": "src"}}
+>   execute {"item_id": "knowledge:mine/style"}
+>   execute {"item_id": "run-d150"}           the answer of a run that was started with async
 
-A tool runs through its chain down to a primitive; a directive gives your_directions, for you to
-carry out; knowledge gives its text. Parameters are checked before anything starts, all problems
-are told at once. dry_run checks everything and runs nothing. A tool that fails is an error with
-code EXECUTION_FAILED and its data; what Rye refuses has no data.
+A tool runs through its chain down to a primitive; a directive gives directions to carry out;
+knowledge gives its text. Parameters are checked before anything starts, all problems are told at
+once. A tool that fails is an error with code EXECUTION_FAILED and its data; what Rye refuses has no
+data.
 
-In options: dry_run, trace (what happened), cwd, wait_s (of an async run); batch, instead of
-item_id:
-  execute options={"batch": [{"item_id": "rye/bash/bash", "parameters": {"command": "ls"}}, ...]}
+$ --dry-run checks everything and runs nothing; --trace shows what happened. More: rye run --help
+> In options: dry_run, trace (what happened), cwd, wait_s (with async, or of a run: wait so long for
+> its end); batch, instead of item_id:
+>   execute {"options": {"batch": [{"item_id": "rye/bash/bash", "parameters": {"command": "ls"}}]}}
 """,
     "sign": """\
 Letting an item run
 
-  sign item_id=tool:mine/hello          after each change of its file
-  sign item_id=tool:mine/*              all items of a folder; mine/** all below it
-  sign item_id=directive:*              all directives
-  sign item_id=config:mine/x            configuration
+$   rye sign tool:mine/hello          after each change of its file
+$   rye sign 'tool:mine/*'            all items of a folder; mine/** all below it
+$   rye sign 'directive:*'            all directives
+$   rye sign config:mine/x            configuration
+>   sign {"item_id": "tool:mine/hello"}          after each change of its file
+>   sign {"item_id": "tool:mine/hello", "content": "...", "try_parameters": {}}
+>                                                write it, sign it, run it
+>   sign {"item_id": "tool:mine/*"}              all items of a folder; mine/** all below it
+>   sign {"item_id": "config:mine/x"}            configuration
 
 The item is validated first: required fields, a version like 1.0.0, name and category as the path
-says. Only project and user space are written to. A batch goes on past failures and lists them.
-dry_run writes nothing. Signing says that you let the item run: read it before.
+says, and all that a run would refuse. Only project and user space are written to. A batch goes on
+past failures and lists them. Signing says that it may run: read it before.
+$ --dry-run writes nothing.
+> dry_run writes nothing.
 """,
     "directives": """\
 Directives: prompts with inputs and permissions
@@ -324,8 +415,10 @@ Tools: files that run
 executor_id (what runs it), category (its folder), description, and the schema of its parameters:
 in Python __version__ = "1.0.0" ... CONFIG_SCHEMA = {...}, in YAML version: "1.0.0" ...
 The executor is a runtime, a file like the tool, down to a primitive. Sign a tool before it runs.
-A template: rye new tool mine/hello. Cases beside it: the topic test. Another type of files is
-added by an extractor, a YAML file: knowledge:rye/core/parsers
+$ A template: rye new tool mine/hello
+> A template: help {"topic": "template:python"}, or bash, javascript, yaml, http, mcp, graph
+Cases beside it: the topic test. Another type of files is added by an extractor, a YAML file:
+knowledge:rye/core/parsers
 """,
     "knowledge": """\
 Knowledge: texts for people and models
@@ -345,8 +438,9 @@ A runtime is a tool of the bundle that others name as executor_id:
   rye/core/runtimes/bash/bash         a shell command or script
   rye/core/primitives/execute         a program, started directly
 
-List those there are: search scope=tool.rye.core.runtimes. A project may bring its own; a tool of
-user space cannot use it.
+$ List those there are: rye search '*' --scope tool.rye.core.runtimes
+> List those there are: search {"scope": "tool.rye.core.runtimes"}
+A project may bring its own; a tool of user space cannot use it.
 """,
     "graphs": """\
 State graphs: tools whose steps are other items
@@ -370,39 +464,58 @@ Permissions: rye.PRIMARY.KIND.ID with dots for slashes; * is anything. A call mu
 graph, by its caller (capabilities) and by every graph above; who lists nothing adds no limit, and
 without any list nothing runs. Parameters of the caller can narrow this, never widen it.
 
-  execute item_id=tool:mine/g parameters={...}     runs it, and tells of each step
-  execute item_id=tool:mine/g async=true           in the background
-  execute resume_thread_id=RUN                     goes on with a run that failed or was killed;
-                                                   no completed step is repeated
-On the command line: rye graph run, validate, show (--mermaid, --dot, --svg, --run), step, resume,
-and rye threads list, show, wait, kill. The format as a schema for editors: rye help --schema graph
+$   rye run mine/g k=v             runs it, and tells of each step
+$   rye graph validate mine/g      every problem at once
+$   rye graph resume ID            goes on with a run that failed or was killed; no step that was
+$                                  completed is repeated
+$ Also rye graph show (--mermaid, --dot, --svg, --run), step; rye threads list, show, wait, kill.
+$ The format as a schema for editors: rye help --schema graph
+>   execute {"item_id": "mine/g", "parameters": {}}         runs it; "async": true in the background
+>   execute {"item_id": "mine/g", "dry_run": true}          every problem, and the way it takes
+>   execute {"resume_thread_id": "run-d150"}                goes on with a run that failed or was
+>                                                           killed; no completed step is repeated
+> A whole graph to begin with: help {"topic": "template:graph"}
 """,
     "remote": """\
 Other machines
 
-execute takes target=remote or remote:NAME where nodes are configured. Without one it answers
-UNSUPPORTED; everything else works alone, without a network.
-
-  rye remote add default URL      a node; rye-node.pyz serve is one
-  rye remote push                 the project is there, what others brought merged in first
-  rye run REF --target remote     runs there; what it changes comes back, over no change of yours
-  rye remote pull, diff, resolve, threads, history, secrets, webhooks
-
-Agents: tool:rye/core/remote/remote; the first time: directive:rye/core/remote/set_up
+$ rye run REF --target remote, or remote:NAME, runs an item on a node. Without a node everything
+$ else works alone, without a network.
+$
+$   rye remote add default URL      a node; rye-node.pyz serve is one
+$   rye remote push                 the project is there, what others brought merged in first
+$   rye run REF --target remote     runs there; what it changes comes back, over no change of yours
+$   rye remote pull, diff, resolve, threads, history, secrets, webhooks
+$
+$ Agents: tool:rye/core/remote/remote; the first time: directive:rye/core/remote/set_up
+> execute takes target remote or remote:NAME in options where nodes are configured. Without one it
+> answers UNSUPPORTED; everything else works alone, without a network.
+>
+>   execute {"item_id": "mine/a", "options": {"target": "remote"}}
+>               runs there; what it changes comes back, over no change made here
+>   execute {"item_id": "rye/core/remote/remote", "parameters": {"action": "status"}}
+>               also push, pull, diff, resolve, threads, history, secrets_list, webhooks
+>
+> A node is added by your user: rye remote add NAME URL; with directive:rye/core/remote/set_up
 """,
     "registry": """\
 Shared items
 
-source=registry searches and loads from the registry that the user named with rye registry login,
-else it answers REGISTRY_NOT_CONFIGURED. The other sources are on this machine. What is loaded into
-a space is checked, and does not run before it is signed: read it, then use the tool sign.
+$   rye registry login --url URL    use one, and pin its key; --key-env VARIABLE to publish
+$   rye registry search, info, pull, verify, outdated, update
+$   rye registry push mine/text/upper         an id has the namespace first
+$   rye-node.pyz serve --role registry        is one
+$
+$ Agents: tool:rye/core/registry/registry. Whole bundles of items: the topic bundle
+>   search {"query": "resize", "options": {"source": "registry"}}
+>   load {"item_id": "tool:ann/count", "destination": "project", "options": {"source": "registry"}}
+>   execute {"item_id": "rye/core/registry/registry", "parameters": {"action": "outdated"}}
+>                     also status, info, pull, publish, verify, update
+>
+> They speak to the registry that your user named (rye registry login), else the answer is
+> REGISTRY_NOT_CONFIGURED. The other sources are on this machine.
 
-  rye registry login --url URL    use one, and pin its key; --key-env VARIABLE to publish
-  rye registry search, info, pull, verify, outdated, update
-  rye registry push mine/text/upper         an id has the namespace first
-  rye-node.pyz serve --role registry        is one
-
-Agents: tool:rye/core/registry/registry. Whole bundles of items: the topic bundle
+What is loaded into a space is checked, and does not run before it is signed: read it, then sign it.
 """,
     "config": """\
 Configuration
@@ -414,10 +527,16 @@ refused. Sign it as config:NAME/FILE. The keys in config/keys are trust: see the
     "setup": """\
 First steps
 
-  rye init                 user space, a key, and .ai in the project, each where it is missing
-  rye keys generate        only the key
-  rye doctor               what is there, what is missing, and how to fix it; --fix does
-  rye new tool mine/hello  a template; then: rye sign tool:mine/hello
+$   rye init                 user space, a key, and .ai in the project, each where it is missing
+$   rye keys generate        only the key
+$   rye doctor               what is there, what is missing, and how to fix it; --fix does
+$   rye new tool mine/hello  a template; then: rye sign tool:mine/hello
+>   help {}                                    what is set up here, and what to do next
+>   help {"topic": "template:python"}          a whole item; also bash, http, directive, knowledge
+>   sign {"item_id": "tool:mine/a", "content": "...", "try_parameters": {}}
+>                                              writes it with its folders, signs it, runs it
+>
+> What is missing (user space, a key) is made by your user, in a terminal: rye init
 
 Everything of a user lies below ~/.ai, everything of a project below its .ai.
 """,
@@ -425,38 +544,75 @@ Everything of a user lies below ~/.ai, everything of a project below its .ai.
 The tools that agents get
 
 search, load, execute, sign and help; fetch is load and search in one. They are called by these
-names, by rye_NAME and by mcp__rye__NAME. Each answer is one JSON document with a status: success,
-error, or another word for what was done. Errors have a code, one sentence, and a hint: the next
-step. project_path chooses another project than the server's own; a relative path starts there.
-Items are never tools of their own: execute runs them.
+names, by rye_NAME and by mcp__rye__NAME. An answer is what was asked for: text as it is, else
+compact JSON; in structuredContent also a status: success, error, or another word for what was done.
+Errors have a code, one sentence, and a hint: the next step; next is a list of calls that can be
+made as they stand. options project_path chooses another project than the server's own; verbose adds
+chain, hashes, times and paths. Items are run by execute; a few may be listed as tools of their own.
 
 Beside the tools, by the protocol's own means:
 
   prompts     directives of project and user, and those of the system tagged prompt; mine/review is
-              the prompt mine.review, its arguments are the inputs; --prompts all or none
+              the prompt mine.review, its arguments are the inputs
   resources   knowledge; by rye://tool/ID, rye://directive/ID, rye://output/ID and rye://help/TOPIC
               also items, kept outputs and these topics; ids and prompt arguments are completed
   tasks       execute with async true is a task for a client that has the extension
               io.modelcontextprotocol/tasks; for any other a thread_id: see threads
-  skills      with rye mcp --skills those prompts, and folders of knowledge with a SKILL.md, are
-              skills too, skill://CATEGORY/NAME/SKILL.md, for a client that has the extension
-              io.modelcontextprotocol/skills
+  skills      where the server was started with --skills, those prompts, and folders of knowledge
+              with a SKILL.md, are skills too, skill://CATEGORY/NAME/SKILL.md, for a client that has
+              the extension io.modelcontextprotocol/skills
 
-Tools of other MCP servers become items of their own: rye mcp add NAME -- PROGRAM, or --url URL;
-then rye mcp discover NAME. Agents: tool:rye/mcp/manager
+Tools of other MCP servers become items of their own.
+$ rye mcp serves; --prompts all or none, --skills. Others' tools: rye mcp add NAME -- PROGRAM, or
+$ --url URL; then rye mcp discover NAME. Agents: tool:rye/mcp/manager
+>   execute {"item_id": "rye/mcp/manager", "parameters": {"action": "list_servers"}}
+> A server is added by your user: rye mcp add NAME -- PROGRAM
 """,
     "cli": """\
 The command line
 
-rye run, search, load, sign and help do what the tools of agents do, and with --json print the very
-same document. Further commands make keys, items and lockfiles, and check signatures: rye help
-lists them. Exit statuses: 0 done, 1 it failed, 2 usage, 3 not found, 4 trust, 5 chain, 6 metadata
-or parameters, 7 remote, 124 timeout, 130 interrupted.
+$ rye run, search, load, sign and help do what the tools of agents do, and with --json print all
+$ that is known. Further commands make keys, items and lockfiles, and check signatures: rye help
+$ lists them. Exit statuses: 0 done, 1 it failed, 2 usage, 3 not found, 4 trust, 5 chain, 6 metadata
+$ or parameters, 7 remote, 124 timeout, 130 interrupted.
+> It is your user's: each of your tools has a command of its name there, and what gives rights
+> (keys, trust, approvals, nodes, registries) has commands only. Where such a step is needed, a hint
+> says what to ask your user to run.
 """,
     **ITEM_TOPICS,
     **BUNDLE_TOPICS,
 }
 
+# Words that mean a topic of another name.
+SYNONYMS: Mapping[str, str] = {
+    "help": OVERVIEW,
+    "run": "execute",
+    "call": "execute",
+    "key": "signing",
+    "keys": "signing",
+    "trust": "signing",
+    "approval": "signing",
+    "approve": "signing",
+    "verify": "signing",
+    "id": "refs",
+    "ids": "refs",
+    "params": "parameters",
+    "inputs": "parameters",
+    "arguments": "parameters",
+    "permissions": "graphs",
+    "background": "threads",
+    "async": "threads",
+    "executor": "chain",
+    "lock": "chain",
+    "init": "setup",
+    "install": "setup",
+    "doctor": "setup",
+    "node": "remote",
+    "nodes": "remote",
+    "cases": "test",
+    "project": "spaces",
+    "codes": "errors",
+}
 SEE_ALSO: Mapping[str, tuple[str, ...]] = {
     OVERVIEW: ("search", "execute", "bundle", "setup"),
     "search": ("load", "fetch", "refs"),
@@ -522,7 +678,7 @@ CODES: Mapping[str, str] = {
     "LOCKFILE_INVALID": "A lockfile is damaged, or not what rye writes.",
     "LOCKFILE_MISMATCH": "The chain is not the one that was pinned: an element was changed.",
     "NO_PROJECT": "This needs a project, and none is named or found here.",
-    "NO_SIGNING_KEY": "There is no private key to sign with yet; rye keys generate makes one.",
+    "NO_SIGNING_KEY": "There is no private key to sign with yet.",
     "OBJECT_NOT_FOUND": "A part of the record of a run is lost.",
     "PACKAGES_UNAVAILABLE": "The packages of a Python tool are not listed, or not to be had here.",
     "WRONG_DATABASE": "The database of a node is not the one that belongs to its data folder.",
@@ -533,11 +689,11 @@ CODES: Mapping[str, str] = {
     "REGISTRY_NO_KEY": "A registry wants an API key for this, and its variable is not set.",
     "REGISTRY_REFUSED": "The registry answered with an error; detail has what it said.",
     "REGISTRY_INVALID": "The registry of background runs is damaged, or of a newer rye.",
-    "REMOTE_CONFLICT": "Changed here and on the node; rye remote resolve settles each file.",
+    "REMOTE_CONFLICT": "Changed here and on the node: each file is to be settled.",
     "REMOTE_EXCLUDED": "Files that were pushed are here, but the rules let them no longer travel.",
-    "REMOTE_HEAD_LOST": "The node has lost the snapshot of its head; rye remote push --force"
+    "REMOTE_HEAD_LOST": "The node has lost the snapshot of its head; a forced push"
     " from a machine that has the project restores it.",
-    "REMOTE_HEAD_MOVED": "Somebody else has pushed since; rye remote pull merges what is there.",
+    "REMOTE_HEAD_MOVED": "Somebody else has pushed since; a pull merges what is there.",
     "REMOTE_INSECURE": "An API key would have crossed the network in plain text.",
     "REMOTE_NOT_APPROVED": "Only the project names this node, or the key for it.",
     "REMOTE_NOT_FOUND": "No remote of this name is configured.",
@@ -566,39 +722,116 @@ CODES: Mapping[str, str] = {
     "VERSION_MISMATCH": "The node takes no pushes of this version of rye.",
     "WEBHOOK_REFUSED": "A delivery that no webhook of the node signed, or too old.",
 }
-_READ_IT = "read the whole file first: load with text true"
+_READ_AND_SIGN = (
+    "$ read the whole file first, then: rye sign tool:a/b",
+    '> read the whole file first, then: sign {"item_id": "tool:a/b"}',
+)
+_WHAT_IT_TAKES = (
+    "$ what the item takes: rye run REF --help",
+    '> what the item takes: load {"item_id": "tool:a/b"}',
+)
+_REMOTE = '> execute {"item_id": "rye/core/remote/remote", "parameters": {"action": "%s"}}'
+_FIND = ("$ find its id: rye search WORDS", '> find its id: search {"query": "words about it"}')
 REMEDIES: Mapping[str, tuple[str, ...]] = {
-    "AMBIGUOUS_ITEM": ('give the kind: execute {"item_id": "tool:a/b"}',),
-    "APPROVAL_REQUIRED": ("tell your user to run: rye approve; then make the same call again",),
-    "CHAIN_INVALID": ("see each element: execute with dry_run and options verbose",),
-    "CONFLICT": ("make the same call with overwrite true, or choose another name",),
-    "EXECUTION_FAILED": ("read stderr in data; the item's inputs: help item:REF",),
-    "EXECUTOR_NOT_FOUND": ('list runtimes: search {"scope": "tool.rye.core.runtimes.*"}',),
-    "EXPRESSION_ERROR": ("check the graph: execute with dry_run true; help graphs",),
-    "INTEGRITY": (_READ_IT, 'then sign it again: sign {"item_id": "tool:a/b"}'),
-    "INTERPRETER_NOT_FOUND": ("install the program, or ask your user to; see: rye doctor",),
-    "PACKAGES_UNAVAILABLE": ("sign the tool again where a package index can be reached",),
-    "INVALID_PARAMS": ("see what a tool takes: help execute, help search, help load, help sign",),
-    "INVALID_QUERY": ("put words with marks into double quotes; help search",),
-    "INVALID_REF": ("help refs",),
-    "ITEM_NOT_FOUND": ('find its id: search {"query": "words about it"}',),
+    "AMBIGUOUS_ITEM": (
+        "$ give the kind: rye run tool:a/b",
+        '> give the kind: execute {"item_id": "tool:a/b"}',
+    ),
+    "APPROVAL_REQUIRED": (
+        "$ answer at a terminal, or agree beforehand with --yes",
+        "> ask your user to run: rye approve; then make the same call again",
+    ),
+    "CHAIN_INVALID": (
+        "$ see each element: rye chain ITEM",
+        (
+            '> see each element: execute {"item_id": "a/b", "dry_run": true, "options":'
+            ' {"verbose": true}}'
+        ),
+    ),
+    "CONFLICT": (
+        "$ give --overwrite where the command has it, or choose another name",
+        "> make the same call with overwrite true, or choose another name",
+    ),
+    "EXECUTION_FAILED": ("read what the tool wrote: its standard error is shown", *_WHAT_IT_TAKES),
+    "EXECUTOR_NOT_FOUND": (
+        "$ list runtimes: rye search '*' --scope tool.rye.core.runtimes",
+        '> list runtimes: search {"scope": "tool.rye.core.runtimes"}',
+    ),
+    "EXPRESSION_ERROR": (
+        "$ check the graph: rye graph validate REF; rye help graphs",
+        '> check the graph: execute {"item_id": "a/b", "dry_run": true}; help {"topic": "graphs"}',
+    ),
+    "INTEGRITY": _READ_AND_SIGN,
+    "INTERPRETER_NOT_FOUND": (
+        "$ install the program; what is there: rye doctor",
+        "> install the program, or ask your user to run: rye doctor",
+    ),
+    "PACKAGES_UNAVAILABLE": (
+        "$ sign the tool again where a package index can be reached: rye sign --force tool:a/b",
+        (
+            '> sign the tool again where a package index can be reached: sign {"item_id":'
+            ' "tool:a/b", "options": {"force": true}}'
+        ),
+    ),
+    "INVALID_PARAMS": (
+        "$ see what a command takes: rye COMMAND --help",
+        '> see what a tool takes: help {"topic": "execute"}, or search, load, sign',
+    ),
+    "INVALID_QUERY": (
+        "put words with marks into double quotes",
+        "$ the grammar: rye help search",
+        '> the grammar: help {"topic": "search"}',
+    ),
+    "INVALID_REF": ("$ rye help refs", '> help {"topic": "refs"}'),
+    "ITEM_NOT_FOUND": _FIND,
     "LOCKFILE_MISMATCH": (
-        "an element of the chain was changed; if your user wants that, sign the tool again",
+        "an element of the chain was changed; if that is as it should be:",
+        "$ rye lock update TOOL",
+        '> sign {"item_id": "tool:a/b"}',
     ),
-    "NO_PROJECT": ("name one: options project_path",),
-    "NO_SIGNING_KEY": ("tell your user to run: rye keys generate",),
+    "NO_PROJECT": (
+        "$ name one: --project DIR; or make one here: rye init --project",
+        '> name one: "options": {"project_path": "/path/to/it"}',
+    ),
+    "NO_SIGNING_KEY": (
+        "$ make one: rye keys generate",
+        "> ask your user to run: rye keys generate",
+    ),
     "PERMISSION_DENIED": ("add the item to permissions of the graph, then sign the graph",),
-    "SYSTEM_IMMUTABLE": ('copy it first: load {"item_id": "tool:a/b", "destination": "project"}',),
-    "THREAD_NOT_FOUND": ('list runs: execute {"item_id": "rye/core/processes/list"}',),
-    "TIMEOUT": ("run it in the background: execute with async true",),
-    "UNBOUND_SIGNATURE": (_READ_IT, 'then sign it: sign {"item_id": "tool:a/b"}'),
-    "UNSIGNED": (_READ_IT, 'then sign it: sign {"item_id": "tool:a/b"}'),
-    "UNTRUSTED_KEY": (
-        "if your user trusts its author: rye keys trust FINGERPRINT; else copy, read and sign it",
+    "REGISTRY_NOT_CONFIGURED": (
+        "$ name one: rye registry login --url URL",
+        "> ask your user to run: rye registry login",
     ),
-    "VALIDATION_FAILED": ("the error names every problem; the item's inputs: help item:REF",),
+    "REMOTE_CONFLICT": ("$ rye remote resolve PATH --ours, or --theirs", _REMOTE % "resolve"),
+    "REMOTE_HEAD_MOVED": ("$ rye remote pull", _REMOTE % "pull"),
+    "REMOTE_NOT_FOUND": (
+        "$ rye remote list; rye remote add NAME URL",
+        "> ask your user to run: rye remote add NAME URL",
+    ),
+    "SYSTEM_IMMUTABLE": (
+        "$ copy it first: rye load tool:a/b --to project",
+        '> copy it first: load {"item_id": "tool:a/b", "destination": "project"}',
+    ),
+    "THREAD_NOT_FOUND": (
+        "$ list runs: rye threads list",
+        '> list runs: execute {"item_id": "rye/core/processes/list"}',
+    ),
+    "TIMEOUT": (
+        "$ give it more time: --timeout S; or run it in the background: --async",
+        '> run it in the background: execute {"item_id": "a/b", "async": true}',
+    ),
+    "UNBOUND_SIGNATURE": _READ_AND_SIGN,
+    "UNSIGNED": _READ_AND_SIGN,
+    "UNTRUSTED_KEY": (
+        "$ if you trust its author: rye keys trust FINGERPRINT; else copy, read and sign it",
+        (
+            "> if your user trusts its author, ask to run: rye keys trust FINGERPRINT; else copy,"
+            " read and sign it"
+        ),
+    ),
+    "VALIDATION_FAILED": ("the error names every problem", *_WHAT_IT_TAKES),
 }
-"""What to do after an error, as calls where an agent can make them."""
+"""What to do after an error, as lines of `text_for`: commands for people, calls for agents."""
 # Codes that other programs of this kind have, and what is used here instead.
 UNUSED_CODES: Mapping[str, str] = {
     "AUTH_REQUIRED": "AUTH_FAILED",

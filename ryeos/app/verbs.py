@@ -229,7 +229,7 @@ SEARCH_ONLY = frozenset(one.name for one in SEARCH) - {one.name for one in LOAD}
 # What `execute` takes, as rows.
 
 EXECUTE = (
-    Parameter(name="item_id", type="string", description="tool:a/b, or a/b"),
+    Parameter(name="item_id", type="string", description="tool:a/b, a/b, or a run"),
     Parameter(name="item_type", type="string", description="Kind of item", enum=RUNNABLE),
     _text("action", "Or load", default="run", is_rare=True),
     PROJECT_PATH,
@@ -238,7 +238,13 @@ EXECUTE = (
     _text("target", "local, or remote:NAME", default="local", is_rare=True),
     _text("thread", "inline or fork", default="inline", is_rare=True),
     _flag("async", "In the background"),
-    _number("wait_s", "With async: wait so long for its end", minimum=0, maximum=600, is_rare=True),
+    _number(
+        "wait_s",
+        "With async or of a run: wait so long for its end",
+        minimum=0,
+        maximum=600,
+        is_rare=True,
+    ),
     _text("resume_thread_id", "Resume a graph's run"),
     _text("model", "For a fork", is_rare=True),
     _object_parameter("limit_overrides", "For a fork", is_rare=True),
@@ -473,12 +479,12 @@ def _unknown(name: str, tool: Tool) -> VerbArgumentError:
     from difflib import get_close_matches
 
     known = [row.name for row in tool.parameters]
-    close = get_close_matches(name, known, 1, 0.5)
-    meant = f"did you mean {close[0]}? " if close else ""
+    close = get_close_matches(name, known, 1, 0.6)
+    takes = f"{tool.name} takes {', '.join(known)}"
     return VerbArgumentError(
         name[:_MAX_SHOWN],
         f"{tool.name} has no such argument",
-        hint=f"{meant}{tool.name} takes {', '.join(known)}",
+        hint=f"did you mean {close[0]}?" if close else takes,
         **({"closest": close[0]} if close else {}),
         valid=known,
     )

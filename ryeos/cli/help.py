@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from ryeos import __version__
-from ryeos.app.topics import OVERVIEW
+from ryeos.app.topics import OVERVIEW, Face, text_for
 from ryeos.app.topics import TOPICS as SHARED
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.commands import (
@@ -22,7 +22,7 @@ from ryeos.cli.commands import (
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import UsageError
 
-LIVE_TOPICS = ("item:", "error:")
+LIVE_TOPICS = ("item:", "error:", "template:")
 
 
 def _configure_help(parser: Arguments) -> None:
@@ -30,7 +30,7 @@ def _configure_help(parser: Arguments) -> None:
         "words",
         metavar="COMMAND|TOPIC",
         nargs="*",
-        help="a command, a topic, item:REF or error:CODE",
+        help="a command, a topic, item:REF, error:CODE or template:KIND",
     )
     parser.add_argument("--all", action="store_true", help="list every command and topic")
     parser.add_argument(
@@ -51,9 +51,14 @@ def _run_help(session: Session) -> int:
         _show_overview(session)
         return 0
     asked = " ".join(words)
+    texts = [*_command_texts(words), *_group_texts(words), *_topic_texts(words)]
+    if not texts:
+        from ryeos.app.help import named_topic
+
+        asked = named_topic(asked)
+        texts = [*_topic_texts([asked])]
     if asked == OVERVIEW or asked.startswith(LIVE_TOPICS):
         return _show_live(session, asked)
-    texts = [*_command_texts(words), *_group_texts(words), *_topic_texts(words)]
     if not texts:
         raise _unknown(words)
     text = "\n\n".join(texts)
@@ -61,7 +66,7 @@ def _run_help(session: Session) -> int:
     if asked in SHARED:
         from ryeos.app.help import help as help_tool
 
-        envelope |= help_tool(session.rye, {"topic": asked}).envelope
+        envelope |= help_tool(session.rye, {"topic": asked}, Face.PERSON).envelope
     session.output.answer(envelope, text)
     return 0
 
@@ -85,7 +90,7 @@ def _show_live(session: Session, topic: str) -> int:
     from ryeos.app.help import AVAILABLE
     from ryeos.app.help import help as help_tool
 
-    envelope = help_tool(session.rye, {"topic": topic}).envelope
+    envelope = help_tool(session.rye, {"topic": topic}, Face.PERSON).envelope
     if envelope["topic"] == AVAILABLE:
         raise _unknown(topic.split())
     session.output.answer(envelope, envelope["content"])
@@ -185,7 +190,7 @@ def _unknown(words: list[str]) -> UsageError:
 # What ``rye help TOPIC`` prints: the topics of agents, and those of the command line. Data.
 
 TOPICS: Mapping[str, str] = {
-    **SHARED,
+    **{name: text_for(text, Face.PERSON) for name, text in SHARED.items()},
     "exit-status": """\
 What a command ends with
 

@@ -30,7 +30,7 @@ class GraphInputError(RyeError):
         self.details = tuple(problems)
         super().__init__(
             f"Input validation failed: {'; '.join(problems)}",
-            hint=f"see what the graph takes: rye load {graph_id}",
+            hint=f"see what the graph takes: rye run {graph_id} --help",
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ryeos.mcp.wire import compact
-from ryeos.run.threads import short_thread_id
+from ryeos.run.threads import is_short_thread_id, short_thread_id
 
 MAX_PREVIEW_CHARACTERS = 120
 _FACTS = frozenset({"chain", "metadata", "type", "execution_mode", "project_path", "mode"})
@@ -53,6 +53,8 @@ def brief(
     warnings = metadata.get("warnings") if isinstance(metadata, Mapping) else None
     if warnings and "warnings" not in kept:
         kept["warnings"] = warnings
+    if isinstance(data, Mapping) and (data.get("success"), data.get("status")) == (True, "success"):
+        kept["data"] = {name: value for name, value in data.items() if name != "status"}
     if isinstance(data, Mapping) and data.keys() >= {"tool", "content", "isError"}:
         kept["data"] = _of_server(data)
     if isinstance(data, Mapping) and "graph_run_id" in data:
@@ -81,6 +83,7 @@ def _of_server(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
     return {"content": blocks}
 
 
+_SAID_IN_WORDS = ("argument", "closest", "expected", "valid")
 _SAID_ABOVE = frozenset({"success", "status", "error", "errors", "code", "hint", "node"})
 """Of the data of a failure what the envelope says too."""
 
@@ -88,7 +91,9 @@ _SAID_ABOVE = frozenset({"success", "status", "error", "errors", "code", "hint",
 def _failed(kept: dict[str, Any]) -> dict[str, Any]:
     """A failure: its hint is at the top, and its data say nothing a second time."""
     data = kept.get("data")
-    if str(kept.get("hint")).startswith("did you mean "):  # the error and its hint name them
+    for name in _SAID_IN_WORDS:  # by the error and its hint
+        kept.pop(name, None)
+    if str(kept.get("hint")).startswith("did you mean "):
         kept.pop("suggestions", None)
         kept.pop("searched_in", None)
     if not isinstance(data, Mapping):
@@ -135,9 +140,13 @@ def _executed(_: Mapping[str, Any], kept: dict[str, Any], __: _Arguments) -> dic
     short = short_thread_id(thread_id)
     if kept.get("state") != "running":
         return {"thread_id": short}
-    kept.pop("item_id", None)  # the caller named it in this call
-    wanted = {"item_id": "rye/core/processes/status", "parameters": {"thread_id": short}}
-    return {"thread_id": short, "next": [{"name": "execute", "arguments": wanted}]}
+    for name in ("item_id", "state"):  # the caller named the item in this call
+        kept.pop(name, None)
+    wanted: dict[str, Any] = {"item_id": short}
+    if not is_short_thread_id(short):
+        wanted = {"item_id": "rye/core/processes/status", "parameters": {"thread_id": short}}
+    asked = [{"name": "execute", "arguments": wanted}]
+    return {"status": "running", "thread_id": short, "next": asked}
 
 
 def _loaded(
@@ -169,7 +178,7 @@ def _loaded(
 
 
 def _helped(envelope: Mapping[str, Any], kept: dict[str, Any], _: _Arguments) -> dict[str, Any]:
-    if envelope.get("topic") not in {"overview", "available_topics"}:
+    if envelope.get("topic") != "overview":  # a list of what there is has them in its text
         kept.pop("topics", None)
     return {}
 

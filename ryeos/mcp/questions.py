@@ -22,7 +22,7 @@ from lillux.errors import LilluxError
 from lillux.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from lillux.values import dataclass
 from ryeos.app.workspace import Rye
-from ryeos.mcp.results import naming_tools
+from ryeos.mcp.hints import for_user, naming_tools
 from ryeos.mcp.revisions import McpCall, McpCaller, RpcError
 
 # --- elicitation ----------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def refusal(error: LilluxError, **data: object) -> RpcError:
     """What a client is told of an item that cannot be given: the code and the hint are data."""
     told = {
         "code": error.code,
-        **({"hint": naming_tools(error.hint)} if error.hint else {}),
+        **({"hint": for_user(naming_tools(error.hint))} if error.hint else {}),
         **data,
     }
     return RpcError(INTERNAL_ERROR, str(error), told)

@@ -15,7 +15,7 @@ from ryeos.app.workspace import Rye
 from ryeos.mcp.questions import RequestContext, object_of, refusal, text_of
 from ryeos.mcp.results import tool_result
 from ryeos.mcp.revisions import TASKS_EXTENSION, McpCaller, RpcError, missing_extension
-from ryeos.run.thread_control import GRACE_S, kill_thread, refreshed, wait_for
+from ryeos.run.thread_control import GRACE_S, ended_envelope, kill_thread, refreshed, wait_for
 from ryeos.run.threads import Status, Thread, ThreadNotFoundError
 
 POLL_INTERVAL_MS = 2000
@@ -77,7 +77,7 @@ def _whole(rye: Rye, task_id: str, task: Thread) -> dict[str, Any]:
     described = _described(task_id, task, now, status)
     if status == "completed":
         name = sha256_hex(task_id.encode("utf-8", "surrogatepass"))[:_NAME_CHARACTERS]
-        result = tool_result(_envelope(now), rye.context, kept_as=name)
+        result = tool_result(ended_envelope(now), rye.context, kept_as=name)
         described["result"] = {"resultType": "complete", **result}
     return described
 
@@ -122,21 +122,4 @@ def _described(task_id: str, task: Thread, now: Thread, status: str) -> dict[str
         "lastUpdatedAt": now.updated_at or began,
         "ttlMs": None,
         "pollIntervalMs": POLL_INTERVAL_MS,
-    }
-
-
-def _envelope(thread: Thread) -> Mapping[str, Any]:
-    """What the run answered; of one that died before it could, that."""
-    answer = thread.answer()
-    if isinstance(answer, dict) and isinstance(answer.get("status"), str):
-        return answer
-    failed = thread.status == Status.ERROR
-    if not failed:
-        return {"status": "success", "thread_id": thread.thread_id, "data": answer}
-    problem = thread.error or "the run failed"
-    return {
-        "status": "error",
-        "error": problem,
-        "code": "EXECUTION_FAILED",
-        "thread_id": thread.thread_id,
     }

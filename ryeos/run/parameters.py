@@ -16,9 +16,6 @@ from ryeos.trust.config import Layer, merge_layers
 
 RESOLVED_CONFIG = "resolved_config"
 
-# What `name=text` on a command line cannot say.
-_GIVEN_AS_JSON = ("integer", "number", "boolean", "array", "object", "null")
-
 
 def valid_parameters(
     parameters: Mapping[str, Any],
@@ -53,7 +50,7 @@ def _judged(parameters: Mapping[str, Any], schema: Mapping[str, Any], ref: str) 
     filled = with_defaults(parameters, schema)
     found = violations(filled, schema)
     if found or not isinstance(filled, dict):
-        hint = next(_hints(found, parameters, ref), "")
+        hint = next(_hints(found, parameters, schema, ref))
         raise ParameterError([str(violation) for violation in found], hint=hint)
     return filled
 
@@ -67,13 +64,24 @@ def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _hints(found: Any, parameters: Mapping[str, Any], ref: str) -> Iterator[str]:  # noqa: ANN401
-    for violation in found:
-        name = violation.pointer.removeprefix("/")
-        value = parameters.get(name)
-        if isinstance(value, str) and violation.expected.startswith(_GIVEN_AS_JSON):
-            yield f"{name}=... is text; give JSON with {name}:=..."
-    yield f"see what it takes: rye load {ref}"
+def _hints(
+    found: Any,  # noqa: ANN401 - violations of `lillux.schema`, which is imported late
+    parameters: Mapping[str, Any],
+    schema: Mapping[str, Any],
+    ref: str,
+) -> Iterator[str]:
+    """What to do about parameters that do not fit, the most helpful first."""
+    from difflib import get_close_matches
+
+    listed = schema.get("properties")
+    known = listed if isinstance(listed, dict) else {}
+    places = {violation.pointer.removeprefix("/") for violation in found}
+    absent = [name for name in known if name not in parameters and name in places]
+    for name in parameters:
+        close = get_close_matches(name, absent, 1, 0.6) if name not in known else []
+        if close:
+            yield f"did you mean {close[0]}? found {name}"
+    yield f"see what it takes: rye run {ref} --help"
 
 
 # --- caller values --------------------------------------------------------------------------------

@@ -178,6 +178,31 @@ def started_envelope(thread: Thread, duration_ms: float) -> dict[str, Any]:
     }
 
 
+def ended_envelope(thread: Thread) -> Mapping[str, Any]:
+    """The answer of a thread that has ended; of one that ended without an answer, that."""
+    answer = thread.answer()
+    if isinstance(answer, dict) and isinstance(answer.get("status"), str):
+        return answer
+    if thread.status in {Status.COMPLETED, Status.COMPLETED_WITH_ERRORS, Status.RELEASED}:
+        return {"status": "success", "thread_id": thread.thread_id, "data": answer}
+    was_ended = thread.status in {Status.CANCELLED, Status.KILLED}
+    return {
+        "status": "error",
+        "error": thread.error or f"the run ended as {thread.status}, without an answer",
+        "code": "CANCELLED" if was_ended else "EXECUTION_FAILED",
+        "thread_id": thread.thread_id,
+    }
+
+
+def seconds_of(thread: Thread, clock: Clock = utc_now) -> float | None:
+    """How long a thread has run so far; None where its start cannot be read."""
+    try:
+        began = datetime.fromisoformat(thread.created_at or "")
+        return round((clock() - began).total_seconds(), 1)
+    except (TypeError, ValueError):
+        return None
+
+
 # --- ending ---------------------------------------------------------------------------------------
 # Ending a thread: its runner is asked to, and ends the tool first; then it is made to.
 #

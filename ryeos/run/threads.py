@@ -173,6 +173,11 @@ def short_thread_id(thread_id: str) -> str:
     return f"run{found[1]}" if found else thread_id
 
 
+def is_short_thread_id(text: str) -> bool:
+    """Whether a text is such a short form; no item has to have such an id."""
+    return _SHORT.fullmatch(text) is not None
+
+
 def valid_thread_id(thread_id: str) -> str:
     """The id, if it may be used as a relative path. Raises ThreadIdError."""
     try:
@@ -205,12 +210,11 @@ def find_thread_id(text: str, known: Iterable[str], registry: str) -> str:
             hint=f"see: rye remote thread {text[:300]}; or wait for it, with --wait",
         )
     valid_thread_id(text.strip("/") or text)
-    if _SHORT.fullmatch(text):
-        text = text.removeprefix("run")
+    part = text.removeprefix("run") if _SHORT.fullmatch(text) else text
     found = [
         one
         for one in ids
-        if one.startswith(text) or one.endswith(text) or one.rpartition("/")[2].startswith(text)
+        if one.startswith(part) or one.endswith(part) or one.rpartition("/")[2].startswith(part)
     ]
     if len(found) > 1:
         raise AmbiguousThreadError(text, found[:_MOST_SHOWN])

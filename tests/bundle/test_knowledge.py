@@ -1,5 +1,6 @@
 """What the bundle tells agents is true: its files sign, its calls answer as it says."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,12 +8,14 @@ import pytest
 
 from ryeos.items.markdown import parse_knowledge
 from ryeos.items.refs import Kind, Space
+from ryeos.mcp.hints import COMMAND
 from tests.support.built import ROOT, Machine
 from tests.support.knowledge_pages import ANSWER, CALL, Block, blocks, holds
 from tests.support.mcp_client import McpClient
 
 KNOWLEDGE = ROOT / "bundle.ai" / "knowledge"
 PAGES = sorted(KNOWLEDGE.rglob("*.md"))
+DIRECTIVES = sorted((ROOT / "bundle.ai" / "directives").rglob("*.md"))
 CONCEPTS = (
     "rye/core/ai-directory",
     "rye/core/executor-chain",
@@ -138,6 +141,21 @@ def test_pages_refer_to_pages_that_are_there(bundle: Space) -> None:
     assert not wrong
     published = bundle.ai / Kind.KNOWLEDGE.directory
     assert all((published / f"{name}.md").is_file() for name in pages)
+
+
+# A paragraph, or a row of a table.
+_PLACES = re.compile(r"\n\n|\n(?=\|)|\n(?=\d\. )")
+_PEOPLE = ("a person", "the person", "person you work for", "people", "console person")
+
+
+@pytest.mark.parametrize("page", [*PAGES, *DIRECTIVES], ids=lambda page: page.stem)
+def test_a_command_stands_only_where_a_person_types_it(page: Path) -> None:
+    places = _PLACES.split(page.read_text("utf-8"))
+
+    commands = [place for place in places if COMMAND.search(place)]
+    told = [one for one in commands if any(word in one.lower() for word in _PEOPLE)]
+    after = [one for at, one in enumerate(places) if "Ask them to run:" in places[at - 1]]
+    assert [one for one in commands if one not in told and one not in after] == []
 
 
 def test_an_answer_is_compared_by_what_the_page_shows() -> None:

@@ -42,8 +42,10 @@ def test_a_background_run_is_listed_looked_at_and_ended(project: Machine) -> Non
     left = call(project, f"{PROCESSES}/list", active=True)["data"]["threads"]
 
     # The tool that looks is no background run itself.
-    assert [row["thread_id"] for row in listed] == [thread_id]
-    assert (ended["killed"], ended["thread"]["status"]) == (True, "killed")
+    assert [row.pop("seconds") >= 0 for row in listed] == [True]
+    short = f"run{thread_id[-5:]}"
+    assert listed == [{"thread_id": short, "item_id": f"tool:{BASH}", "state": "running"}]
+    assert ended == {"success": True, "killed": True, "thread_id": short, "state": "killed"}
     assert (shown["thread_id"], shown["state"]) == (thread_id, "killed")
     assert left == []
 

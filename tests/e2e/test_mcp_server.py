@@ -150,7 +150,7 @@ def test_a_run_in_the_background_is_a_handle(client: McpClient, items: Machine) 
     answer = bash(client, "echo hi", **{"async": True})
 
     waited = items.run("threads", "wait", answer["thread_id"], "--json")
-    assert answer["state"] == "running"
+    assert answer["status"] == "running"
     assert waited.returncode == 0, waited.stdout
 
 

@@ -64,7 +64,7 @@ def test_an_unknown_argument_is_named_with_the_closest_and_all() -> None:
         checked("search", limt=3)
 
     assert str(error.value) == "limt: search has no such argument"
-    assert error.value.hint.startswith("did you mean limit? search takes query, item_type, scope,")
+    assert error.value.hint == "did you mean limit?"
     assert error.value.code == "INVALID_PARAMS"
     assert error.value.facts is not None
     assert error.value.facts["closest"] == "limit"
@@ -102,6 +102,13 @@ def test_what_does_not_fit_is_named_with_what_was_found(
         checked(tool, **arguments)
 
     assert str(error.value) == message
+
+
+def test_an_argument_like_no_other_gets_them_all() -> None:
+    with pytest.raises(VerbArgumentError) as error:
+        checked("search", zzz=3)
+
+    assert error.value.hint.startswith("search takes query, item_type, scope,")
 
 
 def test_a_wrong_word_gets_the_closest() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from lillux.signing import save_keypair
 from ryeos.app.workspace import Rye
+from tests.support.background_runs import program_of
 from tests.support.mcp_conversation import NEWEST_LEGACY, Conversation
 from tests.support.workspace import Workspace
 
@@ -62,6 +63,60 @@ def test_dry_run_false_among_the_parameters_is_no_input(rye: Rye) -> None:
     answered = execute(rye, BASH, parameters={"command": "echo out", "dry_run": False})
 
     assert answered["data"]["stdout"] == "out\n"
+
+
+@posix_only
+def test_the_id_of_a_run_is_its_answer_and_until_then_what_it_wrote(workspace: Workspace) -> None:
+    client = Conversation(
+        workspace.rye(), version=NEWEST_LEGACY, program=lambda _: program_of(workspace)
+    )
+
+    def call(**arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+        answer = client.result("tools/call", name="execute", arguments=arguments)
+        structure: dict[str, Any] = answer["structuredContent"]
+        return structure
+
+    command = "echo begun; while [ ! -e go ]; do sleep 0.01; done; echo done; exit 3"
+    started = call(item_id=BASH, parameters={"command": command}, **{"async": True})
+    [then] = started["next"]
+    first = call(**then["arguments"])
+    (workspace.project_path / "go").touch()
+    last = call(**then["arguments"], options={"wait_s": 30})
+
+    assert started["status"] == "running"
+    assert then == {"name": "execute", "arguments": {"item_id": started["thread_id"]}}
+    assert first["status"] == "running"
+    assert last["status"] == "error"
+    assert last["data"] == {"stdout": "begun\ndone\n", "stderr": "", "exit": 3}
+
+
+def test_a_run_takes_no_parameters(rye: Rye) -> None:
+    answered = execute(rye, "run-0f0f", parameters={"a": 1})
+
+    assert answered["error"] == "parameters: expected with an item, found the run run-0f0f"
+
+
+def test_a_run_that_there_is_not_is_named_as_it_was_asked_for(rye: Rye) -> None:
+    answered = execute(rye, "run-0f0f")
+
+    assert answered["code"] == "THREAD_NOT_FOUND"
+    assert answered["error"].startswith("thread not found: run-0f0f (")
+
+
+@posix_only
+def test_an_item_that_is_called_like_a_run_is_run(workspace: Workspace, rye: Rye) -> None:
+    workspace.project.sign(workspace.project.tool("run-0f0f"))
+
+    assert execute(rye, "run-0f0f", dry_run=True)["status"] == "validation_passed"
+
+
+def test_a_policy_that_hides_runs_hides_their_answers(rye: Rye) -> None:
+    policy = rye.context.spaces.user.ai / "config" / "agents" / "policy.yaml"
+    policy.parent.mkdir(parents=True)
+    rules = "rules: [{items: 'tool:rye/core/processes/*', decision: deny}]"
+    policy.write_text(f'version: "1.0.0"\ncategory: agents\n{rules}\n', "utf-8")
+
+    assert execute(rye, "run-0f0f")["code"] == "PERMISSION_DENIED"
 
 
 def test_an_input_called_dry_run_stays_one(workspace: Workspace, rye: Rye) -> None:

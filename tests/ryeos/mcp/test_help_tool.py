@@ -23,7 +23,11 @@ from ryeos.app.topics import (
     REMEDIES,
     SEE_ALSO,
     TOPICS,
+    Face,
+    text_for,
 )
+from ryeos.app.verbs import TOOLS, valid_arguments, with_options
+from ryeos.mcp.hints import COMMAND
 from tests.support.workspace import ROOT, Workspace
 
 BUNDLE = ROOT / "bundle.ai"
@@ -105,7 +109,7 @@ def test_the_overview_has_live_facts(workspace: Workspace) -> None:
     assert "- items in project: 1" in before
     assert "- items in user: 1" in before
     assert "- signing key: no key" in before
-    assert "Next: make a signing key with: rye keys generate" in before
+    assert "Next: ask your user to make a signing key: rye keys generate" in before
     assert f"- signing key: {workspace.fingerprint}" in after
 
 
@@ -176,18 +180,38 @@ def test_a_code_that_is_not_used_says_so(workspace: Workspace) -> None:
 def test_a_code_says_when_it_comes(workspace: Workspace) -> None:
     content = helped(workspace, "error:unsigned")["content"]
 
-    assert "The item has no signature line, and nothing unsigned runs. (exit status 4)" in content
+    assert "The item has no signature line, and nothing unsigned runs.\n" in content
 
 
 @pytest.mark.parametrize(
     ("topic", "meant"),
-    [("signning", "signing"), ("error:UNSIGND", "error:UNSIGNED"), ("serach", "search")],
+    [
+        ("graph", "graphs"),
+        ("Tool", "tools"),
+        ("loads", "load"),
+        ("signning", "signing"),
+        ("serach", "search"),
+        ("keys", "signing"),
+        ("run", "execute"),
+        ("help", "overview"),
+        ("unsigned", "error:UNSIGNED"),
+        ("error:UNSIGND", "error:UNSIGNED"),
+        ("rye/bash/bash", "item:rye/bash/bash"),
+        ("tool:rye/bash/bash", "item:tool:rye/bash/bash"),
+    ],
 )
-def test_an_unknown_topic_is_no_failure(workspace: Workspace, topic: str, meant: str) -> None:
-    answered = helped(workspace, topic)
+def test_a_topic_that_is_clearly_meant_is_answered(
+    workspace: Workspace, topic: str, meant: str
+) -> None:
+    assert helped(workspace, topic) == helped(workspace, meant)
+    assert helped(workspace, meant)["topic"] == meant
+
+
+def test_an_unknown_topic_is_no_failure(workspace: Workspace) -> None:
+    answered = helped(workspace, "paramaters of a chian")
 
     assert (answered["status"], answered["topic"]) == ("success", "available_topics")
-    assert answered["did_you_mean"][0] == meant
+    assert answered["did_you_mean"][0] == "parameters"
     assert "  spaces " in answered["content"]
 
 
@@ -214,8 +238,75 @@ def test_a_template_of_no_kind_names_those_that_there_are(workspace: Workspace) 
 def test_an_error_is_explained_with_what_to_do(workspace: Workspace) -> None:
     text = helped(workspace, "error:UNSIGNED")["content"]
 
-    assert '- then sign it: sign {"item_id": "tool:a/b"}' in text
+    assert '- read the whole file first, then: sign {"item_id": "tool:a/b"}' in text
     assert set(REMEDIES) <= set(CODES)
+
+
+_CALL = re.compile(r"(?:^ *|: |; )(execute|load|search|sign|help|fetch) (?=\{)", re.MULTILINE)
+
+
+def _calls(text: str) -> list[tuple[str, dict[str, Any]]]:
+    """The calls that a text shows: a tool and its arguments."""
+    read = json.JSONDecoder().raw_decode
+    return [(found[1], read(text, found.end())[0]) for found in _CALL.finditer(text)]
+
+
+def _spoken() -> list[str]:
+    """Every topic, template and code."""
+    codes = [f"error:{code}" for code in error_codes()]
+    return [*ASKED_OF_AGENTS, *TOPICS, *(f"template:{kind}" for kind in KINDS), *codes]
+
+
+def _commands(text: str) -> list[str]:
+    """The commands of rye in a text, each behind the sentence that it stands in."""
+    sentences = re.split(r"(?<=[.;])\s|\n\n|\n(?=\s*-)", text)
+    return [one for one in sentences if COMMAND.search(one)]
+
+
+def test_to_agents_every_topic_names_calls_and_a_command_only_for_their_user(
+    workspace: Workspace,
+) -> None:
+    texts = {topic: helped(workspace, topic)["content"] for topic in _spoken()}
+    commands = {
+        topic: wrong
+        for topic, text in texts.items()
+        if not topic.startswith("template:")  # whose comments are for who reads the file
+        if (wrong := [one for one in _commands(text) if "user" not in one])
+    }
+    flags = {
+        topic: found
+        for topic, text in texts.items()
+        if not topic.startswith(("template:", "mcp"))
+        if (found := re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
+    }
+
+    assert commands == {}
+    assert flags == {}
+
+
+def test_every_call_that_a_topic_shows_can_be_made_as_it_stands(workspace: Workspace) -> None:
+    calls = [found for topic in _spoken() for found in _calls(helped(workspace, topic)["content"])]
+
+    assert len(calls) > 60
+    for name, arguments in calls:
+        valid_arguments(TOOLS[name], with_options(arguments))
+
+
+def test_to_people_every_topic_names_commands_and_no_calls() -> None:
+    texts = {topic: text_for(text, Face.PERSON) for topic, text in TOPICS.items()}
+    codes = {code: text_for("\n".join(lines), Face.PERSON) for code, lines in REMEDIES.items()}
+
+    assert [name for name, text in (texts | codes).items() if _CALL.search(text)] == []
+    assert [name for name, text in (texts | codes).items() if '"item_id"' in text] == []
+
+
+@pytest.mark.parametrize("face", Face)
+def test_no_topic_is_cut(face: Face) -> None:
+    texts = {name: text_for(text, face) for name, text in TOPICS.items()}
+
+    assert {name for name, text in texts.items() if len(text) > MAX_CHARACTERS} == set()
+    assert {name for name, text in texts.items() if max(map(len, text.splitlines())) > 100} == set()
+    assert {name for name, text in texts.items() if not text.splitlines()[0]} == set()
 
 
 def test_the_shape_of_a_list_is_one_line(workspace: Workspace) -> None:

@@ -1,5 +1,13 @@
+"""Over MCP a hint names calls of tools; a command stands only where it is the user's to run."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+
 import pytest
 
+from ryeos.cli.commands import ALIASES, TABLE
 from ryeos.graph.errors import GraphInputError, GraphInvalidError
 from ryeos.graph.expressions import SYNTAX_HINT
 from ryeos.items.errors import (
@@ -12,10 +20,29 @@ from ryeos.items.errors import (
     UnsignedError,
 )
 from ryeos.items.header_values import MetadataError
+from ryeos.mcp.hints import COMMAND, COMMAND_WORDS, USERS_COMMAND, for_callers
 from ryeos.mcp.questions import refusal
-from ryeos.mcp.results import for_callers, tool_result
+from ryeos.mcp.results import tool_result
+from tests.support.workspace import ROOT
 
-VALIDATE = '{"validate": true}'
+VALIDATE = '{"item_id": "tool:mine/g", "parameters": {"validate": true}}'
+# What gives rights, sets up a machine or looks after it: no tool stands for these.
+OF_THE_USER = {
+    *("approve", "trust", "init", "doctor", "uninstall", "receipts list", "sandbox suggest"),
+    *(
+        "keys generate",
+        "keys trust",
+        "keys upgrade",
+        "keys import",
+        "keys protect",
+        "keys use-agent",
+    ),
+    *("remote add", "remote forget", "remote resolve", "remote pins", "remote trust-items"),
+    *("registry login", "registry forget", "registry pin", "registry signers", "registry keys"),
+    *("registry namespaces", "registry trust", "bundle install", "bundle uninstall", "bundle push"),
+    *("mcp add", "mcp", "self where", "self verify", "remote secrets", "remote webhooks"),
+}
+_CALL = re.compile(r"\b(execute|load|search|sign|help|fetch) (\{.*?\}+)(?=[^}]|$)")
 
 
 @pytest.mark.parametrize(
@@ -29,19 +56,23 @@ VALIDATE = '{"validate": true}'
         (NoProjectError("x").hint, "name one with project_path"),
         (
             SystemImmutableError("tool:a/b").hint,
-            "copy it first: load with item_id tool:a/b and destination project",
+            'copy it first: load {"item_id": "tool:a/b", "destination": "project"}',
         ),
         (
             UnsignedError("/a b/.ai/tools/mine/x.y.py", "rye sign /a b/.ai/tools/mine/x.y.py").hint,
-            "read it, and if you trust it: sign with item_id tool:mine/x.y",
+            'read it, and if you trust it: sign {"item_id": "tool:mine/x.y"}',
         ),
         (
             "if the change is yours: rye sign '/a b/.ai/tools/mine/x.py'",
-            "if the change is yours: sign with item_id tool:mine/x",
+            'if the change is yours: sign {"item_id": "tool:mine/x"}',
         ),
         (
             "if the change is yours: rye sign /a/.ai/knowledge/x.md",
-            "if the change is yours: sign with item_id knowledge:x",
+            'if the change is yours: sign {"item_id": "knowledge:x"}',
+        ),
+        (
+            "rye sign --force tool:mine/x",
+            'sign {"item_id": "tool:mine/x", "options": {"force": true}}',
         ),
         (
             MetadataError("yaml", "no", place="/a/b.md: yaml header").hint,
@@ -49,59 +80,133 @@ VALIDATE = '{"validate": true}'
         ),
         (
             InvalidQueryError("no", 0).hint,
-            InvalidQueryError("no", 0).hint.replace("rye help search", "help with topic search"),
+            InvalidQueryError("no", 0).hint.replace("rye help search", 'help {"topic": "search"}'),
         ),
         (
-            "see what it takes: rye load tool:mine/x",
-            "see what it takes: help with topic item:tool:mine/x",
+            "see what it takes: rye run tool:mine/x --help",
+            'see what it takes: load {"item_id": "tool:mine/x"}',
         ),
         (
             GraphInputError("tool:mine/g", ["no"]).hint,
-            "see what the graph takes: help with topic item:tool:mine/g",
+            'see what the graph takes: load {"item_id": "tool:mine/g"}',
         ),
-        (
-            GraphInvalidError("tool:mine/g", []).hint,
-            f"see all there is to it: execute with item_id tool:mine/g and parameters {VALIDATE}",
-        ),
-        (SYNTAX_HINT, f"execute with parameters {VALIDATE} shows where it is"),
+        (GraphInvalidError("tool:mine/g", []).hint, f"see all there is to it: execute {VALIDATE}"),
+        (SYNTAX_HINT, 'execute with parameters {"validate": true} shows where it is'),
         (
             "list threads with: rye threads list --all",
-            "list threads with: execute with item_id rye/core/processes/list",
+            'list threads with: execute {"item_id": "rye/core/processes/list"}',
         ),
         (
             "resume it with: rye graph resume r1",
-            "resume it with: execute with resume_thread_id r1",
+            'resume it with: execute {"resume_thread_id": "r1"}',
         ),
         (
             "what steers a run of a graph: rye help graphs",
-            "what steers a run of a graph: help with topic graphs",
+            'what steers a run of a graph: help {"topic": "graphs"}',
+        ),
+        (
+            "merge what is there: rye remote pull; or push again",
+            (
+                'merge what is there: execute {"item_id": "rye/core/remote/remote", "parameters":'
+                ' {"action": "pull"}}; or push again'
+            ),
         ),
         (
             ExecutorNotFoundError("a", "b").hint,
-            "list what there is: search for * with item_type tool",
+            'list what there is with: search {"item_type": "tool"}',
         ),
-        (ItemNotFoundError("tool:x", ["project"]).hint, "list what there is: search for *"),
-        ("i=... is text; give JSON with i:=...", "give i as JSON, not as text"),
-        (NoSigningKeyError("/k").hint, NoSigningKeyError("/k").hint),
+        (ItemNotFoundError("tool:x", ["project"]).hint, "list what there is with: search {}"),
+        (NoSigningKeyError("/k").hint, f"{NoSigningKeyError('/k').hint} {USERS_COMMAND}"),
+        ("your user decides with: rye approve", "your user decides with: rye approve"),
     ],
 )
-def test_a_hint_over_mcp_names_the_argument_and_no_flag(hint: str, told: str) -> None:
+def test_a_hint_over_mcp_names_a_call_and_no_command_or_flag(hint: str, told: str) -> None:
     result = tool_result({"status": "error", "error": "no", "code": "X", "hint": hint})
 
     assert result["structuredContent"]["hint"] == told
+
+
+def test_a_warning_is_reworded_too() -> None:
+    warning = "x: not read, as you have not approved it: rye trust"
+
+    result = tool_result({"status": "success", "warnings": [warning]})
+
+    assert result["structuredContent"]["warnings"] == [f"{warning} {USERS_COMMAND}"]
 
 
 def test_a_refusal_names_tools_but_keeps_the_flags_of_the_server() -> None:
     told = refusal(NoProjectError("x")).data, refusal(SystemImmutableError("tool:a/b")).data
 
     assert told == (
-        {"code": "NO_PROJECT", "hint": NoProjectError("x").hint},
+        {"code": "NO_PROJECT", "hint": f"{NoProjectError('x').hint} {USERS_COMMAND}"},
         {
             "code": "SYSTEM_IMMUTABLE",
-            "hint": "copy it first: load with item_id tool:a/b and destination project",
+            "hint": 'copy it first: load {"item_id": "tool:a/b", "destination": "project"}',
         },
     )
 
 
 def test_an_envelope_without_a_hint_stays_as_it_is() -> None:
     assert for_callers({"status": "success"}) == {"status": "success"}
+
+
+def test_every_command_is_known_as_one() -> None:
+    words = {entry.words.split()[0] for entry in TABLE} - {"lillux-proc", "lillux-watch"}
+
+    assert set(COMMAND_WORDS) == words | set(ALIASES)
+
+
+# --- every hint of the source ---------------------------------------------------------------------
+
+
+def _text(node: ast.expr) -> str:
+    """The text of a string in the source, with X for what is filled in."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(v) if isinstance(v, ast.Constant) else "mine/x" for v in node.values)
+    if isinstance(node, ast.IfExp):
+        return _text(node.body) or _text(node.orelse)
+    if isinstance(node, ast.BinOp):
+        return _text(node.left) + _text(node.right)
+    return ""
+
+
+def _hints() -> Iterator[tuple[str, str]]:
+    """Every text that is given or kept as a hint, with its place."""
+    for folder in ("lillux", "ryeos"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                values: list[ast.expr] = []
+                if isinstance(node, ast.Call):
+                    values = [one.value for one in node.keywords if one.arg == "hint"]
+                elif isinstance(node, ast.Assign):
+                    names = [one.id for one in node.targets if isinstance(one, ast.Name)]
+                    values = [node.value] if any("hint" in name.lower() for name in names) else []
+                for value in values:
+                    if _text(value):
+                        yield f"{path.relative_to(ROOT)}:{value.lineno}", _text(value)
+
+
+def _problem(place: str, hint: str) -> str:
+    """What an agent could not do with a hint as it gets it; ``""`` where there is nothing."""
+    told = for_callers({"hint": hint})["hint"]
+    found = re.findall(r"\brye ([a-z]+)(?: ([a-z-]+))?", told)
+    left = {f"{first} {second}".strip() for first, second in found if first in COMMAND_WORDS}
+    is_said = "your user" in told or "a person" in told
+    if left and not is_said:
+        return f"{place}: {told}: does not say whose command it is"
+    strange = {one for one in left if not {one, one.split()[0]} & OF_THE_USER}
+    if strange and USERS_COMMAND in told and not place.startswith("ryeos/cli/"):
+        return f"{place}: {told}: a tool does that"
+    for _, arguments in _CALL.findall(told):
+        json.loads(arguments)
+    return ""
+
+
+def test_over_mcp_every_hint_of_the_source_names_calls_or_whose_command_it_is() -> None:
+    hints = dict(_hints())
+
+    assert len(hints) > 300
+    assert sum(bool(COMMAND.search(hint)) for hint in hints.values()) > 60
+    assert [found for place, hint in hints.items() if (found := _problem(place, hint))] == []

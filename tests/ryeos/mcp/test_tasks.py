@@ -107,7 +107,7 @@ def test_who_does_not_have_the_extension_gets_a_thread(
     result = execute(conversation(workspace, **changes), "true")
 
     assert result.get("resultType") in {None, "complete"}
-    assert result["structuredContent"]["state"] == "running"
+    assert result["structuredContent"]["status"] == "running"
     threads = workspace.rye().threads
     ended(workspace, threads.find(result["structuredContent"]["thread_id"]))
 

@@ -59,16 +59,24 @@ def test_every_violation_is_reported_at_once() -> None:
 
 def test_the_hint_names_who_wants_the_parameters() -> None:
     with pytest.raises(ParameterError) as error:
+        valid_parameters({"title": "a"}, SCHEMA, ref="tool:mine/x")
+
+    assert error.value.hint == "see what it takes: rye run tool:mine/x --help"
+
+
+def test_a_slip_in_the_name_of_what_is_missing_gets_the_name() -> None:
+    with pytest.raises(ParameterError) as error:
         valid_parameters({"nme": "a"}, SCHEMA, ref="tool:mine/x")
 
-    assert error.value.hint == "see what it takes: rye load tool:mine/x"
+    assert error.value.hint == "did you mean name? found nme"
 
 
-def test_text_for_a_number_is_told_how_to_write_one() -> None:
+def test_text_for_a_number_is_named_with_what_was_expected() -> None:
     with pytest.raises(ParameterError) as error:
-        valid_parameters({"name": "a", "count": "5"}, SCHEMA)
+        valid_parameters({"name": "a", "count": "abc"}, SCHEMA, ref="tool:mine/x")
 
-    assert error.value.hint == "count=... is text; give JSON with count:=..."
+    assert '/count: expected integer, found string "abc"' in str(error.value)
+    assert error.value.hint == "see what it takes: rye run tool:mine/x --help"
 
 
 @pytest.mark.parametrize("schema", [None, {}])

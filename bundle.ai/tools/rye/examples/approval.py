@@ -19,5 +19,5 @@ def execute(params: dict) -> dict:
     """Give the answer, or say how to give one."""
     if "approved" not in params:
         how = "rye graph resume ID --override-inputs approved:=true, or approved:=false"
-        return {"success": False, "error": f"waiting for approval: {how}"}
+        return {"success": False, "error": f"waiting for a person: {how}"}
     return {"success": True, "approved": params["approved"]}

@@ -61,6 +61,6 @@ def execute(params: dict, project_path: str) -> dict:
     answer = run_rye(words, values, project=project_path)
     for name in ("items", "problems"):
         if len(answer.get(name, [])) > MAX_SHOWN:
-            more = f"{len(answer[name])} {name}; rye bundle {action} shows all"
+            more = f"the first {MAX_SHOWN} of {len(answer[name])} {name}"
             answer |= {name: answer[name][:MAX_SHOWN], "truncated": True, "hint": more}
     return answer

@@ -3,9 +3,9 @@
 Page: ``docs/threads.md``.
 """
 
-from rye_command import option, run_rye
+from rye_command import option, run_rye, short_id
 
-__version__ = "1.0.0"
+__version__ = "1.1.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/core/processes"
@@ -36,6 +36,12 @@ CONFIG_SCHEMA = {
 
 
 def execute(params: dict, project_path: str) -> dict:
-    """``thread`` as it is now, and whether it was ended by this (``killed``)."""
+    """The ``state`` that it has now, and whether it was ended by this (``killed``)."""
     words = ["threads", "kill", *option(params, "grace")]
-    return run_rye(words, [params["thread_id"]], project=project_path)
+    answer = run_rye(words, [params["thread_id"]], project=project_path)
+    if not answer["success"]:
+        return answer
+    thread = answer["thread"]
+    told = {"thread_id": short_id(thread["thread_id"]), "state": thread["status"]}
+    left = {"leftovers": answer["leftovers"]} if answer.get("leftovers") else {}
+    return {"success": True, "killed": answer["killed"], **told, **left}

@@ -3,9 +3,9 @@
 Page: ``docs/threads.md``.
 """
 
-from rye_command import flags, option, run_rye
+from rye_command import flags, option, run_rye, seconds_of, short_id
 
-__version__ = "1.0.0"
+__version__ = "1.1.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/core/processes"
@@ -32,6 +32,21 @@ CONFIG_SCHEMA = {
 
 
 def execute(params: dict, project_path: str) -> dict:
-    """``threads``: a row for each."""
+    """``threads``: of each its id, item, state and seconds, and what it failed with."""
     words = ["threads", "list", *flags(params, "active"), *option(params, "limit")]
-    return run_rye(words, project=project_path)
+    answer = run_rye(words, project=project_path)
+    if not answer["success"]:
+        return answer
+    return {"success": True, "threads": [row_of(thread) for thread in answer["threads"]]}
+
+
+def row_of(thread: dict) -> dict:
+    """What tells one run from another."""
+    row = {
+        "thread_id": short_id(thread["thread_id"]),
+        "item_id": thread.get("item_id") or thread.get("directive"),
+        "state": thread["status"],
+        "seconds": seconds_of(thread),
+        "error": thread.get("error"),
+    }
+    return {name: value for name, value in row.items() if value is not None}

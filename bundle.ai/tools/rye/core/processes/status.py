@@ -3,9 +3,7 @@
 Page: ``docs/threads.md``.
 """
 
-from datetime import datetime
-
-from rye_command import run_rye
+from rye_command import run_rye, seconds_of
 
 __version__ = "1.1.0"
 __tool_type__ = "python"
@@ -59,7 +57,7 @@ def execute(params: dict, project_path: str) -> dict:
         "thread_id": wanted[0],
         "item_id": thread.get("item_id"),
         "state": thread["status"],
-        "seconds": seconds(thread),
+        "seconds": seconds_of(thread),
         **outcome(result.get("data")),
     }
     if thread.get("error"):
@@ -80,16 +78,3 @@ def outcome(data: object) -> dict:
         streams = {name: data[name] for name in ("stdout", "stderr") if data[name]}
         return {"exit": data["return_code"], **streams}
     return {} if data is None else {"data": data}
-
-
-def seconds(thread: dict) -> float | None:
-    """How long it has run, until now where it runs still."""
-    try:
-        began = datetime.fromisoformat(thread["created_at"])
-        last = thread.get("completed_at")
-        if not last and thread["status"] != "running":
-            last = thread["updated_at"]
-        ended = datetime.fromisoformat(last) if last else datetime.now(began.tzinfo)
-    except (KeyError, ValueError):
-        return None
-    return round((ended - began).total_seconds(), 3)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+from datetime import datetime
 from pathlib import Path
 
 __version__ = "1.0.0"
@@ -92,6 +94,25 @@ def option(params: dict, *names: str) -> list:
 def flags(params: dict, *names: str) -> list:
     """``["--name"]`` for each that is true."""
     return [f"--{name.replace('_', '-')}" for name in names if params.get(name)]
+
+
+def short_id(thread_id: str) -> str:
+    """The short form of a run's id, like ``run-d150``; any other id as it is."""
+    found = re.fullmatch(r".*-\d{10,}(?:-\d+)?(-[0-9a-f]{4})", thread_id, re.DOTALL)
+    return f"run{found[1]}" if found else thread_id
+
+
+def seconds_of(thread: dict) -> float | None:
+    """How long a background run took, or has run until now."""
+    try:
+        began = datetime.fromisoformat(thread["created_at"])
+        last = thread.get("completed_at")
+        if not last and thread["status"] != "running":
+            last = thread["updated_at"]
+        ended = datetime.fromisoformat(last) if last else datetime.now(began.tzinfo)
+    except (KeyError, ValueError):
+        return None
+    return round((ended - began).total_seconds(), 3)
 
 
 def _answer(done: subprocess.CompletedProcess) -> dict:

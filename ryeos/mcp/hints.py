@@ -1,0 +1,160 @@
+"""Hints for who calls tools: a call where they name a command, an argument for a flag. Pure.
+
+Errors are written for people at a command line. What a tool does is named as its call; what gives
+rights (keys, trust, nodes, registries) has no tool, and is what the user is asked to run.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+USERS_COMMAND = "(rye commands are for your user to run)"
+COMMAND_WORDS = (
+    *("approve", "bundle", "chain", "completion", "dev", "doctor", "edit", "execute", "graph"),
+    *(
+        "help",
+        "import",
+        "info",
+        "init",
+        "keys",
+        "list",
+        "load",
+        "lock",
+        "mcp",
+        "mv",
+        "new",
+        "receipts",
+    ),
+    *("registry", "remote", "rm", "run", "sandbox", "search", "self", "sign", "status", "store"),
+    *("test", "threads", "trust", "uninstall", "verify", "version"),
+)
+COMMAND = re.compile(rf"\brye (?:{'|'.join(COMMAND_WORDS)})\b")
+"""A command of ``rye``, where one begins."""
+
+_Wordings = Iterable[tuple[re.Pattern[str], str]]
+_WORD = r"'?([^\s;,()']+)'?"
+_REMOTE_FLAG = r"(?: --remote [^\s;,()]+)?"
+
+
+def _tool(item: str, parameters: str) -> str:
+    return f'execute {{"item_id": "{item}", "parameters": {{{parameters}}}}}'
+
+
+def _remote(action: str, more: str = "") -> str:
+    return _tool("rye/core/remote/remote", f'"action": "{action}"{more}')
+
+
+_ROWS: Mapping[str, str] = {
+    # items
+    rf"rye load {_WORD} --to (project|user)": r'load {"item_id": "\1", "destination": "\2"}',
+    rf"read it with: rye load {_WORD}": r'read it with: load {"item_id": "\1", "text": true}',
+    rf"rye load {_WORD}": r'load {"item_id": "\1"}',
+    rf"rye (?:info|run) {_WORD} --help": r'load {"item_id": "\1"}',
+    r"rye search '\*' --type (\w+)": r'search {"item_type": "\1"}',
+    r"rye search '\*'": "search {}",
+    r"rye help --schema (graph|tool|runtime)": r'help {"topic": "\1s"}',
+    r"rye help --schema test": 'help {"topic": "test"}',
+    rf"rye help {_WORD}": r'help {"topic": "\1"}',
+    rf"rye chain {_WORD}": r'execute {"item_id": "\1", "dry_run": true, "options":'
+    r' {"verbose": true}}',
+    rf"rye sandbox show {_WORD}": r'load {"item_id": "\1"}',
+    rf"rye lock update {_WORD}": _tool(
+        "rye/core/lock/lock", r'"action": "update", "item_id": "\1"'
+    ),
+    r"rye keys (list|show)": _tool("rye/core/keys/keys", r'"action": "\1"'),
+    # signing: what a file is called below its space is the id of its item
+    r"rye sign (?:--force )?'?/[^;']*/\.ai/(tool|directive)s/([^;']+)\.[^./;']+'?": (
+        r'sign {"item_id": "\1:\2"}'
+    ),
+    r"rye sign (?:--force )?'?/[^;']*/\.ai/knowledge/([^;']+)\.[^./;']+'?": (
+        r'sign {"item_id": "knowledge:\1"}'
+    ),
+    rf"rye sign --force ((?:tool|directive|knowledge|config):){_WORD}": (
+        r'sign {"item_id": "\1\2", "options": {"force": true}}'
+    ),
+    rf"rye sign ((?:tool|directive|knowledge|config):){_WORD}": r'sign {"item_id": "\1\2"}',
+    r"rye sign \S.*$": "sign with its item_id",
+    # runs
+    r"rye graph validate shows": 'execute with parameters {"validate": true} shows',
+    rf"rye graph validate {_WORD}": r'execute {"item_id": "\1", "parameters": {"validate": true}}',
+    rf"rye graph resume {_WORD}": r'execute {"resume_thread_id": "\1"}',
+    rf"rye threads wait {_WORD}": r'execute {"item_id": "\1", "options": {"wait_s": 60}}',
+    rf"rye threads kill(?: {_WORD})?": r"the tool rye/core/processes/cancel",
+    r"rye threads (?:list|show)(?: --all)?": 'execute {"item_id": "rye/core/processes/list"}',
+    r"rye run REF --async": 'execute {"item_id": "tool:a/b", "async": true}',
+    rf"rye run --target remote {_WORD}": r'execute {"item_id": "\1", "options": {"target":'
+    r' "remote"}}',
+    rf"rye run ((?:tool:|rye/){_WORD})": r'execute {"item_id": "\1"}',
+    r"rye run$": "execute",
+    rf"rye test {_WORD}": _tool("rye/core/testing/test", r'"items": ["\1"]'),
+    # nodes and registries
+    r"rye remote push --force": _remote("push", ', "force": true'),
+    r"rye remote push --drop-excluded": _remote("push", ', "drop_excluded": true'),
+    r"rye remote push --new-project": _remote("push", ', "new_project": true'),
+    rf"rye remote pull --thread {_WORD}{_REMOTE_FLAG}": _remote("pull", r', "thread_id": "\1"'),
+    rf"rye remote (push|pull|history|diff|status){_REMOTE_FLAG}(?! --)": _remote(r"\1"),
+    r"rye remote list": _remote("status"),
+    rf"rye remote secrets list{_REMOTE_FLAG}": _remote("secrets_list"),
+    rf"rye remote threads(?: --all)?{_REMOTE_FLAG}": _remote("threads"),
+    rf"rye remote thread {_WORD}(?: --wait)?{_REMOTE_FLAG}": _remote(
+        "thread_status", r', "thread_id": "\1"'
+    ),
+    r"rye remote webhooks list": _remote("webhooks"),
+    r"rye registry status": _tool("rye/core/registry/registry", '"action": "status"'),
+    r"rye registry search \S+": 'search {"query": "WORDS", "options": {"source": "registry"}}',
+    r"rye bundle create": "the tool rye/core/bundler/bundler",
+    r"rye bundle list": _tool("rye/core/bundler/bundler", '"action": "list"'),
+}
+_COMMANDS: _Wordings = [(re.compile(pattern), call) for pattern, call in _ROWS.items()]
+_FLAGS: _Wordings = (
+    (re.compile(r"the next run --async makes one"), "the next run with async makes one"),
+    (re.compile(r"resume with --force"), 'resume with parameters {"force": true}'),
+    (
+        re.compile(r"run the command at a terminal, or with --yes"),
+        "your user agrees at a terminal,",
+    ),
+    (re.compile(r"--async\b"), "async"),
+    (re.compile(r"--overwrite\b"), "overwrite"),
+    (re.compile(r"--target local\b"), "target local"),
+    (re.compile(r"--project DIR, or make one with: rye init --project"), "project_path"),
+    (re.compile(r"--project DIR\b"), "project_path"),
+    (re.compile(r"or wait for it, with --wait"), "or wait for it, with wait_s"),
+    (re.compile(r"(?:without|give|with) --receipt full"), "ask your user to turn that off"),
+)
+
+
+def for_callers(envelope: Mapping[str, Any]) -> dict[str, Any]:
+    """The envelope of a tool, with hint and warnings in the words of tools and their arguments."""
+    told = dict(envelope)
+    if isinstance(told.get("hint"), str):
+        told["hint"] = _of_arguments(told["hint"])
+    if isinstance(told.get("warnings"), list):
+        told["warnings"] = [
+            _of_arguments(one) if isinstance(one, str) else one for one in told["warnings"]
+        ]
+    return told
+
+
+def _of_arguments(text: str) -> str:
+    return for_user(_reworded(naming_tools(text), _FLAGS))
+
+
+def naming_tools(hint: str) -> str:
+    """The hint, for who can call tools but has called none: flags are those of the server."""
+    return hint if _is_said(hint) else _reworded(hint, _COMMANDS)
+
+
+def for_user(hint: str) -> str:
+    """The hint; a command that is left in it is one for the user, which is said once."""
+    return hint if _is_said(hint) or not COMMAND.search(hint) else f"{hint} {USERS_COMMAND}"
+
+
+def _is_said(hint: str) -> bool:
+    """Whether a hint says itself that its command is the user's."""
+    return "your user" in hint or "a person" in hint
+
+
+def _reworded(hint: str, wordings: _Wordings) -> str:
+    for found, told in wordings:
+        hint = found.sub(told, hint)
+    return hint
