@@ -7,6 +7,7 @@ from lillux.mcp_client.versions import MODERN
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import NoProjectError
 from ryeos.mcp.features import RyeFeatures
+from ryeos.mcp.hints import USERS_COMMAND
 from ryeos.mcp.revisions import McpCall, McpCaller, Pace, RpcError
 from tests.support.background_runs import program_of
 from tests.support.mcp_conversation import NEWEST_LEGACY, Conversation
@@ -132,7 +133,7 @@ def test_surroundings_that_are_refused_are_reported_by_each_method(
     error = NoProjectError("lost is no folder")
     assert refused.value.message == str(error)
     told = {name: value for name, value in (refused.value.data or {}).items() if name != "uri"}
-    assert told == {"code": "NO_PROJECT", "hint": error.hint}
+    assert told == {"code": "NO_PROJECT", "hint": f"{error.hint} {USERS_COMMAND}"}
     assert capsys.readouterr().err == ""
 
 

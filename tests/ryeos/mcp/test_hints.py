@@ -28,7 +28,16 @@ from tests.support.workspace import ROOT
 VALIDATE = '{"item_id": "tool:mine/g", "parameters": {"validate": true}}'
 # What gives rights, sets up a machine or looks after it: no tool stands for these.
 OF_THE_USER = {
-    *("approve", "trust", "init", "doctor", "uninstall", "receipts list", "sandbox suggest"),
+    *(
+        "approve",
+        "import",
+        "trust",
+        "init",
+        "doctor",
+        "uninstall",
+        "receipts list",
+        "sandbox suggest",
+    ),
     *(
         "keys generate",
         "keys trust",

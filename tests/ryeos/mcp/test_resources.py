@@ -126,7 +126,7 @@ def test_what_does_not_verify_is_an_error_with_its_code(workspace: Workspace) ->
     error = Conversation(workspace.rye()).error("resources/read", uri="rye://knowledge/notes/a")
 
     assert (error["code"], error["data"]["code"]) == (-32603, "INTEGRITY")
-    assert error["data"]["hint"] == "if the change is yours: sign with item_id knowledge:notes/a"
+    assert error["data"]["hint"] == 'if the change is yours: sign {"item_id": "knowledge:notes/a"}'
 
 
 @pytest.mark.parametrize(
