@@ -101,6 +101,14 @@ TABLE: tuple[CommandEntry, ...] = (
         "remote secrets", "remote_secrets", "manage secrets that tools on a node get", _REMOTES
     ),
     CommandEntry("remote webhooks", "remote_secrets", "manage webhooks that start runs", _REMOTES),
+    CommandEntry("remote whoami", "remote_teams", "show who a node takes you for", _REMOTES),
+    CommandEntry("remote keys", "remote_teams", "manage your keys on a node", _REMOTES),
+    CommandEntry("remote tokens", "remote_teams", "manage tokens for CI", _REMOTES),
+    CommandEntry("remote teams", "remote_teams", "manage teams on a node", _REMOTES),
+    CommandEntry("remote projects", "remote_teams", "list projects on a node", _REMOTES),
+    CommandEntry(
+        "remote move", "remote_teams", "give a project to a team, or take it back", _REMOTES
+    ),
     CommandEntry(
         "registry login", "registry", "log in to a registry, and pin its key", _REGISTRIES
     ),

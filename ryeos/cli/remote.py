@@ -202,7 +202,7 @@ def _threads(session: Session) -> int:
     ]
     session.output.answer(envelope, "\n".join(lines))
     if not rows and not session.output.as_json:
-        session.output.note(f"no runs of {link.project_path!r} on {link.node.name}")
+        session.output.note(f"no runs of {link.name!r} on {link.node.name}")
     if set(unmerged) - merged and not session.output.as_json:
         session.output.note(
             "not merged: what the run changed is in conflict with the head; merge it here:"
@@ -358,7 +358,7 @@ def _history(session: Session) -> int:
     envelope = {
         "status": "success",
         "remote_name": link.node.name,
-        "project_path": link.project_path,
+        "project_path": link.name,
         "snapshots": list(rows),
     }
     lines = [
@@ -434,7 +434,7 @@ def _push(session: Session) -> int:
     envelope = {
         "status": "success",
         "remote_name": link.node.name,
-        "project_path": link.project_path,
+        "project_path": link.name,
         "snapshot_hash": pushed.snapshot_hash,
         "project_manifest_hash": pushed.project_manifest_hash,
         "user_manifest_hash": pushed.user_manifest_hash or None,
@@ -446,7 +446,7 @@ def _push(session: Session) -> int:
         "pulled": list(pushed.merged.paths),
         "replaced": _replaced(pushed.replaced),
     }
-    what = f"{link.project_path} on {link.node.name}: {short(pushed.snapshot_hash)}"
+    what = f"{link.name} on {link.node.name}: {short(pushed.snapshot_hash)}"
     if not pushed.is_new:
         text = f"{what}, nothing new"
     else:
@@ -490,7 +490,7 @@ def _pull(session: Session) -> int:
     applied = pulled.applied
     envelope = _pulled(link, pulled.snapshot_hash, applied)
     if not pulled.snapshot_hash:
-        text = f"{link.node.name} has no project {link.project_path!r} yet; next: rye remote push"
+        text = f"{link.node.name} has no project {link.name!r} yet; next: rye remote push"
     elif applied.written or applied.removed:
         text = "\n".join(marked(applied))
     else:
@@ -526,7 +526,7 @@ def _pulled(link: Link, snapshot_hash: str, applied: Applied) -> dict[str, Any]:
     return {
         "status": "success",
         "remote_name": link.node.name,
-        "project_path": link.project_path,
+        "project_path": link.name,
         "snapshot_hash": snapshot_hash or None,
         "written": list(applied.written),
         "added": list(applied.added),
@@ -585,7 +585,7 @@ def _note_difference(
 ) -> None:
     note = session.output.note
     if not compared.snapshot_hash:
-        note(f"{link.node.name} has no project {link.project_path!r} yet")
+        note(f"{link.node.name} has no project {link.name!r} yet")
     elif not compared.differences:
         note(f"the same here and on {link.node.name}")
     else:

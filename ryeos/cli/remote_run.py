@@ -16,6 +16,7 @@ from ryeos.items.refs import Reference
 from ryeos.remote.apply import Applied
 from ryeos.remote.link import Link, RemoteEnvironment, open_link
 from ryeos.remote.run import RemoteOptions, execute_on
+from ryeos.remote.settings import is_team_name
 from ryeos.run.model import ExecutionRequest
 
 GRAPH_REFS = ".ai/state/objects/refs/graphs/"
@@ -88,6 +89,19 @@ _THREAD_ID = re.compile(r"[A-Za-z0-9._:-]{1,300}")
 def take_remote(parser: Arguments) -> None:
     """Declare which remote is meant."""
     parser.add_argument("--remote", metavar="NAME", help="the remote (default)")
+
+
+def take_team(parser: Arguments) -> None:
+    """Declare which team is meant."""
+    parser.add_argument("--team", metavar="TEAM", help="those of a team, not your own")
+
+
+def team_of(session: Session) -> str:
+    """The team that was named, "" for none. Raises UsageError."""
+    team = (session.arguments.team or "").removeprefix("@")
+    if team and not is_team_name(team):
+        raise UsageError(f"--team: expected the name of a team, found {team[:80]!a}")
+    return str(team)
 
 
 def take_limit(parser: Arguments, shown: int) -> None:

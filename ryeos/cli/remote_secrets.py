@@ -17,7 +17,7 @@ from lillux.signing import KeyNotFoundError, load_keypair
 from ryeos.app.output import one_line
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.remote_run import linked, remote_environment, take_remote
+from ryeos.cli.remote_run import linked, remote_environment, take_remote, take_team, team_of
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, NoSigningKeyError, UsageError
 from ryeos.remote.link import RemoteEnvironment, open_node, remotes_of
@@ -58,13 +58,14 @@ def _configure_secrets(parser: Arguments) -> None:
     add("--stdin", action="store_true", help="set, seal: the value is standard input")
     add("--env", action="store_true", help="import: the words are variables of your environment")
     add("--local", action="store_true", help="in your own store: sent along with each run")
+    take_team(parser)
     take_remote(parser)
 
 
 def _secrets(session: Session) -> int:
     arguments = session.arguments
-    if arguments.local and arguments.remote:
-        raise UsageError("--local, --remote: expected one of them")
+    if arguments.local and (arguments.remote or arguments.team):
+        raise UsageError("--local, --remote or --team: expected one of them")
     return _SECRET_ACTIONS[arguments.action](session)
 
 
@@ -85,7 +86,9 @@ def _seal(session: Session) -> int:
     value = _value(session, name)
     with remote_environment(session) as around:
         remote = remotes_of(around).resolve(session.arguments.remote)
-        sealed = NodeVault(open_node(around, remote), remote.url).seal(name, value)
+        sealed = NodeVault(open_node(around, remote, owner=team_of(session)), remote.url).seal(
+            name, value
+        )
     envelope = {"status": "success", "secret": name, "remote": remote.name, "envelope": sealed}
     session.output.answer(envelope, json.dumps(sealed))
     return 0
@@ -139,7 +142,10 @@ def _kept(session: Session) -> Iterator[tuple[Keeper, str]]:
         return
     with remote_environment(session) as around:
         remote = remotes_of(around).resolve(session.arguments.remote)
-        yield NodeVault(open_node(around, remote), remote.url), f"remote {remote.name}"
+        yield (
+            NodeVault(open_node(around, remote, owner=team_of(session)), remote.url),
+            f"remote {remote.name}",
+        )
 
 
 def local_secrets(session: Session) -> LocalSecrets:
@@ -239,6 +245,7 @@ def _configure_webhooks(parser: Arguments) -> None:
     add("--with-secrets", action="store_true", help="create: its runs see your own secrets of now")
     add("--params", metavar="JSON|@FILE|-", help="trigger: all parameters as one JSON object")
     add("--delivery-id", metavar="ID", help="trigger: the same again is not run again")
+    take_team(parser)
     take_remote(parser)
 
 
@@ -277,7 +284,7 @@ def _create(session: Session) -> int:
             values = local_secrets(session).values()
             box_public = link.node.verify().box_public
             envelope = seal_secrets(
-                values, box_public, user=link.node.sender, purpose=FOR_EXECUTION
+                values, box_public, user=link.node.sealed_for, purpose=FOR_EXECUTION
             )
         made = WebhookClient(link.node).create(
             item_ref,
@@ -356,7 +363,7 @@ _WEBHOOK_ACTIONS: Mapping[str, Callable[[Session], int]] = {
 
 def _hooks(session: Session, around: RemoteEnvironment) -> WebhookClient:
     remote = remotes_of(around).resolve(session.arguments.remote)
-    return WebhookClient(open_node(around, remote))
+    return WebhookClient(open_node(around, remote, owner=team_of(session)))
 
 
 def _words(session: Session, count: int, what: str) -> tuple[str, ...]:

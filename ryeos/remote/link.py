@@ -22,7 +22,13 @@ from ryeos.remote.apply import Applied
 from ryeos.remote.conflicts import ConflictFolder, new_incoming_folder, own_folder, project_store
 from ryeos.remote.node import BearerCredentials, Credentials, Node, RemoteHead, credentials_for
 from ryeos.remote.pins import Pins
-from ryeos.remote.settings import CONFIG_PATH, RemoteConfig, Remotes, read_remotes
+from ryeos.remote.settings import (
+    CONFIG_PATH,
+    RemoteConfig,
+    Remotes,
+    read_remotes,
+    team_and_path,
+)
 from ryeos.remote.transfer import RemoteContents, TransferProgress, no_progress
 from ryeos.run.workspace import Workspace
 from ryeos.sync.entries import Sized
@@ -255,7 +261,7 @@ def _tell_nobody(_: str, __: Applied) -> None:
 class Link:
     """One project, one node.
 
-    project_path  what the project is called there
+    project_path  what the project is called there, by its owner
     url           where the node is, to notice that a name came to mean another one
     store         of the project: merged and fetched content, and the heads
     report_merged   told of files of the project that a push or a run changed, as soon as they are:
@@ -275,6 +281,18 @@ class Link:
     accepted: tuple[str, ...] = ()
     clock: Clock = utc_now
     _manifests: dict[str, SourceManifest] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The project with its owner: ``@acme/app`` for one of a team."""
+        return f"@{self.node.owner}/{self.project_path}" if self.node.owner else self.project_path
+
+    def user_tree(self) -> Tree:
+        """What of the user space travels: nothing with a project of a team, which has none."""
+        tree = self.working_tree.user_tree()
+        if not self.node.owner:
+            return tree
+        return replace(tree.with_manifest(SourceManifest("user")), item_sources={}, blobs={})
 
     @property
     def contents(self) -> RemoteContents:
@@ -317,18 +335,24 @@ class Link:
 
     @property
     def _there(self) -> tuple[str, str]:
-        return self.project_path, self.url
+        return self.name, self.url
 
     def recorded(self) -> LocalHead | None:
         """What this project and the node last had in common, None for nothing."""
         head = self.heads.read(self.node.name)
-        is_same = head and head.project_path == self.project_path and head.url == self.url
+        is_same = head and head.project_path == self.name and head.url == self.url
         return head if is_same else None
+
+    def rename(self, name: str) -> None:
+        """Go on under another name: the project was moved there, and what both have stays so."""
+        head = self.recorded()
+        if head is not None:
+            self.heads.write(self.node.name, replace(head, project_path=name))
 
     def former_name(self) -> str | None:
         """What the project was called there when it was last pushed or pulled, if not the same."""
         head = self.heads.read(self.node.name)
-        is_other = head and head.url == self.url and head.project_path != self.project_path
+        is_other = head and head.url == self.url and head.project_path != self.name
         return (head.project_path or None) if head and is_other else None
 
     def record(
@@ -345,7 +369,7 @@ class Link:
             LocalHead(
                 snapshot_hash=snapshot_hash,
                 project_manifest_hash=digest,
-                project_path=self.project_path,
+                project_path=self.name,
                 url=self.url,
                 updated_at=self.clock().isoformat(timespec="microseconds"),
                 user_manifest_hash=user_manifest_hash,
@@ -431,11 +455,16 @@ def remotes_of(around: RemoteEnvironment) -> Remotes:
 
 
 def open_node(
-    around: RemoteEnvironment, remote: RemoteConfig, credentials: Credentials | None = None
+    around: RemoteEnvironment,
+    remote: RemoteConfig,
+    credentials: Credentials | None = None,
+    *,
+    owner: str = "",
 ) -> Node:
     """The node of a remote; nothing is asked yet. Raises NoSigningKeyError.
 
-    Without ``credentials`` requests show what the remote is configured with.
+    Without ``credentials`` requests show what the remote is configured with. ``owner``: the team
+    whose projects they are about.
     """
     from lillux.http.client import HttpClient
     from ryeos.remote.node import HttpTransport
@@ -449,7 +478,7 @@ def open_node(
         cancellation=around.cancellation,
     )
     pins = Pins(context.spaces.user.base, _key_if_any(around))
-    return Node(transport, pins, remote.node_id or None, _hints(remote, shown))
+    return Node(transport, pins, remote.node_id or None, _hints(remote, shown), owner)
 
 
 def open_link(around: RemoteEnvironment, name: str | None) -> Link:
@@ -459,7 +488,16 @@ def open_link(around: RemoteEnvironment, name: str | None) -> Link:
     """
     remotes = remotes_of(around)
     remote = remotes.resolve(name)
-    return link_to(around, remotes, remote, open_node(around, remote))
+    owner, _ = team_and_path(_project_name(around, remotes, remote))
+    return link_to(around, remotes, remote, open_node(around, remote, owner=owner))
+
+
+def _project_name(around: RemoteEnvironment, remotes: Remotes, remote: RemoteConfig) -> str:
+    """What the project is called on a node, with its owner. Raises NoProjectError."""
+    project = around.context.spaces.project
+    if project is None:
+        raise NoProjectError("this folder is the home folder or a file system root")
+    return remote.project_path or remotes.project_name(project.base)
 
 
 def link_to(around: RemoteEnvironment, remotes: Remotes, remote: RemoteConfig, node: Node) -> Link:
@@ -474,7 +512,7 @@ def link_to(around: RemoteEnvironment, remotes: Remotes, remote: RemoteConfig, n
         store=store,
         heads=LocalHeads(store),
         conflicts=ConflictFolder(project.ai, remote.name),
-        project_path=remote.project_path or remotes.project_name(project.base),
+        project_path=team_and_path(_project_name(around, remotes, remote))[1],
         url=remote.url,
         progress=around.progress,
         accepted=around.accepted,

@@ -332,7 +332,7 @@ MAX_GET_REPLY = 64 * MIB
 """Of the encoded entries of one request: base64 of the largest file, and then some."""
 
 ACCEPT_TIMEOUT_S = 30.0
-_OK, _MOVED, _NOT_FOUND, _CONFLICT = 200, 300, 404, 409
+_OK, _MOVED, _FORBIDDEN, _NOT_FOUND, _CONFLICT = 200, 300, 403, 404, 409
 _UNKNOWN_NAMES = "secret "
 """How a node begins what it says about secrets that it has not; no other 404 begins like this."""
 
@@ -351,6 +351,7 @@ class Node:
 
     ``expected`` is the fingerprint that the configuration names, if it does. ``hints`` are what to
     do about a status that the node refuses with, where that depends on the configuration.
+    ``owner`` is the team whose projects are asked about, "" for one's own.
     """
 
     def __init__(
@@ -359,8 +360,10 @@ class Node:
         pins: PinBook,
         expected: str | None = None,
         hints: Mapping[int, str] | None = None,
+        owner: str = "",
     ) -> None:
         self._transport, self._pins, self._expected = transport, pins, expected
+        self.owner = owner
         self._hints = hints or {}
         self._identity: NodeIdentity | None = None
         self._lock = Lock()
@@ -374,6 +377,11 @@ class Node:
     def sender(self) -> str:
         """Who requests show, in the node's words; ``""`` where only the node knows."""
         return self._transport.sender
+
+    @property
+    def sealed_for(self) -> str:
+        """Whom a secret is sealed for: who owns what is asked about."""
+        return self.owner or self._transport.sender
 
     def verify(self) -> NodeIdentity:
         """Who the node is, checked against its pin; asked once.
@@ -453,6 +461,7 @@ class Node:
             "POST",
             "/objects/get",
             {"hashes": list(digests)},
+            query=self._owned(()),
             max_response_bytes=max_response_bytes,
         )
 
@@ -625,11 +634,14 @@ class Node:
             method,
             path,
             body,
-            query=query,
+            query=self._owned(query),
             timeout_s=timeout_s,
             max_response_bytes=max_response_bytes,
             may_repeat=may_repeat,
         )
+
+    def _owned(self, query: QueryPairs) -> QueryPairs:
+        return [*query, ("owner", self.owner)] if self.owner else query
 
     def _open(self, method: str, path: str) -> dict[str, Any]:
         return self._exchange(method, path, None)
@@ -665,6 +677,8 @@ class Node:
         )
         if not _OK <= reply.status < _MOVED:  # what leads elsewhere is no answer either
             detail, hint = detail_of(reply.body), self._hints.get(reply.status, "")
+            if reply.status == _FORBIDDEN and self.owner:
+                hint = f"roles are given by the admins of {self.owner}: rye remote teams list"
             raise RemoteError(reply.status, detail, what=self._what(path), hint=hint)
         return reply
 

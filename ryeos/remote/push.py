@@ -302,7 +302,7 @@ def _push_alone(
     with link.alone():
         came = Applied() if force else _finish_run(link)
         for round_number in range(1, ROUNDS + 1):
-            user = link.working_tree.user_tree()
+            user = link.user_tree()
             look = _head_or_lost if force else Link.head
             asked = _Meanwhile(lambda: _asked(link, user, look))  # noqa: B023 - called in this round
             trees = _Trees(link.working_tree.project_tree(), user)  # (2)
@@ -371,7 +371,7 @@ def _check_name(link: Link) -> None:
     """Raises ProjectRenamedError."""
     former = link.former_name()
     if former:
-        raise ProjectRenamedError(link.node.name, former, link.project_path)
+        raise ProjectRenamedError(link.node.name, former, link.name)
 
 
 def _check_excluded(link: Link, tree: Tree) -> None:
@@ -401,7 +401,7 @@ def _is_news(link: Link, head: RemoteHead, tree: Tree) -> bool:
         return False
     if recorded is None and head.project_manifest_hash != tree.manifest_hash:
         raise RyeError(
-            f"remote {link.node.name}: it has a project {link.project_path!r} with other content,"
+            f"remote {link.node.name}: it has a project {link.name!r} with other content,"
             " and this folder"
             " was never pushed to it",
             code="REMOTE_UNRELATED",

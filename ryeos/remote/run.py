@@ -329,7 +329,8 @@ def _write_book(book: Path, written: Mapping[str, str]) -> None:
 
 BOOK = "outputs.json"
 _SHOWN_PATHS = 5
-_UNMERGED = ("conflict", "retry_exhausted")
+_REFUSED = "refused"  # in a project of a team: who may only run changes nothing
+_UNMERGED = ("conflict", "retry_exhausted", _REFUSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -432,7 +433,7 @@ def _body(link: Link, run: RemoteRun) -> dict[str, Any]:
 
         box_public = link.node.verify().box_public
         body["secret_envelope"] = seal_secrets(
-            run.secrets, box_public, user=link.node.sender, purpose=FOR_EXECUTION
+            run.secrets, box_public, user=link.node.sealed_for, purpose=FOR_EXECUTION
         )
     return body
 
@@ -498,6 +499,14 @@ class _Aftermath:
         paths = ", ".join(map(printable, sorted(executed.conflicts)[:5])) if is_conflict else ""
         # By its snapshot: the public node keeps that, but not the record of a conflict.
         named = executed.unmerged_snapshot or printable(executed.thread_id, 300)
+        if executed.merge_type == _REFUSED:
+            team = self._link.node.owner
+            self._warnings.append(
+                f"what the run changed is not part of the project: that takes the role push in"
+                f" {team}; somebody who has it takes it over with:"
+                f" rye remote pull --thread {named} --remote {self._link.node.name}"
+            )
+            return
         self._warnings.append(
             f"the node could not merge what the run changed ({executed.merge_type}"
             f"{': ' + paths if paths else ''}); it is kept there; merge it here:"

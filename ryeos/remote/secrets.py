@@ -78,7 +78,7 @@ class NodeVault:
         require_safe(name)
         values = valid_secrets({name: value})
         box_public = self._node.verify().box_public
-        return seal_secrets(values, box_public, user=self._node.sender, purpose=purpose)
+        return seal_secrets(values, box_public, user=self._node.sealed_for, purpose=purpose)
 
     def names(self) -> tuple[str, ...]:
         """The names of the secrets, sorted."""

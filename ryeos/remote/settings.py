@@ -198,6 +198,24 @@ def valid_project_name(where: str, value: object) -> str:
     return value
 
 
+_TEAM = re.compile(r"[0-9a-z][0-9a-z_-]{0,63}")
+_OF_TEAM = re.compile(rf"@({_TEAM.pattern})/(.+)")
+
+
+def is_team_name(text: str) -> bool:
+    """Whether a team of a node can have this name."""
+    return _TEAM.fullmatch(text) is not None
+
+
+def team_and_path(name: str) -> tuple[str, str]:
+    """The team that owns a project, and the project's name there: ``@acme/app`` is its ``app``.
+
+    ``""`` and the name itself for a project of one's own.
+    """
+    found = _OF_TEAM.fullmatch(name)
+    return (found[1], found[2]) if found else ("", name)
+
+
 # --- remotes --------------------------------------------------------------------------------------
 
 DEFAULT_NAME = "default"
