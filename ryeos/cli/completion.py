@@ -63,7 +63,10 @@ def completion_script(shell: str, name: str) -> str:
         root_prefix=f"rye_{identifier}",
         preamble=functions(shell, name, prefix),
     )
-    return script + ending(shell, name, prefix, f"_shtab_rye_{identifier}")
+    registered = f"_shtab_rye_{identifier}"
+    if shell == "zsh":
+        return around_zsh(script, name, prefix, registered)
+    return script + ending(shell, name, prefix, registered)
 
 
 def command_tree(name: str) -> argparse.ArgumentParser:
@@ -219,6 +222,9 @@ _BASH_END = """
   local -a COMP_WORDS=("${words[@]}")
   local COMP_CWORD=$last typed="${words[last]}"
   SHTAB "$@"
+  if [[ $typed == --* && " ${words[*]} " == *" "@(run|execute|dev)" "* ]]; then
+    while IFS= read -r word; do COMPREPLY+=("$word"); done < <(@_offer parameters "$typed")
+  fi
   if [[ ${#COMPREPLY[@]} -eq 0 && $typed != -* ]]; then
     case " ${words[*]:1:$((last - 1))} " in
       PATTERN)
@@ -238,11 +244,23 @@ _ZSH = """\
   local what=$1; shift
   local -a found
   local names="$(setopt aliases
-    eval 'NAME __complete "$what" "${(Q)PREFIX}" "${(@)words[2,-1]}"' 2>/dev/null </dev/null)"
+    eval 'NAME __complete "$what" "${(Q)PREFIX}" "${(@)typed[2,-1]}"' 2>/dev/null </dev/null)"
   found=("${(@f)names}")
   found=("${(@)found:#}")
   [[ ${found[1]} == *= ]] && set -- "$@" -S ''
   (( $#found )) && compadd "$@" -a found
+}
+"""
+# _arguments takes words away from the front, and offers nothing but its own options for a --word.
+_ZSH_END = """
+@_complete() {
+  local -a typed=("${(@)words[1,CURRENT]}")
+  local found=1
+  SHTAB "$@" && found=0
+  if [[ " $typed " == *" "(run|execute|dev)" "* ]]; then
+    [[ $PREFIX == --* || ($found == 1 && ${typed[-2]} == --*) ]] && @_offer parameters && found=0
+  fi
+  return found
 }
 """
 _ZSH_FUNCTION = """\
@@ -319,13 +337,20 @@ def completer(offer: CompletionSlot, prefix: str, tcsh: str) -> Mapping[str, str
 
 
 def ending(shell: str, name: str, prefix: str, registered: str) -> str:
-    """What stands behind the script: bash needs a function around shtab's, ``registered``."""
+    """What stands behind the script: a function around shtab's, ``registered``, for bash."""
     if shell != "bash":
         return ""
     words = dict.fromkeys(words for (words, _), offer in OFFERS.items() if offer.or_paths)
     pattern = " | ".join(f'*" {word} "*' for word in (*words, "execute"))
     text = _BASH_END.replace("PATTERN", pattern).replace("SHTAB", registered)
     return _filled(text, name, prefix)
+
+
+def around_zsh(script: str, name: str, prefix: str, registered: str) -> str:
+    """The script for zsh, which calls a function of ours around shtab's, ``registered``."""
+    body, mark, calls = script.rpartition("\ntypeset -A opt_args\n")
+    ours = _filled(_ZSH_END.replace("SHTAB", registered), name, prefix)
+    return f"{body}{ours}{mark}{calls.replace(registered, f'{prefix}_complete')}"
 
 
 def _filled(text: str, name: str, prefix: str) -> str:

@@ -127,34 +127,79 @@ def _ids(spaces: Iterable[Space], kind: Kind) -> Iterator[str]:
                 yield above + stem
 
 
-def _parameters(session: Session, _: str) -> Iterator[str]:
-    """The parameters of the item on the command line that were not given yet, as ``name=``."""
+class _Typed:
+    """What stands on the command line of a run before the word that is typed."""
+
+    def __init__(self, words: Sequence[str], own: Mapping[str, bool]) -> None:
+        self.plain: list[str] = []
+        self.given: set[str] = set()
+        self.flag = ""
+        """A flag of the item right before the word, whose value may be typed."""
+        self.is_behind_dashes = False
+        skips = False
+        for word in words:
+            self.flag = ""
+            if skips:
+                skips = False
+            elif word == "--":
+                self.is_behind_dashes = True
+            elif word.startswith("-") and word in own and not self.is_behind_dashes:
+                skips = own[word]
+            elif word.startswith("--"):
+                name, equals, _ = word.removeprefix("--").partition("=")
+                self.flag = "" if equals else name
+                self.given |= {name, name.replace("-", "_")}
+            elif not word.startswith("-"):
+                self.plain.append(word)
+                self.given.add(word.partition("=")[0].removesuffix(":"))
+
+
+def _parameters(session: Session, typed: str) -> Iterator[str]:
+    """Parameters of the item on the command line that were not given yet.
+
+    ``name=``, or ``--name`` once that is begun; the values that one may have, where its schema
+    lists them.
+    """
     from contextlib import suppress
 
     from lillux.errors import LilluxError
-    from ryeos.cli.commands import ALIASES, GLOBAL_FLAGS
+    from ryeos.cli.commands import ALIASES
+    from ryeos.cli.run import colliding, own_flags
 
     words = session.arguments.words
-    plain = [
-        word
-        for before, word in zip(["", *words], words, strict=False)
-        if not word.startswith("-") and not GLOBAL_FLAGS.get(before, False)
-    ]
-    if len(plain) < 2 or ALIASES.get(plain[0], plain[0]) != "run":  # noqa: PLR2004 - run REF
+    own = own_flags()
+    line = _Typed(words[:-1] if words and words[-1] == typed else words, own)
+    if len(line.plain) < 2 or ALIASES.get(line.plain[0], line.plain[0]) not in {"run", "dev"}:  # noqa: PLR2004 - run REF
         return
     with suppress(LilluxError):
-        schema = session.rye.schema_of(session.rye.reference(plain[1]))
-        given = {word.partition("=")[0].removesuffix(":") for word in plain[2:] if "=" in word}
-        properties = schema.get("properties")
-        for name, rule in properties.items() if isinstance(properties, Mapping) else ():
-            if name not in given and isinstance(name, str) and _is_safe(name):
+        schema = session.rye.schema_of(session.rye.reference(line.plain[1]))
+        found = schema.get("properties")
+        rules: Mapping[str, object] = found if isinstance(found, Mapping) else {}
+        before = next((n for n in (line.flag, line.flag.replace("-", "_")) if n in rules), "")
+        if before and not _is_boolean(rules[before]):
+            yield from filter(None, _values(rules[before]))
+            return
+        ours = {} if line.is_behind_dashes else own
+        refused = {colliding(flag, schema) for flag in ours} if typed.startswith("-") else set()
+        for name, rule in rules.items():
+            if name in line.given or name in refused or not _is_safe(name):
+                continue
+            if not typed.startswith("-"):
                 yield from (f"{name}={value}" for value in _values(rule))
+            elif "=" in typed and not _is_boolean(rule):
+                yield from (f"--{name}={value}" for value in _values(rule))
+            else:
+                yield f"--{name}"
+
+
+def _is_boolean(rule: object) -> bool:
+    return isinstance(rule, Mapping) and rule.get("type") == "boolean"
 
 
 def _values(rule: object) -> list[str]:
     """What a parameter may be, where its schema lists that; else a single ``""``."""
     rule = rule if isinstance(rule, Mapping) else {}
-    if rule.get("type") == "boolean":
+    if _is_boolean(rule):
         return ["true", "false"]
     listed = rule.get("enum")
     values = [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []

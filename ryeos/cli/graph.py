@@ -56,7 +56,9 @@ def _configure_resume(parser: Arguments) -> None:
 def _step(session: Session) -> int:
     arguments = session.arguments
     reference = session.rye.reference(arguments.ref)
-    parameters = run.parameters(arguments) | {"node": arguments.node}
+    rye = session.rye
+    given = run.parameters(arguments, lambda: run.schema_of(rye, reference))
+    parameters = given | {"node": arguments.node}
     if arguments.run_id:
         registry = session.rye.threads
         parameters |= {"resume_run_id": registry.find(arguments.run_id)}
@@ -71,15 +73,16 @@ def _resume(session: Session) -> int:
             hint="lay others over them with --override-inputs",
         )
     thread = registry.get(registry.find(arguments.run_id))
-    given: dict[str, Any] = run.pairs(arguments.pairs) | _state(session)
-    given |= {"resume_run_id": thread.thread_id}
+    reference = parse_reference(thread.item_id or thread.directive)
+    typed = run.values_of(arguments.pairs, lambda: run.schema_of(session.rye, reference))
+    given: dict[str, Any] = typed | _state(session) | {"resume_run_id": thread.thread_id}
     if arguments.override_inputs:
         given["override_inputs"] = True
     if arguments.force:
         given["force"] = True
     if arguments.max_steps is not None:
         given["max_steps"] = arguments.max_steps
-    return _execute(session, parse_reference(thread.item_id or thread.directive), given)
+    return _execute(session, reference, given)
 
 
 def _state(session: Session) -> dict[str, Any]:

@@ -91,7 +91,11 @@ def _execute(session: Session) -> int:
     reference = session.rye.reference(arguments.ref)
     request = ExecutionRequest(
         item_id=reference.id,
-        parameters=run.parameters(arguments),
+        parameters=run.parameters(
+            arguments,
+            lambda: run.schema_of(session.rye, reference),
+            place=run.in_project(session),
+        ),
         timeout_s=run.timeout(arguments.timeout),
     )
     names = (arguments.vault_keys or "").split(",")

@@ -1,6 +1,7 @@
 """``rye run``: execute a tool, render a directive, print a knowledge text."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -12,10 +13,11 @@ from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from lillux.values import replace
 from ryeos.app.output import escaped
-from ryeos.cli.arguments import Arguments
+from ryeos.cli.arguments import Arguments, PlainArguments, declare_shared
 from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.items.errors import Answer, UsageError
 from ryeos.run.model import ExecutionRequest
+from ryeos.run.parameters import STEERS
 
 if TYPE_CHECKING:
     from ryeos.app.workspace import Rye
@@ -70,9 +72,14 @@ def run(session: Session) -> int:
     reference = rye.reference(arguments.ref)
     if getattr(arguments, "inputs", False):  # `graph run` has no such flag
         return _show_inputs(session)
+    is_here = arguments.target == LOCAL
     request = ExecutionRequest(
         item_id=reference.id,
-        parameters=parameters(arguments, lambda: _schema(rye, reference)),
+        parameters=parameters(
+            arguments,
+            lambda: schema_of(rye, reference),
+            place=in_shell if is_here else in_project(session),
+        ),
         timeout_s=timeout(arguments.timeout),
         cwd=arguments.cwd,
         trace=arguments.trace,
@@ -81,12 +88,12 @@ def run(session: Session) -> int:
         callers=callers,
     )
     undo_ignored_child_signals()
-    if arguments.target != LOCAL and (arguments.sandbox or arguments.receipt):
+    if not is_here and (arguments.sandbox or arguments.receipt):
         raise UsageError(
             "--sandbox and --receipt: expected with a run on this machine",
             hint="a node holds what the item declares, and its receipt comes back by itself",
         )
-    if arguments.target != LOCAL:
+    if not is_here:
         return _run_elsewhere(session, reference, request)
     if arguments.detached:
         return _start(session, reference, request)
@@ -284,11 +291,15 @@ def sandbox(session: Session) -> "tuple[Rights, ...]":
 
 
 def parameters(
-    arguments: SimpleNamespace, schema: Callable[[], Mapping[str, Any]] = dict
+    arguments: SimpleNamespace,
+    schema: Callable[[], Mapping[str, Any]] = dict,
+    *,
+    place: "Place | None" = None,
 ) -> dict[str, Any]:
     """The parameters of a run, from wherever the arguments say. Raises UsageError.
 
     ``schema`` gives that of the item; it is asked for only where a parameter depends on it.
+    ``place`` makes a relative path (``format: path``) one of the shell's folder: `in_shell`.
     """
     given: dict[str, Any] = {}
     if arguments.stdin and arguments.params:
@@ -297,6 +308,8 @@ def parameters(
     if source:
         given = json_object(source, "--params")
     values = given | values_of(arguments.pairs, schema)
+    if values:
+        values = with_paths(values, schema(), place or in_shell)
     is_read = source == "-" or any(text.endswith("@-") for text in arguments.pairs)
     if is_read or not _is_piped():
         return values
@@ -307,7 +320,6 @@ def parameters(
 
 def _is_piped() -> bool:
     """Whether standard input is a pipe or a file, which a tool may ask for."""
-    import os
     import stat
 
     try:
@@ -327,9 +339,37 @@ def _piped_name(schema: Mapping[str, Any]) -> str:
 
 def values_of(texts: Sequence[str], schema: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
     """The parameters in words; the schema is asked for only where one depends on it."""
+    own = [text.removeprefix(OWN) for text in texts if text.startswith(OWN)]
+    if own:
+        _require_meant(own, schema())
+        texts = [text for text in texts if not text.startswith(OWN)]
     if any(text.startswith(FLAG) or "=" in text for text in texts):
         return pairs_by_schema(texts, schema())
     return pairs(texts)
+
+
+def _require_meant(own: Sequence[str], schema: Mapping[str, Any]) -> None:
+    """Raise UsageError where an option of ours behind the item is a parameter of the item too."""
+    for flag in own:
+        name = colliding(flag, schema)
+        if name:
+            raise UsageError(
+                f"{flag}: an option of rye, and a parameter of the item",
+                hint=f"for the item: {name}=VALUE, or {flag} behind --;"
+                f" for rye: {flag} before the item",
+            )
+
+
+def colliding(flag: str, schema: Mapping[str, Any]) -> str:
+    """The parameter that has the name of an option of ours, but one that means the same."""
+    found = schema.get("properties")
+    rules: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    spelled = flag.removeprefix("--")
+    for name in (spelled, spelled.replace("-", "_")):
+        rule = rules.get(name)
+        if name in rules and not (isinstance(rule, Mapping) and rule.get(STEERS) is True):
+            return name
+    return ""
 
 
 # --- parameters by schema -------------------------------------------------------------------------
@@ -337,20 +377,29 @@ def values_of(texts: Sequence[str], schema: Callable[[], Mapping[str, Any]]) -> 
 
 FLAG = "\x01"
 """Stands before a word that was typed as a flag and is none of ``rye run``."""
+OWN = "\x02"
+"""Stands before the name of an option of ``rye run`` that was typed behind the item."""
 _OPEN = frozenset({"oneOf", "anyOf", "allOf", "$ref", "const", "enum"})
+_MAX_REFERENCES = 16
 _JSON_TYPES = frozenset({"number", "integer", "boolean", "array", "object", "null"})
 
 
 def prepare(arguments: list[str], flags: Mapping[str, bool]) -> list[str]:
     """The arguments with ``REF --help`` as ``--inputs``, and flags of the item marked as such.
 
-    ``flags`` are those of the command, with whether a value follows: they are never the item's.
+    ``flags`` are those of the command, with whether a value follows. Before the item they are the
+    command's; behind it too, and are named once more at the end (`OWN`), since the item may have a
+    parameter of that name; behind ``--`` every ``--name`` is the item's.
     """
     prepared: list[str] = []
+    own: list[str] = []
     has_ref, skips = False, False
     for at, argument in enumerate(arguments):
         if argument == "--":
-            return [*prepared, *arguments[at:]]
+            rest = arguments[at + 1 :]
+            skipped = 0 if has_ref else 1
+            marked = [*rest[:skipped], *map(_marked_flag, rest[skipped:])]
+            return [*prepared, *own, "--", *marked]
         if skips or not argument.startswith("-") or argument == "-":
             has_ref = has_ref or not skips
             skips = False
@@ -362,9 +411,16 @@ def prepare(arguments: list[str], flags: Mapping[str, bool]) -> list[str]:
         elif name in flags or not has_ref or not name.startswith("--"):
             skips = flags.get(argument, False)
             prepared.append(argument)
+            if has_ref and name.startswith("--"):
+                own.append(f"{OWN}{name}")
         else:
-            prepared.append(f"{FLAG}{argument.removeprefix('--')}")
-    return prepared
+            prepared.append(_marked_flag(argument))
+    return [*prepared, *own]
+
+
+def _marked_flag(argument: str) -> str:
+    is_flag = argument.startswith("--") and len(argument) > len("--")
+    return f"{FLAG}{argument.removeprefix('--')}" if is_flag else argument
 
 
 def pairs_by_schema(texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -422,9 +478,82 @@ def _typed(text: str, rules: object) -> Any:  # noqa: ANN401 - JSON
         with suppress(ValueError, RecursionError):
             return json.loads(text)
         return text  # the schema's own error says what was expected
-    if isinstance(rules, Mapping) and rules.get("format") == "path" and text:
-        return str(Path.cwd() / Path(text).expanduser())
     return text
+
+
+Place = Callable[[str, str], str]
+"""Where a path of a parameter is; called with the parameter's name and what was typed."""
+
+
+def in_shell(_: str, text: str) -> str:
+    """A path that was typed, from the folder of the shell."""
+    return str(Path.cwd() / Path(text).expanduser())
+
+
+def in_project(session: Session) -> Place:
+    """The same for a run on a node: relative to the project, which is there too."""
+
+    def place(name: str, text: str) -> str:
+        project = session.context.project_path
+        path = Path(os.path.normpath(in_shell(name, text)))
+        if project is None or not path.is_relative_to(project):
+            raise UsageError(
+                f"{name}: expected a path inside of the project, found {text!r:.200}",
+                hint="a node has the project alone",
+            )
+        return path.relative_to(project).as_posix()
+
+    return place
+
+
+def with_paths(values: dict[str, Any], schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """The parameters, each text that the schema marks ``format: path`` at its place.
+
+    Also within lists and objects, and by references (``$ref``) inside of the schema.
+    """
+    placed: dict[str, Any] = _placed(values, schema, schema, "", place)
+    return placed
+
+
+def _placed(
+    value: Any,  # noqa: ANN401 - JSON
+    rules: object,
+    root: Mapping[str, Any],
+    name: str,
+    place: Place,
+) -> Any:  # noqa: ANN401 - JSON
+    rules = _referred(rules, root)
+    if isinstance(value, str):
+        return place(name, value) if value and rules.get("format") == "path" else value
+    if isinstance(value, list):
+        first, rest = rules.get("prefixItems"), rules.get("items")
+        first = first if isinstance(first, list) else []
+        each = [*first[: len(value)], *[rest] * max(len(value) - len(first), 0)]
+        return [_placed(one, its, root, name, place) for one, its in zip(value, each, strict=True)]
+    if isinstance(value, dict):
+        listed, others = rules.get("properties"), rules.get("additionalProperties")
+        known = listed if isinstance(listed, Mapping) else {}
+        return {
+            key: _placed(one, known.get(key, others), root, f"{name}.{key}" if name else key, place)
+            for key, one in value.items()
+        }
+    return value
+
+
+def _referred(rules: object, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The rules, or those that they refer to; a circle or another document is none."""
+    for _ in range(_MAX_REFERENCES):
+        if not isinstance(rules, Mapping):
+            return {}
+        pointer = rules.get("$ref")
+        if not isinstance(pointer, str) or not pointer.startswith("#"):
+            return rules
+        found: object = root
+        for part in pointer.removeprefix("#").split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            found = found.get(key) if isinstance(found, Mapping) else None
+        rules = found
+    return {}
 
 
 def _is_no_text(text: str, rules: object) -> bool:
@@ -438,7 +567,7 @@ def _is_no_text(text: str, rules: object) -> bool:
     return False
 
 
-def _schema(rye: "Rye", reference: "Reference") -> Mapping[str, Any]:
+def schema_of(rye: "Rye", reference: "Reference") -> Mapping[str, Any]:
     """The schema of an item's inputs; empty where it has none, or cannot be read here."""
     try:
         return rye.schema_of(reference)
@@ -446,11 +575,26 @@ def _schema(rye: "Rye", reference: "Reference") -> Mapping[str, Any]:
         return {}
 
 
+def own_flags() -> dict[str, bool]:
+    """The options of ``rye run``, and whether a value follows each."""
+    flags = PlainArguments()
+    _configure_run(flags)
+    declare_shared(flags, has_project=False)
+    return flags.takes_value()
+
+
 def _show_inputs(session: Session) -> int:
     """Show what an item takes, as its own help."""
     from ryeos.app.help import inputs_text
 
     envelope, text = inputs_text(session.rye, session.arguments.ref)
+    schema = envelope.get("input_schema") or {}
+    both = [flag for flag in own_flags() if colliding(flag, schema)]
+    if both:
+        text += (
+            f"\n\n{', '.join(both)}: options of rye too. For the item write NAME=VALUE, or the option"
+            " behind --;\nfor rye the option before the item."
+        )
     session.output.answer(envelope, text)
     return 0
 

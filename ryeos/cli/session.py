@@ -225,7 +225,7 @@ class CommandSpec:
     """A command: what it takes, what it does, and examples for its help.
 
     ``refused`` is told of what keeps it from its work, where standard error is not enough.
-    ``prepare`` gets arguments that are not plain, and its flags: whether a value follows each.
+    ``prepare`` gets the arguments, and the command's flags: whether a value follows each.
     """
 
     configure: Configure
@@ -294,12 +294,12 @@ def _parsed(command: CommandSpec, entry: CommandEntry, arguments: list[str]) -> 
     plain = PlainArguments()
     command.configure(plain)
     declare_shared(plain, has_project=plain.takes("--project"))
+    if command.prepare:
+        arguments = command.prepare(arguments, plain.takes_value())
     values = plain.parse(arguments)
     if values is None:
         from ryeos.cli.parser import parse
 
-        if command.prepare:
-            arguments = command.prepare(arguments, plain.takes_value())
         values = parse(entry, command.configure, command.examples, arguments)
     return values
 

@@ -104,6 +104,53 @@ def test_bash_completes_the_parameters_of_an_item_that_verifies(
     assert {"action=status", "action=diff"} <= bash.offers("rye", "run", "rye/code/git", "act")
 
 
+COLLIDING = """\
+version: "1.0.0"
+tool_type: bash
+executor_id: rye/core/runtimes/bash/bash
+category: mine
+description: Has a parameter that is called like an option of ours
+config_schema:
+  properties:
+    name: {type: string}
+    nameless: {type: boolean}
+    shape: {enum: [round, square]}
+    json: {type: boolean}
+config: {script: "true"}
+"""
+
+
+@pytest.fixture
+def shaped(cli: CommandLine, env: dict[str, str]) -> CommandLine:
+    """A signed tool with flags."""
+    cli("keys", "generate")
+    (cli.project_space.ai / "tools/mine/shaped.yaml").write_text(COLLIDING, "utf-8")
+    assert cli("sign", "tool:mine/shaped").status == 0
+    return cli
+
+
+def test_bash_completes_the_flags_of_an_item(bash: Bash, shaped: CommandLine) -> None:
+    assert bash.offers("rye", "run", "mine/shaped", "--na") == {"--name", "--nameless"}
+    assert bash.offers("rye", "run", "mine/shaped", "--name", "x", "--na") == {"--nameless"}
+    assert bash.offers("rye", "run", "mine/shaped", "--shape", "") == {"round", "square"}
+    assert {"--shape", "--stdin"} <= bash.offers("rye", "execute", "mine/shaped", "--s")
+    assert "--shape" in bash.offers("rye", "dev", "mine/shaped", "--sh")
+    # What is an option of ours too is offered once, and is the item's behind two dashes.
+    assert bash.offers("rye", "run", "mine/shaped", "--js") == {"--json"}
+
+
+def test_a_flag_that_is_ours_too_is_offered_behind_two_dashes(shaped: CommandLine) -> None:
+    def offered(typed: str, *words: str) -> list[str]:
+        return shaped("__complete", "parameters", typed, "run", *words, typed).stdout.split()
+
+    assert offered("--j", "mine/shaped") == []
+    assert offered("--j", "mine/shaped", "--") == ["--json"]
+    assert offered("--shape=", "--timeout", "5", "mine/shaped") == [
+        "--shape=round", "--shape=square",
+    ]  # fmt: skip
+    assert offered("--s", "mine/nowhere") == []
+
+
 def test_bash_gives_what_follows_the_colon_that_ended_a_word(bash: Bash) -> None:
     assert bash.offers("rye", "run", "tool", ":", "mi") == {"mine/hello"}
     assert bash.offers("rye", "run", "tool", ":") >= {"mine/hello", "rye/bash/bash"}
@@ -115,9 +162,10 @@ def test_bash_completes_topics(bash: Bash) -> None:
     assert bash.offers("rye", "help", "exit") == {"exit-status"}
 
 
-def test_fish_completes_items_and_topics(
-    cli: CommandLine, tmp_path: Path, env: dict[str, str]
+def test_fish_completes_items_flags_and_topics(
+    shaped: CommandLine, tmp_path: Path, env: dict[str, str]
 ) -> None:
+    cli = shaped
     fish, script = require_program("fish"), tmp_path / "rye.fish"
     script.write_text(cli("completion", "fish").stdout, "utf-8")
 
@@ -133,9 +181,12 @@ def test_fish_completes_items_and_topics(
         )
         return {line.partition("\t")[0] for line in done.stdout.splitlines()}
 
-    assert offers("rye run tool:mi") == {"tool:mine/hello"}
+    assert offers("rye run tool:mi") == {"tool:mine/hello", "tool:mine/shaped"}
     assert offers("rye help exit") == {"exit-status"}
     assert ".ai/tools/" in offers("rye sign .ai/to")
+    assert offers("rye run mine/shaped --na") == {"--name", "--nameless"}
+    assert offers("rye run mine/shaped na") == {"name=", "nameless=true", "nameless=false"}
+    assert offers("rye run mine/shaped --shape ") == {"round", "square"}
 
 
 # A line that is typed: TAB, and what the completed command then says.
@@ -171,6 +222,24 @@ def test_a_person_at_a_terminal_completes_a_reference(
     assert "tool:mine/hello " in listed
     assert "hello.py" in path
     assert not (cli.project / "injected").exists()
+
+
+@pytest.mark.heavy
+def test_zsh_completes_the_flags_of_an_item(
+    shaped: CommandLine, tmp_path: Path, env: dict[str, str]
+) -> None:
+    zsh, script = require_program("zsh"), tmp_path / "scripts" / "_rye"
+    script.parent.mkdir()
+    script.write_text(shaped("completion", "zsh").stdout, "utf-8")
+    setup = f"fpath=({script.parent} $fpath); autoload -U compinit; compinit -u -D"
+
+    with Terminal([str(zsh), "-f", "-i"], env, shaped.project) as terminal:
+        terminal.type(f"{setup}; echo re''ady\n", until="ready")
+        flag = terminal.type("rye run mine/shaped --namel\t; echo do''ne\n", until="done\r\n")
+        value = terminal.type("rye run mine/shaped --shape sq\t; echo it''s\n", until="its\r\n")
+
+    assert "--nameless " in flag
+    assert "--shape square " in value
 
 
 def test_another_name_is_completed_too(cli: CommandLine, tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.cli.run import FLAG, pairs_by_schema, prepare
+from ryeos.cli.run import FLAG, OWN, in_project, pairs_by_schema, prepare, values_of, with_paths
 from ryeos.items.errors import UsageError
 from tests.support.command_line import CommandLine
 
@@ -99,13 +100,75 @@ def test_the_flags_of_the_command_are_never_the_items() -> None:
     flags = {"--json": False, "--timeout": True, "-q": False}
 
     assert prepare(["x", "--json", "--timeout", "3", "-q"], flags) == [
-        "x", "--json", "--timeout", "3", "-q",
+        "x", "--json", "--timeout", "3", "-q", f"{OWN}--json", f"{OWN}--timeout",
     ]  # fmt: skip
     assert prepare(["--timeout", "x", "y", "--deep"], flags) == [
         "--timeout", "x", "y", f"{FLAG}deep",
     ]  # fmt: skip
-    assert prepare(["x", "--", "--a=1"], flags) == ["x", "--", "--a=1"]
     assert prepare(["--dry"], flags) == ["--dry"]
+
+
+def test_all_behind_two_dashes_is_the_items() -> None:
+    flags = {"--json": False}
+
+    assert prepare(["x", "--", "--a=1", "--json", "-"], flags) == [
+        "x", "--", f"{FLAG}a=1", f"{FLAG}json", "-",
+    ]  # fmt: skip
+    assert prepare(["--", "x", "--a"], flags) == ["--", "x", f"{FLAG}a"]
+
+
+@pytest.mark.parametrize("flag", ["--json", "--dry-run", "--timeout"])
+def test_an_option_behind_an_item_that_has_a_parameter_of_that_name_is_refused(flag: str) -> None:
+    schema: dict[str, Any] = {"properties": {"json": {}, "dry_run": {}, "timeout": {}}}
+
+    with pytest.raises(UsageError) as error:
+        values_of([f"{OWN}{flag}"], lambda: schema)
+
+    name = flag.removeprefix("--").replace("-", "_")
+    assert str(error.value) == f"{flag}: an option of rye, and a parameter of the item"
+    assert error.value.hint == (
+        f"for the item: {name}=VALUE, or {flag} behind --; for rye: {flag} before the item"
+    )
+
+
+def test_an_option_is_ours_where_the_item_has_no_such_parameter_or_means_the_same() -> None:
+    schema = {"properties": {"timeout": {"x-steers": True}, "json": {"type": "boolean"}}}
+
+    assert values_of([f"{OWN}--timeout", f"{OWN}--trace"], lambda: schema) == {}
+    assert values_of([f"{FLAG}json"], lambda: schema) == {"json": True}
+
+
+PATHS: dict[str, Any] = {
+    "properties": {
+        "file": {"type": "string", "format": "path"},
+        "files": {"type": "array", "items": {"type": "string", "format": "path"}},
+        "pair": {"prefixItems": [{"format": "path"}, {"type": "string"}]},
+        "job": {"type": "object", "properties": {"in": {"$ref": "#/$defs/place"}, "say": {}}},
+        "jobs": {"items": {"type": "object", "additionalProperties": {"format": "path"}}},
+        "loop": {"$ref": "#/properties/loop"},
+        "other": {"$ref": "https://example.org/x"},
+    },
+    "$defs": {"place": {"type": "string", "format": "path"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "placed"),
+    [
+        ({"file": "a"}, {"file": "<a>"}),
+        ({"file": ""}, {"file": ""}),
+        ({"file": 3}, {"file": 3}),
+        ({"files": ["a", "b", 1]}, {"files": ["<a>", "<b>", 1]}),
+        ({"pair": ["a", "b", "c"]}, {"pair": ["<a>", "b", "c"]}),
+        ({"job": {"in": "a", "say": "b"}}, {"job": {"in": "<a>", "say": "b"}}),
+        ({"jobs": [{"x": "a"}, {"y": "b"}]}, {"jobs": [{"x": "<a>"}, {"y": "<b>"}]}),
+        ({"loop": "a", "other": "b", "none": "c"}, {"loop": "a", "other": "b", "none": "c"}),
+    ],
+)
+def test_paths_are_placed_wherever_the_schema_has_them(
+    given: dict[str, Any], placed: dict[str, Any]
+) -> None:
+    assert with_paths(given, PATHS, lambda _, text: f"<{text}>") == placed
 
 
 def test_help_behind_an_item_is_the_items() -> None:
@@ -163,6 +226,62 @@ def test_a_path_is_where_the_shell_is(said: CommandLine, tmp_path: Path) -> None
 
     assert done.json["data"]["stdout"].endswith("/b/c.txt")
     assert Path(done.json["data"]["stdout"].removeprefix("a1")).is_absolute()
+
+
+SHELL = """\
+# version: "1.0.0"
+# tool_type: bash
+# category: mine
+# description: Says what it got
+# config_schema: {"properties": {"files": {"type": "array", "items": {"format": "path"}}}}
+echo "$1"
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ['files=["x"]'],
+        ['files:=["x"]'],
+        ["--files", '["x"]'],
+        ["--params", '{"files": ["x"]}'],
+        ["--", '--files=["x"]'],
+    ],
+)
+def test_paths_in_lists_are_where_the_shell_is(words: list[str], said: CommandLine) -> None:
+    (said.project / "sub").mkdir()
+    (said.project / ".ai/tools/mine/got.sh").write_text(SHELL, "utf-8")
+    assert said("sign", "tool:mine/got").status == 0
+
+    done = said("run", "mine/got", *words, cwd=said.project / "sub")
+
+    assert json.loads(done.stdout) == {"files": [str(said.project / "sub" / "x")]}
+
+
+def test_an_option_that_the_item_has_too_is_refused_behind_it(said: CommandLine) -> None:
+    path = said.project / ".ai/tools/mine/say.yaml"
+    path.write_text(TOOL.replace("    file:", "    json: {type: boolean}\n    file:"), "utf-8")
+    assert said("sign", "tool:mine/say").status == 0
+
+    before = said("run", "--json", "mine/say", "word=a", "file=x")
+    refused = said("run", "mine/say", "word=a", "file=x", "--json")
+    theirs = said("run", "mine/say", "word=a", "file=x", "--", "--json")
+    shown = said("run", "mine/say", "--help")
+
+    assert before.json["status"] == "success"
+    assert (refused.status, refused.json["code"]) == (2, "INVALID_PARAMS")
+    assert "before the item" in refused.json["hint"]
+    assert theirs.stdout.startswith("a1/")
+    assert "--json: options of rye too." in shown.stdout
+
+
+def test_a_path_for_a_node_is_the_projects(said: CommandLine) -> None:
+    session = SimpleNamespace(context=SimpleNamespace(project_path=Path.cwd()))
+    place = in_project(session)  # type: ignore[arg-type]  # what it reads of a session
+
+    assert place("file", "a/../b.txt") == "b.txt"
+    with pytest.raises(UsageError, match="file: expected a path inside of the project"):
+        place("file", "../elsewhere")
 
 
 def test_an_item_has_help_of_its_own(said: CommandLine) -> None:
