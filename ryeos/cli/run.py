@@ -592,8 +592,8 @@ def _show_inputs(session: Session) -> int:
     both = [flag for flag in own_flags() if colliding(flag, schema)]
     if both:
         text += (
-            f"\n\n{', '.join(both)}: options of rye too. For the item write NAME=VALUE, or the option"
-            " behind --;\nfor rye the option before the item."
+            f"\n\n{', '.join(both)}: options of rye too. For the item write NAME=VALUE, or the"
+            " option behind --;\nfor rye the option before the item."
         )
     session.output.answer(envelope, text)
     return 0
