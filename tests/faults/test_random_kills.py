@@ -1,6 +1,9 @@
 """Servers, workers and the database are killed under 20 clients: what was acknowledged is there.
 
-``RYE_TEST_KILLS`` is how often, ``RYE_TEST_SEED`` repeats when and whom.
+``RYE_TEST_KILLS`` is how often, ``RYE_TEST_SEED`` repeats when and whom. With more than in CI:
+
+    RYE_TEST_KILLS=200 RYE_TEST_READY_S=300 build/venv/bin/python -m pytest -s -m heavy \
+        -o faulthandler_timeout=7200 tests/faults/test_random_kills.py -k sqlite
 """
 
 import json
@@ -79,7 +82,7 @@ class Beginnings:
 
 @dataclass
 class Said:
-    """What one client was told with a 2xx."""
+    """What one client has heard with a 2xx."""
 
     snapshots: list[str] = field(default_factory=list)
     blobs: list[str] = field(default_factory=list)
@@ -90,7 +93,7 @@ class Said:
 
 
 class BusyClient:
-    """Somebody who does one thing after the other, on either server, until told to stop."""
+    """A client that does one thing after the other, on either server, until it is stopped."""
 
     def __init__(self, users: list[User], beginnings: Beginnings, seed: int) -> None:
         self.said, self._users, self._beginnings = Said(), users, beginnings
@@ -242,8 +245,11 @@ def test_nothing_acknowledged_is_lost_and_nothing_begins_twice(
             ending.callback(node.kill)
             node.start()
         clients = clients_of(nodes, workspace, beginnings)
-        killed = under_load(clients, Killer(nodes, cluster))
-        report(killed, clients, beginnings)
+        killer = Killer(nodes, cluster)
+        try:
+            under_load(clients, killer, beginnings)
+        finally:
+            report(killer.killed, clients, beginnings)
 
         for client in clients:
             assert_pushes_are_there(client)
@@ -271,34 +277,35 @@ def clients_of(nodes: list[Node], workspace: Workspace, beginnings: Beginnings) 
     return made
 
 
-def under_load(clients: list[BusyClient], killer: Killer) -> Counter[str]:
-    """Kill while the clients work; what was killed."""
+def under_load(clients: list[BusyClient], killer: Killer, beginnings: Beginnings) -> None:
+    """Kill while the clients work, and say now and then how far that is."""
     stop = Event()
     threads = [Thread(target=client.work_until, args=(stop,)) for client in clients]
     for thread in threads:
         thread.start()
     try:
-        for _ in range(KILLS):
+        for number in range(KILLS):
             killer.kill()
+            if number % 20 == 19:
+                report(killer.killed, clients, beginnings)
     finally:
         stop.set()
         for thread in threads:
             thread.join()
-    return killer.killed
 
 
 def report(killed: Counter[str], clients: list[BusyClient], beginnings: Beginnings) -> None:
     """Figures, which pytest shows with ``-s``, and where the test fails."""
-    told = [client.said for client in clients]
-    statuses = sum((said.statuses for said in told), Counter[str]())
+    answered = [client.said for client in clients]
+    statuses = sum((said.statuses.copy() for said in answered), Counter[str]())
     counted: dict[str, Callable[[Said], int]] = {
         "pushes": lambda said: len(said.snapshots),
         "executed": lambda said: len(said.done),
         "accepted": lambda said: len(said.accepted),
         "secrets": lambda said: len(said.secrets),
     }
-    figures = {name: sum(map(count, told)) for name, count in counted.items()}
-    print(f"seed {SEED}, killed {dict(killed)}, acknowledged {figures}")  # noqa: T201 - for a person
+    figures = {name: sum(map(count, answered)) for name, count in counted.items()}
+    print(f"seed {SEED}, killed {dict(killed)}, acknowledged {figures}", flush=True)  # noqa: T201 - for a person
     print(f"begun {len(beginnings.counted)}, answers {dict(sorted(statuses.items()))}")  # noqa: T201 - for a person
 
 

@@ -34,7 +34,7 @@ from tests.support.databases import database_environ
 from tests.support.workspace import PLAIN_ENV, ROOT
 
 CHECKOUT_COMMAND = (sys.executable, str(ROOT / "rye_node.py"))
-READY_S, END_S = 60.0, 30.0
+READY_S, END_S = float(os.environ.get("RYE_TEST_READY_S", "60")), 30.0
 
 
 @dataclass(frozen=True, slots=True)
