@@ -364,10 +364,14 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """The end of what the programs of a run wrote: pieces, each with its stream."""
+    """The end of what the programs of a run wrote: pieces, each with its stream.
+
+    last  the number of the last piece, 0 for none
+    """
 
     pieces: tuple[tuple[str, str], ...]
     is_cut: bool
+    last: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -378,6 +378,16 @@ class PageData:
             is_repeatable=is_repeatable(shown, parameters) and not row.hook_id,
         )
 
+    def run_row(self, thread_id: str) -> RunRow | None:
+        """A run as lists show it; None for one that is not this user's."""
+        columns = threads.c
+        query = select(*(columns[name] for name in LISTED)).where(
+            columns.thread_id == thread_id, columns.user_id == self._user_id
+        )
+        with self._services.database.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else run_row(row)
+
     def output(self, thread_id: str, path: str) -> Side | None:
         """A file that a run left; None where there is no such run or file."""
         columns = threads.c
@@ -398,7 +408,8 @@ class PageData:
                 break
             shown.append((piece.stream, piece.text[-left:]))
             left -= len(piece.text)
-        return Log(pieces=tuple(reversed(shown)), is_cut=left < 0)
+        last = pieces[-1].number if pieces else 0
+        return Log(pieces=tuple(reversed(shown)), is_cut=left < 0, last=last)
 
     def _answer(self, result_hash: str | None) -> Mapping[str, Any]:
         """What a run answered; nothing where it is not kept."""

@@ -20,7 +20,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from lillux.digests import sha256_hex
 from lillux.store_files import is_digest
@@ -34,8 +34,11 @@ from rye_services.http import RequestProblem, client_address
 from rye_services.logs import note_user
 from rye_services.node.execution import Order
 from rye_services.node.jobs import JobAction
-from rye_services.node.page import History, RunFilter, ShownSnapshot
+from rye_services.node.page import WAITING, History, RunFilter, ShownSnapshot
 from rye_services.node.page_data import MOST_RUNS, MOST_WHOLE_CONFLICTS, Comparisons, PageData
+from rye_services.node.rows import RUNNING
+from rye_services.node.run_logs import LogPiece
+from rye_services.node.run_routes import LOG_PIECES, log_events
 from rye_services.node.services import NodeServices
 from rye_services.page import (
     API,
@@ -52,6 +55,7 @@ from rye_services.page import (
     RETRY,
     REVOKE_WEBHOOK,
     RUN,
+    RUN_EVENTS,
     RUN_PART,
     RUNS,
     add_files,
@@ -407,6 +411,38 @@ def _add_run_pages(routes: APIRouter, pages: Pages) -> None:
 
     routes.add_api_route(RUN, run_as, methods=["GET"])
     routes.add_api_route(RUN_PART, run_as, methods=["GET"])
+    _add_run_events(routes, pages)
+
+
+def _add_run_events(routes: APIRouter, pages: Pages) -> None:
+    """The log of a run as it is written, for the script of its page; without it a page polls.
+
+    A stream ends when the session does, and when this server is asked to end; the browser asks
+    again then, perhaps another server.
+    """
+
+    @routes.get(RUN_EVENTS, response_model=None)
+    async def events(
+        request: Request,
+        thread_id: Annotated[str, Query(alias="id", max_length=300)],
+        after: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
+    ) -> Response:
+        services = pages.services
+
+        def read(number: int) -> tuple[list[LogPiece], str]:
+            guest = pages.gate.guest(request)
+            if guest is None:
+                raise RequestProblem(401, "not logged in")
+            row = (
+                None if services.watch.health.is_draining else pages.data(guest).run_row(thread_id)
+            )
+            if row is None:
+                raise RequestProblem(404, f"thread not found: {thread_id[:300]!a}")
+            return services.executions.logs.read(thread_id, number, LOG_PIECES), row.state
+
+        pieces, state = await run_in_threadpool(read, after)
+        stream = log_events(read, pieces, state, after, (RUNNING, WAITING))
+        return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
 
 
 def _add_output_page(routes: APIRouter, pages: Pages) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any
 
@@ -271,7 +271,7 @@ def thread_router(services: NodeServices) -> APIRouter:
 
         pieces, state = await run_in_threadpool(read, after)
         if follow:
-            events = _events(read, pieces, state, after)
+            events = log_events(read, pieces, state, after)
             return StreamingResponse(events, media_type="text/event-stream")
         last = pieces[-1].number if pieces else after
         return {"pieces": [one.as_answer() for one in pieces], "after": last, "state": state}
@@ -288,31 +288,40 @@ def _require_own_run(services: NodeServices, canceller: Principal, thread_id: st
         raise RequestProblem(403, "to end a run of another member needs the role push")
 
 
-async def _events(
+async def log_events(
     read: Callable[[int], tuple[list[LogPiece], str]],
     pieces: list[LogPiece],
     state: str,
     last: int,
+    live: Collection[str] = (RUNNING,),
 ) -> AsyncIterator[str]:
     """The pieces of a log as server-sent events, and a comment now and then where there are none.
 
-    An event's id is the piece's number: who lost the connection goes on behind it, with ``after``.
+    ``log`` is a piece, ``state`` a change among the states that are ``live``, ``end`` any other
+    state. An event's id is the piece's number: a client that lost the connection goes on behind it,
+    with ``after``. A ``read`` that raises RequestProblem ends the stream without ``end``.
     """
-    is_quiet_s = 0.0
+    is_quiet_s, before = 0.0, state
     while True:
         for one in pieces:
             last = one.number
             yield f"id: {last}\nevent: log\ndata: {json.dumps(one.as_answer())}\n\n"
-        if state != RUNNING and not pieces:
+        if state not in live and not pieces:
             yield f"event: end\ndata: {json.dumps({'state': state})}\n\n"
             return
+        if state != before and state in live:
+            yield f"event: state\ndata: {json.dumps({'state': state})}\n\n"
+        before = state
         if not pieces:
             await asyncio.sleep(_LOOK_AGAIN_S)
             is_quiet_s += _LOOK_AGAIN_S
             if is_quiet_s >= _SIGN_OF_LIFE_S:
                 is_quiet_s = 0.0
                 yield ": still running\n\n"
-        pieces, state = await run_in_threadpool(read, last)
+        try:
+            pieces, state = await run_in_threadpool(read, last)
+        except RequestProblem:
+            return
 
 
 def derived(row: dict[str, Any], store: Store) -> dict[str, Any]:

@@ -45,7 +45,9 @@ function begin(root) {
 const shown = new Map();
 
 document.addEventListener("htmx:beforeRequest", (event) => {
-  if (document.hidden) event.preventDefault();
+  const isRefresh = event.detail.requestConfig.triggeringEvent?.type === "refresh";
+  const isFollowed = stream !== null && event.detail.target.id === followed && !isRefresh;
+  if (document.hidden || isFollowed) event.preventDefault();
 });
 
 document.addEventListener("htmx:beforeSwap", (event) => {
@@ -57,6 +59,57 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   else shown.set(target.id, xhr.responseText);
 });
 
-document.addEventListener("htmx:load", (event) => begin(event.detail.elt));
+// The log of a run comes as it is written, by server-sent events. While they come, nothing is asked
+// for every two seconds; where they do not come, or the page is hidden, that goes on as before.
+const followed = "run", mostBreaks = 5, mostShown = 400000;
+let stream = null, breaks = 0;
+
+function append(log, piece) {
+  const isBack = isReadBack(log);
+  const span = document.createElement("span");
+  span.className = piece.stream === "stderr" ? "bad" : "plain";
+  span.textContent = piece.text;
+  log.append(span);
+  while (log.textContent.length > mostShown && log.childElementCount > 1) log.firstElementChild.remove();
+  if (!isBack) log.scrollTop = log.scrollHeight;
+}
+
+function hear(event) {
+  const piece = JSON.parse(event.data), part = document.getElementById(followed);
+  const log = part.querySelector("pre.log");
+  breaks = 0;
+  if (log === null) part.dispatchEvent(new Event("refresh"));
+  if (log === null || piece.number <= Number(part.dataset.after)) return;
+  append(log, piece);
+  part.dataset.after = piece.number;
+}
+
+function stop() {
+  stream?.close();
+  stream = null;
+}
+
+function follow() {
+  const part = document.getElementById(followed);
+  if (stream !== null || document.hidden || !part?.dataset.events) return;
+  if (!window.EventSource || breaks > mostBreaks) return;
+  stream = new EventSource(`${part.dataset.events}&after=${part.dataset.after}`);
+  stream.addEventListener("log", hear);
+  stream.addEventListener("state", () => document.getElementById(followed).dispatchEvent(new Event("refresh")));
+  for (const last of ["end", "error"]) {
+    stream.addEventListener(last, () => {
+      breaks = last === "end" ? Infinity : breaks + 1;
+      stop();  // what is asked for next brings the rest, and follows again where that is possible
+      document.getElementById(followed).dispatchEvent(new Event("refresh"));
+    });
+  }
+}
+
+document.addEventListener("visibilitychange", () => document.hidden ? stop() : follow());
+
+document.addEventListener("htmx:load", (event) => {
+  begin(event.detail.elt);
+  follow();
+});
 
 begin(document);

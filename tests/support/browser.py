@@ -129,6 +129,11 @@ class Browser:
         body = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
         self.command("POST", "/goog/cdp/execute", body)
 
+    def before_each_page(self, script: str) -> None:
+        """Run a script in each page that is opened from now on, before any script of the page."""
+        body = {"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": script}}
+        self.command("POST", "/goog/cdp/execute", body)
+
     def press(self, key: str) -> None:
         """Press a key, by its code in WebDriver (17.4.2) or as a letter."""
         strokes = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]

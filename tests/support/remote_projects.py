@@ -123,10 +123,10 @@ class RemoteProject:
         wait_until(lambda: bool(self._waiting()))
         return str(reply.json["thread_id"])
 
-    def release(self) -> None:
-        """Let the scripts that wait go on."""
+    def release(self, name: str = "go") -> None:
+        """Let the scripts that wait go on: those for a file of this name."""
         for here in self._waiting():
-            here.with_name("go").touch()
+            here.with_name(name).touch()
 
     def ended(self, thread_id: str) -> dict[str, Any]:
         """The row of an execution, once it is over."""

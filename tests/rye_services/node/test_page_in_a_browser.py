@@ -1,5 +1,6 @@
 """The page as a person meets it: in a headless Chromium, against a real node."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,8 @@ from tests.support.browser import Browser, chromedriver, chromium
 from tests.support.contrasts import CONTRASTS
 from tests.support.node import Node, User
 from tests.support.page_contents import AT, PROJECT, THREAD, Contents
+from tests.support.remote_projects import RemoteProject
+from tests.support.workspace import Workspace
 
 pytestmark = pytest.mark.heavy
 
@@ -88,6 +91,67 @@ def test_an_execution_appears_and_ends_while_one_looks(browser: Browser, user: U
     assert browser.run("return window.notReloaded") is True
 
 
+@pytest.fixture
+def running(workspace: Workspace, user: User) -> tuple[RemoteProject, str]:
+    """A project with a run that wrote a line and waits, twice; the id of the run."""
+    project = RemoteProject.with_tools(workspace, user)
+    waits = "echo > $TMPDIR/here; while ! [ -e $TMPDIR/more ]; do sleep 0.02; done"
+    return project, project.begun(f"echo first; {waits}; echo second")
+
+
+COUNT_PARTS = """
+window.parts = 0;
+document.addEventListener("htmx:beforeSend", () => { window.parts++ });
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")
+def test_the_log_of_a_run_comes_as_it_is_written_and_nothing_is_asked_for_meanwhile(
+    browser: Browser, running: tuple[RemoteProject, str]
+) -> None:
+    project, thread_id = running
+    log_in(browser, project.user)
+    browser.open(f"{project.user.node.url}/page/thread?id={thread_id}")
+    browser.wait_for("return document.querySelector('pre.log')?.textContent.includes('first')")
+    browser.run(COUNT_PARTS)
+
+    project.release("more")
+    browser.wait_for("return document.querySelector('pre.log').textContent.includes('second')")
+    assert browser.run("return window.parts") == 0
+    project.release()
+    project.ended(thread_id)
+
+    browser.wait_for("return document.querySelector('#run .state').textContent === 'completed'")
+    assert browser.run("return document.querySelector('#run').dataset.events") is None
+    assert [line for line in browser.log() if "Content Security" in line] == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")
+@pytest.mark.parametrize("broken", ["no events", "refused"])
+def test_without_events_the_page_of_a_run_asks_again_and_again(
+    browser: Browser, running: tuple[RemoteProject, str], broken: str
+) -> None:
+    project, thread_id = running
+    script = "delete window.EventSource;"
+    if broken == "refused":
+        script = (
+            "window.EventSource = class extends EventTarget { close() {} constructor() {"
+            " super(); setTimeout(() => this.dispatchEvent(new Event('error')), 50) } };"
+        )
+    browser.before_each_page(script)
+    log_in(browser, project.user)
+    browser.open(f"{project.user.node.url}/page/thread?id={thread_id}")
+    browser.run(COUNT_PARTS)
+
+    browser.wait_for("return window.parts >= 2")
+    project.release("more")
+    browser.wait_for("return document.querySelector('pre.log')?.textContent.includes('second')")
+    project.release()
+    project.ended(thread_id)
+
+    browser.wait_for("return document.querySelector('#run .state').textContent === 'completed'")
+
+
 def test_a_history_with_a_merge_is_drawn_and_its_points_lead_to_what_changed(
     browser: Browser, user: User
 ) -> None:
@@ -116,9 +180,8 @@ def test_a_conflict_is_shown_with_both_versions(browser: Browser, user: User) ->
         "theirs": contents.item("soil\nwater\n"),
         "type": "content",
     }
-    contents.thread(
-        f"{THREAD}-{user.user_id}", state="completed", merge_conflicts={"plan.md": sides}
-    )
+    ended = {"state": "completed", "completed_at": AT}
+    contents.thread(f"{THREAD}-{user.user_id}", **ended, merge_conflicts={"plan.md": sides})
     log_in(browser, user)
 
     browser.find_xpath("//a[text()='tool:garden/water']").click()
