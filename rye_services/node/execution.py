@@ -741,7 +741,7 @@ class Engine:
             )
         envelope = presentable(finished.envelope, ran.workspace, redaction, self.bundle)
         refused = replace(ran, envelope=envelope)
-        return refused, harvester().refuse(refused)
+        return refused, harvester().keep_result(refused)
 
     def head_of(self, order: Order) -> "OwnHead":
         """The head that the order is about."""

@@ -226,6 +226,7 @@ def _rewritten(value: Any, renamed: Mapping[str, str]) -> Any:  # noqa: ANN401 -
 # --- harvest --------------------------------------------------------------------------------------
 
 LOCAL_STORE = ".ai/state/objects"
+_LOCKS = ".ai/lockfiles/"  # they stay where they are made
 _NO_STORE = ".none"  # beside the project, where no run can put anything
 _AT_SYNC = Durability.AT_SYNC
 _GRAPHS = "graphs/"
@@ -318,7 +319,7 @@ class OutputCollector:
         self._warnings: dict[str, None] = {}
 
     def harvest(self, ran: WorkerRun) -> CollectedOutputs:
-        """Take in what a run has left.
+        """Take in what a run has left. Where every file is as it was, only what became of it.
 
         (1) The files that changed; (2) secrets in them are masked, pages signed. (3) Room for all
         of it. (4) The objects of the run. (5) What became of it. (6) Its outputs. (7) The files
@@ -326,6 +327,8 @@ class OutputCollector:
 
         Raises QuotaExceededError, TreeChangedError, ObjectChangedError, FileSystemError.
         """
+        if _is_untouched(ran.workspace):
+            return self.keep_result(ran)
         project = ran.workspace.project
         sound = self._tree(ran)  # (1)
         sound, masked = self._cleaned(sound, ran)  # (2)
@@ -342,8 +345,8 @@ class OutputCollector:
         finally:
             self._usage.add(self._user_id, self._written - reserved, store=self._store)
 
-    def refuse(self, ran: WorkerRun) -> CollectedOutputs:
-        """Take in nothing of what a run has left, only what became of it.
+    def keep_result(self, ran: WorkerRun) -> CollectedOutputs:
+        """Take in nothing of the files that a run has left, only what became of it.
 
         Raises QuotaExceededError, FileSystemError.
         """
@@ -571,6 +574,16 @@ class OutputCollector:
     def _note(self, promoted: Promoted) -> None:
         self._written += promoted.new_bytes
         self._new |= dict.fromkeys(promoted.new)
+
+
+def _is_untouched(workspace: Checkout) -> bool:
+    """Whether a run has changed no file, and left none but those of the engine itself."""
+    try:
+        found = workspace.differences()
+    except LilluxError as error:  # what it has left cannot even be looked at
+        _log.info("%s", error)
+        return False
+    return not found.changed and all(path.startswith(_LOCKS) for path in found.removed)
 
 
 def local_store(project: Path) -> Store:

@@ -13,7 +13,7 @@ runs in a checkout can forge. Nothing is shared between checkouts: ADR 0091.
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, file_system_error, locked, make_directory
 from lillux.values import dataclass
 from rye_services.credentials import valid_user_id
-from ryeos.sync.checkout import remove_tree, write_tree
+from ryeos.sync.checkout import Written, differences, remove_tree, write_tree
 from ryeos.sync.objects import ReadContents, SourceManifest
 from ryeos.sync.tree import StatTable
 
@@ -35,8 +35,10 @@ _log = logging.getLogger(__name__)
 class Checkout:
     """Where one execution works. All four are folders of its own.
 
-    written  what is known of the files of ``project`` as they were written there
-    table    the same, to build its tree with after the run: it learns
+    written      what is known of the files of ``project`` as they were written there
+    table        the same, to build its tree with after the run: it learns
+    differences  what is no longer as it was written in ``project``, by a look at every file. For
+                 after the run: from then on only files that differ may be written to
     """
 
     project: Path
@@ -45,6 +47,7 @@ class Checkout:
     temporary: Path
     written: StatTable
     table: StatTable
+    differences: Callable[[], Written]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +122,7 @@ class _Slot:
         self.folder = folder
         self.is_used = folder.is_dir()
         self._tables: dict[str, StatTable] = {}
+        self._found: Written | None = None  # what the run has changed in the project
 
     def lock(self, held: ExitStack) -> None:
         """Have it for oneself until the stack is closed. Raises LockTimeoutError."""
@@ -147,7 +151,20 @@ class _Slot:
             temporary=self.folder / "tmp",
             written=table,
             table=table.copy(),
+            differences=lambda: self._differences(wanted, table),
         )
+
+    def restore(self, wanted: CheckoutRequest) -> None:
+        """Leave nothing of a run, which may hold secrets. Raises as `prepare`."""
+        self._filled("project", wanted.project, wanted.contents, self._found)
+        self._filled("user", wanted.user or SourceManifest("user"), wanted.contents)
+        self.clean()
+
+    def _differences(self, wanted: CheckoutRequest, table: StatTable) -> Written:
+        """See `Checkout.differences`. Raises as `prepare`."""
+        folder = self.folder / "project"
+        self._found = differences(wanted.project, wanted.contents, folder, table)
+        return self._found
 
     def clean(self) -> None:
         """Leave nothing of a run that is of no use to the next one."""
@@ -163,14 +180,21 @@ class _Slot:
         except OSError as error:
             raise file_system_error(self.folder, error) from error
 
-    def _filled(self, name: str, manifest: SourceManifest, contents: ReadContents) -> StatTable:
+    def _filled(
+        self,
+        name: str,
+        manifest: SourceManifest,
+        contents: ReadContents,
+        found: Written | None = None,
+    ) -> StatTable:
         table = self._tables.get(name)
         if table is None:
             table = StatTable(self._beside("json" if name == "project" else "user.json"))
             table.load()
         root = self.folder / name
         # (After the run nothing needs to be read or checked again that was so before it.)
-        write_tree(manifest, contents, root, table=table, is_checked=name in self._tables)
+        is_checked = name in self._tables
+        write_tree(manifest, contents, root, table=table, is_checked=is_checked, found=found)
         self._tables[name] = table
         # The table knows files as they were written here, and never learns from a run.
         table.save()
@@ -181,9 +205,9 @@ class _Slot:
 
 
 def _restored(slot: _Slot, wanted: CheckoutRequest) -> None:
-    """Leave nothing of a run, which may hold secrets, until the next one comes."""
+    """Leave nothing of a run until the next one comes."""
     try:
-        slot.prepare(wanted)
+        slot.restore(wanted)
     except LilluxError as error:
         _log.warning("a checkout cannot be used again: %s", error)
         try:

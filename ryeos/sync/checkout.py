@@ -49,8 +49,8 @@ class TreeFile(NamedTuple):  # made for each file, each time: a tuple is made in
     @property
     def is_file(self) -> bool:
         """Whether it is a file of the tree's own, which no other name leads to."""
-        is_plain = stat.S_ISREG(self.status.st_mode) and not is_link(self.status)
-        return is_plain and self.status.st_nlink == 1
+        status = self.status
+        return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and not is_link(status)
 
 
 class TreeFiles:
@@ -77,8 +77,11 @@ class TreeFiles:
             with os.scandir(path) as entries:
                 names = [entry.name for entry in entries]
             for name in names:
-                with suppress(FileNotFoundError):
-                    yield TreeFile(above + name, os.lstat(f"{path}{os.sep}{name}"))
+                try:
+                    status = os.lstat(f"{path}{os.sep}{name}")
+                except FileNotFoundError:
+                    continue
+                yield TreeFile(above + name, status)
         except OSError as error:
             raise file_system_error(path, error) from error
 
@@ -316,13 +319,15 @@ def write_tree(
     table: StatTable | None = None,
     modes: Callable[[bytes], int] = mode_of,
     is_checked: bool = False,
+    found: Written | None = None,
 ) -> Written:
     """Have ``root`` hold what ``manifest`` says, and nothing else. What changed for that.
 
     With ``present`` and no table the tree is taken to hold that manifest: what differs is
     written or removed, and nothing else is looked at. Else every file is looked at: what the
     table knows stays, what it does not is read and compared. The table learns what it is now.
-    ``is_checked`` says that this very manifest has passed (1) before.
+    ``is_checked`` says that this very manifest has passed (1) before. ``found`` is what
+    `differences` has found, where nothing else has changed since: then no file is looked at.
 
     (1) The paths are checked. (2) What is to be written is found, and that it can be read.
     (3) What does not belong there is removed. (4) The rest is written, each file whole or not at
@@ -335,28 +340,38 @@ def write_tree(
         require_safe_paths(manifest.paths())  # (1)
     wanted = _Wanted(manifest, contents)
     files = TreeFiles(root)
-    if present is not None and table is None:
-        plan = _difference(wanted, present)
+    if found is not None:
+        todo = found
+    elif present is not None and table is None:
+        todo = _difference(wanted, present)
     else:
-        plan = _Looking(wanted, files, table, modes).plan()
-    for path in plan.write:  # (2)
+        todo = _Looking(wanted, files, table, modes).differences()
+    for path in todo.changed:  # (2)
         wanted.require(path)
-    for path in plan.remove:  # (3)
+    for path in todo.removed:  # (3)
         files.remove(path.removesuffix("/"))
         files.remove_empty_folders(path)
-    for path in plan.write:  # (4)
+    for path in todo.changed:  # (4)
         data = contents.get_blob(wanted.blob(path))
         files.write(path, data, modes(data))
     if table is not None:  # (5)
-        for path in plan.write:
+        for path in todo.changed:
             _record(table, path, wanted, files.status(path))
-    return Written(tuple(sorted(plan.write)), tuple(sorted(plan.remove)))
+    return todo
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    write: list[str]
-    remove: list[str]
+def differences(
+    manifest: SourceManifest,
+    contents: ReadContents,
+    root: Path,
+    table: StatTable | None,
+    modes: Callable[[bytes], int] = mode_of,
+) -> Written:
+    """What `write_tree` would write and remove, by a look at every file. Nothing is changed.
+
+    What ``table`` does not know is read. Raises as `write_tree`.
+    """
+    return _Looking(_Wanted(manifest, contents), TreeFiles(root), table, modes).differences()
 
 
 class _Wanted:
@@ -402,10 +417,11 @@ class _Wanted:
         return entry.blob == self.blob(path)
 
 
-def _difference(wanted: _Wanted, present: SourceManifest) -> _Plan:
+def _difference(wanted: _Wanted, present: SourceManifest) -> Written:
     here = {**present.files, **present.items}
     write = [path for path, digest in wanted.paths.items() if here.get(path) != digest]
-    return _Plan(write, [path for path in here if path not in wanted.paths])
+    removed = (path for path in here if path not in wanted.paths)
+    return Written(tuple(sorted(write)), tuple(sorted(removed)))
 
 
 class _Looking:
@@ -420,25 +436,29 @@ class _Looking:
     ) -> None:
         self._wanted, self._files, self._table, self._modes = wanted, files, table, modes
 
-    def plan(self) -> _Plan:
+    def differences(self) -> Written:
+        """What is not as it is wanted, by a look at every file."""
         wanted, folders = self._wanted, self._wanted.folders()
         missing = dict.fromkeys(wanted.paths)
         remove: list[str] = []
         waiting = [""]
         while waiting:
             for found in self._files.entries(waiting.pop()):
-                if found.is_folder:
-                    into = waiting if found.relative in folders else remove
-                    into.append(found.relative if into is waiting else f"{found.relative}/")
-                elif found.relative not in wanted.paths:
-                    remove.append(found.relative)
-                elif self._is_right(found):
-                    del missing[found.relative]
-        return _Plan(list(missing), remove)
+                relative = found.relative
+                if relative in missing:
+                    if found.is_file and self._is_right(found):
+                        del missing[relative]
+                    elif found.is_folder:
+                        remove.append(f"{relative}/")
+                elif not found.is_folder:
+                    remove.append(relative)
+                elif relative in folders:
+                    waiting.append(relative)
+                else:
+                    remove.append(f"{relative}/")
+        return Written(tuple(sorted(missing)), tuple(sorted(remove)))
 
     def _is_right(self, found: TreeFile) -> bool:
-        if not found.is_file:
-            return False
         path = found.relative
         known = self._table.entry(path, found.status) if self._table is not None else None
         if known is not None:

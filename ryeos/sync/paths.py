@@ -454,13 +454,18 @@ class WalkedFile(
 
 
 def walk(
-    root: str, top: str, enter: Callable[[str, str], bool], skip: Callable[[Skipped], None]
+    root: str,
+    top: str,
+    enter: Callable[[str, str], bool],
+    skip: Callable[[Skipped], None],
+    *,
+    named: Container[str] = (),
 ) -> Iterator[WalkedFile]:
     """Every regular file below the folder ``top`` of ``root``, both without a ``/`` at the end.
 
-    ``enter`` is asked of each folder with its relative path and its name. Nothing below a folder
-    that is not there, or no folder. Raises FileSystemError, LinkedFolderError: a folder that cannot
-    be read is not taken for an empty one.
+    ``enter`` is asked of each folder with its relative path and its name. ``named`` are paths whose
+    names were found good before. Nothing below a folder that is not there, or no folder. Raises
+    FileSystemError, LinkedFolderError: a folder that cannot be read is not taken for an empty one.
     """
     waiting = [top] if not top or _is_folder(f"{root}/{top}") else []
     while waiting:
@@ -479,7 +484,7 @@ def walk(
                 if enter(relative, entry.name) and _is_named(entry.name, f"{relative}/", skip):
                     waiting.append(relative)
             elif stat.S_ISREG(mode):
-                if _is_named(entry.name, relative, skip):
+                if relative in named or _is_named(entry.name, relative, skip):
                     yield WalkedFile(relative, entry.name, status)
             elif stat.S_ISLNK(mode):
                 yield from _linked(root, relative, entry.name, skip)

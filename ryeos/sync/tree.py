@@ -18,6 +18,7 @@ from lillux.errors import LilluxError
 from lillux.files import PLAIN_FILE, file_system_error, make_directory, read_bytes, write_atomic
 from lillux.store_files import ObjectKind, ObjectMissingError
 from lillux.values import dataclass, field, replace
+from ryeos import __version__
 from ryeos.items.refs import AI_DIRECTORY
 from ryeos.sync.entries import MAX_ENTRY_BYTES
 from ryeos.sync.objects import ManifestSpace, SourceManifest, TreeChangedError
@@ -97,7 +98,7 @@ def _opened(path: str) -> Iterator[int | None]:
 # hashes it again. A file changed within a tick of the file system's clock after it was looked at
 # looks the same as before; so what was that young when it was recorded is not remembered.
 
-_VERSION = 1
+_VERSION = 2
 _MAX_TABLE_BYTES = 512 * 1024 * 1024
 _DIGEST_LINE = 65
 _ROWS_A_FILE = 25  # that are written in the time in which a small file is read
@@ -126,11 +127,13 @@ _FIELDS = 7
 class StatTable:
     """Entries by relative path, of the files below one folder. Not thread-safe.
 
-    ``path`` is the file it is kept in, None for a table that lives in memory only.
+    ``path`` is the file it is kept in, None for a table that lives in memory only. ``admitted_by``
+    is a digest of the rules by which every path in it may travel, ``""`` where that was not asked.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
+        self.admitted_by = ""
         self._rows: dict[str, _Row] = {}
         self._changed = False
         self._learned = self._learned_bytes = 0  # since it was saved
@@ -139,18 +142,36 @@ class StatTable:
         """How many files are known."""
         return len(self._rows)
 
+    def paths(self) -> Collection[str]:
+        """The paths of all files that are known; a set answers fast."""
+        return self._rows.keys()
+
     def copy(self) -> "StatTable":
         """A table in memory that knows the same, and learns apart from this one."""
         other = StatTable()
         other._rows = self._rows.copy()
+        other.admitted_by = self.admitted_by
         return other
 
     def entry(self, relative: str, status: os.stat_result) -> TreeEntry | None:
         """What is known of a file, if it is still the one that was recorded."""
         row = self._rows.get(relative)
-        if row is None or row[:4] != _key(status):
+        if (
+            row is None
+            or row[0] != status.st_size
+            or row[1] != status.st_mtime_ns
+            or row[2] != status.st_ctime_ns
+            or row[3] != (0 if _WINDOWS else status.st_ino)
+        ):
             return None
         return TreeEntry(row[4], row[5], row[6])
+
+    def admit(self, rules: str) -> None:
+        """Note the rules by which every path in the table may travel."""
+        if self.admitted_by != rules:
+            self.admitted_by = rules
+            self._changed = True
+            self._learned += len(self._rows)  # worth writing: it spares asking for each of them
 
     def record(
         self, relative: str, status: os.stat_result, entry: TreeEntry, *, now_ns: int | None = None
@@ -180,13 +201,14 @@ class StatTable:
 
     def load(self) -> None:
         """Read what was saved. A file that is not there, or broken, is an empty table."""
-        self._rows = {}
+        self._rows, self.admitted_by = {}, ""
         if self.path is None:
             return
         try:
             data = read_bytes(self.path, _MAX_TABLE_BYTES)
             if data[:_DIGEST_LINE] == f"{sha256_hex(data[_DIGEST_LINE:])}\n".encode():
-                self._rows = _rows(json.loads(data[_DIGEST_LINE:]))
+                value = json.loads(data[_DIGEST_LINE:])
+                self._rows, self.admitted_by = _rows(value), str(value["admitted_by"])
         except (OSError, LilluxError, ValueError, TypeError, KeyError, RecursionError):
             return
 
@@ -200,7 +222,8 @@ class StatTable:
         """Write the table if it has changed, whole or not at all. Raises FileSystemError."""
         if self.path is None or not self._changed:
             return
-        text = json.dumps({"version": _VERSION, "files": self._rows}, separators=(",", ":"))
+        value = {"version": _VERSION, "admitted_by": self.admitted_by, "files": self._rows}
+        text = json.dumps(value, separators=(",", ":"))
         data = text.encode("ascii")
         make_directory(self.path.parent, mode=0o700)
         write_atomic(self.path, f"{sha256_hex(data)}\n".encode() + data, mode=0o600)
@@ -208,9 +231,12 @@ class StatTable:
         self._learned = self._learned_bytes = 0
 
 
+# On Windows a folder's listing has no inodes, and asking for each costs what this spares.
+_WINDOWS = os.name == "nt"
+
+
 def _key(status: os.stat_result) -> list[int]:
-    # On Windows a folder's listing has no inodes, and asking for each costs what this spares.
-    inode = 0 if os.name == "nt" else status.st_ino
+    inode = 0 if _WINDOWS else status.st_ino
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode]
 
 
@@ -328,6 +354,11 @@ def build_user_tree(user_root: Path, rules: ManifestRules, table: StatTable) -> 
     return building.tree()
 
 
+def _digest_of_rules(space: ManifestSpace, rules: ManifestRules) -> str:
+    """By what paths of a space are let travel: the rules, and those of this version."""
+    return sha256(f"{__version__}\n{space}\n{rules}".encode()).hexdigest()
+
+
 class _Building:
     """A tree in the making."""
 
@@ -336,6 +367,10 @@ class _Building:
     ) -> None:
         self._root, self._path = root, str(root)
         self._space, self._rules, self._table = space, rules, table
+        # Paths that these rules have let travel before. They are asked of each path only once.
+        self._asked = _digest_of_rules(space, rules)
+        known = table.paths() if table.admitted_by == self._asked else ()
+        self._admitted = frozenset(known)
         self._names = NameRules(rules)
         self._excluded = PathPatterns(rules.exclude)
         self._items: dict[str, str] = {}
@@ -350,6 +385,7 @@ class _Building:
     def tree(self) -> Tree:
         """What was added."""
         self._table.retain(self._items.keys() | self._files.keys())
+        self._table.admit(self._asked)
         manifest = SourceManifest(self._space, self._items, self._files)
         data = canonical_json(manifest.as_object())
         return Tree(
@@ -373,8 +409,11 @@ class _Building:
                 return not why_never_below(relative, is_item=True)
             return name not in skip_dirs and kind_of(f"{relative}/x") is not None
 
-        for found in walk(self._path, AI_DIRECTORY, enter, self._skipped.append):
-            if kind_of(found.relative) and self._may_travel(found, is_item=True):
+        admitted = self._admitted
+        for found in walk(self._path, AI_DIRECTORY, enter, self._skipped.append, named=admitted):
+            if (found.relative in admitted and not found.target) or (
+                kind_of(found.relative) and self._may_travel(found, is_item=True)
+            ):
                 self._add_item(found)
 
     def add_files(self) -> None:
@@ -387,11 +426,14 @@ class _Building:
             return not why_never_below(relative, is_item=False)
 
         skipped: list[Skipped] = []
-        for found in walk(self._path, "", enter, skipped.append):
+        admitted = self._admitted
+        for found in walk(self._path, "", enter, skipped.append, named=admitted):
             path = found.relative
-            if not include.match(path) or exclude.match(path):
+            if path in admitted and not found.target:
+                self._add_file(found)
+            elif not include.match(path) or exclude.match(path):
                 continue
-            if self._may_travel(found, is_item=False):
+            elif self._may_travel(found, is_item=False):
                 self._add_file(found)
         self._skipped += (one for one in skipped if include.match(one.path))
 

@@ -89,6 +89,30 @@ def test_whatever_a_run_did_is_undone_for_the_next_one(
         assert files_in(second.home) == files_in(second.temporary) == {}
 
 
+def test_what_a_run_did_is_found_by_one_look_and_undone_without_another(
+    store: Store, workspaces: Checkouts
+) -> None:
+    with workspaces.checkout(wanted(store, FILES)) as first:
+        (first.project / "a.txt").write_bytes(b"A\n")
+        (first.project / "left").mkdir()
+        (first.project / "src" / "new.txt").write_bytes(b"x")
+
+        found = first.differences()
+
+    assert (found.changed, found.removed) == (("a.txt",), ("left/", "src/new.txt"))
+    assert files_in(first.project) == FILES
+    assert not (first.project / "left").exists()
+
+
+def test_a_checkout_that_no_run_has_changed_differs_in_nothing(
+    store: Store, workspaces: Checkouts
+) -> None:
+    with workspaces.checkout(wanted(store, FILES, USER)) as first:
+        found = first.differences()
+
+    assert (found.changed, found.removed) == ((), ())
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
 def test_permissions_that_a_run_has_set_do_not_stay(store: Store, workspaces: Checkouts) -> None:
     with workspaces.checkout(wanted(store, FILES)) as first:

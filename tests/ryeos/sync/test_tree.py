@@ -10,6 +10,7 @@ from lillux.digests import compute_integrity, sha256_hex
 from lillux.errors import FileSystemError
 from lillux.store import Store
 from lillux.store_files import ObjectMissingError
+from lillux.values import replace
 from ryeos.sync.entries import collect_object_hashes
 from ryeos.sync.objects import Contents, Layered, SourceManifest, TreeChangedError, manifest_of
 from ryeos.sync.paths import Skipped, item_source
@@ -393,6 +394,36 @@ def test_a_table_makes_no_difference_to_the_result(tmp_path: Path) -> None:
     again = build_project_tree(root, rules("src/"), table)
     assert again.manifest_hash == project(root, rules("src/")).manifest_hash
     assert again.manifest_hash != first.manifest_hash
+
+
+def test_a_table_of_other_rules_lets_nothing_travel_that_the_rules_keep_here(
+    tmp_path: Path,
+) -> None:
+    root = write(tmp_path / "project", {"src/a": b"x", "src/b.log": b"y", ".ai/tools/a.py": b"z"})
+    table = StatTable(tmp_path / "table.json")
+    for path in root.rglob("*"):
+        os.utime(path, (LONG_AGO, LONG_AGO))
+    build_project_tree(root, rules("src/"), table)
+    table.save()
+    table.load()
+
+    stricter = replace(rules("src/"), names=("b.log",))
+    tree = build_project_tree(root, stricter, table)
+
+    assert tree.manifest.paths() == [".ai/tools/a.py", "src/a"]
+
+
+@links
+def test_a_link_in_the_place_of_a_known_file_is_asked_about_again(tmp_path: Path) -> None:
+    root = write(tmp_path / "project", {"src/a": b"x", ".env": b"SECRET=1\n"})
+    table = StatTable()
+    build_project_tree(root, rules("src/"), table)
+
+    (root / "src/a").unlink()
+    (root / "src/a").symlink_to("../.env")
+    tree = build_project_tree(root, rules("src/"), table)
+
+    assert tree.manifest.paths() == []
 
 
 def test_files_that_are_gone_are_forgotten_by_the_table(tmp_path: Path) -> None:
