@@ -309,7 +309,8 @@ class RunRules:
         if spec.tool_type == "graph":
             from ryeos.graph.reading import read_graph
 
-            issues += map(str, read_graph(valid.header, target.ref.id).errors)
+            reading = read_graph(valid.header, target.ref.id).before_signing
+            issues += map(str, reading.errors)
         if issues:
             raise ItemValidationError(where, issues)
         self._list_packages(target, valid)

@@ -138,6 +138,7 @@ def _configure_show(parser: Arguments) -> None:
 
 def _validate(session: Session) -> int:
     where, reading = _read(session, session.arguments.ref)
+    reading = reading.before_signing
     envelope: dict[str, Any] = {
         "status": "error" if reading.errors else "success",
         "graph": where,
@@ -159,7 +160,7 @@ def _verdict(session: Session, where: str, reading: Reading) -> Iterator[str]:
         yield f"{paint('error', 'red')}    {one_line(str(problem))}"
     for problem in reading.warnings:
         yield f"{paint('warning', 'yellow')}  {one_line(str(problem))}"
-    if reading.graph:
+    if reading.graph and not reading.errors:
         yield f"{where}: valid, {len(reading.graph.nodes)} nodes"
 
 

@@ -392,7 +392,7 @@ class GraphCall:
             raise NodeNotFoundError(options.node, list(graph.nodes))
 
     def _judgement(self) -> MappedResult:
-        reading = self._reading
+        reading = self._reading.before_signing
         data = {
             "success": not reading.errors,
             "errors": [problem.described() for problem in reading.errors],

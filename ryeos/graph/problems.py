@@ -62,6 +62,7 @@ class Findings:
 
     errors: dict[GraphProblem, None] = field(default_factory=dict)
     warnings: dict[GraphProblem, None] = field(default_factory=dict)
+    refused: dict[GraphProblem, None] = field(default_factory=dict)
 
     def error(self, path: str, text: str, hint: str = "") -> None:
         """Add what keeps the graph from running."""
@@ -70,6 +71,14 @@ class Findings:
     def warn(self, path: str, text: str, hint: str = "") -> None:
         """Add what looks like a slip."""
         self.warnings[GraphProblem(path, text, hint)] = None
+
+    def refuse(self, path: str, text: str, hint: str = "") -> None:
+        """Add what no run by itself gets past: a warning when it runs, an error when it is signed.
+
+        A graph that was signed before may still run for a caller.
+        """
+        self.warn(path, text, hint)
+        self.refused[GraphProblem(path, text, hint)] = None
 
     def guess(self, word: str, known: Iterable[str]) -> str:
         """``did you mean x?`` or ``""``; a file with very many slips gets no more of them."""

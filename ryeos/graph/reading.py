@@ -3,6 +3,7 @@
 What each key means is in ``docs/graphs.md``.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, cast
@@ -68,11 +69,22 @@ CONFIG_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a file says: the graph when there are no errors, and all problems in any case."""
+    """What a file says: the graph when there are no errors, and all problems in any case.
+
+    ``refused`` are those of the warnings for which it is not signed.
+    """
 
     graph: Graph | None
     errors: tuple[GraphProblem, ...] = ()
     warnings: tuple[GraphProblem, ...] = ()
+    refused: tuple[GraphProblem, ...] = ()
+
+    @property
+    def before_signing(self) -> "Reading":
+        """The same for a file that is to be signed: what is refused then is an error."""
+        errors = (*self.errors, *self.refused)
+        warnings = tuple(one for one in self.warnings if one not in self.refused)
+        return Reading(self.graph, errors, warnings)
 
 
 def read_graph(data: Mapping[str, Any], graph_id: str) -> Reading:
@@ -84,7 +96,9 @@ def read_graph(data: Mapping[str, Any], graph_id: str) -> Reading:
         (*TOP_KEYS, *TOP_IGNORED), {key: f"{key} belongs in config" for key in CONFIG_KEYS}
     )
     errors = listed(findings.errors, "errors")
-    return Reading(None if errors else graph, errors, listed(findings.warnings, "warnings"))
+    warnings = listed(findings.warnings, "warnings")
+    refused = listed(findings.refused, "errors")
+    return Reading(None if errors else graph, errors, warnings, refused)
 
 
 def _graph(top: GraphFields, graph_id: str) -> Graph | None:
@@ -113,7 +127,8 @@ def _graph(top: GraphFields, graph_id: str) -> Graph | None:
     if start is not None and nodes:
         note_missing_target(start, "config.start", top.findings, nodes)
     config.report_unknown(CONFIG_KEYS, {key: f"{key} belongs at the top level" for key in TOP_KEYS})
-    draft = GraphDraft(start=start, nodes=nodes, **_drafted(read))
+    is_declared = "permissions" in top.data
+    draft = GraphDraft(start=start, nodes=nodes, is_declared=is_declared, **_drafted(read))
     note_graph_problems(draft, top.findings)
     if start is None or any(node is None for node in nodes.values()):
         return None
@@ -296,10 +311,14 @@ ENGINE_KEYS = frozenset({"inputs", "_last_error", "_retries"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphDraft:
-    """A graph as far as it could be read; a node that could not is None."""
+    """A graph as far as it could be read; a node that could not is None.
+
+    ``is_declared`` says that the file has the key ``permissions``, be it null.
+    """
 
     start: str | None
     nodes: Mapping[str, GraphNode | None]
+    is_declared: bool
     permissions: tuple[str, ...] | None
     config_schema: Mapping[str, Any] | None
     state: Mapping[str, Any]
@@ -385,15 +404,17 @@ def _check_reachable(draft: GraphDraft, findings: Findings) -> None:
 
 
 def _check_permissions(draft: GraphDraft, findings: Findings) -> None:
-    calls = any(isinstance(node, (ActionNode, ForeachNode)) for node in draft.nodes.values())
-    if draft.permissions is None:
-        findings.warn(
+    if not draft.is_declared:
+        needed = json.dumps(list(_needed(draft)))
+        findings.refuse(
             "permissions",
-            "the graph has none, so each caller must give its own",
-            'permissions: ["rye.execute.tool.demo.*"]',
+            "expected what the graph may call, found nothing",
+            f"permissions: {needed}; null for one that only other graphs call",
         )
-    elif not draft.permissions and calls:
-        findings.warn("permissions", "an empty list denies every call of the graph")
+    elif draft.permissions is None:
+        findings.warn("permissions", "the graph has none, so each caller must give its own")
+    elif not draft.permissions and any(_actions(draft)):
+        findings.refuse("permissions", "an empty list denies every call of the graph")
     for index, permission in enumerate(draft.permissions or ()):
         if not permission.startswith(("rye.", "*", "rye*", "?", "[")):
             findings.warn(
@@ -401,6 +422,18 @@ def _check_permissions(draft: GraphDraft, findings: Findings) -> None:
                 f"{shown(permission)} permits nothing",
                 "a permission reads rye.execute.tool.demo.add, where * stands for any text",
             )
+
+
+def _needed(draft: GraphDraft) -> Iterator[str]:
+    """What the calls of the graph need, each once; ``*`` for an id that is an expression."""
+    seen = set()
+    for _, action in _actions(draft):
+        item_id = action.item_id.partition(":")[2] or action.item_id
+        is_open = EXPRESSION in action.item_id
+        needed = required_capability(action.primary, action.kind, "*" if is_open else item_id)
+        if needed not in seen:
+            seen.add(needed)
+            yield needed
 
 
 def _check_covered(draft: GraphDraft, findings: Findings) -> None:
@@ -413,7 +446,7 @@ def _check_covered(draft: GraphDraft, findings: Findings) -> None:
             continue
         if denial(action.primary, action.kind, item_id, [draft.permissions]):
             needed = required_capability(action.primary, action.kind, item_id)
-            findings.warn(
+            findings.refuse(
                 below(path, "item_id"), f"the permissions do not cover {needed}", "add it to them"
             )
 

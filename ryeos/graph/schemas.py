@@ -442,7 +442,10 @@ GRAPH_SCHEMA: dict[str, Any] = {
             "description": prose("What the graph does, for people and for search."),
             "tool_id": prose("Its id; the file's place decides."),
             "name": prose("Its name; the file's place decides."),
-            "permissions": texts("What it may call: rye.execute.tool.demo.*, where * is any text."),
+            "permissions": texts(
+                "What it may call: rye.execute.tool.demo.*, where * is any text; null for a graph"
+                " that only others call."
+            ),
             "limits": mapping(
                 "Bounds of nested runs.",
                 properties={"depth": whole("Levels of graphs below.", 0, MAX_COUNT, 5)},

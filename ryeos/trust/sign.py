@@ -550,7 +550,7 @@ def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
 
         spec = tool_spec(header, at.suffix)
         yield from unknown_key_warnings(spec, at.suffix, str(target.path))
-        if spec.tool_type == "graph" and "permissions" not in header:
+        if spec.tool_type == "graph" and header.get("permissions") is None:
             yield (
                 f"{target.path} declares no permissions: it runs only where its caller gives some"
             )

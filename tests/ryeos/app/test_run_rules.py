@@ -57,6 +57,18 @@ def test_a_constant_in_code_is_nearly_a_key_too(workspace: Workspace) -> None:
     assert "did you mean CONFIG_SCHEMA?" in str(error)
 
 
+def test_a_graph_that_no_run_gets_through_is_refused(workspace: Workspace) -> None:
+    silent = GRAPH.replace("next: nowhere", "next: b").rstrip("\n") + "\n    b: {type: return}\n"
+    listed = "permissions: [rye.execute.tool.rye.bash.bash]\n"
+
+    found = issues(workspace, "tools/mine/g.yaml", silent)
+
+    assert [one.split(",")[0] for one in found] == ["permissions: expected what the graph may call"]
+    assert 'permissions: ["rye.execute.tool.rye.bash.bash"]' in found[0]
+    assert issues(workspace, "tools/mine/g.yaml", silent + listed) == []
+    assert issues(workspace, "tools/mine/g.yaml", silent + "permissions: null\n") == []
+
+
 def test_keys_of_other_programs_and_free_ones_are_let_be(workspace: Workspace) -> None:
     text = tool(more="tags: [a]\nx-mine: 1\nsomething_else: 2\n")
 

@@ -365,6 +365,10 @@ def test_a_condition_that_always_holds_is_none() -> None:
         ),
         (
             {"config": {"start": "a", "nodes": {"a": DONE}}},
+            "permissions: expected what the graph may call, found nothing (permissions: []; null",
+        ),
+        (
+            {"config": {"start": "a", "nodes": {"a": DONE}}, "permissions": None},
             "permissions: the graph has none, so each caller must give its own",
         ),
         (
@@ -439,6 +443,47 @@ def test_what_looks_like_a_slip_is_a_warning(data: dict[str, Any], warning: str)
 
     assert reading.errors == ()
     assert [line for line in map(str, reading.warnings) if line.startswith(warning)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (
+            {"permissions": ...},
+            (
+                "permissions: expected what the graph may call, found nothing"
+                ' (permissions: ["rye.execute.tool.demo.add"]; null for one that only other graphs'
+                " call)"
+            ),
+        ),
+        ({"permissions": []}, "permissions: an empty list denies every call of the graph"),
+        (
+            {"permissions": ["rye.execute.tool.other"]},
+            (
+                "config.nodes.a.action.item_id: the permissions do not cover"
+                " rye.execute.tool.demo.add (add it to them)"
+            ),
+        ),
+    ],
+)
+def test_what_no_run_by_itself_gets_past_is_an_error_before_signing(
+    changes: dict[str, Any], problem: str
+) -> None:
+    data = {name: value for name, value in {**calling(), **changes}.items() if value is not ...}
+
+    reading = read_graph(data, "demo/x")
+
+    assert reading.graph is not None  # one that was signed before runs for a caller
+    assert problem in map(str, reading.before_signing.errors)
+
+
+def test_a_graph_for_other_graphs_says_so() -> None:
+    reading = read_graph({**calling(), "permissions": None}, "demo/x").before_signing
+
+    assert reading.errors == ()
+    assert "permissions: the graph has none, so each caller must give its own" in map(
+        str, reading.warnings
+    )
 
 
 def test_a_graph_without_slips_has_no_warnings() -> None:
