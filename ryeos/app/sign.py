@@ -331,8 +331,10 @@ class RunRules:
         path = list_path(target.path)
         context = self._rye.context
         signed = self._verified_text(path, target)
-        if f"  block: {block.digest}\n" in signed:
+        is_of_block = f"  block: {block.digest}\n" in signed
+        if is_of_block and "  made_for: " not in signed:
             return
+        import json
         import sys
         from tempfile import TemporaryDirectory
 
@@ -340,8 +342,12 @@ class RunRules:
 
         installer = Installer(ProcessManager(), context.process_env, context.platform)
         with TemporaryDirectory(prefix="rye-packages-") as folder:
+            made_for = installer.platform_of(sys.executable, Path(folder))
+            if is_of_block and f"  made_for: {json.dumps(made_for)}\n" in signed:
+                return
             found = installer.resolve(block, sys.executable, Path(folder))
-        write_atomic(path, list_text(target.ref.id, block, found).encode(), mode=0o644)
+        text = list_text(target.ref.id, block, found, made_for)
+        write_atomic(path, text.encode(), mode=0o644)
         names = ", ".join(line.partition(" ")[0] for line in found)
         self._rye.warn(f"{target.ref} will run with these packages, listed in {path}: {names}")
         self.lists.append(target_of_path(path, context.spaces))

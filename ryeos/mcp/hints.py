@@ -63,7 +63,10 @@ _ROWS: Mapping[str, str] = {
     ),
     r"rye keys (list|show)": _tool("rye/core/keys/keys", r'"action": "\1"'),
     # signing: what a file is called below its space is the id of its item
-    r"rye sign (?:--force )?'?/[^;']*/\.ai/(tool|directive)s/([^;']+)\.[^./;']+'?": (
+    r"rye sign --force '?/[^;']*/\.ai/(tool|directive)s/([^;']+)\.[^./;']+'?": (
+        r'sign {"item_id": "\1:\2", "options": {"force": true}}'
+    ),
+    r"rye sign '?/[^;']*/\.ai/(tool|directive)s/([^;']+)\.[^./;']+'?": (
         r'sign {"item_id": "\1:\2"}'
     ),
     r"rye sign (?:--force )?'?/[^;']*/\.ai/knowledge/([^;']+)\.[^./;']+'?": (

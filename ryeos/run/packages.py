@@ -43,6 +43,10 @@ _PINNED = re.compile(
 )
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _MAX_DEPENDENCIES, _MAX_REQUIREMENT = 200, 200
+_TELL_PLATFORM = (
+    "import sys, sysconfig;"
+    " print(f'{sysconfig.get_platform()}, Python {sys.version_info[0]}.{sys.version_info[1]}')"
+)
 _TELL_VERSION = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
 _VERSION_RULE = re.compile(r"(>=|<=|>|<|==|!=)\s*([0-9]+(?:\.[0-9]+)*)")
 _ALLOWS: Mapping[str, Callable[[int], bool]] = {
@@ -109,10 +113,14 @@ def read_block(text: str, where: str) -> Block | None:
 
 @dataclass(frozen=True, slots=True)
 class PackageList:
-    """A verified list, and what it pins: a line of a requirements file for each package."""
+    """A verified list, and what it pins: a line of a requirements file for each package.
+
+    ``made_for`` is the platform whose files it has (`Installer.platform_of`); ``""`` for all.
+    """
 
     item: VerifiedItem
     requirements: tuple[str, ...]
+    made_for: str = ""
 
 
 def list_path(tool_path: Path) -> Path:
@@ -120,8 +128,9 @@ def list_path(tool_path: Path) -> Path:
     return tool_path.with_name(f"{tool_path.stem}{PACKAGES_SUFFIX}.yaml")
 
 
-def list_text(tool_id: str, block: Block, requirements: Sequence[str]) -> str:
-    """The text of a list, to be signed."""
+def list_text(tool_id: str, block: Block, requirements: Sequence[str], made_for: str = "") -> str:
+    """The text of a list, to be signed; ``made_for`` as in `PackageList`."""
+    platform = f"  made_for: {json.dumps(made_for)}\n" if made_for else ""
     lines = "".join(f"    - {json.dumps(line)}\n" for line in requirements)
     return (
         'version: "1.0.0"\n'
@@ -130,7 +139,7 @@ def list_text(tool_id: str, block: Block, requirements: Sequence[str]) -> str:
         f"category: {json.dumps(tool_id.rpartition('/')[0])}\n"
         f"description: {json.dumps(f'The packages of tool:{tool_id}, written by rye sign')}\n"
         "config:\n"
-        f"  block: {block.digest}\n"
+        f"  block: {block.digest}\n{platform}"
         f"  requirements:\n{lines}"
     )
 
@@ -157,7 +166,8 @@ def package_list(
             f"{path}: the list of packages is {problem}",
             hint=f"rye sign --force tool:{as_word(chain.tool.item_id)}",
         )
-    return PackageList(found.item, tuple(map(str, requirements)))
+    made_for = str(config.get("made_for") or "")
+    return PackageList(found.item, tuple(map(str, requirements)), made_for)
 
 
 # --- resolving ------------------------------------------------------------------------------------
@@ -206,6 +216,12 @@ class Installer:
         if not pinned:
             raise PackagesError("packages: the resolver named none")
         return tuple(sorted(pinned))
+
+    def platform_of(self, python: str, folder: Path) -> str:
+        """The platform that a list is made for: ``""``, all, by ``uv``; pip lists its own alone."""
+        if self._uv():
+            return ""
+        return self._run(python, "-I", "-c", _TELL_PLATFORM, folder=folder, what="resolve").strip()
 
     def _require_version(self, block: Block, python: str, folder: Path) -> None:
         """Refuse an interpreter that the block does not allow. Raises PackagesError, SpecError."""
@@ -263,11 +279,26 @@ class Installer:
             installs = (str(program), "-I", "-m", "pip", "install", "--quiet", "--no-input")
             installs += ("--disable-pip-version-check",)
         write_atomic(pinned, "".join(f"{line}\n" for line in listed.requirements).encode())
-        self._run(
-            *(*installs, "--require-hashes", "--no-deps", "--only-binary", ":all:"),
-            *("-r", str(pinned)),
-            folder=folder,
-            what=what,
+        installs += ("--require-hashes", "--no-deps", "--only-binary", ":all:")
+        try:
+            self._run(*installs, "-r", str(pinned), folder=folder, what=what)
+        except PackagesError as error:
+            raise self._of_another_platform(listed, python, folder, error) from error
+
+    def _of_another_platform(
+        self, listed: PackageList, python: str, folder: Path, error: PackagesError
+    ) -> PackagesError:
+        """The error of an installation, or that the list has the files of another platform."""
+        here = self._run(python, "-I", "-c", _TELL_PLATFORM, folder=folder, what="install").strip()
+        if listed.made_for in {"", here}:
+            return error
+        path = listed.item.target.path
+        tool = path.with_name(path.name.replace(f"{PACKAGES_SUFFIX}.yaml", ".py"))
+        return PackagesError(
+            f"{path}: the list of packages was made by pip for {listed.made_for}, this is {here};"
+            f" {error}",
+            hint=f"make it for here: rye sign --force {as_word(str(tool))};"
+            " where uv is installed, a list is for all platforms",
         )
 
     def _uv(self) -> str:

@@ -26,30 +26,10 @@ from ryeos.mcp.results import tool_result
 from tests.support.workspace import ROOT
 
 VALIDATE = '{"item_id": "tool:mine/g", "parameters": {"validate": true}}'
-# What gives rights, sets up a machine or looks after it: no tool stands for these.
-OF_THE_USER = {
-    *(
-        "approve",
-        "import",
-        "trust",
-        "init",
-        "doctor",
-        "uninstall",
-        "receipts list",
-        "sandbox suggest",
-    ),
-    *(
-        "keys generate",
-        "keys trust",
-        "keys upgrade",
-        "keys import",
-        "keys protect",
-        "keys use-agent",
-    ),
-    *("remote add", "remote forget", "remote resolve", "remote pins", "remote trust-items"),
-    *("registry login", "registry forget", "registry pin", "registry signers", "registry keys"),
-    *("registry namespaces", "registry trust", "bundle install", "bundle uninstall", "bundle push"),
-    *("mcp add", "mcp", "self where", "self verify", "remote secrets", "remote webhooks"),
+# What tools do; every other command gives rights, or looks after a machine, and is the user's.
+DONE_BY_TOOLS = {
+    *("run", "execute", "search", "load", "sign", "help", "graph", "threads", "lock", "test"),
+    *("chain", "info"),
 }
 _CALL = re.compile(r"\b(execute|load|search|sign|help|fetch) (\{.*?\}+)(?=[^}]|$)")
 
@@ -200,13 +180,11 @@ def _hints() -> Iterator[tuple[str, str]]:
 def _problem(place: str, hint: str) -> str:
     """What an agent could not do with a hint as it gets it; ``""`` where there is nothing."""
     told = for_callers({"hint": hint})["hint"]
-    found = re.findall(r"\brye ([a-z]+)(?: ([a-z-]+))?", told)
-    left = {f"{first} {second}".strip() for first, second in found if first in COMMAND_WORDS}
+    left = {word for word in re.findall(r"\brye ([a-z]+)", told) if word in COMMAND_WORDS}
     is_said = "your user" in told or "a person" in told
     if left and not is_said:
         return f"{place}: {told}: does not say whose command it is"
-    strange = {one for one in left if not {one, one.split()[0]} & OF_THE_USER}
-    if strange and USERS_COMMAND in told and not place.startswith("ryeos/cli/"):
+    if left & DONE_BY_TOOLS and USERS_COMMAND in told and not place.startswith("ryeos/cli/"):
         return f"{place}: {told}: a tool does that"
     for _, arguments in _CALL.findall(told):
         json.loads(arguments)

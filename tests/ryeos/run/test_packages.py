@@ -245,6 +245,31 @@ def test_without_an_index_a_first_run_says_what_is_missing(cli: CommandLine, ind
 
 
 @pytest.mark.heavy
+def test_a_list_that_pip_made_for_another_platform_says_so_and_is_made_anew(
+    cli: CommandLine, index: Path
+) -> None:
+    path = write(cli)
+    found = read_block(path.read_text("utf-8"), "x.py")
+    assert found
+    listed = path.with_name("say.packages.yaml")
+    assert cli("sign", "tool:mine/say").status == 0
+    elsewhere = [f"shapes==1.0.0 --hash=sha256:{'0' * 64}"]
+    text = list_text("mine/say", found, elsewhere, "win-amd64, Python 3.12")
+    listed.write_text(text, "utf-8")
+    assert cli("sign", str(listed)).status == 0
+
+    refused = cli("run", "mine/say", "--json")
+    signed = cli("sign", "--force", "tool:mine/say")
+    done = cli("run", "mine/say", "--json")
+
+    assert (refused.status, refused.json["code"]) == (6, "PACKAGES_UNAVAILABLE")
+    assert "was made by pip for win-amd64, Python 3.12, this is " in refused.json["error"]
+    assert refused.json["hint"].startswith(f"make it for here: rye sign --force {path};")
+    assert (signed.status, done.json["data"]) == (0, {"said": "round"})
+    assert "win-amd64" not in listed.read_text("utf-8")
+
+
+@pytest.mark.heavy
 def test_another_python_than_the_block_allows_is_refused(cli: CommandLine, index: Path) -> None:
     path = write(cli)
     path.write_text(path.read_text("utf-8").replace(">=3.8", ">=4"), "utf-8")
