@@ -1,7 +1,7 @@
 """What is shown while something goes on: the steps of graphs, transfers, else the time."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, TextIO
@@ -122,24 +122,32 @@ def bar(what: str, done: int, total: int) -> str:
 
 
 # --- spinner --------------------------------------------------------------------------------------
-# A sign of life on a terminal, from a second on, until the command has something to say itself.
+# A sign of life on a terminal: how long a command has been going on, whenever it is silent.
 
-QUIET_S, TURN_S = 1.0, 0.1
+QUIET_S, AGAIN_S, TURN_S = 1.0, 3.0, 0.1
+"""Silent for so long before the first word, and after one; how often the time is drawn."""
 _TURNS = "|/-\\"
 
 
 class Spinner:
-    """Shows for how long a command has been silent. Whatever it writes then ends it."""
+    """Shows the time while a command is silent, below whole lines only.
 
-    def __init__(self, stream: TextIO, *, quiet_s: float = QUIET_S) -> None:
-        self._stream, self._quiet_s = stream, quiet_s
+    What is written removes it first. It ends for good with the first word that goes elsewhere than
+    to a terminal: a pager may draw what it gets.
+    """
+
+    def __init__(
+        self, stream: TextIO, *, quiet_s: float = QUIET_S, again_s: float = AGAIN_S
+    ) -> None:
+        self._stream, self._quiet_s, self._again_s = stream, quiet_s, again_s
         self._streams = sys.stdout, sys.stderr
         self._ended, self._lock = Event(), Lock()
-        self._is_shown = False
+        self._is_shown, self._is_inside_line = False, False
+        self._heard_at = monotonic()
 
     def __enter__(self) -> Self:
         """Begin to wait, and hear of what is written from here on."""
-        sys.stdout, sys.stderr = (_Heard(stream, self.end) for stream in self._streams)
+        sys.stdout, sys.stderr = (_Heard(stream, self._hear) for stream in self._streams)
         Thread(target=self._turn, name="rye-spinner", daemon=True).start()
         return self
 
@@ -150,36 +158,72 @@ class Spinner:
     def end(self) -> None:
         """Leave no line behind."""
         with self._lock:
-            if not self._ended.is_set():
-                self._ended.set()
-                sys.stdout, sys.stderr = self._streams
-                if self._is_shown:
-                    self._write(_CLEAR)
+            self._end()
+
+    def _end(self) -> None:
+        if not self._ended.is_set():
+            self._ended.set()
+            sys.stdout, sys.stderr = self._streams
+            self._clear()
+
+    def _hear(self, stream: TextIO, write: Callable[[Any], Any], data: Any) -> Any:  # noqa: ANN401
+        """Write text or bytes, where nothing of ours stands."""
+        with self._lock:
+            self._clear()
+            if not stream.isatty():
+                self._end()
+            written = write(data)
+            if data:
+                self._is_inside_line = data[-1:] not in {"\n", b"\n"}
+            self._heard_at, self._quiet_s = monotonic(), self._again_s
+            return written
 
     def _turn(self) -> None:
         started = monotonic()
-        wait_s, turns = self._quiet_s, 0
-        while not self._ended.wait(wait_s):
+        turns = 0
+        while not self._ended.wait(TURN_S):
             with self._lock:
-                if not self._ended.is_set():
+                now = monotonic()
+                is_silent = now - self._heard_at >= self._quiet_s and not self._is_inside_line
+                if is_silent and not self._ended.is_set():
                     self._is_shown = True
-                    passed = int(monotonic() - started)
-                    self._write(f"{_CLEAR}{_TURNS[turns % len(_TURNS)]} {passed} s")
-            wait_s, turns = TURN_S, turns + 1
+                    turn = _TURNS[turns % len(_TURNS)]
+                    self._write(f"{_CLEAR}{turn} {int(now - started)} s")
+            turns += 1
+
+    def _clear(self) -> None:
+        if self._is_shown:
+            self._is_shown = False
+            self._write(_CLEAR)
 
     def _write(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
 
 
-class _Heard:
-    """A stream; the first time that somebody wants to write to it, ``before`` is called."""
+Hear = Callable[[TextIO, Callable[[Any], Any], Any], Any]
 
-    def __init__(self, stream: TextIO, before: Callable[[], None]) -> None:
-        self._stream, self._before = stream, before
+
+class _Heard:
+    """A stream, or its buffer, whose writes go through ``hear``."""
+
+    def __init__(self, stream: Any, hear: Hear, whole: TextIO | None = None) -> None:  # noqa: ANN401
+        self._stream, self._hear, self._whole = stream, hear, whole or stream
+
+    def write(self, data: Any) -> Any:  # noqa: ANN401 - text, or bytes of a buffer
+        """As the stream's."""
+        return self._hear(self._whole, self._stream.write, data)
+
+    def writelines(self, lines: Iterable[Any]) -> None:
+        """As the stream's."""
+        for line in lines:
+            self.write(line)
+
+    @property
+    def buffer(self) -> "_Heard":
+        """The buffer of the stream."""
+        return _Heard(self._stream.buffer, self._hear, self._whole)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the stream has
         """What the stream has of this name."""
-        if name in {"write", "writelines", "buffer"}:
-            self._before()
         return getattr(self._stream, name)

@@ -91,10 +91,17 @@ def test_a_pipe_gets_no_time_and_no_half_answer(cli: CommandLine, tmp_path: Path
     assert (done.stdout, done.stderr) == (b"one\n", b"")
 
 
-def test_the_spinner_ends_with_the_first_word_of_the_command(
+class Screen(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_spinner_ends_with_the_first_word_that_goes_elsewhere_than_to_a_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stream, out = io.StringIO(), io.StringIO()
+    stream, out = Screen(), io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", stream)
     with Spinner(stream):
@@ -105,6 +112,44 @@ def test_the_spinner_ends_with_the_first_word_of_the_command(
     assert heard is not out
     assert given_back == (sys.stdout, sys.stderr) == (out, stream)
     assert (out.getvalue(), stream.getvalue()) == ("answer", "")
+
+
+def shown_between(
+    monkeypatch: pytest.MonkeyPatch, text: str, *, silent_s: float
+) -> tuple[str, list[str]]:
+    """What stands on a terminal after a command wrote a text and was silent; each change of it."""
+    changes: list[str] = []
+
+    class Watched(Screen):
+        def write(self, data: str) -> int:
+            changes.append(data)
+            return super().write(data)
+
+    screen = Watched()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr(sys, "stderr", screen)
+    with Spinner(screen, quiet_s=0.0, again_s=0.0) as spinner:
+        sys.stdout.write(text)
+        spinner._ended.wait(silent_s)
+        sys.stdout.write("end\n")
+    return screen.getvalue(), changes
+
+
+def test_after_a_whole_line_the_spinner_comes_back_and_goes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole, changes = shown_between(monkeypatch, "one\n", silent_s=0.35)
+
+    assert any(change.endswith(" 0 s") for change in changes)
+    assert whole.endswith("\r\x1b[Kend\n")
+
+
+def test_within_a_line_like_a_question_there_is_no_spinner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole, _ = shown_between(monkeypatch, "sure? [y/N] ", silent_s=0.25)
+
+    assert whole == "sure? [y/N] end\n"
 
 
 # --- tracebacks -----------------------------------------------------------------------------------
