@@ -7,15 +7,19 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
+from math import inf
 from pathlib import Path
 from threading import Lock
 from time import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import FileSystemError, LilluxError
 from lillux.files import read_bytes
 from lillux.store_files import (
+    MIN_PIECES,
+    PACKED_BYTES,
+    PACKS,
     ObjectChangedError,
     ObjectKind,
     ObjectMissingError,
@@ -30,6 +34,9 @@ from lillux.store_files import (
     valid_digest,
 )
 from lillux.values import dataclass
+
+if TYPE_CHECKING:
+    from lillux.store_packs import Packs
 
 MAX_BYTES = 256 * 1024 * 1024
 _MAX_REF_BYTES = 64 * 1024
@@ -63,13 +70,15 @@ class Store:
     """The store in folder ``root``, which is made with the first write. Thread-safe.
 
     ``levels`` of folders are above a file, of 256 each: two is the layout that programs share. One
-    is for a store that only its owner reads; new content then makes few folders.
+    is for a store that only its owner reads: new content then makes few folders, and many small
+    pieces that are stored at once become one file (`lillux.store_packs`).
     """
 
     def __init__(self, root: Path, *, levels: int = 2) -> None:
         self.root = root
         self._levels = levels
         self._folders = StoreFolders(root)
+        self._packs = _packs_in(self._folders) if levels == 1 else None
         self._unsynced: dict[tuple[tuple[str, ...], str], None] = {}
         self._lock = Lock()
 
@@ -90,14 +99,30 @@ class Store:
         """
         if len(data) > MAX_BYTES:
             raise ObjectTooLargeError(len(data), MAX_BYTES)
-        folders, name = self._shard(space, valid_digest(digest)), space.file_name(digest)
-        # One of another size was cut short by a power loss: it is written again.
-        if not self._keep(folders, name, len(data)):
-            self._write(folders, name, data, durability)
-        elif durability is Durability.NOW:  # another writer may not have forced it
-            self._force([(folders, name)])
-        elif durability is Durability.AT_SYNC:
-            self._remember(folders, name)
+        if not self._keep(space, valid_digest(digest), len(data), durability):
+            self._write(self._shard(space, digest), space.file_name(digest), data, durability)
+
+    def keep_all(
+        self,
+        contents: Iterable[tuple[ObjectKind, str, bytes]],
+        durability: Durability = Durability.NOW,
+    ) -> None:
+        """Store many at once, each as `keep` does. Raises as `keep`: some may be stored then."""
+        small = []
+        if self._packs:
+            self._packs.look()
+        for space, digest, data in contents:
+            if self._packs is None or len(data) > PACKED_BYTES:
+                self.keep(space, digest, data, durability)
+            elif not self._keep(space, valid_digest(digest), len(data), durability, look=False):
+                small.append((space, digest, data))
+        if self._packs is None or len(small) < MIN_PIECES:
+            for space, digest, data in small:
+                self._write(self._shard(space, digest), space.file_name(digest), data, durability)
+            return
+        for name in self._packs.write(small, force=durability is Durability.NOW):
+            if durability is Durability.AT_SYNC:
+                self._remember(PACKS, name)
 
     def get_blob(self, digest: str) -> bytes:
         """The bytes of a digest, hashed again.
@@ -136,10 +161,25 @@ class Store:
         """How many bytes it has; None when it is not there, or is no digest."""
         if not is_digest(digest):
             return None
-        return self._folders.size(self._shard(space, digest), space.file_name(digest))
+        packs = self._packs
+        size = packs.size(space, digest, look=False) if packs else None
+        if size is None:
+            size = self._folders.size(self._shard(space, digest), space.file_name(digest))
+        return packs.size(space, digest) if size is None and packs else size
+
+    def sizes(self, space: ObjectKind, digests: Iterable[str]) -> dict[str, int]:
+        """How many bytes each has, of those that are there. Raises as `size`."""
+        asked = [digest for digest in digests if is_digest(digest)]
+        sizes = self._packs.sizes(space, asked) if self._packs else {}
+        for digest in asked:
+            if digest not in sizes:
+                size = self._folders.size(self._shard(space, digest), space.file_name(digest))
+                if size is not None:
+                    sizes[digest] = size
+        return sizes
 
     def path_of(self, space: ObjectKind, digest: str) -> Path:
-        """Where it is, or would be. Raises DigestError."""
+        """Where its own file is, or would be. Raises DigestError."""
         folders = self._shard(space, valid_digest(digest))
         return Path(self._folders.path(folders, space.file_name(digest)))
 
@@ -150,11 +190,31 @@ class Store:
         """
         if not is_digest(digest):
             return False
-        return self._folders.touch(self._shard(space, digest), space.file_name(digest))
+        packs = self._packs
+        return (
+            (packs is not None and packs.touch(space, digest, look=False))
+            or self._folders.touch(self._shard(space, digest), space.file_name(digest))
+            or (packs is not None and packs.touch(space, digest))
+        )
+
+    def touch_all(self, space: ObjectKind, digests: Iterable[str]) -> set[str]:
+        """Those that are there, each touched as `touch` does. Raises as `touch`."""
+        asked = {digest for digest in digests if is_digest(digest)}
+        found: set[str] = set()
+        if self._packs:
+            self._packs.look()
+            found = {one for one in asked if self._packs.touch(space, one, look=False)}
+        return found | {
+            digest
+            for digest in asked - found
+            if self._folders.touch(self._shard(space, digest), space.file_name(digest))
+        }
 
     def remove(self, space: ObjectKind, digest: str) -> None:
         """Have it no longer there. Raises DigestError, StoreLinkError, FileSystemError."""
         self._folders.remove(self._shard(space, valid_digest(digest)), space.file_name(digest))
+        if self._packs:
+            self._packs.remove_older(space, {digest}, inf)
 
     def remove_older(self, space: ObjectKind, digest: str, before_s: float) -> bool:
         """Remove it if it was not written or touched since a time. Whether it was removed.
@@ -162,8 +222,25 @@ class Store:
         ``before_s``: since the epoch. A touch at the same moment either keeps it or finds nothing.
         Raises DigestError, StoreLinkError, FileSystemError.
         """
-        folders = self._shard(space, valid_digest(digest))
-        return self._folders.remove_older(folders, space.file_name(digest), before_s)
+        return bool(self.remove_all_older(space, (digest,), before_s))
+
+    def remove_all_older(
+        self, space: ObjectKind, digests: Iterable[str], before_s: float
+    ) -> set[str]:
+        """Remove each as `remove_older` does; those that were removed. Raises as `remove_older`."""
+        asked = {*map(valid_digest, digests)}
+        removed = {
+            digest
+            for digest in asked
+            if self._folders.remove_older(
+                self._shard(space, digest), space.file_name(digest), before_s
+            )
+        }
+        if self._packs is None:
+            return removed
+        removed |= self._packs.remove_older(space, asked, before_s)
+        # (It may be in two places, one of them younger.)
+        return {digest for digest in removed if self.size(space, digest) is None}
 
     def set_aside(self, space: ObjectKind, digest: str) -> bool:
         """Have a damaged one below ``damaged/`` instead, where a sound one can take its place.
@@ -171,6 +248,10 @@ class Store:
         False where it is sound after all, or not there. Raises DigestError, StoreLinkError,
         FileSystemError.
         """
+        of_pack = self._packs is not None and self._packs.set_aside(space, valid_digest(digest))
+        return self._set_file_aside(space, digest) or of_pack
+
+    def _set_file_aside(self, space: ObjectKind, digest: str) -> bool:
         folders, name = self._shard(space, valid_digest(digest)), space.file_name(digest)
         aside = f"{name}.{os.urandom(4).hex()}"
         if not self._folders.move(folders, name, (_DAMAGED,), aside):
@@ -187,18 +268,29 @@ class Store:
     def remove_leftovers(self, before_s: float) -> None:
         """Remove the half files that killed writers left before a time (since the epoch).
 
-        Raises StoreLinkError, FileSystemError.
+        Packs from before that are made one where they are many and small, and written anew where
+        their index is damaged. Raises StoreLinkError, FileSystemError.
         """
         for folders, name in self._leftovers(before_s):
             self._folders.remove(folders, name)
+        if self._packs:
+            self._packs.tidy(before_s)
 
     def stored(self, space: ObjectKind) -> Iterator[Stored]:
         """All there is of a kind, by digest. What no store has written there is passed over.
 
         What is removed meanwhile may be missing. Raises StoreLinkError, FileSystemError.
         """
+        known: set[str] = set()
         for folders in self._shards((space.folder,), self._levels):
-            yield from self._stored_in(space, folders)
+            for one in self._stored_in(space, folders):
+                if self._packs:
+                    known.add(one.digest)
+                yield one
+        for digest, size, modified_s in self._packs.stored(space) if self._packs else ():
+            if digest not in known:
+                known.add(digest)
+                yield Stored(digest, size, modified_s)
 
     def write_ref(self, name: str, value: object, durability: Durability = Durability.NOW) -> None:
         """Replace a ref, like ``graphs/my-run``: readers see the old value or the new one.
@@ -253,15 +345,20 @@ class Store:
 
     def sync_stored(self, space: ObjectKind, digests: Iterable[str]) -> None:
         """Have these on disk, whoever stored them. Raises DigestError, FileSystemError."""
-        self._force(
-            (self._shard(space, valid_digest(digest)), space.file_name(digest))
-            for digest in digests
-        )
+        places = {self._place(space, valid_digest(digest)): None for digest in digests}
+        self._force(places)
 
     def _leftovers(self, before_s: float) -> Iterator[tuple[tuple[str, ...], str]]:
         for space in ObjectKind:
             for folders in self._shards((space.folder,), self._levels):
                 yield from ((folders, name) for name in self._folders.leftovers(folders, before_s))
+        if self._packs:
+            yield from ((PACKS, name) for name in self._folders.leftovers(PACKS, before_s))
+
+    def _place(self, space: ObjectKind, digest: str) -> tuple[tuple[str, ...], str]:
+        """The folder and the name of the file that has it, or would have it."""
+        found = self._packs.file_of(space, digest) if self._packs else None
+        return found or (self._shard(space, digest), space.file_name(digest))
 
     def _is_sound(self, folders: tuple[str, ...], name: str, digest: str) -> bool:
         try:
@@ -277,9 +374,34 @@ class Store:
         self.keep(space, digest, data, durability)
         return digest
 
-    def _keep(self, folders: tuple[str, ...], name: str, size: int) -> bool:
-        """Whether it is there, made young again: a sweep goes by age, and may be on its way."""
+    def _keep(
+        self,
+        space: ObjectKind,
+        digest: str,
+        size: int,
+        durability: Durability,
+        *,
+        look: bool = True,
+    ) -> bool:
+        """Whether it is there already, made young again: a sweep goes by age. It is forced too.
+
+        Without ``look`` only packs count that are known.
+        """
+        if self._packs and self._packs.size(space, digest, look=look) == size:
+            is_there = self._packs.touch(space, digest, look=look)
+        else:
+            is_there = self._keep_file(self._shard(space, digest), space.file_name(digest), size)
+        if is_there and durability is not Durability.UNFORCED:
+            place = self._place(space, digest)
+            if durability is Durability.NOW:  # another writer may not have forced it
+                self._force([place])
+            else:
+                self._remember(*place)
+        return is_there
+
+    def _keep_file(self, folders: tuple[str, ...], name: str, size: int) -> bool:
         status = self._folders.status(folders, name)
+        # One of another size was cut short by a power loss: it is written again.
         if status is None or status.st_size != size:
             return False
         if time() - status.st_mtime < _FRESH_S:
@@ -290,14 +412,24 @@ class Store:
             return True
 
     def _get(self, space: ObjectKind, digest: str) -> bytes:
-        folders, name = self._shard(space, valid_digest(digest)), space.file_name(digest)
-        data = self._folders.read(folders, name, MAX_BYTES)
-        if data is None:
-            raise ObjectMissingError(space.value, digest, str(self.root))
-        found = sha256_hex(data)
-        if found != digest:
-            raise ObjectChangedError(str(self.path_of(space, digest)), digest, found)
-        return data
+        """Its bytes, hashed again: from a pack that is known, its own file, or another pack."""
+        found = ""
+        for data in self._copies(space, valid_digest(digest)):
+            if data is None:
+                continue
+            found = sha256_hex(data)
+            if found == digest:
+                return data
+        if found:
+            raise ObjectChangedError(self._folders.path(*self._place(space, digest)), digest, found)
+        raise ObjectMissingError(space.value, digest, str(self.root))
+
+    def _copies(self, space: ObjectKind, digest: str) -> Iterator[bytes | None]:
+        if self._packs:
+            yield self._packs.read(space, digest, look=False)
+        yield self._folders.read(self._shard(space, digest), space.file_name(digest), MAX_BYTES)
+        if self._packs:
+            yield self._packs.read(space, digest)
 
     def _has(self, space: ObjectKind, digest: str) -> bool:
         return self.size(space, digest) is not None
@@ -372,3 +504,9 @@ class Store:
         above = {folders[:length] for folders in touched for length in range(len(folders) + 1)}
         for folders in sorted(above, key=len, reverse=True):
             self._folders.force(folders)
+
+
+def _packs_in(folders: StoreFolders) -> "Packs":
+    from lillux.store_packs import Packs
+
+    return Packs(folders)

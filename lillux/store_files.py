@@ -25,6 +25,15 @@ from lillux.files import (
 
 _DIGITS = frozenset("0123456789abcdef")
 _DIGEST_LENGTH = 64
+PACKS = ("packs",)
+"""The folder of files that have many small pieces each (`lillux.store_packs`)."""
+
+PACKED_BYTES = 64 * 1024
+"""Of one piece in a pack. Larger ones are files of their own: little is saved there."""
+
+MIN_PIECES = 32
+"""Of a pack: fewer new pieces at a time are files of their own."""
+
 MAX_NAME_BYTES = 240
 """Of a segment of a ref; a suffix and a temporary name still have to fit beside it."""
 
@@ -298,22 +307,32 @@ class StoreFolders:
         status = self.status(folders, name)
         return None if status is None else status.st_size
 
-    def read(self, folders: tuple[str, ...], name: str, max_bytes: int) -> bytes | None:
-        """All bytes of a file there, or None.
+    def open_file(self, folders: tuple[str, ...], name: str) -> int | None:
+        """A descriptor to read a file there with, or None; the caller closes it.
 
-        Raises StoreLinkError, FileTooLargeError, FileSystemError.
+        No link is followed. Raises StoreLinkError, FileSystemError.
         """
         if not self.require_plain(folders, make=False):
             return None
         path = self.path(folders, name)
         try:
-            descriptor = os.open(path, PLAIN_FILE)
+            return os.open(path, PLAIN_FILE)
         except FileNotFoundError:
             return None
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise StoreLinkError(path, "a file") from None
             raise file_system_error(path, error) from error
+
+    def read(self, folders: tuple[str, ...], name: str, max_bytes: int) -> bytes | None:
+        """All bytes of a file there, or None.
+
+        Raises StoreLinkError, FileTooLargeError, FileSystemError.
+        """
+        descriptor = self.open_file(folders, name)
+        if descriptor is None:
+            return None
+        path = self.path(folders, name)
         try:
             return _read(descriptor, path, max_bytes)
         except OSError as error:

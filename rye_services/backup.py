@@ -61,6 +61,7 @@ _SQLITE_FILE, _DUMP_FILE = "node.db", "node.dump"
 _CONFIG, _SIGNING, _CAS = "config", "signing", "cas"
 _MAX_FACTS_BYTES, _MAX_FILE_BYTES = 64 * 1024, 16 * 1024 * 1024
 _ROUNDS = 3
+_GROUP_BYTES = 8 * 1024 * 1024  # of what is read before it is written
 
 
 class BackupError(RyeError):
@@ -343,6 +344,8 @@ def _copy_store(
     """Copy what the target lacks, each piece hashed, and the refs; have it on the disk."""
     listed = [(space, one) for space in ObjectKind for one in source.stored(space)]
     files, size, kept, damaged = so_far.files, so_far.bytes, so_far.kept, [*so_far.damaged]
+    group: list[tuple[ObjectKind, str, bytes]] = []  # stored together: many small ones in one file
+    room = _GROUP_BYTES
     for done, (space, one) in enumerate(listed):
         progress(name, done, len(listed))
         if _has(target, space, one):
@@ -355,8 +358,12 @@ def _copy_store(
         except LilluxError as error:
             damaged.append(f"{name}: {error}")
             continue
-        target.keep(space, one.digest, data, Durability.AT_SYNC)
-        files, size = files + 1, size + len(data)
+        group.append((space, one.digest, data))
+        files, size, room = files + 1, size + len(data), room - len(data)
+        if room <= 0:
+            target.keep_all(group, Durability.AT_SYNC)
+            group, room = [], _GROUP_BYTES
+    target.keep_all(group, Durability.AT_SYNC)
     refs = dict(source.refs())
     for name_of_ref, value in refs.items():
         target.write_ref(name_of_ref, value, Durability.AT_SYNC)

@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from lillux.digests import canonical_json
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, locked
-from lillux.store import Store
+from lillux.store import Durability, Store
 from lillux.store_files import (
     DigestError,
     ObjectChangedError,
@@ -39,7 +39,6 @@ from ryeos.sync.entries import (
     encode_json,
     end_of,
     head_of,
-    store_entry,
 )
 from ryeos.sync.objects import CasObjectError, EntryError, item_source_of
 
@@ -306,6 +305,7 @@ class KnownItems:
 # --- entries --------------------------------------------------------------------------------------
 
 _PIECE_BYTES = 256 * 1024
+_LARGEST_ITEM_BYTES = 64 * 1024  # that the object of an item has; manifests are larger
 _log = logging.getLogger(__name__)
 
 
@@ -344,12 +344,9 @@ def find_present(store: Store, digests: Iterable[str]) -> DigestPresence:
     A text that is no digest is missing. Raises StoreLinkError, FileSystemError.
     """
     asked = dict.fromkeys(digests)
-    present: list[str] = []
-    missing: list[str] = []
-    for digest in asked:
-        found = [store.touch(space, digest) for space in ObjectKind]
-        (present if any(found) else missing).append(digest)
-    return DigestPresence(tuple(present), tuple(missing))
+    found = set().union(*(store.touch_all(space, asked) for space in ObjectKind))
+    present = tuple(digest for digest in asked if digest in found)
+    return DigestPresence(present, tuple(digest for digest in asked if digest not in found))
 
 
 def find_sound(store: Store, digests: Iterable[str]) -> DigestPresence:
@@ -397,11 +394,18 @@ def put_entries(
     Raises QuotaExceededError, FileSystemError.
     """
     entries, failures = _decode_all(mappings)  # (1)
-    find_sound(store, [one.digest for one in entries if _has(store, one)])
-    new = {(one.kind, one.digest): len(one.data) for one in entries if not _has(store, one)}
-    usage.reserve(user_id, sum(new.values()), max_bytes=max_bytes, store=store)  # (2)
-    for entry in entries:  # (3)
-        _store(entry, store, known)
+    present = _present(store, entries)
+    if present:
+        find_sound(store, [digest for _, digest in present])
+        present = _present(store, entries)
+    new = {(one.kind, one.digest): len(one.data) for one in entries}
+    more = sum(size for key, size in new.items() if key not in present)
+    usage.reserve(user_id, more, max_bytes=max_bytes, store=store)  # (2)
+    store.keep_all(  # (3)
+        [(ObjectKind(one.kind), one.digest, one.data) for one in entries], Durability.AT_SYNC
+    )
+    for entry in entries:
+        _remember(entry, known)
     return Put(tuple(entry.digest for entry in entries), failures)
 
 
@@ -435,15 +439,20 @@ def _decode_all(
     return entries, tuple(failures)
 
 
-def _has(store: Store, entry: ContentEntry) -> bool:
-    return store.size(ObjectKind(entry.kind), entry.digest) is not None
+def _present(store: Store, entries: Sequence[ContentEntry]) -> set[tuple[str, str]]:
+    """Kind and digest of those entries that a store has."""
+    return {
+        (space.value, digest)
+        for space in ObjectKind
+        for digest in store.sizes(space, [one.digest for one in entries if one.kind == space])
+    }
 
 
-def _store(entry: ContentEntry, store: Store, known: KnownItems) -> None:
-    store_entry(entry, store)
-    if entry.kind == "blob":
+def _remember(entry: ContentEntry, known: KnownItems) -> None:
+    """The push that follows asks which blob an item leads to."""
+    if entry.kind == "blob" or len(entry.data) > _LARGEST_ITEM_BYTES:
         return
-    try:  # the push that follows asks for it
+    try:
         item = item_source_of(json.loads(entry.data), "")
         known.remember(entry.digest, item.content_blob_hash)
     except CasObjectError:

@@ -4,7 +4,7 @@ Format of requests and answers: ``docs/sync.md``. Nothing here knows of HTTP.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from sqlalchemy import Connection
@@ -382,24 +382,32 @@ def _path_defects(manifest: SourceManifest) -> Iterator[str]:
 
 
 def _item_defects(manifest: SourceManifest, store: Store, known: KnownItems) -> Iterator[str]:
+    items = store.touch_all(ObjectKind.OBJECT, dict.fromkeys(manifest.items.values()))
+    blobs: dict[str, str] = {}
     for path, digest in manifest.items.items():
+        if digest not in items:
+            yield f"items: {path!r}: object {digest} is missing"
+            continue
         try:
-            blob = _blob_of(digest, store, known)
+            blobs[path] = _blob_of(digest, store, known)
         except _DefectError as error:
             yield f"items: {path!r}: {error}"
-            continue
-        if not store.touch(ObjectKind.BLOB, blob):
-            yield f"items: {path!r}: blob {blob} is missing"
+    yield from _missing_blobs("items", blobs, store)
 
 
 def _file_defects(manifest: SourceManifest, store: Store) -> Iterator[str]:
-    for path, digest in manifest.files.items():
-        if not store.touch(ObjectKind.BLOB, digest):
-            yield f"files: {path!r}: blob {digest} is missing"
+    yield from _missing_blobs("files", manifest.files, store)
+
+
+def _missing_blobs(where: str, blobs: Mapping[str, str], store: Store) -> Iterator[str]:
+    there = store.touch_all(ObjectKind.BLOB, dict.fromkeys(blobs.values()))
+    for path, digest in blobs.items():
+        if digest not in there:
+            yield f"{where}: {path!r}: blob {digest} is missing"
 
 
 def _blob_of(digest: str, store: Store, known: KnownItems) -> str:
-    """The blob that an item leads to, the item being in the store. Raises _DefectError."""
+    """The blob that an item leads to. Raises _DefectError."""
     blob = known.blob_of(digest)
     if blob is None:
         try:
@@ -408,8 +416,6 @@ def _blob_of(digest: str, store: Store, known: KnownItems) -> str:
             raise _DefectError(str(error)) from error
         blob = item.content_blob_hash
         known.remember(digest, blob)
-    if not store.touch(ObjectKind.OBJECT, digest):
-        raise _DefectError(f"object {digest} is missing")
     return blob
 
 

@@ -112,7 +112,7 @@ def sweep(
     """Remove what is not marked and was not written or touched in the last ``grace_s`` seconds.
 
     At least `MIN_GRACE_S`, before ``now_s`` (of the epoch). What somebody touches meanwhile stays,
-    or is not there for them: see `Store.remove_older`. What killed writers left half written,
+    or is not there for them: see `Store.remove_all_older`. What killed writers left half written,
     longer ago than the grace, is removed, uncounted. With ``dry_run`` nothing is removed.
 
     Raises StoreLinkError, FileSystemError.
@@ -120,16 +120,16 @@ def sweep(
     before_s = now_s - max(grace_s, MIN_GRACE_S)
     removed = freed_bytes = kept = 0
     for space in ObjectKind:
+        garbage: dict[str, int] = {}
         for stored in store.stored(space):
-            is_garbage = stored.digest not in marked.reached[space]
-            is_garbage = is_garbage and stored.modified_s < before_s
-            if is_garbage and not dry_run:
-                is_garbage = store.remove_older(space, stored.digest, before_s)
-            if is_garbage:
-                removed += 1
-                freed_bytes += stored.size
+            if stored.digest not in marked.reached[space] and stored.modified_s < before_s:
+                garbage[stored.digest] = stored.size
             else:
                 kept += 1
+        gone = garbage.keys() if dry_run else store.remove_all_older(space, garbage, before_s)
+        removed += len(gone)
+        kept += len(garbage) - len(gone)
+        freed_bytes += sum(garbage[digest] for digest in gone)
     if not dry_run:
         store.remove_leftovers(before_s)
     return Collected(removed=removed, freed_bytes=freed_bytes, kept=kept)
