@@ -1,6 +1,7 @@
 """The README and the guide are true: their commands run, in their order, on the built file."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,8 @@ pytestmark = pytest.mark.heavy
 ROOT = Path(__file__).resolve().parents[2]
 # Behind the language stand the programs that a block needs: ```console git
 _BLOCK = re.compile(
-    r"^(?P<fence>`{3,4})console(?P<needs>(?: [\w.+-]+)*)\n(?P<text>.*?)^(?P=fence)$",
+    r"^(?P<fence>`{3,4})console(?P<needs>(?: [\w.+-]+)*)\n(?P<text>.*?)^(?P=fence)$"
+    r"|^<!-- an agent proposes (?P<ref>\S+) -->\n```python\n(?P<content>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -39,11 +42,48 @@ def with_free_ports(text: str) -> str:
     return text
 
 
-def blocks(text: str) -> Iterator[tuple[list[Step], set[str]]]:
-    """The commands of each console block, in order, and the programs missing here for it."""
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A tool that the page lets an agent propose."""
+
+    ref: str
+    content: str
+
+
+def parts(text: str) -> Iterator[tuple[list[Step] | Proposal, set[str]]]:
+    """Commands and proposals in the order of the page, and the programs missing here for them."""
     for block in _BLOCK.finditer(text):
-        missing = {name for name in block["needs"].split() if shutil.which(name) is None}
-        yield steps(block["text"]), missing
+        if block["ref"]:
+            yield Proposal(block["ref"], block["content"]), set()
+        else:
+            missing = {name for name in block["needs"].split() if shutil.which(name) is None}
+            yield steps(block["text"]), missing
+
+
+def propose(proposal: Proposal, rye: Path, folder: Path, env: dict[str, str]) -> str:
+    """What an agent hears who writes a tool and asks for its signature, over MCP."""
+    arguments = {"item_id": proposal.ref, "content": proposal.content}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    calls = [
+        ("initialize", {**hello, "clientInfo": {"name": "agent", "version": "1"}}),
+        ("tools/call", {"name": "sign", "arguments": arguments}),
+    ]
+    sent = "".join(
+        json.dumps({"jsonrpc": "2.0", "id": at, "method": method, "params": params}) + "\n"
+        for at, (method, params) in enumerate(calls)
+    )
+    answers = subprocess.run(
+        [rye, "mcp"],
+        env=env,
+        cwd=folder,
+        input=sent,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        check=True,
+        timeout=_LONGEST_COMMAND_S,
+    ).stdout
+    return answers.splitlines()[-1]
 
 
 @contextmanager
@@ -75,9 +115,12 @@ def test_every_command_of_a_page_prints_what_the_page_shows(
     left_out: set[str] = set()
 
     with servers_ended(tmp_path):
-        for commands, missing in blocks(with_free_ports(text)):
+        for part, missing in parts(with_free_ports(text)):
             left_out |= missing
-            for step in () if missing else commands:
+            if isinstance(part, Proposal):
+                assert "APPROVAL_REQUIRED" in propose(part, programs / "rye", folder, env)
+                continue
+            for step in () if missing else part:
                 if step.command.startswith("cd "):
                     folder /= step.command[3:].replace("~", str(tmp_path))
                     continue
@@ -99,3 +142,28 @@ def test_every_command_of_a_page_prints_what_the_page_shows(
 
     for name in sorted(left_out):
         require_program(name)
+
+
+def test_the_readme_fits_on_two_screens() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+
+
+def test_the_alias_of_the_readme_works_in_a_folder_with_a_blank(
+    tmp_path: Path, built_pyz: Path
+) -> None:
+    checkout = tmp_path / "a checkout"
+    (checkout / "dist").mkdir(parents=True)
+    (checkout / "dist" / "rye.pyz").symlink_to(built_pyz)
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    alias = next(line for line in lines if line.startswith("alias rye="))
+
+    said = subprocess.run(
+        ["bash", "-c", f"shopt -s expand_aliases\n{alias}\nrye version"],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+    )
+
+    assert said.stdout.startswith("rye ")
