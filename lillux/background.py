@@ -1,7 +1,7 @@
 """Background processes: start them detached, identify them safely, look at them, stop them.
 
 A number alone does not name a process: systems use numbers again. A process is named by its number
-and its *start token*, which says when it began: whoever asks about the pair is told "gone" when the
+and its *start token*, which says when it began: a look at the pair finds it gone when the
 number belongs to another process by now, and never ends that one.
 """
 
@@ -156,7 +156,7 @@ def end_process(
     tree   its whole group is ended where it leads one, as `start_detached` makes it
 
     ``terminated`` ended when asked to, ``killed`` had to be made to, ``already_dead`` was not
-    there (any more). Raises ConfigurationError for a process that nobody can want to end (0, 1,
+    there (any more). Raises ConfigurationError for a process that must never be ended (0, 1,
     this one, the leader of our own group with ``tree``), EndingRefusedError for another user's.
     """
     _require_endable(pid, tree=tree, platform=platform)

@@ -126,5 +126,5 @@ def is_texts(value: object) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a finite number; true and false are none."""
+    """Whether it is a finite number; true and false are not numbers."""
     return type(value) is int or (type(value) is float and isfinite(value))

@@ -196,7 +196,7 @@ usage: lillux-proc exec --cmd C [--arg A]... [--cwd D] [--env K=V]... [--timeout
 NOT_RUN = -1
 EXEC_TIMEOUT_S = 300.0
 KILL_GRACE_S = 3.0
-# For a child when we are to end ourselves: whoever said so may use KILL soon.
+# For a child when we are to end ourselves: the sender of the signal may use KILL soon.
 HASTE_S = 0.5
 MAX_OUTPUT_BYTES = 10 * 1024 * 1024
 

@@ -475,7 +475,7 @@ def search_version_manager(block: InterpreterBlock, around: SearchEnvironment) -
     2. The folder of exactly that version, else the highest release that begins with it: ``3.11``
        finds ``3.11.10`` before ``3.11.9``, and never ``3.1`` or ``3.12-dev``.
 
-    What is missing is told even where a fallback is found: it is likely another version.
+    What is missing is reported even where a fallback is found: it is likely another version.
     """
     manager = _manager(block, around.platform)
     name = block.name("binary", manager.binary)

@@ -95,7 +95,7 @@ def find_interpreter(
     search = SEARCHES.get(block.type, _search_unknown_type)(block, around)
     if search.found:
         return InterpreterResult(search.found, warnings)
-    # (3) as it stands, a name may still mean something to whoever starts the program
+    # (3) as it stands, a name may still mean something to the code that starts the program
     fallback = search_names((block.fallback,) if block.fallback else (), around)
     if fallback.found:
         told = (f"{block.where}: {search.problem}",) if search.told else ()

@@ -92,7 +92,7 @@ def python_pattern(pattern: str) -> str:
     r"""The pattern, in which ``$`` is the very end of a text, as Python writes it.
 
     To Python a bare ``$`` also stands before a last newline. ``\Z`` says it without doubt; inside
-    a set ``$`` is only a character, and is escaped so that nobody takes it for more.
+    a set ``$`` is only a character, and is escaped so that no reader takes it for more.
     """
     return _DOLLAR_OR_SHIELD.sub(_translate, pattern)
 

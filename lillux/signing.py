@@ -301,7 +301,7 @@ def load_keypair(
     """The key pair in a directory. The public key is derived, then compared with its file, if any.
 
     The private text stays as it is in the file. Loose modes are no error: `exposed_key_files`.
-    ``passphrase`` is asked for that of a protected key; None where nobody can be asked.
+    ``passphrase`` is asked for that of a protected key; None without a terminal.
 
     Raises KeyLockedError, KeyNotFoundError, PemError (its subject is the file), KeyMismatchError,
     FileTooLargeError, FileSystemError, NativeCryptoMissingError.
@@ -353,7 +353,7 @@ _MAX_OPERATIONS = 64
 
 
 class KeyLockedError(LilluxError):
-    """The private key is under a passphrase, and nobody gave it, or gave another one."""
+    """The private key is under a passphrase, which was not given or is wrong."""
 
     code, exit_status = "NO_SIGNING_KEY", 4
 

@@ -344,7 +344,7 @@ class Store:
         self.sync_stored(ObjectKind.OBJECT, digests)
 
     def sync_stored(self, space: ObjectKind, digests: Iterable[str]) -> None:
-        """Have these on disk, whoever stored them. Raises DigestError, FileSystemError."""
+        """Have these on disk, by any process. Raises DigestError, FileSystemError."""
         places = {self._place(space, valid_digest(digest)): None for digest in digests}
         self._force(places)
 

@@ -144,7 +144,7 @@ class ObjectChangedError(LilluxError):
 
 
 class ObjectUnreadableError(LilluxError):
-    """A stored object has the right digest and is no JSON: nobody stored it as an object."""
+    """A stored object has the right digest and is no JSON: it was not stored as an object."""
 
     code, exit_status = "INTEGRITY", 4
 
@@ -217,8 +217,8 @@ def force_file_system(path: str, *, platform: str = sys.platform) -> bool:
 class EarlyForce:
     """`force_file_system` in a thread of its own, while files are still being made.
 
-    Whoever forces the same again has less to wait for. A failure is told to who asks first, and
-    maybe to nobody after that: where this one failed, each file has to be asked.
+    A caller that forces the same again waits less. The first caller that asks hears of a failure,
+    later ones may not: where this one failed, each file has to be forced.
     """
 
     def __init__(self, path: str, *, force: Callable[[str], bool] = force_file_system) -> None:
@@ -412,7 +412,7 @@ class StoreFolders:
         """Have no file there if it was last written or touched before a time; whether it was.
 
         It is renamed first. A touch before that is seen after it, and the file goes back; a touch
-        after it finds nothing. So nobody is told that a file is there which then is not. Raises
+        after it finds nothing. So no caller hears that a file is there which then is not. Raises
         StoreLinkError, FileSystemError.
         """
         status = self.status(folders, name)

@@ -32,7 +32,7 @@ _MISSING = _Missing()
 class Names:
     """Where values come from, in lookup order: ``fixed``, ``templates``, ``opaque``.
 
-    fixed      values that nobody else can name
+    fixed      values that no other source can name
     templates  values that may hold placeholders themselves
     opaque     values of a caller, inserted as they are
     hidden     names of ``templates`` that placeholders never reach

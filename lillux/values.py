@@ -121,7 +121,7 @@ class _StandardFields:
 
 
 def _rules(declared: _Field) -> dict[str, Any]:
-    """What `dataclasses.field` is told of a field."""
+    """The options of a field, as `dataclasses.field` takes them."""
     rules: dict[str, Any] = {"repr": declared.shown, "compare": declared.compared}
     if declared.factory:
         return {**rules, "default_factory": declared.factory}

@@ -102,7 +102,7 @@ NEVER_FROM_DOTENV = (
     *("XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_DATA_DIRS", "GNUPGHOME"),
     # what is encrypted could be read with what is written there
     "SSLKEYLOGFILE",
-    # whoever answers a request is known by the authorities that these name
+    # a server is recognised by the authorities that these name
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL*"),
     *("NODE_EXTRA_CA_CERTS", "NODE_TLS_REJECT_UNAUTHORIZED"),
     # these are Rye's own words: which keys count, which interpreter runs a tool, and more

@@ -201,7 +201,7 @@ class Root:
 
 def try_container_file(scratch: Path, venv: Path | None) -> None:
     """Carry out the steps in a folder, then run what the last stage runs. Raises BuildError."""
-    scratch.chmod(0o755)  # whoever runs the node has to reach it
+    scratch.chmod(0o755)  # the user that runs the node has to reach it
     stages = read_container_file((CHECKOUT / "deploy" / "Containerfile").read_text("utf-8"))
     path = _own_python(scratch)
     roots: dict[str, Root] = {}
@@ -336,7 +336,7 @@ def _run_image(stage: Stage, root: Root, path: str) -> None:
 
 
 def _user(stage: Stage, root: Root) -> int | None:
-    """Who runs the image; None, for ourselves, where nobody else can be tried here."""
+    """Who runs the image; None, for ourselves, where no other user can be tried here."""
     step = stage.last("USER")
     if step is None or os.name == "nt" or os.geteuid() != 0:
         return None

@@ -50,7 +50,7 @@ class NativePart:
     """All compiled modules, equal files once.
 
     ``index`` is by what an interpreter calls its platform, then by module. ``files`` are those of
-    each library, by its name: file names with SHA-256 digests are told in the list of contents.
+    each library, by its name: file names with SHA-256 digests stand in the list of contents.
     """
 
     data: bytes

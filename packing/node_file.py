@@ -113,7 +113,7 @@ def _download(pins: str, target: Path) -> None:
 
 
 def _unpack(wheel: Path, tree: Path) -> None:
-    """Everything but notes of the installation, and commands that nobody calls."""
+    """Everything but notes of the installation, and commands that are not called."""
     with ZipFile(wheel) as archive:
         for name in archive.namelist():
             folder, *inner = PurePosixPath(name).parts

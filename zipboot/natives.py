@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     # file name, digest of the file; offset and size in the part of the packed piece that it is in;
     # start and length in the piece when that is unpacked; None, or offset and size of the packed
-    # piece that the file is told by its difference from
+    # piece from which the file differs
     Native = tuple[str, str, int, int, int, int, tuple[int, int] | None]
 
 XZ_MARK = b"\xfd7zXZ\0"

@@ -1,6 +1,6 @@
 """Folders of this user for what must lie on disk: a cache, else a temporary folder.
 
-Only a folder that nobody else can enter is used. Page: ``docs/boot.md``.
+Only a folder that no other user can enter is used. Page: ``docs/boot.md``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def folders(kind: str) -> Iterator[str]:
     try:
         folder = cache_folder(kind)
     except OSError:
-        pass  # read-only, full, not ours alone: a temporary folder needs nobody's consent
+        pass  # read-only, full, not ours alone: a temporary folder always works
     else:
         yield folder
     yield temporary_folder()
@@ -94,7 +94,7 @@ def write_file(path: str, data: bytes, mode: int, aside: str) -> None:
     """Give ``path`` this content and mode, whole or not at all. Raises OSError.
 
     It is written in ``aside`` first, a folder of the same file system. Not synced to the disk:
-    whoever reads it checks its digest.
+    the reader checks its digest.
     """
     temporary = os.path.join(aside, f"{os.getpid()}-{os.urandom(8).hex()}.tmp")
     try:
@@ -135,7 +135,7 @@ def digest_of(data: bytes) -> str:
 
 
 def _make_folder(folder: str) -> None:
-    """Make a folder and what is missing above it, for nobody but us, whatever the umask."""
+    """Make a folder and what is missing above it, for this user alone, whatever the umask."""
     parent = os.path.dirname(folder)
     if parent != folder and not os.path.isdir(parent):
         _make_folder(parent)
@@ -195,7 +195,7 @@ def _home(environ: Mapping[str, str]) -> str:
 
 
 # --- kept -----------------------------------------------------------------------------------------
-# What is kept in the cache, and for how long: until nobody used it for 30 days.
+# What is kept in the cache, and for how long: until it was unused for 30 days.
 #
 # When something was last used, its own modification time says, set once a day. What is new makes
 # the others be looked at. Nothing is touched whose name is not one of ours: a cache may have been
@@ -234,7 +234,7 @@ def note_use(entry: str, *, is_new: bool) -> None:
 
 
 def sweep(folder: str, now: float) -> None:
-    """Remove what nobody has used for `KEPT_UNUSED_S`, and what a killed process left behind."""
+    """Remove what was unused for `KEPT_UNUSED_S`, and what a killed process left behind."""
     for entry in kept_in(folder):
         if _modified(entry, now) < now - KEPT_UNUSED_S:
             remove(entry)

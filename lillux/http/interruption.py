@@ -53,7 +53,7 @@ class LiveSocket:
                 self._close_if_unused()
 
     def discard(self) -> None:
-        """Nobody will claim it again: it is closed now, or when its user is done.
+        """It will not be claimed again: it is closed now, or when its user is done.
 
         A connection that its server will close is closed as soon as the body begins; the body is
         still read.
@@ -188,7 +188,7 @@ class _Dialer:
             made.close()
 
     def abandon(self) -> None:
-        """Nobody waits for the answer any more."""
+        """No caller waits for the answer any more."""
         with self._lock:
             self._is_abandoned = True
         while not self._answers.empty():

@@ -106,7 +106,7 @@ def _given_words(
 
 
 def sealed_file(data: bytes) -> int:
-    """A descriptor of a file without a name that holds the data, and that nobody can change.
+    """A descriptor of a file without a name that holds the data, and that cannot be changed.
 
     Linux only. Raises FileSystemError.
     """
@@ -468,7 +468,7 @@ def end_descendants(limit_s: float, *, platform: str = sys.platform) -> bool:
     """Kill the children of this process, and theirs as they become ours, until none is left.
 
     False when some still are there after the limit: they took another user's rights, or wait for a
-    device. Every child is reaped, whoever waited for it.
+    device. Every child is reaped, whichever thread waited for it.
     """
     deadline = time.monotonic() + limit_s
     while True:

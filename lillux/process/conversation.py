@@ -50,7 +50,7 @@ class Conversation:
         return pump_until(is_reached, self._pump, limit_s)
 
     def end_politely(self, patience_s: float) -> None:
-        """Close the child's input, which is how a server is told to go, and wait until it has."""
+        """Close the child's input, which asks a server to end, and wait until it has."""
         self._writer.close()
         pump_until(lambda: self._pump.has_exited, self._pump, patience_s)
         # (Its descendants may keep its pipes open: its last words are at hand by now.)
@@ -133,7 +133,7 @@ class _Writer:
     def _write(self) -> None:
         if self._pipe is None:
             return
-        with suppress(OSError), self._pipe as pipe:  # nobody reads it any more
+        with suppress(OSError), self._pipe as pipe:  # it has no reader any more
             while (piece := self._pieces.get()) is not None:
                 unsent = memoryview(piece)
                 while unsent:

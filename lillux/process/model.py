@@ -56,7 +56,7 @@ class Command:
     on_attempt        hears what a supervised child tries, see `lillux.supervisor`; from a thread.
     on_stdout         hears the standard output piece by piece while it is written, as ``on_stderr``
                       of `ProcessRunner.run` does.
-    sealed            bytes that the child can read and nobody can change: `SEALED_PATH` in the
+    sealed            bytes that the child can read and that cannot change: `SEALED_PATH` in the
                       first words of ``argv`` stands for the path that they are read from.
 
     Raises ConfigurationError for values that no system could run.
@@ -101,7 +101,7 @@ SEALED_PATH = "/dev/fd/rye-sealed-source"
 
 
 def can_seal(platform: str) -> bool:
-    """Whether the system has files without a name that nobody can change any more."""
+    """Whether the system has files without a name that cannot be changed any more."""
     return platform == "linux" and hasattr(os, "memfd_create")
 
 

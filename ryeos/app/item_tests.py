@@ -368,7 +368,7 @@ def run_cases(
     cancellation: Cancellation | None = None,
     on_result: Callable[[CaseResult], None] = lambda _: None,
 ) -> list[CaseResult]:
-    """Run the cases; the results are in the order of the cases. ``on_result`` is told of each."""
+    """Run the cases; the results are in the order of the cases. ``on_result`` gets each."""
     asked_to_end = cancellation or Cancellation()
     in_project, told = Lock(), Lock()
 

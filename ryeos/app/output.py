@@ -159,7 +159,7 @@ def one_line(text: str, width: int = 0) -> str:
 def report(error: Exception, *, as_json: bool, environ: Mapping[str, str]) -> int:
     """Show a failure; the exit status.
 
-    What the machine refuses is told with the file's name; any other failure that is not ours is a
+    What the machine refuses names the file; any other failure that is not ours is a
     bug, and says so.
     """
     if environ.get("RYE_LOG") == "debug":

@@ -1,6 +1,6 @@
 """What agents may do here: ``config/agents/policy.yaml`` of user space (``docs/agents.md``).
 
-Only user space is read: a project that came from somewhere gives nobody rights. The file::
+Only user space is read: a project that came from somewhere gives no rights. The file::
 
     version: "1.0.0"
     category: agents

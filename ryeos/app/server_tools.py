@@ -188,7 +188,7 @@ def write_signed(
 
 
 def write_change(rye: Rye, key: SigningKey, space: Space, change: ToolChange) -> ToolChange:
-    """Write an added or changed tool; one that cannot be is told with its reason."""
+    """Write an added or changed tool; one that cannot be is reported with its reason."""
     if change.path is None:
         return change
     target = SignTarget(path=change.path, kind=Kind.TOOL, space=space, ref=change.ref)

@@ -1,7 +1,7 @@
 """What the settings files that Rye reads may say, headers of texts, and the config of a tool.
 
 A slip in one of them would be passed over in silence when it is read, so that a person believes in
-a rule that nobody applies: `ryeos.app.sign` refuses to sign it. Late, as few signatures need it.
+a rule that is not applied: `ryeos.app.sign` refuses to sign it. Late, as few signatures need it.
 """
 
 import re

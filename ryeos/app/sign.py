@@ -318,7 +318,7 @@ class RunRules:
     def _list_packages(self, target: SignTarget, valid: ValidItem) -> None:
         """Write the list of the packages that a tool needs, unless a signed one is of its block.
 
-        One that nobody signed may be a clone's or an agent's: it is made anew, never signed.
+        An unsigned one may be a clone's or an agent's: it is made anew, never signed.
         """
         text = valid.signed.body if valid.signed and target.path.suffix == ".py" else ""
         if PACKAGES_MARK not in text:

@@ -143,7 +143,7 @@ def _shown(session: Session, proposal: Proposal, target: SignTarget) -> Iterator
 
 
 def _asked(session: Session, proposal: Proposal, mode: Mode) -> str:
-    """``y``, ``n`` or ``d``; ``n`` where nobody can be asked."""
+    """``y``, ``n`` or ``d``; ``n`` without a terminal."""
     is_silent = mode is Mode.LIST or session.arguments.no_input or session.output.as_json
     if is_silent or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return "n"

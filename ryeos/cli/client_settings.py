@@ -402,7 +402,7 @@ def _back_up(settings: ClientSettings) -> Path | None:
 
 
 def _own(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be in our entry: what to start always, the rest where nobody chose otherwise."""
+    """What must be in our entry: what to start always, the rest unless the user chose otherwise."""
     chosen = present if isinstance(present, Mapping) else {}
     own = {name: value for name, value in wanted.items() if name in ("command", "args")}
     for name, value in wanted.items():

@@ -141,7 +141,7 @@ def _user_space(session: Session) -> Iterator[Finding]:
         yield Finding("user space", WARN, message, "name another: USER_SPACE=DIR")
     elif not there:
         fix = "only needed to sign, and for items of your own: rye init"
-        # Whoever named it so would find it nowhere else.
+        # A user who named it so would find it nowhere else.
         is_lasting = not relative_user_space(session)
         apply = make_user_space(require_user_space(session.context)) if is_lasting else None
         yield Finding("user space", WARN, f"{ai}: not there yet", fix, apply)

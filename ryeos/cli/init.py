@@ -82,7 +82,7 @@ def _run(session: Session) -> int:
 
 
 def _offer_approval(session: Session, project: Space) -> None:
-    """Ask about what the project brings; where nobody can be asked, say how to."""
+    """Ask about what the project brings; without a terminal, say how to."""
     from ryeos.cli.trust import approve_project
 
     try:

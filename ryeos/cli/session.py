@@ -224,7 +224,7 @@ Run = Callable[[Session], int]
 class CommandSpec:
     """A command: what it takes, what it does, and examples for its help.
 
-    ``refused`` is told of what keeps it from its work, where standard error is not enough.
+    ``refused`` gets what keeps it from its work, where standard error is not enough.
     ``prepare`` gets the arguments, and the command's flags: whether a value follows each.
     """
 

@@ -463,7 +463,7 @@ def mapped(graph: Graph, outcome: WalkOutcome, run_id: str) -> MappedResult:
 
 
 def _shape(graph: Graph, outcome: WalkOutcome) -> dict[str, Any]:
-    """What of output and state is told: of a failure the state, else as ``config.result`` says."""
+    """What is shown of output and state: of a failure the state, else as ``config.result`` says."""
     if outcome.error is not None:
         return {"state": outcome.state}
     shown: dict[str, Any] = {}

@@ -373,7 +373,7 @@ def kind_of(value: object) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Say whether a value is a number; true and false are none."""
+    """Say whether a value is a number; true and false are not numbers."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

@@ -222,7 +222,7 @@ def error_target(node: GraphNode) -> str | None:
 #
 # A call needs ``rye.<primary>.<kind>.<id>``, the slashes of the id as dots. A capability is such a
 # string with the wildcards of a shell, of which ``*`` crosses dots. There may be several lists: of
-# whoever started the run, of the caller, of the graph. Each must have a capability that covers the
+# the run's starter, of the caller, of the graph. Each must have a capability that covers the
 # call, and there must be one list at least: what is not allowed is denied.
 
 SEARCH = "search"

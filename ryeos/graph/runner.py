@@ -172,7 +172,7 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEvent:
-    """What a person is told of a run while it goes on.
+    """What a person sees of a run while it goes on.
 
     what   ``started``, ``progress`` (of a foreach: ``done`` of ``total`` calls, 0 where nobody has
            counted them) or ``finished``
@@ -325,4 +325,4 @@ def _storable(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _nobody_listens(_: StepEvent) -> None:
-    """Nobody wants to hear of steps."""
+    """Ignore the steps."""

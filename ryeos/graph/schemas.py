@@ -2,7 +2,7 @@
 
 Draft 07: what the YAML and JSON plugins of editors and our own validator understand alike. A
 schema knows the structure; what needs the whole file (targets of edges, expressions, references)
-or the machine is told by ``rye graph validate`` and by the run.
+or the machine is reported by ``rye graph validate`` and by the run.
 """
 
 from collections.abc import Mapping, Sequence

@@ -115,7 +115,7 @@ class Client:
     extra             keys of an entry beside what to start
     user              its settings for a user; None where no place is known
     user_is_its_own   the user's settings hold more than settings: only the client writes them
-    project           its settings in a project, relative to it; empty where there are none
+    project           its settings in a project, relative to it; empty where it has no such settings
     takes_jsonc       both files may also be named ``.jsonc``
     adds              its own command line that adds a server, up to what is to be started
     removes           its own command line that removes it

@@ -17,7 +17,7 @@ from ryeos.items.yaml import yaml_text
 # The text of the items that are written, and whether somebody has edited one since. Pure.
 #
 # The last line of such a text has the digest of all above it. A text whose digest is another was
-# edited, whoever has signed it since.
+# edited, even if it was signed since.
 
 FIRST_VERSION = "1.0.0"
 _DIGEST = re.compile(r'^x-mcp-digest: "([0-9a-f]{64})"\n', re.MULTILINE)

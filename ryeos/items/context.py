@@ -52,7 +52,7 @@ Passphrase = Callable[[Path], bytes | None]
 
 
 def no_passphrase(path: Path) -> None:
-    """Nobody can be asked."""
+    """There is no terminal to ask at."""
 
 
 Approves = Callable[[str], bool]
@@ -78,14 +78,14 @@ class Context:
     process_env   the environment of this program, as far as tools may have it
     tool_programs gives a folder that comes first on the PATH of tools, or None; asked when a tool
                   is run, as it may have to be made
-    pages_are_signed_later  where there is no private key, whoever has one signs what runs write
+    pages_are_signed_later  where there is no private key, its owner signs later what runs write
     dev_mode      integrity errors become loud warnings (``RYE_DEV_MODE=1``)
     key_directory where the private signing key is
     confines      tools get neither keys nor what gives rights: they are an agent's, or a node's
     sandbox       the level of RYE_SANDBOX, see `ryeos.run.confinement`
     receipts      ``on`` or ``full`` where each run leaves a receipt, ``""`` where graphs do
     on_node       tools run on a node, for somebody else
-    passphrase    gives that of the user's key, whose file is named; None where nobody can be asked
+    passphrase    gives that of the user's key, whose file is named; None without a terminal
     approves      whether the user approved a path of the project (``rye trust``)
     program_words gives what starts this program once more, () where that is not known
     """

@@ -308,7 +308,7 @@ def misspelt_keys(spec: ToolSpec, suffix: str) -> Iterator[str]:
 
 
 def _top_level(keys: Mapping[str, Any], suffix: str, where: str) -> Iterator[str]:
-    """In code every constant may look like a key, so only what comes close to one is told."""
+    """In code every constant may look like a key, so only what comes close to one is reported."""
     if suffix in _DATA_SUFFIXES:
         known = tuple(name for names in SPELLINGS.values() for name in names if name[0].islower())
         foreign = (key for key in keys if key in FOREIGN or key.startswith(_FOREIGN_PREFIXES))

@@ -1,6 +1,6 @@
 """A person's word before an agent's signature, or before a run that the policy asks about.
 
-(1) what is wrong with an item is answered at once: nobody is asked about what cannot be signed
+(1) what is wrong with an item is answered at once: no person is asked about what cannot be signed
 (2) a client that can ask its user is asked, with kind, id, digest, signer and what changed
 (3) any other gets ``approval_required``, and the proposal waits for ``rye approve``
 (4) what is signed are the bytes that the person saw: their digests are part of the sealed state
@@ -138,7 +138,7 @@ def _envelope(rye: Rye, reports: Sequence[SignReport], values: Mapping[str, Any]
 def _waiting(
     rye: Rye, targets: Sequence[SignTarget], asking: Asking, *, declined: bool
 ) -> dict[str, Any]:
-    """What an agent is told of items that were not signed; without an answer they wait."""
+    """The answer to an agent about items that were not signed; without an answer they wait."""
     if declined:
         return {
             "status": "declined",

@@ -72,7 +72,7 @@ class RyeFeatures:
     program  how this program is started once more, for runs in the background
     hold     keeps what may still be read of the program's own file
     profile  which tools are listed
-    log      gets what nobody else is told
+    log      gets what no client sees
     prompts  which directives are prompts: ``tagged`` are those of project and user, and of the
              system those with the tag ``prompt``; ``all``; ``none``
     skills   whether directives are skills as well
@@ -145,7 +145,7 @@ class RyeFeatures:
             self._rye.close()
 
     def watch(self, watch: Watch, changed: Callable[[Watched], None]) -> None:
-        """Look out for changes; for nothing, as long as nobody wants to hear of any."""
+        """Look out for changes; not while there is no subscriber."""
         if watch.lists or watch.uris or watch.tasks or "_watching" in self.__dict__:
             self._watching.watch(watch, changed)
 
@@ -258,7 +258,7 @@ class RyeFeatures:
             return tool_result(error_envelope(error), verb=tool.name)
         except RpcError:
             raise
-        except Exception as error:  # noqa: BLE001 - a door: a model is told in the envelope
+        except Exception as error:  # noqa: BLE001 - a door: the envelope says it to a model
             reference = reported(error, self._log)
             hint = f"this is a bug in rye; standard error has more under {reference}"
             envelope = {"status": "error", "error": MESSAGE, "code": "INTERNAL"}

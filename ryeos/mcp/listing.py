@@ -156,7 +156,7 @@ def _item(kind: Kind, item_id: str) -> ItemRef | None:
 
 
 # --- media types ----------------------------------------------------------------------------------
-# What the file of an item is, as clients are told. Pure.
+# How clients see the file of an item. Pure.
 
 _MIME_TYPES = {
     ".md": "text/markdown",
@@ -175,7 +175,7 @@ _PLAIN = "text/plain"
 
 
 def mime_type(suffix: str) -> str:
-    """What a file of this suffix is, as clients are told."""
+    """The media type of a file with this suffix."""
     return _MIME_TYPES.get(suffix, _PLAIN)
 
 

@@ -1,7 +1,7 @@
 """The protocol of the MCP server, for all revisions. Pure: bytes in, events out.
 
 A line is decoded, a message judged by the rules of its era, and an event says what is to be done: a
-line to send, a call to begin, a call to end. Whoever carries out a call hands in what came of it.
+line to send, a call to begin, a call to end. The code that carries out a call hands in its result.
 Nothing here knows what the server offers; `Server` says it.
 
 Which rules hold is decided for each request:

@@ -261,7 +261,7 @@ def object_of(params: Any, name: str) -> dict[str, Any]:  # noqa: ANN401 - JSON
 
 
 def refusal(error: LilluxError, **data: object) -> RpcError:
-    """What a client is told of an item that cannot be given: the code and the hint are data."""
+    """The error for a client about an item that cannot be given: the code and the hint are data."""
     told = {
         "code": error.code,
         **({"hint": for_user(naming_tools(error.hint))} if error.hint else {}),

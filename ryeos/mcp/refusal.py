@@ -31,7 +31,7 @@ def answer_first_request(error: LilluxError, reader: int = 0, writer: int = 1) -
         if request:
             data = {"code": error.code} | ({"hint": error.hint} if error.hint else {})
             os.write(writer, encode_line(Failure(request.id, INTERNAL_ERROR, str(error), data)))
-    except OSError:  # nobody is there
+    except OSError:  # the client is gone
         return
 
 

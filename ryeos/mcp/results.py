@@ -33,7 +33,7 @@ from ryeos.mcp.wire import compact
 # Blocks of content that a tool gives, held against what the protocol says of each. Pure.
 #
 # A block that is not as the protocol has it ends the whole answer for a strict client: it is left
-# out, and its tool is told why.
+# out, and its tool hears why.
 
 BLOCKS_KEY = "mcp_content"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -406,7 +406,7 @@ def _links(kept: Kept | None) -> list[dict[str, Any]]:
 # (1) those older than ``MAX_AGE_S``
 # (2) the oldest, until the rest are at most ``MAX_OUTPUTS`` and ``MAX_TOTAL_BYTES``
 # (3) never the one just kept, nor one younger than ``FRESH_S``: its call may still be running, and
-#     whoever was told of it has yet to read it
+#     the client that heard of it has yet to read it
 #
 # Only plain files with a name as we give it, in a folder that is reached without links.
 
@@ -481,7 +481,7 @@ def _outputs(folder: Path) -> Iterable[_Output]:
 # --- output parts ---------------------------------------------------------------------------------
 # Reading kept outputs: whole where a message can hold them, else in parts.
 #
-# A part is told by its bytes in the file. Where it would end within a character, it ends before it;
+# A part is a range of bytes in the file. Where it would end within a character, it ends before it;
 # the next part begins there. One that is shorter than its first character is as long as that. One
 # that begins within a character shows that as U+FFFD.
 

@@ -92,7 +92,7 @@ class McpCaller:
 
     @property
     def progress_token(self) -> str | int | None:
-        """What progress of this request is to be told with; None when nobody asked."""
+        """The token for progress of this request; None when the client gave none."""
         token = self.meta.get("progressToken")
         return token if isinstance(token, str | int) and not isinstance(token, bool) else None
 
@@ -107,7 +107,7 @@ class McpCaller:
 
 
 def missing_extension(extension: str) -> RpcError:
-    """What a client is told that asks for part of an extension without saying that it has it."""
+    """The error for a client that asks for part of an extension without declaring it."""
     needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {extension: {}}}}
     return RpcError(MISSING_CAPABILITY, f"the client has not said that it has {extension}", needed)
 
@@ -191,7 +191,7 @@ def _fitted_entry(entry: Mapping[str, Any], version: str) -> dict[str, Any]:
 
 
 # --- events ---------------------------------------------------------------------------------------
-# What a server says of itself, and what its protocol asks of whoever carries it out. Values.
+# What a server says of itself, and what its protocol asks of the code that carries it out. Values.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +259,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """A call that nobody waits for any more; it gets no answer."""
+    """A cancelled call; it gets no answer."""
 
     id: Id
 

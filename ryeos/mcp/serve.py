@@ -46,7 +46,7 @@ def serve(session: McpSession, features: Features, wire: Wire, log: Log = quiet)
 def answer_first(session: McpSession, wire: Wire) -> Iterable[SessionEvent]:
     """Read and answer, up to the first answer; the events that are left to be carried out.
 
-    Raises OSError when nobody reads any more.
+    Raises OSError when the client reads no more.
     """
     while chunk := wire.read():
         events = iter(session.receive(chunk))

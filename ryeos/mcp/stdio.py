@@ -5,13 +5,13 @@
 (1) the reader hands bytes to the session; what the session answers by itself is written at once,
     and so is what takes no time, so that nothing of it waits behind work
 (2) each other call is carried out by one of a few threads, programs by others than the rest; a
-    cancelled one is told so and not answered
-(3) it ends when the pipe does, by a signal, when nobody reads any more, and when the process that
+    cancelled one ends and is not answered
+(3) it ends when the pipe does, by a signal, when the client is gone, and when the process that
     has started it is gone: calls are cancelled, last words said, and after ``END_S`` it is over.
     What was asked before the pipe ended may still be answered for ``LAST_CALLS_S``
 (4) a client that takes no answers is waited for, and read from no further: what it leaves unread is
     all that is kept. Whether it has gone is seen by a thread that neither reads nor writes: then
-    whoever has waited for ``STUCK_S`` waits no longer
+    a call that has waited for ``STUCK_S`` waits no longer
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ class McpServer:
                 return
             try:
                 self._carry_out(events())
-            except OSError:  # nobody reads any more; the reader will notice
+            except OSError:  # the client reads no more; the reader will notice
                 os.kill(os.getpid(), signal.SIGTERM)
 
     def _changed(self, what: Watched) -> None:
@@ -260,9 +260,9 @@ class McpServer:
         Thread(target=_exit_after, args=(END_S,), daemon=True).start()
         for cancellation in tuple(self._running.values()):
             cancellation.cancel()
-        # Whoever holds the lock may be writing what nobody reads.
+        # The holder of the lock may be writing to a client that reads no more.
         if self._session_lock.acquire(timeout=LAST_WORDS_S):
-            with suppress(OSError):  # nobody hears them
+            with suppress(OSError):  # they have no reader
                 self._carry_out(self._session.close())
             self._is_over.set()
             self._session_lock.release()
@@ -282,5 +282,5 @@ _STUCK_POLL_S = 0.05
 
 
 def internal_error(error: BaseException, log: Log = quiet) -> RpcError:
-    """What a client is told of a failure of ours; the traceback goes to standard error."""
+    """The error for a client about a failure of ours; the traceback goes to standard error."""
     return RpcError(INTERNAL_ERROR, MESSAGE, {"error_ref": reported(error, log)})

@@ -177,7 +177,7 @@ def _tagged(method: str, params: Mapping[str, Any], listener_id: Id) -> Notifica
 #
 # From 2026-07-28 on such a call ends with ``input_required``, and the client makes it once more,
 # with ``inputResponses`` and the ``requestState`` it was given. Older clients are asked by requests
-# of the server instead; with all answers the call is carried out once more. Whoever carries it out
+# of the server instead; with all answers the call is carried out once more. Its caller
 # sees no difference.
 
 _CAPABILITY = {
@@ -238,7 +238,7 @@ class Questions:
         return requests
 
     def take(self, answer: Result | Failure) -> Answered | Refused | None:
-        """What an answer leads to: nothing while others are missing, or if nobody asked."""
+        """What an answer leads to: nothing while others are missing, or if no question is open."""
         this = self._rounds.pop(answer.id, None) if answer.id is not None else None
         if this is None:
             return None
@@ -266,7 +266,7 @@ class Questions:
 
 
 def require_answerable(result: Mapping[str, Any], caller: McpCaller) -> None:
-    """Nobody is asked what they cannot answer. Raises RpcError."""
+    """Ask a client only what it can answer. Raises RpcError."""
     questions = result.get("inputRequests", {})
     wanted = {_CAPABILITY[question["method"]] for question in questions.values()}
     missing = sorted(name for name in wanted if not caller.can(name))

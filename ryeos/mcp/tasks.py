@@ -39,7 +39,7 @@ def created(rye: Rye, caller: McpCaller, answer: Mapping[str, Any]) -> dict[str,
         return None
     try:
         thread = rye.threads.get(thread_id)
-    except LilluxError:  # of another project: nobody who has its id alone would find it
+    except LilluxError:  # of another project: its id alone does not find it
         return None
     task_id = f"{thread_id}.{rye.runner_seals.task_code(thread_id)}"
     return {"resultType": "task", **_described(task_id, thread, thread, "working")}

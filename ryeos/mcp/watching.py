@@ -1,9 +1,9 @@
 """Looking out for changes: looking again every two seconds, while somebody wants to hear of it.
 
 (1) what is wanted now is set by `watch`; the first wish starts the thread, which ends with the last
-(2) what is wanted anew is looked at at once: what it is now is no change, but of a task it is told,
+(2) what is wanted anew is looked at at once: what it is now is no change, for a task it is sent,
     which may have ended before anybody could ask for news of it
-(3) every two seconds all that is wanted is looked at, and what differs is told, once
+(3) every two seconds all that is wanted is looked at, and what differs is reported, once
 """
 
 from collections.abc import Callable, Hashable
@@ -50,7 +50,7 @@ class Watching:
     def await_look(self, timeout_s: float) -> None:
         """Return when all that is wanted has been looked at once (2), or this time is over.
 
-        What is read after that and changes later is told.
+        What is read after that and changes later is reported.
         """
         with self._condition:
             self._condition.wait_for(lambda: self._wanted <= self._looked_at, timeout_s)
@@ -83,7 +83,7 @@ class Watching:
 
 
 def _nobody(_: Watched) -> None:
-    """Nobody has asked yet."""
+    """Begin without subscribers."""
 
 
 # --- states ---------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ class Wire:
         return os.read(self._reader, _CHUNK_BYTES)
 
     def send(self, message: Message) -> None:
-        """Write a message, in a line. Raises OSError when nobody reads any more."""
+        """Write a message, in a line. Raises OSError when the client reads no more."""
         unsent = memoryview(line_of(message))
         with self._lock:
             while unsent:
@@ -54,7 +54,7 @@ class Wire:
         return 0.0 if since is None else time.monotonic() - since
 
     def await_hang_up(self) -> None:
-        """Return when nobody writes to us any more, though there may be something left to read."""
+        """Return when the client writes no more, though there may be something left to read."""
         await_hang_up(self._reader)
 
 
@@ -162,7 +162,7 @@ class SignalWatch:
 
 def leave() -> NoReturn:
     """End the process, now."""
-    with suppress(OSError, ValueError):  # nobody reads standard error
+    with suppress(OSError, ValueError):  # standard error has no reader
         sys.stderr.flush()
     os._exit(0)
 
@@ -172,7 +172,7 @@ def _go_on(_number: int, _frame: object) -> None:
 
 
 # --- internal errors ------------------------------------------------------------------------------
-# Failures of our own: what the client is told, and where the rest is to be read.
+# Failures of our own: what the client sees, and where the rest is.
 
 MESSAGE = "internal error"
 Log = Callable[[str, str], None]
@@ -185,7 +185,7 @@ def quiet(_level: str, _text: str) -> None:
 def reported(error: BaseException, log: Log = quiet) -> str:
     """The number of a failure, under which its traceback stands on standard error and in the log.
 
-    Never raises: nobody may be reading there.
+    Never raises: standard error may have no reader.
     """
     import traceback
     import uuid
@@ -215,7 +215,7 @@ def await_hang_up(
     looks: dict[str, HasHungUp] | None = None,
     poll_s: float = POLL_S,
 ) -> None:
-    """Return when nobody can write to a pipe or a socket any more; for a file that is never.
+    """Return when a pipe or a socket has no writer any more; for a file that is never.
 
     Linux tells when it happens. Elsewhere it is looked at (``looks``, by platform) every ``poll_s``
     seconds: macOS tells only those who wait for bytes as well.
@@ -232,7 +232,7 @@ def _wait_on_linux(descriptor: int) -> None:
     import select
 
     poll = select.poll()
-    poll.register(descriptor, getattr(select, "POLLRDHUP", 0))  # of sockets; of pipes it is told
+    poll.register(descriptor, getattr(select, "POLLRDHUP", 0))  # of sockets; of pipes it comes
     poll.poll()
 
 

@@ -13,7 +13,7 @@ Work = Callable[[], None]
 class WorkerPool:
     """Does what it is given, at most so many things at once; what comes then waits its turn.
 
-    A thread is started when there is work and nobody has time for it.
+    A thread is started when there is work and all others are busy.
     """
 
     def __init__(self, name: str, max_threads: int) -> None:

@@ -30,7 +30,7 @@ from ryeos.sync.paths import PresentTargets, UnsafeManifestError, require_safe_p
 #
 # The content of each is on the disk already, in a file of ours in another folder. Every folder on
 # the way is opened by its name in the one above it, and nothing through a link: who puts a link
-# there a moment later leads nobody anywhere. Systems that have no such calls are not asked to.
+# there a moment later leads nowhere. Systems that have no such calls are not asked to.
 
 IS_SUPPORTED = {os.open, os.mkdir, os.link} <= os.supports_dir_fd and (
     os.link in os.supports_follow_symlinks

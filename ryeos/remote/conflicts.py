@@ -84,11 +84,11 @@ class ConflictRecord:
     is_of_run: bool = False
 
     def open_paths(self) -> list[str]:
-        """Those that nobody has settled."""
+        """The open conflicts."""
         return sorted(path for path, one in self.conflicts.items() if not one.is_settled)
 
     def reasons(self) -> dict[str, str]:
-        """Those that nobody has settled, each with what is the matter."""
+        """The open conflicts, each with its reason."""
         return {path: self.conflicts[path].describe() for path in self.open_paths()}
 
     def settled(self, path: str) -> "ConflictRecord":

@@ -254,7 +254,7 @@ ReportMerged = Callable[[str, Applied], None]
 
 
 def _tell_nobody(_: str, __: Applied) -> None:
-    """Nobody wants to know."""
+    """Ignore the progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -435,7 +435,7 @@ def is_same_head(recorded: LocalHead | None, head: RemoteHead | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteEnvironment:
-    """What opening a remote needs of this program, who is told how far it is, and what came."""
+    """What opening a remote needs of this program, who gets its progress, and what came."""
 
     workspace: Workspace
     progress: TransferProgress = no_progress

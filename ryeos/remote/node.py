@@ -280,7 +280,7 @@ class NodeReply:
 
     @property
     def media_type(self) -> str:
-        """What the body is, in lower case and without parameters; ``""`` where nobody says."""
+        """What the body is, in lower case and without parameters; ``""`` where no header says."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -925,7 +925,7 @@ class HttpTransport:
             raise ExchangeCancelledError(f"{self._remote.url}{path}")
 
     def _refused(self, error: HttpClientError, path: str) -> Exception:
-        """What callers are told. A cancelled request stays one."""
+        """The error for callers. A cancelled request stays one."""
         if isinstance(error, ExchangeCancelledError):
             return error
         if isinstance(error, ResponseTooLargeError):

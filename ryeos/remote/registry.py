@@ -337,7 +337,7 @@ class RegistryClient:
         return rows_at(reply, "namespaces", self._what("/v1/namespaces"))
 
     def claim_namespace(self, name: str) -> dict[str, Any]:
-        """Have a namespace that nobody has."""
+        """Claim a free namespace."""
         return self._asked("POST", "/v1/namespaces", body={"name": name})
 
     def add_signing_key(self, key: SigningKey, signed_at: str) -> dict[str, Any]:

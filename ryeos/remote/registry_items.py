@@ -75,7 +75,7 @@ _GUESSED = {Kind.DIRECTIVE: (".md",), Kind.KNOWLEDGE: (".md",), Kind.TOOL: (".py
 class PulledItem:
     """An item that the pinned registry signed.
 
-    text_hash   of the text without signature lines, whoever signs it: what a lock keeps
+    text_hash   of the text without signature lines, for any signer: what a lock keeps
     covers_all  whether the signature covers all of it
     """
 

@@ -1,6 +1,6 @@
 """The registries of ``registry/registry.yaml``, from bundles and user space. Pure.
 
-What a project says is never used: an address that only a project names is told, and nothing is sent
+What a project says is never used: an address that only a project names is shown, nothing is sent
 there. Rules, with examples: docs/registries.md.
 """
 

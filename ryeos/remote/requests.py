@@ -2,7 +2,7 @@
 
 Format, with vectors: docs/remote-wire.md. What is signed names the method, path, query, body, time,
 nonce and the node itself (the audience), so that nothing of a request can be changed, and none can
-be sent to another node. Whether a nonce was seen before is for whoever keeps them.
+be sent to another node. Whether a nonce was seen before is for the caller that keeps them.
 """
 
 import os
@@ -527,7 +527,7 @@ def _decoded(text: object, prefix: str, field: str) -> bytes:
 # --- webhook signatures ---------------------------------------------------------------------------
 # Deliveries of webhooks: an HMAC over their time and body, made and checked. Pure.
 #
-# Format, with a vector: docs/remote-wire.md. Whether a delivery was seen before is for whoever
+# Format, with a vector: docs/remote-wire.md. Whether a delivery was seen is for the code that
 # keeps their ids.
 
 MAX_AGE_S, MAX_AHEAD_S = 300, 30

@@ -183,7 +183,7 @@ OWN = (".ai/state/remote/", ".ai/state/approvals")
 _DECIDING = frozenset({"runner.json", "grants.json", "cancel", "run.lock", ".gitignore"})
 _OWN_SUFFIXES = (".lock", ".tmp", ".db-wal", ".db-shm", ".key", ".pem")
 _SHORT_NAME = re.compile(r"[^/]{1,6}~[0-9]")  # what Windows may call a file of another name
-# Of those, what every run leaves behind where it runs: nobody has to hear that it stays there.
+# Of those, what every run leaves behind where it runs: no report says that it stays there.
 _OF_EVERY_RUN = frozenset({"runner.json", "grants.json", "run.lock", ".gitignore"})
 _DATABASE = ".ai/state/threads/registry.db"
 # The store of a run, which the public node lists among what it left behind.

@@ -112,7 +112,7 @@ class TeamClient:
         return rows_at(self._ask("GET", path), "invitations", self._what(path))
 
     def revoke(self, team: str, invitation_id: str) -> None:
-        """Let an invitation let nobody in any more."""
+        """Revoke an invitation."""
         path = f"/teams/{valid_team(team)}/invitations/{_part('ID', invitation_id)}"
         self._ask("DELETE", path)
 

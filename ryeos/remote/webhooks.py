@@ -1,4 +1,4 @@
-"""Webhooks of a node: addresses that run one item for whoever has the hook's secret."""
+"""Webhooks of a node: addresses that run one item for callers with the hook's secret."""
 
 import json
 import re

@@ -277,7 +277,7 @@ def _dependency_folders(
     item = chain.tool.item
     if item and anchor.active:
         yield "", anchor.path if scope == "anchor" else tool_dir, item.target.space
-    # A runtime outside of the bundles may bring a library that nobody has looked at.
+    # A runtime outside of the bundles may bring a library that was not verified.
     runtime = next((e.item for e in chain.elements if (e.spec.anchor or {}).get("lib")), None)
     library = Path(anchor.names["runtime_lib"])
     if runtime and anchor.names["runtime_lib"] and library.is_dir():

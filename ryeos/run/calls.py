@@ -187,7 +187,7 @@ TRACEBACK = "Traceback (most recent call last):"
 # Compiled when they are first needed: most runs do not fail.
 # The frame of `rye/core/runtimes/python/script`, which starts the tool's own code.
 _STARTER = rf'(?m)^({TRACEBACK[:9]} .*\n)  File "<string>", line \d+, in <module>\n(?=  File )'
-# What Node.js writes of an error that nobody caught.
+# What Node.js writes of an uncaught error.
 _NODE_ERROR = r"(?m)^(?:Uncaught )?(\w*(?:Error|Exception)\b.*)\n {4}at "
 _MAX_CAUSE = 500
 
@@ -245,7 +245,7 @@ class Materials:
     timeout_s         None for no limit
     rights            what the call may do
     withheld          names of variables that these rights keep from a process
-    caller_timeout_s  the same where the caller set it, None where nobody but the files did
+    caller_timeout_s  the same where the caller set it, None where only the files did
     """
 
     chain: Chain

@@ -108,7 +108,7 @@ def build_invocation(materials: Materials) -> Invocation:
 
 
 def _sealed(chain: Chain, words: Sequence[str]) -> bytes | None:
-    """The tool's bytes, where its command reads them from a file that nobody can change."""
+    """The tool's bytes, where its command reads them from a file that cannot be changed."""
     item = chain.tool.item
     return item.data if item and any(SEALED_PATH in word for word in words[:3]) else None
 
@@ -300,7 +300,7 @@ def script_positions(words: Sequence[str]) -> frozenset[int]:
 #
 # ``{NAME: FLAG}``, in the order of the flags. What the caller did not say is left out, unless the
 # chain's config has the name, or the engine does. A program with ``config.own_timeout`` has a limit
-# of its own unless it is told otherwise: ``config.no_timeout`` are the words for that.
+# of its own unless it is configured otherwise: ``config.no_timeout`` are the words for that.
 
 
 def flag_arguments(

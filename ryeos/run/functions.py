@@ -44,7 +44,7 @@ END_S = 1.0
 
 
 class LostError(Exception):
-    """The process at the other end is no more; whoever asked may ask a new one."""
+    """The process at the other end is gone; the caller may ask a new one."""
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ class LoadingTool:
             self._worker.end_tool(self._number)
 
     def reap(self, limit_s: float) -> int | None:
-        """0 after an import, else how the process ended; None when nobody says."""
+        """0 after an import, else how the process ended; None when it is unknown."""
         if self.is_imported:
             return 0
         with self._channel:
@@ -223,7 +223,7 @@ class RunningCall:
 
 
 def send(wire: socket.socket, message: dict[str, Any], descriptors: list[int]) -> None:
-    """Send a message with descriptors. Raises LostError when nobody is there to get it."""
+    """Send a message with descriptors. Raises LostError when the receiver is gone."""
     text = json.dumps(message).encode()
     try:
         socket.send_fds(wire, [len(text).to_bytes(LENGTH_BYTES, "big")], descriptors)

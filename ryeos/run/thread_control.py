@@ -122,7 +122,7 @@ def _new_thread(item_ref: str, parent_id: str | None, thread_id: str) -> Thread:
 
 
 # --- admission ------------------------------------------------------------------------------------
-# Which items may run in the background, who sees to it, and what the caller is told. Pure.
+# Which items may run in the background, which runner it gets, and what the caller sees. Pure.
 
 
 class Owner(Enum):
@@ -144,7 +144,7 @@ def require_detachable(kind: Kind, ref: str) -> None:
 
 
 def owner_of(chain: Chain) -> Owner:
-    """Who sees to a background run. Raises UnsupportedError where nobody does, SpecError."""
+    """The runner of a background run. Raises UnsupportedError where there is none, SpecError."""
     declared = chain.first_with("execution_owner")
     if declared is None:
         return Owner.ENGINE
@@ -363,9 +363,9 @@ _STARTING = timedelta(seconds=60)
 
 
 def refreshed(registry: ThreadRegistry, thread: Thread, *, clock: Clock = utc_now) -> Thread:
-    """The thread as it is, told as failed where its runner died; the registry is told too.
+    """The thread as it is; failed where its runner died, which is written to the registry too.
 
-    Whoever ends a thread for good is decided by the registry: a result that was written while we
+    The registry decides which end of a thread is final: a result that was written while we
     looked is what counts.
     """
     reason = _reason_of_death(thread, clock)
@@ -426,7 +426,7 @@ def wait_for(
         left_s = _POLL_S if deadline is None else min(_POLL_S, deadline - now())
         if thread.has_ended or left_s <= 0:
             return thread
-        # No longer than that: nobody writes to the registry when a runner dies.
+        # No longer than that: a runner that dies writes nothing to the registry.
         await_status(registry.place.registry, followed[-1], left_s)
 
 

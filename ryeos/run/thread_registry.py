@@ -410,7 +410,7 @@ class ThreadRegistry:
 
 
 def write_document(registry: ThreadRegistry, thread_id: str) -> None:
-    """Write the thread as it is now, whoever else does so at the same time.
+    """Write the thread as it is now, also while other processes do.
 
     Raises ThreadNotFoundError, RegistryError, FileSystemError.
     """

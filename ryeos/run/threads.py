@@ -130,7 +130,7 @@ _WHOLE = ("turns", "input_tokens", "output_tokens", "spawn_count")
 
 
 def thread_of(row: Mapping[str, Any]) -> Thread:
-    """The thread of a row, whoever wrote it: a value of a wrong type counts as none."""
+    """The thread of a row, maybe of another program: a value of a wrong type counts as none."""
     values: dict[str, Any] = {}
     for name, value in row.items():
         if name in _WHOLE or name == "pid":
@@ -505,7 +505,7 @@ _GRANTS_PURPOSE = "rye grants 2"
 class Grants:
     """Lists that must each allow a call, and how many further graphs there may be below.
 
-    lists  of whoever started the run; they bind it also when it is gone on with
+    lists  of the run's starter; they bind it also when it is resumed
     own    the graph's list, as it was; None where it has none
     """
 
@@ -523,7 +523,7 @@ def write_grants(
 ) -> None:
     """Write down what a run may call. Raises FileSystemError, RegistryError.
 
-    Where this user's code cannot be made, nobody will believe the file: that is a warning.
+    Where this user's code cannot be made, no reader will believe the file: that is a warning.
     """
     lists = [list(one) for one in grants.lists]
     own = None if grants.own is None else list(grants.own)
@@ -570,7 +570,7 @@ def is_run_of_this_user(place: ThreadsPlace, seals: RunnerSeals, thread_id: str)
 
 
 # --- payload --------------------------------------------------------------------------------------
-# What a runner is told on standard input: which thread it is, and what to run.
+# What a runner gets on standard input: which thread it is, and what to run.
 
 PARENT_VARIABLE = "RYE_PARENT_THREAD_ID"
 LOCAL, INLINE = "local", "inline"

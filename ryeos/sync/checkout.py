@@ -27,8 +27,8 @@ from ryeos.sync.tree import StatTable, TreeEntry
 # --- tree files -----------------------------------------------------------------------------------
 # The files of a tree on the disk: looked at, written whole, removed. No link is ever followed.
 #
-# What lies in a tree may have been put there by a program nobody trusts: links where folders were,
-# folders nobody may read, folders nested deeper than a path can be long.
+# What lies in a tree may have been put there by an untrusted program: links where folders were,
+# folders that cannot be read, folders nested deeper than a path can be long.
 
 _FOLDER_MODE = 0o755
 _OWNER = stat.S_IRWXU

@@ -227,7 +227,7 @@ def _export(digest: str, contents: ReadContents) -> ContentEntry | None:
 # An answer begins with `START`. Then each entry: ``b`` for a blob or ``o`` for an object, the
 # number of its bytes in four bytes, most significant first, and the bytes; of an object they are
 # its canonical JSON. At the end: ``e``, and the number of entries in four bytes. A digest is not
-# sent: whoever reads computes it. Format: ``docs/sync.md``, Entries in frames.
+# sent: the reader computes it. Format: ``docs/sync.md``, Entries in frames.
 
 MEDIA_TYPE = "application/vnd.rye.entries"
 START = b"rye entries 1\n"

@@ -12,7 +12,7 @@ from ryeos.items.errors import RyeError
 from ryeos.sync.objects import ObjectReference, references_of
 
 GRACE_S = 3600.0
-"""So long does what nothing names yet stay: whoever stored it may be about to name it."""
+"""How long unnamed objects stay: a push that stored them may be about to name them."""
 
 MIN_GRACE_S = 60.0
 """A store does not touch what is younger than this when it is stored again."""
@@ -23,7 +23,7 @@ _ABSENT = None
 
 
 class GarbageRefusedError(RyeError):
-    """Something that is still named cannot be read, so nobody knows what it names. None removed."""
+    """Something that is still named cannot be read, so what it names is unknown. None removed."""
 
     code, exit_status = "INTEGRITY", 4
 

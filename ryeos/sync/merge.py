@@ -190,7 +190,7 @@ def _source(entry: _Entry, contents: Contents) -> ItemSource | None:
 def _text(source: ItemSource, contents: Contents) -> str | None:
     """The text of it; None for what is no text, too long, missing, or signed.
 
-    A changed text makes its signature stale, and nobody but its author can renew it. The text
+    A changed text makes its signature stale, and only its author can renew it. The text
     itself is asked, as ``signature_info`` is what somebody wrote about it.
     """
     if source.signature_info is not None:

@@ -260,7 +260,7 @@ class ObjectFields(Fields):
         return str(value)
 
     def optional_digest(self, key: str) -> str | None:
-        """A digest; null, absent and ``""`` are none."""
+        """A digest; ``""`` where it is null, absent or empty."""
         return None if self.any(key) in (None, "") else self.digest(key)
 
     def digests(self, key: str) -> tuple[str, ...]:

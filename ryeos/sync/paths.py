@@ -39,7 +39,7 @@ _REPOSITORY = ".git"
 _SHORT_NAMES = {f"ai~{digit}": ".ai" for digit in range(10)} | {
     f"git~{digit}": _REPOSITORY for digit in range(10)
 }
-# Seen by nobody, and left out by some file systems when they compare names: Cf. Cc steers
+# Invisible, and left out by some file systems when they compare names: Cf. Cc steers
 # terminals, Zl and Zp end lines, Cs has no UTF-8.
 _NEVER = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _REPARSE_POINT = 0x400  # of Windows: links and junctions
@@ -569,7 +569,7 @@ def _is_reparse_point(status: os.stat_result) -> bool:
 
 
 # --- admission ------------------------------------------------------------------------------------
-# Which paths a manifest may have at all, whoever sends it: asked on both sides of every exchange.
+# Which paths a manifest may have at all, from any sender: asked on both sides of every exchange.
 #
 # What never travels is left out by who sends it (`ryeos.sync.tree`). Who receives a manifest asks
 # the same again: else a hostile side would have files written that decide what runs. Pure. Rules
@@ -720,7 +720,7 @@ def why_never_below(folder: str, *, is_item: bool) -> str:
 def _why_never(path: str, folded: str, *, is_item: bool) -> str:
     """``folded`` is what the path may come to on a disk; the rules of files hold for both."""
     folder = folded.rpartition("/")[0]
-    # (What is longer is no path anywhere, and nobody's to be kept in memory.)
+    # (What is longer is no path on any system, and is not kept in memory.)
     below = _why_never_below if len(folder) <= MAX_PATH_BYTES else _why_never_below.__wrapped__
     problem = (folder and below(folder, is_item)) or _why_no_file(folded)
     return problem if problem or path == folded else _why_no_file(path)

@@ -94,7 +94,7 @@ def _opened(path: str) -> Iterator[int | None]:
 # --- stat table -----------------------------------------------------------------------------------
 # What files had which digest, by what the system tells of them without reading them.
 #
-# An optimisation only: it is kept where nobody else writes, and whoever sends the content of a file
+# An optimisation only: it is kept where no other user writes, and a sender of the content of a file
 # hashes it again. A file changed within a tick of the file system's clock after it was looked at
 # looks the same as before; so what was that young when it was recorded is not remembered.
 

@@ -1,7 +1,7 @@
 """What a project brings besides signed items, and what of it the user approved (``rye trust``).
 
 Interpreters, ``.env`` files, files that name versions, settings of remotes and registries: a clone
-brings them along, and nobody signs them. Each counts only while its part is approved: by its path
+brings them along, unsigned. Each counts only while its part is approved: by its path
 and the digest of what is there, in a document of user space that the user's own key signed for this
 purpose. What changes is no longer approved.
 

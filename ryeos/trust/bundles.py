@@ -292,7 +292,7 @@ class BundlePin:
 
 
 class BundlePins:
-    """The file of one user space; whoever writes to it holds a lock."""
+    """The file of one user space; a writer of it holds a lock."""
 
     def __init__(self, user: Space) -> None:
         self.path = user.ai / PINS_NAME

@@ -76,7 +76,7 @@ from ryeos.trust.signature import (
 from ryeos.trust.verify import MANAGED_JSON, Coverage, Target, VerifiedItem, Verifier
 
 # --- collecting -----------------------------------------------------------------------------------
-# What patterns leave out: folders and files beside items that are none.
+# What patterns leave out: folders and files beside items that are not items.
 #
 # The lists are data, the tool item ``rye/core/bundler/collect``: that of the project, else of the
 # user, else of a bundle. One that does not verify is passed over with a warning.
@@ -560,7 +560,7 @@ def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
 # The state of many files at once: what ``rye verify`` reports.
 #
 # States: ``valid``, ``unsigned``, ``tampered``, ``untrusted-key``, ``bad-format``; ``skipped`` for
-# a file type that has no signature form, and for what package managers wrote and nobody signed.
+# a file type that has no signature form, and for what package managers wrote, unsigned.
 # Nothing is parsed, nothing stops at the first problem.
 
 VALID, SKIPPED, BAD_FORMAT, REFUSED = "valid", "skipped", "bad-format", "refused"

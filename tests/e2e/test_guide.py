@@ -68,22 +68,22 @@ def propose(proposal: Proposal, rye: Path, folder: Path, env: dict[str, str]) ->
         ("initialize", {**hello, "clientInfo": {"name": "agent", "version": "1"}}),
         ("tools/call", {"name": "sign", "arguments": arguments}),
     ]
-    sent = "".join(
-        json.dumps({"jsonrpc": "2.0", "id": at, "method": method, "params": params}) + "\n"
-        for at, (method, params) in enumerate(calls)
-    )
-    answers = subprocess.run(
+    with subprocess.Popen(
         [rye, "mcp"],
         env=env,
         cwd=folder,
-        input=sent,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         encoding="utf-8",
-        check=True,
-        timeout=_LONGEST_COMMAND_S,
-    ).stdout
-    return answers.splitlines()[-1]
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        for at, (method, params) in enumerate(calls):
+            call = {"jsonrpc": "2.0", "id": at, "method": method, "params": params}
+            server.stdin.write(json.dumps(call) + "\n")
+        server.stdin.flush()
+        return next(line for line in server.stdout if json.loads(line).get("id") == 1)
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def execute(params: dict, project_path: str) -> dict:  # noqa: ARG001 - the seam
 
 
 def described(reply: Reply) -> dict:
-    """What is told of every reply."""
+    """What every reply shows."""
     return {
         "url": reply.url,
         "status": reply.status,

@@ -73,7 +73,7 @@ def execute(params: dict, project_path: str) -> dict:
 
 
 def read(row: dict) -> dict:
-    """A row of the registry, with times as such; what nobody wrote as None."""
+    """A row of the registry, with times as such; None where nothing was written."""
     began, ended = moment(row.get("created_at")), moment(row.get("completed_at"))
     return {
         "thread_id": row.get("thread_id", ""),
@@ -86,7 +86,7 @@ def read(row: dict) -> dict:
 
 
 def moment(text: object) -> "datetime | None":
-    """A time with its zone; None for what is none."""
+    """A time with its zone; None for anything else."""
     try:
         found = datetime.fromisoformat(str(text))
     except ValueError:

@@ -27,7 +27,7 @@ FILE |= getattr(os, "O_NONBLOCK", 0)  # a pipe without a writer must not hold us
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 HAS_AT = {os.open, os.readlink, os.stat, os.mkdir, os.rename} <= os.supports_dir_fd
 
-# Whoever may write these decides what runs, and what these tools may touch.
+# Write access to these decides what runs, and what these tools may touch.
 UNWRITABLE = (
     (".git",),
     *(
@@ -344,7 +344,7 @@ def names_of(path: str) -> list:
 
 
 def link_target(name: str, folder: int) -> object:
-    """Where a link leads, None for what is none."""
+    """Where a link leads, None for anything else."""
     try:
         return os.readlink(name, dir_fd=folder)
     except OSError:

@@ -83,7 +83,7 @@ class Text:
 
 
 def text_of(data: bytes, encoding: str = "") -> object:
-    """The text, None for bytes that are none. Raises UnicodeError, LookupError."""
+    """The text, None for bytes that are not text. Raises UnicodeError, LookupError."""
     bom, marked = next((pair for pair in BOMS if data.startswith(pair[0])), (b"", ""))
     if encoding:
         same = bool(marked) and codecs.lookup(encoding).name.startswith(marked[:6])

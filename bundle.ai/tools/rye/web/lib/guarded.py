@@ -30,7 +30,7 @@ CHUNK = 65_536
 HEADERS = {"User-Agent": "rye-web/1.0", "Accept-Encoding": "gzip", "Connection": "close"}
 SPACE, DELETE = 32, 127
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-# Addresses that carry an IPv4 address of whoever translates them: they are judged by that one.
+# Addresses that carry the IPv4 address of a translator: they are judged by that one.
 TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 DOCUMENTATION = ipaddress.ip_network("3fff::/20")  # which Python before 3.14 takes for public
 
@@ -121,7 +121,7 @@ def is_public(address: Address) -> bool:
         inner = address.teredo[1]
     if inner is not None and not is_public(inner):
         return False
-    # Nobody's any more, but what a network of old still calls its own.
+    # Unassigned today, but old networks still use them.
     if getattr(address, "is_site_local", False):
         return False
     if address.version == DOCUMENTATION.version and address in DOCUMENTATION:
@@ -199,7 +199,7 @@ def place_of(url: str) -> Place:
 
 
 class Connection(http.client.HTTPConnection):
-    """A connection whose socket is made by whoever asks."""
+    """A connection whose socket the caller makes."""
 
     is_relayed = False
 

@@ -272,7 +272,7 @@ class Tools:
 
     Messages: ``{"load": NUMBER, ...}`` with the descriptors of a channel, of standard error and of
     the place for an error; ``{"end": NUMBER}`` kills what was forked under that number. A channel
-    is told ``exit N`` when its process ends, N negative for a signal.
+    gets ``exit N`` when its process ends, N negative for a signal.
     """
 
     def __init__(self, wire: Any) -> None:
@@ -318,7 +318,7 @@ class Tools:
         _end_children({pid for pid, _ in self.processes.values()})
 
     def load(self, message: dict[str, Any], channel: int, stderr: int, report: int) -> None:
-        """Fork for a tool; whoever asked learns by its channel if that cannot be done."""
+        """Fork for a tool; the caller learns by its channel if that cannot be done."""
         import socket
 
         line = socket.socket(fileno=channel)
@@ -397,7 +397,7 @@ def serve_calls(message: dict[str, Any], wire: Any, stderr: int, report: int) ->
 class Calls:
     """The calls of one tool that run at this time: their processes and their lines.
 
-    A line is a socket to whoever made the call. It brings ``T`` and ``K``, to end the call's group
+    A line is a socket to the caller. It brings ``T`` and ``K``, to end the call's group
     gently or at once, as hanging up does; it takes how the call ended: ``exit N``, N negative for a
     signal, or ``stale`` when it was not begun because a module's file has changed since the import.
     """
@@ -632,7 +632,7 @@ def _tell(line: Any, text: bytes) -> None:
     try:
         line.sendall(text)
     except OSError:
-        pass  # nobody waits for it any more
+        pass  # no caller waits for it any more
     line.close()
 
 
@@ -667,7 +667,7 @@ def _flush() -> None:
         try:
             stream.flush()
         except (AttributeError, OSError, ValueError):
-            pass  # closed by the tool, or nobody reads it any more
+            pass  # closed by the tool, or it has no reader any more
 
 
 def main(arguments: list[str]) -> NoReturn:

@@ -4,7 +4,7 @@
  * @version 1.0.0
  * @tool_type library
  * @category rye/core/runtimes/node/lib/node
- * @description Keeps files that nobody verified from being loaded by a tool
+ * @description Keeps unverified files from being loaded by a tool
  */
 "use strict";
 
