@@ -6,10 +6,13 @@ person, added by themselves or by the operator. Page: ``docs/teams.md``.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
+from secrets import token_hex
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, column, delete, func, insert, or_, select, table, update
+from sqlalchemy.exc import IntegrityError
 
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass
@@ -35,7 +38,13 @@ from rye_services.database import (
     users,
     webhook_bindings,
 )
-from rye_services.names import RegistryNameError, folded_namespace, namespace_name
+from rye_services.names import (
+    RegistryNameError,
+    folded_namespace,
+    is_reserved,
+    namespace_name,
+)
+from rye_services.sign_in import Subject, wished_name
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
 from ryeos.remote.requests import decode_public_key, encode_public_key
@@ -48,6 +57,9 @@ CLOSED: State = "closed"
 
 MAX_KEYS = 50
 """Of one person."""
+
+MAX_WAITING = 1000
+"""Who have signed in and were not let in: whoever has an account at the provider can be one."""
 
 _FINGERPRINT_LENGTH = 16
 # Of a registry, which stands above this; both are there in every database.
@@ -63,6 +75,18 @@ class PersonError(RyeError):
     def __init__(self, where: str, problem: str, *, hint: str = "") -> None:
         self.where, self.problem = where, problem
         super().__init__(f"{where}: {problem}", hint=hint or "docs/teams.md says what is possible")
+
+
+class WaitingError(RyeError):
+    """Too many people wait to be let in."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"{MAX_WAITING} people wait to be let into this node",
+            hint="its operator lets some in, or closes them: rye-node.pyz users list",
+        )
 
 
 class PersonMissingError(RyeError):
@@ -245,6 +269,54 @@ class People:
             self._audit.write(connection, "people.add", name, {"state": state})
         return name
 
+    def of_subject(self, subject: Subject, *, is_let_in: bool) -> tuple[str, str]:
+        """The person whom a provider knows, and their state; a new one where there is none yet.
+
+        A new one is called as the provider calls them where nobody is called so, else by a random
+        name. They wait to be let in, unless ``is_let_in``. Raises PersonError: too many wait.
+        """
+        known, now = self._touch(subject), stamp(self._clock())
+        if known is not None:
+            return known
+        for name in (wished_name(subject), f"user-{token_hex(6)}"):
+            if not name or is_reserved(name):
+                continue
+            with suppress(*NAME_ERRORS), self._database.writing(lock=name_lock(name)) as connection:
+                hold(connection, f"subject {subject.subject}")
+                require_free_name(connection, name)
+                _require_room_to_wait(connection)
+                state = OPEN if is_let_in else WAITING
+                row = {"id": name, "kind": PERSON, "state": state, "created_at": now}
+                row |= {"username": subject.name, "email": subject.email}
+                mark = {"issuer": subject.issuer, "subject": subject.subject, "last_at": now}
+                try:
+                    with connection.begin_nested():
+                        connection.execute(
+                            insert(oidc_subjects).values(**mark, user_id=name, created_at=now)
+                        )
+                except IntegrityError:  # they signed in twice at once
+                    break
+                connection.execute(insert(users).values(**row))
+                facts = {"state": state, "issuer": subject.issuer, "email": subject.email}
+                self._audit.write(connection, "people.add", name, facts)
+                return name, state
+        return self._touch(subject) or ("", CLOSED)
+
+    def _touch(self, subject: Subject) -> tuple[str, str] | None:
+        """Who a subject is, with their address as it is now."""
+        columns = oidc_subjects.c
+        is_it = (columns.issuer == subject.issuer) & (columns.subject == subject.subject)
+        with self._database.writing() as connection:
+            user_id = connection.scalar(select(columns.user_id).where(is_it))
+            if user_id is None:
+                return None
+            seen = update(oidc_subjects).where(is_it).values(last_at=stamp(self._clock()))
+            connection.execute(seen)
+            changed = update(users).where(users.c.id == user_id)
+            connection.execute(changed.values(username=subject.name, email=subject.email))
+            state = connection.scalar(select(users.c.state).where(users.c.id == user_id))
+        return str(user_id), str(state or CLOSED)
+
     def set_state(self, user_id: str, state: State) -> str:
         """Let somebody in, or no longer; the state before. Ends their sessions where it is over.
 
@@ -300,6 +372,12 @@ class People:
                 }
                 for row in connection.execute(select(users))
             }
+
+
+def _require_room_to_wait(connection: Connection) -> None:
+    waiting = select(func.count()).select_from(users).where(users.c.state == WAITING)
+    if (connection.scalar(waiting) or 0) >= MAX_WAITING:
+        raise WaitingError
 
 
 def _require_person(connection: Connection, user_id: str) -> None:
