@@ -146,7 +146,7 @@ class Database:
             with self.reading() as connection:
                 return _revision(connection)
         except SQLAlchemyError as error:
-            raise DatabaseError(self.shown, _cause(error)) from error
+            raise DatabaseError(self.shown, _cause(error), hint=_hint_of(error)) from error
 
     def make_tables(self, then: Callable[[Connection], None] = lambda _: None) -> None:
         """Make the tables, or bring them to this version; ``then`` is part of the same transaction.
@@ -164,7 +164,7 @@ class Database:
                     self._upgrade(connection, found)
                 then(connection)
         except SQLAlchemyError as error:
-            raise DatabaseError(self.shown, _cause(error)) from error
+            raise DatabaseError(self.shown, _cause(error), hint=_hint_of(error)) from error
 
     def _upgrade(self, connection: Connection, found: str) -> None:
         from rye_services.migrations import known_revisions, upgrade
@@ -295,6 +295,13 @@ def _shown(url: str) -> str:
     """A URL without what may be a password."""
     scheme, separator, rest = url.partition("://")
     return f"{scheme[:40]}{separator}{rest.rpartition('@')[2][:200]}" if separator else scheme[:40]
+
+
+def _hint_of(error: SQLAlchemyError) -> str:
+    code = getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) & 0xFF
+    if code in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
+        return "its folder has to be writable, also for who only reads: SQLite keeps a log there"
+    return ""
 
 
 def _cause(error: SQLAlchemyError) -> str:

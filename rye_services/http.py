@@ -458,6 +458,9 @@ def _answer_of(error: Exception, scope: Scope) -> JSONResponse:
     if not is_full(error) and is_away(error):  # every request has the same: no traceback for each
         log.warning("error %s at %s: the database is away: %s", number, where, _line_of(error))
         return JSONResponse({"detail": AWAY}, 503, AWAY_HEADERS)
+    if is_read_only(error):
+        log.error("error %s at %s: cannot be written: %s", number, where, _line_of(error))
+        return JSONResponse({"detail": READ_ONLY}, 503, AWAY_HEADERS)
     log.error("error %s at %s", number, where, exc_info=error)
     status, what = (507, "no room left on the disk, error") if is_full(error) else _UNKNOWN
     return JSONResponse({"detail": f"{what} {number}: the log of the node says more"}, status)
@@ -468,23 +471,41 @@ def _line_of(error: Exception) -> str:
 
 
 AWAY, AWAY_HEADERS = "the database does not answer", {"Retry-After": "5"}
+READ_ONLY = "the disk of the node, or its database, can only be read now: nothing was changed"
 _UNKNOWN = (500, "internal error")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_FULL_OF_POSTGRESQL = "53100"
+_FULL_OF_POSTGRESQL, _READ_ONLY_OF_POSTGRESQL = "53100", "25006"
 
 
 def is_full(error: BaseException) -> bool:
     """Whether it came of a full disk, which no caller can help."""
+    return any(
+        (isinstance(cause, OSError) and cause.errno in _FULL)
+        or getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        or getattr(cause, "sqlstate", None) == _FULL_OF_POSTGRESQL
+        for cause in _causes(error)
+    )
+
+
+def is_read_only(error: BaseException) -> bool:
+    """Whether it came of a disk or a database that can only be read, as after an error of a disk.
+
+    PostgreSQL says so of a server that is not, or no longer, the one that is written to.
+    """
+    return any(
+        (isinstance(cause, OSError) and cause.errno == errno.EROFS)
+        or getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY
+        or getattr(cause, "sqlstate", None) == _READ_ONLY_OF_POSTGRESQL
+        for cause in _causes(error)
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, and each that it came of."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, OSError) and cause.errno in _FULL:
-            return True
-        if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
-            return True
-        if getattr(cause, "sqlstate", None) == _FULL_OF_POSTGRESQL:
-            return True
+        yield cause
         cause = cause.__cause__ or cause.__context__
-    return False
 
 
 # --- bodies ---------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from lillux.values import dataclass, field, replace
 from rye_services.callers import WebhookDelivery
 from rye_services.credentials import Role
 from rye_services.database import stamp
-from rye_services.http import is_full
+from rye_services.http import is_full, is_read_only
 from rye_services.keys import NodeKeys
 from rye_services.node.fork_server import ForkServer
 from rye_services.node.heads import Head, valid_project_path
@@ -886,7 +886,7 @@ class Engine:
 
 def _is_of_the_run(error: Exception, workspace: Checkout) -> bool:
     """Whether something cannot be taken for what it is, and not for want of room or of rights."""
-    if is_full(error):
+    if is_full(error) or is_read_only(error):
         return False
     return isinstance(error, RecursionError | CanonicalJsonError) or str(workspace.project) in str(
         error

@@ -21,7 +21,7 @@ from lillux.errors import LilluxError
 from lillux.store_files import ObjectMissingError
 from lillux.values import dataclass
 from rye_services.database import Database, is_away
-from rye_services.http import RequestProblem, is_full
+from rye_services.http import READ_ONLY, RequestProblem, is_full, is_read_only
 from rye_services.keys import NodeKeys
 from rye_services.metrics import Figure
 from rye_services.node.execution import (
@@ -629,6 +629,13 @@ def _names_in(text: str, parameters: Mapping[str, Any]) -> Collection[str]:
     return {str(name) for name in names} if isinstance(names, list) else parameters.keys()
 
 
+_OF_THE_NODE: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
+    (is_full, "no room is left on the disk of the node: nothing that the run changed was taken"),
+    (is_read_only, READ_ONLY),
+    (is_away, "the database went away: look at HEAD before you execute it again"),
+)
+
+
 def _words(error: BaseException) -> str:
     """The error as its caller reads it: nothing that may name a place of the server."""
     plain = (CasObjectError, ProjectNotFoundError)
@@ -638,10 +645,9 @@ def _words(error: BaseException) -> str:
         return f"the manifest has a path that cannot be written here: {error.path!a}"
     if isinstance(error, plain):
         return str(error)
-    if is_full(error):
-        return "no room is left on the disk of the node: nothing that the run changed was taken"
-    if is_away(error):
-        return "the database went away: look at HEAD before you execute it again"
+    for is_so, words in _OF_THE_NODE:
+        if is_so(error):
+            return words
     code = error.code if isinstance(error, LilluxError) else "INTERNAL"
     return f"the execution failed ({code}): the log of the node says more"
 
@@ -650,6 +656,8 @@ def _status_of(error: BaseException) -> tuple[int, str]:
     """The status that is answered for an error, and the phase that the row says."""
     if is_full(error):
         return _NO_ROOM, "storage"
+    if is_read_only(error):
+        return _NOT_NOW, "storage"
     return (_NOT_NOW, "database") if is_away(error) else (500, "execution")
 
 
