@@ -47,7 +47,7 @@ from lillux.files import create_file, make_directory
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 
-REVISION = "0004"
+REVISION = "0005"
 """The version of the tables that this program works with: the newest below ``migrations``."""
 
 LANDED = "0.1"
@@ -525,6 +525,7 @@ page_sessions = Table(  # people who are signed in on pages; any server finds th
     Column("key_id", String(64)),  # the API key that they typed; null: they came by OpenID
     Column("created_at_s", Double, nullable=False),
     Column("until_s", Double, nullable=False, index=True),
+    Column("owner", String(64)),  # the team whose projects they look at; null: their own
 )
 
 sign_ins = Table(  # sign-ins that are on their way, at a provider or at a person

@@ -185,6 +185,8 @@ def _file(name: str) -> bytes:
 HOME = "/"
 API = "/docs"
 LOGIN, LOGOUT = "/page/login", "/page/logout"
+SIGN_IN, SIGN_IN_BACK, DEVICE = "/page/sign-in", "/page/sign-in/back", "/page/device"
+TEAMS, TEAM, LOOK_AT = "/page/teams", "/page/team", "/page/look-at"
 RUNS, RUN, RUN_PART = "/page/executions", "/page/thread", "/page/thread/part"
 RUN_EVENTS = "/page/thread/events"
 RETRY, CANCEL = "/page/thread/retry", "/page/thread/cancel"

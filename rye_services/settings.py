@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from lillux.files import read_bytes
-from lillux.values import dataclass
+from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
 from ryeos.items.header_values import MetadataError
 from ryeos.items.yaml import parse_yaml
+from ryeos.remote.settings import is_loopback, normal_url
 
 MIB, GIB = 1024**2, 1024**3
 CONFIG_FILE = "node.yaml"
@@ -74,6 +75,11 @@ class Settings:
     log_format               of the lines of the log: ``text``, ``json``
     trusted_proxies          networks whose word on where a request came from is believed
     metrics                  who may read ``/metrics``: one of `METRICS_MODES`
+    public_url               the address that people and a sign-in provider know; "" as asked
+    oidc_issuer              the OpenID provider that people sign in at; "" for none
+    oidc_client_id           what it knows this node by; with ``oidc_client_secret``, if it has one
+    oidc_allowed_domains     of verified addresses, whose people may use the node at once
+    oidc_allowed_groups      of the claim ``groups``, as for domains
     """
 
     data_dir: Path
@@ -110,6 +116,12 @@ class Settings:
     log_format: str = "text"
     trusted_proxies: tuple[str, ...] = ()
     metrics: str = "key"
+    public_url: str = ""
+    oidc_issuer: str = ""
+    oidc_client_id: str = ""
+    oidc_client_secret: str = field(default="", repr=False)
+    oidc_allowed_domains: tuple[str, ...] = ()
+    oidc_allowed_groups: tuple[str, ...] = ()
 
     @property
     def largest_file_bytes(self) -> int:
@@ -312,6 +324,18 @@ def _networks(where: str, value: object) -> tuple[str, ...]:
     return found
 
 
+def _url(where: str, value: object) -> str:
+    """An address as it was written: an issuer is compared letter by letter."""
+    text = _text(where, value)
+    try:
+        url = normal_url(text)
+    except ValueError as error:
+        raise SettingError(where, f"{error}, found {text[:80]!r}") from None
+    if url.startswith("http:") and not is_loopback(url):
+        raise SettingError(where, f"expected https://..., found {text[:80]!r}")
+    return text
+
+
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "host": _text,
     "port": _whole(0, _HIGHEST_PORT),
@@ -345,6 +369,12 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "log_format": _one_of(*LOG_FORMATS),
     "trusted_proxies": _networks,
     "metrics": _one_of(*METRICS_MODES),
+    "public_url": _url,
+    "oidc_issuer": _url,
+    "oidc_client_id": _text,
+    "oidc_client_secret": _text,
+    "oidc_allowed_domains": _words,
+    "oidc_allowed_groups": _words,
 }
 
 # What hosting platforms and older nodes call them. `HOST` is not among them: some shells export

@@ -23,7 +23,8 @@ from rye_services.http import RequestProblem
 from rye_services.node.admin_routes import sweep
 from rye_services.node.page import RunRow
 from rye_services.node.page_data import LISTED, run_row
-from rye_services.node.page_routes import Guest, Pages
+from rye_services.node.page_routes import Pages
+from rye_services.node.page_sessions import Guest
 from rye_services.node.rows import RUNNING
 from rye_services.node.services import NodeServices
 from rye_services.node.storage import UserGarbage

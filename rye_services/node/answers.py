@@ -492,3 +492,20 @@ class MovedAnswer(BaseModel):
     revision: int
     copied_bytes: int
     webhooks: int
+
+
+class NewSignInAnswer(BaseModel):
+    """A machine that waits: its secret, and what its person types where."""
+
+    device_code: str
+    user_code: str
+    verification_url: str
+    interval_s: int
+    expires_in_s: int
+
+
+class SignInStateAnswer(BaseModel):
+    """How the sign-in of a machine is."""
+
+    state: Literal["waiting", "approved", "refused", "over"]
+    user_id: str

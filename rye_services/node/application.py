@@ -27,6 +27,7 @@ from rye_services.node.mcp import mcp_router
 from rye_services.node.page_routes import Pages, page_router
 from rye_services.node.run_routes import answer_call, execute_router, running, thread_router
 from rye_services.node.services import NodeServices
+from rye_services.node.sign_in_routes import machine_router, sign_in_router
 from rye_services.node.sync_routes import (
     history_router,
     objects_router,
@@ -50,6 +51,7 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     secret_router,
     webhook_router,
     people_router,
+    machine_router,
     lambda services: _people_router(Pages(services)),
     lambda services: mcp_router(services, answer_call(services)),
 )
@@ -66,6 +68,7 @@ def _people_router(pages: Pages) -> APIRouter:
     """All pages for people: they know each other's sessions."""
     routes = page_router(pages)
     routes.include_router(admin_page_router(pages))
+    routes.include_router(sign_in_router(pages, pages.services.environ))
     return routes
 
 

@@ -6,29 +6,30 @@ form carries the token of its session), and its key needs the scope that the rou
 needs.
 """
 
-import hmac
-import json
-import secrets
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Query, Request
-from sqlalchemy import select
-from sqlalchemy.dialects import postgresql, sqlite
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from lillux.digests import sha256_hex
 from lillux.store_files import is_digest
 from lillux.values import dataclass
 from rye_services import texts
 from rye_services.audit import Actor, FailedLogIns, act_as, acting
-from rye_services.credentials import EXECUTE, MANAGE, THREADS, WEBHOOKS, ApiKey, allows
-from rye_services.database import Database, request_nonces
+from rye_services.credentials import (
+    ACCOUNT,
+    EXECUTE,
+    MANAGE,
+    THREADS,
+    WEBHOOKS,
+    ApiKey,
+    Principal,
+    Role,
+    allows,
+)
 from rye_services.drawings import history_picture
 from rye_services.http import RequestProblem, client_address
 from rye_services.logs import note_user
@@ -36,9 +37,17 @@ from rye_services.node.execution import Order
 from rye_services.node.jobs import JobAction
 from rye_services.node.page import WAITING, History, RunFilter, ShownSnapshot
 from rye_services.node.page_data import MOST_RUNS, MOST_WHOLE_CONFLICTS, Comparisons, PageData
+from rye_services.node.page_sessions import (
+    COOKIE,
+    PERSON_SCOPES,
+    SESSION_S,
+    Guest,
+    PageSessions,
+    principal_of_key,
+)
 from rye_services.node.rows import RUNNING
 from rye_services.node.run_logs import LogPiece
-from rye_services.node.run_routes import LOG_PIECES, log_events
+from rye_services.node.run_routes import LOG_PIECES, log_events, require_own_run
 from rye_services.node.services import NodeServices
 from rye_services.page import (
     API,
@@ -63,81 +72,8 @@ from rye_services.page import (
     page_of,
     render,
 )
+from rye_services.people import OPEN
 from ryeos import __version__
-
-# --- sessions -------------------------------------------------------------------------------------
-# What the browser of a person who logged in holds: a cookie that the node alone can make. Pure.
-#
-# The cookie is ``v1.PAYLOAD.MAC``: base64url of a canonical JSON document, and the HMAC-SHA256 of
-# ``v1.PAYLOAD``. It names the API key that the person logged in with; whether that key still counts
-# is asked for each request, so a revoked key ends its sessions. Nothing secret is in it. One that
-# was logged out of is remembered until its end (`ended_sessions`).
-#
-# A form carries the HMAC of the cookie (`form_token`): a page of somebody else cannot know it.
-
-COOKIE = "rye_session"
-SESSION_S = 12 * 3600
-LONGEST_COOKIE = 2048
-
-_PURPOSE = b"rye-node page sessions v1"
-_FORM_PURPOSE = b"form:"
-
-
-@dataclass(frozen=True, slots=True)
-class PageSession:
-    """Who is logged in. ``key_id`` is the id of an API key, ``until_s`` seconds since 1970.
-
-    session_id  makes the cookies of two logins differ, so that each is ended for itself
-    """
-
-    key_id: str
-    until_s: int
-    session_id: str = ""
-
-
-def session_key(node_secret: bytes) -> bytes:
-    """The key of the cookies: derived from a secret of the node, of no use for anything else."""
-    return hmac.digest(node_secret, _PURPOSE, sha256)
-
-
-def seal_session(session: PageSession, key: bytes) -> str:
-    """The value of the cookie."""
-    document = {"id": session.session_id, "key_id": session.key_id, "until_s": session.until_s}
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-    signed = "v1." + _base64(text.encode())
-    return f"{signed}.{_mac(key, signed)}"
-
-
-def read_session(cookie: str, key: bytes, *, now_s: float) -> PageSession | None:
-    """Who the cookie is of; None where it is not ours, was changed, or is over."""
-    if len(cookie) > LONGEST_COOKIE or not cookie.isascii():
-        return None
-    signed, _, mac = cookie.rpartition(".")
-    if not signed.startswith("v1.") or not hmac.compare_digest(mac, _mac(key, signed)):
-        return None
-    payload = signed.removeprefix("v1.")
-    document = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    session = PageSession(document["key_id"], document["until_s"], document.get("id", ""))
-    return session if session.until_s > now_s else None
-
-
-def form_token(cookie: str, key: bytes) -> str:
-    """What forms of this session carry."""
-    return _base64(hmac.digest(key, _FORM_PURPOSE + cookie.encode(), sha256))
-
-
-def is_form_token(token: str, cookie: str, key: bytes) -> bool:
-    """Whether a form came from a page of this session; compared in constant time."""
-    return hmac.compare_digest(token.encode(), form_token(cookie, key).encode())
-
-
-def _mac(key: bytes, signed: str) -> str:
-    return _base64(hmac.digest(key, signed.encode(), sha256))
-
-
-def _base64(data: bytes) -> str:
-    return urlsafe_b64encode(data).decode().rstrip("=")
-
 
 # --- who looks ------------------------------------------------------------------------------------
 
@@ -147,29 +83,22 @@ _NO_KEY = "No valid key is like this. Check it, or ask for a new one."
 _NO_SCOPE = f"This key may not see executions: it lacks the scope {THREADS}."
 
 
-@dataclass(frozen=True, slots=True)
-class Guest:
-    """Somebody who is logged in: the cookie they sent, its session, and the key behind it."""
-
-    cookie: str
-    session: PageSession
-    key: ApiKey
-
-    def may(self, scope: str) -> bool:
-        """Whether their key is for this."""
-        return allows(None if self.key.scopes is None else frozenset(self.key.scopes), scope)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """Who looks at a page, as it says. ``form_token`` goes into every form of it."""
+    """Who looks at a page, as it says. ``form_token`` goes into every form of it.
+
+    owner  whose projects they look at: themselves, or one of their ``teams``
+    """
 
     user_id: str
+    owner: str
+    teams: tuple[str, ...]
     key_name: str
     form_token: str
     may_execute: bool
     may_bind: bool
     may_manage: bool
+    may_change: bool
 
 
 class Gate:
@@ -177,58 +106,76 @@ class Gate:
 
     def __init__(self, services: NodeServices) -> None:
         self._services = services
-        self._key = session_key(services.keys.box_private)
-        self._ended = EndedSessions(services.database)
+        self.sessions = PageSessions(services.database, services.keys.box_private)
         self._failed = FailedLogIns(services.audit, services.database)
 
     def guest(self, request: Request) -> Guest | None:
-        """Who sent a request; None where nobody is logged in, or their key counts no longer."""
+        """Who sent a request; None where nobody is signed in, or they may do nothing any more."""
         cookie = request.cookies.get(COOKIE, "")
-        session = read_session(cookie, self._key, now_s=self._now_s)
-        if session is None or self._ended.has(cookie):
+        session = self.sessions.find(cookie, self._now_s)
+        if session is None or self._services.people.state_of(session.user_id) != OPEN:
             return None
-        key = self._services.api_keys.counting(session.key_id)
-        guest = None if key is None else Guest(cookie, session, key)
-        if guest is None or not guest.may(THREADS):
+        principal = Principal(session.user_id, "page", frozenset(PERSON_SCOPES), "")
+        key_name = "signed in"
+        if session.key_id is not None:
+            key = self._services.api_keys.counting(session.key_id)
+            if key is None or key.role is not None:
+                return None
+            principal, key_name = principal_of_key(key), key.name
+        if not allows(principal.scopes, THREADS):
             return None
-        note_user(guest.key.user_id)
-        return guest
+        note_user(principal.user_id)
+        return Guest(
+            cookie=cookie, principal=self._acting(principal, session.owner), key_name=key_name
+        )
+
+    def _acting(self, principal: Principal, owner: str | None) -> Principal:
+        """As whom they look: as themselves where they are no member of the team any more."""
+        try:
+            return self._services.teams.acting_for(principal, owner, Role.READ)
+        except RequestProblem:
+            return principal
 
     def key_of(self, token: str, address: str) -> ApiKey | None:
-        """The key that somebody types to log in; None where no key that counts is like this."""
-        key = self._services.api_keys.find(token)
-        if key is None:
-            self._failed.note(address)
-        return key
+        """The key that somebody types to log in; None where no key that counts is like this.
 
-    def note_log_in(self, key: ApiKey, address: str) -> None:
-        """Say in the audit that somebody has logged in."""
-        with acting(Actor(key.user_id, address, key.id)):
+        A token of a team is no person's, and logs nobody in.
+        """
+        key = self._services.api_keys.find(token)
+        if key is None or key.role is not None:
+            self._failed.note(address)
+            return None
+        is_open = self._services.people.state_of(key.user_id) == OPEN
+        return key if is_open else None
+
+    def log_in(self, user_id: str, key_id: str | None, address: str) -> str:
+        """The cookie of a new session, and a note in the audit."""
+        with acting(Actor(user_id, address, key_id or "")):
             self._services.audit.note("log-in", "page")
+        return self.sessions.begin(user_id, key_id, self._now_s)
 
     def log_out(self, guest: Guest) -> None:
         """End the session: its cookie counts no longer, whoever has a copy."""
-        self._ended.end(guest.cookie, guest.session.until_s)
+        self.sessions.end(guest.cookie)
 
     def viewer(self, guest: Guest) -> Viewer:
         """What the page says about them."""
+        teams = self._services.teams.of(guest.who)
         return Viewer(
-            user_id=guest.key.user_id,
-            key_name=guest.key.name,
-            form_token=form_token(guest.cookie, self._key),
-            may_execute=guest.may(EXECUTE),
-            may_bind=guest.may(WEBHOOKS),
+            user_id=guest.who,
+            owner=guest.user_id,
+            teams=tuple(one.team_id for one in teams),
+            key_name=guest.key_name,
+            form_token=self.sessions.form_token(guest.cookie),
+            may_execute=guest.may(EXECUTE, Role.RUN),
+            may_bind=guest.may(WEBHOOKS, Role.ADMIN),
             may_manage=guest.may(MANAGE),
+            may_change=guest.may(ACCOUNT),
         )
-
-    def cookie_for(self, key: ApiKey) -> str:
-        """The cookie of a new session."""
-        session = PageSession(key.id, int(self._now_s) + SESSION_S, secrets.token_hex(8))
-        return seal_session(session, self._key)
 
     def is_own_form(self, guest: Guest, token: str) -> bool:
         """Whether a form was made for this session."""
-        return is_form_token(token, guest.cookie, self._key)
+        return self.sessions.is_form_token(token, guest.cookie)
 
     @property
     def _now_s(self) -> float:
@@ -244,14 +191,14 @@ class Pages:
 
     def data(self, guest: Guest) -> PageData:
         """What they may see."""
-        return PageData(self.services, guest.key.user_id, self._comparisons)
+        return PageData(self.services, guest.user_id, self._comparisons)
 
     def shown(self, request: Request, page: Callable[[Guest], Response | None]) -> Response:
         """The page for who is logged in, else the login. What is refused is a page too."""
         guest = self.gate.guest(request)
         if guest is None:
             return self.login("", 200 if request.url.path == HOME else 401)
-        act_as(Actor(guest.key.user_id, client_address(request), guest.key.id))
+        act_as(Actor(guest.who, client_address(request), guest.principal.key_id))
         if "%00" in request.url.query:  # no text of a database has one
             return self.message(guest, "Not found", "There is no such thing here.", 404)
         try:
@@ -263,16 +210,23 @@ class Pages:
         return answer
 
     async def changed(
-        self, request: Request, scope: str, change: Callable[[Guest, Mapping[str, str]], Response]
+        self,
+        request: Request,
+        scope: str,
+        change: Callable[[Guest, Mapping[str, str]], Response],
+        role: Role = Role.READ,
     ) -> Response:
         """What a form changes: by its own page, for a key that has the scope."""
         fields = await form_fields(request)
 
         def work(guest: Guest) -> Response:
-            if not (_comes_from_here(request) and self.is_own(guest, fields)):
+            if not (comes_from_here(request) and self.is_own(guest, fields)):
                 raise RequestProblem(403, _FOREIGN)
             if not guest.may(scope):
                 raise RequestProblem(403, f"This key lacks the scope {scope}.")
+            if not guest.may(scope, role):
+                words = f"In {guest.user_id} this needs the role {role.value}."
+                raise RequestProblem(403, words)
             return change(guest, fields)
 
         return await run_in_threadpool(self.shown, request, work)
@@ -307,6 +261,7 @@ class Pages:
             viewer=viewer,
             node_name=settings.name,
             has_registry=bool(has_registry),
+            has_provider=bool(settings.oidc_issuer),
             **values,
         )
 
@@ -558,7 +513,7 @@ def _file_page(pages: Pages, guest: Guest, name: str, side: Any, *, back: str) -
 
 def _allowed(guest: Guest, wanted: RunFilter) -> RunFilter:
     """The filter, where they may see these runs. Raises RequestProblem."""
-    if wanted.user in {"", guest.key.user_id} or guest.may(MANAGE):
+    if wanted.user in {"", guest.user_id} or guest.may(MANAGE):
         return wanted
     raise RequestProblem(403, f"This key may not see runs of others: it lacks the scope {MANAGE}.")
 
@@ -572,26 +527,28 @@ def _add_forms(routes: APIRouter, pages: Pages) -> None:
         def change(guest: Guest, fields: Mapping[str, str]) -> Response:
             return _to(page_of(RUN, id=_repeated(pages, guest, fields.get("id", ""))))
 
-        return await pages.changed(request, EXECUTE, change)
+        return await pages.changed(request, EXECUTE, change, Role.RUN)
 
     @routes.post(CANCEL)
     async def cancel(request: Request) -> Response:
         def change(guest: Guest, fields: Mapping[str, str]) -> Response:
-            thread_id, user_id = fields.get("id", ""), guest.key.user_id
-            if pages.services.executions.cancel(user_id, thread_id, user_id) is None:
+            thread_id = fields.get("id", "")
+            require_own_run(pages.services, guest.principal, thread_id)
+            state = pages.services.executions.cancel(guest.user_id, thread_id, guest.who)
+            if state is None:
                 raise RequestProblem(404, "There is no such run.")
             return _to(page_of(RUN, id=thread_id))
 
-        return await pages.changed(request, EXECUTE, change)
+        return await pages.changed(request, EXECUTE, change, Role.RUN)
 
     @routes.post(REVOKE_WEBHOOK)
     async def revoke(request: Request) -> Response:
         def change(guest: Guest, fields: Mapping[str, str]) -> Response:
-            if not pages.services.webhooks.revoke(guest.key.user_id, fields.get("hook_id", "")):
+            if not pages.services.webhooks.revoke(guest.user_id, fields.get("hook_id", "")):
                 raise RequestProblem(404, "There is no such webhook, or it was revoked before.")
             return _to(page_of(PROJECT, path=fields.get("path", "")))
 
-        return await pages.changed(request, WEBHOOKS, change)
+        return await pages.changed(request, WEBHOOKS, change, Role.ADMIN)
 
 
 def _repeated(pages: Pages, guest: Guest, thread_id: str) -> str:
@@ -603,7 +560,9 @@ def _repeated(pages: Pages, guest: Guest, thread_id: str) -> str:
     if not run.is_repeatable or given is None or given.parameters is None:
         raise RequestProblem(409, "This run cannot be repeated: not all it was given is kept.")
     order = Order(
-        user_id=guest.key.user_id,
+        user_id=guest.user_id,
+        started_by=guest.principal.person,
+        may_change=guest.may(EXECUTE, Role.PUSH),
         project_path=run.row.project_path,
         action=JobAction.EXECUTE,
         item_ref=run.row.item_id,
@@ -619,7 +578,7 @@ def _add_doors(routes: APIRouter, pages: Pages) -> None:
 
     @routes.post(LOGIN)
     async def log_in(request: Request) -> Response:
-        if not _comes_from_here(request):
+        if not comes_from_here(request):
             return pages.login(_FOREIGN, 403)
         token = (await form_fields(request)).get("key", "").strip()
         address = client_address(request)
@@ -628,32 +587,36 @@ def _add_doors(routes: APIRouter, pages: Pages) -> None:
             return pages.login(_NO_KEY, 401)
         if not allows(None if key.scopes is None else frozenset(key.scopes), THREADS):
             return pages.login(_NO_SCOPE, 403)
-        await run_in_threadpool(gate.note_log_in, key, address)
-        answer = _to(HOME)
-        answer.set_cookie(
-            COOKIE,
-            gate.cookie_for(key),
-            max_age=SESSION_S,
-            httponly=True,
-            samesite="strict",
-            secure=_is_https(request),
-        )
-        return answer
+        cookie = await run_in_threadpool(gate.log_in, key.user_id, key.id, address)
+        return with_session(request, _to(HOME), cookie)
 
     @routes.post(LOGOUT)
     async def log_out(request: Request) -> Response:
         guest = await run_in_threadpool(gate.guest, request)
         fields = await form_fields(request)
-        if guest is not None and not (_comes_from_here(request) and pages.is_own(guest, fields)):
+        if guest is not None and not (comes_from_here(request) and pages.is_own(guest, fields)):
             return pages.message(guest, "Refused", _FOREIGN, 403)
         if guest is not None:
             await run_in_threadpool(gate.log_out, guest)
         answer = _to(HOME)
-        answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=_is_https(request))
+        answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=is_https(request))
         return answer
 
 
-def _comes_from_here(request: Request) -> bool:
+def with_session(request: Request, answer: Response, cookie: str) -> Response:
+    """An answer with the cookie of a session that has begun."""
+    answer.set_cookie(
+        COOKIE,
+        cookie,
+        max_age=SESSION_S,
+        httponly=True,
+        samesite="strict",
+        secure=is_https(request),
+    )
+    return answer
+
+
+def comes_from_here(request: Request) -> bool:
     """Whether a form was sent by a page of this node, as far as the browser says.
 
     ``Sec-Fetch-Site`` is sent by every browser of today and set by no page. Where it is missing the
@@ -666,7 +629,7 @@ def _comes_from_here(request: Request) -> bool:
     return origin is None or origin.partition("://")[2] == request.headers.get("host")
 
 
-def _is_https(request: Request) -> bool:
+def is_https(request: Request) -> bool:
     """Whether the browser came by TLS, perhaps to a proxy in front of this node."""
     return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
 
@@ -739,39 +702,3 @@ def _route(name: str, operation: Mapping[str, Any]) -> ShownRoute:
         body=", ".join(bodies),
         answers=", ".join(map(str, operation.get("responses", {}))),
     )
-
-
-# --- ended sessions -------------------------------------------------------------------------------
-# Sessions that a person ended before their time: their cookies count no longer, anywhere.
-#
-# They are kept beside the nonces of signed requests, in rows that no request can have, and dated
-# with the end of the session: so restarts and other processes of the node know of them, and the
-# sweep of old nonces forgets them once the cookie itself is over.
-
-_KEPT_AS = "page session"
-"""Where a fingerprint stands for nonces; a blank is in none."""
-
-
-class EndedSessions:
-    """The cookies of sessions that were ended, as digests. Thread-safe."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def end(self, cookie: str, until_s: int) -> None:
-        """Let a cookie count no longer; ``until_s`` is when it would have ended by itself."""
-        with self._database.writing() as connection:
-            dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-            row = dialect.insert(request_nonces).values(
-                fingerprint=_KEPT_AS, nonce_hash=sha256_hex(cookie.encode()), seen_at_s=until_s
-            )
-            connection.execute(row.on_conflict_do_nothing())
-
-    def has(self, cookie: str) -> bool:
-        """Whether the session of a cookie was ended."""
-        columns = request_nonces.c
-        query = select(columns.seen_at_s).where(
-            columns.fingerprint == _KEPT_AS, columns.nonce_hash == sha256_hex(cookie.encode())
-        )
-        with self._database.reading() as connection:
-            return connection.execute(query).first() is not None

@@ -247,7 +247,7 @@ def thread_router(services: NodeServices) -> APIRouter:
 
         What it changed is not taken. Who may only run ends in a team what they have started.
         """
-        _require_own_run(services, canceller, thread_id)
+        require_own_run(services, canceller, thread_id)
         state = services.executions.cancel(canceller.user_id, thread_id, canceller.who)
         if state is None:
             raise RequestProblem(404, f"thread not found: {thread_id[:300]!a}")
@@ -279,7 +279,7 @@ def thread_router(services: NodeServices) -> APIRouter:
     return routes
 
 
-def _require_own_run(services: NodeServices, canceller: Principal, thread_id: str) -> None:
+def require_own_run(services: NodeServices, canceller: Principal, thread_id: str) -> None:
     """Raises RequestProblem, 403, for the run of another member."""
     if canceller.role is None or canceller.role.includes(Role.PUSH):
         return

@@ -38,6 +38,7 @@ class NodeServices:
     bundle         the folder that holds the ``.ai`` of the standard bundle
     webhook_check  finds the binding of a webhook's delivery
     watch          what its operator sees: figures, traces, health
+    environ        of the process: proxies and certificates on the way to a sign-in provider
     """
 
     settings: Settings
@@ -56,6 +57,7 @@ class NodeServices:
     webhooks: Webhooks
     executions: ExecutionService
     watch: Watch
+    environ: Mapping[str, str]
     webhook_check: WebhookCheck = refuse_webhooks
 
     @property
@@ -97,6 +99,13 @@ class NodeServices:
         )
 
 
+def _opened_database(settings: Settings, keys: NodeKeys) -> Database:
+    """The database, in which no secret is sealed to a former key of the node."""
+    database = open_database(settings, make=True)
+    finish_resealing(settings.signing_key_dir, database, keys)
+    return database
+
+
 def open_services(
     settings: Settings,
     bundle: Path,
@@ -111,8 +120,7 @@ def open_services(
     """
     keys = open_keys(settings.signing_key_dir, clock)
     _log.info("pages and items of users are signed with the key %s", keys.items.fingerprint)
-    database = open_database(settings, make=True)
-    finish_resealing(settings.signing_key_dir, database, keys)
+    database = _opened_database(settings, keys)
     audit = Audit(database)
     stores = UserStores(settings.cas_base_path)
     box = {"box_private": keys.box_private, "box_public": keys.box_public}
@@ -153,6 +161,7 @@ def open_services(
             watch=watch,
         ),
         watch=watch,
+        environ=environ,
         webhook_check=webhook_check(webhooks) if settings.open_webhooks else refuse_webhooks,
     )
     watch.metrics.add_read(made.executions.figures, sync.storage.sweeps.figures)

@@ -16,7 +16,15 @@ Way = dict[str, list[str]]
 BEARER: Way = {"bearer": []}
 SIGNED: Way = {"X-Rye-Key-Id": [], "X-Rye-Timestamp": [], "X-Rye-Nonce": [], "X-Rye-Signature": []}
 HOOK: Way = {"X-Webhook-Timestamp": [], "X-Webhook-Signature": [], "X-Webhook-Delivery-Id": []}
-OPEN = {"/live", "/ready", "/health", "/status", "/public-key"}
+OPEN = {
+    "/sign-in/device",
+    "/sign-in/device/poll",
+    "/live",
+    "/ready",
+    "/health",
+    "/status",
+    "/public-key",
+}
 HIDDEN = {"visibility": "unlisted"}
 ITEM, STORE = "tool:echo", {"hashes": ["0" * 64]}
 

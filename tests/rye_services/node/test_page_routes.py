@@ -1,15 +1,10 @@
 import re
-from datetime import UTC, datetime
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
-from rye_services.credentials import ApiKeys, Nonces
+from rye_services.credentials import ApiKeys
 from rye_services.database import Database
-from rye_services.node.page_routes import EndedSessions
-from ryeos.remote.requests import NONCE_S
-from tests.support.databases import made_database
 from tests.support.node import Node, Reply, User
 from tests.support.page_contents import PROJECT, THREAD, Contents
 
@@ -140,16 +135,6 @@ def test_a_session_that_was_ended_counts_nowhere_also_after_a_restart(node: Node
 
     assert before == [401, 200], "only the one that was logged out of"
     assert after == [401, 200]
-
-
-def test_an_ended_session_is_forgotten_once_its_cookie_is_over(tmp_path: Path) -> None:
-    database = made_database(tmp_path)
-    ended = EndedSessions(database)
-    ended.end("cookie", 1_700_000_000)
-
-    for now_s, is_known in ((1_699_999_999, True), (1_700_000_000 + NONCE_S + 1, False)):
-        Nonces(database, lambda now_s=now_s: datetime.fromtimestamp(now_s, UTC)).forget_old()  # type: ignore[misc]
-        assert ended.has("cookie") is is_known
 
 
 def test_a_revoked_key_ends_its_sessions(shared_node: Node) -> None:

@@ -1,55 +1,90 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import func, select
 
-from rye_services.node.page_routes import (
-    PageSession,
-    form_token,
-    is_form_token,
-    read_session,
-    seal_session,
-    session_key,
-)
+from rye_services.database import page_sessions
+from rye_services.node.page_sessions import SESSION_S, PageSession, PageSessions
+from tests.support.databases import made_database
 
-KEY = session_key(b"a secret of the node")
-SESSION = PageSession("key-1", 2_000)
+SECRET = b"a secret of the node"
 
 
-def test_a_session_that_this_node_made_is_read_again() -> None:
-    assert read_session(seal_session(SESSION, KEY), KEY, now_s=1_999) == SESSION
+@pytest.fixture
+def sessions(tmp_path: Path) -> PageSessions:
+    """Sessions in a new database."""
+    return PageSessions(made_database(tmp_path), SECRET)
 
 
-def test_a_session_is_over_at_its_end() -> None:
-    assert read_session(seal_session(SESSION, KEY), KEY, now_s=2_000) is None
+def test_a_session_is_found_until_its_end(sessions: PageSessions) -> None:
+    cookie = sessions.begin("ada", "key-1", 1_000.0)
+
+    found = PageSession(user_id="ada", key_id="key-1", owner=None, until_s=1_000.0 + SESSION_S)
+    assert sessions.find(cookie, 1_000.0 + SESSION_S - 1) == found
+    assert sessions.find(cookie, 1_000.0 + SESSION_S) is None
 
 
-def test_a_session_of_another_node_does_not_count() -> None:
-    cookie = seal_session(SESSION, session_key(b"another secret"))
+def test_another_server_on_the_database_knows_a_session_and_its_end(
+    sessions: PageSessions, tmp_path: Path
+) -> None:
+    other = PageSessions(made_database(tmp_path), SECRET)
+    left, kept = (sessions.begin("ada", None, 0.0) for _ in range(2))
 
-    assert read_session(cookie, KEY, now_s=0) is None
+    other.end(left)
+
+    assert sessions.find(left, 0.0) is None
+    assert other.find(kept, 0.0) is not None
 
 
-@pytest.mark.property
-@given(st.data())
-def test_a_cookie_with_one_other_letter_does_not_count(data: st.DataObject) -> None:
-    cookie = seal_session(SESSION, KEY)
-    at = data.draw(st.integers(0, len(cookie) - 1))
-    letter = data.draw(st.characters().filter(lambda found: found != cookie[at]))
+def test_the_database_has_no_cookie_and_forgets_what_is_over(tmp_path: Path) -> None:
+    database = made_database(tmp_path)
+    sessions = PageSessions(database, SECRET)
+    cookie = sessions.begin("ada", None, 0.0)
+    sessions.begin("bob", None, SESSION_S + 1.0)
 
-    assert read_session(cookie[:at] + letter + cookie[at + 1 :], KEY, now_s=0) is None
+    with database.reading() as connection:
+        rows = connection.execute(select(page_sessions)).mappings().all()
+    assert [row["user_id"] for row in rows] == ["bob"]
+    assert cookie not in str(rows)
+
+
+def test_a_person_has_so_many_sessions_and_no_more(tmp_path: Path) -> None:
+    database = made_database(tmp_path)
+    sessions = PageSessions(database, SECRET)
+    cookies = [sessions.begin("ada", None, float(number)) for number in range(105)]
+
+    with database.reading() as connection:
+        count = connection.scalar(select(func.count()).select_from(page_sessions))
+    assert count == 100
+    assert sessions.find(cookies[0], 105.0) is None
+    assert sessions.find(cookies[-1], 105.0) is not None
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> PageSessions:
+    """Sessions of which one has begun."""
+    from rye_services.database import Database
+    from tests.support.databases import database_url
+
+    database = Database(database_url(tmp_path_factory.mktemp("sessions")))
+    database.make_tables()
+    found = PageSessions(database, SECRET)
+    found.begin("ada", None, 0.0)
+    return found
 
 
 @pytest.mark.property
 @given(st.text())
-def test_any_text_is_a_cookie_that_does_not_count(cookie: str) -> None:
-    assert read_session(cookie, KEY, now_s=0) is None
+def test_any_text_is_a_cookie_that_does_not_count(known: PageSessions, cookie: str) -> None:
+    assert known.find(cookie, 0.0) is None
 
 
-def test_a_form_counts_for_the_session_it_was_made_for_only() -> None:
-    cookie = seal_session(SESSION, KEY)
-    other = seal_session(PageSession("key-2", 2_000), KEY)
+def test_a_form_counts_for_the_session_it_was_made_for_only(sessions: PageSessions) -> None:
+    cookie, other = (sessions.begin("ada", None, 0.0) for _ in range(2))
 
-    assert is_form_token(form_token(cookie, KEY), cookie, KEY)
-    assert not is_form_token(form_token(other, KEY), cookie, KEY)
-    assert not is_form_token("", cookie, KEY)
-    assert not is_form_token("ü", cookie, KEY)
+    assert sessions.is_form_token(sessions.form_token(cookie), cookie)
+    assert not sessions.is_form_token(sessions.form_token(other), cookie)
+    assert not sessions.is_form_token("", cookie)
+    assert not sessions.is_form_token("ü", cookie)

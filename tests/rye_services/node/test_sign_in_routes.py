@@ -1,0 +1,246 @@
+"""Sign-in on a real node, at a real provider, by a browser of few words."""
+
+import re
+import socket
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode, urljoin
+from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, Request, build_opener
+
+import pytest
+
+from lillux.signing import generate_keypair
+from rye_services.database import Database
+from rye_services.people import OPEN, People
+from rye_services.teams import Teams
+from ryeos.remote.requests import encode_public_key
+from tests.support.node import Node, User, running_node
+from tests.support.oidc import CLIENT_ID, CLIENT_SECRET, real_provider
+
+pytest_plugins = ("tests.support.node",)
+pytestmark = pytest.mark.heavy
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:  # noqa: ANN401 - of urllib
+        """Follow nothing by itself."""
+
+
+class Browser:
+    """Follows redirects and pages that go on by themselves; keeps cookies by host and port."""
+
+    def __init__(self) -> None:
+        self._openers: dict[str, Any] = {}
+        self.url, self.status, self.text = "", 0, ""
+        self.seen: list[str] = []
+
+    def go(self, url: str, form: dict[str, str] | None = None) -> "Browser":
+        """Open an address, or send a form there."""
+        data = None if form is None else urlencode(form).encode()
+        for _ in range(20):
+            self.seen.append(url)
+            answer = self._asked(url, data)
+            self.url, self.status = url, answer.status
+            self.text = answer.read().decode()
+            location = answer.headers.get("Location")
+            goes_on = re.search(r'http-equiv="refresh" content="0; url=([^"]*)"', self.text)
+            if not location and not goes_on:
+                return self
+            url = urljoin(url, location or unescape(goes_on[1] if goes_on else ""))
+            data = None
+        raise AssertionError("it goes on for ever")
+
+    def _asked(self, url: str, data: bytes | None) -> Any:  # noqa: ANN401 - of urllib
+        # Cookies of one host are sent to all of its ports: two servers here share one.
+        place = url.split("/")[2]
+        opener = self._openers.setdefault(place, build_opener(HTTPCookieProcessor(), _NoRedirect))
+        try:
+            return opener.open(Request(url, data))  # noqa: S310 - of a test's own servers
+        except HTTPError as error:
+            return error
+
+    def sign_in(self, node: Node, login: str, invitation: str = "") -> "Browser":
+        """Sign in at the provider, and come back."""
+        query = f"?{urlencode({'invitation': invitation})}" if invitation else ""
+        self.go(f"{node.url}/page/sign-in{query}")
+        while "/interaction/" in self.url:
+            action = re.search(r'action="([^"]+)"', self.text)
+            assert action, self.text
+            prompt = re.search(r'name="prompt" value="(\w+)"', self.text)
+            form = {"prompt": prompt[1] if prompt else "", "login": login, "password": "x"}
+            self.go(urljoin(self.url, action[1]), form)
+        return self
+
+    def token(self) -> str:
+        """What forms of the page carry."""
+        found = re.search(r'name="token" value="([^"]+)"', self.text)
+        assert found, self.text
+        return found[1]
+
+
+@pytest.fixture(scope="module")
+def signing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """A node whose people sign in at a real provider; those of example.net are let in."""
+    folder = tmp_path_factory.mktemp("signing")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    back = f"http://127.0.0.1:{port}/page/sign-in/back"
+    with real_provider(back, folder) as issuer:
+        environ = {
+            "RYE_NODE_OIDC_ISSUER": issuer,
+            "RYE_NODE_OIDC_CLIENT_ID": CLIENT_ID,
+            "RYE_NODE_OIDC_CLIENT_SECRET": CLIENT_SECRET,
+            "RYE_NODE_OIDC_ALLOWED_DOMAINS": "example.net",
+            "PORT": str(port),
+        }
+        node = Node(folder / "node", environ=environ)
+        node.port = port
+        node.start()
+        try:
+            yield node
+        finally:
+            node.kill()
+
+
+def open_it(node: Node, user_id: str) -> None:
+    database = Database(node.settings.database_url)
+    People(database).set_state(user_id, OPEN)
+    database.close()
+
+
+def invitation_into(node: Node, team: str | None, **more: Any) -> str:  # noqa: ANN401 - fields
+    database = Database(node.settings.database_url)
+    text, _ = Teams(database).invite(
+        team, more.get("role"), email=more.get("email", ""), days=1, by="command:test"
+    )
+    database.close()
+    return text
+
+
+def test_somebody_new_waits_until_the_operator_says_yes(signing: Node) -> None:
+    browser = Browser().sign_in(signing, "grace")
+
+    assert browser.status == 403
+    assert "grace may not use this node yet" in browser.text
+    open_it(signing, "grace")
+    assert Browser().sign_in(signing, "grace").status == 200
+
+
+def test_somebody_new_is_let_in_by_an_invitation_once(signing: Node) -> None:
+    text = invitation_into(signing, None)
+
+    first, second = (Browser().sign_in(signing, one, text) for one in ("edsger", "tony"))
+
+    assert (first.status, second.status) == (200, 403)
+    assert "edsger" in first.text
+    assert "it was used before, or revoked" in second.text
+
+
+def test_an_invitation_for_an_address_lets_in_who_the_provider_says_has_it(signing: Node) -> None:
+    text = invitation_into(signing, None, email="barbara@example.org")
+
+    assert Browser().sign_in(signing, "mallory", text).status == 403
+    assert Browser().sign_in(signing, "barbara", text).status == 200
+
+
+def test_a_provider_that_calls_somebody_as_another_is_called_gives_them_another_name(
+    signing: Node,
+) -> None:
+    database = Database(signing.settings.database_url)
+    People(database).add("alan")
+    database.close()
+
+    browser = Browser().sign_in(signing, "alan", invitation_into(signing, None))
+
+    assert browser.status == 200
+    assert re.search(r"user-[0-9a-f]{12}", browser.text)
+
+
+def test_an_answer_of_the_provider_counts_once_and_for_the_browser_that_asked(
+    signing: Node,
+) -> None:
+    browser = Browser().sign_in(signing, "donald", invitation_into(signing, None))
+    back = next(one for one in browser.seen if "/page/sign-in/back?" in one)
+
+    again, elsewhere = browser.go(back).status, Browser().go(back).status
+    forged = Browser().go(f"{signing.url}/page/sign-in/back?state=x&code=y")
+
+    assert (again, elsewhere, forged.status) == (403, 403, 403)
+    assert "was never begun here" in forged.text
+
+
+def test_a_cookie_from_before_a_sign_in_is_nobodys_afterwards(signing: Node) -> None:
+    planted = "a" * 43
+    cookie = {"Cookie": f"rye_session={planted}"}
+
+    Browser().sign_in(signing, "leslie", invitation_into(signing, None))
+
+    assert signing.ask("GET", "/page/executions", headers=cookie).status == 401
+
+
+def test_who_signed_in_at_a_provider_manages_no_node(signing: Node) -> None:
+    browser = Browser().sign_in(signing, "ken", invitation_into(signing, None))
+
+    assert browser.go(f"{signing.url}/page/admin").status == 403
+
+
+def test_a_person_who_was_closed_is_signed_out(signing: Node) -> None:
+    browser = Browser().sign_in(signing, "niklaus", invitation_into(signing, None))
+    assert browser.go(f"{signing.url}/").status == 200
+    database = Database(signing.settings.database_url)
+    People(database).set_state("niklaus", "closed")
+    database.close()
+
+    assert browser.go(f"{signing.url}/page/executions").status == 401
+    assert Browser().sign_in(signing, "niklaus").status == 403
+
+
+def test_a_machine_signs_for_its_person_once_they_say_so(signing: Node) -> None:
+    pair = generate_keypair()
+    asked = {"public_key": encode_public_key(pair.public_pem), "label": "laptop"}
+    begun = signing.ask("POST", "/sign-in/device", asked).json
+    machine = User(signing, pair, "")
+    poll = {"device_code": begun["device_code"]}
+    assert signing.ask("POST", "/sign-in/device/poll", poll).json["state"] == "waiting"
+    assert machine.ask("GET", "/account").status == 401
+    browser = Browser().sign_in(signing, "adele", invitation_into(signing, None))
+
+    page = browser.go(f"{begun['verification_url']}?code={begun['user_code'].lower()}").text
+    form = {"code": begun["user_code"], "answer": "yes"}
+    forged = browser.go(begun["verification_url"], {**form, "token": "another"}).status
+    browser.go(f"{begun['verification_url']}?code={begun['user_code']}")
+    said = browser.go(begun["verification_url"], {**form, "token": browser.token()})
+
+    assert f"fp:{machine.user_id}" in page
+    assert forged == 403
+    assert said.status == 200
+    state = signing.ask("POST", "/sign-in/device/poll", poll).json
+    assert state == {"state": "approved", "user_id": "adele"}
+    assert machine.ask("GET", "/account").json["user_id"] == "adele"
+
+
+def test_a_machine_that_was_refused_signs_for_nobody(signing: Node) -> None:
+    pair = generate_keypair()
+    asked = {"public_key": encode_public_key(pair.public_pem)}
+    begun = signing.ask("POST", "/sign-in/device", asked).json
+    browser = Browser().sign_in(signing, "butler", invitation_into(signing, None))
+    browser.go(f"{begun['verification_url']}?code={begun['user_code']}")
+
+    form = {"code": begun["user_code"], "answer": "no", "token": browser.token()}
+    browser.go(begun["verification_url"], form)
+
+    poll = {"device_code": begun["device_code"]}
+    assert signing.ask("POST", "/sign-in/device/poll", poll).json["state"] == "refused"
+    assert User(signing, pair, "").ask("GET", "/account").status == 401
+
+
+def test_a_node_without_a_provider_says_so(tmp_path: Path) -> None:
+    with running_node(tmp_path / "node") as node:
+        reply = node.ask("GET", "/page/sign-in")
+
+        assert reply.status == 404
+        assert b"has no sign-in provider" in reply.body
+        assert b"/page/sign-in" not in node.ask("GET", "/").body
