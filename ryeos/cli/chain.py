@@ -200,7 +200,7 @@ def _update_all(session: Session) -> int:
         envelope |= {"error": f"not pinned: {', '.join(failed)}", "code": "LOCKFILE_MISMATCH"}
     session.output.answer(envelope, "\n".join(f"wrote the lockfile of {one}" for one in updated))
     if not updated and not failed:
-        session.output.note("every lockfile holds")
+        session.output.note(session.no_project or "every lockfile holds")
     return 5 if failed else 0
 
 

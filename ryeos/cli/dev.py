@@ -13,7 +13,7 @@ from pathlib import Path
 from lillux.errors import LilluxError
 from ryeos.app.sign import follow, signing
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.run import execute, in_shell, prepare, schema_of, values_of, with_paths
+from ryeos.cli.run import execute, in_shell, prepare, values_of, with_paths
 from ryeos.cli.session import CommandSpec, Session, interrupt_on_signals
 from ryeos.items.errors import SystemImmutableError
 from ryeos.items.refs import SYSTEM
@@ -73,7 +73,7 @@ def _run(session: Session, target: SignTarget) -> None:
     rye = session.rye
     reference = rye.reference(str(target.ref))
     rye.executor.invalidate_tool(reference.id)
-    schema = schema_of(rye, reference)
+    schema = rye.schema_of(reference)
     given = with_paths(values_of(session.arguments.pairs, lambda: schema), schema, in_shell)
     execute(session, reference, ExecutionRequest(item_id=reference.id, parameters=given))
 

@@ -57,7 +57,7 @@ def _step(session: Session) -> int:
     arguments = session.arguments
     reference = session.rye.reference(arguments.ref)
     rye = session.rye
-    given = run.parameters(arguments, lambda: run.schema_of(rye, reference))
+    given = run.parameters(arguments, lambda: rye.schema_of(reference))
     parameters = given | {"node": arguments.node}
     if arguments.run_id:
         registry = session.rye.threads
@@ -74,7 +74,7 @@ def _resume(session: Session) -> int:
         )
     thread = registry.get(registry.find(arguments.run_id))
     reference = parse_reference(thread.item_id or thread.directive)
-    typed = run.values_of(arguments.pairs, lambda: run.schema_of(session.rye, reference))
+    typed = run.values_of(arguments.pairs, lambda: session.rye.schema_of(reference))
     given: dict[str, Any] = typed | _state(session) | {"resume_run_id": thread.thread_id}
     if arguments.override_inputs:
         given["override_inputs"] = True

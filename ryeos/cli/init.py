@@ -199,7 +199,10 @@ def _uninstall(session: Session) -> int:
             {"what": step.what, "path": str(step.path), "status": step.status} for step in steps
         ],
     }
-    lines = [f"{step.status}: {step.what}, {step.path}" for step in steps]
+    lines = [
+        f"{step.status}: {step.what}" + (f", {step.path}" if "; to " not in step.what else "")
+        for step in steps  # a line that pastes ends with its path
+    ]
     session.output.answer(envelope, "\n".join(lines))
     return 0
 

@@ -93,7 +93,7 @@ def _execute(session: Session) -> int:
         item_id=reference.id,
         parameters=run.parameters(
             arguments,
-            lambda: run.schema_of(session.rye, reference),
+            lambda: session.rye.schema_of(reference),
             place=run.in_project(session),
         ),
         timeout_s=run.timeout(arguments.timeout),

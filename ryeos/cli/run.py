@@ -20,7 +20,6 @@ from ryeos.run.model import ExecutionRequest
 from ryeos.run.parameters import STEERS
 
 if TYPE_CHECKING:
-    from ryeos.app.workspace import Rye
     from ryeos.cli.progress import StepList
     from ryeos.graph.runner import StepEvent
     from ryeos.items.refs import Reference
@@ -77,7 +76,7 @@ def run(session: Session) -> int:
         item_id=reference.id,
         parameters=parameters(
             arguments,
-            lambda: schema_of(rye, reference),
+            lambda: rye.schema_of(reference),
             place=in_shell if is_here else in_project(session),
         ),
         timeout_s=timeout(arguments.timeout),
@@ -309,11 +308,11 @@ def parameters(
         given = json_object(source, "--params")
     values = given | values_of(arguments.pairs, schema)
     if values:
-        values = with_paths(values, schema(), place or in_shell)
+        values = with_paths(values, _readable(schema), place or in_shell)
     is_read = source == "-" or any(text.endswith("@-") for text in arguments.pairs)
     if is_read or not _is_piped():
         return values
-    name = _piped_name(schema())
+    name = _piped_name(_readable(schema))
     text = _read_source("-") if name and name not in values else ""
     return {**values, name: text} if text else values
 
@@ -338,13 +337,18 @@ def _piped_name(schema: Mapping[str, Any]) -> str:
 
 
 def values_of(texts: Sequence[str], schema: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """The parameters in words; the schema is asked for only where one depends on it."""
+    """The parameters in words; the schema is asked for only where one depends on it.
+
+    Raises UsageError; for a flag also what reading the schema raises.
+    """
     own = [text.removeprefix(OWN) for text in texts if text.startswith(OWN)]
     if own:
-        _require_meant(own, schema())
+        _require_meant(own, _readable(schema))
         texts = [text for text in texts if not text.startswith(OWN)]
-    if any(text.startswith(FLAG) or "=" in text for text in texts):
+    if any(text.startswith(FLAG) for text in texts):  # it means nothing without the schema
         return pairs_by_schema(texts, schema())
+    if any("=" in text for text in texts):
+        return pairs_by_schema(texts, _readable(schema))
     return pairs(texts)
 
 
@@ -567,10 +571,10 @@ def _is_no_text(text: str, rules: object) -> bool:
     return False
 
 
-def schema_of(rye: "Rye", reference: "Reference") -> Mapping[str, Any]:
-    """The schema of an item's inputs; empty where it has none, or cannot be read here."""
+def _readable(schema: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The schema of an item's inputs; empty where it cannot be read, which the run will say."""
     try:
-        return rye.schema_of(reference)
+        return schema()
     except LilluxError:
         return {}
 

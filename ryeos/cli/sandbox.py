@@ -6,7 +6,7 @@ from lillux.values import replace
 from ryeos.app.suggest import block, suggest
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.chain import rights_text
-from ryeos.cli.run import parameters, schema_of, timeout
+from ryeos.cli.run import parameters, timeout
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import UsageError
 from ryeos.items.refs import Kind, Reference
@@ -40,7 +40,7 @@ def _suggest(session: Session) -> int:
     reference = _tool(session)
     request = ExecutionRequest(
         item_id=reference.id,
-        parameters=parameters(arguments, lambda: schema_of(session.rye, reference)),
+        parameters=parameters(arguments, lambda: session.rye.schema_of(reference)),
         timeout_s=timeout(arguments.timeout),
     )
     found = suggest(session.rye, reference, request)
