@@ -189,7 +189,8 @@ def _wish(rye: Rye, values: Mapping[str, Any], *, is_here: bool) -> ExecuteOptio
     elif "item_id" in values:
         reference = item_reference(rye, values["item_id"], values.get("item_type"))
     else:
-        raise VerbArgumentError("item_id", "expected by execute, found nothing")
+        hint = "name an item, like rye/bash/bash, or what to resume: resume_thread_id"
+        raise VerbArgumentError("item_id", "expected by execute, found nothing", hint=hint)
     return ExecuteOptions(
         reference=reference,
         parameters=parameters,

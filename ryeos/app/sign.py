@@ -13,6 +13,7 @@ from ryeos.app.workspace import Rye, keep_prior
 from ryeos.items.errors import (
     Answer,
     InvalidRefError,
+    ItemNotFoundError,
     ItemValidationError,
     SystemImmutableError,
     VerbArgumentError,
@@ -200,7 +201,14 @@ def targets_of(rye: Rye, text: str, item_type: str | None, label: str) -> tuple[
         return targets_of_glob(*_glob(text, item_type), space, excluded)
     if label == SYSTEM:
         raise SystemImmutableError(text)
-    return targets_of_reference(item_reference(rye, text, item_type), space)
+    reference = item_reference(rye, text, item_type)
+    try:
+        return targets_of_reference(reference, space)
+    except ItemNotFoundError:
+        found = [place for ref in reference.refs() if (place := rye.resolver.find(ref))]
+        if found and found[0].location.space.tier == SYSTEM:
+            raise SystemImmutableError(str(found[0].location.ref)) from None
+        raise
 
 
 def is_glob(text: str) -> bool:

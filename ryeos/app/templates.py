@@ -57,7 +57,7 @@ CONFIG_SCHEMA = {
     "additionalProperties": False,
 }
 
-# What it may do; what is left out is not given. To see what it needs: rye sandbox suggest
+# What it may do; what is left out is not given.
 SANDBOX = {"read": ["{project}"]}
 
 
@@ -85,8 +85,7 @@ _BASH = """\
 # config_schema: {"type": "object", "additionalProperties": false, "properties":
 #   {"name": {"type": "string", "default": "world", "description": "Who is greeted"}}}
 
-# The sandbox is what it may do; what is left out is not given. To see what it needs:
-# rye sandbox suggest.
+# The sandbox is what it may do; what is left out is not given.
 
 # $1 is the parameters as one JSON object, $2 the project folder, which is the current one too.
 # Where jq is installed, it takes them apart: name=$(jq -r .name <<< "$params")
@@ -110,7 +109,7 @@ config_schema:
     name: {type: string, default: world, description: Who is greeted}
   additionalProperties: false
 
-# What it may do; what is left out is not given. To see what it needs: rye sandbox suggest
+# What it may do; what is left out is not given.
 sandbox:
   read: ["{project}"]
   programs: any
@@ -135,7 +134,7 @@ const CONFIG_SCHEMA = {
   additionalProperties: false,
 };
 
-// What it may do; what is left out is not given. To see what it needs: rye sandbox suggest
+// What it may do; what is left out is not given.
 const SANDBOX = { read: ["{project}"] };
 
 let text = "";
@@ -169,7 +168,7 @@ config:
   method: GET
   # A parameter is percent-encoded here. Others of its kind: body, headers, query in the address.
   url: https://api.example.com/words/{name}
-  # A variable, set with: rye remote secrets, .env or the environment. Never write a token here.
+  # A variable of the environment or of .env, on a node a secret. Never write a token here.
   # auth: {type: bearer, token: "${EXAMPLE_TOKEN}"}
   timeout: 10
 """
@@ -181,7 +180,8 @@ executor_id: @EXECUTOR@
 category: "@CATEGORY@"
 description: One tool of an MCP server
 
-# The server is an item: rye mcp add SERVER -- PROGRAM; rye mcp discover writes all its tools.
+# The server is an item that your user adds: rye mcp add SERVER -- PROGRAM, and for all its tools:
+# rye mcp discover SERVER
 config:
   server: mcp/servers/example
   tool_name: @NAME@

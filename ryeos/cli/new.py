@@ -108,6 +108,8 @@ def _show(session: Session, ref: ItemRef, path: Path, template: Template) -> Non
     session.output.answer(envelope, str(path))
     for command in following:
         session.output.note(f"next: {command}")
+    if "sandbox" in template.text.lower():
+        session.output.note(f"which rights it needs: rye sandbox suggest {ref.id}")
 
 
 def _notes(session: Session, ref: ItemRef) -> Iterator[str]:

@@ -61,6 +61,8 @@ def brief(
         return _graph_run(data, kept)
     if is_error:
         return _failed(kept)
+    if kept.get("unchanged") is False:
+        kept.pop("unchanged")
     if verb not in _OF_VERBS:
         return kept
     changed = _OF_VERBS[verb](envelope, kept, arguments or {})
@@ -83,7 +85,8 @@ def _of_server(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
     return {"content": blocks}
 
 
-_SAID_IN_WORDS = ("argument", "closest", "expected", "valid")
+_SAID_IN_WORDS = ("argument", "closest", "expected", "valid", "error_type", "item_id")
+_LISTS = ("details", "issues", "searched_in")
 _SAID_ABOVE = frozenset({"success", "status", "error", "errors", "code", "hint", "node"})
 """Of the data of a failure what the envelope says too."""
 
@@ -91,8 +94,15 @@ _SAID_ABOVE = frozenset({"success", "status", "error", "errors", "code", "hint",
 def _failed(kept: dict[str, Any]) -> dict[str, Any]:
     """A failure: its hint is at the top, and its data say nothing a second time."""
     data = kept.get("data")
+    error = str(kept.get("error"))
     for name in _SAID_IN_WORDS:  # by the error and its hint
         kept.pop(name, None)
+    for name in _LISTS:
+        listed = kept.get(name)
+        if isinstance(listed, list) and all(isinstance(x, str) and x in error for x in listed):
+            kept.pop(name)
+    if isinstance(kept.get("path"), str) and kept["path"] in error:
+        kept.pop("path")
     if str(kept.get("hint")).startswith("did you mean "):
         kept.pop("suggestions", None)
         kept.pop("searched_in", None)

@@ -31,6 +31,9 @@ COMMAND_WORDS = (
 COMMAND = re.compile(rf"\brye (?:{'|'.join(COMMAND_WORDS)})\b")
 """A command of ``rye``, where one begins."""
 
+# The id of a run as it is kept; agents know its short form.
+_RUN_ID = re.compile(r"(?<![\w/.-])[\w/.-]+-\d{10,}(?:-\d+)?(-[0-9a-f]{4})(?![\w-])")
+
 _Wordings = Iterable[tuple[re.Pattern[str], str]]
 _WORD = r"'?([^\s;,()']+)'?"
 _REMOTE_FLAG = r"(?: --remote [^\s;,()]+)?"
@@ -131,6 +134,8 @@ def for_callers(envelope: Mapping[str, Any]) -> dict[str, Any]:
     told = dict(envelope)
     if isinstance(told.get("hint"), str):
         told["hint"] = _of_arguments(told["hint"])
+    if isinstance(told.get("error"), str):
+        told["error"] = _RUN_ID.sub(r"run\1", told["error"])
     if isinstance(told.get("warnings"), list):
         told["warnings"] = [
             _of_arguments(one) if isinstance(one, str) else one for one in told["warnings"]
@@ -139,7 +144,7 @@ def for_callers(envelope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_arguments(text: str) -> str:
-    return for_user(_reworded(naming_tools(text), _FLAGS))
+    return _RUN_ID.sub(r"run\1", for_user(_reworded(naming_tools(text), _FLAGS)))
 
 
 def naming_tools(hint: str) -> str:

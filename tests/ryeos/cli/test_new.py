@@ -122,6 +122,7 @@ def test_new_says_how_to_sign_and_to_try(project: CommandLine) -> None:
     assert done.stdout == f"{project.home / '.ai/tools/mine/hello.py'}\n"
     assert done.stderr == (
         "next: rye sign tool:mine/hello --space user\nnext: rye run mine/hello name=Ada\n"
+        "which rights it needs: rye sandbox suggest mine/hello\n"
     )
 
 

@@ -139,6 +139,22 @@ def test_a_background_run_has_a_short_id_and_the_call_that_asks_for_it() -> None
     }
 
 
+def test_what_the_error_says_is_not_listed_again() -> None:
+    envelope = {
+        "status": "error",
+        "code": "VALIDATION_FAILED",
+        "error": "/p/x.py: version: expected X.Y.Z, found '1'",
+        "issues": ["version: expected X.Y.Z, found '1'"],
+        "details": ["version: expected X.Y.Z, found '1'", "and more"],
+        "path": "/p/x.py",
+        "error_type": "x",
+        "item_id": "mine/x",
+        "hint": "fix it",
+    }
+
+    assert brief("sign", envelope).keys() == {"status", "code", "error", "hint", "details"}
+
+
 def hit(**fields: object) -> dict[str, Any]:
     """A hit as the search answers it."""
     usual = {"id": "mine/x", "ref": "tool:mine/x", "type": "tool", "name": "x", "title": "x"}

@@ -270,7 +270,6 @@ def test_to_agents_every_topic_names_calls_and_a_command_only_for_their_user(
     commands = {
         topic: wrong
         for topic, text in texts.items()
-        if not topic.startswith("template:")  # whose comments are for who reads the file
         if (wrong := [one for one in _commands(text) if "user" not in one])
     }
     flags = {

@@ -135,6 +135,20 @@ def test_a_refusal_names_tools_but_keeps_the_flags_of_the_server() -> None:
     )
 
 
+def test_a_run_is_named_by_its_short_id() -> None:
+    told = for_callers(
+        {
+            "error": "Cannot resume shop/all-1795504639355-5d83: already completed",
+            "hint": "resume it with: rye graph resume rye/bash/bash-1795504639355-77-0f0f",
+        }
+    )
+
+    assert told == {
+        "error": "Cannot resume run-5d83: already completed",
+        "hint": 'resume it with: execute {"resume_thread_id": "run-0f0f"}',
+    }
+
+
 def test_an_envelope_without_a_hint_stays_as_it_is() -> None:
     assert for_callers({"status": "success"}) == {"status": "success"}
 

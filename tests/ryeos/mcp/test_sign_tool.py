@@ -110,6 +110,13 @@ def test_system_items_are_never_signed(rye: Rye) -> None:
             signed(rye, item_id, source="system")
 
 
+def test_an_item_of_the_system_is_no_missing_one(rye: Rye) -> None:
+    refused = answer(rye, "sign", {"item_id": "rye/bash/bash"}).envelope
+
+    assert refused["code"] == "SYSTEM_IMMUTABLE"
+    assert refused["hint"] == "copy it first: rye load tool:rye/bash/bash --to project"
+
+
 def test_without_a_project_its_items_cannot_be_signed(workspace: Workspace) -> None:
     context = workspace.context()
 
