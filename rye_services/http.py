@@ -557,12 +557,12 @@ class StoreThreads:
 
         Raises RequestValidationError, and what the work raises.
         """
+        return await self.answer_bytes(request, lambda body: work(parse_body(body, model)))
+
+    async def answer_bytes(self, request: Request, work: Callable[[bytes], Answer]) -> Answer:
+        """What some work makes of the bytes of a body, in a thread. Raises what the work raises."""
         body = await request.body()
-
-        def parse_and_work() -> Answer:
-            return work(parse_body(body, model))
-
-        return await to_thread.run_sync(parse_and_work, limiter=self._limiter)
+        return await to_thread.run_sync(work, body, limiter=self._limiter)
 
 
 # --- refusals -------------------------------------------------------------------------------------

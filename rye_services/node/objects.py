@@ -33,12 +33,10 @@ from rye_services.database import Database, stamp, uploads_in_flight, users
 from rye_services.node.servers import ServerLease, ServersSeen
 from ryeos.items.context import Clock
 from ryeos.sync.entries import (
-    START,
     ContentEntry,
     decode,
     encode_json,
-    end_of,
-    head_of,
+    framed,
 )
 from ryeos.sync.objects import CasObjectError, EntryError, item_source_of
 
@@ -384,18 +382,36 @@ def put_entries(
     known: KnownItems,
     max_bytes: int,
 ) -> Put:
-    """Store what is sound of one request.
+    """Store what is sound of one request in JSON; the rest is refused, each by itself.
 
-    1. each entry is decoded and hashed; what is not what it says is refused by itself. What is
-       there already and damaged makes place
+    Raises as `keep_entries`.
+    """
+    entries, failures = _decode_all(mappings)
+    stored = keep_entries(
+        entries, user_id=user_id, store=store, usage=usage, known=known, max_bytes=max_bytes
+    )
+    return Put(stored, failures)
+
+
+def keep_entries(
+    entries: Sequence[ContentEntry],
+    *,
+    user_id: str,
+    store: Store,
+    usage: Usage,
+    known: KnownItems,
+    max_bytes: int,
+) -> tuple[str, ...]:
+    """Store entries that were just decoded and hashed. Their digests, in that order.
+
+    1. what is there already and damaged makes place
     2. room is reserved for what is new, for all of it or nothing
     3. it is stored; the disk has it when the next push returns
 
     Raises QuotaExceededError, FileSystemError.
     """
-    entries, failures = _decode_all(mappings)  # (1)
     present = _present(store, entries)
-    if present:
+    if present:  # (1)
         find_sound(store, [digest for _, digest in present])
         present = _present(store, entries)
     new = {(one.kind, one.digest): len(one.data) for one in entries}
@@ -406,7 +422,7 @@ def put_entries(
     )
     for entry in entries:
         _remember(entry, known)
-    return Put(tuple(entry.digest for entry in entries), failures)
+    return tuple(entry.digest for entry in entries)
 
 
 def answer_pieces(
@@ -424,7 +440,7 @@ def answer_pieces(
         if size > max_bytes:
             raise AnswerTooLargeError(size, max_bytes)
     entries = (entry for digest in digests if (entry := _read(store, digest)))
-    return _joined(_framed(entries) if is_framed else _in_json(entries))
+    return _joined(framed(entries) if is_framed else _in_json(entries))
 
 
 def _decode_all(
@@ -471,16 +487,6 @@ def _in_json(entries: Iterable[ContentEntry]) -> Iterator[bytes]:
         yield encode_json(entry)
         separator = b","
     yield b"]}" if separator == b"," else separator + b"]}"
-
-
-def _framed(entries: Iterable[ContentEntry]) -> Iterator[bytes]:
-    count = 0
-    yield START
-    for entry in entries:
-        yield head_of(entry)
-        yield entry.data
-        count += 1
-    yield end_of(count)
 
 
 def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:

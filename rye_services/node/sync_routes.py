@@ -1,11 +1,12 @@
 """Routes for blobs and objects: ``/objects/has``, ``/objects/put``, ``/objects/get``."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, BaseModel, Field
 
@@ -23,11 +24,11 @@ from rye_services.node.answers import (
 from rye_services.node.heads import Head, first_parents, valid_project_path
 from rye_services.node.objects import (
     AnswerTooLargeError,
-    Put,
     QuotaExceededError,
     answer_pieces,
     find_present,
     find_sound,
+    keep_entries,
     put_entries,
 )
 from rye_services.node.push import (
@@ -42,7 +43,8 @@ from rye_services.node.push import (
 from rye_services.node.services import NodeServices
 from rye_services.openapi import answers
 from rye_services.teams import RoleError
-from ryeos.sync.entries import MEDIA_TYPE
+from ryeos.sync.entries import MEDIA_TYPE, PUT_HEADER, read_entries
+from ryeos.sync.objects import EntryError
 
 # --- objects routes -------------------------------------------------------------------------------
 
@@ -79,19 +81,28 @@ class Entries(BaseModel):
     entries: Annotated[list[dict[str, Any]], Field(max_length=MAX_DIGESTS)]
 
 
+_ENTRIES_SENT = described(Entries)
+_ENTRIES_SENT["requestBody"]["content"][MEDIA_TYPE] = {
+    "schema": {"type": "string", "format": "binary"}
+}
+
+
 def objects_router(services: NodeServices) -> APIRouter:
     """The routes of what a user has stored."""
     routes = APIRouter(prefix="/objects", tags=["objects"])
     threads = services.sync.threads
 
     @routes.post("/has", openapi_extra=described(AskedHashes), responses=answers(PresentAnswer))
-    async def has(principal: Sender, request: Request) -> dict[str, Any]:
+    async def has(principal: Sender, request: Request, response: Response) -> dict[str, Any]:
         """Which digests are there, as blob or as object."""
+        response.headers[PUT_HEADER] = MEDIA_TYPE
         return await threads.answer(request, AskedHashes, partial(_has, services, principal))
 
-    @routes.post("/put", openapi_extra=described(Entries), responses=answers(StoredAnswer))
+    @routes.post("/put", openapi_extra=_ENTRIES_SENT, responses=answers(StoredAnswer))
     async def put(principal: Sender, request: Request) -> dict[str, Any]:
-        """Store blobs and objects; each is kept or refused by itself."""
+        """Store blobs and objects. Of JSON each is kept or refused by itself, of frames all."""
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() == MEDIA_TYPE:
+            return await threads.answer_bytes(request, partial(_put_frames, services, principal))
         return await threads.answer(request, Entries, partial(_put, services, principal))
 
     @routes.post("/get", openapi_extra=described(Hashes), responses=_ENTRIES_ANSWERED)
@@ -119,21 +130,38 @@ def _has(services: NodeServices, principal: Principal, asked: AskedHashes) -> di
 
 
 def _put(services: NodeServices, principal: Principal, sent: Entries) -> dict[str, Any]:
+    with _storing(services, principal) as own:
+        result = put_entries(sent.entries, **own)
+    if result.failures:
+        raise RequestProblem(400, _refusal(result.stored, result.failures))
+    return {"stored": list(result.stored)}
+
+
+def _put_frames(services: NodeServices, principal: Principal, body: bytes) -> dict[str, Any]:
+    try:
+        entries = [*islice(read_entries(body), MAX_DIGESTS + 1)]
+    except EntryError as error:
+        raise RequestProblem(400, _refusal((), (error,))) from error
+    if len(entries) > MAX_DIGESTS:
+        raise RequestProblem(422, f"expected at most {MAX_DIGESTS} entries, found more")
+    with _storing(services, principal) as own:
+        return {"stored": list(keep_entries(entries, **own))}
+
+
+@contextmanager
+def _storing(services: NodeServices, principal: Principal) -> Iterator[dict[str, Any]]:
+    """Where what somebody sends is stored. Raises RequestProblem where there is no room."""
     services.sync.uploads.renew(principal.user_id)
     try:
-        result = put_entries(
-            sent.entries,
-            user_id=principal.user_id,
-            store=services.stores.of(principal.user_id),
-            usage=services.sync.usage,
-            known=services.sync.known_items,
-            max_bytes=services.settings.max_user_storage_bytes,
-        )
+        yield {
+            "user_id": principal.user_id,
+            "store": services.stores.of(principal.user_id),
+            "usage": services.sync.usage,
+            "known": services.sync.known_items,
+            "max_bytes": services.settings.max_user_storage_bytes,
+        }
     except QuotaExceededError as error:
         raise RequestProblem(507, str(error)) from error
-    if result.failures:
-        raise RequestProblem(400, _refusal(result))
-    return {"stored": list(result.stored)}
 
 
 def _get(
@@ -148,9 +176,9 @@ def _get(
         raise RequestProblem(413, str(error)) from error
 
 
-def _refusal(result: Put) -> dict[str, Any]:
-    errors = [{"hash": failure.digest, "error": failure.problem} for failure in result.failures]
-    return {"stored": list(result.stored), "errors": errors}
+def _refusal(stored: Sequence[str], failures: Sequence[EntryError]) -> dict[str, Any]:
+    errors = [{"hash": failure.digest, "error": failure.problem} for failure in failures]
+    return {"stored": [*stored], "errors": errors}
 
 
 # --- push routes ----------------------------------------------------------------------------------

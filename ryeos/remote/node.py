@@ -6,7 +6,7 @@ The formats: ``docs/remote-wire.md``.
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import urlencode, urlsplit
@@ -40,7 +40,16 @@ from ryeos.remote.errors import (
 )
 from ryeos.remote.requests import NodeIdentity, read_identity
 from ryeos.remote.settings import RemoteConfig, is_loopback
-from ryeos.sync.entries import MEDIA_TYPE, ContentEntry, decode, encode_json, read_entries
+from ryeos.sync.entries import (
+    MEDIA_TYPE,
+    PUT_HEADER,
+    START,
+    ContentEntry,
+    decode,
+    encode_json,
+    framed,
+    read_entries,
+)
 from ryeos.sync.objects import EntryError
 from ryeos.trust.keys import SigningKey
 
@@ -366,6 +375,7 @@ class Node:
         self.owner = owner
         self._hints = hints or {}
         self._identity: NodeIdentity | None = None
+        self.takes_frames = False  # known once `missing` was asked: whether `put` sends them
         self._lock = Lock()
 
     @property
@@ -432,16 +442,26 @@ class Node:
 
     def _missing(self, body: Mapping[str, Any], digests: Sequence[str]) -> tuple[str, ...]:
         what = self._what("/objects/has")
-        reply = self.ask("POST", "/objects/has", body)
+        self.verify()
+        answer = self._reply("POST", "/objects/has", body)
+        self.takes_frames = answer.headers.get(PUT_HEADER.lower(), "").strip() == MEDIA_TYPE
+        reply = parse_reply(answer.body, what)
         missing, present = digests_at(reply, "missing", what), digests_at(reply, "present", what)
         if {*missing, *present} != {*digests}:
             raise RemoteReplyError(what, "expected an answer for each digest that was asked for")
         return missing
 
     def put(self, entries: Iterable[ContentEntry]) -> None:
-        """Store content; what is good of it stays, also where some is refused."""
+        """Store content; what is good of it stays, also where some is refused.
+
+        In frames where the node has said that it takes them, else as JSON.
+        """
         digests: list[str] = []
-        body = b'{"entries":[' + b",".join(_encoded(entry, digests) for entry in entries) + b"]}"
+        if self.takes_frames:
+            body = b"".join(framed(_noted(entries, digests)))
+        else:
+            encoded = map(encode_json, _noted(entries, digests))
+            body = b'{"entries":[' + b",".join(encoded) + b"]}"
         what = self._what("/objects/put")
         stored = digests_at(self.ask("POST", "/objects/put", body), "stored", what)
         lost = {*digests} - {*stored}
@@ -694,9 +714,10 @@ def _json(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, separators=(",", ":")).encode("ascii")
 
 
-def _encoded(entry: ContentEntry, digests: list[str]) -> bytes:
-    digests.append(entry.digest)
-    return encode_json(entry)
+def _noted(entries: Iterable[ContentEntry], digests: list[str]) -> Iterator[ContentEntry]:
+    for entry in entries:
+        digests.append(entry.digest)
+        yield entry
 
 
 # --- credentials ----------------------------------------------------------------------------------
@@ -888,7 +909,8 @@ class HttpTransport:
         if self._is_near:
             headers["Accept-Encoding"] = "identity"
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            # (No JSON begins like that.)
+            headers["Content-Type"] = MEDIA_TYPE if body.startswith(START) else "application/json"
         if self._audience:
             headers |= self._credentials.headers(
                 method,

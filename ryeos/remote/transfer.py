@@ -13,7 +13,14 @@ from lillux.store import Durability
 from lillux.store_files import ObjectKind, ObjectMissingError
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
 from ryeos.remote.node import MAX_GET_REPLY, MIB, Node, NodeReply
-from ryeos.sync.entries import ContentEntry, Sized, batches, export_entries
+from ryeos.sync.entries import (
+    MAX_ENTRIES,
+    MAX_FRAMES,
+    ContentEntry,
+    Sized,
+    batches,
+    export_entries,
+)
 from ryeos.sync.objects import ReadContents
 
 MAX_ASKED = 4000
@@ -76,7 +83,8 @@ def send(
     and what reading and asking raise.
     """
     missing = missing_of(ask or node.missing, digests, progress)
-    groups = batches(size_of(digest) for digest in missing)
+    most = MAX_FRAMES if node.takes_frames else MAX_ENTRIES
+    groups = batches((size_of(digest) for digest in missing), most)
     progress("sending", 0, len(missing))
     sent = 0
     for count in _put_all(node, groups, contents):

@@ -149,10 +149,10 @@ def store_entry(
     store.keep(ObjectKind(entry.kind), entry.digest, entry.data, durability)
 
 
-def batches(sized: Iterable[Sized]) -> tuple[tuple[str, ...], ...]:
+def batches(sized: Iterable[Sized], max_entries: int = MAX_ENTRIES) -> tuple[tuple[str, ...], ...]:
     """Digests in groups for one request each, in the order given.
 
-    At most `MAX_ENTRIES` and `MAX_BATCH_BYTES` in a group; one larger than that is alone.
+    At most ``max_entries`` and `MAX_BATCH_BYTES` in a group; one larger than that is alone.
     Raises EntryTooLargeError, before anything is sent.
     """
     groups: list[tuple[str, ...]] = []
@@ -167,7 +167,7 @@ def batches(sized: Iterable[Sized]) -> tuple[tuple[str, ...], ...]:
                 code="RESOURCE_EXCEEDED",
                 hint="leave it out with sync.exclude in .ai/config/cas/manifest.yaml",
             )
-        if group and (len(group) == MAX_ENTRIES or content.size > room):
+        if group and (len(group) == max_entries or content.size > room):
             groups.append(tuple(group))
             group, room = [], MAX_BATCH_BYTES
         group.append(content.digest)
@@ -230,6 +230,12 @@ def _export(digest: str, contents: ReadContents) -> ContentEntry | None:
 # sent: the reader computes it. Format: ``docs/sync.md``, Entries in frames.
 
 MEDIA_TYPE = "application/vnd.rye.entries"
+PUT_HEADER = "Rye-Put"
+"""Of an answer of ``/objects/has``: what ``/objects/put`` takes besides JSON, `MEDIA_TYPE`."""
+
+MAX_FRAMES = 1000
+"""Entries in one body of frames."""
+
 START = b"rye entries 1\n"
 
 _MARKS: dict[EntryKind, bytes] = {"blob": b"b", "object": b"o"}
@@ -248,11 +254,23 @@ def end_of(count: int) -> bytes:
     return _END + count.to_bytes(4, "big")
 
 
-def read_entries(data: bytes, asked: Collection[str]) -> Iterator[ContentEntry]:
-    """The entries of a whole answer, each under the digest of its bytes.
+def framed(entries: Iterable[ContentEntry]) -> Iterator[bytes]:
+    """The parts of a whole answer, or of a whole body, with these entries."""
+    count = 0
+    yield START
+    for entry in entries:
+        yield head_of(entry)
+        yield entry.data
+        count += 1
+    yield end_of(count)
 
-    ``asked`` are the digests that were asked for; a set answers fast. One that is not among them,
-    or comes twice, is refused before anything else is done with it. Raises EntryError.
+
+def read_entries(data: bytes, asked: Collection[str] | None = None) -> Iterator[ContentEntry]:
+    """The entries of a whole answer, or of a whole body, each under the digest of its bytes.
+
+    ``asked`` are the digests that were asked for; a set answers fast, None takes any. One that is
+    not among them, or comes twice, is refused before anything else is done with it. Raises
+    EntryError.
     """
     if not data.startswith(START):
         raise EntryError(UNKNOWN, f"expected {START!r} first, found {data[: len(START)]!r}")
@@ -265,7 +283,7 @@ def read_entries(data: bytes, asked: Collection[str]) -> Iterator[ContentEntry]:
             problem = f"{kind}: expected {end - start} bytes, found {len(content)}"
             raise EntryError(UNKNOWN, problem)
         digest = sha256_hex(content)
-        if digest in came or digest not in asked:
+        if digest in came or (asked is not None and digest not in asked):
             raise EntryError(digest, "came twice" if digest in came else "was not asked for")
         if kind == "object" and canonical(digest, content) != content:
             raise EntryError(digest, "data: expected canonical JSON, found another form")

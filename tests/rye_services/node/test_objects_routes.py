@@ -8,7 +8,13 @@ import pytest
 from lillux.digests import sha256_hex
 from lillux.store_files import ObjectKind
 from rye_services.node.objects import UserStores
-from ryeos.sync.entries import MEDIA_TYPE, decode, read_entries
+from ryeos.sync.entries import (
+    MEDIA_TYPE,
+    ContentEntry,
+    decode,
+    framed,
+    read_entries,
+)
 from tests.support.node import Node, User, running_node
 from tests.support.node_sync import blob_entry, contents_of, object_entry, put
 
@@ -223,3 +229,49 @@ def test_a_user_gets_no_more_room_than_there_is(tmp_path: Path) -> None:
             {"detail": "expected hashes of at most 1000 bytes together, found 1200 bytes"},
         )
         assert put(node.user(), [second]).status == 200
+
+
+# --- frames that are sent -------------------------------------------------------------------------
+
+FRAMES = {"Content-Type": MEDIA_TYPE}
+
+
+def entries(*contents: bytes) -> list[ContentEntry]:
+    """Blobs with these contents."""
+    return [ContentEntry(sha256_hex(data), "blob", data) for data in contents]
+
+
+def test_a_node_says_that_it_takes_frames_and_stores_them(user: User) -> None:
+    sent = [*entries(b"\0\xff", b""), decode(object_entry({"kind": "mine"}))]
+    digests = [entry.digest for entry in sent]
+
+    has = user.ask("POST", "/objects/has", {"hashes": digests})
+    put_ = user.ask("POST", "/objects/put", b"".join(framed(sent)), headers=FRAMES)
+
+    assert has.headers["rye-put"] == MEDIA_TYPE
+    assert put_.answer == (200, {"stored": digests})
+    assert user.ask("POST", "/objects/has", {"hashes": digests}).json["missing"] == []
+    assert contents_of(user, digests) == {entry.digest: entry.data for entry in sent}
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"".join(framed(entries(b"a", b"b")))[:-1], "expected an entry, or the end that counts 2"),
+        (b"".join(framed(entries(b"a", b"a"))), "came twice"),
+        (b'{"entries":[]}', "expected b'rye entries 1"),
+        (b"".join(framed([ContentEntry("", "object", b'{"b": 1}')])), "expected canonical JSON"),
+        (b"".join(framed([ContentEntry("", "object", b"no JSON")])), "expected an object's JSON"),
+        (b"", "expected b'rye entries 1"),
+    ],
+    ids=range(6),
+)
+def test_frames_that_are_not_whole_and_sound_store_nothing(
+    user: User, body: bytes, problem: str
+) -> None:
+    answer = user.ask("POST", "/objects/put", body, headers=FRAMES)
+
+    assert answer.status == 400
+    assert problem in answer.json["detail"]["errors"][0]["error"]
+    digests = [sha256_hex(b"a"), sha256_hex(b"b"), sha256_hex(b'{"b": 1}')]
+    assert user.ask("POST", "/objects/has", {"hashes": digests}).json["present"] == []
