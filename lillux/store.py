@@ -82,6 +82,11 @@ class Store:
         self._unsynced: dict[tuple[tuple[str, ...], str], None] = {}
         self._lock = Lock()
 
+    @property
+    def folder(self) -> Path | None:
+        """Where its files are; None of a store that is no folder of this machine."""
+        return self.root
+
     def put_blob(self, data: bytes, durability: Durability = Durability.NOW) -> str:
         """Store bytes. The digest. Raises ObjectTooLargeError, StoreLinkError, FileSystemError."""
         return self._put(ObjectKind.BLOB, data, durability)

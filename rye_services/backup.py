@@ -52,7 +52,7 @@ from rye_services.settings import CONFIG_FILE, Settings, read_settings
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 from ryeos.sync.garbage import Need, Root, mark, roots_of_refs
-from ryeos.sync.objects import ObjectReference
+from ryeos.sync.objects import ContentStore, ObjectReference
 
 FORMAT = 1
 FACTS = "backup.json"
@@ -339,7 +339,7 @@ def _copy_stores(settings: Settings, target: Path, so_far: _Copied, progress: Pr
 
 
 def _copy_store(
-    source: Store, target: Store, name: str, so_far: _Copied, progress: Progress
+    source: ContentStore, target: ContentStore, name: str, so_far: _Copied, progress: Progress
 ) -> _Copied:
     """Copy what the target lacks, each piece hashed, and the refs; have it on the disk."""
     listed = [(space, one) for space in ObjectKind for one in source.stored(space)]
@@ -374,7 +374,7 @@ def _copy_store(
     return _Copied(files, size, kept, tuple(damaged))
 
 
-def _has(target: Store, space: ObjectKind, one: Stored) -> bool:
+def _has(target: ContentStore, space: ObjectKind, one: Stored) -> bool:
     """Whether a backup has it: of a blob its size is right, an object is read, as it is anyway."""
     if target.size(space, one.digest) != one.size:
         return False

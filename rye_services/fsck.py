@@ -34,7 +34,7 @@ from rye_services.settings import Settings
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 from ryeos.sync.garbage import MIN_GRACE_S, Gap, Need, Root, mark, roots_of_refs
-from ryeos.sync.objects import ObjectReference
+from ryeos.sync.objects import ContentStore, ObjectReference
 
 REGISTRY, REGISTRY_STORE = "registry", "registry"
 """What the store of a registry is called in reports, and its folder below the data."""
@@ -239,7 +239,7 @@ class Fsck:
 
     # --- reports ----------------------------------------------------------------------------------
 
-    def _user_report(self, user_id: str, store: Store, found: "_Found") -> StoreReport:
+    def _user_report(self, user_id: str, store: ContentStore, found: "_Found") -> StoreReport:
         with self._database.reading() as connection:
             known = is_known(connection, user_id)
         if not known:
@@ -257,7 +257,7 @@ class Fsck:
     def _report(
         self,
         name: str,
-        store: Store,
+        store: ContentStore,
         found: "_Found",
         roots: Iterable[Root],
         restorable: Collection[str],
@@ -288,7 +288,7 @@ class Fsck:
             problem=problem,
         )
 
-    def _lost_heads(self, user_id: str, store: Store) -> Iterable[LostHead]:
+    def _lost_heads(self, user_id: str, store: ContentStore) -> Iterable[LostHead]:
         lost = [one for one in self._heads.of(user_id) if is_lost(store, one[2])]
         if not lost:
             return
@@ -339,7 +339,7 @@ class Fsck:
 
     # --- repairs ----------------------------------------------------------------------------------
 
-    def _set_aside(self, store: Store, found: "_Found") -> tuple[DamagedFile, ...]:
+    def _set_aside(self, store: ContentStore, found: "_Found") -> tuple[DamagedFile, ...]:
         done = []
         for one in found.damaged:
             if store.set_aside(ObjectKind(one.space), one.digest):
@@ -347,13 +347,13 @@ class Fsck:
                 done.append(one)
         return tuple(done)
 
-    def _heads_made_again(self, user_id: str, store: Store) -> Iterable[str]:
+    def _heads_made_again(self, user_id: str, store: ContentStore) -> Iterable[str]:
         for _, _, head in self._heads.of(user_id):
             value = self._snapshot_of(store, head)
             if value is not None:
                 yield store.put_object(value, Durability.AT_SYNC)
 
-    def _snapshot_of(self, store: Store, head: Head) -> Mapping[str, Any] | None:
+    def _snapshot_of(self, store: ContentStore, head: Head) -> Mapping[str, Any] | None:
         return made_again(store, head) if is_lost(store, head) else None
 
     def _of_backup(self, user_id: str) -> Store | None:
@@ -361,7 +361,7 @@ class Fsck:
             return None
         return UserStores(self._backup / "cas").of(user_id)
 
-    def _from_backup(self, roots: Sequence[Root], store: Store, backup: Store | None) -> int:
+    def _from_backup(self, roots: Sequence[Root], store: ContentStore, backup: Store | None) -> int:
         """Take what is lost from a backup, again and again: what comes back names more."""
         given = 0
         while backup is not None:
@@ -389,7 +389,7 @@ def _loss(gap: Gap, damaged: Collection[str], restorable: Collection[str]) -> Lo
     )
 
 
-def _copied(gap: Gap, backup: Store, store: Store) -> bool:
+def _copied(gap: Gap, backup: Store, store: ContentStore) -> bool:
     """Whether a backup has it, unharmed; it is in the store then."""
     digest = gap.reference.digest
     spaces = ObjectKind if gap.reference.space is None else (gap.reference.space,)
@@ -434,7 +434,7 @@ class _Found:
         )
 
 
-def _read_all(store: Store, name: str, progress: Progress) -> _Found:
+def _read_all(store: ContentStore, name: str, progress: Progress) -> _Found:
     """Hash each file of a store; what cannot be listed to its end is told as the problem."""
     listed, problem = [], ""
     try:

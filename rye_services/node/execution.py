@@ -18,7 +18,7 @@ from lillux.cancellation import Cancellation
 from lillux.digests import CanonicalJsonError
 from lillux.errors import LilluxError
 from lillux.signing import compute_key_digest
-from lillux.store import Durability, Store
+from lillux.store import Durability
 from lillux.values import dataclass, field, replace
 from rye_services.callers import WebhookDelivery
 from rye_services.credentials import Role
@@ -48,7 +48,7 @@ from ryeos.remote.secrets import injectable
 from ryeos.run.receipts import PAYLOAD_TYPE, digest_of, statement, subject_of
 from ryeos.sync.checkout import read_manifest
 from ryeos.sync.merge import Merged, conflict_record, three_way_merge
-from ryeos.sync.objects import EXECUTION, MERGE, ProjectSnapshot, SourceManifest
+from ryeos.sync.objects import EXECUTION, MERGE, ContentStore, ProjectSnapshot, SourceManifest
 from ryeos.sync.rules import ManifestRules, read_rules
 
 # --- fold back ------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class FoldBack:
     """Folds changes into the head of one project."""
 
     head: ProjectHead
-    store: Store
+    store: ContentStore
     durable: Durable
     clock: Clock
     sleep: Callable[[float], None] = field(repr=False)
@@ -712,7 +712,7 @@ class Engine:
             raise PushedRulesError(without_places(str(error), workspace, self.bundle)) from error
 
     def _harvested(
-        self, ran: WorkerRun, order: Order, store: Store, redaction: Redaction
+        self, ran: WorkerRun, order: Order, store: ContentStore, redaction: Redaction
     ) -> tuple[WorkerRun, CollectedOutputs]:
         """What a run has left, stored. One that left what cannot be read is one that failed."""
 
@@ -775,7 +775,7 @@ class Engine:
             _log.warning("not injected for %s: %s", order.user_id, ", ".join(skipped))
         return safe
 
-    def _wanted(self, order: Order, basis: Basis, store: Store) -> CheckoutRequest:
+    def _wanted(self, order: Order, basis: Basis, store: ContentStore) -> CheckoutRequest:
         digest = basis.user_manifest_hash
         team = self.team_spaces.of(order.user_id, store)
         if team is not None:
@@ -856,7 +856,7 @@ class Engine:
         order: Order,
         basis: Basis,
         harvest: CollectedOutputs,
-        store: Store,
+        store: ContentStore,
         attempt: "Attempt",
     ) -> Folded:
         if harvest.manifest_hash == basis.head.project_manifest_hash:

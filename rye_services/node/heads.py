@@ -13,7 +13,6 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, and_, insert, sele
 from sqlalchemy.exc import IntegrityError
 
 from lillux.digests import compute_integrity
-from lillux.store import Store
 from lillux.store_files import (
     ObjectChangedError,
     ObjectKind,
@@ -22,7 +21,7 @@ from lillux.store_files import (
 )
 from lillux.values import dataclass
 from rye_services.database import Database, project_refs, stamp, user_space_refs
-from ryeos.sync.objects import PUSH, CasObjectError, ProjectSnapshot, snapshot_of
+from ryeos.sync.objects import PUSH, CasObjectError, ContentStore, ProjectSnapshot, snapshot_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +237,7 @@ def _user_space_row(user_id: str, remote_name: str) -> ColumnElement[bool]:
 # The snapshots that led to a head: the first parent of each, which is the mainline.
 
 
-def first_parents(store: Store, snapshot_hash: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def first_parents(store: ContentStore, snapshot_hash: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each snapshot with its digest, from the given one back.
 
     Ends at the first one, and at one that is not there or not sound: what lies behind it cannot
@@ -261,12 +260,12 @@ def first_parents(store: Store, snapshot_hash: str) -> Iterator[tuple[str, dict[
 _LOST = "lost"
 
 
-def is_lost(store: Store, head: Head) -> bool:
+def is_lost(store: ContentStore, head: Head) -> bool:
     """Whether the snapshot of a head cannot be read."""
     return next(first_parents(store, head.snapshot_hash), None) is None
 
 
-def made_again(store: Store, head: Head) -> dict[str, Any] | None:
+def made_again(store: ContentStore, head: Head) -> dict[str, Any] | None:
     """The snapshot of a head that a push made, bit for bit; None where that cannot be.
 
     All of it is in the row of the head, but for its parent: that is the one of the snapshots which
@@ -285,7 +284,7 @@ def made_again(store: Store, head: Head) -> dict[str, Any] | None:
     return None
 
 
-def keep_loose_ends(store: Store, heads: Collection[str]) -> tuple[str, ...]:
+def keep_loose_ends(store: ContentStore, heads: Collection[str]) -> tuple[str, ...]:
     """Write a ref for each newest snapshot that no other names and that is none of these heads.
 
     What is behind a lost head is one: without a ref a sweep would take the history that is left.
@@ -299,7 +298,7 @@ def keep_loose_ends(store: Store, heads: Collection[str]) -> tuple[str, ...]:
     return loose
 
 
-def stored_snapshots(store: Store) -> dict[str, ProjectSnapshot]:
+def stored_snapshots(store: ContentStore) -> dict[str, ProjectSnapshot]:
     """Every sound snapshot in a store, by digest: each object is read. Raises FileSystemError."""
     found = {}
     for stored in store.stored(ObjectKind.OBJECT):

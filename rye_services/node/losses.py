@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping
 
 from sqlalchemy import delete, insert, select
 
-from lillux.store import Store
 from lillux.store_files import ObjectKind
 from lillux.values import dataclass
 from rye_services.audit import Audit, current_actor
 from rye_services.database import Database, accepted_losses, stamp
+from ryeos.sync.objects import ContentStore
 
 ACTION = "storage.accept-loss"
 """What the audit calls it."""
@@ -70,7 +70,7 @@ class AcceptedLosses:
                 count += 1
         return count
 
-    def forget_found(self, user_id: str, store: Store) -> int:
+    def forget_found(self, user_id: str, store: ContentStore) -> int:
         """Remove the rows of what is in the store again; how many there were."""
         found = [
             digest

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from sqlalchemy import Connection, and_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from lillux.store import Durability, Store
+from lillux.store import Durability
 from lillux.store_files import ObjectKind
 from lillux.values import dataclass
 from rye_services.audit import Audit
@@ -27,7 +27,7 @@ from rye_services.node.rows import RUNNING
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 from ryeos.sync.garbage import Marked, Need, Root, mark
-from ryeos.sync.objects import ObjectReference
+from ryeos.sync.objects import ContentStore, ObjectReference
 
 _NAMED = 5
 
@@ -137,7 +137,9 @@ class ProjectMoves:
             webhooks=webhooks,
         )
 
-    def _copy(self, marked: Marked, source: Store, target: Store, new_owner: str) -> int:
+    def _copy(
+        self, marked: Marked, source: ContentStore, target: ContentStore, new_owner: str
+    ) -> int:
         """The bytes that the new owner lacked, stored for them."""
         if source is target:
             return 0

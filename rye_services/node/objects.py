@@ -7,6 +7,7 @@ thread.
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -38,7 +39,7 @@ from ryeos.sync.entries import (
     encode_json,
     framed,
 )
-from ryeos.sync.objects import CasObjectError, EntryError, item_source_of
+from ryeos.sync.objects import CasObjectError, ContentStore, EntryError, item_source_of
 
 # --- uploads --------------------------------------------------------------------------------------
 # Who is uploading right now: no garbage of theirs is collected, however long an upload takes.
@@ -137,12 +138,12 @@ class Usage:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
-    def read(self, user_id: str, *, store: Store) -> int:
+    def read(self, user_id: str, *, store: ContentStore) -> int:
         """The bytes of a user; counted when the user is new to the database."""
         used = self.recorded(user_id)
         return self._begin(user_id, store) if used is None else used
 
-    def reserve(self, user_id: str, more: int, *, max_bytes: int, store: Store) -> None:
+    def reserve(self, user_id: str, more: int, *, max_bytes: int, store: ContentStore) -> None:
         """Add bytes about to be stored, within the quota of the user, else within ``max_bytes``.
 
         Raises QuotaExceededError, having added nothing.
@@ -163,7 +164,7 @@ class Usage:
             own = connection.scalar(select(columns.quota_bytes).where(columns.id == user_id))
         raise QuotaExceededError(used, more, max_bytes if own is None else int(own))
 
-    def add(self, user_id: str, more: int, *, store: Store) -> int:
+    def add(self, user_id: str, more: int, *, store: ContentStore) -> int:
         """Add bytes that were stored; a negative number of removed ones. The bytes now."""
         used = self.read(user_id, store=store)
         if more:
@@ -177,14 +178,14 @@ class Usage:
                 connection.execute(statement)
         return used + more
 
-    def measure(self, user_id: str, *, store: Store) -> int:
+    def measure(self, user_id: str, *, store: ContentStore) -> int:
         """Count the files and record it; what is added meanwhile stays added. The bytes now.
 
         One counts at a time, else two would take away the same difference. Who comes meanwhile is
-        told what is recorded.
+        told what is recorded. Who counts what is in no folder holds the lock of the storage.
         """
         try:
-            with locked(store.root.with_name(_COUNTING), timeout_s=0):
+            with _counting(store):
                 recorded = self.recorded(user_id)
                 if recorded is None:
                     return self._begin(user_id, store)
@@ -199,7 +200,7 @@ class Usage:
             used = connection.execute(statement).scalar_one_or_none()
         return None if used is None else int(used)
 
-    def _begin(self, user_id: str, store: Store) -> int:
+    def _begin(self, user_id: str, store: ContentStore) -> int:
         found = _count(store)
         row = {"id": user_id, "created_at": stamp(self._clock()), "stored_bytes": found}
         try:
@@ -210,7 +211,14 @@ class Usage:
         return found
 
 
-def _count(store: Store) -> int:
+def _counting(store: ContentStore) -> AbstractContextManager[object]:
+    """The lock of who counts. Raises LockTimeoutError."""
+    if store.folder is None:
+        return nullcontext()
+    return locked(store.folder.with_name(_COUNTING), timeout_s=0)
+
+
+def _count(store: ContentStore) -> int:
     return sum(stored.size for space in ObjectKind for stored in store.stored(space))
 
 
@@ -336,7 +344,7 @@ class AnswerTooLargeError(LilluxError):
         )
 
 
-def find_present(store: Store, digests: Iterable[str]) -> DigestPresence:
+def find_present(store: ContentStore, digests: Iterable[str]) -> DigestPresence:
     """Which are there. Those are made young again, so that no sweep takes them before a push.
 
     A text that is no digest is missing. Raises StoreLinkError, FileSystemError.
@@ -347,7 +355,7 @@ def find_present(store: Store, digests: Iterable[str]) -> DigestPresence:
     return DigestPresence(present, tuple(digest for digest in asked if digest not in found))
 
 
-def find_sound(store: Store, digests: Iterable[str]) -> DigestPresence:
+def find_sound(store: ContentStore, digests: Iterable[str]) -> DigestPresence:
     """As `find_present`, and what is there is read: what is damaged is set aside, and missing."""
     asked = dict.fromkeys(digests)
     for digest in asked:
@@ -358,7 +366,7 @@ def find_sound(store: Store, digests: Iterable[str]) -> DigestPresence:
     return find_present(store, asked)
 
 
-def is_sound(store: Store, space: ObjectKind, digest: str) -> bool:
+def is_sound(store: ContentStore, space: ObjectKind, digest: str) -> bool:
     """Whether what is stored is what its name says; also where nothing is."""
     try:
         if space is ObjectKind.BLOB:
@@ -377,7 +385,7 @@ def put_entries(
     mappings: Sequence[Mapping[str, Any]],
     *,
     user_id: str,
-    store: Store,
+    store: ContentStore,
     usage: Usage,
     known: KnownItems,
     max_bytes: int,
@@ -426,7 +434,7 @@ def keep_entries(
 
 
 def answer_pieces(
-    store: Store, digests: Sequence[str], *, max_bytes: int, is_framed: bool = False
+    store: ContentStore, digests: Sequence[str], *, max_bytes: int, is_framed: bool = False
 ) -> Iterator[bytes]:
     """The entries in pieces, each entry read when its piece is asked for.
 
@@ -455,7 +463,7 @@ def _decode_all(
     return entries, tuple(failures)
 
 
-def _present(store: Store, entries: Sequence[ContentEntry]) -> set[tuple[str, str]]:
+def _present(store: ContentStore, entries: Sequence[ContentEntry]) -> set[tuple[str, str]]:
     """Kind and digest of those entries that a store has."""
     return {
         (space.value, digest)
@@ -475,7 +483,7 @@ def _remember(entry: ContentEntry, known: KnownItems) -> None:
         return
 
 
-def _size(store: Store, digest: str) -> int:
+def _size(store: ContentStore, digest: str) -> int:
     sizes = (store.size(space, digest) for space in ObjectKind)
     return next((size for size in sizes if size is not None), 0)
 
@@ -503,7 +511,7 @@ def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(piece)
 
 
-def _read(store: Store, digest: str) -> ContentEntry | None:
+def _read(store: ContentStore, digest: str) -> ContentEntry | None:
     """A blob, else an object, hashed again; None for one that is not there or not sound."""
     try:
         return ContentEntry(digest, "blob", store.get_blob(digest))
@@ -516,7 +524,7 @@ def _read(store: Store, digest: str) -> ContentEntry | None:
     return None
 
 
-def _read_object(store: Store, digest: str) -> ContentEntry | None:
+def _read_object(store: ContentStore, digest: str) -> ContentEntry | None:
     try:
         return ContentEntry(digest, "object", canonical_json(store.get_object(digest)))
     except ObjectMissingError:
@@ -544,7 +552,7 @@ class Durable:
         self._forced: dict[str, ServersSeen] = {}
         self._lock = Lock()
 
-    def force(self, store: Store) -> None:
+    def force(self, store: ContentStore) -> None:
         """Have on the disk what anybody put into a store before. Raises FileSystemError.
 
         1. a store remembers what this process has put there
@@ -552,19 +560,23 @@ class Durable:
            shares the data. Then everything is forced: the first time, and whenever another server
            was there since the last time
         """
-        root, seen = str(store.root), self._presence.look()
+        if store.folder is None:  # what it has acknowledged is safe
+            store.sync()
+            return
+        root, seen = str(store.folder), self._presence.look()
         with self._lock:
             before = self._forced.get(root)
-        if (before is None or not before.leads_alone_to(seen)) and store.root.is_dir():  # (2)
+        if (before is None or not before.leads_alone_to(seen)) and store.folder.is_dir():  # (2)
             if not self._force(root):
                 _log.info("no call here forces a file system, %s is forced by file", root)
-                _force_each(store)
+                _force_each(store.folder)
             with self._lock:
                 self._forced[root] = seen
         store.sync()  # (1)
 
 
-def _force_each(store: Store) -> None:
+def _force_each(folder: Path) -> None:
     """Have each file of a store on the disk, on systems that cannot force all at once."""
+    store = Store(folder, levels=_LEVELS)
     for space in ObjectKind:
         store.sync_stored(space, (one.digest for one in store.stored(space)))

@@ -26,7 +26,7 @@ from rye_services.node.redaction import Redaction, shortened
 from rye_services.node.workspaces import Checkout
 from ryeos.items.refs import Kind
 from ryeos.sync.entries import MAX_ENTRY_BYTES
-from ryeos.sync.objects import ExecutionSnapshot, OutputsBundle, SourceManifest
+from ryeos.sync.objects import ContentStore, ExecutionSnapshot, OutputsBundle, SourceManifest
 from ryeos.sync.paths import (
     Neighbours,
     Skipped,
@@ -157,7 +157,7 @@ def stored_bytes(local: Store) -> int:
     return sum(stored.size for space in ObjectKind for stored in local.stored(space))
 
 
-def promote(local: Store, store: Store, redaction: Redaction) -> Promoted:
+def promote(local: Store, store: ContentStore, redaction: Redaction) -> Promoted:
     """Put all of a checkout's store into the user's.
 
     Raises ObjectChangedError for what is not what its name says, ObjectUnreadableError, and what
@@ -306,7 +306,7 @@ class OutputCollector:
         self,
         *,
         user_id: str,
-        store: Store,
+        store: ContentStore,
         usage: Usage,
         max_bytes: int,
         key: SigningKey,

@@ -17,7 +17,6 @@ from sqlalchemy import ColumnElement, Row, String, func, literal_column, or_, se
 from sqlalchemy.sql import Select
 
 from lillux.errors import LilluxError
-from lillux.store import Store
 from lillux.store_files import ObjectKind, is_digest
 from lillux.values import replace
 from rye_services.database import project_refs, stamp, threads, users
@@ -53,7 +52,7 @@ from rye_services.node.services import NodeServices
 from rye_services.node.webhooks import Binding
 from rye_services.texts import diff_lines, marked_sides
 from ryeos.run.receipts import digest_of
-from ryeos.sync.objects import SourceManifest, manifest_of, outputs_bundle_of
+from ryeos.sync.objects import ContentStore, SourceManifest, manifest_of, outputs_bundle_of
 
 MOST_RUNS = 200
 """Of one page of a list."""
@@ -124,7 +123,7 @@ class PageData:
         self._comparisons = comparisons
 
     @property
-    def _store(self) -> Store:
+    def _store(self) -> ContentStore:
         return self._services.stores.of(self._user_id)
 
     @property
@@ -635,7 +634,7 @@ def _sides_by_path(record: object) -> dict[str, Mapping[str, Any]]:
     return dict(sorted(sides.items())[:_MOST_CONFLICTS])
 
 
-def _snapshot(store: Store, digest: str) -> ShownSnapshot | None:
+def _snapshot(store: ContentStore, digest: str) -> ShownSnapshot | None:
     try:
         value = store.get_object(digest)
     except LilluxError:
@@ -658,7 +657,7 @@ def _snapshot(store: Store, digest: str) -> ShownSnapshot | None:
     )
 
 
-def _blob_of(store: Store, digest: str) -> str:
+def _blob_of(store: ContentStore, digest: str) -> str:
     """The blob of an item, or the digest itself: a file is its blob."""
     if not store.has_object(digest):
         return digest

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 import ryeos
 from lillux.errors import LilluxError
-from lillux.store import Durability, Store
+from lillux.store import Durability
 from lillux.store_files import (
     ObjectChangedError,
     ObjectKind,
@@ -37,6 +37,7 @@ from ryeos.items.errors import RyeError
 from ryeos.sync.objects import (
     PUSH,
     CasObjectError,
+    ContentStore,
     ManifestSpace,
     ProjectSnapshot,
     SourceManifest,
@@ -137,7 +138,7 @@ class Pushing:
     def push_project(
         self,
         user_id: str,
-        store: Store,
+        store: ContentStore,
         push: ProjectPush,
         guard: Guard = lambda _: None,
     ) -> Head:
@@ -200,7 +201,7 @@ class Pushing:
         return space.user_manifest_hash if space else None
 
     def push_user_space(
-        self, user_id: str, store: Store, manifest_hash: str, expected_revision: int | None
+        self, user_id: str, store: ContentStore, manifest_hash: str, expected_revision: int | None
     ) -> UserSpaceRef:
         """The user space, after the push.
 
@@ -224,7 +225,7 @@ class Pushing:
             raise RevisionMovedError(expected_revision, present.revision if present else None)
         return moved
 
-    def _verify(self, push: ProjectPush, head: Head | None, store: Store) -> None:
+    def _verify(self, push: ProjectPush, head: Head | None, store: ContentStore) -> None:
         """Raises ManifestGraphError. What a head leads to that was not lost is sound."""
         trusted = head.project_manifest_hash if head else None
         if head and (push.restores_head or is_lost(store, head)):
@@ -234,7 +235,7 @@ class Pushing:
                 push.project_manifest_hash, "project", store, self._known, head_manifest=trusted
             )
 
-    def _keep_history(self, user_id: str, store: Store, push: ProjectPush) -> None:
+    def _keep_history(self, user_id: str, store: ContentStore, push: ProjectPush) -> None:
         """What is left of a history whose newest snapshot is lost is named by refs."""
         heads = [head.snapshot_hash for _, _, head in self._heads.of(user_id)]
         kept = keep_loose_ends(store, heads)
@@ -251,7 +252,7 @@ def _check_head(expected: str | None, head: Head | None) -> None:
         raise HeadMovedError(expected, head)
 
 
-def _restored(store: Store, head: Head) -> bool:
+def _restored(store: ContentStore, head: Head) -> bool:
     """Whether the snapshot of a head is there, perhaps made again only now."""
     if not is_lost(store, head):
         return True
@@ -293,7 +294,7 @@ MAX_PATHS = 200_000
 def verify_pushed_objects(
     digest: str,
     space: ManifestSpace,
-    store: Store,
+    store: ContentStore,
     known: KnownItems,
     *,
     head_manifest: str | None = None,
@@ -319,7 +320,7 @@ def verify_pushed_objects(
     return manifest
 
 
-def read_pushed_manifest(digest: str, space: ManifestSpace, store: Store) -> SourceManifest:
+def read_pushed_manifest(digest: str, space: ManifestSpace, store: ContentStore) -> SourceManifest:
     """The manifest of a digest, whatever it leads to: (1) of the order. It is used now.
 
     Raises ManifestGraphError, FileSystemError.
@@ -338,11 +339,14 @@ def read_pushed_manifest(digest: str, space: ManifestSpace, store: Store) -> Sou
     if paths > MAX_PATHS:
         problem = f"expected at most {MAX_PATHS} paths, found {paths}"
         raise ManifestGraphError(digest, [problem])
-    store.touch(ObjectKind.OBJECT, digest)
+    if not store.touch(ObjectKind.OBJECT, digest):  # swept since it was read
+        raise ManifestGraphError(digest, [f"object {digest} is missing"])
     return manifest
 
 
-def _sound_manifest(digest: str | None, space: ManifestSpace, store: Store) -> SourceManifest:
+def _sound_manifest(
+    digest: str | None, space: ManifestSpace, store: ContentStore
+) -> SourceManifest:
     """That of a head; an empty one, which vouches for nothing, where there is none to be read."""
     if digest is None:
         return SourceManifest(space)
@@ -381,7 +385,9 @@ def _path_defects(manifest: SourceManifest) -> Iterator[str]:
             yield f"{one.path!r}: {one.problem}"
 
 
-def _item_defects(manifest: SourceManifest, store: Store, known: KnownItems) -> Iterator[str]:
+def _item_defects(
+    manifest: SourceManifest, store: ContentStore, known: KnownItems
+) -> Iterator[str]:
     items = store.touch_all(ObjectKind.OBJECT, dict.fromkeys(manifest.items.values()))
     blobs: dict[str, str] = {}
     for path, digest in manifest.items.items():
@@ -395,18 +401,18 @@ def _item_defects(manifest: SourceManifest, store: Store, known: KnownItems) -> 
     yield from _missing_blobs("items", blobs, store)
 
 
-def _file_defects(manifest: SourceManifest, store: Store) -> Iterator[str]:
+def _file_defects(manifest: SourceManifest, store: ContentStore) -> Iterator[str]:
     yield from _missing_blobs("files", manifest.files, store)
 
 
-def _missing_blobs(where: str, blobs: Mapping[str, str], store: Store) -> Iterator[str]:
+def _missing_blobs(where: str, blobs: Mapping[str, str], store: ContentStore) -> Iterator[str]:
     there = store.touch_all(ObjectKind.BLOB, dict.fromkeys(blobs.values()))
     for path, digest in blobs.items():
         if digest not in there:
             yield f"{where}: {path!r}: blob {digest} is missing"
 
 
-def _blob_of(digest: str, store: Store, known: KnownItems) -> str:
+def _blob_of(digest: str, store: ContentStore, known: KnownItems) -> str:
     """The blob that an item leads to. Raises _DefectError."""
     blob = known.blob_of(digest)
     if blob is None:
@@ -419,7 +425,7 @@ def _blob_of(digest: str, store: Store, known: KnownItems) -> str:
     return blob
 
 
-def _read(digest: str, store: Store) -> object:
+def _read(digest: str, store: ContentStore) -> object:
     """An object, whole. Raises _DefectError.
 
     One that does not hold what its name says is set aside: a store takes content of the right
@@ -480,7 +486,7 @@ class KeptManifest:
     left_out: tuple[Skipped, ...] = ()
 
 
-def kept_user_manifest(digest: str, store: Store) -> KeptManifest:
+def kept_user_manifest(digest: str, store: ContentStore) -> KeptManifest:
     """The manifest of a user space without those items that no client should have sent.
 
     Whatever else is wrong with it, that is left to `rye_services.node.push.verify_pushed_objects`.

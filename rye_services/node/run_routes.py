@@ -12,7 +12,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from lillux.errors import LilluxError
-from lillux.store import Store
 from lillux.values import replace
 from rye_services.callers import WebhookDelivery, owner_caller, resolve_execution
 from rye_services.credentials import EXECUTE, THREADS, Principal, Role
@@ -34,7 +33,7 @@ from rye_services.node.services import NodeServices
 from rye_services.openapi import Responses, answers, refuses
 from rye_services.server import every
 from ryeos.remote.secrets import EnvelopeError
-from ryeos.sync.objects import execution_snapshot_of, outputs_bundle_of
+from ryeos.sync.objects import ContentStore, execution_snapshot_of, outputs_bundle_of
 
 # --- execute routes -------------------------------------------------------------------------------
 
@@ -324,7 +323,7 @@ async def log_events(
             return
 
 
-def derived(row: dict[str, Any], store: Store) -> dict[str, Any]:
+def derived(row: dict[str, Any], store: ContentStore) -> dict[str, Any]:
     """What the objects of an execution say about it; what is not there (any more) is left out."""
     found: dict[str, Any] = {}
     if digest := row["execution_snapshot_hash"]:

@@ -14,7 +14,6 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select
 
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, locked
-from lillux.store import Store
 from lillux.store_files import ObjectKind, is_digest
 from lillux.values import dataclass, field
 from rye_services.audit import current_actor
@@ -50,7 +49,7 @@ from ryeos.sync.garbage import (
     roots_of_refs,
     sweep,
 )
-from ryeos.sync.objects import ObjectReference
+from ryeos.sync.objects import ContentStore, ObjectReference
 
 # Each has a user in it, and names objects in its columns.
 _NAMING: tuple[Table, ...] = (project_refs, user_space_refs, threads, published_manifests)
@@ -224,7 +223,7 @@ class Storage:
                 raise UserUnknownError(user_id, knows_others=knows_others)
             return tuple(roots_of_rows(connection, user_id, self._old_executions.are_kept()))
 
-    def _marked(self, user_id: str, store: Store) -> Marked:
+    def _marked(self, user_id: str, store: ContentStore) -> Marked:
         marked = mark(store, [*self.roots(user_id), *roots_of_refs(store)])
         accepted = self.losses.of(user_id) if marked.gaps else {}
         gaps = [gap for gap in marked.gaps if gap.reference.digest not in accepted]

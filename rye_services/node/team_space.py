@@ -10,12 +10,11 @@ from typing import Any
 
 from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError
-from lillux.store import Store
 from lillux.values import dataclass
 from rye_services.credentials import AuthorizedKeys, Role
 from rye_services.people import People
 from rye_services.teams import Teams
-from ryeos.sync.objects import ItemSource, ReadContents, SourceManifest
+from ryeos.sync.objects import ContentStore, ItemSource, ReadContents, SourceManifest
 from ryeos.trust.store import write_key_document
 
 _FOLDER = ".ai/config/keys/trusted"
@@ -37,7 +36,7 @@ class TeamSpaces:
     people: People
     authorized_keys: AuthorizedKeys
 
-    def of(self, owner: str, store: Store) -> TeamSpace | None:
+    def of(self, owner: str, store: ContentStore) -> TeamSpace | None:
         """That of a team; None for an owner who is no team. Raises SQLAlchemyError."""
         if not self.teams.is_team(owner):
             return None
@@ -79,7 +78,7 @@ class TeamSpaces:
 class _Beside:
     """The content of a store, and what was made for a run beside it."""
 
-    store: Store
+    store: ContentStore
     blobs: dict[str, bytes]
     objects: dict[str, dict[str, Any]]
 

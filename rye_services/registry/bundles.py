@@ -22,7 +22,7 @@ from sqlalchemy import (
 from lillux.digests import compute_integrity, sha256_hex
 from lillux.errors import LilluxError, UnsafePathError
 from lillux.files import require_plain_path
-from lillux.store import Durability, Store
+from lillux.store import Durability
 from lillux.store_files import ObjectKind
 from lillux.values import dataclass, field
 from rye_services.audit import Audit
@@ -48,6 +48,7 @@ from rye_services.registry.tables import (
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.refs import AI_DIRECTORY, kind_of_directory
 from ryeos.items.yaml import parse_yaml
+from ryeos.sync.objects import ContentStore
 from ryeos.sync.paths import item_source
 from ryeos.trust.bundles import MANIFEST_FORM
 from ryeos.trust.signature import decode, split
@@ -265,7 +266,7 @@ class ShownBundle:
 class Bundles:
     """The bundles in the database and the store. Thread-safe, and so across processes."""
 
-    def __init__(self, database: Database, store: Store, clock: Clock = utc_now) -> None:
+    def __init__(self, database: Database, store: ContentStore, clock: Clock = utc_now) -> None:
         self._database, self._store, self._clock = database, store, clock
         self.downloads = Downloads(database, bundles, bundles.c.bundle_id)
 
@@ -281,8 +282,10 @@ class Bundles:
             require_room(
                 connection, account, sent.size, max_bytes=max_bytes
             )  # nothing lies here yet
-        for one in sent.files.values():
-            self._store.put_blob(one.content.encode(), Durability.AT_SYNC)
+        contents = [one.content.encode() for one in sent.files.values()]
+        self._store.keep_all(
+            [(ObjectKind.BLOB, sha256_hex(data), data) for data in contents], Durability.AT_SYNC
+        )
         self._store.sync()
         with self._database.writing(lock=name_lock(sent.bundle_id)) as connection:
             return self._write(connection, sent, account, max_bytes)
@@ -379,11 +382,9 @@ class Bundles:
         ]
         with self._database.reading() as connection:
             unnamed = set(old) - _still_named(connection, set(old))
-        removed = [
-            self._store.remove_older(ObjectKind.BLOB, one, before_s) for one in sorted(unnamed)
-        ]
+        removed = self._store.remove_all_older(ObjectKind.BLOB, sorted(unnamed), before_s)
         self._store.remove_leftovers(before_s)
-        return sum(removed)
+        return len(removed)
 
     def set_visibility(self, bundle_id: str, visibility: str, *, account: str) -> str:
         """Show a bundle in lists, or not; what it was. Raises ItemGoneError, NamespaceError."""
@@ -501,8 +502,7 @@ class Bundles:
         Whoever publishes a bundle stores its files first; what is young may be about to be named.
         """
         before_s = self._clock().timestamp() - _BEING_PUBLISHED_S
-        for digest in blobs:
-            self._store.remove_older(ObjectKind.BLOB, digest, before_s)
+        self._store.remove_all_older(ObjectKind.BLOB, blobs, before_s)
 
     def _check_owner(self, connection: Connection, bundle_id: str, account: str) -> None:
         """Raises NamespaceError where the bundle is not the account's, and cannot become so."""

@@ -11,7 +11,6 @@ from typing import Any, ParamSpec, TypeVar
 from sqlalchemy import Connection, Row, func, insert, select
 
 from lillux.errors import LilluxError
-from lillux.store import Store
 from lillux.values import dataclass
 from rye_services.credentials import (
     ApiKeyLimitError,
@@ -40,7 +39,7 @@ from rye_services.registry.tables import namespaces
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
 from ryeos.remote.requests import IdentityError, SignedDocumentError
-from ryeos.sync.objects import manifest_of
+from ryeos.sync.objects import ContentStore, manifest_of
 
 KINDS = ("tool", "directive", "knowledge", "bundle")
 _columns = published_manifests.c
@@ -86,7 +85,7 @@ class PublishedManifests:
         self._database, self._clock = database, clock
 
     def publish(
-        self, sent: PublishedManifest, *, owner: str, store: Store
+        self, sent: PublishedManifest, *, owner: str, store: ContentStore
     ) -> tuple[PublishedManifest, bool]:
         """Keep a version; False where it was there with the same manifest.
 
@@ -143,7 +142,7 @@ class PublishedManifests:
         return tuple(self.item(row.kind, row.item_id) for row in rows), int(total or 0)
 
 
-def _check_manifest(digest: str, store: Store) -> None:
+def _check_manifest(digest: str, store: ContentStore) -> None:
     try:
         manifest = manifest_of(store.get_object(digest), digest)
         verify_pushed_objects(digest, manifest.space, store, KnownItems())

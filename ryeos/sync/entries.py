@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from lillux.digests import CanonicalJsonError, canonical_json, sha256_hex
-from lillux.store import Durability, Store
+from lillux.store import Durability
 from lillux.store_files import ObjectKind, ObjectMissingError, is_digest
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError
 from ryeos.sync.objects import (
+    ContentStore,
     EntryError,
     ImportFailedError,
     ReadContents,
@@ -119,7 +120,7 @@ def export_entries(digests: Iterable[str], contents: ReadContents) -> Iterator[C
 
 def import_entries(
     entries: Iterable[Mapping[str, Any]],
-    store: Store,
+    store: ContentStore,
     durability: Durability = Durability.AT_SYNC,
 ) -> tuple[str, ...]:
     """Store entries of the wire, each checked. Their digests, in that order.
@@ -143,7 +144,7 @@ def import_entries(
 
 
 def store_entry(
-    entry: ContentEntry, store: Store, durability: Durability = Durability.AT_SYNC
+    entry: ContentEntry, store: ContentStore, durability: Durability = Durability.AT_SYNC
 ) -> None:
     """Store an entry that `decode` has checked. Raises StoreLinkError, FileSystemError."""
     store.keep(ObjectKind(entry.kind), entry.digest, entry.data, durability)

@@ -5,11 +5,10 @@ from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from lillux.errors import LilluxError
-from lillux.store import Store
 from lillux.store_files import ObjectKind, ObjectMissingError, is_digest, valid_digest
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError
-from ryeos.sync.objects import ObjectReference, references_of
+from ryeos.sync.objects import ContentStore, ObjectReference, references_of
 
 GRACE_S = 3600.0
 """How long unnamed objects stay: a push that stored them may be about to name them."""
@@ -85,7 +84,7 @@ class Marked:
 
 
 def collect_garbage(
-    store: Store,
+    store: ContentStore,
     roots: Iterable[str],
     *,
     now_s: float,
@@ -107,7 +106,12 @@ def collect_garbage(
 
 
 def sweep(
-    store: Store, marked: Marked, *, now_s: float, grace_s: float = GRACE_S, dry_run: bool = False
+    store: ContentStore,
+    marked: Marked,
+    *,
+    now_s: float,
+    grace_s: float = GRACE_S,
+    dry_run: bool = False,
 ) -> Collected:
     """Remove what is not marked and was not written or touched in the last ``grace_s`` seconds.
 
@@ -135,7 +139,7 @@ def sweep(
     return Collected(removed=removed, freed_bytes=freed_bytes, kept=kept)
 
 
-def mark(store: Store, roots: Iterable[Root], *, damaged: Container[str] = ()) -> Marked:
+def mark(store: ContentStore, roots: Iterable[Root], *, damaged: Container[str] = ()) -> Marked:
     """All that can be reached from the roots, those included.
 
     What has to be there is walked first, so that each object counts by its highest need. The
@@ -188,14 +192,14 @@ def _children(value: object, need: Need) -> Iterator[tuple[ObjectReference, Need
             yield reference, Need.IF_THERE
 
 
-def _is_there(store: Store, reference: ObjectReference, damaged: Container[str]) -> bool:
+def _is_there(store: ContentStore, reference: ObjectReference, damaged: Container[str]) -> bool:
     if reference.digest in damaged:
         return False
     spaces = ObjectKind if reference.space is None else (reference.space,)
     return any(store.size(space, reference.digest) is not None for space in spaces)
 
 
-def _read(store: Store, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+def _read(store: ContentStore, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
     try:
         return store.get_object(digest)
     except ObjectMissingError:
@@ -204,7 +208,7 @@ def _read(store: Store, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
         raise GarbageRefusedError(f"object {digest}", str(error)) from error
 
 
-def roots_of_refs(store: Store) -> Iterator[Root]:
+def roots_of_refs(store: ContentStore) -> Iterator[Root]:
     """Every digest in every ref of a store. Raises GarbageRefusedError for one of no JSON."""
     try:
         for name, value in store.refs():

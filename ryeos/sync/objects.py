@@ -5,10 +5,12 @@ that names the object and the key. Paths in manifests are strings like any other
 are safe to write is for `ryeos.sync.paths` to say.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from lillux.fields import ABSENT, Fields, is_mapping, is_text
+from lillux.store import Durability, Stored
 from lillux.store_files import ObjectKind, ObjectMissingError, is_digest
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
@@ -600,6 +602,99 @@ class Contents(ReadContents, Protocol):
 
     def put_object(self, value: object) -> str:
         """Keep a JSON value. Its digest."""
+        ...
+
+
+class ContentStore(Contents, Protocol):
+    """A store of a server: a folder (`lillux.store.Store`), or object storage of many servers.
+
+    Each method does what that of `lillux.store.Store` does, where its errors are; what is not in a
+    folder raises ObjectStorageAwayError as well.
+    """
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its files are; None of a store that is no folder of this machine."""
+        ...
+
+    def put_blob(self, data: bytes, durability: Durability = Durability.NOW) -> str:
+        """Store bytes. Their digest."""
+        ...
+
+    def put_object(self, value: object, durability: Durability = Durability.NOW) -> str:
+        """Store a JSON value. Its digest."""
+        ...
+
+    def keep(
+        self, space: ObjectKind, digest: str, data: bytes, durability: Durability = Durability.NOW
+    ) -> None:
+        """Store bytes whose digest is known."""
+        ...
+
+    def keep_all(
+        self,
+        contents: Iterable[tuple[ObjectKind, str, bytes]],
+        durability: Durability = Durability.NOW,
+    ) -> None:
+        """Store many at once."""
+        ...
+
+    def get_bytes(self, space: ObjectKind, digest: str) -> bytes:
+        """The bytes of a digest, hashed again."""
+        ...
+
+    def size(self, space: ObjectKind, digest: str) -> int | None:
+        """How many bytes it has; None when it is not there, or is no digest."""
+        ...
+
+    def sizes(self, space: ObjectKind, digests: Iterable[str]) -> dict[str, int]:
+        """How many bytes each has, of those that are there."""
+        ...
+
+    def touch(self, space: ObjectKind, digest: str) -> bool:
+        """Have it be as young as one stored now. False when it is not there, or is no digest."""
+        ...
+
+    def touch_all(self, space: ObjectKind, digests: Iterable[str]) -> set[str]:
+        """Those that are there, each touched."""
+        ...
+
+    def remove_all_older(
+        self, space: ObjectKind, digests: Iterable[str], before_s: float
+    ) -> set[str]:
+        """Remove those that were not written or touched since a time; those that were removed."""
+        ...
+
+    def set_aside(self, space: ObjectKind, digest: str) -> bool:
+        """Have a damaged one elsewhere, where a sound one can take its place; whether it was."""
+        ...
+
+    def leftovers(self, before_s: float) -> int:
+        """How many files of killed writers are left from before a time."""
+        ...
+
+    def remove_leftovers(self, before_s: float) -> None:
+        """Remove the files that killed writers left before a time (since the epoch)."""
+        ...
+
+    def stored(self, space: ObjectKind) -> Iterator[Stored]:
+        """All there is of a kind."""
+        ...
+
+    def write_ref(self, name: str, value: object, durability: Durability = Durability.NOW) -> None:
+        """Replace a ref."""
+        ...
+
+    def refs(self, prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every ref whose name starts like that, by name, with its value."""
+        ...
+
+    def remove_ref(self, name: str) -> None:
+        """Have the ref no longer there."""
+        ...
+
+    def sync(self) -> None:
+        """Have safe what was written with `Durability.AT_SYNC`."""
         ...
 
 
