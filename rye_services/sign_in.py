@@ -42,7 +42,7 @@ _LONGEST_TEXT = 255
 class ProviderAwayError(RyeError):
     """The provider does not answer, or not as one does. Trying again may help."""
 
-    code, exit_status = "UNREACHABLE", 7
+    code, exit_status = "HTTP_UNREACHABLE", 7
 
     def __init__(self, problem: str) -> None:
         self.problem = problem

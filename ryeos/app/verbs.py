@@ -323,7 +323,7 @@ class Tool:
         listed = [one for one in self.parameters if not one.is_rare]
         rare = ", ".join(one.name for one in self.parameters if one.is_rare)
         properties = {one.name: one.schema() for one in listed}
-        if rare:
+        if rare and rare != VERBOSE.name:  # alone it is not worth its bytes
             about = f"Rare: {rare}; see help {self.name}"
             properties[OPTIONS] = {"type": "object", "description": about}
         required = [one.name for one in self.parameters if one.required]
