@@ -9,6 +9,8 @@ says what an answer means in which state:
                   the first of both that succeeds decides.
 (3) INITIALIZING  ``initialize`` alone is out.
 (4) CALLING       ``tools/call`` is out, or ``tools/list``, which is asked for page after page.
+                  A call that ``requires`` something of the list asks for it first, in the same
+                  conversation: the server that is judged is the one that is called.
 (5) OVER          ``outcome`` says what came of it.
 """
 
@@ -99,10 +101,15 @@ class SessionState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Which tool, and its arguments as JSON values."""
+    """Which tool, and its arguments as JSON values.
+
+    ``requires`` gets all tools of the server, ``{"tools": [...], "truncated": bool}``, before the
+    call: an error that it gives ends the conversation, and the tool is not called.
+    """
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    requires: Callable[[Mapping[str, Any]], LilluxError | None] | None = None
     method: ClassVar[str] = "tools/call"
 
 
@@ -139,7 +146,14 @@ class Misunderstanding:
     problem: str
 
 
-CallOutcome = ToolAnswer | Refusal | Misunderstanding
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """The list of tools is not what the call requires."""
+
+    error: LilluxError
+
+
+CallOutcome = ToolAnswer | Refusal | Misunderstanding | Rejection
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +175,9 @@ class ClientSession:
         self, call: ToolCall | ToolListing, client: ClientInfo, wanted: AllowedVersions
     ) -> None:
         self._call, self._client, self._wanted = call, client, wanted
-        self._pages, self._call_id = Pages(), CALL_ID
+        self._pages, self.call_id = Pages(), CALL_ID
+        requires = call.requires if isinstance(call, ToolCall) else None
+        self._asks: ToolCall | ToolListing = ToolListing() if requires else call
         self.state = SessionState.NEW
         self.version = ""
         self.outcome: CallOutcome | None = None
@@ -175,7 +191,7 @@ class ClientSession:
     def stage(self) -> str:
         """What is being waited for, in words."""
         return (
-            self._call.method if self.state is SessionState.CALLING else "start of the conversation"
+            self._asks.method if self.state is SessionState.CALLING else "start of the conversation"
         )
 
     def start(self) -> Turn:
@@ -207,9 +223,9 @@ class ClientSession:
             case Failure(id=None):
                 return self._refused_unread(message)
             case Result() | Failure():
-                if message.id == CALL_ID != self._call_id:
+                if message.id == CALL_ID != self.call_id:
                     return NOTHING  # a page that came already
-                asked = CALL_ID if message.id == self._call_id else message.id
+                asked = CALL_ID if message.id == self.call_id else message.id
                 handler = self.TRANSITIONS.get((self.state, asked, type(message)))
                 return handler(self, message) if handler else NOTHING
 
@@ -268,7 +284,7 @@ class ClientSession:
             return self._end(
                 Misunderstanding(f"expected a complete result, got one of type {kind!r}"[:200])
             )
-        if isinstance(self._call, ToolListing):
+        if isinstance(self._asks, ToolListing):
             return self._listed(message.result)
         problem = _result_problem(message.result)
         if problem:
@@ -280,12 +296,18 @@ class ClientSession:
         if problem:
             return self._end(Misunderstanding(problem))
         if not self._pages.next_cursor:
-            return self._end(ToolAnswer(self._pages.result(), self.version))
-        self._call_id += 1
+            call, listed = self._call, self._pages.result()
+            if isinstance(call, ToolListing) or call.requires is None:
+                return self._end(ToolAnswer(listed, self.version))
+            error = call.requires(listed)
+            if error:
+                return self._end(Rejection(error))
+            self._asks = call
+        self.call_id += 1
         return self._call_out(self.version)
 
     def _call_refused(self, message: Failure) -> Turn:
-        return self._end(Refusal(self._call.method, message.code, message.message, message.data))
+        return self._end(Refusal(self._asks.method, message.code, message.message, message.data))
 
     # ------------------------------------------------------------------ what is sent
 
@@ -301,14 +323,14 @@ class ClientSession:
     def _call_out(self, version: str) -> Turn:
         self.state, self.version = SessionState.CALLING, version
         meta = self._meta() if version == MODERN else {}
-        match self._call:
+        match self._asks:
             case ToolCall(name=name, arguments=arguments):
-                meta |= {"progressToken": CALL_ID}
+                meta |= {"progressToken": self.call_id}
                 params = {"_meta": meta, "name": name, "arguments": dict(arguments)}
             case ToolListing():
                 params = {"_meta": meta} if meta else {}
                 params |= {"cursor": self._pages.next_cursor} if self._pages.next_cursor else {}
-        return Turn((Request(self._call_id, self._call.method, params),))
+        return Turn((Request(self.call_id, self._asks.method, params),))
 
     def _meta(self) -> dict[str, Any]:
         return {
@@ -344,9 +366,9 @@ class ClientSession:
     }
 
 
-def cancelled(reason: str) -> Notification:
+def cancelled(reason: str, call_id: int = CALL_ID) -> Notification:
     """What tells a server of either era, over a pipe, that its answer is no longer wanted."""
-    return Notification("notifications/cancelled", {"requestId": CALL_ID, "reason": reason})
+    return Notification("notifications/cancelled", {"requestId": call_id, "reason": reason})
 
 
 def _reply(request: Request) -> Result | Failure:
@@ -494,10 +516,12 @@ class McpAuthError(McpClientError):
 
 
 def raise_unless_answered(outcome: CallOutcome | None, server: str) -> ToolAnswer:
-    """The answer. Raises McpRefusedError, McpProtocolError."""
+    """The answer. Raises McpRefusedError, McpProtocolError, and what a call requires."""
     match outcome:
         case ToolAnswer():
             return outcome
+        case Rejection():
+            raise outcome.error
         case Refusal():
             raise _refused(outcome, server)
         case Misunderstanding():

@@ -186,7 +186,7 @@ class _Exchange:
 
     def _say_goodbye(self, conversation: Conversation) -> None:
         if self._session.state is SessionState.CALLING:
-            conversation.send(encode_line(cancelled("no longer wanted")))
+            conversation.send(encode_line(cancelled("no longer wanted", self._session.call_id)))
 
     def _take_stdout(self, chunk: bytes) -> None:
         for line in self._lines.feed(chunk):

@@ -200,6 +200,8 @@ def _say(error: LilluxError) -> None:
     cause = error.__cause__
     if cause and str(cause) not in str(error):
         sys.stderr.write(f"  cause: {steers_nothing(str(cause))}\n")
+    for line in getattr(error, "diff", ()):  # for a person: no envelope has it
+        sys.stderr.write(f"  {steers_nothing(line)}\n")
     if error.hint:
         sys.stderr.write(f"  hint: {steers_nothing(error.hint)}\n")
 

@@ -195,13 +195,13 @@ def changes(user: Space, target: SignTarget, data: bytes, most: int = DIFF_LINES
     except (OSError, LilluxError):
         before = []
     lines = list(unified_diff(before, _lines(target, data), "signed", "now", lineterm="", n=2))
-    shown = [_shown(line) for line in lines]
+    shown = [shown_line(line) for line in lines]
     more = len(shown) - most
     rest = f"... and {more} more lines: read all of {steers_nothing(str(target.path))}"
     return shown if more <= 0 else [*shown[:most], rest]
 
 
-def _shown(line: str) -> str:
+def shown_line(line: str) -> str:
     """A line of a diff, cut where it is long, and then it says so: nothing hides behind a cut."""
     more = len(line) - MAX_LINE_CHARACTERS
     cut = f" ... and {more} more characters" if more > 0 else ""

@@ -1,6 +1,7 @@
 """Tools of MCP servers as items: discover them, write and refresh their files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import unified_diff
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -14,22 +15,30 @@ from lillux.files import (
     read_bytes,
     write_atomic,
 )
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
+from ryeos.app.output import one_line
+from ryeos.app.proposals import shown_line
 from ryeos.app.workspace import Rye
 from ryeos.imports.server_items import (
     RUNTIMES,
     SERVER_FOLDER,
+    SUFFIX,
     ServerTool,
     is_untouched,
     next_version,
     offered_tools,
     valid_server_id,
     version_of,
+    with_config,
 )
 from ryeos.items.errors import Answer, RyeError
 from ryeos.items.refs import SYSTEM, ItemRef, Kind, Location, Reference, Space
+from ryeos.items.yaml import parse_yaml
 from ryeos.run.calls import OnStderr
+from ryeos.run.chain import PACKAGES_SUFFIX
 from ryeos.run.model import ExecutionRequest
+from ryeos.run.server_packages import PACKAGE
+from ryeos.run.server_pins import PINS, files_digest, read_pins, tool_pins
 from ryeos.trust.file_types import extract
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.resolver import candidates, locations
@@ -74,7 +83,7 @@ def described_servers(rye: Rye) -> Iterator[dict[str, Any]]:
     seen: set[ItemRef] = set()
     for space in rye.context.spaces:
         for location in locations(space, Kind.TOOL, SERVER_FOLDER):
-            if location.ref not in seen:
+            if location.ref not in seen and not location.ref.id.endswith(PACKAGES_SUFFIX):
                 seen.add(location.ref)
                 yield _described(rye, location)
 
@@ -101,8 +110,6 @@ def _described(rye: Rye, location: Location) -> dict[str, Any]:
 
 # --- writing --------------------------------------------------------------------------------------
 # Items written and signed in one step: no reader ever meets one without its signature.
-
-SUFFIX = ".yaml"
 
 
 class ToolState(StrEnum):
@@ -276,12 +283,16 @@ class RefreshOptions:
 
     update  write anew what the server describes otherwise
     prune   remove what it no longer has
+    upgrade takes the newest version of its package
+    propose writes it unsigned, for a person to sign
     only    names of tools; all without
     """
 
     update: bool = False
     prune: bool = False
     dry_run: bool = False
+    upgrade: bool = False
+    propose: bool = False
     only: Sequence[str] = ()
 
 
@@ -302,11 +313,11 @@ def ask_server(
     )
 
 
-def bring_up_to_date(
-    rye: Rye, server: Location, listed: Answer, wish: RefreshOptions
-) -> Iterator[tuple[ToolChange, bool]]:
-    """Each change, and whether it was carried out. Raises NoSigningKeyError."""
-    data, space = listed.envelope["data"], server.space
+def planned_changes(
+    server: Location, listed: Answer, wish: RefreshOptions
+) -> list[tuple[ToolChange, bool]]:
+    """Each change of a tool, and whether it is to be carried out."""
+    data = listed.envelope["data"]
     runtime = next(
         (e["item_id"] for e in listed.envelope["chain"] if e["item_id"] in RUNTIMES.values()),
         RUNTIMES["stdio"],
@@ -316,18 +327,187 @@ def bring_up_to_date(
         for offer in offered_tools(server.ref.name, runtime, data["tools"])
         if not wish.only or offer.tool in wish.only
     ]
-    key = None if wish.dry_run else rye.signing_key()
-    for change in list(changes(space, server.ref.name, offered)):
-        is_meant = not wish.only or change.tool in wish.only
+    planned = []
+    for change in changes(server.space, server.ref.name, offered):
         if change.state is ToolState.REMOVED and (wish.only or data["truncated"]):
             continue  # it may well be there
-        is_written = change.state is ToolState.ADDED or (
-            wish.update and change.state is ToolState.CHANGED
-        )
-        if key and is_written and is_meant:
-            written = write_change(rye, key, space, change)
-            yield written, written is change
-        elif key and wish.prune and change.state is ToolState.REMOVED:
+        is_due = change.state is ToolState.ADDED and (not wish.only or change.tool in wish.only)
+        is_due |= change.state is ToolState.CHANGED and wish.update
+        is_due |= change.state is ToolState.REMOVED and wish.prune
+        planned.append((change, is_due))
+    return planned
+
+
+def carry_out(
+    rye: Rye, space: Space, planned: Sequence[tuple[ToolChange, bool]]
+) -> Iterator[tuple[ToolChange, bool]]:
+    """Write and sign what is due; each change, and whether it was carried out."""
+    key = rye.signing_key()
+    for change, is_due in planned:
+        if not is_due:
+            yield change, False
+        elif change.state is ToolState.REMOVED:
             yield change, remove_untouched(change)
         else:
-            yield change, False
+            written = write_change(rye, key, space, change)
+            yield written, written is change
+
+
+# --- pins -----------------------------------------------------------------------------------------
+# What of a server is written into its own item: the digests of its tools and files, its package.
+
+
+def pin_tools(
+    rye: Rye, server: Location, tools: Sequence[Mapping[str, Any]], wish: RefreshOptions
+) -> ToolChange | None:
+    """The server's item with its tools as they are now; None if it says so already.
+
+    Without ``update`` what is pinned stays, and what is new is added. Raises UneditableYamlError,
+    SpecError.
+    """
+    body, before = _signed_body(rye, server)
+    config = _config_of(server, body)
+    pins = read_pins(config)
+    now, known = tool_pins(tools), dict(pins.tools or {})
+    if pins.tools is None or (wish.update and not wish.only):
+        pinned = now
+    else:
+        chosen = set(wish.only) if wish.only else now.keys()
+        fresh = {name: now[name] for name in now if name in chosen}
+        pinned = {**known, **fresh} if wish.update else {**fresh, **known}
+    said: dict[str, Any] = {"tools": dict(sorted(pinned.items()))}
+    if pins.files:
+        said |= {"file": pins.file, "files": pins.files}
+    if said == config.get(PINS):
+        return None
+    return _server_change(server, before, with_config(body, {PINS: said}))
+
+
+def _signed_body(rye: Rye, server: Location) -> tuple[str, bytes]:
+    """The text of a server's item as it is signed, and the bytes that a change may replace.
+
+    What is pinned is written into a text that a person signed, and into no other one: what somebody
+    else wrote there is never signed on the way. Raises IntegrityError.
+    """
+    item = rye.verifier.verify_location(server)
+    where = str(server.path)
+    return split(decode(item.data, where), form_for(Kind.TOOL, SUFFIX), where).body, item.data
+
+
+def _config_of(server: Location, body: str) -> Mapping[str, Any]:
+    config = parse_yaml(body, str(server.path)).get("config")
+    return config if isinstance(config, dict) else {}
+
+
+def _server_change(server: Location, before: bytes | None, text: str) -> ToolChange:
+    return ToolChange(
+        state=ToolState.CHANGED,
+        tool=server.ref.name,
+        ref=server.ref,
+        path=server.path,
+        text=text,
+        before=before,
+        reason="what is pinned of the server",
+    )
+
+
+def _file_pin(rye: Rye, config: Mapping[str, Any]) -> tuple[str, str]:
+    """The local file of a server and its digest, each ``""`` for one that is no file."""
+    from ryeos.imports.launches import PROJECT_PLACE, launch_of
+
+    words = [config.get("command"), *(config.get("args") or ())]
+    texts = [word for word in words if isinstance(word, str)]
+    project = rye.context.project_path
+    if PACKAGE in config or not texts or len(texts) < len(words) or project is None:
+        return "", ""
+    file = launch_of(texts).file
+    env = rye.context.process_env
+    home = env.get("USERPROFILE" if rye.context.platform == "win32" else "HOME", "")
+    plain = file.replace(PROJECT_PLACE, str(project)).replace("${HOME}", home)
+    if not file or "{" in plain:
+        return "", ""
+    digest, _ = files_digest(project / (config.get("cwd") or "") / plain, project)
+    return (file, digest) if digest else ("", "")
+
+
+def pin_files(rye: Rye, server: Location, *, again: bool = False) -> list[ToolChange]:
+    """The server's item with its local files as they are now.
+
+    Nothing where there are none, and where some are pinned, unless ``again`` is set.
+    """
+    body, before = _signed_body(rye, server)
+    config = _config_of(server, body)
+    pins = read_pins(config)
+    file, digest = _file_pin(rye, config)
+    if not digest or (pins.files and not again) or (file, digest) == (pins.file, pins.files):
+        return []
+    tools = {"tools": dict(pins.tools)} if pins.tools is not None else {}
+    text = with_config(body, {PINS: {**tools, "file": file, "files": digest}})
+    return [replace(_server_change(server, before, text), reason="the files of the server")]
+
+
+def pin_package(rye: Rye, server: Location, *, again: bool = False) -> list[ToolChange]:
+    """The server's item with its package in one version, and the list of all that this needs.
+
+    Nothing for a server without a package, or one that is pinned, unless ``again`` asks for the
+    newest version that fits. No code of a package runs for it. Raises PackagesError.
+    """
+    import sys
+    from tempfile import TemporaryDirectory
+
+    from lillux.process import ProcessManager
+    from ryeos.run.packages import list_path
+    from ryeos.run.server_packages import (
+        ServerInstaller,
+        newest,
+        read_package,
+        server_list_text,
+    )
+
+    body, before = _signed_body(rye, server)
+    package = read_package(_config_of(server, body))
+    if package is None or (package.digest and not again):
+        return []
+    installer = ServerInstaller(ProcessManager(), rye.context.process_env, rye.context.platform)
+    with TemporaryDirectory(prefix="rye-packages-") as folder:
+        found = installer.resolve(newest(package), sys.executable, Path(folder))
+    if found.config["list"] == package.digest:
+        return []
+    name = next(iter(found.config.values()))
+    path = list_path(server.path)
+    ref = ItemRef(Kind.TOOL, f"{server.ref.id}{PACKAGES_SUFFIX}")
+    _, there = _body_at(path)
+    listed = ToolChange(
+        state=ToolState.ADDED if there is None else ToolState.CHANGED,
+        tool=name,
+        ref=ref,
+        path=path,
+        text=server_list_text(server.ref.id, found),
+        before=there,
+        reason=f"{len(found.requirements)} packages with their hashes",
+    )
+    return [listed, _server_change(server, before, with_config(body, {PACKAGE: found.config}))]
+
+
+def difference(change: ToolChange) -> list[str]:
+    """What a change does to an item, as lines of a diff that steer no terminal."""
+    body, _ = _body_at(change.path) if change.path else ("", None)
+    after = [] if change.state is ToolState.REMOVED else change.text.splitlines()
+    shown = one_line(str(change.ref))
+    lines = unified_diff(body.splitlines(), after, f"approved {shown}", "now", lineterm="", n=2)
+    return [shown_line(line) for line in lines if "x-mcp-digest" not in line]
+
+
+def write_unsigned(change: ToolChange) -> ItemRef | None:
+    """Write a change for a person to sign; None where there is nothing to write.
+
+    Raises FileChangedError, FileSystemError.
+    """
+    if change.path is None or not change.text or change.ref is None:
+        return None
+    make_directory(change.path.parent)
+    if change.before is None:
+        create_file(change.path, change.text.encode())
+    else:
+        write_atomic(change.path, change.text.encode(), expected=change.before)
+    return change.ref

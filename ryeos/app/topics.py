@@ -179,6 +179,7 @@ Codes of failures
   PERMISSION_DENIED                             a graph calls what it may not (4)
   UNSIGNED, INTEGRITY, UNTRUSTED_KEY            not signed, changed, or by whom? (4)
   UNBOUND_SIGNATURE, ROLLBACK                   signed as another item; an older version (4)
+  SERVER_CHANGED                                an MCP server is not as it was approved (4)
   APPROVAL_REQUIRED                             a person has to agree first (4)
   NO_SIGNING_KEY                                you have no key yet (4)
   EXECUTOR_NOT_FOUND, CIRCULAR_DEPENDENCY,
@@ -715,6 +716,7 @@ CODES: Mapping[str, str] = {
     "UNBOUND_SIGNATURE": "The signature is for another item, or does not say for which.",
     "UNSAFE_PATH": "A manifest has a path that must not become a file; nothing was written.",
     "INADMISSIBLE_PATH": "A manifest has a path that never travels; nothing was written.",
+    "SERVER_CHANGED": "An MCP server offers other tools, or has other files, than was approved.",
     "UNSIGNED": "The item has no signature line, and nothing unsigned runs.",
     "UNSUPPORTED": "What is asked for is known, but not done by this build.",
     "UNTRUSTED_KEY": "The signature is by a key that is not trusted here (topic signing).",
@@ -798,6 +800,10 @@ REMEDIES: Mapping[str, tuple[str, ...]] = {
         "> ask your user to run: rye keys generate",
     ),
     "PERMISSION_DENIED": ("add the item to permissions of the graph, then sign the graph",),
+    "SERVER_CHANGED": (
+        "$ look at what changed, and approve it: rye mcp refresh NAME",
+        "> ask your user to run: rye mcp refresh NAME; do not work around it",
+    ),
     "REGISTRY_NOT_CONFIGURED": (
         "$ name one: rye registry login --url URL",
         "> ask your user to run: rye registry login",

@@ -547,7 +547,8 @@ def tool_answer(result: ExecutionResult, request: ExecutionRequest) -> Answer:
     item_id = request.item_id
     if result.failure:
         envelope = error_envelope(result.failure) | {"item_id": item_id} | common
-        return Answer(envelope, result.failure.exit_status)
+        diff = getattr(result.failure, "diff", ())
+        return Answer(envelope, result.failure.exit_status, diff)
     if request.dry_run:
         message = f"{item_id} would run: every check passed"
         if metadata.get("path"):

@@ -18,7 +18,15 @@ from lillux.files import (
 )
 from lillux.json_edits import Dialect, TextStructureError, TextSyntaxError, parse
 from lillux.values import dataclass, field
-from ryeos.imports.clients import ENTRY_NAME, Client, Format, Machine, Shape
+from ryeos.imports.clients import (
+    ENTRY_NAME,
+    PROGRAM_NAMES,
+    Client,
+    Format,
+    Machine,
+    Shape,
+    file_name,
+)
 from ryeos.items.errors import NoProjectError, RyeError, UnsupportedError, UsageError
 from ryeos.items.refs import AI_DIRECTORY
 
@@ -26,8 +34,6 @@ from ryeos.items.refs import AI_DIRECTORY
 # What a client starts: an interpreter and a program by absolute paths, and their arguments.
 #
 # A client has another PATH than a terminal, and its working directory is anywhere.
-
-PROGRAM_NAMES = frozenset({"rye.pyz", "rye.py", "rye", "rye.exe"})
 
 _CELLAR = re.compile(r"(.*)/Cellar/([^/]+)/[^/]+/(.*)")
 _STORE_FOLDER = "/microsoft/windowsapps/"
@@ -136,8 +142,8 @@ def is_ours(entry: object, launch: ServerLaunch) -> bool:
     program = program_of(argv)
     flags = _before(argv, "mcp")[1:-1]
     is_plain = all(word.startswith("-") and word not in ("-c", "-m") for word in flags)
-    own = _file_name(program_of(launch.argv))
-    return bool(program) and is_plain and _file_name(program) in PROGRAM_NAMES | {own}
+    own = file_name(program_of(launch.argv))
+    return bool(program) and is_plain and file_name(program) in PROGRAM_NAMES | {own}
 
 
 def program_of(argv: Sequence[str]) -> str:
@@ -148,10 +154,6 @@ def program_of(argv: Sequence[str]) -> str:
 
 def _before(argv: Sequence[str], word: str) -> Sequence[str]:
     return argv[: argv.index(word)] if word in argv else ()
-
-
-def _file_name(path: str) -> str:
-    return path.replace("\\", "/").rpartition("/")[2].lower()
 
 
 # --- choice ---------------------------------------------------------------------------------------

@@ -15,12 +15,15 @@ from ryeos.app.imports import (
     write_items,
 )
 from ryeos.app.output import one_line
+from ryeos.app.server_tools import RefreshOptions
 from ryeos.cli.approve import Mode, decide
 from ryeos.cli.arguments import Arguments
+from ryeos.cli.mcp_servers import Refreshed, bring_up_to_date
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.imports.kinds import NAMES, ImportKind, find_kind, sources_at
 from ryeos.imports.plan import ImportPlan, ImportSource
-from ryeos.items.errors import RyeError, UsageError
+from ryeos.imports.server_items import SERVER_FOLDER
+from ryeos.items.errors import UsageError, error_envelope
 from ryeos.items.refs import PROJECT, USER, Space
 from ryeos.trust.keys import require_user_space
 
@@ -76,7 +79,7 @@ def _write_and_ask(
     targets = write_items(writes, env_file)
     try:
         waiting = propose(session.rye, targets)
-    except (RyeError, LilluxError) as error:
+    except LilluxError as error:
         # What an agent starts writes no proposals; the files are there for a person to sign.
         session.output.note(f"written, and not proposed: {error}")
         following = f"rye sign {' '.join(target.label for target in targets)}"
@@ -85,10 +88,37 @@ def _write_and_ask(
     rows = decide(session, waiting, Mode.ALL if session.arguments.yes else Mode.ASK)
     envelope["proposals"] = rows
     lines = [f"{row['state']:<8} {one_line(row['ref'])}" for row in rows]
-    session.output.answer(envelope, "\n".join(lines))
     if any(row["state"] == "waiting" for row in rows):
         session.output.note("next: rye approve")
-    return 1 if any(row["state"] == "failed" for row in rows) else 0
+    signed = {row["ref"] for row in rows if row["state"] == "signed"}
+    servers = [
+        target.ref.name
+        for target in targets
+        if target.ref and target.ref.category == SERVER_FOLDER and target.label in signed
+    ]
+    status = 1 if any(row["state"] == "failed" for row in rows) else 0
+    envelope["servers"] = {}
+    for name in servers:
+        said = _pinned(session, name)
+        envelope["servers"][name] = said.envelope
+        lines += said.lines
+        status = status or (1 if said.envelope["status"] == "error" else 0)
+    session.output.answer(envelope, "\n".join(lines))
+    return status
+
+
+def _pinned(session: Session, name: str) -> Refreshed:
+    """Pin a server that was signed, and its tools; one that fails does not keep the others."""
+    session.output.note(f"{name}: its package, and its tools")
+    try:
+        said = bring_up_to_date(session, name, RefreshOptions(update=True))
+    except LilluxError as error:
+        said = Refreshed(error_envelope(error), ())
+    if said.envelope["status"] != "error":
+        return said
+    problem = one_line(str(said.envelope.get("error")), 400)
+    line = f"not pinned yet: {name}: {problem}; later: rye mcp refresh {name}"
+    return Refreshed(said.envelope, [line])
 
 
 # --- sources --------------------------------------------------------------------------------------

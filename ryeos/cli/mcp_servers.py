@@ -1,39 +1,65 @@
-"""``rye mcp add|servers|discover|refresh|remove``: tools of MCP servers as signed items."""
+"""``rye mcp add|servers|discover|refresh|remove``: tools of MCP servers as signed items.
 
+What a server offers is written into items, and its digests into the item of the server, after a
+person has seen what changed: at a terminal, or by ``--yes``. Without either `refresh` writes
+nothing; with ``--propose`` it writes what waits, unsigned, for ``rye approve``.
+"""
+
+import sys
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lillux.errors import LilluxError
 from lillux.files import read_bytes
+from lillux.values import dataclass
+from ryeos.app.imports import propose
 from ryeos.app.output import one_line
 from ryeos.app.server_tools import (
     RefreshOptions,
     ToolChange,
     ToolState,
     ask_server,
-    bring_up_to_date,
+    carry_out,
     change_without_tool,
     changes,
     described_servers,
+    difference,
+    pin_files,
+    pin_package,
+    pin_tools,
+    planned_changes,
     remove_untouched,
     server_location,
     target_of,
     write_signed,
+    write_unsigned,
 )
+from ryeos.app.workspace import Rye
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.run import live_stderr, show
 from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.imports.server_items import RUNTIMES, ServerOptions, server_text, valid_server_id
-from ryeos.items.errors import ExecutorNotFoundError, TargetExistsError, UsageError
-from ryeos.items.refs import PROJECT, USER
+from ryeos.items.errors import (
+    Answer,
+    ApprovalRequiredError,
+    ExecutorNotFoundError,
+    TargetExistsError,
+    UsageError,
+)
+from ryeos.items.refs import PROJECT, USER, Location
+from ryeos.run.packages import list_path
 from ryeos.trust.keys import require_user_space
+from ryeos.trust.sign import target_of_path
 from ryeos.trust.signature import MAX_ITEM_BYTES
 
 _NEEDS_RUNTIME = (
     "a server that can be asked has a runtime as its executor_id,"
     f" {' or '.join(RUNTIMES.values())}: rye mcp add writes it so"
 )
+MAX_SHOWN_LINES = 200
 _COLORS = {ToolState.ADDED: "green", ToolState.CHANGED: "yellow", ToolState.CONFLICT: "red"}
 
 
@@ -119,50 +145,185 @@ def _configure_discover(parser: Arguments) -> None:
     add("name", metavar="NAME", help="a server")
     add("--only", metavar="TOOL", action="append", help="of its tools only this one")
     add("--dry-run", action="store_true", help="ask the server, write nothing")
+    add("--yes", action="store_true", help="sign what changed without asking")
 
 
 def _configure_refresh(parser: Arguments) -> None:
     _configure_discover(parser)
-    parser.add_argument("--prune", action="store_true", help="remove what the server has not")
+    add = parser.add_argument
+    add("--prune", action="store_true", help="remove what the server has not")
+    add("--upgrade", action="store_true", help="take the newest version of its package")
+    add("--propose", action="store_true", help="sign nothing: write what rye approve then shows")
 
 
 def _discover(session: Session) -> int:
-    return _bring_up_to_date(session, update=False, prune=False)
+    arguments = session.arguments
+    only, dry_run = tuple(arguments.only or ()), arguments.dry_run
+    wish = RefreshOptions(dry_run=dry_run, only=only)
+    return _shown(session, bring_up_to_date(session, arguments.name, wish))
 
 
 def _refresh(session: Session) -> int:
-    return _bring_up_to_date(session, update=True, prune=session.arguments.prune)
+    arguments = session.arguments
+    wish = RefreshOptions(
+        update=True,
+        prune=arguments.prune,
+        dry_run=arguments.dry_run,
+        upgrade=arguments.upgrade,
+        propose=arguments.propose,
+        only=tuple(arguments.only or ()),
+    )
+    return _shown(session, bring_up_to_date(session, arguments.name, wish))
 
 
-def _bring_up_to_date(session: Session, *, update: bool, prune: bool) -> int:
-    arguments, rye = session.arguments, session.rye
-    server = server_location(rye, arguments.name)
-    if not arguments.dry_run:
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What became of a server, as JSON and for a person; ``failed`` is why it gave no list."""
+
+    envelope: Mapping[str, Any]
+    lines: Sequence[str]
+    failed: Answer | None = None
+
+
+def _shown(session: Session, refreshed: Refreshed) -> int:
+    """Answer with what became of a server; the exit status."""
+    failed = refreshed.failed
+    if failed is None:
+        session.output.answer(refreshed.envelope, "\n".join(refreshed.lines))
+        return 0
+    show(session, failed)
+    if failed.envelope.get("code") == ExecutorNotFoundError.code:
+        session.output.note(_NEEDS_RUNTIME)
+    return failed.exit_status
+
+
+def bring_up_to_date(session: Session, name: str, wish: RefreshOptions) -> Refreshed:
+    """Pin a server as it is now, once a person agreed; what became of it.
+
+    (1) its package in one version, or its local files: before it is started
+    (2) it is asked for its tools
+    (3) the person sees what changed
+    (4) the tools are written, and their digests into the server's own item, last: until then calls
+        are refused
+    """
+    rye, server = session.rye, server_location(session.rye, name)
+    if not wish.dry_run and not wish.propose:
         rye.signing_key()  # before a program is started for nothing
+    rye.verifier.verify_location(server)
+    started = [] if wish.dry_run else _started(rye, server, wish)  # (1)
+    if started and wish.propose:
+        return _propose(session, name, started)
+    if started:
+        is_new = not wish.update
+        _require_yes(session, started, "run this, and ask it for its tools", is_new=is_new)
+        list(carry_out(rye, server.space, [(change, True) for change in started]))
     listed = ask_server(rye, server, cancellation=cancelled_by_signals(), on_stderr=live_stderr)
-    if listed.exit_status:
-        show(session, listed)
-        if listed.envelope.get("code") == ExecutorNotFoundError.code:
-            session.output.note(_NEEDS_RUNTIME)
-        return listed.exit_status
-    only, dry_run = tuple(arguments.only or ()), arguments.dry_run
-    wish = RefreshOptions(update=update, prune=prune, dry_run=dry_run, only=only)
-    done = list(bring_up_to_date(rye, server, listed, wish))
+    if listed.exit_status:  # (2)
+        return Refreshed(listed.envelope, (), failed=listed)
+    planned = planned_changes(server, listed, wish)
+    pins = pin_tools(rye, server, listed.envelope["data"]["tools"], wish)
+    due = [change for change, is_due in planned if is_due] + ([pins] if pins else [])
+    if due and wish.propose:
+        return _propose(session, name, due)
+    if wish.dry_run:
+        _show_differences(session, due)
+        done = [(change, False) for change, _ in planned]
+        _note_what_is_left(session, name, done, wish)
+        return _report(session, name, listed, done, (pins, False))
+    if due:
+        _require_yes(session, due, f"sign what {name} offers now", is_new=not wish.update)  # (3)
+    every = [*planned, *([(pins, True)] if pins else [])]
+    done = list(carry_out(rye, server.space, every))[: len(planned)]  # (4)
+    _note_what_is_left(session, name, done, wish)
+    return _report(session, name, listed, done, (pins, True))
+
+
+def _started(rye: Rye, server: Location, wish: RefreshOptions) -> list[ToolChange]:
+    """What has to be pinned of a server before it may be started."""
+    package = pin_package(rye, server, again=wish.upgrade)
+    return package or pin_files(rye, server, again=wish.update)
+
+
+def _report(
+    session: Session,
+    name: str,
+    listed: Answer,
+    done: list[tuple[ToolChange, bool]],
+    pins: tuple[ToolChange | None, bool],
+) -> Refreshed:
+    """What became of each tool, and of the pins."""
+    pinned, is_pinned = pins
     counts = Counter(change.state.value for change, _ in done)
     envelope = {
         "status": "success",
-        "server": arguments.name,
-        "dry_run": dry_run,
+        "server": name,
+        "dry_run": not is_pinned,
         "tools": [change.describe(done=is_done) for change, is_done in done],
         "counts": {state.value: counts[state.value] for state in ToolState},
+        "pins": {"changed": pinned is not None, "done": pinned is not None and is_pinned},
         "truncated": listed.envelope["data"]["truncated"],
     }
-    if not dry_run:
-        envelope["signed_by"] = rye.signing_key().fingerprint
+    if is_pinned:
+        envelope["signed_by"] = session.rye.signing_key().fingerprint
     lines = [_change_line(session, change, is_done) for change, is_done in done]
-    session.output.answer(envelope, "\n".join(lines) or "the server has no tools")
-    _note_what_is_left(session, done, update=update, prune=prune)
-    return 0
+    if pinned and is_pinned:
+        session.output.note(f"pinned in {one_line(str(pinned.ref))}: each tool, by its digest")
+    return Refreshed(envelope, lines or ["the server has no tools"])
+
+
+def _require_yes(
+    session: Session, due: Sequence[ToolChange], question: str, *, is_new: bool = False
+) -> None:
+    """Show what changed, and have a person agree to it.
+
+    What is written for the first time needs no terminal: the command itself is a person's word.
+    Raises ApprovalRequiredError.
+    """
+    if session.arguments.yes:
+        return
+    can_ask = sys.stdin.isatty() and sys.stderr.isatty() and not session.output.as_json
+    if is_new and not can_ask:
+        return
+    _show_differences(session, due)
+    if not session.confirm(f"{question}?"):
+        raise ApprovalRequiredError(question)
+
+
+def _show_differences(session: Session, due: Sequence[ToolChange]) -> None:
+    shown = 0
+    for change in due:
+        for line in difference(change):
+            shown += 1
+            if shown == MAX_SHOWN_LINES:
+                session.output.note("... and more: the whole is in the files, or with --json")
+            if shown < MAX_SHOWN_LINES or session.arguments.verbose:
+                color = {"+": "green", "-": "red"}.get(line[:1])
+                painted = session.output.paint(line, color, stream=sys.stderr) if color else line
+                session.output.note(painted)
+
+
+def _propose(session: Session, name: str, due: Sequence[ToolChange]) -> Refreshed:
+    """Write what changed, unsigned, and let it wait for a person."""
+    refs = [ref for change in due if (ref := write_unsigned(change))]
+    waiting: list[str] = []
+    following = "rye approve"
+    try:
+        targets = [
+            target_of_path(change.path, session.context.spaces) for change in due if change.path
+        ]
+        waiting = [one.id for one in propose(session.rye, targets, f"rye mcp refresh {name}")]
+    except LilluxError:  # out of reach of what an agent starts: it proposes by the tool sign
+        following = f"sign {' '.join(map(str, refs))}"
+    envelope = {
+        "status": "approval_required",
+        "server": name,
+        "refs": [str(ref) for ref in refs],
+        "proposals": waiting,
+        "next": following,
+    }
+    lines = [f"written, not signed: {one_line(str(ref))}" for ref in refs]
+    session.output.note(f"next: {following}; then: rye mcp refresh {name}")
+    return Refreshed(envelope, lines)
 
 
 def _change_line(session: Session, change: ToolChange, is_done: bool) -> str:  # noqa: FBT001
@@ -173,13 +334,12 @@ def _change_line(session: Session, change: ToolChange, is_done: bool) -> str:  #
 
 
 def _note_what_is_left(
-    session: Session, done: list[tuple[ToolChange, bool]], *, update: bool, prune: bool
+    session: Session, name: str, done: list[tuple[ToolChange, bool]], wish: RefreshOptions
 ) -> None:
     left = {change.state for change, is_done in done if not is_done}
-    name = session.arguments.name
-    if ToolState.CHANGED in left and not update:
+    if ToolState.CHANGED in left and not wish.update:
         session.output.note(f"to update what has changed: rye mcp refresh {name}")
-    if ToolState.REMOVED in left and not prune:
+    if ToolState.REMOVED in left and not wish.prune:
         session.output.note(f"to remove what it no longer has: rye mcp refresh {name} --prune")
     if ToolState.CONFLICT in left:
         session.output.note("edited files stay; to write one again, delete it and refresh")
@@ -197,6 +357,7 @@ def _remove(session: Session) -> int:
     for change in found:
         is_gone = change.state is ToolState.REMOVED and remove_untouched(change)
         (removed if is_gone else kept).append(str(change.ref))
+    list_path(server.path).unlink(missing_ok=True)
     folder = Path(server.path.parent.parent, server.ref.name)
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()

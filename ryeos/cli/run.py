@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from lillux.values import replace
-from ryeos.app.output import escaped
+from ryeos.app.output import escaped, steers_nothing
 from ryeos.cli.arguments import Arguments, PlainArguments, declare_shared
 from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.items.errors import Answer, UsageError
@@ -203,6 +203,8 @@ def show(session: Session, answer: Answer, *, was_shown: bool = False, traceback
     if envelope.get("type") == "tool" and envelope["status"] == "success":
         output.answer(envelope, "" if was_shown else _data_text(envelope["data"]))
     elif envelope["status"] == "error":
+        for line in answer.diff:
+            output.note(steers_nothing(line))
         _show_failure(session, envelope, was_shown=was_shown, traceback=traceback)
     else:
         output.answer(envelope, _text_of(envelope))

@@ -3,7 +3,7 @@
 A row for each, from the client's own documents: ``docs/clients.md`` repeats it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,7 @@ def zed_settings(machine: Machine) -> Path | None:
 # One row for each program that can start an MCP server, as its documents say in November 2026.
 
 ENTRY_NAME = "rye"
+PROGRAM_NAMES = frozenset({"rye.pyz", "rye.py", "rye", "rye.exe"})
 
 
 class Format(StrEnum):
@@ -269,3 +270,14 @@ def find_client(name: str) -> Client:
     close = get_close_matches(typed, NAMES, 1, 0.5)
     hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(NAMES)}"
     raise UsageError(f"client {name[:60]!r}: no such client", hint=hint)
+
+
+def starts_rye(argv: Sequence[str]) -> bool:
+    """Whether a command line starts Rye as a server."""
+    at = argv.index("mcp") if "mcp" in argv else 0
+    return at > 0 and file_name(argv[at - 1]) in PROGRAM_NAMES
+
+
+def file_name(path: str) -> str:
+    """The last part of a path of any platform, in small letters."""
+    return path.replace("\\", "/").rpartition("/")[2].lower()

@@ -11,7 +11,7 @@ from lillux.files import require_plain_path
 from lillux.schema import validate_schema
 from lillux.values import dataclass, field
 from ryeos.items.errors import UsageError
-from ryeos.items.yaml import yaml_text
+from ryeos.items.yaml import with_entry, without_entry, yaml_text
 
 # --- documents ------------------------------------------------------------------------------------
 # The text of the items that are written, and whether somebody has edited one since. Pure.
@@ -48,6 +48,25 @@ def next_version(version: str) -> str:
     return f"{rest}.{int(last) + 1}"
 
 
+def with_config(body: str, values: Mapping[str, Mapping[str, Any] | None]) -> str:
+    """The text of a server's item with these entries in its config, None for one that goes.
+
+    The version's last number is one higher. What else stands there stays, and with it whether the
+    text was edited. Raises UneditableYamlError for a form that only a person can edit.
+    """
+    was_untouched = is_untouched(body)
+    above, digest, below = _taken_apart(body)
+    text = above
+    for name, value in values.items():
+        if value is None:
+            text = without_entry(text, "config", name)
+        else:
+            text = with_entry(text, "config", name, value)
+    text = _VERSION.sub(f'version: "{next_version(version_of(body))}"', text, count=1)
+    last = f'x-mcp-digest: "{_digest(text) if was_untouched else digest}"\n' if digest else ""
+    return text + last + below
+
+
 def _taken_apart(body: str) -> tuple[str, str, str]:
     for found in list(_DIGEST.finditer(body))[-1:]:
         return body[: found.start()], found[1], body[found.end() :]
@@ -62,6 +81,7 @@ def _digest(text: str) -> str:
 # Names of items for the tools of a server, whatever the server calls them. Pure.
 
 SERVER_FOLDER = "mcp/servers"
+SUFFIX = ".yaml"
 _MAX_CHARACTERS = 64
 _SERVER = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _OTHERS = re.compile(r"[^A-Za-z0-9_-]+")
@@ -166,7 +186,7 @@ def _offer(server: str, runtime: str, item_id: str, tool: Mapping[str, Any]) -> 
         "executor_id": runtime,
         "category": f"mcp/{server}",
         "description": _description(tool) or f"{_one_line(name)} of the server {server}",
-        "config": {"server": f"{SERVER_FOLDER}/{server}", "tool_name": name},
+        "config": {"server": f"{SERVER_FOLDER}/{server}", "tool_name": name, **_listed(tool)},
         "input_schema": schema,
     }
     offer = ServerTool(tool=name, item_id=item_id, values=values)
@@ -197,6 +217,26 @@ def _description(tool: Mapping[str, Any]) -> str:
     return _one_line(text) if isinstance(text, str) else ""
 
 
+def _listed(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """What else a server says of a tool, for a person who compares it with what it says later."""
+    kept = {key: _plain(tool[key], 8) for key in sorted(tool) if key not in _SAID_ELSEWHERE}
+    return {"listed": kept} if kept else {}
+
+
+_SAID_ELSEWHERE = ("name", "description", "inputSchema")
+
+
+def _plain(value: object, depth: int) -> object:
+    """JSON with each text on one line of bounded length."""
+    if isinstance(value, str):
+        return _one_line(value)
+    if depth and isinstance(value, Mapping):
+        return {_one_line(str(key)): _plain(one, depth - 1) for key, one in value.items()}
+    if depth and isinstance(value, list):
+        return [_plain(one, depth - 1) for one in value]
+    return "…" if isinstance(value, Mapping | list) else value
+
+
 def _one_line(text: str) -> str:
     words = " ".join(text.split())
     plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
@@ -209,7 +249,7 @@ def _one_line(text: str) -> str:
 # The item of a server: its program or its address, and which variables it gets.
 
 RUNTIMES = {"stdio": "rye/core/runtimes/mcp/stdio", "http": "rye/core/runtimes/mcp/http"}
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
@@ -279,7 +319,7 @@ def _http(options: ServerOptions) -> dict[str, Any]:
 
 def _variable(name: str) -> str:
     """Never its value: what is written here is read by everybody who reads the project."""
-    if not _VARIABLE.fullmatch(name):
+    if not VARIABLE.fullmatch(name):
         raise UsageError(
             f"expected the name of a variable, found {name[:80]!r}",
             hint="set the variable to the secret, and name the variable here",

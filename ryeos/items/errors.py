@@ -40,6 +40,7 @@ EXIT_STATUS: Mapping[str, int] = {
     "REMOTE_NOT_APPROVED": 4,
     "REQUEST_SIGNATURE": 4,
     "ROLLBACK": 4,
+    "SERVER_CHANGED": 4,
     "UNBOUND_SIGNATURE": 4,
     "UNSIGNED": 4,
     "UNTRUSTED_KEY": 4,
@@ -558,10 +559,14 @@ TOOL_FAILED = 1
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An envelope and the status that a command ends with."""
+    """An envelope and the status that a command ends with.
+
+    ``diff`` is for a person at a command line: lines from outside, which no model should read.
+    """
 
     envelope: Mapping[str, Any]
     exit_status: int = 0
+    diff: tuple[str, ...] = ()
 
 
 def error_envelope(error: LilluxError) -> dict[str, Any]:

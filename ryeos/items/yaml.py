@@ -295,7 +295,7 @@ def with_entry(text: str, section: str, name: str, settings: Mapping[str, object
     first, last = _entry(lines, start, indent, name) or (start, start)
     lines[first:last] = [
         f"{indent}{_written(name)}:",
-        *(f"{indent}{_INDENT}{key}: {_json(value)}" for key, value in settings.items()),
+        *_lines(settings, indent + _INDENT),
     ]
     expected = {**values, section: {**(values.get(section) or {}), name: dict(settings)}}
     return _checked("\n".join(lines) + "\n", section, expected)
@@ -369,10 +369,6 @@ def _written(name: str) -> str:
     """A name that every reader of YAML takes for a string."""
     is_plain = _PLAIN.fullmatch(name) and name.lower() not in _WORDS
     return name if is_plain else json.dumps(name)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 # --- yaml writing ---------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ once more.
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,14 @@ from ryeos.run.chain import CompanionError
 from ryeos.run.command import command_of, filled_arguments, masked, max_output_bytes, opened
 from ryeos.run.model import ChainElement, Invocation
 from ryeos.run.parameters import valid_limit
+from ryeos.run.server_packages import ServerPackage, read_package
+from ryeos.run.server_pins import (
+    ServerPins,
+    approved_tool,
+    read_pins,
+    require_files,
+    required_tools,
+)
 from ryeos.trust.approvals import path_in_project
 from ryeos.trust.verify import DependencyRules, VerifiedItem, dependency_rules, unchanged
 
@@ -209,6 +217,8 @@ class ServerConfig:
     config     the three configs, laid over each other
     variables  what ``${NAME}`` stands for, and warnings
     server     the server item, if the tool names one
+    pins       what the server is held to
+    requires   what a call requires of the server's list of tools
     """
 
     tool_name: str
@@ -218,6 +228,8 @@ class ServerConfig:
     wanted: AllowedVersions
     timeout_s: float | None
     server: ChainElement | None = None
+    pins: ServerPins = ServerPins()
+    requires: Callable[[Mapping[str, Any]], LilluxError | None] | None = None
 
     def filled(self, key: str) -> str:
         """The text under a key, filled in; ``""`` if absent. Raises SpecError."""
@@ -242,12 +254,16 @@ class ServerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerProgram:
-    """A server's program. ``files`` are those of its files that lie in a space, verified."""
+    """A server's program. ``files`` are those of its files that lie in a space, verified.
+
+    ``installed`` is the folder of its package, None for one that is no package.
+    """
 
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str] = field(repr=False)
     files: tuple[VerifiedItem, ...] = ()
+    installed: Path | None = None
 
 
 def server_config(
@@ -263,15 +279,21 @@ def server_config(
     server = _server_item(materials, services, names)  # (1)
     config = _layered(materials, server)  # (2)
     _check_transport(config, server, transports)
+    # A server that is run itself says which tools it has.
+    tool_name = "" if tool.spec.tool_type == SERVER_TYPE else _tool_name(config)
+    pins = read_pins(server.spec.config if server else config)
     return ServerConfig(
-        # A server that is run itself says which tools it has.
-        tool_name="" if tool.spec.tool_type == SERVER_TYPE else _tool_name(config),
+        tool_name=tool_name,
         config=config,
         names=names,  # (3)
         variables=variables,
         wanted=_wanted(config),
         timeout_s=_timeout_s(materials, server),
         server=server,
+        pins=pins,
+        requires=required_tools(
+            (server or tool).item_id, pins, tool_name, approved_tool(tool.spec)
+        ),
     )
 
 
@@ -280,7 +302,12 @@ def program(materials: Materials, services: Services) -> tuple[ServerConfig, Ser
     found = server_config(materials, services, _STDIO)
     names, config = found.names, found.config
     files: tuple[VerifiedItem, ...] = ()
-    if config.get(_SERVER_PATH) is not None or _chosen_path(materials) is not None:
+    installed = None
+    package = read_package(config)
+    if package:
+        started, installed = _installed(found, package, materials, services)
+        words: tuple[object, ...] = (*started, *_arguments_of(config))
+    elif config.get(_SERVER_PATH) is not None or _chosen_path(materials) is not None:
         path, files = _server_file(found, materials, services)
         names = Names(variables=names.variables, fixed={**names.fixed, _SERVER_PATH: path})
         words = _words(config) if config.get("command") else _launch_words(config, path)
@@ -292,8 +319,8 @@ def program(materials: Materials, services: Services) -> tuple[ServerConfig, Ser
     argv = (command, *filled_arguments(command, list(words[1:]), names))
     cwd = _cwd(found, materials)
     files = (*files, *_named_files(argv, cwd, materials, services))
-    own = found.filled_mapping("env")
-    return found, ServerProgram(argv=argv, cwd=cwd, env={**materials.child_env, **own}, files=files)
+    env = {**materials.child_env, **found.filled_mapping("env")}
+    return found, ServerProgram(argv=argv, cwd=cwd, env=env, files=files, installed=installed)
 
 
 def address(materials: Materials, services: Services) -> tuple[ServerConfig, str, dict[str, str]]:
@@ -416,16 +443,55 @@ def _timeout_s(materials: Materials, server: ChainElement | None) -> float | Non
 
 
 def _words(config: Mapping[str, Any]) -> tuple[object, ...]:
-    command, args = config.get("command"), config.get("args")
+    command = config.get("command")
     if not isinstance(command, str) or not command.strip():
         raise SpecError(
             "config.command",
             "expected the program of an MCP server, found none",
             hint="write config.server, config.command or config.mcp_server_path into the tool",
         )
+    return (command, *_arguments_of(config))
+
+
+def _arguments_of(config: Mapping[str, Any]) -> tuple[object, ...]:
+    args = config.get("args")
     if not isinstance(args, list | None):
         raise SpecError("config.args", f"expected a list, got {type_name(args)}")
-    return (command, *(args or ()))
+    return tuple(args or ())
+
+
+def _installed(
+    found: ServerConfig, package: ServerPackage, materials: Materials, services: Services
+) -> tuple[tuple[str, ...], Path]:
+    """The words that start a package, and its folder. Raises PackagesError, IntegrityError."""
+    import sys
+
+    from ryeos.run.packages import ENVIRONMENTS, PYTHON, PackageList, PackagesError, list_path
+    from ryeos.run.server_packages import NPM, ServerInstaller
+
+    element = found.server or materials.chain.tool
+
+    def list_of_packages() -> PackageList:
+        path = list_path(element.path) if element.path else None
+        listed = services.companion_at(path, element) if path and path.is_file() else None
+        lines = listed.spec.config.get("requirements") if listed else None
+        if not (path and listed and listed.item and isinstance(lines, list)):
+            raise PackagesError(
+                f"{path or element.item_id}: the list of packages is not there",
+                hint="rye mcp refresh NAME writes it, and asks you",
+            )
+        made_for = str(listed.spec.config.get("made_for") or "")
+        return PackageList(listed.item, tuple(map(str, lines)), made_for)
+
+    variable = "RYE_NODE" if package.ecosystem == NPM else PYTHON
+    place = Path(materials.anchor.names["user_space"], AI_DIRECTORY, ENVIRONMENTS)
+    return ServerInstaller(services.runner, services.process_env, sys.platform).program(
+        package,
+        list_of_packages,
+        materials.env.variables.get(variable, ""),
+        place,
+        make=not materials.request.dry_run,
+    )
 
 
 def _launch_words(config: Mapping[str, Any], path: str) -> tuple[object, ...]:
@@ -436,10 +502,7 @@ def _launch_words(config: Mapping[str, Any], path: str) -> tuple[object, ...]:
     words = launchers.get(Path(path).suffix.lower(), [f"{{{_SERVER_PATH}}}"])
     if not isinstance(words, list) or not words:
         raise SpecError("config.launchers", "expected a list of words for each suffix")
-    args = config.get("args")
-    if not isinstance(args, list | None):
-        raise SpecError("config.args", f"expected a list, got {type_name(args)}")
-    return (*words, *(args or ()))
+    return (*words, *_arguments_of(config))
 
 
 def _server_file(
@@ -560,6 +623,7 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
     found, server = program(materials, services)
     rights = materials.rights.narrowed(found.server.spec.sandbox if found.server else None)
     files = tuple(item.target.path for item in server.files)
+    files += (server.installed,) if server.installed else ()
     program_path = rights.program(server.argv[0], server.env, str(server.cwd))
     rights = replace(rights, own_files=(*rights.own_files, *files))
     return McpStdioCall(
@@ -653,6 +717,7 @@ class McpStdioCall:
         from lillux.mcp_client.stdio import ServerProcess, call_over_stdio
 
         _look_again(self.found, self.server.files)
+        self._require_files()
         words = self._shown_command()
         command = replace(command_of(opened(self.invocation, self.rights)), leaves_nothing=False)
         name = self.found.tool_name
@@ -669,6 +734,14 @@ class McpStdioCall:
             return map_failure(name, error, {"command": words}, _metadata(self.found))
         metadata = {**_metadata(self.found), **stderr_tail(answered.stderr)}
         return _mapped(self.found, answered.answer, metadata)
+
+    def _require_files(self) -> None:
+        """Raises ServerChangedError for a local server that is not the one that was approved."""
+        pins, fixed = self.found.pins, self.found.names.fixed
+        file = self.server.cwd / as_text(fill(pins.file, self.found.names))
+        require_files(
+            _label(self.found, str(fixed["tool_id"])), pins, file, Path(str(fixed["project_path"]))
+        )
 
     def _shown_command(self) -> list[str]:
         known = {**self.found.variables.values, **self.server.env}
@@ -746,7 +819,9 @@ class McpHttpCall:
 
 
 def _asked(found: ServerConfig, arguments: Mapping[str, Any]) -> ToolCall | ToolListing:
-    return ToolCall(found.tool_name, arguments) if found.tool_name else ToolListing()
+    if not found.tool_name:
+        return ToolListing()
+    return ToolCall(found.tool_name, arguments, found.requires)
 
 
 def _mapped(found: ServerConfig, answer: ToolAnswer, metadata: Mapping[str, Any]) -> MappedResult:

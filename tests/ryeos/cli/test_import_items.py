@@ -67,7 +67,7 @@ def test_an_item_that_is_there_is_not_overwritten_without_a_word(signer: Command
 
     assert refused.status == 1
     assert "--force replaces it" in refused.stdout
-    assert forced.status == 0
+    assert "signed   tool:mcp/servers/echo" in forced.stdout
     folder = signer.project / ".ai/tools/mcp/servers"
     assert "--slow" in (folder / "echo.yaml").read_text("utf-8")
     assert "--fast" in (folder / "echo.yaml.bak").read_text("utf-8")

@@ -67,7 +67,7 @@ def test_what_a_server_describes_otherwise_is_written_by_refresh_alone(lister: L
     lister.offer({**ADD, "description": "Adds numbers"}, {"name": "sub"})
 
     discovered = lister.states("discover", "demo")
-    refreshed = lister.states("refresh", "demo")
+    refreshed = lister.states("refresh", "demo", "--yes")
 
     assert discovered == {"add": ("changed", False), "sub": ("added", True)}
     assert refreshed == {"add": ("changed", True), "sub": ("unchanged", False)}
@@ -83,9 +83,9 @@ def test_an_edited_item_is_a_conflict_and_stays(lister: Lister) -> None:
     assert lister.cli("sign", "tool:mcp/demo/add").status == 0
     lister.offer({**ADD, "description": "Adds numbers"})
 
-    assert lister.states("refresh", "demo", "--prune") == {"add": ("conflict", False)}
+    assert lister.states("refresh", "demo", "--yes", "--prune") == {"add": ("conflict", False)}
     lister.offer()
-    assert lister.states("refresh", "demo", "--prune") == {"add": ("conflict", False)}
+    assert lister.states("refresh", "demo", "--yes", "--prune") == {"add": ("conflict", False)}
     assert "My own words" in path.read_text("utf-8")
     removed = lister("remove", "demo", "--json").json
     assert removed["kept"] == ["tool:mcp/demo/add"]
@@ -96,10 +96,12 @@ def test_what_a_server_no_longer_has_goes_only_when_that_is_asked(lister: Lister
     lister("discover", "demo")
     lister.offer({"name": "sub"})
 
-    assert lister.states("refresh", "demo")["add"] == ("removed", False)
-    assert lister.states("refresh", "demo", "--only", "sub") == {"sub": ("unchanged", False)}
+    assert lister.states("refresh", "demo", "--yes")["add"] == ("removed", False)
+    assert lister.states("refresh", "demo", "--yes", "--only", "sub") == {
+        "sub": ("unchanged", False)
+    }
     assert (lister.tools / "demo/add.yaml").is_file()
-    assert lister.states("refresh", "demo", "--prune")["add"] == ("removed", True)
+    assert lister.states("refresh", "demo", "--yes", "--prune")["add"] == ("removed", True)
     assert not (lister.tools / "demo/add.yaml").exists()
 
 

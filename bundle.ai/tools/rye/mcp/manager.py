@@ -21,7 +21,7 @@ CONFIG_SCHEMA = {
     "properties": {
         "action": {
             "enum": ["add_server", "list_servers", "discover", "refresh", "remove_server"],
-            "description": "discover writes new tools, refresh also what has changed",
+            "description": "discover signs new tools, refresh writes changes for your user to sign",
         },
         "name": {"type": "string", "description": "What the server is called here, like github"},
         "command": {
@@ -78,5 +78,6 @@ def execute(params: dict, project_path: str) -> dict:
         values += params.get("command", [])
     elif action in ("discover", "refresh"):
         words += flags(params, "dry_run", *(["prune"] if action == "refresh" else []))
+        words += ["--propose"] if action == "refresh" else []
         words += [f"--only={name}" for name in params.get("only", [])]
     return run_rye(words, values, project=project_path)
