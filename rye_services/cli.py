@@ -33,6 +33,7 @@ from rye_services.operator_commands import (
     declare_rotate,
     declare_users,
 )
+from rye_services.people_commands import declare_people, declare_teams
 from rye_services.settings import SettingError, Settings, settings_of
 from ryeos import __version__
 from ryeos.app.output import Output, interrupted_status, report
@@ -402,6 +403,9 @@ def _parser() -> argparse.ArgumentParser:
     declare_audit(lambda *words: _command(commands, *words))
     users = _group(commands, "users", "who has a store here, and how much is in it")
     declare_users(lambda *words: _command(users, *words))
+    declare_people(lambda *words: _command(users, *words))
+    teams = _group(commands, "teams", "who owns projects together")
+    declare_teams(lambda *words: _command(teams, *words))
     quota = _group(commands, "quota", "how much a user may store")
     declare_quota(lambda *words: _command(quota, *words))
     jobs = _group(commands, "jobs", "the executions of everybody")

@@ -120,10 +120,14 @@ class ApiKeys:
     ) -> tuple[str, ApiKey]:
         """A new key of a user: its text, which nobody can find out again, and what is kept.
 
+        One of a team may do what its members with the role push may.
         Raises UserIdError, ScopeError.
         """
         token, key = self._made(user_id, name, scopes, expires_after)
         with self._database.writing() as connection:
+            kind = connection.scalar(select(users.c.kind).where(users.c.id == user_id))
+            if kind == "team":  # without a role it would stand for the owner itself
+                key = replace(key, role=Role.PUSH.value)
             self._insert(connection, token, key)
         return token, key
 
@@ -144,6 +148,9 @@ class ApiKeys:
         token, key = self._made(user_id, name, scopes, expires_after)
         key = replace(key, role=role and role.value, created_by=created_by)
         with self._database.writing(lock=_lock(user_id)) as connection:
+            kind = connection.scalar(select(users.c.kind).where(users.c.id == user_id))
+            if kind == "team" and role is None:  # it would stand for the owner itself
+                raise ApiKeyNameError(name, "a token of a team has a role: rye remote tokens")
             if any(_counts(one, self._clock()) for one in _named(connection, user_id, name)):
                 raise ApiKeyNameError(name, "there is one with this name")
             if _count_unrevoked(connection, user_id) >= MAX_NAMED_KEYS:

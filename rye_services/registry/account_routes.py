@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from rye_services.credentials import REGISTRY_READ, REGISTRY_WRITE, ApiKey, valid_scopes
 from rye_services.http import RequestProblem
 from rye_services.openapi import answers
-from rye_services.registry.accounts import Reader, Writer, allowed_bytes, claimed_key
+from rye_services.registry.accounts import Keeper, Reader, allowed_bytes, claimed_key
 from rye_services.registry.answers import (
     AccountAnswer,
     ApiKeysAnswer,
@@ -62,7 +62,7 @@ def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
 
     @routes.post("/api-keys", responses=answers(NewApiKeyAnswer, 409))
     @refusing
-    def create(writer: Writer, new: NewApiKey) -> dict[str, Any]:
+    def create(writer: Keeper, new: NewApiKey) -> dict[str, Any]:
         """Make an API key; its text is shown this once. Nobody grants what their own has not."""
         account = services.account_of(writer)
         for scope in valid_scopes(new.scopes):
@@ -89,7 +89,7 @@ def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
 
     @routes.delete("/api-keys/{name}", responses=answers(RevokedApiKeyAnswer, 404, 409))
     @refusing
-    def revoke(writer: Writer, name: str) -> dict[str, Any]:
+    def revoke(writer: Keeper, name: str) -> dict[str, Any]:
         """Let an API key count no longer."""
         key = api_keys.revoke_named(services.account_of(writer), name)
         return {"status": "revoked", "name": key.name, "key_prefix": key.key_prefix}
@@ -106,7 +106,7 @@ def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
 
     @routes.post("/signing-keys", responses=answers(ChangedSigningKeyAnswer, 409))
     @refusing
-    def add(writer: Writer, claim: KeyClaim) -> dict[str, Any]:
+    def add(writer: Keeper, claim: KeyClaim) -> dict[str, Any]:
         """Have what is sent signed with a key checked by it. From then on no other key will do."""
         account = services.account_of(writer)
         pem = claimed_key(claim.document, account=account, keys=services.keys)
@@ -114,7 +114,7 @@ def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
 
     @routes.delete("/signing-keys/{fingerprint}", responses=answers(ChangedSigningKeyAnswer, 404))
     @refusing
-    def remove(writer: Writer, fingerprint: str) -> dict[str, Any]:
+    def remove(writer: Keeper, fingerprint: str) -> dict[str, Any]:
         """Take a key back."""
         bare = fingerprint.removeprefix("fp:")
         if not services.accounts.remove_key(services.account_of(writer), bare):
@@ -154,7 +154,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
 
     @routes.post("/namespaces", responses=answers(ClaimedNamespaceAnswer, 409))
     @refusing
-    def claim(writer: Writer, new: NewName) -> dict[str, Any]:
+    def claim(writer: Keeper, new: NewName) -> dict[str, Any]:
         """Have a namespace, if nobody has it. The first publication below one does the same."""
         account = services.account_of(writer)
         is_new = namespaces.claim(new.name, account)

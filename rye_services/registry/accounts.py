@@ -13,11 +13,12 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass
 from rye_services.audit import Audit
-from rye_services.callers import authenticate, authenticator, caller
+from rye_services.callers import authenticate, authenticator, owner_caller
 from rye_services.credentials import (
     REGISTRY_READ,
     REGISTRY_WRITE,
     Principal,
+    Role,
     ensure_user,
     valid_user_id,
 )
@@ -111,6 +112,7 @@ class Accounts:
             alike = select(accounts.c.name).where(accounts.c.folded == folded)
             if connection.scalar(alike) is not None:
                 raise AccountError(name, "there is one with this name, or one too like it")
+            _require_no_other_user(connection, name, folded)
             ensure_user(connection, name, now)
             row = {"name": name, "folded": folded, "created_at": now, "stored_bytes": 0}
             connection.execute(insert(accounts).values(**row))
@@ -210,6 +212,17 @@ class Accounts:
             if not connection.execute(change).rowcount:
                 raise AccountMissingError(name)
             self._audit.write(connection, action, name)
+
+
+def _require_no_other_user(connection: Connection, name: str, folded: str) -> None:
+    """Raises AccountError where a person or a team has a name like it; one of the same name has it.
+
+    So a team publishes: under an account of its name, which the operator makes.
+    """
+    alike = func.replace(func.lower(users.c.id), "_", "-") == folded
+    found = connection.scalar(select(users.c.id).where(alike, users.c.id != name).limit(1))
+    if found is not None:
+        raise AccountError(name, f"{found} is a user of this node, or a team, and too like it")
 
 
 def reserve(connection: Connection, name: str, more: int, *, max_bytes: int) -> None:
@@ -456,7 +469,10 @@ async def _read(request: Request) -> bytes:
 
 
 Anybody = Annotated[Principal | None, optional_caller(REGISTRY_READ)]
-Reader = Annotated[Principal, caller(REGISTRY_READ)]
-Writer = Annotated[Principal, caller(REGISTRY_WRITE)]
+Reader = Annotated[Principal, owner_caller(REGISTRY_READ, Role.READ)]
+Writer = Annotated[Principal, owner_caller(REGISTRY_WRITE, Role.PUSH)]
+Keeper = Annotated[Principal, owner_caller(REGISTRY_WRITE, Role.ADMIN)]
+"""Who says what an account signs with, and which names it has; of a team an admin."""
+
 Sent = Annotated[bytes, Depends(_read)]
 """A body, to be parsed in the thread of the route: the event loop must not wait for that."""

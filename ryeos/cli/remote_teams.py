@@ -5,14 +5,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lillux.fields import is_number
 from lillux.files import read_bytes
+from lillux.http.client import wait_for
 from lillux.signing import MAX_PEM_BYTES, PUBLIC_KEY_FILE, canonical_public_pem
 from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.remote_run import linked, remote_environment, take_remote, take_team, team_of
 from ryeos.cli.session import CommandSpec, Session
-from ryeos.items.errors import UsageError
-from ryeos.remote.link import open_node, remotes_of
+from ryeos.items.errors import RyeError, UsageError
+from ryeos.remote.link import RemoteEnvironment, open_node, remotes_of
 from ryeos.remote.requests import encode_public_key
 from ryeos.remote.settings import team_and_path, valid_project_name
 from ryeos.remote.teams import ROLES, TeamClient, valid_team
@@ -93,6 +95,62 @@ def _whoami(session: Session) -> int:
     ]
     session.output.answer({"status": "success", **found}, "\n".join(lines))
     return 0
+
+
+# --- login ----------------------------------------------------------------------------------------
+
+_MOST_POLLS = 200
+_LONGEST_POLL_S = 60.0
+
+
+def _configure_login(parser: Arguments) -> None:
+    parser.add_argument("--label", metavar="TEXT", help="what the page calls this machine")
+    take_remote(parser)
+
+
+def _login(session: Session) -> int:
+    """Have a person say on a page of the node that this machine's key is theirs."""
+    from platform import node
+
+    from ryeos.cli.session import cancelled_by_signals
+
+    key = session.rye.signing_key()
+    with remote_environment(session, cancelled_by_signals()) as around:
+        remote = remotes_of(around).resolve(session.arguments.remote)
+        client = TeamClient(open_node(around, remote))
+        public_key = encode_public_key(key.public_pem)
+        begun = client.begin_sign_in(public_key, (session.arguments.label or node())[:100])
+        url, code = str(begun["verification_url"]), str(begun["user_code"])
+        session.output.note(
+            f"open {one_line(url, 300)} and type {one_line(code)}; the page shows the key"
+            f" fp:{key.fingerprint}"
+        )
+        state, user_id = _polled(client, begun, around)
+    if state != "approved":
+        words = {"refused": "it was refused there", "over": "its time is over"}
+        raise RyeError(
+            f"remote {remote.name}: not logged in: {words.get(state, 'cancelled')}",
+            code="PERMISSION_DENIED",
+            hint="begin once more: rye remote login",
+        )
+    _done(session, f"this machine signs for {user_id} on {remote.name}", user_id=user_id)
+    return 0
+
+
+def _polled(
+    client: TeamClient, begun: Mapping[str, Any], around: RemoteEnvironment
+) -> tuple[str, str]:
+    """How the sign-in ended, and who it is. Asks as seldom as the node wants."""
+    said: Any = begun.get("interval_s")
+    wait_s = min(max(float(said), 0.2), _LONGEST_POLL_S) if is_number(said) else 3.0
+    for _ in range(_MOST_POLLS):
+        found = client.sign_in_state(str(begun["device_code"]))
+        if found["state"] != "waiting":
+            return str(found["state"]), str(found.get("user_id"))
+        wait_for(wait_s, around.cancellation)
+        if around.cancellation is not None and around.cancellation.is_set:
+            return "cancelled", ""
+    return "over", ""
 
 
 # --- keys -----------------------------------------------------------------------------------------
@@ -403,6 +461,9 @@ def _show_moved(session: Session, name: str, moved: Mapping[str, Any]) -> None:
 
 
 COMMANDS = {
+    "remote login": CommandSpec(
+        _configure_login, _login, ["rye remote login", "rye remote login --remote gpu"]
+    ),
     "remote whoami": CommandSpec(take_remote, _whoami, ["rye remote whoami"]),
     "remote keys": CommandSpec(
         _configure_keys,

@@ -27,6 +27,20 @@ class TeamClient:
         text_at(found, "user_id", self._what("/account"))
         return found
 
+    def begin_sign_in(self, public_key: str, label: str) -> dict[str, Any]:
+        """Ask the node to let this key in; the person says yes on a page."""
+        body = {"public_key": public_key, "label": label}
+        begun = self._ask("POST", "/sign-in/device", body, may_repeat=False)
+        for name in ("device_code", "user_code", "verification_url"):
+            text_at(begun, name, self._what("/sign-in/device"))
+        return begun
+
+    def sign_in_state(self, device_code: str) -> dict[str, Any]:
+        """How it is: ``waiting``, ``approved``, ``refused`` or ``over``; and who the person is."""
+        found = self._ask("POST", "/sign-in/device/poll", {"device_code": device_code})
+        text_at(found, "state", self._what("/sign-in/device/poll"))
+        return found
+
     # --- keys and tokens --------------------------------------------------------------------------
 
     def keys(self) -> dict[str, Any]:

@@ -5,10 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from lillux.signing import load_keypair
+from rye_services.database import Database, sign_ins
 from ryeos.items.refs import Space
 from tests.support.command_line import CommandLine
+from tests.support.endings import wait_until
 from tests.support.node import Node
 
 pytest_plugins = ("tests.support.node",)
@@ -159,3 +162,39 @@ def test_what_was_typed_wrong_is_refused_before_a_node_is_asked(
 
     assert done.status == 2
     assert problem in done.stderr
+
+
+def test_a_machine_is_let_in_by_its_person_on_a_page(person: Person, shared_node: Node) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+    from urllib.parse import urlencode
+
+    machine, ada = person("machine", is_known=False), shared_node.user(scopes=("*",))
+    form_of = {"Content-Type": "application/x-www-form-urlencoded"}
+
+    def waiting() -> str:
+        database = Database(shared_node.settings.database_url)
+        try:
+            with database.reading() as connection:
+                rows = connection.execute(select(sign_ins)).all()
+        finally:
+            database.close()
+        return next((row.user_code for row in rows if row.facts.get("label") == label), "")
+
+    def approve() -> int:
+        wait_until(lambda: bool(waiting()))
+        key = urlencode({"key": ada.token}).encode()
+        entered = shared_node.ask("POST", "/page/login", key, headers=form_of)
+        cookie = {"Cookie": entered.headers["set-cookie"].partition(";")[0]}
+        page = shared_node.ask("GET", f"/page/device?code={waiting()}", headers=cookie)
+        token = page.body.decode().split('name="token" value="')[1].partition('"')[0]
+        yes = urlencode({"token": token, "code": waiting(), "answer": "yes"}).encode()
+        return shared_node.ask("POST", "/page/device", yes, headers={**form_of, **cookie}).status
+
+    label = f"machine-{secrets.token_hex(4)}"
+    with ThreadPoolExecutor(1) as pool:
+        approved = pool.submit(approve)
+        done = machine.json("remote", "login", "--label", label)
+
+    assert approved.result(30) == 200
+    assert done["user_id"] == ada.user_id
+    assert own_id(machine) == ada.user_id
