@@ -37,7 +37,12 @@ from rye_services.node.team_space import TeamSpaces
 from rye_services.node.webhooks import WebhookFieldError, valid_vault_keys
 from rye_services.node.worker import WorkerDiedError, WorkerLaunch, do_job
 from rye_services.node.worker_reports import read_report
-from rye_services.node.workspaces import Checkout, CheckoutRequest, Checkouts
+from rye_services.node.workspaces import (
+    Checkout,
+    CheckoutRequest,
+    Checkouts,
+    KnownManifests,
+)
 from rye_services.settings import Settings
 from rye_services.teams import RoleError, Teams, require_role
 from ryeos.items.context import Clock
@@ -615,6 +620,7 @@ class Engine:
     workers: ForkServer
     bundle: Path
     clock: Clock
+    manifests: KnownManifests = field(default_factory=KnownManifests, repr=False)
 
     def basis(self, order: Order) -> Basis:
         """What the execution starts from.
@@ -647,6 +653,7 @@ class Engine:
         store, thread_id = self.stores.of(order.user_id), attempt.thread_id
         wanted = self._wanted(order, basis, store)  # (1)
         with self.workspaces.checkout(wanted) as workspace:  # (2) and (8)
+            self.manifests.keep(basis.head.project_manifest_hash, wanted.project)
             rules = self._rules(workspace)  # (3)
             redaction = Redaction(basis.secrets)
             answered = self._run(order, basis, workspace, redaction, attempt)  # (4)
@@ -782,11 +789,14 @@ class Engine:
             user = team.manifest
         else:
             user = read_manifest(digest, "user", store) if digest else SourceManifest("user")
+        project_hash = basis.head.project_manifest_hash
+        known = self.manifests.get(project_hash) if store.has_object(project_hash) else None
         return CheckoutRequest(
             user_id=order.user_id,
             remote_name=self.settings.name,
             project_path=order.project_path,
-            project=read_manifest(basis.head.project_manifest_hash, "project", store),
+            project=known or read_manifest(project_hash, "project", store),
+            is_checked=known is not None,
             user=user,
             contents=store if team is None else team.contents,
         )

@@ -405,7 +405,7 @@ def keep_entries(
     entries: Sequence[ContentEntry],
     *,
     user_id: str,
-    store: Store,
+    store: ContentStore,
     usage: Usage,
     known: KnownItems,
     max_bytes: int,

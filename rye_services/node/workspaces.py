@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
@@ -52,7 +53,10 @@ class Checkout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckoutRequest:
-    """What a workspace is to hold. ``user`` is None for an empty user space."""
+    """What a workspace is to hold. ``user`` is None for an empty user space.
+
+    ``is_checked``: this very ``project`` was in a workspace before, so its paths are safe.
+    """
 
     user_id: str
     remote_name: str
@@ -60,6 +64,37 @@ class CheckoutRequest:
     project: SourceManifest
     user: SourceManifest | None
     contents: ReadContents
+    is_checked: bool = False
+
+
+class KnownManifests:
+    """Manifests that were checked out lately, at most ``max_paths`` paths in all. Thread-safe.
+
+    A manifest is named by its content, so what one says never changes. That it is *there* is
+    another matter, and asked of the store each time.
+    """
+
+    def __init__(self, max_paths: int = 50_000) -> None:
+        self._max_paths = max_paths
+        self._known: dict[str, SourceManifest] = {}  # the one used last at the end
+        self._lock = Lock()
+
+    def get(self, digest: str) -> SourceManifest | None:
+        """The manifest of a digest, None for one that is not known."""
+        with self._lock:
+            found = self._known.pop(digest, None)
+            if found is not None:
+                self._known[digest] = found
+            return found
+
+    def keep(self, digest: str, manifest: SourceManifest) -> None:
+        """Know a manifest from now on; those that were used longest ago are forgotten for it."""
+        with self._lock:
+            self._known[digest] = manifest
+            while sum(len(one.items) + len(one.files) for one in self._known.values()) > (
+                self._max_paths
+            ):
+                del self._known[next(iter(self._known))]
 
 
 class Checkouts:
@@ -139,7 +174,9 @@ class _Slot:
         """Have in it what is wanted. Raises as `Workspaces.checkout`."""
         make_directory(self.folder, mode=_PRIVATE)
         os.utime(self._beside("lock"))
-        table = self._filled("project", wanted.project, wanted.contents)
+        table = self._filled(
+            "project", wanted.project, wanted.contents, is_checked=wanted.is_checked
+        )
         self._filled("user", wanted.user or SourceManifest("user"), wanted.contents)
         self.clean()
         for name in ("home", "tmp"):
@@ -156,7 +193,7 @@ class _Slot:
 
     def restore(self, wanted: CheckoutRequest) -> None:
         """Leave nothing of a run, which may hold secrets. Raises as `prepare`."""
-        self._filled("project", wanted.project, wanted.contents, self._found)
+        self._filled("project", wanted.project, wanted.contents, found=self._found)
         self._filled("user", wanted.user or SourceManifest("user"), wanted.contents)
         self.clean()
 
@@ -185,7 +222,9 @@ class _Slot:
         name: str,
         manifest: SourceManifest,
         contents: ReadContents,
+        *,
         found: Written | None = None,
+        is_checked: bool = False,
     ) -> StatTable:
         table = self._tables.get(name)
         if table is None:
@@ -193,7 +232,7 @@ class _Slot:
             table.load()
         root = self.folder / name
         # (After the run nothing needs to be read or checked again that was so before it.)
-        is_checked = name in self._tables
+        is_checked = is_checked or name in self._tables
         write_tree(manifest, contents, root, table=table, is_checked=is_checked, found=found)
         self._tables[name] = table
         # The table knows files as they were written here, and never learns from a run.

@@ -281,6 +281,7 @@ class Link:
     accepted: tuple[str, ...] = ()
     clock: Clock = utc_now
     _manifests: dict[str, SourceManifest] = field(default_factory=dict, repr=False, compare=False)
+    _kept: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -376,12 +377,15 @@ class Link:
             ),
         )
         self.heads.forget_attempt(self.node.name)
+        self._kept.clear()  # what no ref names may be swept from here on
 
     def _keep(self, manifest_data: bytes) -> str:
         """Have a manifest in the store, and on the disk. Its digest."""
         digest = sha256_hex(manifest_data)
-        self.store.keep(ObjectKind.OBJECT, digest, manifest_data, Durability.AT_SYNC)
-        self.store.sync()
+        if digest not in self._kept:  # a push has it kept twice: before it is sent, and after
+            self.store.keep(ObjectKind.OBJECT, digest, manifest_data, Durability.AT_SYNC)
+            self.store.sync()
+            self._kept.add(digest)
         return digest
 
     def manifest(self, digest: str, tree: Tree | None = None) -> SourceManifest:

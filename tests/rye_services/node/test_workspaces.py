@@ -5,7 +5,7 @@ import pytest
 
 from lillux.store import Store
 from lillux.store_files import ObjectMissingError
-from rye_services.node.workspaces import CheckoutRequest, Checkouts
+from rye_services.node.workspaces import CheckoutRequest, Checkouts, KnownManifests
 from ryeos.sync.objects import SourceManifest, manifest_of
 from tests.support.pushed_trees import put_project, put_user_space
 
@@ -211,3 +211,26 @@ def test_content_that_is_missing_leaves_no_new_workspace_behind(
         pass
 
     assert list(workspaces.root.glob("*/*/*/project")) == []
+
+
+def test_manifests_that_were_used_longest_ago_are_forgotten_for_new_ones() -> None:
+    known = KnownManifests(max_paths=5)
+    first, second, third = (
+        SourceManifest("project", {}, {f"{number}/{one}": "a" * 64 for one in range(2)})
+        for number in range(3)
+    )
+    known.keep("1", first)
+    known.keep("2", second)
+    assert known.get("1") is first
+
+    known.keep("3", third)
+
+    assert (known.get("1"), known.get("2"), known.get("3")) == (first, None, third)
+
+
+def test_a_manifest_that_alone_is_too_large_is_not_kept() -> None:
+    known = KnownManifests(max_paths=1)
+
+    known.keep("1", SourceManifest("project", {}, {"a": "a" * 64, "b": "b" * 64}))
+
+    assert known.get("1") is None
