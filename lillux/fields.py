@@ -8,7 +8,7 @@ a type. A file of its own because every floor above reads its own format with it
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from math import isfinite
-from typing import Any
+from typing import Any, TypeAlias
 
 
 class Absent(Enum):
@@ -19,7 +19,7 @@ class Absent(Enum):
 
 ABSENT = Absent.ABSENT
 
-Wrong = Callable[[str, str, Any], None]
+Wrong: TypeAlias = Callable[[str, str, Any], None]
 """Gets a key, what was expected, and the value that is there; raises, or notes the problem."""
 
 

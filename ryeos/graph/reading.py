@@ -6,7 +6,7 @@ What each key means is in ``docs/graphs.md``.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lillux.values import dataclass
 from ryeos.graph.conditions import Condition
@@ -21,8 +21,6 @@ from ryeos.graph.model import (
     Graph,
     GraphNode,
     Hook,
-    OnError,
-    ResultShape,
     ReturnNode,
     denial,
     edges_of,
@@ -45,6 +43,9 @@ from ryeos.graph.problems import (
     listed,
     shown,
 )
+
+if TYPE_CHECKING:
+    from ryeos.graph.model import OnError, ResultShape
 
 MAX_NODES = 10_000
 GRAPH_TYPE = "graph"

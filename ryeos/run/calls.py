@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 from lillux.cancellation import Cancellation
 from lillux.interpreters import ResolvedEnv
@@ -227,9 +227,9 @@ def _text(captured: Captured) -> str:
 
 # --- calls ----------------------------------------------------------------------------------------
 
-OnStderr = Callable[[bytes], None]
+OnStderr: TypeAlias = Callable[[bytes], None]
 # Hears of the steps of a graph, see `ryeos.graph.runner.StepEvent`.
-OnStep = Callable[[Any], None]
+OnStep: TypeAlias = Callable[[Any], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,4 +331,4 @@ class Primitive(Protocol):
         ...
 
 
-GraphCalls = Callable[[Materials, OnStep | None], Call]
+GraphCalls: TypeAlias = Callable[[Materials, OnStep | None], Call]

@@ -1,3 +1,4 @@
+import ast
 import marshal
 import sys
 import zlib
@@ -6,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from packing import BuildError
+from packing.compile_modules import OWN, erase_types
 from packing.modules import Module, code_part, compiled, modules
 from tests.support.built import ROOT
 from tests.support.other_pythons import require_python
@@ -102,3 +104,102 @@ def test_a_module_that_is_no_python_stops_the_build(tmp_path: Path) -> None:
         compiled(Path(sys.executable), [Module("x", path, is_package=False, shown="x.py")], ROOT)
 
     assert "SyntaxError" in str(error.value)
+
+
+def erased(source: str) -> str:
+    """The source of a module of ours without what only type checkers read."""
+    tree = ast.parse(source)
+    erase_types(tree)
+    return ast.unparse(tree)
+
+
+def test_code_of_ours_is_packed_without_types_and_without_imports_for_them() -> None:
+    source = """
+from __future__ import annotations
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Iterator, Mapping
+from model import Chain, Request
+if TYPE_CHECKING:
+    from engine import Engine
+Step: TypeAlias = Mapping[str, Any]
+Steps: TypeAlias = list[Step]
+class Runs(Protocol):
+    def run(self, request: Request, engine: Engine) -> Iterator[Any]: ...
+def build(steps: Steps) -> Chain:
+    found: Chain = Chain(steps)
+    return found
+"""
+
+    assert erased(source) == ast.unparse(
+        ast.parse("""
+from __future__ import annotations
+from model import Chain
+class Runs:
+    def run(self, request, engine): ...
+def build(steps):
+    found: 'Chain' = Chain(steps)
+    return found
+""")
+    )
+
+
+def test_what_code_needs_besides_types_stays() -> None:
+    source = """
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+import registered
+from values import field as made, imported_for_others
+from model import Offered
+__all__ = ['Offered']
+Names: TypeAlias = tuple[str, Any]
+@runtime_checkable
+class Sized(Protocol):
+    names: 'Names' = made(Names)
+if DEBUG:
+    from debugging import trace
+else:
+    trace = None
+"""
+
+    kept = source.replace(", TypeAlias", "").replace("Names: TypeAlias", "Names")
+    assert erased(source) == ast.unparse(ast.parse(kept))
+
+
+def test_fields_of_values_keep_their_order_and_their_types_as_texts() -> None:
+    names: dict[str, type] = {}
+
+    exec(erased("class Point:\n    x: int\n    y: Missing = 0\n"), names)  # noqa: S102
+
+    assert names["Point"].__annotations__ == {"x": "int", "y": "Missing"}
+
+
+def test_no_module_of_ours_imports_a_name_that_is_gone_with_the_types() -> None:
+    trees = {
+        module.name: ast.parse(module.path.read_bytes())
+        for module in modules(ROOT)
+        if module.name.partition(".")[0] in OWN
+    }
+    for tree in trees.values():
+        erase_types(tree)
+    missing = [
+        (name, node.module, alias.name)
+        for name, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in trees
+        for alias in node.names
+        if alias.name not in defined_in(trees[node.module])
+        and f"{node.module}.{alias.name}" not in trees
+    ]
+
+    assert len(trees) > 200
+    assert missing == []
+
+
+def defined_in(tree: ast.Module) -> set[str]:
+    """The names that a module may have: what it binds anywhere."""
+    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found.update(alias.asname or alias.name for alias in node.names)
+    return found
