@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.files import is_inside, read_bytes
+from lillux.patterns import pattern
 from lillux.values import dataclass, field, replace
 from lillux.variables import as_text, as_texts
 
@@ -367,8 +368,8 @@ def _search_space(
 MAX_VERSION_FILE_BYTES = 64 * 1024
 
 _LONGEST_SHOWN = 60
-_VERSION = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-_RELEASE = re.compile(r"[0-9]+(?:\.[0-9]+)*")
+_VERSION = pattern(r"(?=[^0-9]*[0-9])[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_RELEASE = pattern(r"[0-9]+(?:\.[0-9]+)*")
 _TOOL_VERSIONS = ".tool-versions"
 _EXPECTED = "expected one like 3.11 or v20.10.0"
 

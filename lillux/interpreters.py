@@ -26,6 +26,7 @@ from lillux.interpreter_searches import (
     search_venv_python,
     unique,
 )
+from lillux.patterns import pattern
 from lillux.values import dataclass, replace
 from lillux.variables import as_text, as_variable_name, canonical_name, kind_of, require_passable
 
@@ -191,12 +192,12 @@ MINIMAL_NAMES = frozenset(
 
 # A placeholder may stand in a default: ``${CACHE:-{project_path}/cache}``. No possessive
 # quantifiers: CPython before 3.11.5 gets some of them wrong.
-_REFERENCE = re.compile(
+_REFERENCE = pattern(
     r"\$\{(?P<variable>[A-Z_][A-Z0-9_]*)"
     r"(?::-(?P<default>(?:[^{}]|\{[a-z_][a-z0-9_]*\}|\{)*))?\}"
     r"|(?<!\$)\{(?P<placeholder>[a-z_][a-z0-9_]*)\}"
 )
-_PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z_][a-z0-9_]*)\}")
+_PLACEHOLDER = pattern(r"(?<!\$)\{([a-z_][a-z0-9_]*)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,14 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from lillux.patterns import pattern
 from lillux.values import dataclass, field, replace
 
 MAX_ROUNDS = 3
 
 # ``${lower}`` is no placeholder: shells and other languages write their variables so.
-_TOKEN = re.compile(r"\$\{([A-Z_][A-Z0-9_]*)(?::-([^}]*))?\}|(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_LONE_NAME = re.compile(r"\s*\{([A-Za-z_][A-Za-z0-9_]*)\}\s*")
+_TOKEN = pattern(r"\$\{([A-Z_][A-Z0-9_]*)(?::-([^}]*))?\}|(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_LONE_NAME = pattern(r"\s*\{([A-Za-z_][A-Za-z0-9_]*)\}\s*")
 
 Quote = Callable[[str, str], str]
 """From a value and its placeholder as written to what stands in the text."""

@@ -68,15 +68,11 @@ class _Field:
 def _value_class(cls: type, *, frozen: bool, slots: bool, kw_only: bool, order: bool) -> type:
     names = tuple(cls.__annotations__)
     fields = {name: _field_of(cls, name) for name in names}
-    namespace = {name: value for name, value in cls.__dict__.items() if name not in _OWN | {*names}}
-    if slots:
-        namespace["__slots__"] = names
-    made = type(cls)(cls.__name__, cls.__bases__, namespace)
-    made.__qualname__ = cls.__qualname__
+    written = {name: value for name, value in cls.__dict__.items() if name not in _OWN | {*names}}
     shown = tuple(name for name in names if fields[name].shown)
     compared = tuple(name for name in names if fields[name].compared)
     methods = {
-        "__init__": _init(made, fields, kw_only=kw_only),
+        "__init__": _init(cls, fields, kw_only=kw_only),
         "__repr__": _repr(shown),
         "__eq__": _eq(compared),
         "__hash__": _hash(compared) if frozen else None,
@@ -88,11 +84,13 @@ def _value_class(cls: type, *, frozen: bool, slots: bool, kw_only: bool, order: 
         methods |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
     if order:
         methods |= _ordering(compared)
-    for name, method in methods.items():
-        if name not in namespace or name == "__hash__":
-            setattr(made, name, method)
-    setattr(made, "__dataclass_fields__", _StandardFields(fields))  # noqa: B010
-    return made
+    # All at once: a method that a class gets later costs as much as a small class.
+    namespace = {**methods, **written, "__qualname__": cls.__qualname__}
+    namespace["__hash__"] = methods["__hash__"]
+    namespace["__dataclass_fields__"] = _StandardFields(fields)
+    if slots:
+        namespace["__slots__"] = names
+    return type(cls)(cls.__name__, cls.__bases__, namespace)
 
 
 class _StandardFields:
@@ -143,15 +141,15 @@ def _field_of(cls: type, name: str) -> _Field:
     )
 
 
-def _init(made: type, fields: dict[str, _Field], *, kw_only: bool) -> Callable[..., None]:
+def _init(cls: type, fields: dict[str, _Field], *, kw_only: bool) -> Callable[..., None]:
     names = tuple(fields)
     positional = 0 if kw_only else len(names)
     set_field = object.__setattr__
-    after = made.__dict__.get("__post_init__")
+    after = cls.__dict__.get("__post_init__")
 
     def __init__(self: object, *given: object, **named: object) -> None:  # noqa: N807
         if len(given) > positional:
-            raise TypeError(f"{made.__qualname__}() takes {positional} positional arguments")
+            raise TypeError(f"{cls.__qualname__}() takes {positional} positional arguments")
         for name, value in zip(names, given, strict=False):
             set_field(self, name, value)
         for name in names[len(given) :]:
@@ -161,10 +159,10 @@ def _init(made: type, fields: dict[str, _Field], *, kw_only: bool) -> Callable[.
                 declared = fields[name]
                 value = declared.factory() if declared.factory else declared.default
                 if value is ...:
-                    raise TypeError(f"{made.__qualname__}() misses the argument {name!r}")
+                    raise TypeError(f"{cls.__qualname__}() misses the argument {name!r}")
             set_field(self, name, value)
         if named:
-            raise TypeError(f"{made.__qualname__}() got an unexpected argument {min(named)!r}")
+            raise TypeError(f"{cls.__qualname__}() got an unexpected argument {min(named)!r}")
         if after:
             after(self)
 

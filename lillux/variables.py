@@ -2,13 +2,13 @@
 
 import io
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.files import read_bytes
+from lillux.patterns import pattern
 from lillux.values import dataclass
 
 # --- env values -----------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ ONLY_IF_ABSENT = (
 # The library looks for ``blanks, then #`` from every blank anew: one run of a million blanks would
 # keep it busy for many minutes.
 _MAX_BLANKS = 256
-_BLANKS = re.compile(r"[^\S\r\n]+")
+_BLANKS = pattern(r"[^\S\r\n]+")
 _LONGEST_SHOWN_NAME = 80
 
 

@@ -19,10 +19,11 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from packing import BuildError
 from packing.build_time import VARIABLE, BuildTime
-from packing.hot_path import hot_modules
-from packing.modules import code_part, compiled, dictionary, modules
+from packing.hot_path import hot_blocks
+from packing.modules import code_part, compiled, dictionary, library_files, modules
 from packing.stage import Recipe, Stage
 from zipboot.importer import SOURCES
+from zipboot.library import LATE
 from zipboot.parts import MARK_BYTES, checksum
 from zipboot.places import digest_of
 
@@ -75,14 +76,17 @@ def _code_parts(
     tree: Path, checkout: Path, interpreters: Mapping[int, Path], shared: Index
 ) -> Iterator[Part]:
     found = modules(tree)
-    stored = frozenset(chain.from_iterable(hot_modules().values()))
-    common = dictionary(module.path for module in found if module.name not in stored)
+    stored = hot_blocks()
+    hot = frozenset(chain.from_iterable(stored))
+    common = dictionary(module.path for module in found if module.name not in hot)
+    others = LATE.keys() | hot.difference(module.name for module in found)
     for minor, interpreter in sorted(interpreters.items()):
         magic, codes = compiled(interpreter, found, checkout)
-        data, entries = code_part(found, codes, stored, common)
+        data, entries, blocks = code_part(found, codes, stored, common)
         by_name = dict(zip((module.name for module in found), codes, strict=True))
         boot = [(name, by_name[name]) for name in BOOT_MODULES]
         index = {**shared, "parts": dict(shared["parts"]), "modules": entries, "boot": boot}
+        index |= {"blocks": blocks, "library": library_files(interpreter, others)}
         tag = f"cpython-3{minor}"
         yield _marked("code", f"_rye/{tag}.bin", data, index)
         code_index = magic + marshal.dumps(index, _PLAIN)

@@ -78,9 +78,10 @@ def erase_types(tree: ast.Module) -> None:
     2. Annotations; those of classes, which are the fields of values, become texts as in PEP 563.
     3. The base class ``Protocol``, but for protocols that `isinstance` may ask.
     4. What is annotated as ``TypeAlias``, if only annotations have used it.
-    5. Names from imports, where only 1 to 4 have used them.
+    5. Names from imports, where only 1 to 4 have used them, and ``from __future__``, which is
+       about annotations in all of our modules.
     """
-    before = names_in(tree)
+    before = names_in(tree) | {"annotations"}
     aliases = [
         node.target.id
         for node in tree.body

@@ -66,6 +66,22 @@ def hot_modules() -> dict[str, list[str]]:
     return sections
 
 
+def hot_blocks() -> list[frozenset[str]]:
+    """All of them, each once, those together that the same starts need.
+
+    Those that many starts need come first.
+    """
+    needed_by: dict[str, list[str]] = {}
+    for start, names in hot_modules().items():
+        for name in names:
+            needed_by.setdefault(name, []).append(start)
+    groups = sorted({tuple(starts) for starts in needed_by.values()}, key=lambda g: (-len(g), g))
+    return [
+        frozenset(name for name, starts in needed_by.items() if tuple(starts) == group)
+        for group in groups
+    ]
+
+
 def written(sections: Mapping[str, Iterable[str]]) -> str:
     """The text of the list."""
     parts = ("\n".join((f"\n[{name}]", *sorted(names))) for name, names in sections.items())

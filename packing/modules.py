@@ -21,6 +21,8 @@ SHOWN_ROOT = "rye.pyz"
 
 # Module -> is it a package, offset, size, is it deflated, checksum of the piece.
 Entries = dict[str, tuple[bool, int, int, bool, bytes]]
+# Where each begins and ends: pieces that a start reads together.
+Blocks = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +79,63 @@ def compiled(
 
 
 def code_part(
-    found: Sequence[Module], codes: Sequence[bytes], stored: Collection[str], common: bytes
-) -> tuple[bytes, Entries]:
-    """The part that holds the code, and where in it each module is.
+    found: Sequence[Module],
+    codes: Sequence[bytes],
+    stored: Sequence[Collection[str]],
+    common: bytes,
+) -> tuple[bytes, Entries, Blocks]:
+    """The part that holds the code, where in it each module is, and where the blocks are.
 
-    ``stored`` are the names of those that are not deflated: every start would inflate them. The
-    others are deflated with the dictionary ``common``, which is the last piece.
+    ``stored`` are names of modules that are not deflated, since starts would inflate them: each
+    collection is one block. The others are deflated with the dictionary ``common``, the last piece.
     """
+    code_of = dict(zip(found, codes, strict=True))
     pieces: list[bytes] = []
     entries: Entries = {}
+    blocks: list[tuple[int, int]] = []
     offset = 0
-    for module, code in zip(found, codes, strict=True):
-        is_deflated = module.name not in stored
-        piece = _deflated(code, common) if is_deflated else code
-        where = offset, len(piece), is_deflated, checksum(piece)
-        entries[module.name] = (module.is_package, *where)
-        pieces.append(piece)
-        offset += len(piece)
+    for group in (*stored, frozenset()):
+        start = offset
+        for module in [module for module in code_of if not group or module.name in group]:
+            code = code_of.pop(module)
+            piece = code if group else _deflated(code, common)
+            where = offset, len(piece), not group, checksum(piece)
+            entries[module.name] = (module.is_package, *where)
+            pieces.append(piece)
+            offset += len(piece)
+        blocks.append((start, offset))
     entries[DICTIONARY] = (False, offset, len(common), False, checksum(common))
-    return b"".join((*pieces, common)), entries
+    return b"".join((*pieces, common)), entries, tuple(blocks[:-1])
+
+
+def library_files(interpreter: Path, names: Iterable[str]) -> dict[str, str]:
+    """Of those modules that are of an interpreter's standard library: the path of each below it.
+
+    "" for a compiled module; those that are built in are left out. Raises BuildError.
+    """
+    command = [str(interpreter), "-I", "-S", "-c", _SAYS_FILES_OF_LIBRARY]
+    wanted = json.dumps(sorted(names)).encode()
+    ended = subprocess.run(command, input=wanted, capture_output=True, check=False)
+    if ended.returncode:
+        raise BuildError(str(interpreter), ended.stderr.decode("utf-8", "replace").strip())
+    files: dict[str, str] = json.loads(ended.stdout)
+    return files
+
+
+_SAYS_FILES_OF_LIBRARY = """
+import json, os, sys
+from importlib.util import find_spec
+folder, files = os.path.dirname(os.__file__), {}
+for name in json.load(sys.stdin):
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):
+        continue
+    if spec and spec.has_location and spec.origin.startswith(folder + os.sep):
+        is_source = spec.origin.endswith(".py")
+        files[name] = os.path.relpath(spec.origin, folder).replace(os.sep, "/") if is_source else ""
+json.dump(files, sys.stdout)
+"""
 
 
 def _deflated(code: bytes, common: bytes) -> bytes:

@@ -72,7 +72,9 @@ def enter() -> object:
     forget_shiv(os.environ)
     assert _archive is not None  # noqa: S101 - set before shiv is called
     index = marshal.loads(_archive.get_data("_rye/common.idx"))  # noqa: S302 - our own archive
-    return enter_program(Program(index, _archive, "shiv"))
+    program = Program(index, _archive, "shiv")
+    sys.meta_path.insert(0, program.natives)
+    return enter_program(program)
 
 
 def forget_shiv(environ: MutableMapping[str, str]) -> None:

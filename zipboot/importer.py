@@ -31,17 +31,28 @@ DICTIONARY = "<dictionary>"
 
 
 class CodeImporter:
-    """Finder and loader (PEP 451) of the modules of one part."""
+    """Finder and loader (PEP 451) of the modules of one part.
 
-    def __init__(self, archive: Archive, part: Part, entries: dict[str, Entry]) -> None:
+    ``blocks`` are where the pieces begin and end that one start needs: they are read together.
+    """
+
+    def __init__(
+        self,
+        archive: Archive,
+        part: Part,
+        entries: dict[str, Entry],
+        blocks: Sequence[tuple[int, int]] = (),
+    ) -> None:
         self._loader = archive.loader
         self._part = part
         self._entries = entries
         self._root = archive.path + "/"
-        self._dictionary = b""
+        self._dictionary: bytes | memoryview = b""
+        self._blocks: dict[tuple[int, int], memoryview | None] = dict.fromkeys(blocks)
 
     def hold(self) -> None:
         """Keep all code in memory, see `zipboot.parts.Part`."""
+        self._blocks = {}  # a new one: another thread may go through the old one
         self._part.hold(entry[1:3] for entry in self._entries.values())
 
     def find_spec(
@@ -71,7 +82,7 @@ class CodeImporter:
 
     def get_code(self, name: str) -> CodeType:
         """The code of a module. Raises SystemExit when it is damaged."""
-        data = self._piece(name)
+        data: bytes | memoryview = self._piece(name)
         if self._entries[name][3]:
             from zlib import decompressobj
 
@@ -81,12 +92,20 @@ class CodeImporter:
         code: CodeType = marshal.loads(data)  # noqa: S302 - our own archive
         return code
 
-    def _piece(self, name: str) -> bytes:
+    def _piece(self, name: str) -> bytes | memoryview:
         _, offset, size, _, expected = self._entries[name]
-        data = self._part.read(offset, size)
+        data = self._read(offset, size)
         if checksum(data) != expected:
             raise self._part.differs(f"module {name}")
         return data
+
+    def _read(self, offset: int, size: int) -> bytes | memoryview:
+        for (start, end), known in self._blocks.items():
+            if start <= offset < end:
+                block = known or memoryview(self._part.read(start, end - start))
+                self._blocks[start, end] = block
+                return block[offset - start : offset - start + size]
+        return self._part.read(offset, size)
 
     def get_filename(self, name: str) -> str:
         """The ``__file__`` of a module, below the archive."""

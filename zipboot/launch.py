@@ -54,7 +54,8 @@ class Program:
     def code_importer(self) -> CodeImporter:
         """What imports the modules packed for this version of the interpreter."""
         if self._code is None:
-            self._code = CodeImporter(self._file, self._part("code"), self._index["modules"])
+            code, blocks = self._part("code"), self._index["blocks"]
+            self._code = CodeImporter(self._file, code, self._index["modules"], blocks)
         return self._code
 
     def hold(self) -> None:
@@ -157,6 +158,33 @@ class Program:
         return Part(self._file, entry, mark)
 
 
+class Library:
+    """Finder of the modules of the standard library that starts need.
+
+    ``files`` says which file each of them is. The first one imports `zipboot.library`.
+    """
+
+    def __init__(self, files: dict[str, str]) -> None:
+        self._files = files
+
+    def find_spec(
+        self,
+        name: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002 - the protocol's
+        target: ModuleType | None = None,  # noqa: ARG002 - the protocol's
+    ) -> ModuleSpec | None:
+        """The spec of one of these modules, None for any other, and where it is built in."""
+        file = self._files.get(name)
+        if file is None or name in sys.builtin_module_names:
+            return None
+        from zipboot.library import spec_of
+
+        return spec_of(name, file)
+
+    def invalidate_caches(self) -> None:
+        """Nothing is cached. Part of the finder protocol."""
+
+
 class Natives:
     """Finder of the compiled modules that are packed for this interpreter.
 
@@ -199,7 +227,7 @@ program: Program | None = None
 def run(index: dict[str, Any], loader: zipimporter) -> object:
     """Run the program with the code packed for this interpreter; its exit status."""
     running = Program(index, loader, "code")
-    sys.meta_path.insert(0, running.code_importer())
+    sys.meta_path[:0] = running.code_importer(), Library(index["library"]), running.natives
     return enter(running)
 
 
@@ -214,7 +242,6 @@ def enter(running: Program) -> object:
     if problem:
         sys.stderr.write(f"error: {problem}\n")
         return USAGE
-    sys.meta_path.insert(0, running.natives)
     if sys.path and sys.path[0] == running.archive:
         del sys.path[0]
     import gc

@@ -24,7 +24,7 @@ _LOCAL_HEADER_BYTES = 30
 _LAST_STREAM = 2
 
 
-def checksum(data: bytes) -> bytes:
+def checksum(data: bytes | memoryview) -> bytes:
     """Eight bytes that tell damage from what was packed; nothing is imported for them.
 
     SipHash-1-3, as in `.pyc` files that are checked by their source: gigabytes in a second, the

@@ -6,6 +6,7 @@ from math import isfinite
 from typing import Any, TypeAlias
 
 from lillux.errors import LilluxError, as_word
+from lillux.patterns import pattern
 
 # --- errors ---------------------------------------------------------------------------------------
 
@@ -240,7 +241,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 # Strings and comments, each closed by the end of its line or text at the latest, so that no
 # character is looked at twice.
-_QUOTED = re.compile(
+_QUOTED = pattern(
     r'''
     """ [^"\\]* (?: (?:\\.|"{1,2}(?!")) [^"\\]* )* (?: """ | \\?\Z )
   | " [^"\\\n]* (?:\\.[^"\\\n]*)* "?
@@ -252,8 +253,8 @@ _QUOTED = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-_PLACE = re.compile(r" \(at line ([0-9]+), column [0-9]+\)$")
-_DOTTED = re.compile(r"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+)*")
+_PLACE = pattern(r" \(at line ([0-9]+), column [0-9]+\)$")
+_DOTTED = pattern(r"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+)*")
 
 
 def _check_dotted_keys(text: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lillux.patterns import pattern
 from ryeos.items.header_values import (
     MAX_DEPTH,
     TAGS,
@@ -135,13 +136,13 @@ COMMENT_PARSERS = ("comments/tags", "comments/yaml")
 # A line counts if it begins with the language's mark for a comment to the end of the line; the
 # first line that is neither such a comment nor blank ends the header. Page: ``docs/metadata.md``.
 
-_TAG = re.compile(r"[ \t]*@(\w+)[ \t]+(.+)")
-_FIELD = re.compile(r"[ \t]*(\w+):[ \t]+(.+)")
-_DUNDER = re.compile(r"[ \t]*(__\w+__)[ \t]*=[ \t]*(.+)")
-_SCHEMA = re.compile(
+_TAG = pattern(r"[ \t]*@(\w+)[ \t]+(.+)")
+_FIELD = pattern(r"[ \t]*(\w+):[ \t]+(.+)")
+_DUNDER = pattern(r"[ \t]*(__\w+__)[ \t]*=[ \t]*(.+)")
+_SCHEMA = pattern(
     r"[ \t]*(?:@config_schema[ \t]|(?:config_schema|input_schema|CONFIG_SCHEMA)[ \t]*[:=])(.*)"
 )
-_SANDBOX = re.compile(r"[ \t]*(?:@sandbox[ \t]|(?:sandbox|SANDBOX)[ \t]*[:=])(.*)")
+_SANDBOX = pattern(r"[ \t]*(?:@sandbox[ \t]|(?:sandbox|SANDBOX)[ \t]*[:=])(.*)")
 _FENCE = "---"
 
 
@@ -257,7 +258,7 @@ def _comments(text: str, mark: str) -> Iterator[tuple[int, str]]:
 # JSON files: tools and configuration.
 
 # JSON has no comments, but a signed JSON file starts with one.
-_FOREIGN_LINES = re.compile(r"\A(?:#!/[^\n]*\n?)?(?:# rye:[^\n]*)?")
+_FOREIGN_LINES = pattern(r"\A(?:#!/[^\n]*\n?)?(?:# rye:[^\n]*)?")
 
 
 def parse_json(text: str) -> dict[str, Any]:
@@ -400,7 +401,7 @@ def _docstring(module: "ast.Module") -> dict[str, Any]:
 # --- shell ----------------------------------------------------------------------------------------
 # Headers of shell scripts: the comments at the top, and assignments that need no shell.
 
-_ASSIGNMENT = re.compile(
+_ASSIGNMENT = pattern(
     r"""
     ^(__\w+__)= (?: "([^"\\$`\n]*)" | '([^'\n]*)' | ([\w./:@%+,-]*) )
     (?: [\ \t]*;.* | [\ \t]+\#.* | [\ \t]* )$

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from lillux.patterns import pattern
 from lillux.values import dataclass, replace
 from ryeos.items.errors import SpecError
 
@@ -28,12 +29,12 @@ PATH_NAMES = ("project", "tmp", "home", "cache", "user_space", "tool_dir", "anch
 
 MAX_ENTRIES = 64
 _MAX_PORT = 65535
-_TEMPLATE = re.compile(r"\{(?P<name>[a-z_]+|config\.[a-z_]+)\}(?P<rest>(?:/.*)?)", re.DOTALL)
-_PROGRAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
+_TEMPLATE = pattern(r"\{(?P<name>[a-z_]+|config\.[a-z_]+)\}(?P<rest>(?:/.*)?)", re.DOTALL)
+_PROGRAM = pattern(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_VARIABLE = pattern(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-_NAME = re.compile(rf"(?:{_LABEL}\.)*{_LABEL}")
-_NUMERIC = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)")
+_NAME = pattern(rf"(?:{_LABEL}\.)*{_LABEL}")
+_NUMERIC = pattern(r"(?:0x[0-9a-f]*|[0-9]+)")
 
 Entries = tuple[str, ...]
 

@@ -4,12 +4,12 @@ Fields and spellings are in ``docs/metadata.md``. A Python or JavaScript file wr
 ``__version__`` or ``CONFIG_SCHEMA``, a YAML file ``version`` or ``config_schema``.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from lillux.fields import ABSENT, Absent, Fields
+from lillux.patterns import pattern
 from lillux.values import dataclass, field
 from ryeos.items.errors import SpecError
 
@@ -352,9 +352,7 @@ def closest(key: str, known: tuple[str, ...], cutoff: float) -> str:
 # --- versions -------------------------------------------------------------------------------------
 # Comparing versions: the door of ``packaging``.
 
-_SEMVER = re.compile(
-    r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?"
-)
+_SEMVER = pattern(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
 
 
 def parse_version(text: str) -> "Version":

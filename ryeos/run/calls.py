@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 from lillux.cancellation import Cancellation
 from lillux.interpreters import ResolvedEnv
+from lillux.patterns import pattern
 from lillux.process.model import Captured, Outcome, ProcessRunner, signal_name
 from lillux.values import dataclass, field
 from ryeos.items.context import nothing_approved
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 #     traceback the last line), else how it ended
 
 STDERR_TAIL_CHARACTERS = 8192
-_CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
+_CODE = pattern(r"[A-Z][A-Z0-9_]{1,63}")
 _OF_THE_EXECUTOR = frozenset({"TIMEOUT", "CANCELLED"})
 
 

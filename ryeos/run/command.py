@@ -18,6 +18,7 @@ from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
 from lillux.interpreter_searches import either, find_on_path
 from lillux.interpreters import EnvResolver, MissingInterpreter, ResolvedEnv, child_environment
+from lillux.patterns import pattern
 from lillux.process.model import (
     MIB,
     SEALED_PATH,
@@ -53,8 +54,8 @@ OWN_TIMEOUT_GRACE_S = 5.0
 # `{command}` means the caller's, never the runtime's own program.
 _CALLERS_ONLY = frozenset({"command", "args", "input_data", "env"})
 _SCRIPT = "shell_script"
-_PROJECT_OPTION = re.compile(r"""["']project-path["']""")
-_PARAMS_OPTION = re.compile(r"""\bparams\s*:|["']params["']""")
+_PROJECT_OPTION = pattern(r"""["']project-path["']""")
+_PARAMS_OPTION = pattern(r"""\bparams\s*:|["']params["']""")
 
 
 def build_invocation(materials: Materials) -> Invocation:
@@ -240,9 +241,9 @@ def max_output_bytes(config: Mapping[str, Any]) -> int:
 # --- arguments ------------------------------------------------------------------------------------
 # The words of a command: templates filled once, values kept out of shell code. Pure.
 
-_SHELL_NAME = re.compile(r"(?:ba|da|z|k|mk|a|ya|rba)?sh[-.\d]*(?:\.exe)?", re.IGNORECASE)
-_COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
-_OPTION_WITH_ARGUMENT = re.compile(r"[-+][A-Za-z]*[oO]|--rcfile|--init-file")
+_SHELL_NAME = pattern(r"(?:ba|da|z|k|mk|a|ya|rba)?sh[-.\d]*(?:\.exe)?", re.IGNORECASE)
+_COMMAND_OPTION = pattern(r"-[A-Za-z]*c[A-Za-z]*")
+_OPTION_WITH_ARGUMENT = pattern(r"[-+][A-Za-z]*[oO]|--rcfile|--init-file")
 _WHOLE_COMMAND = "{command}"
 
 
@@ -357,7 +358,7 @@ def _words(flag: str, value: object) -> Iterator[str]:
 # --- template names -------------------------------------------------------------------------------
 # The names that templates of a chain may use. See ``docs/templates.md``. Pure.
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = pattern("[\ud800-\udfff]")
 
 
 def template_names(materials: Materials, fixed: Mapping[str, object]) -> Names:
@@ -398,8 +399,8 @@ def params_text(values: Mapping[str, Any]) -> str:
 # written depends on the quotes that are open there. Numbers mean nothing but themselves and stand
 # as they are. Pure. See ``docs/templates.md``.
 
-_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
-_TOKEN = re.compile(
+_NUMBER = pattern(r"-?[0-9]+(?:\.[0-9]+)?")
+_TOKEN = pattern(
     "\0(?P<mark>[0-9]+)\0"
     r"|(?P<escaped>\\[^\0])"
     r"|(?P<comment>(?<![^\s;&|()])\#[^\n\0]*)"
@@ -407,9 +408,9 @@ _TOKEN = re.compile(
     r"|(?P<sign>\$?\(\(|\$?\(|['\"`)])",
     re.DOTALL,
 )
-_MARK = re.compile("\0(?P<mark>[0-9]+)\0")
+_MARK = pattern("\0(?P<mark>[0-9]+)\0")
 # Syntax that computes with what variables hold.
-_EVALUATES = re.compile(r"\(\(|\$\[|\[\[|\w\[|\s-v\s|\b(?:let|declare|typeset)\b")
+_EVALUATES = pattern(r"\(\(|\$\[|\[\[|\w\[|\s-v\s|\b(?:let|declare|typeset)\b")
 
 _BARE, _SINGLE, _DOUBLE, _BACKQUOTES, _ARITHMETIC = "(", "'", '"', "`", "(("
 _HERE, _QUOTED_HERE, _BACKSLASH = "<<", "<<'", "\\"

@@ -170,9 +170,17 @@ class Resolver:
             yield ItemRef(ref.kind, category)
 
     def _hits(self, ref: ItemRef, start: str, missed: list[Path]) -> Iterator[Location]:
-        """The winner of each space that holds the item; misses above the first are noted."""
+        """The winner of each space that holds the item; misses above the first are noted.
+
+        Where the folder is missing, it is the miss: most spaces have none for most items.
+        """
         found = False
         for space in self._searchable(ref, start):
+            folder = Path(f"{space.directory(ref.kind)}{os.sep}{ref.category}")
+            if not os.path.isdir(folder):
+                if not found:
+                    missed.append(folder)
+                continue
             for path in candidates(space, ref):
                 if is_regular_file(path):
                     found = True

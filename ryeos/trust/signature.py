@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lillux.digests import sha256_hex
+from lillux.patterns import pattern
 from lillux.values import dataclass
 from ryeos.items.errors import NoSignatureFormError, SignatureFormatError
 from ryeos.items.refs import Kind
@@ -26,17 +27,15 @@ CORE_PATTERN = (
     r"rye:signed:([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)"
     r":([0-9a-f]{64}):([A-Za-z0-9_-]+={0,2}):([0-9a-f]{16})(\|[A-Za-z0-9_-]+@[A-Za-z0-9_-]+)?"
 )
-_COVERS = re.compile(
-    r"<!-- rye:covers:all:([0-9a-f]{64}):([A-Za-z0-9_-]+={0,2}):([0-9a-f]{16}) -->\n"
-)
-_CORE = re.compile(CORE_PATTERN)
+_COVERS = pattern(r"<!-- rye:covers:all:([0-9a-f]{64}):([A-Za-z0-9_-]+={0,2}):([0-9a-f]{16}) -->\n")
+_CORE = pattern(CORE_PATTERN)
 _PARTS = 4
 _IDENTITY_WORD = "rye:item:"
 _READ_AS_ENCODING = r"(?i)(?<=codin)g(?==|\Z)"
 _SUFFIX_MARKS, _VERSION_MARKS = "_+-", ".+-"
-_SHEBANG = re.compile(r"#!/[^\n]*\n")
-_PLAIN_SHEBANG = re.compile(r"#!/[\t\x20-\x7e]*\n")
-_ENCODING_DECLARATION = re.compile(r"coding[:=](?!\s*utf-?8\b)", re.IGNORECASE)
+_SHEBANG = pattern(r"#!/[^\n]*\n")
+_PLAIN_SHEBANG = pattern(r"#!/[\t\x20-\x7e]*\n")
+_ENCODING_DECLARATION = pattern(r"coding[:=](?!\s*utf-?8\b)", re.IGNORECASE)
 _DIRECTIVE_START = "<directive"
 _DIRECTIVE_END = "</directive>"
 _FRONT_MATTER = "---"

@@ -8,7 +8,7 @@ import pytest
 
 from packing import BuildError
 from packing.compile_modules import OWN, erase_types
-from packing.modules import Module, code_part, compiled, modules
+from packing.modules import Module, code_part, compiled, library_files, modules
 from tests.support.built import ROOT
 from tests.support.other_pythons import require_python
 from zipboot.importer import DICTIONARY
@@ -38,20 +38,38 @@ def test_modules_are_python_files_whose_names_can_be_imported(tmp_path: Path) ->
 def test_code_is_deflated_but_for_what_every_start_needs() -> None:
     found = [Module(name, Path(), is_package=False, shown="") for name in ("cold", "hot")]
 
-    data, entries = code_part(found, [b"cold code" * 9, b"hot code"], {"hot"}, b"common")
+    data, entries, _ = code_part(found, [b"cold code" * 9, b"hot code"], [{"hot"}], b"common")
 
     (_, offset, size, is_deflated, _), hot = entries["cold"], entries["hot"]
     inflated = zlib.decompressobj(zdict=b"common").decompress(data[offset : offset + size])
     assert (inflated, is_deflated) == (b"cold code" * 9, True)
-    assert hot == (False, size, 8, False, checksum(b"hot code"))
-    assert entries[DICTIONARY] == (False, size + 8, 6, False, checksum(b"common"))
-    assert data.endswith(b"hot codecommon")
+    assert hot == (False, 0, 8, False, checksum(b"hot code"))
+    assert entries[DICTIONARY] == (False, 8 + size, 6, False, checksum(b"common"))
+    assert data.startswith(b"hot code")
+    assert data.endswith(b"common")
+
+
+def test_what_one_start_needs_lies_together() -> None:
+    found = [Module(name, Path(), is_package=False, shown="") for name in "abcd"]
+
+    data, _, blocks = code_part(found, [b"A", b"B", b"C", b"D"], [{"d"}, {"a", "c"}], b"common")
+
+    assert data.startswith(b"DAC")
+    assert blocks == ((0, 1), (1, 3))
+
+
+def test_modules_of_the_library_are_named_by_their_files() -> None:
+    names = ["json", "json.decoder", "not_there.at_all", "sys", "zipboot.parts", "os"]
+
+    files = library_files(Path(sys.executable), names)
+
+    assert files == {"json": "json/__init__.py", "json.decoder": "json/decoder.py"}
 
 
 def test_each_piece_has_the_checksum_of_the_bytes_that_are_packed() -> None:
     found = [Module(name, Path(), is_package=False, shown="") for name in ("cold", "hot")]
 
-    data, entries = code_part(found, [b"cold code" * 9, b"hot code"], {"hot"}, b"common")
+    data, entries, _ = code_part(found, [b"cold code" * 9, b"hot code"], [{"hot"}], b"common")
 
     for _, offset, size, _, expected in entries.values():
         assert checksum(data[offset : offset + size]) == expected
@@ -132,7 +150,6 @@ def build(steps: Steps) -> Chain:
 
     assert erased(source) == ast.unparse(
         ast.parse("""
-from __future__ import annotations
 from model import Chain
 class Runs:
     def run(self, request, engine): ...
