@@ -177,7 +177,7 @@ class Resolver:
         found = False
         for space in self._searchable(ref, start):
             folder = Path(f"{space.directory(ref.kind)}{os.sep}{ref.category}")
-            if not os.path.isdir(folder):
+            if not folder.is_dir():
                 if not found:
                     missed.append(folder)
                 continue
