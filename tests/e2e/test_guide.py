@@ -1,4 +1,4 @@
-"""The README and the guide are true: their commands run, in their order, on the built file."""
+"""The README, the guide and the operations page are true: their commands run, in their order."""
 
 import contextlib
 import json
@@ -98,7 +98,7 @@ def servers_ended(home: Path) -> Iterator[None]:
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("page", ["README.md", "GUIDE.md"])
+@pytest.mark.parametrize("page", ["README.md", "GUIDE.md", "docs/operating.md"])
 def test_every_command_of_a_page_prints_what_the_page_shows(
     page: str, tmp_path: Path, built_pyz: Path
 ) -> None:

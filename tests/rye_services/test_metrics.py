@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from rye_services.metrics import Figure, Metrics
 from tests.support.databases import made_database
 from tests.support.endings import wait_until
 from tests.support.node import Node, Reply, running_node
+from tests.support.programs import require_program
 from tests.support.registry import Registry
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import ROOT, Workspace
@@ -327,9 +327,7 @@ FIRES: dict[str, dict[str, str]] = {
 
 def promtool(*words: str, sent: str = "") -> subprocess.CompletedProcess[str]:
     """What promtool says; the test skips where it is not installed."""
-    program = shutil.which("promtool")
-    if program is None:
-        pytest.skip("promtool is not on the PATH: it comes with Prometheus")
+    program = require_program("promtool")  # it comes with Prometheus
     return subprocess.run(
         [program, *words], input=sent, capture_output=True, text=True, check=False
     )

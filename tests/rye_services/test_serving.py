@@ -8,11 +8,14 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from sqlalchemy import text
 
 from lillux.signing import generate_keypair
+from rye_services.database import REVISION, Database
 from rye_services.server import listen
 from ryeos.items.errors import RyeError
 from ryeos.remote.requests import encode_public_key
+from tests.support.databases import database_environ
 from tests.support.endings import wait_until
 from tests.support.errors import coded
 from tests.support.node import CHECKOUT_COMMAND, Node, Reply, User, running_node
@@ -126,6 +129,30 @@ def test_two_processes_may_serve_the_same_data(node: Node) -> None:
 
         assert second.keys.node_id == node.keys.node_id
         assert sorted(reply.status for reply in replies) == [200, 401]
+
+
+@pytest.mark.heavy
+def test_an_older_version_does_not_start_on_newer_tables_and_a_server_that_runs_goes_on(
+    node: Node,
+) -> None:
+    database = Database(node.settings.database_url)
+    newer = text("UPDATE alembic_version SET version_num = '9999'")
+    with database.writing() as connection:  # what the first start of a newer version does
+        connection.execute(newer)
+    database.close()
+    command = [*CHECKOUT_COMMAND, "serve", "--port", "0", "--data", str(node.data)]
+    environ = {**PLAIN_ENV, **database_environ(node.data)}
+
+    ended = subprocess.run(
+        command, env=environ, capture_output=True, encoding="utf-8", check=False, timeout=60
+    )
+
+    assert ended.returncode == 6
+    assert f"expected tables of version {REVISION}, found version 9999" in ended.stderr
+    assert "hint: use the rye-node.pyz that made them" in ended.stderr
+    assert node.owner.ask("GET", KEYS).status == 200
+    body = {"secrets": [{"name": "S", "value": "v"}]}
+    assert node.owner.ask("POST", "/secrets", body).status == 200
 
 
 @pytest.mark.heavy
