@@ -165,7 +165,9 @@ def _group_texts(words: list[str]) -> Iterator[str]:
     if len(words) == 1 and actions(words[0]):
         group: list[CommandEntry] = [e for e in TABLE if e.words.split()[0] == words[0]]
         lines = [f"  rye {entry.words:<19} {entry.summary}" for entry in group]
-        yield "\n".join([f"usage: rye {words[0]} COMMAND ...", "", *lines])
+        other = f"{words[0]}s"  # the topic `graphs` of the commands `graph`
+        more = ["", f"more: rye help {other}"] if other in TOPICS else []
+        yield "\n".join([f"usage: rye {words[0]} COMMAND ...", "", *lines, *more])
 
 
 def _topic_texts(words: list[str]) -> Iterator[str]:

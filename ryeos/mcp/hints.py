@@ -31,7 +31,8 @@ COMMAND_WORDS = (
 COMMAND = re.compile(rf"\brye (?:{'|'.join(COMMAND_WORDS)})\b")
 """A command of ``rye``, where one begins."""
 
-# The id of a run as it is kept; agents know its short form.
+# The id of a run as it is kept; agents know its short form. A tool's own words stay as they are.
+_OF_RUNS = frozenset({"AMBIGUOUS_ITEM", "CONFLICT", "RUN_NOT_FOUND", "THREAD_NOT_FOUND"})
 _RUN_ID = re.compile(r"(?<![\w/.-])[\w/.-]+-\d{10,}(?:-\d+)?(-[0-9a-f]{4})(?![\w-])")
 
 _Wordings = Iterable[tuple[re.Pattern[str], str]]
@@ -134,8 +135,9 @@ def for_callers(envelope: Mapping[str, Any]) -> dict[str, Any]:
     told = dict(envelope)
     if isinstance(told.get("hint"), str):
         told["hint"] = _of_arguments(told["hint"])
-    if isinstance(told.get("error"), str):
-        told["error"] = _RUN_ID.sub(r"run\1", told["error"])
+    for name in ("error", "hint") if told.get("code") in _OF_RUNS else ():
+        if isinstance(told.get(name), str):
+            told[name] = _RUN_ID.sub(r"run\1", told[name])
     if isinstance(told.get("warnings"), list):
         told["warnings"] = [
             _of_arguments(one) if isinstance(one, str) else one for one in told["warnings"]
@@ -144,7 +146,7 @@ def for_callers(envelope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_arguments(text: str) -> str:
-    return _RUN_ID.sub(r"run\1", for_user(_reworded(naming_tools(text), _FLAGS)))
+    return for_user(_reworded(naming_tools(text), _FLAGS))
 
 
 def naming_tools(hint: str) -> str:

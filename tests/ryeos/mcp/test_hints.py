@@ -136,17 +136,20 @@ def test_a_refusal_names_tools_but_keeps_the_flags_of_the_server() -> None:
 
 
 def test_a_run_is_named_by_its_short_id() -> None:
-    told = for_callers(
-        {
-            "error": "Cannot resume shop/all-1795504639355-5d83: already completed",
-            "hint": "resume it with: rye graph resume rye/bash/bash-1795504639355-77-0f0f",
-        }
-    )
+    envelope = {
+        "error": "Cannot resume shop/all-1795504639355-5d83: already completed",
+        "hint": "resume it with: rye graph resume rye/bash/bash-1795504639355-77-0f0f",
+    }
+
+    told = for_callers({**envelope, "code": "CONFLICT"})
 
     assert told == {
+        "code": "CONFLICT",
         "error": "Cannot resume run-5d83: already completed",
         "hint": 'resume it with: execute {"resume_thread_id": "run-0f0f"}',
     }
+    tools_own = {"code": "EXECUTION_FAILED", "error": "no file report-2026112412-beef"}
+    assert for_callers(tools_own) == tools_own
 
 
 def test_an_envelope_without_a_hint_stays_as_it_is() -> None:
