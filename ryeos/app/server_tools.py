@@ -37,7 +37,7 @@ from ryeos.items.yaml import parse_yaml
 from ryeos.run.calls import OnStderr
 from ryeos.run.chain import PACKAGES_SUFFIX
 from ryeos.run.model import ExecutionRequest
-from ryeos.run.server_packages import PACKAGE
+from ryeos.run.server_packages import NPM, PACKAGE, PYPI
 from ryeos.run.server_pins import PINS, files_digest, read_pins, tool_pins
 from ryeos.trust.file_types import extract
 from ryeos.trust.keys import SigningKey
@@ -104,6 +104,11 @@ def _described(rye: Rye, location: Location) -> dict[str, Any]:
     config = header.get("config")
     told = config if isinstance(config, dict) else {}
     shown = {key: told[key] for key in ("transport", "command", "args", "url") if key in told}
+    package = told.get(PACKAGE)
+    if isinstance(package, dict):
+        shown["command"] = " ".join(
+            f"{name} {package[name]}" for name in (NPM, PYPI) if name in package
+        )
     tools = sum(1 for _ in locations(location.space, Kind.TOOL, f"mcp/{name}"))
     return described | shown | {"tools": tools}
 
@@ -465,7 +470,7 @@ def pin_package(rye: Rye, server: Location, *, again: bool = False) -> list[Tool
     )
 
     body, before = _signed_body(rye, server)
-    package = read_package(_config_of(server, body))
+    package = read_package(_config_of(server, body), server.ref.name)
     if package is None or (package.digest and not again):
         return []
     installer = ServerInstaller(ProcessManager(), rye.context.process_env, rye.context.platform)

@@ -365,6 +365,25 @@ def without_entry(
     return EntryChange.REMOVED, _emptied(settings)
 
 
+def without_servers(settings: ClientSettings, text: str, names: Sequence[str]) -> str:
+    """A text of these settings without the entries of other servers. Raises ClientSettingsError."""
+    client = settings.client
+    try:
+        for name in names:
+            path = (*client.container, name)
+            if client.format is Format.TOML:
+                from lillux.toml_edits import remove_table
+
+                text = remove_table(text, path)
+            else:
+                from lillux.json_edits import remove_member
+
+                text = remove_member(text, path, _DIALECTS[client.format])
+    except (TextSyntaxError, TextStructureError) as error:
+        raise ClientSettingsError(str(settings.path), str(error)) from error
+    return text
+
+
 def write_settings(settings: ClientSettings, text: str, *, mode: int) -> Path | None:
     """Write the text over the file, and keep the first one beside it; the path of that copy.
 

@@ -1,6 +1,8 @@
 """``rye import``: what is there already becomes items, which a person reads and signs."""
 
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,17 @@ from ryeos.app.imports import (
     propose,
     write_items,
 )
-from ryeos.app.output import one_line
+from ryeos.app.output import one_line, steers_nothing
 from ryeos.app.server_tools import RefreshOptions
 from ryeos.cli.approve import Mode, decide
 from ryeos.cli.arguments import Arguments
+from ryeos.cli.mcp_clients import machine_of
 from ryeos.cli.mcp_servers import Refreshed, bring_up_to_date
 from ryeos.cli.session import CommandSpec, Session
+from ryeos.imports.clients import NAMES as CLIENT_NAMES
+from ryeos.imports.clients import client_of, find_client
 from ryeos.imports.kinds import NAMES, ImportKind, find_kind, sources_at
-from ryeos.imports.plan import ImportPlan, ImportSource
+from ryeos.imports.plan import ImportPlan, ImportSource, shown_path
 from ryeos.imports.server_items import SERVER_FOLDER
 from ryeos.items.errors import UsageError, error_envelope
 from ryeos.items.refs import PROJECT, USER, Space
@@ -39,11 +44,18 @@ _WIDTH = 100
 def _configure(parser: Arguments) -> None:
     add = parser.add_argument
     add("path", metavar="PATH", nargs="?", help="a file, or a folder to look in (default: .)")
-    add("--from", dest="kind", metavar="KIND", default="", help=f"what it is: {', '.join(NAMES)}")
+    add(
+        "--from",
+        dest="kind",
+        metavar="KIND",
+        default="",
+        help=f"what it is: {', '.join(NAMES)}, or a client",
+    )
     add("--only", metavar="NAME", action="append", help="of what is there only this one")
     add("--space", choices=(PROJECT, USER), default=PROJECT, help="default: project")
     add("--dry-run", action="store_true", help="show what would be made; start and write nothing")
     add("--force", action="store_true", help="replace items that are there; their text is kept")
+    add("--replace", action="store_true", help="put rye in their place in the client's settings")
     add("--yes", action="store_true", help="write and sign all of it without asking")
 
 
@@ -69,11 +81,15 @@ def _run(session: Session) -> int:
     if not _agreed(session, table, due):
         session.output.answer({**envelope, "status": "cancelled"}, "nothing was written")
         return 1
-    return _write_and_ask(session, writes, env_file, envelope)
+    return _write_and_ask(session, sources, writes, env_file, envelope)
 
 
 def _write_and_ask(
-    session: Session, writes: list[PlannedWrite], env_file: Path, envelope: dict[str, Any]
+    session: Session,
+    sources: Sequence[tuple[ImportKind, ImportSource]],
+    writes: list[PlannedWrite],
+    env_file: Path,
+    envelope: dict[str, Any],
 ) -> int:
     """Write the items, and let a person read and sign each of them."""
     targets = write_items(writes, env_file)
@@ -103,8 +119,68 @@ def _write_and_ask(
         envelope["servers"][name] = said.envelope
         lines += said.lines
         status = status or (1 if said.envelope["status"] == "error" else 0)
+    if session.arguments.replace:
+        envelope["replaced"] = [
+            _replaced(session, source, writes, servers) for _, source in sources
+        ]
     session.output.answer(envelope, "\n".join(lines))
     return status
+
+
+def _replaced(
+    session: Session, source: ImportSource, writes: list[PlannedWrite], signed: Sequence[str]
+) -> dict[str, Any]:
+    """Put Rye in the place of servers in a client's settings, after a diff; what was done.
+
+    Servers that were not signed stay. The file as it was stays beside it.
+    """
+    from difflib import unified_diff
+
+    from ryeos.cli.client_settings import (
+        SettingsScope,
+        launch_for,
+        read_settings,
+        user_path,
+        with_entry,
+        without_servers,
+        write_settings,
+    )
+    from ryeos.cli.mcp_clients import SETTINGS_MODES, server_launch
+
+    machine = machine_of(session)
+    client = find_client(source.client) if source.client else client_of(source.path, machine)
+    if client is None or (client.user_is_its_own and source.path == user_path(client, machine)):
+        problem = "only its client changes it" if client else "of no client that is known"
+        session.output.warn(f"{source.path}: not changed: {problem}")
+        return {"path": str(source.path), "done": False, "problem": problem}
+    start = f"{shown_path(source.path, source.project)}: {'.'.join(client.container)}."
+    items = [write.item for write in writes if write.item.ref.name in signed]
+    names = [item.name for item in items if item.origin == f"{start}{item.name}"]
+    is_project = source.project is not None and source.path.is_relative_to(source.project)
+    scope = SettingsScope.PROJECT if is_project else SettingsScope.USER
+    project = source.project if is_project else None
+    settings = read_settings(client, source.path, project=project)
+    launch = launch_for(client, server_launch(session), scope, project, is_named=False)
+    _, text = with_entry(settings, launch)
+    text = without_servers(settings, text, names)
+    before, after = settings.text.splitlines(), text.splitlines()
+    secrets = [one.value for write in writes for one in write.item.secrets]
+    for line in unified_diff(before, after, str(source.path), "after", lineterm="", n=0):
+        session.output.note(steers_nothing(_without_secrets(line, secrets)))
+    if not names or not session.confirm(f"change {source.path}?"):
+        return {"path": str(source.path), "done": False, "servers": names}
+    backup = write_settings(settings, text, mode=SETTINGS_MODES[scope])
+    kept = f"; as it was, with its secrets: {backup}" if backup else ""
+    session.output.note(f"changed: {source.path}{kept}")
+    told = {"path": str(source.path), "done": True, "servers": names}
+    return told | {"backup": str(backup) if backup else None}
+
+
+def _without_secrets(line: str, secrets: Sequence[str]) -> str:
+    for secret in sorted(secrets, key=len, reverse=True):
+        for written in (json.dumps(secret)[1:-1], secret):
+            line = line.replace(written, "***") if written else line
+    return line
 
 
 def _pinned(session: Session, name: str) -> Refreshed:
@@ -141,11 +217,30 @@ def _sources(session: Session, space: Space) -> list[tuple[ImportKind, ImportSou
     if not arguments.kind:
         found = sources_at(path)
         return [(kind, ImportSource(path=file, project=project)) for kind, file in found]
+    if arguments.kind.lower() in CLIENT_NAMES:
+        return _of_client(session, project, path if typed else None)
     kind = find_kind(arguments.kind)
     files = list(kind.found_in(path)) if path.is_dir() else [path]
     if not files:
         raise UsageError(f"{path}: no {kind.title} here", hint="name the file itself")
     return [(kind, ImportSource(path=file, project=project)) for file in files]
+
+
+def _of_client(
+    session: Session, project: Path | None, path: Path | None
+) -> list[tuple[ImportKind, ImportSource]]:
+    """The settings of a client: a file that was named, else those of the project and the user's."""
+    client = find_client(session.arguments.kind)
+    own = client.user(machine_of(session)) if client.user else None
+    in_project = project / client.project if project and client.project else None
+    places = [path] if path else [place for place in (in_project, own) if place]
+    found = [place for place in places if place.is_file()]
+    if not found:
+        looked = ", ".join(map(str, places)) or "no place is known"
+        hint = f"name the file: rye import FILE --from {client.name}"
+        raise UsageError(f"{client.title}: no settings found ({looked})", hint=hint)
+    kind = find_kind("mcp")
+    return [(kind, ImportSource(path=one, project=project, client=client.name)) for one in found]
 
 
 # --- table ----------------------------------------------------------------------------------------
@@ -189,6 +284,7 @@ COMMANDS = {
             "rye import --dry-run",
             "rye import .mcp.json",
             "rye import .mcp.json --only github",
+            "rye import --from cursor --space user --replace",
         ],
     ),
 }

@@ -34,7 +34,7 @@ from ryeos.imports.clients import CLIENTS, ENTRY_NAME, Client, Format, Machine, 
 from ryeos.items.errors import UnsupportedError, UsageError
 
 # The user's own may hold keys of other servers; those of a project are for everybody who has it.
-_MODES = {SettingsScope.USER: 0o600, SettingsScope.PROJECT: 0o644}
+SETTINGS_MODES = {SettingsScope.USER: 0o600, SettingsScope.PROJECT: 0o644}
 _SAID = {EntryChange.ADDED: "add", EntryChange.UPDATED: "update", EntryChange.REMOVED: "remove"}
 
 
@@ -158,7 +158,7 @@ def install_for_user(session: Session, client: Client, *, make: bool) -> tuple[E
     settings = _settings(session, client, SettingsScope.USER, launch.command_line(client))
     change, text = with_entry(settings, launch)
     if make and change is not EntryChange.ALREADY:
-        write_settings(settings, text, mode=_MODES[SettingsScope.USER])
+        write_settings(settings, text, mode=SETTINGS_MODES[SettingsScope.USER])
     return change, settings.path
 
 
@@ -181,7 +181,7 @@ def uninstall_for_user(session: Session, client: Client, *, make: bool) -> Step 
         return Step(f"{what}: run: {line}", path, LEFT)
     if make:
         _, text = without_entry(settings, _any_launch(session))
-        write_settings(settings, text, mode=_MODES[SettingsScope.USER])
+        write_settings(settings, text, mode=SETTINGS_MODES[SettingsScope.USER])
     return Step(what, path, REMOVED if make else WOULD_REMOVE)
 
 
@@ -226,7 +226,7 @@ def _finish(
     is_change = change in _SAID
     backup = None
     if is_change and not dry_run:
-        backup = write_settings(settings, text, mode=_MODES[scope])
+        backup = write_settings(settings, text, mode=SETTINGS_MODES[scope])
     diff = "".join(_diff(settings, text)) if is_change else ""
     envelope = {
         "status": "success",

@@ -272,6 +272,16 @@ def find_client(name: str) -> Client:
     raise UsageError(f"client {name[:60]!r}: no such client", hint=hint)
 
 
+def client_of(path: Path, machine: Machine) -> Client | None:
+    """The client whose settings a file is, by its place; None for a file of no known client."""
+    for client in CLIENTS:
+        own = client.user(machine) if client.user else None
+        parts = tuple(client.project.split("/")) if client.project else ()
+        if path == own or (parts and path.parts[-len(parts) :] == parts):
+            return client
+    return None
+
+
 def starts_rye(argv: Sequence[str]) -> bool:
     """Whether a command line starts Rye as a server."""
     at = argv.index("mcp") if "mcp" in argv else 0

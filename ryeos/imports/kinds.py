@@ -89,8 +89,11 @@ def find_kind(name: str) -> ImportKind:
             return kind
     from difflib import get_close_matches
 
-    close = get_close_matches(typed, NAMES, 1, 0.5)
-    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(NAMES)}"
+    from ryeos.imports.clients import NAMES as CLIENT_NAMES
+
+    close = get_close_matches(typed, (*NAMES, *CLIENT_NAMES), 1, 0.5)
+    known = f"known are {', '.join(NAMES)}, and clients: rye mcp list-clients"
+    hint = f"did you mean {close[0]}?" if close else known
     raise UsageError(f"--from {name[:60]!r}: no such kind", hint=hint)
 
 

@@ -303,7 +303,7 @@ def program(materials: Materials, services: Services) -> tuple[ServerConfig, Ser
     names, config = found.names, found.config
     files: tuple[VerifiedItem, ...] = ()
     installed = None
-    package = read_package(config)
+    package = read_package(config, (found.server or materials.chain.tool).item_id)
     if package:
         started, installed = _installed(found, package, materials, services)
         words: tuple[object, ...] = (*started, *_arguments_of(config))
@@ -478,7 +478,7 @@ def _installed(
         if not (path and listed and listed.item and isinstance(lines, list)):
             raise PackagesError(
                 f"{path or element.item_id}: the list of packages is not there",
-                hint="rye mcp refresh NAME writes it, and asks you",
+                hint=f"to find it, and approve it: rye mcp refresh {package.server}",
             )
         made_for = str(listed.spec.config.get("made_for") or "")
         return PackageList(listed.item, tuple(map(str, lines)), made_for)

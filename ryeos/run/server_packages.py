@@ -38,13 +38,17 @@ _LEFT_OUT = ("funding", "license", "dev", "deprecated")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPackage:
-    """What a server item says of its package. ``digest`` is ``""`` while it is not pinned."""
+    """What a server item says of its package. ``digest`` is ``""`` while it is not pinned.
+
+    ``server`` is the name of the server, for hints.
+    """
 
     ecosystem: str
     spec: str
     program: str = ""
     bin: str = ""
     digest: str = ""
+    server: str = "NAME"
 
     @property
     def name(self) -> str:
@@ -61,7 +65,7 @@ class ResolvedPackage:
     made_for: str = ""
 
 
-def read_package(config: Mapping[str, Any]) -> ServerPackage | None:
+def read_package(config: Mapping[str, Any], server: str) -> ServerPackage | None:
     """The package of a server's config, None for none. Raises SpecError."""
     said = config.get(PACKAGE)
     if said is None:
@@ -76,6 +80,7 @@ def read_package(config: Mapping[str, Any]) -> ServerPackage | None:
         program=said.get("program", ""),
         bin=said.get("bin", ""),
         digest=said.get("list", ""),
+        server=server.rpartition("/")[2],
     )
 
 
@@ -128,7 +133,7 @@ class ServerInstaller:
         if not package.digest:
             raise PackagesError(
                 f"{package.ecosystem} {package.spec}: its version is not pinned yet",
-                hint="rye mcp refresh NAME finds the version, and asks you",
+                hint=f"to find the version, and approve it: rye mcp refresh {package.server}",
             )
         if package.ecosystem == PYPI:
             return self._python_program(package, listed, interpreter, place, make=make)
@@ -272,7 +277,7 @@ def _checked(package: ServerPackage, listed: PackageList) -> PackageList:
     if list_digest(listed.requirements) != package.digest:
         raise PackagesError(
             f"{package.ecosystem} {package.spec}: its list of packages is another one",
-            hint="rye mcp refresh NAME writes it anew, and asks you",
+            hint=f"to find it anew, and approve it: rye mcp refresh {package.server}",
         )
     return listed
 

@@ -230,6 +230,9 @@ def test_a_server_that_hangs_is_given_up_and_no_tool_is_made(signer: CommandLine
 
 
 def test_an_imported_server_has_no_more_rights_than_its_item_declares(signer: CommandLine) -> None:
+    temporary = signer.home.parent / "tmp"  # which it may write, and all above it it may not read
+    temporary.mkdir()
+    signer.env["TMPDIR"] = str(temporary)
     secret = signer.home / "diary.txt"
     secret.write_text("dear diary", "utf-8")
     program = signer.project / "servers" / "peek.py"

@@ -1,9 +1,13 @@
 """``rye import``."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
-from tests.support.command_line import CommandLine
+from tests.support.command_line import CommandLine, program_of
+from tests.support.mcp_servers import LISTING_SERVER
 
 ECHO = {"command": "echo-server", "args": ["--fast"], "env": {"ECHO_TOKEN": "t0p-secret"}}
 
@@ -97,3 +101,51 @@ def test_what_cannot_be_read_is_refused_with_its_place(cli: CommandLine) -> None
 
     assert done.status == 6
     assert "line 1" in done.stderr
+
+
+def offering(cli: CommandLine) -> dict[str, Any]:
+    """An entry whose server offers one tool, with a secret in it."""
+    tools = {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]}
+    (cli.home / "list.json").write_text(json.dumps(tools), "utf-8")
+    words = ["-I", "-S", str(LISTING_SERVER), str(cli.home / "list.json")]
+    return {"command": sys.executable, "args": words, "env": {"ADD_KEY": "k3y-of-add"}}
+
+
+def test_rye_takes_the_place_of_the_servers_in_a_client(
+    signer: CommandLine, tmp_path: Path
+) -> None:
+    settings(signer, add=offering(signer), other={"command": "sh", "args": ["-c", "x"]})
+    words = [str(program_of(signer, tmp_path)), "import", ".mcp.json", "--replace", "--yes"]
+
+    done = subprocess.run(
+        words,
+        cwd=signer.project,
+        env=signer.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+    file = signer.project / ".mcp.json"
+    left = json.loads(file.read_text("utf-8"))["mcpServers"]
+    assert done.returncode == 0, done.stderr
+    assert sorted(left) == ["other", "rye"]
+    assert left["rye"]["args"][-1] == "mcp"
+    assert "k3y-of-add" in file.with_name(".mcp.json.bak").read_text("utf-8")
+    assert '-    "add"' in done.stderr or '-{"mcpServers": {"add"' in done.stderr
+    assert "k3y-of-add" not in done.stdout + done.stderr
+
+
+def test_the_settings_of_a_client_are_found_by_its_name(signer: CommandLine) -> None:
+    folder = signer.home / ".cursor"
+    folder.mkdir()
+    text = json.dumps({"mcpServers": {"echo": ECHO}})
+    (folder / "mcp.json").write_text(text, "utf-8")
+
+    found = signer("import", "--from", "cursor", "--space", "user", "--dry-run", "--json").json
+    missing = signer("import", "--from", "gemini", "--dry-run")
+
+    assert [item["ref"] for item in found["items"]] == ["tool:mcp/servers/echo"]
+    assert missing.status == 2
+    assert "rye import FILE --from gemini" in missing.stderr
