@@ -331,7 +331,7 @@ def _copy_stores(settings: Settings, target: Path, so_far: _Copied, progress: Pr
     for user in stores.users():
         _require_plain(target, *copies.of(user).root.relative_to(target).parts)
         total = _copy_store(stores.of(user), copies.of(user), user, total, progress)
-    registry = Store(settings.data_dir / REGISTRY_STORE)
+    registry = Store(settings.registry_store_dir)
     if registry.root.is_dir():
         _require_plain(target, REGISTRY_STORE)
         total = _copy_store(registry, Store(target / REGISTRY_STORE), REGISTRY, total, progress)

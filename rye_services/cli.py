@@ -387,6 +387,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-V", "--version", action=_Version, nargs=0, help="the version")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
     _declare_serve(_command(commands, "serve", None, "serve until asked to end"))
+    _declare_work(_command(commands, "work", None, "carry out executions of a cluster"))
     _command(commands, "init", _init, "make keys and database, or bring the tables up to date")
     keys = _group(commands, "keys", "who may sign requests")
     declare_keys(lambda *words: _command(keys, *words))
@@ -438,6 +439,15 @@ def _declare_serve(parser: argparse.ArgumentParser) -> None:
     add("--role", metavar="ROLE", help="node, registry or all (default node)")
     add("--url", metavar="URL", help="the address that clients use, for the ready line")
     add("--trusted-proxies", metavar="NETS", help="networks that may say where requests come from")
+    parser.set_defaults(is_worker=False)
+
+
+def _declare_work(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--places", metavar="N", dest="max_concurrent", help="executions at a time (default 8)")
+    add("--host", metavar="H", help="the address of /live, /ready, /metrics (default 127.0.0.1)")
+    add("--port", metavar="N", default="0", help="their port (default: a free one)")
+    parser.set_defaults(is_worker=True, url=None)
 
 
 # --- serve command --------------------------------------------------------------------------------
@@ -456,8 +466,12 @@ def serve_node(parsed: argparse.Namespace, bundle: Path, environ: Mapping[str, s
     say = _log_line if settings.log_format == "json" else _say
     if settings.log_format == "json":
         log_as_json()
-    served = _registry(settings, environ) if settings.roles == ("registry",) else None
-    served = served or _node(settings, bundle, environ)
+    if parsed.is_worker:
+        served = _worker(settings, bundle, environ)
+    elif settings.roles == ("registry",):
+        served = _registry(settings, environ)
+    else:
+        served = _node(settings, bundle, environ)
     if public_key := environ.get("BOOTSTRAP_PUBLIC_KEY"):
         _let_first_key_in(served.authorized_keys, public_key, environ)
     listener = listen(settings.host, settings.port)
@@ -516,6 +530,21 @@ def _node(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> _Serv
         database=services.database,
         authorized_keys=services.authorized_keys,
         on_a_client=words,
+    )
+
+
+def _worker(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> _Served:
+    """A process that carries out what waits in the queue of a cluster."""
+    from rye_services.node.application import create_worker_app
+    from rye_services.node.services import open_services
+
+    services = open_services(settings, bundle, environ=environ, process="worker")
+    return _Served(
+        app=create_worker_app(services),
+        node_id=services.keys.node_id,
+        database=services.database,
+        authorized_keys=services.authorized_keys,
+        on_a_client=(),
     )
 
 

@@ -47,7 +47,7 @@ from lillux.files import create_file, make_directory
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 
-REVISION = "0005"
+REVISION = "0006"
 """The version of the tables that this program works with: the newest below ``migrations``."""
 
 LANDED = "0.1"
@@ -176,6 +176,11 @@ class Database:
                 hint="use the rye-node.pyz that made them, or another --data folder",
             )
         upgrade(connection)
+
+    @property
+    def conninfo(self) -> str:
+        """The address as libpq takes it, password and all: for who listens beside SQLAlchemy."""
+        return self._engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
 
     @property
     def dialect(self) -> str:
@@ -444,6 +449,7 @@ node_identity = Table(  # one row: whose database this is, as `node.toml` of its
     METADATA,
     Column("id", String(32), primary_key=True),
     Column("created_at", String(40), nullable=False),
+    Column("public_key", Text),  # of a cluster: that all its processes have
 )
 
 users = Table(
@@ -630,8 +636,34 @@ threads = Table(
     Column("warnings", JSON(none_as_null=True)),
     Column("log_bytes", BigInteger, nullable=False, default=0),
     Column("given", JSON(none_as_null=True)),  # parameters, secret ones left out; also when over
+    Column("answer", JSON(none_as_null=True)),  # for who waits on another machine; gone once read
     Index("threads_by_user", "user_id", "remote_name", "created_at"),
     Index("threads_by_state", "state"),
+)
+
+queue_turns = Table(  # the turn behind the last one of a user, in the queue of many machines
+    "queue_turns",
+    METADATA,
+    Column("user_id", String(64), primary_key=True),
+    Column("priority", Integer, primary_key=True, autoincrement=False),
+    Column("turn", BigInteger, nullable=False, index=True),
+)
+
+rates = Table(  # how often somebody may still do something, on all servers of a cluster
+    "rates",
+    METADATA,
+    Column("name", String(200), primary_key=True),
+    Column("tokens", Double, nullable=False),
+    Column("is_allowed", Boolean, nullable=False),
+    Column("since_s", Double, nullable=False),
+)
+
+queue_workers = Table(  # the workers of many machines, as they say themselves now and then
+    "queue_workers",
+    METADATA,
+    Column("id", String(64), primary_key=True),
+    Column("places", Integer, nullable=False),
+    Column("seen_at_s", Double, nullable=False),
 )
 
 thread_logs = Table(  # what programs of an execution wrote, in pieces, secrets masked

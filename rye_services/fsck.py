@@ -147,7 +147,7 @@ class Fsck:
         self._usage, self._heads = Usage(database, clock), Heads(database)
         self._old = OldExecutions(database, clock, settings.retain_executions_days)
         self._before_s = clock().timestamp() - max(settings.gc_grace_s, MIN_GRACE_S)
-        self._registry = Store(settings.data_dir / REGISTRY_STORE)
+        self._registry = Store(settings.registry_store_dir)
         self._backup, self._accepted = backup, AcceptedLosses(database)
 
     def users(self) -> tuple[str, ...]:

@@ -29,6 +29,8 @@ _UNITS = {"": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB}
 _AMOUNT = re.compile(r"(\d{1,18}) ?(KiB|MiB|GiB)?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ROLES = ("node", "registry")
+LOCAL, CLUSTER = "local", "cluster"
+QUEUES = (LOCAL, CLUSTER)
 LOG_FORMATS = ("text", "json")
 METRICS_MODES = ("closed", "key", "loopback", "open")
 
@@ -55,6 +57,8 @@ class Settings:
     config_dir               ``node.yaml``, ``authorized_keys/``
     max_request_bytes        of a body, after its Content-Encoding was taken off
     max_concurrent           executions at a time
+    queue                    where executions wait: ``local``, or ``cluster`` for many machines
+    execution_lease_s        how long a worker of a cluster may be silent until it counts as lost
     max_queued               further ones that wait for their turn
     queue_wait_s             how long a request for an answer waits for a place
     worker_timeout_s         an execution that takes longer is ended
@@ -93,6 +97,8 @@ class Settings:
     max_request_bytes: int = 50 * MIB
     max_user_storage_bytes: int = 1 * GIB
     max_concurrent: int = 8
+    queue: str = LOCAL
+    execution_lease_s: int = 30
     max_queued: int = 1000
     queue_wait_s: int = 20
     worker_timeout_s: int = 300
@@ -136,6 +142,18 @@ class Settings:
         return 4 * self.max_user_storage_bytes if own is None else own
 
     @property
+    def is_cluster(self) -> bool:
+        """Whether other machines serve the same data."""
+        return self.queue == CLUSTER
+
+    @property
+    def registry_store_dir(self) -> Path:
+        """The files of bundles of a registry; a cluster has them where its servers share files."""
+        if self.is_cluster:
+            return self.cas_base_path / ".registry"  # no user has such a name
+        return self.data_dir / "registry"
+
+    @property
     def authorized_keys_dir(self) -> Path:
         """The keys that may sign requests, a file each."""
         return self.config_dir / "authorized_keys"
@@ -171,6 +189,7 @@ def settings_of(parsed: Namespace, environ: Mapping[str, str]) -> Settings:
         "data_dir": parsed.data,
         **{name: getattr(parsed, name, None) for name in ("host", "port", "name")},
         "roles": getattr(parsed, "role", None),
+        "max_concurrent": getattr(parsed, "max_concurrent", None),
         "trusted_proxies": getattr(parsed, "trusted_proxies", None),
     }
     return read_settings(given, environ, Path("~/.rye-node"))
@@ -346,6 +365,8 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "max_request_bytes": _amount,
     "max_user_storage_bytes": _amount,
     "max_concurrent": _whole(1, 1024),
+    "queue": _one_of(*QUEUES),
+    "execution_lease_s": _whole(3, 3600),
     "max_queued": _whole(0, 1_000_000),
     "queue_wait_s": _whole(0, 3600),
     "worker_timeout_s": _whole(1),

@@ -85,3 +85,14 @@ def create_app(services: NodeServices, *beside: ServerPart) -> FastAPI:
     """The application on these services, and perhaps other parts, ready to be served."""
     parts = (part_of(services), *beside)
     return assemble("Rye node", services.settings, services.authenticator, services.watch, parts)
+
+
+def create_worker_app(services: NodeServices) -> FastAPI:
+    """The application of a worker of a cluster: it carries out, and says how it is."""
+    part = ServerPart(
+        (),
+        (partial(running, services),),
+        partial(services.executions.drain, float(services.settings.shutdown_timeout_s)),
+    )
+    settings, watch = services.settings, services.watch
+    return assemble("Rye worker", settings, services.authenticator, watch, (part,))

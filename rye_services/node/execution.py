@@ -276,6 +276,7 @@ class Order:
     item_ref     ``tool:a/b``; what fetches and signatures are listed as for those
     vault_keys   names of secrets of the user's; None for all of them
     envelope     further secrets, sealed to the node
+    is_awaited   somebody waits on another machine for the answer
     hook_id      of the webhook that asks for it, with the id of its delivery and what its signature
                  is remembered by; ``""`` if absent
     started_by   the member of a team who asks for it; "" for the user itself
@@ -288,6 +289,7 @@ class Order:
     item_ref: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     is_async: bool = False
+    is_awaited: bool = False
     vault_keys: tuple[str, ...] | None = None
     envelope: Mapping[str, Any] | None = field(default=None, repr=False)
     hook_id: str = ""
@@ -304,6 +306,7 @@ class Order:
             "parameters": dict(self.parameters),
             "vault_keys": keys,
             "may_change": self.may_change,
+            **({"awaited": True} if self.is_awaited else {}),
         }
 
     def given(self, secret: Collection[str], mask: Callable[[str], str]) -> Given | None:

@@ -50,6 +50,7 @@ from rye_services.node.rows import (
     COMPLETED,
     ERROR,
     FIRST_ATTEMPT,
+    HEARTBEAT_S,
     INTERRUPTED,
     RUNNING,
     ExecutionLostError,
@@ -91,6 +92,7 @@ class ExecutionService(Protocol):
 
     rows: ThreadRows
     logs: RunLogs
+    beat_s: float
 
     @property
     def queue_state(self) -> QueueState:
@@ -159,6 +161,7 @@ class Executions:
 
     def __init__(self, runs: "Runs", admission: "Admission", queue: LocalQueue) -> None:
         self._runs, self._admission, self._queue = runs, admission, queue
+        self.beat_s = HEARTBEAT_S
         self.rows, self.logs = runs.rows, runs.logs
         queue.work(runs.claimed)
 
@@ -274,16 +277,21 @@ def accepted(order: Order, thread_id: str, place: int) -> dict[str, Any]:
 def queue_figures(state: QueueState, rows: ThreadRows) -> Sequence[Figure]:
     """The figures of a queue, and how many executions are remembered. Raises SQLAlchemyError."""
     return (
-        _figure("rye_executions_running", "Executions that run on this server", state.active),
-        _figure("rye_execution_places", "Executions that may run at a time here", state.places),
-        _figure("rye_executions_queued", "Executions that wait here for a place", state.waiting),
-        _figure("rye_execution_queue_places", "Executions that may wait here", state.longest),
-        Figure(
-            name="rye_executions_kept",
-            words="Executions that are remembered, of all servers on this database",
-            values=rows.counted(),
-            label="state",
-        ),
+        figure("rye_executions_running", "Executions that run on this server", state.active),
+        figure("rye_execution_places", "Executions that may run at a time here", state.places),
+        figure("rye_executions_queued", "Executions that wait here for a place", state.waiting),
+        figure("rye_execution_queue_places", "Executions that may wait here", state.longest),
+        kept_figure(rows),
+    )
+
+
+def kept_figure(rows: ThreadRows) -> Figure:
+    """How many executions are remembered. Raises SQLAlchemyError."""
+    return Figure(
+        name="rye_executions_kept",
+        words="Executions that are remembered, of all servers on this database",
+        values=rows.counted(),
+        label="state",
     )
 
 
@@ -368,6 +376,13 @@ class Runs:
         if running is not None:
             running.cancel()
 
+    def hear(self, thread_id: str) -> None:
+        """Look whether somebody wants to end an execution, where it runs here."""
+        with self._changed:
+            is_here = thread_id in self._running
+        if is_here and thread_id in self.rows.to_be_ended():
+            self.end(thread_id)
+
     def drain(self, grace_s: float) -> None:
         """Begin nothing any more; what still runs after the grace is ended then."""
         with self._changed:
@@ -406,7 +421,7 @@ class Runs:
             try:
                 basis = self._admission.basis(order)
             except RequestProblem as problem:
-                self._failed(thread_id, pending.attempt, str(problem.detail), "preparation")
+                self._failed(order, thread_id, pending.attempt, "preparation", problem)
                 return
             self.carry_out(order, basis, thread_id, pending.attempt)
         except RequestProblem as problem:  # it is in the row
@@ -447,7 +462,6 @@ class Runs:
                 watched.state = COMPLETED if executed.is_good else ERROR
                 return executed
         finally:
-            self.logs.close(thread_id)
             with self._changed:
                 del self._running[thread_id]
                 self._changed.notify_all()
@@ -474,16 +488,20 @@ class Runs:
     def _executed(self, order: Order, basis: Basis, attempt: Attempt) -> FinishedExecution:
         thread_id, number = attempt.thread_id, attempt.number
         try:
-            executed = self._engine.execute(order, basis, attempt)
+            try:
+                executed = self._engine.execute(order, basis, attempt)
+            finally:
+                # Before the row says that it is over: who follows the log reads until then.
+                self.logs.close(thread_id)
         except _MATERIALIZATION as error:
-            self._failed(thread_id, number, _words(error), "materialization")
-            raise _problem(404, _words(error), order, thread_id, "materialization") from error
+            problem = _problem(404, _words(error), order, thread_id, "materialization")
+            raise self._failed(order, thread_id, number, "materialization", problem) from error
         except PushedRulesError as error:
-            self._failed(thread_id, number, str(error), "materialization")
-            raise _problem(400, str(error), order, thread_id, "materialization") from error
+            problem = _problem(400, str(error), order, thread_id, "materialization")
+            raise self._failed(order, thread_id, number, "materialization", problem) from error
         except QuotaExceededError as error:
-            self._failed(thread_id, number, str(error), "quota")
-            raise RequestProblem(507, str(error)) from error
+            problem = RequestProblem(507, str(error))
+            raise self._failed(order, thread_id, number, "quota", problem) from error
         except WorkerEndedError as error:
             raise self._interrupted(order, attempt, str(error)) from error
         except ExecutionLostError as error:  # its row is another's to write
@@ -491,10 +509,11 @@ class Runs:
         except BaseException as error:  # the door of an execution: its row must hear of every end
             _log.exception("%s failed", thread_id)
             status, phase = _status_of(error)
-            self._failed(thread_id, number, _words(error), phase)
-            raise _problem(status, _words(error), order, thread_id, phase) from error
+            problem = _problem(status, _words(error), order, thread_id, phase)
+            raise self._failed(order, thread_id, number, phase, problem) from error
         state = COMPLETED if executed.is_good else ERROR
-        if not self._ends.write(thread_id, number, state, **executed.row()):
+        kept = _kept(order, 200, {**executed.answer(), "result": None})  # which is in the store
+        if not self._ends.write(thread_id, number, state, **executed.row(), **kept):
             _log.warning("%s ended, and was taken for lost before", thread_id)
         return executed
 
@@ -507,16 +526,31 @@ class Runs:
         row = self.rows.one(order.user_id, thread_id) or {}
         if row.get("cancelled_by"):
             message = f"cancelled by {row['cancelled_by']}"
-            self._ends.write(
-                thread_id, number, CANCELLED, error_message=message, error_phase=CANCELLED
-            )
-            return _problem(409, message, order, thread_id, CANCELLED)
+            problem = _problem(409, message, order, thread_id, CANCELLED)
+            said = {"error_message": message, "error_phase": CANCELLED}
+            kept = _kept(order, problem.status_code, problem.detail)
+            self._ends.write(thread_id, number, CANCELLED, **said, **kept)
+            return problem
+        problem = RequestProblem(503, words, RETRY_AFTER)
         if not self.rows.put_back(thread_id, number):
-            self._failed(thread_id, number, words, INTERRUPTED)
-        return RequestProblem(503, words, RETRY_AFTER)
+            self._failed(order, thread_id, number, INTERRUPTED, problem)
+        return problem
 
-    def _failed(self, thread_id: str, number: int, message: str, phase: str) -> None:
-        self._ends.write(thread_id, number, ERROR, error_message=message, error_phase=phase)
+    def _failed(
+        self, order: Order, thread_id: str, number: int, phase: str, problem: RequestProblem
+    ) -> RequestProblem:
+        """The problem of an execution, once its row says so."""
+        detail = problem.detail
+        message = str(detail["error"] if isinstance(detail, Mapping) else detail)
+        kept = _kept(order, problem.status_code, detail)
+        said = {"error_message": message, "error_phase": phase}
+        self._ends.write(thread_id, number, ERROR, **said, **kept)
+        return problem
+
+
+def _kept(order: Order, status: int, answer: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """The column of an answer, where somebody waits for it on another machine."""
+    return {"answer": {"status": status, "answer": answer}} if order.is_awaited else {}
 
 
 class Admission:
@@ -612,6 +646,7 @@ def _order_of(pending: Pending) -> Order:
         item_ref=pending.item_ref,
         parameters=job["parameters"],
         is_async=True,
+        is_awaited=bool(job.get("awaited")),
         vault_keys=None if keys is None else tuple(keys),
         envelope=None if pending.envelope is None else json.loads(pending.envelope),
         hook_id=pending.hook_id or "",
@@ -667,7 +702,8 @@ def _state_of(problem: RequestProblem) -> str:
     return ERROR if is_quota else _STATES.get(problem.status_code, FAILED)
 
 
-def _figure(name: str, words: str, value: int) -> Figure:
+def figure(name: str, words: str, value: int) -> Figure:
+    """A figure of one value."""
     return Figure(name=name, words=words, values={"": value})
 
 
@@ -684,10 +720,9 @@ def _problem(status: int, words: str, order: Order, thread_id: str, phase: str) 
 # --- as a part of the node ------------------------------------------------------------------------
 
 
-def open_executions(
+def open_engine(
     *,
     settings: Settings,
-    database: Database,
     keys: NodeKeys,
     stores: UserStores,
     sync: SyncServices,
@@ -696,13 +731,10 @@ def open_executions(
     bundle: Path,
     clock: Clock,
     environ: Mapping[str, str],
-    presence: ServerLease,
-    watch: Watch,
-) -> Executions:
-    """The executions of a node. Nothing is read or written yet."""
-    rows = ThreadRows(database, presence.server_id, presence.is_dead)
+) -> Engine:
+    """What executes on this machine. Nothing is read or written yet."""
     launch = WorkerLaunch(environ=environ)
-    engine = Engine(
+    return Engine(
         settings=settings,
         keys=keys,
         stores=stores,
@@ -716,7 +748,14 @@ def open_executions(
         bundle=bundle,
         clock=clock,
     )
+
+
+def open_executions(
+    engine: Engine, database: Database, presence: ServerLease, watch: Watch
+) -> Executions:
+    """The executions of a node that is one process. Nothing is read or written yet."""
+    rows = ThreadRows(database, presence.server_id, presence.is_dead)
     admission = Admission(engine, rows)
     runs = Runs(engine, admission, rows, RunLogs(database), presence=presence, watch=watch)
-    places = Queue(settings.max_concurrent, settings.max_queued)
+    places = Queue(engine.settings.max_concurrent, engine.settings.max_queued)
     return Executions(runs, admission, LocalQueue(places))

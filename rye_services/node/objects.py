@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any
 
 from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import IntegrityError
 
 from lillux.digests import canonical_json
@@ -62,6 +63,9 @@ class Uploads:
     def renew(self, user_id: str) -> None:
         """Say that a user is uploading."""
         now_s = self._clock().timestamp()
+        if not self._database.is_sqlite:  # another server may have ended it meanwhile
+            self._renew_row(user_id, now_s)
+            return
         with self._lock:
             if now_s - self._renewed.get(user_id, 0.0) < _RENEWED_AFTER_S:
                 return
@@ -73,7 +77,7 @@ class Uploads:
         """Say that the upload is complete and something names it."""
         with self._lock:
             known = self._renewed.pop(user_id, None)
-        if known is None:
+        if known is None and self._database.is_sqlite:
             return
         with self._database.writing() as connection:
             connection.execute(delete(uploads_in_flight).where(uploads_in_flight.c.id == user_id))
@@ -85,6 +89,19 @@ class Uploads:
         now_s = self._clock().timestamp()
         with self._database.reading() as connection:
             return any(until_s > now_s for until_s in connection.execute(statement).scalars())
+
+    def _renew_row(self, user_id: str, now_s: float) -> None:
+        """Have a row with a lease that is not old: most requests find one and write nothing."""
+        until_s = now_s + LEASE_S
+        row = postgresql.insert(uploads_in_flight).values(
+            id=user_id, user_id=user_id, started_at_s=now_s, lease_until_s=until_s
+        )
+        is_old = uploads_in_flight.c.lease_until_s < until_s - _RENEWED_AFTER_S
+        renewed = row.on_conflict_do_update(
+            index_elements=["id"], set_={"lease_until_s": until_s}, where=is_old
+        )
+        with self._database.writing() as connection:
+            connection.execute(renewed)
 
     def _extend(self, user_id: str, now_s: float) -> bool:
         statement = (

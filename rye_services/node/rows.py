@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import (
     ColumnElement,
@@ -34,6 +34,7 @@ from lillux.values import dataclass, field
 from rye_services.audit import Audit
 from rye_services.database import Database, stamp, storable, thread_logs, threads
 from rye_services.node.jobs import Given, read_given
+from rye_services.node.queue import QueuedRun
 from rye_services.node.redaction import shortened
 from ryeos.items.context import Clock
 
@@ -100,6 +101,14 @@ class Pending:
     envelope: bytes | None = field(default=None, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an execution is."""
+
+    state: str
+    is_begun: bool
+
+
 class ExecutionLostError(LilluxError):
     """An execution is no longer this server's: others have taken it for lost, or ended it."""
 
@@ -113,17 +122,39 @@ class ExecutionLostError(LilluxError):
         )
 
 
+class SharedQueue(Protocol):
+    """The queue of many machines, as rows of executions know it."""
+
+    def put(self, connection: Connection, run: QueuedRun) -> None:
+        """Have an execution wait, as a part of the caller's transaction."""
+        ...
+
+    def tell(self, connection: Connection, thread_id: str) -> None:
+        """Let every process know that a row is another one, once the transaction is committed."""
+        ...
+
+
 class ThreadRows:
     """The rows of all executions, for the server ``server_id``. Thread-safe.
 
     ``is_dead`` says of another server whether it is known to have ended. Leases are by the clock of
     the database: servers whose own clocks are apart do not take each other's executions.
+    With a ``shared`` queue what waits belongs to no server.
     """
 
-    def __init__(self, database: Database, server_id: str, is_dead: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        server_id: str,
+        is_dead: Callable[[str], bool],
+        *,
+        shared: SharedQueue | None = None,
+        lease_s: float = LEASE_S,
+    ) -> None:
         self._database = database
         self._audit = Audit(database)
         self._server_id, self._is_dead = server_id, is_dead
+        self._shared, self._lease_s = shared, lease_s
 
     def begin(
         self, thread: NewThread, *, together_with: Callable[[Connection], bool] | None = None
@@ -159,7 +190,9 @@ class ThreadRows:
             now = self._database.now(connection)
             row["created_at"] = stamp(now)
             row["started_at"] = None if thread.job is not None else stamp(now)
-            row["lease_until_s"] = now.timestamp() + LEASE_S
+            row["lease_until_s"] = now.timestamp() + self._lease_s
+            if self._shared is not None and thread.job is not None:
+                row |= {"server_id": None, "lease_until_s": None}
             connection.execute(insert(threads).values(**row))
         return True
 
@@ -180,17 +213,23 @@ class ThreadRows:
                     columns.started_at.is_(None),
                     columns.cancelled_by.is_(None),
                     columns.is_async,
-                    or_(mine, columns.lease_until_s < now.timestamp()),
+                    or_(
+                        mine,
+                        columns.server_id.is_(None),
+                        columns.lease_until_s < now.timestamp(),
+                    ),
                 )
                 .values(
                     started_at=stamp(now),
                     server_id=self._server_id,
-                    lease_until_s=now.timestamp() + LEASE_S,
+                    lease_until_s=now.timestamp() + self._lease_s,
                     attempt=columns.attempt + 1,
                 )
                 .returning(threads)
             )
             row = connection.execute(statement).mappings().one_or_none()
+            if row is not None:
+                self._tell(connection, thread_id)
         if row is None:
             return None
         return Pending(
@@ -211,10 +250,14 @@ class ThreadRows:
         Its lease begins anew, so that nobody takes it for lost before that transaction is over.
         Raises ExecutionLostError.
         """
-        until_s = self._database.now(connection).timestamp() + LEASE_S
+        until_s = self._database.now(connection).timestamp() + self._lease_s
         held = update(threads).where(self._is_mine(thread_id, attempt))
         if connection.execute(held.values(lease_until_s=until_s)).rowcount != 1:
             raise ExecutionLostError(thread_id)
+
+    def _tell(self, connection: Connection, thread_id: str) -> None:
+        if self._shared is not None:
+            self._shared.tell(connection, thread_id)
 
     def _is_mine(self, thread_id: str, attempt: int) -> ColumnElement[bool]:
         return and_(
@@ -244,7 +287,16 @@ class ThreadRows:
         mine = and_(self._is_mine(thread_id, attempt), columns.retryable, columns.is_async)
         with self._database.writing() as connection:
             statement = update(threads).where(mine, columns.cancelled_by.is_(None))
-            return connection.execute(statement.values(started_at=None)).rowcount == 1
+            again = statement.values(self._waiting()).returning(columns.user_id)
+            user_id = connection.scalar(again)
+            if user_id is not None and self._shared is not None:
+                self._shared.put(connection, QueuedRun(thread_id=thread_id, user_id=user_id))
+        return user_id is not None
+
+    def _waiting(self) -> dict[str, Any]:
+        """The columns of a row that waits again."""
+        no_one = {} if self._shared is None else {"server_id": None, "lease_until_s": None}
+        return {"started_at": None, **no_one}
 
     def cancel(self, user_id: str, thread_id: str, by: str) -> str | None:
         """Ask for the end of an execution of a user: its state then; None for none of theirs.
@@ -265,6 +317,7 @@ class ThreadRows:
             if waited.rowcount + ran.rowcount:
                 details = {"user_id": user_id}
                 self._audit.write(connection, "executions.cancel", thread_id, details)
+                self._tell(connection, thread_id)
             found = connection.scalar(select(columns.state).where(theirs))
         return None if found is None else str(found)
 
@@ -299,7 +352,7 @@ class ThreadRows:
         """Say that this server is alive, and with it all that it runs."""
         mine = and_(threads.c.server_id == self._server_id, threads.c.state == RUNNING)
         with self._database.writing() as connection:
-            until_s = self._database.now(connection).timestamp() + LEASE_S
+            until_s = self._database.now(connection).timestamp() + self._lease_s
             connection.execute(update(threads).where(mine).values(lease_until_s=until_s))
 
     def end(
@@ -316,7 +369,9 @@ class ThreadRows:
             # Whatever a tool says, it has ended: what no database holds is replaced.
             ended = {**_ended(state, self._database.now(connection)), **storable(values)}
             mine = update(threads).where(self._is_mine(thread_id, attempt))
-            return connection.execute(mine.values(ended)).rowcount == 1
+            is_written = connection.execute(mine.values(ended)).rowcount == 1
+            self._tell(connection, thread_id)
+        return is_written
 
     def take_over(self) -> tuple[str, ...]:
         """See to what servers that ended have left: the ids of what is to be begun now.
@@ -358,11 +413,19 @@ class ThreadRows:
             )
             values: dict[str, Any] = {"server_id": self._server_id}
             if again:
-                values |= {"lease_until_s": now.timestamp() + LEASE_S, "started_at": None}
+                until_s = now.timestamp() + self._lease_s
+                values |= {"lease_until_s": until_s, **self._waiting()}
             else:
                 values |= _ended(ERROR, now)
                 values |= {"error_message": _LOST_WORDS, "error_phase": LOST}
-            return connection.execute(update(threads).where(still).values(values)).rowcount == 1
+            adopted = update(threads).where(still).values(values).returning(columns.user_id)
+            user_id = connection.scalar(adopted)
+            if user_id is None:
+                return False
+            if again and self._shared is not None:
+                self._shared.put(connection, QueuedRun(thread_id=thread_id, user_id=user_id))
+            self._tell(connection, thread_id)
+        return True
 
     def begun(self) -> dict[str, bool]:
         """What this server has begun and not ended, and whether each may wait to begin again."""
@@ -414,6 +477,26 @@ class ThreadRows:
         with self._database.reading() as connection:
             row = connection.execute(query).mappings().one_or_none()
         return None if row is None else {**_shown(row), **_given_columns(row["given"])}
+
+    def progress(self, thread_id: str) -> Progress | None:
+        """How far an execution is; None for one that nobody remembers."""
+        columns = threads.c
+        query = select(columns.state, columns.started_at).where(columns.thread_id == thread_id)
+        with self._database.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        if row is None:
+            return None
+        return Progress(row.state, is_begun=row.started_at is not None)
+
+    def take_answer(self, thread_id: str) -> Mapping[str, Any] | None:
+        """What the process that ran an execution keeps for who waits for it: once, then None."""
+        columns = threads.c
+        mine = columns.thread_id == thread_id
+        with self._database.writing() as connection:
+            found = connection.scalar(select(columns.answer).where(mine))
+            if found is not None:
+                connection.execute(update(threads).where(mine).values(answer=None))
+        return found if isinstance(found, dict) else None
 
     def listed(
         self, user_id: str, remote_name: str, *, limit: int, project_path: str | None = None

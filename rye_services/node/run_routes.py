@@ -27,7 +27,7 @@ from rye_services.node.answers import (
 from rye_services.node.execution import Order, OrderError, delivery_order, read_order
 from rye_services.node.jobs import JobAction
 from rye_services.node.mcp import RouteCall
-from rye_services.node.rows import HEARTBEAT_S, RUNNING
+from rye_services.node.rows import RUNNING
 from rye_services.node.run_logs import LogPiece
 from rye_services.node.services import NodeServices
 from rye_services.openapi import Responses, answers, refuses
@@ -142,7 +142,7 @@ async def running(services: NodeServices) -> AsyncIterator[None]:
     """Executions while the node serves; what still runs at its end is given a while."""
     executions = services.executions
     await run_in_threadpool(executions.begin)
-    async with every(HEARTBEAT_S, executions.beat), every(_LISTEN_S, executions.listen):
+    async with every(executions.beat_s, executions.beat), every(_LISTEN_S, executions.listen):
         yield
     await run_in_threadpool(executions.close, float(services.settings.shutdown_timeout_s))
 

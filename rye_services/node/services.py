@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal
 
 from lillux.values import dataclass
 from rye_services.audit import Audit
@@ -12,7 +14,8 @@ from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces
 from rye_services.data_folder import open_database
 from rye_services.database import Database
 from rye_services.keys import NodeKeys, open_keys
-from rye_services.node.executions import ExecutionService, open_executions
+from rye_services.node.execution import Engine
+from rye_services.node.executions import ExecutionService, open_engine, open_executions
 from rye_services.node.moves import ProjectMoves
 from rye_services.node.objects import UserStores
 from rye_services.node.rotation import finish_resealing
@@ -26,7 +29,9 @@ from rye_services.settings import Settings
 from rye_services.teams import Teams
 from rye_services.watch import Watch, open_watch
 from ryeos.items.context import Clock, utc_now
+from ryeos.items.errors import RyeError
 
+Process = Literal["server", "worker"]
 _log = logging.getLogger(__name__)
 
 
@@ -100,9 +105,14 @@ class NodeServices:
 
 
 def _opened_database(settings: Settings, keys: NodeKeys) -> Database:
-    """The database, in which no secret is sealed to a former key of the node."""
+    """The database, in which no secret is sealed to a former key; a cluster has these keys."""
     database = open_database(settings, make=True)
     finish_resealing(settings.signing_key_dir, database, keys)
+    if settings.is_cluster:
+        require_cluster_edition()
+        from rye_services.node.cluster_executions import require_keys_of_the_node
+
+        require_keys_of_the_node(database, keys)
     return database
 
 
@@ -112,9 +122,11 @@ def open_services(
     clock: Clock = utc_now,
     *,
     environ: Mapping[str, str] = MappingProxyType({}),
+    process: Process = "server",
 ) -> NodeServices:
     """The services on the data of a node; its keys and tables are made if there are none.
 
+    ``process`` is what this one does where executions wait in the queue of a cluster.
     Of ``environ`` executions get what their allow-list names; it says where traces are sent.
     Raises DatabaseError, NodeKeysError, PemError, KeyMismatchError, FileSystemError.
     """
@@ -131,6 +143,17 @@ def open_services(
     watch = open_watch(settings, database, environ)
     authorized_keys = AuthorizedKeys(settings.authorized_keys_dir, keys, clock, audit=audit)
     team_spaces = TeamSpaces(Teams(database, clock), People(database, clock), authorized_keys)
+    engine = open_engine(
+        settings=settings,
+        keys=keys,
+        stores=stores,
+        sync=sync,
+        vault=vault,
+        team_spaces=team_spaces,
+        bundle=bundle,
+        clock=clock,
+        environ=environ,
+    )
     made = NodeServices(
         settings=settings,
         database=database,
@@ -146,23 +169,47 @@ def open_services(
         bundle=bundle,
         vault=vault,
         webhooks=webhooks,
-        executions=open_executions(
-            settings=settings,
-            database=database,
-            keys=keys,
-            stores=stores,
-            sync=sync,
-            vault=vault,
-            team_spaces=team_spaces,
-            bundle=bundle,
-            clock=clock,
-            environ=environ,
-            presence=presence,
-            watch=watch,
-        ),
+        executions=_executions(process, engine, database, presence, watch),
         watch=watch,
         environ=environ,
         webhook_check=webhook_check(webhooks) if settings.open_webhooks else refuse_webhooks,
     )
     watch.metrics.add_read(made.executions.figures, sync.storage.sweeps.figures)
     return made
+
+
+def _executions(
+    process: Process, engine: Engine, database: Database, presence: ServerLease, watch: Watch
+) -> ExecutionService:
+    """How executions are carried out: here, by workers elsewhere, or as one of these workers."""
+    settings = engine.settings
+    if not settings.is_cluster:
+        if process == "worker":
+            raise RyeError(
+                "queue: expected cluster for a worker, found local",
+                code="CONFIG_ERROR",
+                hint="one machine needs no worker; else RYE_NODE_QUEUE=cluster for each process",
+            )
+        return open_executions(engine, database, presence, watch)
+    from rye_services.node.cluster_executions import (
+        ClusterExecutions,
+        ClusterParts,
+        ClusterWorker,
+    )
+
+    parts = ClusterParts(settings, database, presence.server_id)
+    if process == "worker":
+        return ClusterWorker(engine, parts, presence=presence, watch=watch)
+    return ClusterExecutions(engine, parts, stores=engine.stores, presence=presence)
+
+
+def require_cluster_edition() -> None:
+    """Nothing, where the libraries of the queue of a cluster are here. Raises RyeError."""
+    missing = [name for name in ("psycopg", "procrastinate") if find_spec(name) is None]
+    if missing:
+        raise RyeError(
+            f"queue: cluster: expected the libraries of the cluster edition, found no {missing[0]}",
+            code="CONFIG_ERROR",
+            hint="build it: build_zipapp.py --node --edition cluster; or: pip install"
+            " 'rye-node[cluster]'",
+        )

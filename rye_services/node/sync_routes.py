@@ -162,6 +162,8 @@ def _storing(services: NodeServices, principal: Principal) -> Iterator[dict[str,
         }
     except QuotaExceededError as error:
         raise RequestProblem(507, str(error)) from error
+    if services.settings.is_cluster:  # the push that names it may go to another machine
+        services.sync.durable.force(services.stores.of(principal.user_id))
 
 
 def _get(

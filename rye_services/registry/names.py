@@ -9,8 +9,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 from time import monotonic
+from typing import Protocol
+
+from sqlalchemy import text
 
 from lillux.values import dataclass
+from rye_services.database import Database
 from rye_services.http import RequestProblem
 from rye_services.names import RegistryNameError, found_words, is_plain, namespace_name
 from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind
@@ -130,10 +134,19 @@ def _one_of(words: tuple[str, ...]) -> str:
 
 _MOST_CALLERS = 10_000
 _MINUTE_S = 60.0
+_LONGEST_NAME = 200
 
 
-class RateLimit:
-    """A bucket for each caller, filled as time goes by. Of this process; thread-safe."""
+class RateLimit(Protocol):
+    """A bucket for each caller, filled as time goes by. Thread-safe."""
+
+    def use(self, caller: str) -> None:
+        """Nothing, when it is not too much. Raises RequestProblem, 429 with ``Retry-After``."""
+        ...
+
+
+class LocalRateLimit:
+    """The buckets of this process. See `RateLimit`."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = monotonic) -> None:
         self._per_minute = per_minute
@@ -142,7 +155,7 @@ class RateLimit:
         self._lock = Lock()
 
     def use(self, caller: str) -> None:
-        """Nothing, when it is not too much. Raises Problem, 429 with ``Retry-After``."""
+        """See `RateLimit`."""
         now_s, a_second = self._clock(), self._per_minute / _MINUTE_S
         with self._lock:
             left, since_s = self._buckets.pop(caller, (float(self._per_minute), now_s))
@@ -151,6 +164,36 @@ class RateLimit:
             if len(self._buckets) > _MOST_CALLERS:
                 self._buckets.popitem(last=False)
         if left < 1:
-            wait_s = int((1 - left) / a_second) + 1
-            detail = f"too many requests: at most {self._per_minute} a minute"
-            raise RequestProblem(429, detail, {"Retry-After": str(wait_s)})
+            raise _too_often(self._per_minute, left)
+
+
+_USE = text(
+    "INSERT INTO rates AS kept (name, tokens, is_allowed, since_s)"
+    " VALUES (:name, :most - 1, true, extract(epoch FROM clock_timestamp()))"
+    " ON CONFLICT (name) DO UPDATE SET (tokens, is_allowed, since_s) ="
+    " (SELECT CASE WHEN now.tokens >= 1 THEN now.tokens - 1 ELSE now.tokens END,"
+    "  now.tokens >= 1, excluded.since_s FROM (SELECT least(:most, kept.tokens"
+    "   + greatest(0, excluded.since_s - kept.since_s) * :most / 60.0) AS tokens) AS now)"
+    " RETURNING tokens, is_allowed"
+)
+
+
+class SharedRateLimit:
+    """The buckets of all servers, in PostgreSQL and by its clock. See `RateLimit`."""
+
+    def __init__(self, database: Database, name: str, per_minute: int) -> None:
+        self._database, self._name, self._per_minute = database, name, per_minute
+
+    def use(self, caller: str) -> None:
+        """See `RateLimit`."""
+        values = {"name": f"{self._name}:{caller}"[:_LONGEST_NAME], "most": self._per_minute}
+        with self._database.writing() as connection:
+            tokens, is_allowed = connection.execute(_USE, values).one()
+        if not is_allowed:
+            raise _too_often(self._per_minute, float(tokens))
+
+
+def _too_often(per_minute: int, left: float) -> RequestProblem:
+    wait_s = int((1 - left) / (per_minute / _MINUTE_S)) + 1
+    detail = f"too many requests: at most {per_minute} a minute"
+    return RequestProblem(429, detail, {"Retry-After": str(wait_s)})

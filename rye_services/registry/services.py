@@ -15,14 +15,13 @@ from rye_services.registry.accounts import Accounts, Namespaces
 from rye_services.registry.bundles import Bundles
 from rye_services.registry.items import Items
 from rye_services.registry.manifests import PublishedManifests
-from rye_services.registry.names import RateLimit
+from rye_services.registry.names import LocalRateLimit, RateLimit, SharedRateLimit
 from rye_services.registry.search_index import index_for
 from rye_services.settings import Settings
 from rye_services.teams import Teams
 from ryeos.items.context import Clock, utc_now
 from ryeos.trust.keys import SigningKey
 
-_STORE = "registry"
 SIGN_UPS_PER_MINUTE = 10
 
 
@@ -98,11 +97,18 @@ def open_registry(
         stores=stores or UserStores(settings.cas_base_path),
         durable=durable or Durable(presence or ServerLease(settings.data_dir / SERVERS)),
         presence=presence,
-        bundles=Bundles(database, Store(settings.data_dir / _STORE), clock),
-        pushes=RateLimit(settings.max_pushes_per_minute),
-        signups=RateLimit(SIGN_UPS_PER_MINUTE),
+        bundles=Bundles(database, Store(settings.registry_store_dir), clock),
+        pushes=_rate(settings, database, "pushes", settings.max_pushes_per_minute),
+        signups=_rate(settings, database, "sign-ups", SIGN_UPS_PER_MINUTE),
         clock=clock,
     )
+
+
+def _rate(settings: Settings, database: Database, name: str, per_minute: int) -> RateLimit:
+    """How often somebody may do something: of all servers together where there are several."""
+    if settings.is_cluster:
+        return SharedRateLimit(database, name, per_minute)
+    return LocalRateLimit(per_minute)
 
 
 def open_registry_alone(

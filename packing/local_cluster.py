@@ -1,0 +1,356 @@
+"""A cluster on this machine, without containers: PostgreSQL, servers, workers, and a proxy.
+
+``scripts/cluster`` starts it for a person, tests and benchmarks for themselves. Everything lies in
+one folder and listens on loopback; each server and worker has a data folder of its own, and the
+shared folder has what they share: stores, keys of the node, authorised keys.
+
+    folder/postgresql/  the database     folder/shared/  cas/  signing/  config/
+    folder/server0/ ... folder/worker0/ ...     folder/*.log
+"""
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from shlex import quote
+from threading import Condition, Thread
+
+from packing.round_robin import RoundRobin
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMAND = (sys.executable, str(ROOT / "rye_node.py"))
+READY_S, END_S = 60.0, 60.0
+_DEBIAN = Path("/usr/lib/postgresql")
+_KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH", "SHIV_ROOT", "RYE_CACHE_DIR")
+
+
+class ClusterError(Exception):
+    """A part of the cluster does not start."""
+
+
+class Part:
+    """One process of the cluster, which can be ended, killed, stopped and started again."""
+
+    def __init__(
+        self, name: str, words: Sequence[str], environ: Mapping[str, str], log: Path
+    ) -> None:
+        self.name, self.log = name, log
+        self.port = 0
+        self._words, self._environ = words, environ
+        self._process: subprocess.Popen[str] | None = None
+        self._changed = Condition()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None  # noqa: S101 - it was started
+        return self._process.pid
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, on the port that it had before; `wait_until_ready` waits for it."""
+        self._process = subprocess.Popen(
+            [*self._words, "--port", str(self.port)],
+            env={
+                **{name: os.environ[name] for name in _KEPT if name in os.environ},
+                **self._environ,
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        self._is_ready = False
+        Thread(target=self._read, args=(self._process,), daemon=True).start()
+
+    def wait_until_ready(self, timeout_s: float = READY_S) -> None:
+        """Wait until it answers. Raises ClusterError with the end of its log."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_ready or not self.is_running, timeout_s)
+            if self._is_ready:
+                return
+        tail = "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-15:])
+        raise ClusterError(f"{self.name} does not answer within {timeout_s:g} s:\n{tail}")
+
+    def send_signal(self, number: int) -> None:
+        """Send its process a signal."""
+        os.kill(self.pid, number)
+
+    def end(self, number: int = signal.SIGTERM, timeout_s: float = END_S) -> int | None:
+        """Ask it to end, and wait; its exit status, None where it was not running."""
+        if self._process is None:
+            return None
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait(timeout_s)
+
+    def kill(self) -> None:
+        """End it as a power cut does."""
+        self.end(signal.SIGKILL)
+
+    def _read(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stderr is not None  # noqa: S101 - it is a pipe
+        with process.stderr as lines, self.log.open("a", encoding="utf-8") as log:
+            for line in lines:
+                log.write(line)
+                log.flush()
+                if "ready on http://" in line:
+                    with self._changed:
+                        self.port = int(line.split("ready on ")[1].split()[0].rpartition(":")[2])
+                        self._is_ready = True
+                        self._changed.notify_all()
+        with self._changed:
+            self._changed.notify_all()
+
+
+class LocalCluster:
+    """PostgreSQL, servers, workers and a proxy. ``settings`` are variables of all processes."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        servers: int = 3,
+        workers: int = 4,
+        command: Sequence[str] = COMMAND,
+        settings: Mapping[str, str] | None = None,
+        database_url: str = "",
+    ) -> None:
+        self.folder = folder.absolute()
+        self._command = command
+        self.postgresql = None if database_url else PostgreSql(self.folder / "postgresql")
+        shared = self.folder / "shared"
+        self.environ: dict[str, str] = {
+            "DATABASE_URL": database_url or self.postgresql.url,  # type: ignore[union-attr]
+            "RYE_NODE_QUEUE": "cluster",
+            "RYE_NODE_ROLES": "all",
+            "CAS_BASE_PATH": str(shared / "cas"),
+            "SIGNING_KEY_DIR": str(shared / "signing"),
+            "NODE_CONFIG_DIR": str(shared / "config"),
+            "RYE_NODE_TRUSTED_PROXIES": "127.0.0.1",
+            **(settings or {}),
+        }
+        self.servers = [self._part("serve", f"server{number}") for number in range(servers)]
+        self.workers = [
+            self._part("work", f"worker{number}", "--places", "2") for number in range(workers)
+        ]
+        self.proxy = RoundRobin()
+
+    @property
+    def url(self) -> str:
+        """Where the proxy answers."""
+        return f"http://127.0.0.1:{self.proxy.port}"
+
+    @property
+    def parts(self) -> list[Part]:
+        """Every process of ours."""
+        return [*self.servers, *self.workers]
+
+    def start(self) -> None:
+        """Start all of it; it answers when this returns. Raises ClusterError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.postgresql is not None:
+            self.postgresql.start()
+        first, *others = self.parts
+        first.start()  # makes keys and tables, and the others find them
+        first.wait_until_ready()
+        for part in others:
+            part.start()
+        for part in others:
+            part.wait_until_ready()
+        self.proxy.start([part.port for part in self.servers])
+        facts = {
+            "url": self.url,
+            "pid": os.getpid(),
+            "servers": {one.name: one.port for one in self.servers},
+            "workers": {one.name: one.pid for one in self.workers},
+            "environ": self.environ,
+        }
+        (self.folder / "cluster.json").write_text(json.dumps(facts, indent=2), "utf-8")
+
+    def stop(self) -> None:
+        """End all of it: servers and workers first, as a service manager does."""
+        for part in self.parts:
+            if part.is_running:
+                part.send_signal(signal.SIGCONT)
+                part.send_signal(signal.SIGTERM)
+        for part in self.parts:
+            part.end()
+        self.proxy.stop()
+        if self.postgresql is not None:
+            self.postgresql.stop()
+
+    def _part(self, verb: str, name: str, *words: str) -> Part:
+        data = ("--data", str(self.folder / name))
+        log = self.folder / f"{name}.log"
+        return Part(name, [*self._command, verb, *data, *words], self.environ, log)
+
+
+class PostgreSql:
+    """A server of Debian's PostgreSQL, in a folder, on a socket there; never run by root."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._owner = _owner()
+        self._sockets = folder if len(str(folder)) < 80 else Path(f"/tmp/rye-pg-{os.getpid()}")  # noqa: PLR2004, S108 - a socket's address is short
+        self._server: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The address of its one database."""
+        return f"postgresql+psycopg://rye@/postgres?host={self._sockets}"
+
+    def start(self) -> None:
+        """Start it, made first where it is not there yet. Raises ClusterError."""
+        programs = _programs()
+        data = self._folder / "data"
+        for folder in (self._folder, self._sockets):
+            folder.mkdir(parents=True, exist_ok=True)
+            if self._owner:
+                shutil.chown(folder, self._owner)
+        if not data.exists():
+            made = ("-A", "trust", "-U", "rye", "-E", "UTF8", "--locale=C")
+            self._run(programs / "initdb", "-D", data, *made)
+        options = ("-c", "listen_addresses=", "-c", "max_connections=400")
+        with (self._folder / "log").open("ab") as log:
+            words = [programs / "postgres", "-D", data, "-k", self._sockets, *options]
+            self._server = subprocess.Popen(
+                [str(word) for word in words],
+                user=self._owner,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        until_s = time.monotonic() + READY_S
+        while not self._is_ready(programs):
+            if self._server.poll() is not None or time.monotonic() > until_s:
+                raise ClusterError(f"PostgreSQL does not answer: see {self._folder / 'log'}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """End it, its connections too."""
+        if self._server is not None:
+            self._server.send_signal(signal.SIGINT)
+            self._server.wait(END_S)
+            self._server = None
+
+    def _is_ready(self, programs: Path) -> bool:
+        asked = subprocess.run(
+            [str(programs / "pg_isready"), "-q", "-h", str(self._sockets)], check=False
+        )
+        return not asked.returncode
+
+    def _run(self, *words: object) -> None:
+        ended = subprocess.run(
+            [str(word) for word in words], user=self._owner, capture_output=True, check=False
+        )
+        if ended.returncode:
+            raise ClusterError(f"{words[0]}: {ended.stderr.decode(errors='replace')}")
+
+
+def _programs() -> Path:
+    versions = sorted(_DEBIAN.glob("*/bin"), key=lambda path: int(path.parent.name))
+    found = shutil.which("postgres")
+    if versions:
+        return versions[-1]
+    if found is None:
+        raise ClusterError("expected PostgreSQL, found none: apt-get install postgresql")
+    return Path(found).parent
+
+
+def _owner() -> str | None:
+    """Who PostgreSQL runs as: it refuses to be root's."""
+    if os.geteuid():
+        return None
+    names = {one.pw_name for one in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """``scripts/cluster [start|stop|status] [DIR]``; the exit status."""
+    verb, folder = (*arguments, "start", "")[:2] if arguments else ("start", "")
+    place = Path(folder or ROOT / "build" / "cluster").absolute()
+    if verb not in ("start", "stop", "status"):
+        sys.stderr.write(f"scripts/cluster: expected start, stop or status, found {verb}\n")
+        return 2
+    facts = place / "cluster.json"
+    if verb != "start":
+        return _ask(facts, verb)
+    cluster = LocalCluster(place)
+    stopped = Condition()
+    asked: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        asked.append(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    try:
+        cluster.start()
+        _say_how(cluster)
+        with stopped:
+            while not asked:
+                stopped.wait(0.2)
+    except ClusterError as error:
+        sys.stderr.write(f"scripts/cluster: {error}\n")
+        return 1
+    finally:
+        cluster.stop()
+        facts.unlink(missing_ok=True)
+    sys.stderr.write("scripts/cluster: ended\n")
+    return 0
+
+
+def _say_how(cluster: LocalCluster) -> None:
+    names = ("DATABASE_URL", "SIGNING_KEY_DIR", "NODE_CONFIG_DIR")
+    known = " ".join(f"{name}={quote(cluster.environ[name])}" for name in names)
+    add = f"build/venv/bin/python rye_node.py keys add KEY.pem --data {cluster.folder / 'server0'}"
+    lines = (
+        f"ready on {cluster.url}: {len(cluster.servers)} servers, {len(cluster.workers)} workers",
+        f"logs and data: {cluster.folder}",
+        "a key that may use it:",
+        f"  {known} {add}",
+        f"end it: Ctrl-C, or scripts/cluster stop {cluster.folder}",
+    )
+    sys.stderr.write("".join(f"scripts/cluster: {line}\n" for line in lines))
+
+
+def _ask(facts: Path, verb: str) -> int:
+    """Tell about a cluster that runs, or end it; 3 where there is none."""
+    try:
+        known = json.loads(facts.read_text("utf-8"))
+        os.kill(known["pid"], signal.SIGTERM if verb == "stop" else 0)
+    except (FileNotFoundError, ProcessLookupError):
+        sys.stderr.write(f"scripts/cluster: no cluster runs in {facts.parent}\n")
+        return 3
+    until_s = time.monotonic() + END_S
+    while verb == "stop" and facts.exists() and time.monotonic() < until_s:
+        time.sleep(0.1)
+    sys.stdout.write(json.dumps(known, indent=2) + "\n" if verb == "status" else "")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,50 @@
+"""A real cluster on loopback: servers behind a proxy that changes with each request, workers."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from packing.local_cluster import LocalCluster
+from tests.support.databases import database_url
+from tests.support.node import Node
+
+
+class TestedCluster(LocalCluster):
+    """A cluster whose servers are met as one node, through the proxy."""
+
+    __test__ = False
+
+    @property
+    def node(self) -> Node:
+        """The node that clients see."""
+        node = Node(self.folder / "server0", environ=self.environ)
+        node.port = self.proxy.port
+        return node
+
+    @property
+    def log(self) -> str:
+        """What all processes have said."""
+        return "".join(part.log.read_text("utf-8") for part in self.parts if part.log.exists())
+
+
+@contextmanager
+def running_cluster(
+    folder: Path, *, servers: int = 3, workers: int = 2, settings: Mapping[str, str] | None = None
+) -> Iterator[TestedCluster]:
+    """A cluster while a block runs, on the database of tests."""
+    cluster = TestedCluster(
+        folder,
+        servers=servers,
+        workers=workers,
+        database_url=database_url(folder, "postgresql"),
+        settings={
+            "RYE_NODE_EXECUTION_LEASE_S": "4",
+            "RYE_NODE_SHUTDOWN_TIMEOUT_S": "1",
+            **(settings or {}),
+        },
+    )
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
