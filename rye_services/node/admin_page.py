@@ -28,16 +28,30 @@ from rye_services.node.page_sessions import Guest
 from rye_services.node.rows import RUNNING
 from rye_services.node.services import NodeServices
 from rye_services.node.storage import UserGarbage
-from rye_services.page import ADMIN, COLLECT, HEADERS, REVOKE_API_KEY, REVOKE_KEY
+from rye_services.page import (
+    ADMIN,
+    COLLECT,
+    HEADERS,
+    REVOKE_API_KEY,
+    REVOKE_KEY,
+    SET_USER_STATE,
+)
+from rye_services.people import CLOSED, OPEN, PersonMissingError
 
 _MOST_USERS, _MOST_JOBS, _MOST_SWEEPS = 500, 200, 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownUser:
-    """A user, what they store, and how many of their runs are remembered."""
+    """A user or a team, what they store and may, and how many of their runs are remembered.
+
+    state  ``open``, ``waiting`` to be let in, ``closed``
+    """
 
     user_id: str
+    kind: str
+    state: str
+    quota_bytes: int | None
     created_at: str
     stored_bytes: int
     runs: int
@@ -77,6 +91,13 @@ def admin_page_router(pages: Pages) -> APIRouter:
 
         return await pages.changed(request, MANAGE, change)
 
+    @routes.post(SET_USER_STATE)
+    async def set_state(request: Request) -> Response:
+        def change(guest: Guest, fields: Mapping[str, str]) -> Response:
+            return _set_state(pages.services, guest, fields)
+
+        return await pages.changed(request, MANAGE, change)
+
     @routes.post(REVOKE_API_KEY)
     async def revoke_api_key(request: Request) -> Response:
         def change(_: Guest, fields: Mapping[str, str]) -> Response:
@@ -102,6 +123,7 @@ def _page(pages: Pages, guest: Guest, collected: Sequence[UserGarbage] = ()) -> 
         users=_users(services),
         most_bytes=services.settings.max_user_storage_bytes,
         keys=services.authorized_keys.all(),
+        teams=[(one.id, services.teams.members(one.id)) for one in services.teams.all()],
         api_keys=services.api_keys.all(),
         jobs=_jobs(services),
         queue=services.executions.queue_state,
@@ -117,15 +139,18 @@ def _users(services: NodeServices) -> tuple[ShownUser, ...]:
     counted = select(threads.c.user_id, func.count().label("runs")).group_by(threads.c.user_id)
     runs = counted.subquery()
     query = (
-        select(users.c.id, users.c.created_at, users.c.stored_bytes, runs.c.runs)
+        select(users, runs.c.runs)
         .outerjoin(runs, runs.c.user_id == users.c.id)
-        .order_by(users.c.stored_bytes.desc(), users.c.id)
+        .order_by(users.c.state == OPEN, users.c.stored_bytes.desc(), users.c.id)
         .limit(_MOST_USERS)
     )
     with services.database.reading() as connection:
         return tuple(
             ShownUser(
                 user_id=row.id,
+                kind=row.kind,
+                state=row.state,
+                quota_bytes=row.quota_bytes,
                 created_at=row.created_at,
                 stored_bytes=row.stored_bytes,
                 runs=row.runs or 0,
@@ -151,6 +176,18 @@ def audit_entries(services: NodeServices) -> tuple[AuditEntry, ...]:
         AuditEntry(at=one.at, who=one.actor, where=one.address, what=f"{one.action} {one.target}")
         for one in services.audit.entries(AuditFilter(), limit=_MOST_JOBS)
     )
+
+
+def _set_state(services: NodeServices, guest: Guest, fields: Mapping[str, str]) -> Response:
+    """Let a person in, or no longer: then what they run is ended, too."""
+    user_id, state = fields.get("user", ""), fields.get("state", "")
+    try:
+        services.people.set_state(user_id, OPEN if state == OPEN else CLOSED)
+    except PersonMissingError as error:
+        raise RequestProblem(404, str(error)) from error
+    if state != OPEN:
+        services.executions.rows.cancel_of(user_id, guest.who)
+    return _back()
 
 
 def _revoked_key(services: NodeServices, fingerprint: str) -> Response:

@@ -34,6 +34,7 @@ from rye_services.node.sync_routes import (
     push_router,
     user_space_router,
 )
+from rye_services.node.team_page import team_page_router
 from rye_services.node.team_routes import people_router
 from rye_services.server import ServerPart, assemble
 
@@ -68,6 +69,7 @@ def _people_router(pages: Pages) -> APIRouter:
     """All pages for people: they know each other's sessions."""
     routes = page_router(pages)
     routes.include_router(admin_page_router(pages))
+    routes.include_router(team_page_router(pages))
     routes.include_router(sign_in_router(pages, pages.services.environ))
     return routes
 

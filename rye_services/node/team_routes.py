@@ -302,7 +302,7 @@ def _add_teams(routes: APIRouter, services: NodeServices) -> None:
     @routes.post("/teams", tags=["teams"], responses=answers(TeamAnswer, 409))
     def add(who: Person, new: NewTeam) -> dict[str, Any]:
         """Make a team."""
-        _require_open(services)
+        require_open_teams(services)
         with refused():
             teams.add(new.name, who.user_id, title=new.title)
         return _team(services, new.name)
@@ -322,7 +322,8 @@ def _add_teams(routes: APIRouter, services: NodeServices) -> None:
         return {"deleted": team}
 
 
-def _require_open(services: NodeServices) -> None:
+def require_open_teams(services: NodeServices) -> None:
+    """Raises RequestProblem, 403, where the operator alone makes teams."""
     if not services.settings.open_teams:
         words = "the operator of this node makes teams: rye-node.pyz teams add NAME --admin USER"
         raise RequestProblem(403, words)
