@@ -84,17 +84,22 @@ def admin_page_router(pages: Pages) -> APIRouter:
 
         return await pages.changed(request, MANAGE, change)
 
-    @routes.post(REVOKE_KEY)
-    async def revoke_key(request: Request) -> Response:
-        def change(_: Guest, fields: Mapping[str, str]) -> Response:
-            return _revoked_key(pages.services, fields.get("fingerprint", ""))
-
-        return await pages.changed(request, MANAGE, change)
-
     @routes.post(SET_USER_STATE)
     async def set_state(request: Request) -> Response:
         def change(guest: Guest, fields: Mapping[str, str]) -> Response:
             return _set_state(pages.services, guest, fields)
+
+        return await pages.changed(request, MANAGE, change)
+
+    _add_key_forms(routes, pages)
+    return routes
+
+
+def _add_key_forms(routes: APIRouter, pages: Pages) -> None:
+    @routes.post(REVOKE_KEY)
+    async def revoke_key(request: Request) -> Response:
+        def change(_: Guest, fields: Mapping[str, str]) -> Response:
+            return _revoked_key(pages.services, fields.get("fingerprint", ""))
 
         return await pages.changed(request, MANAGE, change)
 
@@ -108,8 +113,6 @@ def admin_page_router(pages: Pages) -> APIRouter:
             return _back()
 
         return await pages.changed(request, MANAGE, change)
-
-    return routes
 
 
 def _page(pages: Pages, guest: Guest, collected: Sequence[UserGarbage] = ()) -> Response:

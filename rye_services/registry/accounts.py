@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass
 from rye_services.audit import Audit
-from rye_services.callers import authenticate, authenticator, owner_caller
+from rye_services.callers import Owner, authenticate, authenticator, owner_caller
 from rye_services.credentials import (
     REGISTRY_READ,
     REGISTRY_WRITE,
@@ -453,13 +453,16 @@ def optional_caller(scope: str) -> Any:  # noqa: ANN401 - what FastAPI takes for
     """The dependency on a caller who may be nobody; who shows a key has to have one for this."""
 
     async def principal(
-        request: Request, _: Annotated[None, Security(CALLER_OR_NOBODY, scopes=[scope])]
+        request: Request,
+        _: Annotated[None, Security(CALLER_OR_NOBODY, scopes=[scope])],
+        owner: Owner = None,
     ) -> Principal | None:
         if not _SHOW_WHO & {name.lower() for name in request.headers}:
             return None
-        found = await authenticate(request, authenticator(request).principal)
-        found.require(scope)
-        return found
+        doors = authenticator(request)
+        return await authenticate(
+            request, lambda facts: doors.owner(facts, scope, owner, Role.READ)
+        )
 
     return Depends(principal)
 

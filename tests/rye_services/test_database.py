@@ -161,6 +161,14 @@ def test_tables_of_version_0_1_are_brought_to_this_one(tmp_path: Path, version: 
     with database.writing() as connection:
         for statement in filter(str.strip, statements):
             connection.exec_driver_sql(statement)
+        connection.exec_driver_sql(
+            "INSERT INTO users (id, username, email, created_at, stored_bytes)"
+            " VALUES ('3d4c030534b1c1c6', '', '', '2026-01-01', 7)"
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO api_keys (id, user_id, name, key_prefix, key_hash, created_at)"
+            " VALUES ('k', '3d4c030534b1c1c6', 'ci', 'p', 'h', '2026-01-01')"
+        )
         if version == 1:
             connection.exec_driver_sql("ALTER TABLE threads DROP COLUMN merge_conflict_count")
         moved = text("UPDATE schema_versions SET version = :version")
@@ -173,8 +181,25 @@ def test_tables_of_version_0_1_are_brought_to_this_one(tmp_path: Path, version: 
         row = connection.execute(select(threads)).mappings().one()
         assert (row["state"], row["merge_conflict_count"], row["attempt"]) == ("completed", None, 0)
         assert connection.exec_driver_sql("SELECT version FROM schema_versions").scalar() == 3
+        assert row["started_by"] is None
     assert database.revision() == REVISION
+    assert_each_user_is_a_person_of_one_key(database)
     database.close()
+
+
+def assert_each_user_is_a_person_of_one_key(database: Database) -> None:
+    from rye_services.people import People
+
+    people = People(database)
+    with database.reading() as connection:
+        rows = connection.execute(select(users.c.id, users.c.kind, users.c.state)).all()
+        keys = connection.execute(select(api_keys.c.role, api_keys.c.created_by)).all()
+    assert [tuple(row) for row in rows] == [("3d4c030534b1c1c6", "person", "open")]
+    assert [tuple(key) for key in keys] == [(None, None)]
+    for row in rows:
+        assert people.keys_of(row.id) == ()
+        assert people.state_of(row.id) == "open"
+    assert people.of_key("0" * 16).row is None
 
 
 def test_of_many_first_starts_at_once_one_makes_the_tables(tmp_path: Path) -> None:
