@@ -72,11 +72,13 @@ class _Pack:
     def __len__(self) -> int:
         return len(self._prefixes)
 
-    def find(self, key: bytes) -> _Place | None:
-        """Where the piece of a digest and a mark is."""
-        prefix = int.from_bytes(key[:8], "big")
-        number = bisect_left(self._prefixes, prefix)
-        while number < len(self) and self._prefixes[number] == prefix:
+    def find(self, key: bytes, prefix: int = -1) -> _Place | None:
+        """Where the piece of a digest and a mark is. ``prefix``: of the key, where it is known."""
+        if prefix < 0:
+            prefix = _prefix(key)
+        prefixes = self._prefixes
+        number, end = bisect_left(prefixes, prefix), len(prefixes)
+        while number < end and prefixes[number] == prefix:
             start = number * _RECORD.size
             if self.index.startswith(key, start):
                 _, _, offset, length = _RECORD.unpack_from(self.index, start)
@@ -198,8 +200,9 @@ class Packs:
         mark, found = _MARKS[space], {}
         for digest in digests if packs else ():
             key = bytes.fromhex(digest) + mark
+            prefix = _prefix(key)
             for pack in packs:
-                place = pack.find(key)
+                place = pack.find(key, prefix)
                 if place is not None:
                     found[digest] = place.length
                     break
@@ -427,8 +430,9 @@ class Packs:
     # --- finding ----------------------------------------------------------------------------------
 
     def _find(self, key: bytes, *, look: bool) -> _Place | None:
+        prefix = _prefix(key)
         for pack in self._known:
-            place = pack.find(key)
+            place = pack.find(key, prefix)
             if place is not None:
                 return place
         if not look or not self._look():
@@ -518,6 +522,10 @@ class Packs:
 
 def _key(space: ObjectKind, digest: str) -> bytes:
     return bytes.fromhex(digest) + _MARKS[space]
+
+
+def _prefix(key: bytes) -> int:
+    return int.from_bytes(key[:8], "big")
 
 
 def _keys(pack: _Pack) -> Iterator[bytes]:
