@@ -47,6 +47,7 @@ from rye_services.fsck import REGISTRY, REGISTRY_STORE, Fsck, Progress, StoreRep
 from rye_services.node.objects import UserStores, is_sound
 from rye_services.node.postgresql_copies import copy_postgresql, restore_postgresql
 from rye_services.node.storage import described, roots_of_rows
+from rye_services.node.stores import Stores, open_stores, use_folders
 from rye_services.registry.tables import bundle_files
 from rye_services.settings import CONFIG_FILE, Settings, read_settings
 from ryeos.items.context import Clock
@@ -135,6 +136,7 @@ def back_up(
     target: Path,
     environ: Mapping[str, str],
     *,
+    stores: Stores,
     version: str,
     clock: Clock,
     progress: Progress,
@@ -164,7 +166,7 @@ def back_up(
                 rows = _copy_state(  # (2)
                     settings, database, making, environ, version=version, clock=clock
                 )
-                total = _copy_stores(settings, target, total, progress)  # (3)
+                total = _copy_stores(stores, target, total, progress)  # (3)
                 lost = _lost(rows, target)  # (4)
                 if any(one.user_id == REGISTRY for one in lost) and attempt < _ROUNDS - 1:
                     continue
@@ -325,14 +327,14 @@ class _Copied:
     damaged: tuple[str, ...] = ()
 
 
-def _copy_stores(settings: Settings, target: Path, so_far: _Copied, progress: Progress) -> _Copied:
-    stores, copies = UserStores(settings.cas_base_path), UserStores(target / _CAS)
+def _copy_stores(opened: Stores, target: Path, so_far: _Copied, progress: Progress) -> _Copied:
+    stores, copies = opened.users, UserStores(target / _CAS)
     total = replace(so_far, kept=0, damaged=())
     for user in stores.users():
         _require_plain(target, *copies.of(user).root.relative_to(target).parts)
         total = _copy_store(stores.of(user), copies.of(user), user, total, progress)
-    registry = Store(settings.registry_store_dir)
-    if registry.root.is_dir():
+    registry = opened.registry
+    if registry.folder is None or registry.folder.is_dir():
         _require_plain(target, REGISTRY_STORE)
         total = _copy_store(registry, Store(target / REGISTRY_STORE), REGISTRY, total, progress)
     return total
@@ -591,10 +593,12 @@ def _copy_files(source: Path, state: Path, making: Path, progress: Progress) -> 
 
 
 def _examined(settings: Settings, clock: Clock, progress: Progress) -> tuple[StoreReport, ...]:
-    """A report of each store. The tables are brought to this version."""
+    """A report of each store, which are folders now. The tables are brought to this version."""
     database = open_database(settings, make=True)
     try:
-        fsck = Fsck(settings, database, clock, progress=progress)
+        use_folders(database)
+        stores = open_stores(settings, database, {})
+        fsck = Fsck(settings, database, clock, progress=progress, stores=stores)
         return (*(fsck.examine(user) for user in fsck.users()), fsck.examine_registry())
     finally:
         database.close()

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lillux.errors import LilluxError
-from lillux.files import LockTimeoutError, locked, read_bytes
+from lillux.files import LockTimeoutError, read_bytes
 from lillux.signing import MAX_PEM_BYTES
 from lillux.values import dataclass
 from rye_services.audit import Actor, Audit, acting
@@ -319,14 +319,18 @@ def _init(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnsw
     """What the first start would make; of an older version the tables of this one."""
     from rye_services.data_folder import address_of, open_database
     from rye_services.keys import open_keys
+    from rye_services.node.stores import open_stores
 
     settings = make_data(settings_of(parsed, environ))
     keys = open_keys(settings.signing_key_dir)
-    open_database(settings, make=True).close()
+    database = open_database(settings, make=True)
+    parsed.held.callback(database.close)
+    storage = open_stores(settings, database, environ, make=True).storage
     facts = {
         "node_id": keys.node_id,
         "data": str(settings.data_dir),
         "database": address_of(settings.database_url, settings.data_dir),
+        "store": storage.bucket.shown if storage else str(settings.cas_base_path),
     }
     text = f"{keys.node_id}: {facts['data']}, {facts['database']}"
     return CommandAnswer({"status": "success", **facts}, text)
@@ -368,6 +372,13 @@ class _Parser(argparse.ArgumentParser):
         words += [word for action in self._actions for word in action.choices or ()]
         close = get_close_matches(found[1] if found else typed.partition(" ")[0], words, 1, 0.5)
         return f"did you mean {close[0]}?" if close else f"see: {self.prog} --help"
+
+
+_STORE_FLAGS = (
+    ("--store", "URL", "object storage like s3://bucket/prefix, named when the node is made"),
+    ("--store-endpoint", "URL", "where that is served, if not by AWS"),
+    ("--store-region", "NAME", "its region (default us-east-1)"),
+)
 
 
 class _Version(argparse.Action):
@@ -420,6 +431,8 @@ def _command(commands: Any, name: str, run: Any, words: str) -> argparse.Argumen
         name, help=words, description=words, allow_abbrev=False
     )
     parser.add_argument("--data", metavar="DIR", help="what the node keeps (default ~/.rye-node)")
+    for flag, form, help_text in _STORE_FLAGS:
+        parser.add_argument(flag, metavar=form, help=help_text)
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
     parser.add_argument("-q", "--quiet", action="store_true", help="no notes")
     parser.set_defaults(run=run)
@@ -519,7 +532,7 @@ def _node(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> _Serv
             database=services.database,
             keys=services.keys,
             authenticator=services.authenticator,
-            stores=services.stores,
+            stores=services.all_stores,
             durable=services.sync.durable,
         )
         beside = (part_of(registry, services.watch.health),)
@@ -552,7 +565,7 @@ def _registry(settings: Settings, environ: Mapping[str, str]) -> _Served:
     from rye_services.registry.application import create_app as create_registry
     from rye_services.registry.services import open_registry_alone
 
-    services = open_registry_alone(settings, make=True)
+    services = open_registry_alone(settings, make=True, environ=environ)
     return _Served(
         app=create_registry(services, environ),
         node_id=services.keys.node_id,
@@ -625,14 +638,14 @@ def declare_gc(declare: Declare) -> None:
 def _collect(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.data_folder import open_database, require_data
     from rye_services.node.admin_routes import shown
-    from rye_services.node.objects import UserStores
     from rye_services.node.servers import SERVERS, ServerLease
     from rye_services.node.storage import open_sync
+    from rye_services.node.stores import open_stores
 
     settings = require_data(settings_of(parsed, environ))
     database = open_database(settings)
     try:
-        stores = UserStores(settings.cas_base_path)
+        stores = open_stores(settings, database, environ).users
         presence = ServerLease(settings.data_dir / SERVERS)
         storage = open_sync(settings, database, stores, utc_now, presence).storage
         found = storage.collect(dry_run=parsed.dry_run)
@@ -703,6 +716,7 @@ def declare_fsck(declare: Declare) -> None:
 def _fsck(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.data_folder import open_database, require_data
     from rye_services.fsck import DamagedStorageError, Fsck, shown
+    from rye_services.node.stores import open_stores
 
     backup = None if parsed.backup is None else _backup_folder(parsed)
     if parsed.accepted and parsed.repair:
@@ -710,8 +724,15 @@ def _fsck(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnsw
     settings = require_data(settings_of(parsed, environ))
     database = open_database(settings)
     try:
-        with _storage_alone(settings):
-            fsck = Fsck(settings, database, utc_now, progress=_progress(parsed), backup=backup)
+        with _storage_alone(settings, database):
+            fsck = Fsck(
+                settings,
+                database,
+                utc_now,
+                progress=_progress(parsed),
+                stores=open_stores(settings, database, environ),
+                backup=backup,
+            )
             reports = _examined(fsck, parsed)
             knows_anybody = fsck.knows_anybody()
             if parsed.accepted:
@@ -821,17 +842,19 @@ class IncompleteError(RyeError):
 def _back_up(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.backup import back_up, facts_of
     from rye_services.data_folder import open_database, require_data
+    from rye_services.node.stores import open_stores
 
     target = Path(parsed.target).expanduser().absolute()
     settings = require_data(settings_of(parsed, environ))
     database = open_database(settings)
     try:
-        with _storage_alone(settings):
+        with _storage_alone(settings, database):
             done = back_up(
                 settings,
                 database,
                 target,
                 environ,
+                stores=open_stores(settings, database, environ),
                 version=__version__,
                 clock=utc_now,
                 progress=_progress(parsed),
@@ -912,13 +935,13 @@ def _backup_folder(parsed: argparse.Namespace) -> Path:
 
 
 @contextmanager
-def _storage_alone(settings: Settings) -> Iterator[None]:
+def _storage_alone(settings: Settings, database: Database) -> Iterator[None]:
     """No sweep, backup or other repair works on the stores meanwhile. Raises StorageBusyError."""
-    from rye_services.node.storage import LOCK, LOCK_WAIT_S
+    from rye_services.node.storage import LOCK, storage_alone
 
     with ExitStack() as held:
         try:
-            held.enter_context(locked(settings.data_dir / LOCK, timeout_s=LOCK_WAIT_S))
+            held.enter_context(storage_alone(database, settings.data_dir / LOCK))
         except LockTimeoutError as error:
             raise StorageBusyError from error
         yield
@@ -1063,6 +1086,6 @@ def _services(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  #
     from rye_services.data_folder import require_data
     from rye_services.registry.services import open_registry_alone
 
-    services = open_registry_alone(require_data(settings_of(parsed, environ)))
+    services = open_registry_alone(require_data(settings_of(parsed, environ)), environ=environ)
     parsed.held.callback(services.database.close)
     return services

@@ -186,6 +186,8 @@ def _require_nothing_lost(settings: Settings, said: Belonging | None, address: s
 def _require_own_stores(database: Database, settings: Settings) -> None:
     """A folder that says nothing yet may have a database whose projects lie in it."""
     with database.reading() as connection:
+        if connection.scalar(sqlalchemy.select(node_identity.c.store)):
+            return  # they lie in object storage, which says itself whose they are
         users = connection.scalars(sqlalchemy.select(project_refs.c.user_id).distinct()).all()
     lost = sorted(user for user in users if not (settings.cas_base_path / user / ".ai").is_dir())
     if lost:

@@ -47,7 +47,7 @@ from lillux.files import create_file, make_directory
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 
-REVISION = "0006"
+REVISION = "0007"
 """The version of the tables that this program works with: the newest below ``migrations``."""
 
 LANDED = "0.1"
@@ -55,6 +55,8 @@ LANDED = "0.1"
 
 _BUSY_TIMEOUT_S = 30.0
 _LOCK = sqlalchemy.text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
+_TRY_ALONE = sqlalchemy.text("SELECT pg_try_advisory_lock(hashtextextended(:name, 0))")
+_NO_LONGER_ALONE = sqlalchemy.text("SELECT pg_advisory_unlock(hashtextextended(:name, 0))")
 _NOW = sqlalchemy.text("SELECT extract(epoch FROM clock_timestamp())")
 _NOW_OF_SQLITE = sqlalchemy.text("SELECT (julianday('now') - 2440587.5) * 86400.0")
 _WRITES = "rye_writes"
@@ -131,6 +133,25 @@ class Database:
             return self._clock()
         seconds = connection.scalar(_NOW_OF_SQLITE if self.is_sqlite else _NOW)
         return datetime.fromtimestamp(float(seconds or 0), UTC)
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[bool]:
+        """Whether a block runs alone of all that ask for a name, on whatever server.
+
+        True on SQLite, which has one machine: there a file is locked. It ends with the process.
+        """
+        if self.is_sqlite:
+            yield True
+            return
+        key = {"name": f"rye alone {name}"}
+        with self._engine.connect() as opened:
+            connection = opened.execution_options(isolation_level="AUTOCOMMIT")
+            is_alone = bool(connection.scalar(_TRY_ALONE, key))
+            try:
+                yield is_alone
+            finally:
+                if is_alone:
+                    connection.execute(_NO_LONGER_ALONE, key)
 
     # --- versions of the tables ---
 
@@ -450,6 +471,23 @@ node_identity = Table(  # one row: whose database this is, as `node.toml` of its
     Column("id", String(32), primary_key=True),
     Column("created_at", String(40), nullable=False),
     Column("public_key", Text),  # of a cluster: that all its processes have
+    # Where the files are: null for the folder of each server, else the URL of object storage.
+    Column("store", String(1100)),
+    Column("store_endpoint", String(1100)),
+    Column("store_region", String(64)),
+)
+
+stored_contents = Table(  # what object storage holds, and where: `rye_services.node.bucket_store`
+    "stored_contents",
+    METADATA,
+    Column("owner", String(80), primary_key=True),
+    Column("digest", String(64), primary_key=True),
+    Column("space", String(6), primary_key=True),
+    Column("pack", String(32), nullable=False),
+    Column("start", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("used_at_s", Double, nullable=False),
+    Index("stored_contents_by_pack", "owner", "pack"),
 )
 
 users = Table(

@@ -29,6 +29,7 @@ from rye_services.node.losses import AcceptedLosses
 from rye_services.node.objects import Usage, UserStores
 from rye_services.node.rows import OldExecutions
 from rye_services.node.storage import described, is_known, roots_of_rows
+from rye_services.node.stores import Stores
 from rye_services.registry.tables import bundle_files
 from rye_services.settings import Settings
 from ryeos.items.context import Clock
@@ -140,14 +141,15 @@ class Fsck:
         clock: Clock,
         *,
         progress: Progress,
+        stores: Stores,
         backup: Path | None = None,
     ) -> None:
         self._database, self._clock, self._progress = database, clock, progress
-        self._stores = UserStores(settings.cas_base_path)
+        self._stores, self._storage = stores.users, stores.storage
         self._usage, self._heads = Usage(database, clock), Heads(database)
         self._old = OldExecutions(database, clock, settings.retain_executions_days)
         self._before_s = clock().timestamp() - max(settings.gc_grace_s, MIN_GRACE_S)
-        self._registry = Store(settings.registry_store_dir)
+        self._registry = stores.registry
         self._backup, self._accepted = backup, AcceptedLosses(database)
 
     def users(self) -> tuple[str, ...]:
@@ -177,6 +179,9 @@ class Fsck:
         Raises UserIdError, SQLAlchemyError, FileSystemError.
         """
         store = self._stores.of(valid_user_id(user_id))
+        recovered = self._storage.of(user_id).recover() if self._storage else 0
+        if recovered:
+            _log.warning("%s: rows of %s contents made again", user_id, recovered)
         found = _read_all(store, user_id, self._progress)
         done = self._set_aside(store, found)  # (1)
         again = tuple(self._heads_made_again(user_id, store))  # (2)

@@ -20,18 +20,19 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.signing import BOX_KEY_FILE, MAX_PEM_BYTES, PRIVATE_KEY_FILE
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
 from rye_services.database import Database, users
 from rye_services.keys import ITEMS_FOLDER, RECEIPTS_FOLDER, REGISTRY_FOLDER
 from rye_services.settings import MIB, Settings
 
 TIMEOUT_S = 2.0
+REMOTE_TIMEOUT_S = 5.0
 EVERY_S = 5.0
 RECENT_S = 1.0
 ROOM_BYTES = 64 * MIB
 """Less than that on a disk is no room: one push or one run may take as much."""
 
-DATABASE, DISK, KEYS = "database", "disk", "keys"
+DATABASE, DISK, KEYS, STORE = "database", "disk", "keys", "store"
 Check = Callable[[], None]
 """Returns when all is well. Raises CheckFailedError, or what the check itself cannot stand."""
 
@@ -78,6 +79,11 @@ class Health:
         self.last = HealthState(checks=tuple(checks), problems={}, seen_at_s=0.0)
         self._looking: asyncio.Task[HealthState] | None = None
         self.is_draining = False
+
+    def add(self, name: str, check: Check) -> None:
+        """Have one more check, before the first look. It may take longer than the others."""
+        self._probes[name] = _Probe(name, check, REMOTE_TIMEOUT_S)
+        self.last = replace(self.last, checks=(*self.last.checks, name))
 
     def drain(self) -> None:
         """Say from now on that the server was asked to end."""

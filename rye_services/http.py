@@ -27,6 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rye_services.database import TextError, is_away, require_texts
 from rye_services.logs import current_request
+from rye_services.object_storage import ObjectStorageError
 from ryeos.items.errors import RyeError
 
 # --- accepted -------------------------------------------------------------------------------------
@@ -458,6 +459,9 @@ def _answer_of(error: Exception, scope: Scope) -> JSONResponse:
     if not is_full(error) and is_away(error):  # every request has the same: no traceback for each
         log.warning("error %s at %s: the database is away: %s", number, where, _line_of(error))
         return JSONResponse({"detail": AWAY}, 503, AWAY_HEADERS)
+    if isinstance(error, ObjectStorageError):
+        log.warning("error %s at %s: %s", number, where, _line_of(error))
+        return JSONResponse({"detail": STORE_AWAY}, 503, AWAY_HEADERS)
     if is_read_only(error):
         log.error("error %s at %s: cannot be written: %s", number, where, _line_of(error))
         return JSONResponse({"detail": READ_ONLY}, 503, AWAY_HEADERS)
@@ -471,6 +475,7 @@ def _line_of(error: Exception) -> str:
 
 
 AWAY, AWAY_HEADERS = "the database does not answer", {"Retry-After": "5"}
+STORE_AWAY = "the object storage of the node cannot be used now: try again"
 READ_ONLY = "the disk of the node, or its database, can only be read now: nothing was changed"
 _UNKNOWN = (500, "internal error")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})

@@ -84,6 +84,11 @@ class Settings:
     oidc_client_id           what it knows this node by; with ``oidc_client_secret``, if it has one
     oidc_allowed_domains     of verified addresses, whose people may use the node at once
     oidc_allowed_groups      of the claim ``groups``, as for domains
+    store                    ``s3://bucket/prefix`` for object storage, ``""`` for folders
+    store_endpoint           where that is served; ``""`` for AWS
+    store_region             its region; ``""`` for the one of the environment
+    store_credentials_file   in the form of ``~/.aws/credentials``; None for the environment
+    store_cache_bytes        of the cache of what was read from there; 0 for none
     """
 
     data_dir: Path
@@ -128,6 +133,11 @@ class Settings:
     oidc_client_secret: str = field(default="", repr=False)
     oidc_allowed_domains: tuple[str, ...] = ()
     oidc_allowed_groups: tuple[str, ...] = ()
+    store: str = ""
+    store_endpoint: str = ""
+    store_region: str = ""
+    store_credentials_file: Path | None = None
+    store_cache_bytes: int = 2 * GIB
 
     @property
     def largest_file_bytes(self) -> int:
@@ -183,11 +193,14 @@ def read_settings(
     return Settings(data_dir=data_dir, config_dir=config_dir, **values)
 
 
+_FLAGS = ("host", "port", "name", "store", "store_endpoint", "store_region")
+
+
 def settings_of(parsed: Namespace, environ: Mapping[str, str]) -> Settings:
     """The settings that a parsed command line and the environment ask for. As `read_settings`."""
     given = {
         "data_dir": parsed.data,
-        **{name: getattr(parsed, name, None) for name in ("host", "port", "name")},
+        **{name: getattr(parsed, name, None) for name in _FLAGS},
         "roles": getattr(parsed, "role", None),
         "max_concurrent": getattr(parsed, "max_concurrent", None),
         "trusted_proxies": getattr(parsed, "trusted_proxies", None),
@@ -396,6 +409,11 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "oidc_client_secret": _text,
     "oidc_allowed_domains": _words,
     "oidc_allowed_groups": _words,
+    "store": _text,
+    "store_endpoint": _text,
+    "store_region": _text,
+    "store_credentials_file": _path,
+    "store_cache_bytes": _amount,
 }
 
 # What hosting platforms and older nodes call them. `HOST` is not among them: some shells export

@@ -30,7 +30,7 @@ from rye_services.node.executions import (
     kept_figure,
     new_thread_id,
 )
-from rye_services.node.objects import UserStores
+from rye_services.node.objects import StoresOfUsers
 from rye_services.node.queue import AWAITED, LATER, QueuedRun, QueueState
 from rye_services.node.rows import CANCELLED, RUNNING, Progress, ThreadRows
 from rye_services.node.run_logs import RunLogs
@@ -120,7 +120,7 @@ class ClusterExecutions:
         engine: Engine,
         parts: ClusterParts,
         *,
-        stores: UserStores,
+        stores: StoresOfUsers,
         presence: ServerLease,
     ) -> None:
         self._admission = Admission(engine, parts.rows)

@@ -28,7 +28,7 @@ from rye_services.keys import NodeKeys
 from rye_services.node.fork_server import ForkServer
 from rye_services.node.heads import Head, valid_project_path
 from rye_services.node.jobs import Finished, Given, Job, JobAction, failed, given_to
-from rye_services.node.objects import Durable, UserStores
+from rye_services.node.objects import Durable, StoresOfUsers
 from rye_services.node.outputs import CollectedOutputs, OutputCollector, WorkerRun
 from rye_services.node.redaction import Redaction, presentable, without_places
 from rye_services.node.secrets import Vault, open_for_execution, open_for_hook
@@ -613,7 +613,7 @@ class Engine:
 
     settings: Settings
     keys: NodeKeys
-    stores: UserStores
+    stores: StoresOfUsers
     sync: SyncServices
     vault: Vault
     teams: Teams

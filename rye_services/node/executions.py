@@ -34,7 +34,7 @@ from rye_services.node.execution import (
     PushedRulesError,
 )
 from rye_services.node.jobs import JobAction
-from rye_services.node.objects import QuotaExceededError, UserStores
+from rye_services.node.objects import QuotaExceededError, StoresOfUsers
 from rye_services.node.queue import (
     AWAITED,
     LATER,
@@ -724,7 +724,7 @@ def open_engine(
     *,
     settings: Settings,
     keys: NodeKeys,
-    stores: UserStores,
+    stores: StoresOfUsers,
     sync: SyncServices,
     vault: Vault,
     team_spaces: TeamSpaces,

@@ -22,7 +22,7 @@ from rye_services.database import (
     webhook_bindings,
 )
 from rye_services.node.heads import Head, Heads
-from rye_services.node.objects import Durable, Usage, UserStores
+from rye_services.node.objects import Durable, StoresOfUsers, Usage
 from rye_services.node.rows import RUNNING
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
@@ -76,7 +76,7 @@ class ProjectMoves:
 
     database: Database
     heads: Heads
-    stores: UserStores
+    stores: StoresOfUsers
     usage: Usage
     durable: Durable
     clock: Clock

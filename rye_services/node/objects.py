@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql
@@ -246,6 +246,18 @@ _STORE = Path(".ai", "state", "objects")
 # Nobody but the node reads these stores. A first push brings thousands of pieces: with two levels
 # nearly each would make a folder of its own, which costs as much as the piece (ADR 0104).
 _LEVELS = 1
+
+
+class StoresOfUsers(Protocol):
+    """A store for each user: folders (`UserStores`), or object storage (`BucketStores`)."""
+
+    def of(self, user_id: str) -> ContentStore:
+        """The store of a user. Raises UserIdError."""
+        ...
+
+    def users(self) -> tuple[str, ...]:
+        """Everybody who has a store, sorted."""
+        ...
 
 
 class UserStores:

@@ -13,15 +13,17 @@ from rye_services.callers import Authenticator, WebhookCheck, refuse_webhooks
 from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces
 from rye_services.data_folder import open_database
 from rye_services.database import Database
+from rye_services.health import STORE
 from rye_services.keys import NodeKeys, open_keys
 from rye_services.node.execution import Engine
 from rye_services.node.executions import ExecutionService, open_engine, open_executions
 from rye_services.node.moves import ProjectMoves
-from rye_services.node.objects import UserStores
+from rye_services.node.objects import StoresOfUsers
 from rye_services.node.rotation import finish_resealing
 from rye_services.node.secrets import Vault
 from rye_services.node.servers import SERVERS, ServerLease
 from rye_services.node.storage import SyncServices, open_sync
+from rye_services.node.stores import Stores, open_stores
 from rye_services.node.team_space import TeamSpaces
 from rye_services.node.webhooks import Webhooks, webhook_check
 from rye_services.people import People
@@ -49,7 +51,8 @@ class NodeServices:
     settings: Settings
     database: Database
     keys: NodeKeys
-    stores: UserStores
+    stores: StoresOfUsers
+    all_stores: Stores
     clock: Clock
     authorized_keys: AuthorizedKeys
     audit: Audit
@@ -134,7 +137,8 @@ def open_services(
     _log.info("pages and items of users are signed with the key %s", keys.items.fingerprint)
     database = _opened_database(settings, keys)
     audit = Audit(database)
-    stores = UserStores(settings.cas_base_path)
+    opened = open_stores(settings, database, environ, make=True, is_server=True)
+    stores = opened.users
     box = {"box_private": keys.box_private, "box_public": keys.box_public}
     webhooks = Webhooks(database, **box, clock=clock)
     presence = ServerLease(settings.data_dir / SERVERS)
@@ -143,6 +147,9 @@ def open_services(
     watch = open_watch(settings, database, environ)
     authorized_keys = AuthorizedKeys(settings.authorized_keys_dir, keys, clock, audit=audit)
     team_spaces = TeamSpaces(Teams(database, clock), People(database, clock), authorized_keys)
+    if opened.storage:
+        watch.metrics.add_live(opened.storage.figures)
+        watch.health.add(STORE, opened.storage.check)
     engine = open_engine(
         settings=settings,
         keys=keys,
@@ -159,6 +166,7 @@ def open_services(
         database=database,
         keys=keys,
         stores=stores,
+        all_stores=opened,
         clock=clock,
         authorized_keys=authorized_keys,
         audit=audit,

@@ -5,6 +5,7 @@ Rules: ``docs/sync.md``, Garbage. History is never rewritten: a head keeps all t
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
@@ -31,7 +32,7 @@ from rye_services.http import StoreThreads
 from rye_services.metrics import Figure
 from rye_services.node.heads import Heads, UserSpaceRefs
 from rye_services.node.losses import AcceptedLosses
-from rye_services.node.objects import Durable, KnownItems, Uploads, Usage, UserStores
+from rye_services.node.objects import Durable, KnownItems, StoresOfUsers, Uploads, Usage
 from rye_services.node.push import Pushing
 from rye_services.node.rows import OldExecutions
 from rye_services.node.servers import ServerLease
@@ -118,6 +119,18 @@ LOCK = "storage.lock"
 LOCK_WAIT_S = 10.0
 
 
+@contextmanager
+def storage_alone(database: Database, lock: Path) -> Iterator[None]:
+    """No other sweep, backup or repair works on the stores meanwhile, on whatever server.
+
+    Raises LockTimeoutError, FileSystemError, SQLAlchemyError.
+    """
+    with locked(lock, timeout_s=LOCK_WAIT_S), database.alone("storage") as is_alone:
+        if not is_alone:
+            raise LockTimeoutError(f"{LOCK} of another server", 0.0)
+        yield
+
+
 def described(gap: Gap) -> str:
     """What is missing, in words."""
     space = gap.reference.space
@@ -139,7 +152,7 @@ class Storage:
         self,
         *,
         database: Database,
-        stores: UserStores,
+        stores: StoresOfUsers,
         usage: Usage,
         uploads: Uploads,
         old_executions: OldExecutions,
@@ -159,7 +172,7 @@ class Storage:
         """
         names, began, began_s = self._stores.users(), stamp(self._clock()), monotonic()
         try:
-            with locked(self._lock, timeout_s=LOCK_WAIT_S):
+            with storage_alone(self._database, self._lock):
                 found = tuple(self.collect_of(user, dry_run=dry_run) for user in names)
         except LockTimeoutError:
             found = tuple(UserGarbage(user_id=user, state="busy") for user in names)
@@ -431,7 +444,7 @@ class SyncServices:
 def open_sync(
     settings: Settings,
     database: Database,
-    stores: UserStores,
+    stores: StoresOfUsers,
     clock: Clock,
     presence: ServerLease,
 ) -> SyncServices:

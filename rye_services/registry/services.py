@@ -1,6 +1,8 @@
 """What the routes of a registry share, made once at its start."""
 
-from lillux.store import Store
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from lillux.values import dataclass
 from rye_services.audit import Audit
 from rye_services.callers import Authenticator
@@ -8,8 +10,9 @@ from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces, Principal
 from rye_services.data_folder import open_database
 from rye_services.database import Database
 from rye_services.keys import REGISTRY_FOLDER, NodeKeys, open_keys, open_pair
-from rye_services.node.objects import Durable, UserStores
+from rye_services.node.objects import Durable, StoresOfUsers
 from rye_services.node.servers import SERVERS, ServerLease
+from rye_services.node.stores import Stores, open_stores
 from rye_services.people import People
 from rye_services.registry.accounts import Accounts, Namespaces
 from rye_services.registry.bundles import Bundles
@@ -51,7 +54,7 @@ class RegistryServices:
     items: Items
     bundles: Bundles
     manifests: PublishedManifests
-    stores: UserStores
+    stores: StoresOfUsers
     durable: Durable
     presence: ServerLease | None
     pushes: RateLimit
@@ -69,7 +72,7 @@ def open_registry(
     database: Database,
     keys: NodeKeys,
     authenticator: Authenticator,
-    stores: UserStores | None = None,
+    stores: Stores,
     durable: Durable | None = None,
     clock: Clock = utc_now,
 ) -> RegistryServices:
@@ -94,10 +97,10 @@ def open_registry(
         namespaces=Namespaces(database, clock),
         items=Items(database, index, clock),
         manifests=PublishedManifests(database, clock),
-        stores=stores or UserStores(settings.cas_base_path),
+        stores=stores.users,
         durable=durable or Durable(presence or ServerLease(settings.data_dir / SERVERS)),
         presence=presence,
-        bundles=Bundles(database, Store(settings.registry_store_dir), clock),
+        bundles=Bundles(database, stores.registry, clock),
         pushes=_rate(settings, database, "pushes", settings.max_pushes_per_minute),
         signups=_rate(settings, database, "sign-ups", SIGN_UPS_PER_MINUTE),
         clock=clock,
@@ -112,7 +115,11 @@ def _rate(settings: Settings, database: Database, name: str, per_minute: int) ->
 
 
 def open_registry_alone(
-    settings: Settings, clock: Clock = utc_now, *, make: bool = False
+    settings: Settings,
+    clock: Clock = utc_now,
+    *,
+    make: bool = False,
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> RegistryServices:
     """The services of a registry that is no node: with keys, database and callers of its own.
 
@@ -133,5 +140,10 @@ def open_registry_alone(
         clock=clock,
     )
     return open_registry(
-        settings, database=database, keys=keys, authenticator=authenticator, clock=clock
+        settings,
+        database=database,
+        keys=keys,
+        authenticator=authenticator,
+        stores=open_stores(settings, database, environ, make=make, is_server=make),
+        clock=clock,
     )
