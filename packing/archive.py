@@ -15,7 +15,7 @@ from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipInfo
 
 from packing import BuildError
 from packing.build_time import VARIABLE, BuildTime
@@ -187,6 +187,13 @@ def _kept_parts(shivs: ZipFile) -> Iterator[Part]:
             yield Part(name, shivs.read(name))
 
 
+def _compression(part: Part) -> int:
+    """How an entry is packed: the sources as LZMA, since a start never reads them."""
+    if part.name == SOURCES:
+        return ZIP_LZMA
+    return ZIP_STORED if part.stored else ZIP_DEFLATED
+
+
 def zipped(parts: Iterable[Part], moment: BuildTime, *, offset: int = 0) -> bytes:
     """A zip file of the parts, made to stand behind ``offset`` other bytes."""
     buffer = BytesIO(bytes(offset))
@@ -195,6 +202,6 @@ def zipped(parts: Iterable[Part], moment: BuildTime, *, offset: int = 0) -> byte
         for part in parts:
             entry = ZipInfo(part.name, moment.zip_time())
             entry.create_system, entry.external_attr = _UNIX, _REGULAR_FILE << 16
-            entry.compress_type = ZIP_STORED if part.stored else ZIP_DEFLATED
+            entry.compress_type = _compression(part)
             archive.writestr(entry, part.data, compresslevel=9)
     return buffer.getvalue()[offset:]

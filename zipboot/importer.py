@@ -123,7 +123,9 @@ class CodeImporter:
 
         path = self.get_filename(name)[len(self._root) :]
         try:
-            with ZipFile(BytesIO(self._loader.get_data(SOURCES))) as sources:
+            with ZipFile(self._loader.archive) as archive:
+                inner = BytesIO(archive.read(SOURCES))
+            with ZipFile(inner) as sources:
                 return sources.read(path).decode("utf-8")
         except Exception:  # noqa: BLE001 - a traceback without lines is better than another one
             return None
