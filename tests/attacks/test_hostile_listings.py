@@ -23,7 +23,7 @@ def discover(cli: CommandLine, *tools: Any) -> Any:  # noqa: ANN401 - JSON
     path.write_text(json.dumps({"tools": tools}), "utf-8")
     words = (sys.executable, "-I", "-S", str(LISTING_SERVER), str(path))
     assert cli("mcp", "add", "evil", "--replace", "--", *words).status == 0
-    return cli("mcp", "refresh", "evil", "--json").json
+    return cli("mcp", "refresh", "evil", "--yes", "--json").json
 
 
 def written(cli: CommandLine) -> list[str]:

@@ -28,7 +28,7 @@ def test_the_wheel_of_the_node_needs_this_version_and_the_libraries_of_its_file(
 def test_what_a_node_takes_besides_can_be_asked_for_with_its_wheel() -> None:
     extras = tomllib.loads(NODE.read_text("utf-8"))["project"]["optional-dependencies"]
 
-    assert set(extras) == {"postgresql", "opentelemetry"}
+    assert set(extras) == {"cluster", "opentelemetry", "postgresql"}
     assert extras["postgresql"] == ["psycopg[binary]"]
     assert all(f" {name}" in f" {INSTALL}" for name in extras["opentelemetry"])
 

@@ -329,7 +329,7 @@ def promtool(*words: str, sent: str = "") -> subprocess.CompletedProcess[str]:
     """What promtool says; the test skips where it is not installed."""
     program = require_program("promtool")  # it comes with Prometheus
     return subprocess.run(
-        [program, *words], input=sent, capture_output=True, text=True, check=False
+        [program, *words], input=sent, capture_output=True, text=True, encoding="utf-8", check=False
     )
 
 

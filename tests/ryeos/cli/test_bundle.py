@@ -96,7 +96,7 @@ def test_an_item_of_a_stranger_is_not_taken(maker: CommandLine) -> None:
         (["keys"], 4),
         (["ada-tools", "--release", "1"], 2),
         (["ada-tools", "text/none*"], 3),
-        (["ada-tools", "tool:rye/bash/bash"], 3),
+        (["ada-tools", "tool:rye/bash/bash"], 2),
     ],
 )
 def test_what_is_no_bundle_is_not_made(maker: CommandLine, words: list[str], status: int) -> None:

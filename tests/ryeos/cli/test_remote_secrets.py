@@ -128,7 +128,11 @@ def test_one_s_own_store_opens_with_a_key(cli: CommandLine) -> None:
             "missing.env: expected a file, found none",
             "for variables of your environment: rye remote secrets import missing.env --env",
         ),
-        (["list", "--local", "--remote", "x"], "--local, --remote: expected one of them", ""),
+        (
+            ["list", "--local", "--remote", "x"],
+            "--local, --remote or --team: expected one of them",
+            "",
+        ),
         (["sett", "A"], "invalid choice: 'sett'", "did you mean set?"),
     ],
 )
