@@ -14,7 +14,7 @@ from rye_services.node.objects import UserStores
 from rye_services.node.push import ProjectPush
 from rye_services.node.services import open_services
 from rye_services.settings import read_settings
-from tests.support.pushed_trees import put_project
+from tests.support.pushed_trees import folder_stores, put_project
 from tests.support.workspace import PLAIN_ENV, ROOT
 
 USER, FILES = "3d4c030534b1c1c6", 800
@@ -63,7 +63,7 @@ def push(folder: Path, name: str, expected: str | None) -> str:
     """Push many files that differ from those of any other name; the snapshot."""
     settings = read_settings({"data_dir": str(folder)}, {}, folder)
     services = open_services(settings, folder)
-    store = services.stores.of(USER)
+    store = folder_stores(services).of(USER)
     contents = {f"{name}/{number}": f"{name} {number}".encode() for number in range(FILES)}
     wanted = ProjectPush(
         project_path="ada/p",

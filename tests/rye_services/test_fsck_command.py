@@ -22,7 +22,7 @@ from rye_services.node.storage import LOCK
 from rye_services.settings import read_settings
 from tests.support.databases import database_environ
 from tests.support.node import CHECKOUT_COMMAND
-from tests.support.pushed_trees import put_project, put_user_space
+from tests.support.pushed_trees import folder_stores, put_project, put_user_space
 from tests.support.terminal import Terminal
 from tests.support.workspace import PLAIN_ENV
 
@@ -53,18 +53,18 @@ def services(data: Path) -> Iterator[NodeServices]:
 @pytest.fixture
 def store(services: NodeServices) -> Store:
     """The store of a user who has pushed a project twice, and a user space."""
-    space = put_user_space(services.stores.of(USER), {".ai/config/a.yaml": b"a: 1\n"})
-    services.sync.pushing.push_user_space(USER, services.stores.of(USER), space, None)
+    space = put_user_space(folder_stores(services).of(USER), {".ai/config/a.yaml": b"a: 1\n"})
+    services.sync.pushing.push_user_space(USER, folder_stores(services).of(USER), space, None)
     first = push(services, {".ai/tools/a.py": b"1", "old": b"old"})
     push(services, {".ai/tools/a.py": b"2", "new": b"new"}, first)
-    store = services.stores.of(USER)
+    store = folder_stores(services).of(USER)
     services.sync.usage.read(USER, store=store)
     return store
 
 
 def push(services: NodeServices, contents: dict[str, bytes], expected: str | None = None) -> str:
     """Push a project of `USER`; its snapshot."""
-    store = services.stores.of(USER)
+    store = folder_stores(services).of(USER)
     wanted = ProjectPush(
         project_path="ada/p",
         project_manifest_hash=put_project(store, contents),
@@ -290,7 +290,7 @@ def test_files_older_than_the_database_are_noticed(
 def test_files_of_whom_the_database_knows_nothing_are_told_and_are_no_damage(
     services: NodeServices, store: Store, fsck: Run
 ) -> None:
-    services.stores.of(OTHER).put_blob(b"newer than the database")
+    folder_stores(services).of(OTHER).put_blob(b"newer than the database")
 
     found = fsck()
 
@@ -301,7 +301,7 @@ def test_a_user_whose_files_are_all_gone_is_not_forgotten(
     services: NodeServices, store: Store, fsck: Run
 ) -> None:
     push(services, {"new": b"new"}, head_of(services))
-    services.stores.folder_of(USER).rename(services.stores.root / "elsewhere")
+    folder_stores(services).folder_of(USER).rename(folder_stores(services).root / "elsewhere")
 
     found = fsck()
 
@@ -311,7 +311,7 @@ def test_a_user_whose_files_are_all_gone_is_not_forgotten(
 def test_one_user_is_looked_at_alone(
     services: NodeServices, store: Store, fsck: Run, capsys: pytest.CaptureFixture[str], data: Path
 ) -> None:
-    services.stores.of(OTHER).put_blob(b"1")
+    folder_stores(services).of(OTHER).put_blob(b"1")
 
     found = fsck("--user", USER)
 

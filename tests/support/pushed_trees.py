@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 
 from lillux.store import Durability, Store
+from rye_services.node.objects import UserStores
+from rye_services.node.services import NodeServices
 from ryeos.sync.objects import ItemSource, SourceManifest
 
 
@@ -12,6 +14,12 @@ def put_item(store: Store, path: str, content: bytes) -> str:
     folder, _, rest = path.removeprefix(".ai/").partition("/")
     item = ItemSource(f"{folder.removesuffix('s')}:{rest.rpartition('.')[0] or rest}", blob)
     return store.put_object(item.as_object(), Durability.UNFORCED)
+
+
+def folder_stores(services: NodeServices) -> UserStores:
+    """The stores of a node that keeps them in folders, as the nodes of tests do."""
+    assert isinstance(services.stores, UserStores)
+    return services.stores
 
 
 def put_project(store: Store, contents: Mapping[str, bytes]) -> str:

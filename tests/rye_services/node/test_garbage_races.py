@@ -22,7 +22,7 @@ from rye_services.node.push import (
 from rye_services.node.services import NodeServices, open_services
 from rye_services.settings import read_settings
 from ryeos.sync.garbage import collect_garbage
-from tests.support.pushed_trees import put_project
+from tests.support.pushed_trees import folder_stores, put_project
 
 USER = "3d4c030534b1c1c6"
 GRACE_S = 5.0  # longer than any push takes here
@@ -33,7 +33,7 @@ def services(tmp_path: Path) -> Iterator[NodeServices]:
     """The services of a node with empty data, nothing served."""
     settings = read_settings({"data_dir": str(tmp_path / "node")}, {}, tmp_path)
     services = open_services(settings, tmp_path)
-    services.sync.usage.read(USER, store=services.stores.of(USER))  # who is known
+    services.sync.usage.read(USER, store=folder_stores(services).of(USER))  # who is known
     yield services
     services.database.close()
 
@@ -53,7 +53,7 @@ def age(store: Store) -> None:
 
 def push(services: NodeServices, number: int) -> str:
     """Push a project as a client does that is told what is missing. Its snapshot."""
-    store = services.stores.of(USER)
+    store = folder_stores(services).of(USER)
     expected: str | None = None
     manifest_hash = put_project(store, contents(number))
     while True:
@@ -71,7 +71,7 @@ def push(services: NodeServices, number: int) -> str:
 
 
 def test_a_head_never_leads_to_what_was_collected(services: NodeServices) -> None:
-    store = services.stores.of(USER)
+    store = folder_stores(services).of(USER)
     for number in range(12):
         put_project(store, contents(number))
     age(store)

@@ -19,7 +19,7 @@ from rye_services.node.services import NodeServices, open_services
 from rye_services.node.storage import FSCK_HINT, LOCK, UserGarbage, open_sync
 from rye_services.settings import read_settings
 from tests.support.databases import made_database
-from tests.support.pushed_trees import put_project, put_user_space
+from tests.support.pushed_trees import folder_stores, put_project, put_user_space
 
 USER = "3d4c030534b1c1c6"
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -56,13 +56,13 @@ def services(tmp_path: Path, clock: Clock) -> Iterator[NodeServices]:
 @pytest.fixture
 def store(services: NodeServices) -> Store:
     """The store of a user whom the database knows."""
-    store = services.stores.of(USER)
+    store = folder_stores(services).of(USER)
     services.sync.usage.read(USER, store=store)
     return store
 
 
 def push(services: NodeServices, contents: dict[str, bytes], expected: str | None = None) -> str:
-    store = services.stores.of(USER)
+    store = folder_stores(services).of(USER)
     wanted = ProjectPush(
         project_path="ada/p",
         project_manifest_hash=put_project(store, contents),
@@ -237,7 +237,7 @@ def test_a_dry_run_counts_what_would_be_forgotten_and_what_goes_with_it(
 
 
 def test_many_old_executions_are_forgotten_in_one_collection(services: NodeServices) -> None:
-    services.stores.of(USER)
+    folder_stores(services).of(USER)
     for number in range(1201):
         add_execution(services, f"t{number}", completed_at=days_ago(91))
 
@@ -341,7 +341,7 @@ def test_a_database_that_knows_nobody_removes_nothing(
     services: NodeServices, tmp_path: Path, clock: Clock
 ) -> None:
     push(services, {"file": b"1"})
-    before = stored(services.stores.of(USER))
+    before = stored(folder_stores(services).of(USER))
     (tmp_path / "other").mkdir()
     other = made_database(tmp_path / "other")
     presence = ServerLease(tmp_path / "servers")
@@ -353,14 +353,14 @@ def test_a_database_that_knows_nobody_removes_nothing(
     assert found.problem == (
         f"nothing was removed: {USER} has a store, and the database does not know any user"
     )
-    assert stored(services.stores.of(USER)) == before
+    assert stored(folder_stores(services).of(USER)) == before
 
 
 def test_a_user_of_whom_the_database_never_heard_keeps_everything(
     services: NodeServices, store: Store
 ) -> None:
     push(services, {"file": b"1"})
-    unknown = services.stores.of("b" * 16)
+    unknown = folder_stores(services).of("b" * 16)
     blob = unknown.put_blob(b"of a newer database")
 
     found = {one.user_id: one.state for one in services.sync.storage.collect()}
@@ -393,8 +393,8 @@ def test_a_count_that_a_crash_left_wrong_is_right_after_a_collection(
 
 
 def test_folders_of_nobody_are_passed_over(services: NodeServices) -> None:
-    (services.stores.root / "Not A User" / ".ai" / "state" / "objects").mkdir(parents=True)
-    (services.stores.root / "nostore" / ".ai").mkdir(parents=True)
+    (folder_stores(services).root / "Not A User" / ".ai" / "state" / "objects").mkdir(parents=True)
+    (folder_stores(services).root / "nostore" / ".ai").mkdir(parents=True)
 
     assert services.sync.storage.collect() == ()
 
@@ -404,7 +404,7 @@ def test_a_sweep_is_recorded_with_what_it_removed_and_what_it_left_alone(
 ) -> None:
     push(services, {"file": b"1"})
     store.put_blob(b"never pushed")
-    services.stores.of("b" * 16).put_blob(b"of a newer database")
+    folder_stores(services).of("b" * 16).put_blob(b"of a newer database")
 
     with acting(Actor("ada")):
         services.sync.storage.collect()
