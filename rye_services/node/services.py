@@ -133,27 +133,22 @@ def open_services(
     Of ``environ`` executions get what their allow-list names; it says where traces are sent.
     Raises DatabaseError, NodeKeysError, PemError, KeyMismatchError, FileSystemError.
     """
-    keys = open_keys(settings.signing_key_dir, clock)
-    _log.info("pages and items of users are signed with the key %s", keys.items.fingerprint)
+    keys = _opened_keys(settings, clock)
     database = _opened_database(settings, keys)
     audit = Audit(database)
     opened = open_stores(settings, database, environ, make=True, is_server=True)
-    stores = opened.users
     box = {"box_private": keys.box_private, "box_public": keys.box_public}
     webhooks = Webhooks(database, **box, clock=clock)
     presence = ServerLease(settings.data_dir / SERVERS)
-    sync = open_sync(settings, database, stores, clock, presence)
+    sync = open_sync(settings, database, opened.users, clock, presence)
     vault = Vault(database, **box, clock=clock)
-    watch = open_watch(settings, database, environ)
+    watch = _opened_watch(settings, database, environ, opened)
     authorized_keys = AuthorizedKeys(settings.authorized_keys_dir, keys, clock, audit=audit)
     team_spaces = TeamSpaces(Teams(database, clock), People(database, clock), authorized_keys)
-    if opened.storage:
-        watch.metrics.add_live(opened.storage.figures)
-        watch.health.add(STORE, opened.storage.check)
     engine = open_engine(
         settings=settings,
         keys=keys,
-        stores=stores,
+        stores=opened.users,
         sync=sync,
         vault=vault,
         team_spaces=team_spaces,
@@ -165,7 +160,7 @@ def open_services(
         settings=settings,
         database=database,
         keys=keys,
-        stores=stores,
+        stores=opened.users,
         all_stores=opened,
         clock=clock,
         authorized_keys=authorized_keys,
@@ -184,6 +179,23 @@ def open_services(
     )
     watch.metrics.add_read(made.executions.figures, sync.storage.sweeps.figures)
     return made
+
+
+def _opened_keys(settings: Settings, clock: Clock) -> NodeKeys:
+    keys = open_keys(settings.signing_key_dir, clock)
+    _log.info("pages and items of users are signed with the key %s", keys.items.fingerprint)
+    return keys
+
+
+def _opened_watch(
+    settings: Settings, database: Database, environ: Mapping[str, str], opened: Stores
+) -> Watch:
+    """What watches the node; a store in a bucket has figures and a check of its own."""
+    watch = open_watch(settings, database, environ)
+    if opened.storage:
+        watch.metrics.add_live(opened.storage.figures)
+        watch.health.add(STORE, opened.storage.check)
+    return watch
 
 
 def _executions(

@@ -98,18 +98,23 @@ def open_stores(
     bucket = open_bucket(used, environ)
     _require_own(bucket, row.id, make=is_new)  # (2)
     if is_new:
-        named = {
-            "store": used.store,
-            "store_endpoint": used.store_endpoint or None,
-            "store_region": used.store_region or None,
-        }
-        with database.writing() as connection:
-            connection.execute(update(node_identity).values(**named))
+        _name_store(database, used)
     cache: PackCache = MemoryPacks(_COMMAND_CACHE_BYTES)
     if is_server:
         cache = PackFiles(settings.data_dir / CACHE, settings.store_cache_bytes)
     storage = BucketStores(bucket, database, cache)
     return Stores(users=storage, registry=storage.registry, storage=storage)
+
+
+def _name_store(database: Database, settings: Settings) -> None:
+    """Say in the database that the node's store is the bucket of these settings."""
+    named = {
+        "store": settings.store,
+        "store_endpoint": settings.store_endpoint or None,
+        "store_region": settings.store_region or None,
+    }
+    with database.writing() as connection:
+        connection.execute(update(node_identity).values(**named))
 
 
 def use_folders(database: Database) -> None:
