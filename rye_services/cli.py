@@ -33,7 +33,7 @@ from rye_services.operator_commands import (
     declare_rotate,
     declare_users,
 )
-from rye_services.people_commands import declare_people, declare_teams
+from rye_services.people_commands import declare_people, declare_teams, typed_pem
 from rye_services.settings import SettingError, Settings, settings_of
 from ryeos import __version__
 from ryeos.app.output import Output, interrupted_status, report
@@ -91,7 +91,7 @@ def declare_keys(declare: Declare) -> None:
 
 
 def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
-    public_pem = _public_pem(parsed.key)  # first: a slip is no reason to make the node's own keys
+    public_pem = typed_pem(parsed.key)  # first: a slip is no reason to make the node's own keys
     key = _authorized_keys(parsed, environ).authorize(
         public_pem,
         label=parsed.label,
@@ -126,21 +126,6 @@ def _revoke_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comma
     _authorized_keys(parsed, environ).revoke(fingerprint)
     text = f"revoked fp:{fingerprint}"
     return CommandAnswer({"status": "success", "revoked": f"fp:{fingerprint}"}, text)
-
-
-def _public_pem(key: str) -> bytes:
-    """The PEM of a key as it was typed. Raises PublicKeyError, UsageError, FileSystemError."""
-    if key.startswith("ed25519:"):
-        from rye_services.credentials import typed_public_key
-
-        return typed_public_key(key, "KEY")
-    try:
-        return read_bytes(Path(key).expanduser(), MAX_PEM_BYTES)
-    except FileNotFoundError:
-        raise UsageError(
-            f"{key}: expected a PEM file, found none",
-            hint="a client's is ~/.ai/config/keys/signing/public_key.pem: rye keys show",
-        ) from None
 
 
 # --- API keys -------------------------------------------------------------------------------------

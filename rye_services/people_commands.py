@@ -66,7 +66,7 @@ def declare_people(declare: Declare) -> None:
 def _add_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.people import People
 
-    pem = None if parsed.key is None else _pem(parsed.key)
+    pem = None if parsed.key is None else typed_pem(parsed.key)
     with _database(parsed, environ) as database:
         people = People(database)
         people.add(parsed.id)
@@ -78,7 +78,7 @@ def _add_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Command
 def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.people import People
 
-    pem, user_id = _pem(parsed.key), parsed.id.removeprefix("fp:")
+    pem, user_id = typed_pem(parsed.key), parsed.id.removeprefix("fp:")
     with _database(parsed, environ) as database:
         key = People(database).add_key(user_id, pem, label=parsed.label, scopes=None, by=_by())
     envelope = {"status": "success", "user_id": user_id, **key.as_answer()}
@@ -147,7 +147,7 @@ def _invite(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAn
     return CommandAnswer(envelope, text, (f"it lets one person in, until {made.expires_at[:16]}",))
 
 
-def _pem(key: str) -> bytes:
+def typed_pem(key: str) -> bytes:
     """The PEM of a key as it was typed. Raises PublicKeyError, UsageError, FileSystemError."""
     from rye_services.credentials import typed_public_key
 
