@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -46,6 +46,8 @@ _SURROUNDINGS = (
     {"TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "1"},
 )
 _SHOWN = 10
+# The commands that build a release, from: a Python, the folder of the files, the key's PEM file.
+Commands = Callable[[str, str, str], Iterable[list[str]]]
 
 
 # --- the number -----------------------------------------------------------------------------------
@@ -142,8 +144,18 @@ def source_of(checkout: Path) -> Source:
     return Source(checkout, commit, epoch)
 
 
-def build(source: Source, target: Path, key: Path, signatures: Path, order: int) -> None:
-    """Build every file of a release into ``target``, from a clone in a folder of its own.
+def all_files(python: str, target: str, key: str) -> Iterator[list[str]]:
+    """The commands that build both files, for every platform, and both wheels."""
+    yield [python, "build_zipapp.py", "--out", target, "--sign-key", key]
+    yield [python, "build_zipapp.py", "--node", "--out", target, "--sign-key", key]
+    wheel = [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    yield [*wheel, "--disable-pip-version-check", "-w", target, ".", "./packing/rye-node"]
+
+
+def build(
+    source: Source, target: Path, key: Path, signatures: Path, order: int, *, commands: Commands
+) -> None:
+    """Build the files of a release into ``target``, from a clone in a folder of its own.
 
     ``key`` and ``signatures`` are what ``packing.signed_bundle.publisher_key`` takes; ``order``,
     0 or 1, chooses the surroundings. Raises BuildError with what the failing step printed.
@@ -156,15 +168,8 @@ def build(source: Source, target: Path, key: Path, signatures: Path, order: int)
         environ = {**_SURROUNDINGS[order], **signing, VARIABLE: source.epoch}
         _share_downloads(source.repository, clone)
         python = source.repository / "build" / "venv" / "bin" / "python"
-        for command in _commands(str(python), str(target), str(key.resolve())):
+        for command in commands(str(python), str(target), str(key.resolve())):
             _run(command, clone, environ)
-
-
-def _commands(python: str, target: str, key: str) -> Iterator[list[str]]:
-    yield [python, "build_zipapp.py", "--out", target, "--sign-key", key]
-    yield [python, "build_zipapp.py", "--node", "--out", target, "--sign-key", key]
-    wheel = [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    yield [*wheel, "--disable-pip-version-check", "-w", target, ".", "./packing/rye-node"]
 
 
 def _share_downloads(repository: Path, clone: Path) -> None:
@@ -204,7 +209,7 @@ def _different_entries(ours: Path, theirs: Path) -> Iterator[str]:
 # --- the three commands ---------------------------------------------------------------------------
 
 
-def make_release(checkout: Path, pem_file: Path, out: Path) -> Path:
+def make_release(checkout: Path, pem_file: Path, out: Path, commands: Commands = all_files) -> Path:
     """Build a release twice, compare, sign the list of its files; the folder that holds them.
 
     Raises BuildError where the two builds differ, or the folder is there already.
@@ -219,7 +224,7 @@ def make_release(checkout: Path, pem_file: Path, out: Path) -> Path:
         first, second = Path(scratch, "first"), Path(scratch, "second")
         for order, folder in enumerate((first, second)):
             folder.mkdir()
-            build(source, folder, pem_file, folder / SIGNATURES, order)
+            build(source, folder, pem_file, folder / SIGNATURES, order, commands=commands)
             lines = (folder / SIGNATURES).read_text("ascii").splitlines(keepends=True)
             (folder / SIGNATURES).write_text("".join(sorted(set(lines))), "ascii")
         _require_same(first, second)
@@ -231,7 +236,9 @@ def make_release(checkout: Path, pem_file: Path, out: Path) -> Path:
     return target
 
 
-def rebuild(checkout: Path, release: Path, public_pem_file: Path) -> tuple[str, ...]:
+def rebuild(
+    checkout: Path, release: Path, public_pem_file: Path, commands: Commands = all_files
+) -> tuple[str, ...]:
     """What differs between a published release and a build of this checkout without its key.
 
     Raises BuildError for a list of files that the key did not sign, or that is not true.
@@ -241,7 +248,7 @@ def rebuild(checkout: Path, release: Path, public_pem_file: Path) -> tuple[str, 
     with TemporaryDirectory(prefix="rye-rebuild-") as scratch:
         ours = Path(scratch, "ours")
         ours.mkdir()
-        build(source, ours, public_pem_file, (release / SIGNATURES).resolve(), 1)
+        build(source, ours, public_pem_file, (release / SIGNATURES).resolve(), 1, commands=commands)
         for name in (SIGNATURES, SUMS, f"{SUMS}.sig"):
             shutil.copy(release / name, ours / name)
         return differences(ours, release)

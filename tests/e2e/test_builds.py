@@ -144,7 +144,7 @@ def test_a_wheel_that_cannot_be_had_is_named(tmp_path: Path) -> None:
         (
             ["--sign-key", "no such.pem"],
             {},
-            "error: sign: expected a private key in no such.pem, found no file\n",
+            "error: sign: expected a key in no such.pem, found no file\n",
         ),
         (
             [],
