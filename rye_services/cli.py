@@ -288,7 +288,7 @@ def _reported(arguments: list[str], bundle: BundleHome) -> int:
 
 
 def _run(arguments: list[str], bundle: BundleHome) -> int:
-    parsed = _parser().parse_args(arguments)
+    parsed = command_parser().parse_args(arguments)
     output = Output(as_json=parsed.json, quiet=parsed.quiet, environ=os.environ)
     if parsed.run is None:
         return serve_node(parsed, Path(bundle.locate()), os.environ)
@@ -372,7 +372,8 @@ class _Version(argparse.Action):
         raise SystemExit(0)
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """The parser of every command of ``rye-node``."""
     parser = _Parser(
         prog="rye-node.pyz",
         description="Serve Rye to others: their items, their runs, their keys.",
@@ -469,7 +470,7 @@ def serve_node(parsed: argparse.Namespace, bundle: Path, environ: Mapping[str, s
     elif settings.roles == ("registry",):
         served = _registry(settings, environ)
     else:
-        served = _node(settings, bundle, environ)
+        served = open_node(settings, bundle, environ)
     if public_key := environ.get("BOOTSTRAP_PUBLIC_KEY"):
         _let_first_key_in(served.authorized_keys, public_key, environ)
     listener = listen(settings.host, settings.port)
@@ -488,7 +489,7 @@ def serve_node(parsed: argparse.Namespace, bundle: Path, environ: Mapping[str, s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Served:
+class ServedNode:
     """What is served, in whatever role. ``on_a_client``: what to type there, ``{url}`` in it."""
 
     app: "FastAPI"
@@ -498,7 +499,7 @@ class _Served:
     on_a_client: tuple[str, ...]
 
 
-def _node(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> _Served:
+def open_node(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> ServedNode:
     """A node, and a registry in its database where it has both roles."""
     from rye_services.node.application import create_app
     from rye_services.node.services import open_services
@@ -522,7 +523,7 @@ def _node(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> _Serv
         )
         beside = (part_of(registry, services.watch.health),)
         words = (*words, _LOG_IN)
-    return _Served(
+    return ServedNode(
         app=create_app(services, *beside),
         node_id=services.keys.node_id,
         database=services.database,
@@ -531,13 +532,13 @@ def _node(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> _Serv
     )
 
 
-def _worker(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> _Served:
+def _worker(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> ServedNode:
     """A process that carries out what waits in the queue of a cluster."""
     from rye_services.node.application import create_worker_app
     from rye_services.node.services import open_services
 
     services = open_services(settings, bundle, environ=environ, process="worker")
-    return _Served(
+    return ServedNode(
         app=create_worker_app(services),
         node_id=services.keys.node_id,
         database=services.database,
@@ -546,12 +547,12 @@ def _worker(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> _Se
     )
 
 
-def _registry(settings: Settings, environ: Mapping[str, str]) -> _Served:
+def _registry(settings: Settings, environ: Mapping[str, str]) -> ServedNode:
     from rye_services.registry.application import create_app as create_registry
     from rye_services.registry.services import open_registry_alone
 
     services = open_registry_alone(settings, make=True, environ=environ)
-    return _Served(
+    return ServedNode(
         app=create_registry(services, environ),
         node_id=services.keys.node_id,
         database=services.database,

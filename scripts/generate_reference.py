@@ -8,12 +8,22 @@ import pkgutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from lillux.errors import LilluxError  # noqa: E402 - of this checkout, wherever we are started
-from packing.reference import bundle_page, commands_page  # noqa: E402
+from packing.reference import (  # noqa: E402
+    bundle_page,
+    commands_page,
+    node_commands_page,
+    routes_page,
+)
+from rye_services.cli import command_parser, open_node  # noqa: E402
+from rye_services.data_folder import make_data  # noqa: E402
+from rye_services.settings import read_settings  # noqa: E402
 from ryeos.app.topics import CODES  # noqa: E402
 from ryeos.app.verbs import ABSENT, TOOLS, Parameter, Tool  # noqa: E402
 from ryeos.items.errors import EXIT_STATUS  # noqa: E402
@@ -112,6 +122,19 @@ def _below(parent: type[LilluxError]) -> Iterator[type[LilluxError]]:
             yield from _below(child)
 
 
+def openapi_document() -> dict[str, Any]:
+    """That of a node which is a registry too, opened on a folder of its own and not served."""
+    with TemporaryDirectory() as folder:
+        given = {"data_dir": folder, "roles": "all", "open_sign_up": "true"}
+        settings = make_data(read_settings(given, {}, Path(folder)))
+        opened = open_node(settings, ROOT / "bundle.ai", {})
+        try:
+            document: dict[str, Any] = opened.app.openapi()
+        finally:
+            opened.database.close()
+    return document
+
+
 def pages() -> dict[str, str]:
     """Every page that is written, by the name of its file."""
     return {
@@ -119,6 +142,8 @@ def pages() -> dict[str, str]:
         "mcp-tools.md": tools_page(),
         "bundle.md": bundle_page(ROOT / "bundle.ai"),
         "commands.md": commands_page(),
+        "node-commands.md": node_commands_page(command_parser()),
+        "routes.md": routes_page(openapi_document()),
     }
 
 

@@ -38,7 +38,10 @@ def code(cell: str) -> list[str]:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", ["errors.md", "mcp-tools.md", "bundle.md", "commands.md"])
+@pytest.mark.parametrize(
+    "name",
+    ["errors.md", "mcp-tools.md", "bundle.md", "commands.md", "node-commands.md", "routes.md"],
+)
 def test_a_generated_page_is_what_would_be_written(name: str) -> None:
     generate = runpy.run_path(str(ROOT / "scripts" / "generate_reference.py"))
 

@@ -366,7 +366,7 @@ def secret_router(services: NodeServices) -> APIRouter:
 
     @routes.post("/secrets", responses=answers(SecretsStoredAnswer))
     def put_all(owner: SecretsCaller, new: NewSecrets) -> dict[str, Any]:
-        """Keep secrets. What has no name or value is passed over; reserved names are told."""
+        """Keep secrets. Those with a reserved name are skipped, and listed."""
         given = {one.name: one.value for one in new.secrets if one.name and one.value}
         skipped = {name: problem for name in given if (problem := why_unsafe(name)) is not None}
         kept = {name: value for name, value in given.items() if name not in skipped}

@@ -30,6 +30,7 @@ class IdentityAnswer(BaseModel):
     created_at: str
     public_key_pem: str
     items_key: str = ""
+    previous: list[dict[str, Any]] = []
     signature: Any = Field(alias="_signature", default=None)
 
 
@@ -117,6 +118,12 @@ class ExecutionAnswer(BaseModel):
     runtime_outputs_bundle_hash: str | None = None
     new_object_hashes: list[str] = []
     system_version: str = ""
+    callee_thread_id: str | None = None
+    conflicts: dict[str, Any] = {}
+    unmerged_snapshot: str = ""
+    masked_paths: list[str] = []
+    left_out: list[dict[str, str]] = []
+    warnings: list[str] = []
 
 
 class AcceptedAnswer(BaseModel):
@@ -145,9 +152,10 @@ class LogAnswer(BaseModel):
 
 
 class ThreadAnswer(BaseModel):
-    """An execution as its row has it; ``result`` once it is over.
+    """An execution as its row has it.
 
-    One that is asked for by its id has ``parameters``, and the names of those that are secret.
+    One that is asked for by its id has ``parameters``, the names of those that are secret, and once
+    it is over what its objects say, from ``result`` on.
     """
 
     thread_id: str
@@ -165,8 +173,28 @@ class ThreadAnswer(BaseModel):
     merge_type: str | None
     error_message: str | None
     error_phase: str | None
+    execution_mode: str | None = None
+    project_manifest_hash: str | None = None
+    user_manifest_hash: str | None = None
+    system_version: str | None = None
+    execution_snapshot_hash: str | None = None
+    runtime_outputs_bundle_hash: str | None = None
+    result_hash: str | None = None
+    merge_conflicts: Any = None
+    merge_conflict_count: int | None = None
+    unmerged_snapshot_hash: str | None = None
+    hook_id: str | None = None
+    attempt: int | None = None
+    retryable: bool | None = None
+    cancelled_by: str | None = None
+    warnings: Any = None
+    log_bytes: int | None = None
     parameters: dict[str, Any] | None = None
     parameters_left_out: list[str] = []
+    result: Any = None
+    execution_status: str = ""
+    execution_errors: list[dict[str, Any]] = []
+    runtime_output_files: int = 0
 
 
 class ThreadsAnswer(BaseModel):

@@ -246,7 +246,7 @@ def _add_tokens(routes: APIRouter, services: NodeServices) -> None:
         "/account/tokens/{token_id}", tags=["account"], responses=answers(DeletedAnswer, 404)
     )
     def revoke_token(who: TeamAdmin, token_id: str) -> dict[str, str]:
-        """Let a token count no longer."""
+        """Revoke a token."""
         mine = [one for one in api_keys.of(who.user_id) if one.id == token_id]
         with refused():
             if not mine:
@@ -430,7 +430,7 @@ def _add_invitations(routes: APIRouter, services: NodeServices) -> None:
         f"{path}/{{invitation_id}}", tags=["teams"], responses=answers(DeletedAnswer, 404)
     )
     def revoke(who: Person, team: str, invitation_id: str) -> dict[str, str]:
-        """Let an invitation let nobody in any more."""
+        """Revoke an invitation."""
         teams.acting_for(who, team, Role.ADMIN)
         with refused():
             teams.revoke_invitation(team, invitation_id)

@@ -63,7 +63,7 @@ def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
     @routes.post("/api-keys", responses=answers(NewApiKeyAnswer, 409))
     @refusing
     def create(writer: Keeper, new: NewApiKey) -> dict[str, Any]:
-        """Make an API key; its text is shown this once. Nobody grants what their own has not."""
+        """Make an API key; its text is shown this once. It has no scope that the caller lacks."""
         account = services.account_of(writer)
         for scope in valid_scopes(new.scopes):
             writer.require(scope)
@@ -90,7 +90,7 @@ def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
     @routes.delete("/api-keys/{name}", responses=answers(RevokedApiKeyAnswer, 404, 409))
     @refusing
     def revoke(writer: Keeper, name: str) -> dict[str, Any]:
-        """Let an API key count no longer."""
+        """Revoke an API key."""
         key = api_keys.revoke_named(services.account_of(writer), name)
         return {"status": "revoked", "name": key.name, "key_prefix": key.key_prefix}
 
@@ -155,7 +155,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
     @routes.post("/namespaces", responses=answers(ClaimedNamespaceAnswer, 409))
     @refusing
     def claim(writer: Keeper, new: NewName) -> dict[str, Any]:
-        """Have a namespace, if nobody has it. The first publication below one does the same."""
+        """Claim a free namespace. The first publication below one does the same."""
         account = services.account_of(writer)
         is_new = namespaces.claim(new.name, account)
         skipped = {} if is_new else {"skipped": True}

@@ -149,7 +149,7 @@ def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
     def delete(
         writer: Writer, bundle_id: str, version: Annotated[str | None, Query()] = None
     ) -> dict[str, Any]:
-        """Delete a version, or every one. Nobody ever publishes another in its place."""
+        """Delete a version, or every one. It can never be published again."""
         named = None if version is None else version_of(version).text
         account = services.account_of(writer)
         gone = bundles.delete(bundle_name(bundle_id), named, account=account)

@@ -114,7 +114,7 @@ def _add_publishing(routes: APIRouter, services: RegistryServices) -> None:
         item_id: str,
         version: Annotated[str | None, Query()] = None,
     ) -> dict[str, Any]:
-        """Delete a version, or every one. Nobody ever publishes another in its place."""
+        """Delete a version, or every one. It can never be published again."""
         name = item_name(item_type, item_id)
         named = None if version is None else version_of(version).text
         gone = services.items.delete(name, named, account=services.account_of(writer))
@@ -376,7 +376,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
     @routes.post("/namespaces/claim", responses=answers(NamespaceClaimAnswer, 409))
     @refusing
     def claim(writer: Writer, sent: NamespaceClaim) -> dict[str, Any]:
-        """Have a namespace, if nobody has it. The claim is signed by whoever sends it."""
+        """Claim a free namespace. The claim is signed by whoever sends it."""
         key, document = _key(services, writer), sent.claim
         _check_size(document, "claim")
         expected = {"kind": CLAIM, "owner": principal_id(key.fingerprint)}
