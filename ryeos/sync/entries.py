@@ -2,7 +2,7 @@
 
 An entry on the wire: ``{"hash": "<digest>", "kind": "blob" | "object", "data": "<base64>"}``. Of
 an object the digest is that of its value, so ``data`` may hold any JSON text of it.
-Format: ``docs/cas.md``.
+Format: ``docs/sync.md``.
 """
 
 import binascii

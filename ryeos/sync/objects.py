@@ -1,6 +1,6 @@
 """The objects that a project and a node exchange, as values, and their validation. Pure.
 
-Formats: ``docs/cas.md``. Every reader takes what other programs wrote, and raises CasObjectError
+Formats: ``docs/store.md``. Every reader takes what other programs wrote, and raises CasObjectError
 that names the object and the key. Paths in manifests are strings like any other here: whether they
 are safe to write is for `ryeos.sync.paths` to say.
 """

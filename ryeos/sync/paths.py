@@ -299,7 +299,7 @@ def _reserved(path: str) -> str:
 # Which files stay here though they are items: an allow-list for keys, and no pinned nodes. Pure.
 #
 # Runs on a node need the user's configuration, trusted keys and items. They do not need private
-# keys, nor the pinned keys of nodes: ``docs/cas.md``, User spaces.
+# keys, nor the pinned keys of nodes: ``docs/store.md``, User spaces.
 
 _PRIVATE = tuple(f"{AI_DIRECTORY}/{folder}/" for folder in PRIVATE_FOLDERS)
 _PUBLIC = frozenset(f"{_PRIVATE[0]}{name}" for name in ("public_key.pem", "box_pub.pem"))
@@ -337,7 +337,7 @@ def why_it_stays(path: str, data: bytes) -> str:
 # What an item file is to a manifest: its kind, its reference, its signature line. Pure.
 #
 # The rules are shared with other programs, whose digests of the same file must be ours. They are
-# not those by which Rye finds and verifies items. They are in ``docs/cas.md``, Items.
+# not those by which Rye finds and verifies items. They are in ``docs/store.md``, Items.
 
 _AI = f"{AI_DIRECTORY}/"
 _MARKDOWN = re.compile(f"<!-- {CORE_PATTERN} -->")
@@ -573,7 +573,7 @@ def _is_reparse_point(status: os.stat_result) -> bool:
 #
 # What never travels is left out by who sends it (`ryeos.sync.tree`). Who receives a manifest asks
 # the same again: else a hostile side would have files written that decide what runs. Pure. Rules
-# and reasons: ``docs/cas.md``, What is taken in.
+# and reasons: ``docs/store.md``, What is taken in.
 
 MAX_FOLDERS = 100
 """More are no project but an accident, and some programs do not find out of them."""

@@ -1,6 +1,6 @@
 """The manifest of a folder, and a cache of file digests, keyed by stat().
 
-Building one stores nothing and reads only files that the table does not know: ``docs/cas.md``.
+Building one stores nothing and reads only files that the table does not know: ``docs/store.md``.
 """
 
 import json
