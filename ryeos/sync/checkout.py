@@ -1,4 +1,4 @@
-"""Writes the files of a manifest. Rules: ``docs/merging.md``, Files."""
+"""Writes the files of a manifest. Rules: ``docs/sync.md``, Files."""
 
 import os
 import stat

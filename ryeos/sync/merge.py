@@ -1,4 +1,4 @@
-"""Merges two manifests with a common base, and texts line by line. Rules: ``docs/merging.md``."""
+"""Merges two manifests with a common base, and texts line by line. Rules: ``docs/sync.md``."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -230,7 +230,7 @@ def _clashes(taken: Mapping[str, _Entry], sides: _Sides) -> Iterator[MergeConfli
 
 
 # --- text merge -----------------------------------------------------------------------------------
-# Two changes of one text made into one, line by line. Pure. Rules: ``docs/merging.md``, Texts.
+# Two changes of one text made into one, line by line. Pure. Rules: ``docs/sync.md``, Texts.
 #
 # Why this is ours: ADR 0076.
 

@@ -1,7 +1,7 @@
 """Which paths a manifest may have: one file below the root, on every platform.
 
 A manifest comes from somebody else, and its paths become files. Rules and reasons:
-``docs/merging.md``, Paths.
+``docs/sync.md``, Paths.
 """
 
 import os
