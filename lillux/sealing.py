@@ -2,7 +2,7 @@
 
 Two things: `seal` and `open_sealed` (a fresh key pair for each message, no sender), and `encrypt`
 and `decrypt` under a derived key. Both are ChaCha20-Poly1305 (RFC 8439) under a key from
-HKDF-SHA256 (RFC 5869). Formats: docs/remote-wire.md. No message of this module shows a secret.
+HKDF-SHA256 (RFC 5869). Formats: docs/remote.md. No message of this module shows a secret.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Tries the built files against the public implementation, in both directions.
 
 The public packages come from the package index into ``build/interop``, so no test does this. What
-they do is only looked at from outside. Page: ``docs/remote-wire.md``, The public implementation.
+they do is only looked at from outside. Page: ``docs/remote.md``, The public implementation.
 """
 
 import argparse

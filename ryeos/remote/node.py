@@ -1,7 +1,7 @@
 """The client of a node: a method for each route.
 
 Nothing that shows who asks is sent before `Node.verify` has found that this is the pinned node.
-The formats: ``docs/remote-wire.md``.
+The formats: ``docs/remote.md``.
 """
 
 import json
@@ -776,7 +776,7 @@ class SignedCredentials:
     def headers(
         self, method: str, path: str, query: QueryPairs, body: bytes, *, audience: str, now_s: int
     ) -> dict[str, str]:
-        """The four headers of ``docs/remote-wire.md``."""
+        """The four headers of ``docs/remote.md``."""
         from ryeos.remote.requests import new_nonce, sign_request
 
         return sign_request(

@@ -2,7 +2,7 @@
 
 A pin is a key document below ``<user>/.ai/node/pins``, of the form that trusted keys have, and no
 trusted key: it is not trusted to sign items (ADR 0012). Its owner is ``remote:NAME:HOST:PORT``.
-Pins that other programs wrote among the trusted keys are read too. Format: docs/remote-settings.md.
+Pins that other programs wrote among the trusted keys are read too. Format: docs/remote.md.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """Signed requests: the four headers, made and verified. Pure.
 
-Format, with vectors: docs/remote-wire.md. What is signed names the method, path, query, body, time,
+Format, with vectors: docs/remote.md. What is signed names the method, path, query, body, time,
 nonce and the node itself (the audience), so that nothing of a request can be changed, and none can
 be sent to another node. Whether a nonce was seen before is for the caller that keeps them.
 """
@@ -254,7 +254,7 @@ def _matching(pattern: re.Pattern[str], part: str, text: str) -> str:
 # JSON documents that carry their own signature under ``_signature``. Pure.
 #
 # Signed is the digest of ``rye/<kind>`` and, on the next line, of the canonical JSON of all other
-# keys; for kinds that other programs know, of the JSON alone. Format: docs/remote-wire.md.
+# keys; for kinds that other programs know, of the JSON alone. Format: docs/remote.md.
 
 SIGNATURE_KEY = "_signature"
 RECEIPT_KEY_KIND = "receipt-key/v1"
@@ -317,7 +317,7 @@ def verify_document(document: Mapping[str, Any], public_pem: bytes) -> None:
 # --- identity -------------------------------------------------------------------------------------
 # Who a node is: the document that its ``/public-key`` answers with, made and checked. Pure.
 #
-# Format, with a vector: docs/remote-wire.md. A document shows that its writer holds the signing
+# Format, with a vector: docs/remote.md. A document shows that its writer holds the signing
 # key, and nothing about whose node that is: pins do (`ryeos.remote.pins`).
 
 KIND = "identity/v1"
@@ -527,7 +527,7 @@ def _decoded(text: object, prefix: str, field: str) -> bytes:
 # --- webhook signatures ---------------------------------------------------------------------------
 # Deliveries of webhooks: an HMAC over their time and body, made and checked. Pure.
 #
-# Format, with a vector: docs/remote-wire.md. Whether a delivery was seen is for the code that
+# Format, with a vector: docs/remote.md. Whether a delivery was seen is for the code that
 # keeps their ids.
 
 MAX_AGE_S, MAX_AHEAD_S = 300, 30

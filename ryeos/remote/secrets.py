@@ -269,7 +269,7 @@ def _size(text: str) -> int:
 # --- local secrets --------------------------------------------------------------------------------
 # The user's own secrets, sealed on disk: what goes to a node with an execution.
 #
-# File: ``<user>/.ai/secrets/store.enc``, docs/remote-settings.md. Its key is derived from the bytes
+# File: ``<user>/.ai/secrets/store.enc``, docs/remote.md. Its key is derived from the bytes
 # of the private key's file, so it opens only beside that file. No message here shows a value.
 
 STORE_PATH = "secrets/store.enc"
@@ -391,7 +391,7 @@ def read_env_file(path: Path) -> dict[str, str]:
 # --- envelopes ------------------------------------------------------------------------------------
 # Secrets on their way to a node: sealed to its box key, bound to it and to their purpose. Pure.
 #
-# Format, with a vector: docs/remote-wire.md. An envelope does not say who sealed it; the signed
+# Format, with a vector: docs/remote.md. An envelope does not say who sealed it; the signed
 # request around it does. No message here shows a value.
 
 KIND = "execution-secrets/v1"

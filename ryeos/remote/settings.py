@@ -1,6 +1,6 @@
 """The remotes of ``remotes/remotes.yaml``, from bundles, user and project. Pure.
 
-Rules, with examples: docs/remote-settings.md. A project is often somebody else's, so what it says
+Rules, with examples: docs/remote.md. A project is often somebody else's, so what it says
 is not enough to send anything off this machine: a node's address and the key for it must be the
 user's own words.
 """

@@ -39,7 +39,7 @@ class DeliveryCredentials:
         audience: str,  # noqa: ARG002
         now_s: int,
     ) -> dict[str, str]:
-        """The three headers of ``docs/remote-wire.md``."""
+        """The three headers of ``docs/remote.md``."""
         headers = delivery_headers(
             self._secret, body=body, now_s=now_s, delivery_id=self._delivery_id
         )
