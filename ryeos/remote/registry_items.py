@@ -271,7 +271,7 @@ def draft_of(
 # An entry pins an item to a version, the hash of the text that the registry signed, and the key
 # that signed it. It travels with the project; what it says is compared and shown, never obeyed: an
 # address in it is spoken to only if the user's own configuration names it too. Format:
-# docs/registries.md.
+# docs/registry.md.
 
 LOCK_NAME = "lockfiles/registry.lock.json"
 LOCK_VERSION = 1

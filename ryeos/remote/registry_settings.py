@@ -1,7 +1,7 @@
 """The registries of ``registry/registry.yaml``, from bundles and user space. Pure.
 
 What a project says is never used: an address that only a project names is shown, nothing is sent
-there. Rules, with examples: docs/registries.md.
+there. Rules, with examples: docs/registry.md.
 """
 
 import os
@@ -222,7 +222,7 @@ class RegistriesFile:
 #
 # A pin is a key document below ``<user>/.ai/node/registry-pins``, of the form that trusted keys
 # have, and no trusted key: it is not trusted to sign items. Its owner is ``registry:HOST:PORT``,
-# so that two names for one address share it. Format: docs/registries.md.
+# so that two names for one address share it. Format: docs/registry.md.
 
 PINS_FOLDER = "node/registry-pins"
 _OWNER = "registry:"
