@@ -156,7 +156,7 @@ def _secure(operation: dict[str, Any]) -> list[str] | None:
 def _schemes() -> dict[str, Any]:
     bearer = {"type": "http", "scheme": "bearer", "description": "An API key of this server"}
     signed = "All four headers together sign a request: docs/remote.md"
-    hook = "These headers together sign a delivery of a webhook: docs/webhooks.md"
+    hook = "These headers together sign a delivery of a webhook: docs/node.md"
     headers = {**dict.fromkeys(_SIGNED_HEADERS, signed), **dict.fromkeys(_HOOK_HEADERS, hook)}
     return {
         "bearer": bearer,

@@ -57,7 +57,7 @@ from ryeos.sync.objects import EXECUTION, MERGE, ContentStore, ProjectSnapshot, 
 from ryeos.sync.rules import ManifestRules, read_rules
 
 # --- fold back ------------------------------------------------------------------------------------
-# What an execution has changed, made part of the project's history. Rules: docs/node-execution.md.
+# What an execution has changed, made part of the project's history. Rules: docs/node.md.
 #
 # HEAD may have moved since the execution started. What it changed is merged into where HEAD is
 # then, and HEAD moves there only if it still is where it was merged; else all of that is done
@@ -252,7 +252,7 @@ def pause_s(attempt: int) -> float:
 
 
 # --- orders ---------------------------------------------------------------------------------------
-# What a request wants executed, checked field by field. Pure. ``docs/node-execution.md``.
+# What a request wants executed, checked field by field. Pure. ``docs/node.md``.
 
 INLINE, FORK = "inline", "fork"
 _FETCH = ("item_id", "item_type", "query", "scope", "source", "destination", "version", "limit")

@@ -637,7 +637,7 @@ def _newest_graph(local: Store) -> str:
 # What a run leaves beside the project's own files: transcripts, pages of knowledge, refs.
 #
 # A client writes them back into its project, so nothing is taken that would overwrite what is its
-# own there: no registry, no lock, no object of a store. Rules: ``docs/node-execution.md``, Outputs.
+# own there: no registry, no lock, no object of a store. Rules: ``docs/node.md``, Outputs.
 
 STATE, PAGES, REFS = ".ai/state/", ".ai/knowledge/state/", ".ai/state/objects/refs/"
 MAX_FILES = 10_000
