@@ -36,7 +36,7 @@ _INTRODUCTION = """\
 
 What Rye cannot do is an error: a stable `code`, the exit status of the command, and for embedders
 a class where they can catch one. What a tool says about itself is a
-[result](../executor.md#results). Callers rely on codes, not on words.
+[result](../running.md#results). Callers rely on codes, not on words.
 
 This page is written by `scripts/generate_reference.py` from the code.
 

@@ -3,7 +3,7 @@
 Names available to templates: ``tool_path``, ``tool_dir``, ``tool_parent``, ``anchor_path``,
 ``runtime_lib``, ``project_path``, ``user_space``, ``system_space``; ``tool_sha256``, the digest of
 the tool's bytes, and ``tool_source``, where a shell reads these very bytes; ``approved_packages``,
-the project's ``node_modules`` if a tool of the project may use it. See ``docs/executor.md``.
+the project's ``node_modules`` if a tool of the project may use it. See ``docs/running.md``.
 """
 
 import os

@@ -570,7 +570,7 @@ class _References:
 
 
 # --- environment ----------------------------------------------------------------------------------
-# The environment of a tool's process, folded from its chain. See ``docs/executor.md``.
+# The environment of a tool's process, folded from its chain. See ``docs/running.md``.
 
 _POLICIES = ("inherit", "minimal")
 _MODULE_FOLDERS = ("PYTHONPATH", "NODE_PATH")

@@ -1,4 +1,4 @@
-"""The values of an execution, from the chain to the result. See ``docs/executor.md``."""
+"""The values of an execution, from the chain to the result. See ``docs/running.md``."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

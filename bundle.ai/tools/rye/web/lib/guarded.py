@@ -2,7 +2,7 @@
 
 A name is resolved here, every address it has is checked, and the connection goes to a checked one:
 a second answer of the name server cannot lead elsewhere. Each redirect is checked anew.
-Page: ``docs/web-tools.md``.
+Page: ``docs/bundle-tools.md``.
 """
 
 import http
