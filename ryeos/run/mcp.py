@@ -1,4 +1,4 @@
-"""Calls of tools of MCP servers, over a pipe and over HTTP. See ``docs/mcp-tools.md``.
+"""Calls of tools of MCP servers, over a pipe and over HTTP. See ``docs/mcp.md``.
 
 Everything is resolved and verified when a call is made; before it starts, the bytes are looked at
 once more.
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 # --- mcp results ----------------------------------------------------------------------------------
-# From the answer of an MCP server to a result. Pure. Shapes: ``docs/mcp-tools.md``.
+# From the answer of an MCP server to a result. Pure. Shapes: ``docs/mcp.md``.
 
 
 def map_answer(tool_name: str, answer: ToolAnswer, metadata: Mapping[str, Any]) -> MappedResult:
@@ -190,7 +190,7 @@ def template_variables(materials: Materials, services: Services) -> Variables:
 
 
 # --- mcp config -----------------------------------------------------------------------------------
-# Which MCP server a chain talks to, with nothing left to resolve. Forms: ``docs/mcp-tools.md``.
+# Which MCP server a chain talks to, with nothing left to resolve. Forms: ``docs/mcp.md``.
 #
 # (1) the server item that the tool names, verified, from a space that the tool may use
 # (2) configs laid over each other: runtime, server item, tool

@@ -1,4 +1,4 @@
-"""MCP servers, and their tools as signed items of this project. Page: ``docs/mcp-manager.md``.
+"""MCP servers, and their tools as signed items of this project. Page: ``docs/mcp.md``.
 
 Each action is a command of Rye; the answer lists every file that was written and signed.
 """
