@@ -148,6 +148,10 @@ def test_the_readme_fits_on_two_screens() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
 
 
+def test_the_guide_has_at_most_2500_words() -> None:
+    assert len((ROOT / "GUIDE.md").read_text("utf-8").split()) <= 2500
+
+
 def test_the_alias_of_the_readme_works_in_a_folder_with_a_blank(
     tmp_path: Path, built_pyz: Path
 ) -> None:
