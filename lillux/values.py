@@ -3,7 +3,7 @@
 `dataclasses` writes the source of every method and compiles it, and imports `inspect` for that: for
 the values of one run this took as long as the run. Here the methods are closures. The decorator
 takes what this project uses (``frozen``, ``slots``, ``kw_only``, ``order``; no inheritance) and
-behaves the same; type checkers see the standard one. Why this is ours: ADR 0034.
+behaves the same; type checkers see the standard one. Why this is ours: ADR 0003.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``rye-node.pyz``: the node with its libraries, for this machine and one CPython, packed by shiv.
 
-Why it is a plain file of shiv while ``rye.pyz`` is not: ADR 0087.
+Why it is a plain file of shiv while ``rye.pyz`` is not: ADR 0001.
 """
 
 import shutil

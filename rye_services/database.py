@@ -1,6 +1,6 @@
 """The database of a node: SQLite by default, PostgreSQL by its URL.
 
-The door of SQLAlchemy's engines. Tables: `rye_services.database`; why SQLAlchemy Core: ADR 0085.
+The door of SQLAlchemy's engines. Tables: `rye_services.database`; why SQLAlchemy Core: ADR 0022.
 """
 
 import json

@@ -5,7 +5,7 @@ may start at once: a folder with all four files is made aside and renamed into i
 there never is half a node.
 
 What users make is signed with a pair of its own, in a folder below, made in the same way: the text
-of a page may be that of a document of the node (ADR 0100).
+of a page may be that of a document of the node (ADR 0023).
 """
 
 import json

@@ -2,7 +2,7 @@
 
 The door of prometheus-client. Each application has a registry of its own, so that two of them in
 one process do not mix. Labels are bounded: templates of routes, never paths; no user, no item.
-Names and meanings: ``docs/operating.md``; why this library: ADR 0134.
+Names and meanings: ``docs/operating.md``; why this library: ADR 0002.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Object storage: one folder of a bucket, by obstore. Its errors are ours.
 
 The door of obstore, which the cluster edition brings. Settings: ``docs/store.md``, Object storage;
-why obstore: ADR 0148. What an answer says is used to choose an error and is never shown: servers
+why obstore: ADR 0022. What an answer says is used to choose an error and is never shown: servers
 put names of keys and texts of their own into it.
 """
 

@@ -1,7 +1,7 @@
 """What who runs a server sees of it: ``/live``, ``/ready``, ``/metrics``, and each request.
 
 Logs, figures, traces and health are modules of their own; here they are put around an application.
-Page: ``docs/operating.md``; who may read figures: ADR 0134.
+Page: ``docs/operating.md``; who may read figures: ADR 0002.
 """
 
 import asyncio

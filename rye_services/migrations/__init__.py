@@ -1,7 +1,7 @@
 """Versions of the tables, one file each below ``versions``: the door of Alembic.
 
 A package of its own because Alembic reads a folder of scripts, and is imported only where the
-tables are not those of this version (ADR 0136).
+tables are not those of this version (ADR 0022).
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Stores in object storage: the contents in packs of a bucket, where each lies in the database.
 
-Rules and format: ``docs/store.md``, Object storage; why so: ADR 0148. The order of each change is
+Rules and format: ``docs/store.md``, Object storage; why so: ADR 0022. The order of each change is
 what keeps it safe, with any number of servers:
 
 - a row says where a content lies, and is written once its pack is safe. What has a row is there

@@ -1,4 +1,4 @@
-"""The queue of many machines, in PostgreSQL: the door of Procrastinate and psycopg. Why: ADR 0140.
+"""The queue of many machines, in PostgreSQL: the door of Procrastinate and psycopg. Why: ADR 0024.
 
 A job of Procrastinate is a turn of one execution, named by ``queueing_lock``: the id of its thread.
 It is deferred in the transaction that writes the row, and removed when the worker that took it is

@@ -133,7 +133,7 @@ def _plain(value: object) -> object:
 # Limits of graphs that public clients send along with the parameters of every tool.
 #
 # They read ``max_steps`` and ``max_concurrency`` from their ``execution.yaml``, so nobody asked for
-# them: a tool that takes nothing but what it lists would refuse every such call (ADR 0107).
+# them: a tool that takes nothing but what it lists would refuse every such call (ADR 0021).
 
 LEAKED = ("max_steps", "max_concurrency", "timeout")
 

@@ -244,7 +244,7 @@ def _count(store: ContentStore) -> int:
 
 _STORE = Path(".ai", "state", "objects")
 # Nobody but the node reads these stores. A first push brings thousands of pieces: with two levels
-# nearly each would make a folder of its own, which costs as much as the piece (ADR 0104).
+# nearly each would make a folder of its own, which costs as much as the piece (ADR 0019).
 _LEVELS = 1
 
 

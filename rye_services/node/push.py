@@ -475,7 +475,7 @@ class ManifestGraphError(RyeError):
 #
 # Clients of the public implementation push the private half of a user's box key with every user
 # space. It is left out of what is kept, not refused: else none of them could use this node
-# (ADR 0106).
+# (ADR 0020).
 
 
 @dataclass(frozen=True, slots=True)

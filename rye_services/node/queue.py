@@ -1,4 +1,4 @@
-"""The queue of executions: fair turns by user, priorities, a bound. Why: ADR 0140.
+"""The queue of executions: fair turns by user, priorities, a bound. Why: ADR 0024.
 
 `ExecutionQueue` is the door, with two implementations that pass the same tests: `LocalQueue` here,
 in the memory of a node that is one process, and `rye_services.node.cluster_queue`, in PostgreSQL

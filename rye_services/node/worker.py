@@ -156,7 +156,7 @@ def _disk_was_full(job: Job) -> Finished:
 # --- worker process -------------------------------------------------------------------------------
 # The process of one execution. Nothing of the server is in it, nor of an execution before: it is
 # started anew for each job, or forked from a template that has imported its modules and never reads
-# a job (ADR 0139).
+# a job (ADR 0024).
 #
 #     keeper    (1) reads the job, (2) forks the runner, (3) waits for its end, for the time limit,
 #       |       for a signal, or for the end of the server, (4) ends what the run has left
@@ -390,7 +390,7 @@ def _cancelled_by_end(keeper: int) -> "Cancellation":
 
 
 def _limit(name: str, limit_bytes: int) -> None:
-    """Of this process and of each that it starts. Not how many those are: ADR 0102."""
+    """Of this process and of each that it starts. Not how many those are: ADR 0024."""
     if not limit_bytes:
         return
     with suppress(ImportError):  # Windows has no such limits

@@ -3,7 +3,7 @@
 A checkout is kept when its execution is over, and brought to what the next one wants: whatever a
 run has changed is written anew, what it has left is removed, and the rest need not be read again.
 That a file is as it was written here is known by what the system tells of it, which nothing that
-runs in a checkout can forge. Nothing is shared between checkouts: ADR 0091.
+runs in a checkout can forge. Nothing is shared between checkouts: ADR 0024.
 
     <root>/<user>/<project>/<slot>/project/  user/  home/  tmp/
                             <slot>.json         what is known of the files of project/

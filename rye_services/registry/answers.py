@@ -62,7 +62,7 @@ def attestation(found: PublishedVersion, services: RegistryServices) -> dict[str
     """What no signature of the content covers, signed: which item and version it is, and whose.
 
     It is signed with the key that the registry is known by (``/public-key``), which signs nothing
-    that users write: docs/adr/0100, docs/adr/0122.
+    that users write: ADR 0023, ADR 0025.
     """
     document = {
         "kind": ATTESTATION,

@@ -1,7 +1,7 @@
 """Pinned keys of nodes: trust on first use.
 
 A pin is a key document below ``<user>/.ai/node/pins``, of the form that trusted keys have, and no
-trusted key: it is not trusted to sign items (ADR 0012). Its owner is ``remote:NAME:HOST:PORT``.
+trusted key: it is not trusted to sign items (ADR 0007). Its owner is ``remote:NAME:HOST:PORT``.
 Pins that other programs wrote among the trusted keys are read too. Format: docs/remote.md.
 """
 

@@ -232,7 +232,7 @@ def _clashes(taken: Mapping[str, _Entry], sides: _Sides) -> Iterator[MergeConfli
 # --- text merge -----------------------------------------------------------------------------------
 # Two changes of one text made into one, line by line. Pure. Rules: ``docs/sync.md``, Texts.
 #
-# Why this is ours: ADR 0076.
+# Why this is ours: ADR 0002.
 
 MAX_WORK = 2_000_000
 """Pairs of equal lines that are looked at before a merge is given up: a second or so."""

@@ -2,7 +2,7 @@
 
 Format and meaning: ``docs/store.md``, Which files travel. The same files have to come out on the
 machine that sends a project and on the node that ran it: else what one leaves out, the other takes
-for removed. So only the text of the files counts, and not whose key this machine trusts: ADR 0073.
+for removed. So only the text of the files counts, and not whose key this machine trusts: ADR 0020.
 """
 
 import re

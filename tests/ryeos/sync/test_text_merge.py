@@ -10,7 +10,7 @@ from ryeos.sync.merge import merge_text, split_lines
 
 WIRE = json.loads((Path(__file__).parents[2] / "vectors" / "cas-wire.json").read_text("utf-8"))
 VECTORS = {vector["case"]: vector for vector in WIRE["merge3_of_the_peer"]}
-STRICTER = "overlapping deletions of different extent"  # a conflict here, see ADR 0076
+STRICTER = "overlapping deletions of different extent"  # a conflict here, see ADR 0002
 
 LINES = st.sampled_from(["a\n", "b\n", "c\n", "d\n", "\n"])
 TEXTS = st.lists(LINES, max_size=12).map("".join) | st.text(alphabet="ab\n", max_size=20)
