@@ -450,12 +450,23 @@ def pairs_by_schema(texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str
             value = value if equals else next(words, FLAG)
             if value.startswith(FLAG):
                 raise UsageError(f"--{name}: expected a value", hint=f"--{name}=VALUE")
-            values[name] = _typed(value, rules[name])
+            values[name] = _with_word(values.get(name), value, rules[name])
             continue
         name, value = _pair(text)
         is_plain = text.startswith(f"{name}=") and isinstance(value, str)
-        values[name] = _typed(value, rules.get(name)) if is_plain else value
+        values[name] = _with_word(values.get(name), value, rules.get(name)) if is_plain else value
     return values
+
+
+def _with_word(before: object, text: str, rules: object) -> Any:  # noqa: ANN401 - JSON
+    """The value of a parameter after one more word: a list grows, of all others the last counts.
+
+    A word is one element of a list, unless it is a list in JSON.
+    """
+    value = _typed(text, rules)
+    if _types(rules) != {"array"} or isinstance(value, list) or not isinstance(rules, Mapping):
+        return value
+    return [*(before if isinstance(before, list) else ()), _typed(text, rules.get("items"))]
 
 
 def _property(name: str, rules: Mapping[str, Any]) -> str:

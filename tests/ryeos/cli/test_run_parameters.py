@@ -18,6 +18,7 @@ RULES: dict[str, Any] = {
     "price": {"type": "number"},
     "dry": {"type": "boolean"},
     "names": {"type": "array"},
+    "prices": {"type": "array", "items": {"type": "number"}},
     "text": {"type": "string"},
     "either": {"type": ["string", "integer"]},
     "open": {},
@@ -75,6 +76,32 @@ def test_a_value_has_the_type_of_the_schema_and_text_stays_text(text: str, value
 )
 def test_a_flag_is_a_parameter(words: list[str], values: dict[str, Any]) -> None:
     assert pairs_by_schema(words, SCHEMA) == values
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (["prices=1"], [1]),
+        (["prices=1", f"{FLAG}prices", "2.5", f"{FLAG}prices=3"], [1, 2.5, 3]),
+        (["prices=[1, 2]"], [1, 2]),
+        (["prices=[1, 2]", "prices=3"], [1, 2, 3]),
+        (["prices=3", "prices=[1, 2]"], [1, 2]),
+        (["prices:=[1]", "prices=2"], [1, 2]),
+        (["prices=abc"], ["abc"]),
+        (["prices=1,2"], ["1,2"]),
+        (["names=1", "names={}", "names="], ["1", "{}", ""]),
+    ],
+)
+def test_words_of_one_name_make_a_list_where_the_schema_has_one(
+    words: list[str], value: list[object]
+) -> None:
+    (found,) = pairs_by_schema(words, SCHEMA).values()
+
+    assert found == value
+
+
+def test_the_last_word_counts_where_the_schema_has_no_list() -> None:
+    assert pairs_by_schema(["round=1", f"{FLAG}round=2"], SCHEMA) == {"round": 2}
 
 
 def test_a_flag_without_its_value_is_refused() -> None:
