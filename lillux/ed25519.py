@@ -1,7 +1,7 @@
 """Ed25519 verification without any compiled library: some 1 ms a signature.
 
 For the start of a process, and for platforms without libsodium. The verdict on every input is
-the one of libsodium's ``crypto_sign_open``; `docs/keys.md` lists what is refused. Only
+the one of libsodium's ``crypto_sign_open``; `docs/signatures.md` lists what is refused. Only
 verification: Python's integers take a time that depends on their value, so no private key may
 ever come here.
 

@@ -1,6 +1,6 @@
 """Ed25519 signatures, key fingerprints, PEM files and key pairs on disk. The door of PyNaCl.
 
-Formats, each with an example: docs/keys.md. A private key is never copied to a temporary file,
+Formats, each with an example: docs/trust.md. A private key is never copied to a temporary file,
 and no ``repr`` or message shows it.
 """
 
@@ -453,7 +453,7 @@ def _about(path: Path, read: Callable[[bytes], bytes], text: bytes) -> bytes:
 # Ed25519 keys as PEM text, in the forms that OpenSSL reads and writes (RFC 7468, 8410, 5958).
 #
 # A key is 44 to 83 bytes of DER, all constant but the key bytes themselves: so a prefix is compared
-# instead of DER being parsed. The forms, with examples: docs/keys.md.
+# instead of DER being parsed. The forms, with examples: docs/trust.md.
 #
 # No message of this module shows anything that stood between two armour lines, or a line that only
 # looks like one: it may be private. On the start-up path: imports `binascii` and our errors.

@@ -2,7 +2,7 @@
 
 Place: ``.ai/lockfiles/tools/<tool id>.lock.json``, one for a tool whatever its version; read order
 project, user, bundles; written to the project, else to user space, and only where an ``.ai`` folder
-already is. Format: ``docs/lockfiles.md``. Older programs wrote one for each version,
+already is. Format: ``docs/signatures.md``. Older programs wrote one for each version,
 ``.ai/lockfiles/<tool id>@<version>.lock.json``.
 """
 

@@ -4,7 +4,7 @@ A receipt is an in-toto Statement v1 in a DSSE envelope; its predicate is ``http
 Receipts are lines of one log in user space. Each names the one before by digest and has the next
 number, and a signed head says which is the last: a line that is edited, moved, taken out or cut off
 shows. The key signs receipts and heads, and nothing else; no tool reads it. Page:
-``docs/receipts.md``.
+``docs/rights.md``.
 """
 
 import errno

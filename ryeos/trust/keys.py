@@ -1,4 +1,4 @@
-"""The user's signing key, and key documents (``docs/keys.md``).
+"""The user's signing key, and key documents (``docs/trust.md``).
 
 What ``rye keys`` and ``rye init`` do, without a word to anybody. Only public halves are ever part
 of a document; a private key stays in the file it was written to.

@@ -46,7 +46,7 @@ def public_pem(body: str) -> bytes:
     return f"-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n".encode()
 
 
-# The key of the seed 00 01 .. 1f, and its signature over one hash: docs/keys.md.
+# The key of the seed 00 01 .. 1f, and its signature over one hash: docs/trust.md.
 SEED = bytes(range(32))
 PRIVATE_PEM = encode_private(SEED)
 PUBLIC_PEM = public_pem("MCowBQYDK2VwAyEAA6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=")

@@ -1,7 +1,7 @@
 """Keys that count, and your own: list, show, generate, trust, untrust, export.
 
 Each action is a command of Rye. No key that is there is replaced, and none is let count but the one
-whose whole fingerprint the caller has written out. Page: ``docs/keys.md``.
+whose whole fingerprint the caller has written out. Page: ``docs/trust.md``.
 """
 
 from rye_command import missing, option, refusal, run_rye

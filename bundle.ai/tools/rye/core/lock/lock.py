@@ -1,4 +1,4 @@
-"""Lockfiles, which pin all that a tool runs: show, update, delete. Page: ``docs/lockfiles.md``."""
+"""Lockfiles, which pin all that a tool runs: show, update, delete. Page: ``docs/signatures.md``."""
 
 from rye_command import run_rye
 
