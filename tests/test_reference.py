@@ -88,7 +88,7 @@ def test_the_table_of_line_forms_is_that_of_the_signatures() -> None:
 
 
 def test_every_variable_of_ours_that_the_code_names_has_a_line_in_a_page() -> None:
-    pages = page("environment.md") + page("building.md")
+    pages = page("running.md") + page("building.md")
 
     named = {name for path in sources() for name in re.findall(r"\bRYE_[A-Z_]+\b", text_of(path))}
 

@@ -1,4 +1,4 @@
-"""Rye as a library: ``import ryeos`` gives these names, late. Page: ``docs/embedding.md``.
+"""Rye as a library: ``import ryeos`` gives these names, late. Page: ``docs/running.md``.
 
 What a host program calls runs with the rights of that program's user, as ``rye run`` does.
 """

@@ -1,6 +1,6 @@
 """``rye _thread``: the runner of a thread, started by ``rye run --async`` and never typed.
 
-Its payload comes on standard input, and its output is the thread's log. Page: ``docs/threads.md``.
+Its payload comes on standard input, and its output is the thread's log. Page: ``docs/running.md``.
 """
 
 import json

@@ -71,7 +71,7 @@ class ToolSpec:
     config         the element's part of the execution config
     variants       alternative configs of a runtime, chosen by the tool file's suffix
     sandbox        what the item may do, None where it does not say; of a runtime, a limit
-    execution_owner, native_async  who sees to background runs, see ``docs/threads.md``
+    execution_owner, native_async  who sees to background runs, see ``docs/running.md``
     retryable      a node may execute it once more, where it was interrupted
     unrecognized   every other key of the header, kept as it is
     """

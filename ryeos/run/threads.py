@@ -495,7 +495,7 @@ def _code_over(key: bytes, *values: object) -> str:
 # What the run of a graph may call, written down for the processes that it starts.
 #
 # Those know the run by ``RYE_PARENT_THREAD_ID``. The file lies in a project, and a project is data
-# of anybody's: so it has a code that only this user can make. Page: ``docs/threads.md``.
+# of anybody's: so it has a code that only this user can make. Page: ``docs/running.md``.
 
 _MAX_BYTES = 1024 * 1024
 _GRANTS_PURPOSE = "rye grants 2"

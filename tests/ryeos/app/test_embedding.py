@@ -160,7 +160,7 @@ def test_values_are_accepted_by_the_standard_library() -> None:
 
 @posix_only
 def test_the_example_of_the_page_does_what_it_says(workspace: Workspace, bundle: Space) -> None:
-    page = (ROOT / "docs" / "embedding.md").read_text("utf-8")
+    page = (ROOT / "docs" / "running.md").read_text("utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     code = code.replace('open_workspace(".")', 'open_workspace(".", bundle=BUNDLE)')
     code = code.replace('open_async(".")', 'open_async(".", bundle=BUNDLE)')
@@ -169,7 +169,7 @@ def test_the_example_of_the_page_does_what_it_says(workspace: Workspace, bundle:
     os.chdir(workspace.project_path)
     try:
         exec(  # noqa: S102 - the page's own code
-            compile(code, "embedding.md", "exec"),
+            compile(code, "running.md", "exec"),
             {"BUNDLE": bundle, "print": lambda *words: said.append(" ".join(map(str, words)))},
         )
     finally:

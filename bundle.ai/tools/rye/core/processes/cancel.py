@@ -1,6 +1,6 @@
 """Ends a background run, with everything that it has started.
 
-Page: ``docs/threads.md``.
+Page: ``docs/running.md``.
 """
 
 from rye_command import option, run_rye, short_id

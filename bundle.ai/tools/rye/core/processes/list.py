@@ -1,6 +1,6 @@
 """Background runs, the latest first.
 
-Page: ``docs/threads.md``.
+Page: ``docs/running.md``.
 """
 
 from rye_command import flags, option, run_rye, seconds_of, short_id

@@ -1,6 +1,6 @@
 """One background run: its state, its result or what it has written so far.
 
-Page: ``docs/threads.md``.
+Page: ``docs/running.md``.
 """
 
 from rye_command import run_rye, seconds_of

@@ -1,6 +1,6 @@
 """How far the run of a graph is.
 
-Page: ``docs/threads.md``.
+Page: ``docs/running.md``.
 """
 
 from rye_command import refusal, run_rye

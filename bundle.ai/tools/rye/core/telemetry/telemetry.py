@@ -1,6 +1,6 @@
 """What runs were like: how many, how long, how they ended. Reads, and changes nothing.
 
-Page: ``docs/threads.md``.
+Page: ``docs/running.md``.
 """
 
 from collections import Counter
