@@ -975,7 +975,7 @@ def declare_accounts(declare: Declare) -> None:
 
 def declare_take_down(declare: Declare) -> None:
     """The command ``take-down``."""
-    command = declare("take-down", _take_down, "delete what somebody published in a registry")
+    command = declare("take-down", _take_down, "delete an item or bundle from a registry")
     command.add_argument("ref", metavar="REF", help="like tool:ada/text/count, or bundle:shapes")
     command.add_argument("--version", metavar="V", help="this one only")
 

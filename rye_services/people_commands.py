@@ -53,12 +53,12 @@ def declare_people(declare: Declare) -> None:
     remove = declare("remove-key", _remove_key, "let a key of a person sign no longer")
     remove.add_argument("id", metavar="ID")
     remove.add_argument("fingerprint", metavar="FINGERPRINT")
-    declare("open", _open_user, "let somebody in who waits, or was closed").add_argument(
+    declare("open", _open_user, "let in a person who waits, or was closed").add_argument(
         "id", metavar="ID"
     )
-    close = declare("close", _close_user, "let somebody in no longer; what they run ends")
+    close = declare("close", _close_user, "lock a person out, and end what they run")
     close.add_argument("id", metavar="ID")
-    invite = declare("invite", _invite, "invite somebody who signs in; the text is shown once")
+    invite = declare("invite", _invite, "invite a person who signs in; the text is shown once")
     invite.add_argument("--email", metavar="ADDRESS", default="", help="only who has this address")
     invite.add_argument("--days", metavar="N", type=int, default=7, help="1 to 30 (default 7)")
 
@@ -172,7 +172,7 @@ def declare_teams(declare: Declare) -> None:
     add = declare("add", _add_team, "make a team, also of a reserved name")
     add.add_argument("team", metavar="TEAM")
     add.add_argument("--admin", metavar="USER", required=True, help="its first admin")
-    role = declare("set-role", _set_role, "give somebody a role in a team")
+    role = declare("set-role", _set_role, "give a person a role in a team")
     role.add_argument("team", metavar="TEAM")
     role.add_argument("user", metavar="USER")
     role.add_argument("wanted", metavar="ROLE", choices=_ROLES, help=", ".join(_ROLES))

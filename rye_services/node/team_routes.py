@@ -315,7 +315,7 @@ def _add_teams(routes: APIRouter, services: NodeServices) -> None:
 
     @routes.delete("/teams/{team}", tags=["teams"], responses=answers(DeletedAnswer, 404, 409))
     def close(who: Person, team: str) -> dict[str, str]:
-        """Close a team that owns no project. Nobody gets its name again."""
+        """Close a team that owns no project. Its name is not given again."""
         teams.acting_for(who, team, Role.ADMIN)
         with refused():
             teams.close(team)
@@ -356,7 +356,7 @@ def _add_members(routes: APIRouter, services: NodeServices) -> None:
 
     @routes.put(path, tags=["teams"], responses=answers(MemberAnswer, 404, 409))
     def set_role(who: Person, team: str, user_id: str, new: NewRole) -> dict[str, Any]:
-        """Give somebody a role in a team: a new member, or another role of one."""
+        """Give a person a role in a team: a new member, or another role."""
         teams.acting_for(who, team, Role.ADMIN)
         bare = user_id.removeprefix("fp:")
         with refused():
@@ -418,7 +418,7 @@ def _add_invitations(routes: APIRouter, services: NodeServices) -> None:
 
     @routes.post(path, tags=["teams"], responses=answers(NewInvitationAnswer, 404, 409))
     def invite(who: Person, team: str, new: NewInvitation) -> dict[str, Any]:
-        """Invite somebody: who has the text becomes a member, once."""
+        """Invite a person: the first who has the text becomes a member."""
         teams.acting_for(who, team, Role.ADMIN)
         with refused():
             text, made = teams.invite(

@@ -376,7 +376,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
     @routes.post("/namespaces/claim", responses=answers(NamespaceClaimAnswer, 409))
     @refusing
     def claim(writer: Writer, sent: NamespaceClaim) -> dict[str, Any]:
-        """Claim a free namespace. The claim is signed by whoever sends it."""
+        """Claim a free namespace. The claim is signed by its sender."""
         key, document = _key(services, writer), sent.claim
         _check_size(document, "claim")
         expected = {"kind": CLAIM, "owner": principal_id(key.fingerprint)}
