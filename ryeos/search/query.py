@@ -341,6 +341,9 @@ STOP_WORDS = frozenset(
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\U00020000-\U0003ffff"
 _IDENTIFIER = re.compile(r"[^\W_]+(?:[_\-/.:]+[^\W_]+)*[+#]*")
 _RUN = re.compile(r"[^\W_]+")
+# The same for ASCII, in half the time: a class of ranges is a table, one of Unicode is a call.
+_ASCII_IDENTIFIER = re.compile(r"[A-Za-z0-9]+(?:[_\-/.:]+[A-Za-z0-9]+)*[+#]*")
+_ASCII_RUN = re.compile(r"[A-Za-z0-9]+")
 _CJK_RUN = re.compile(f"[{_CJK}]+")
 _PART = re.compile(f"[{_CJK}]+|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 
@@ -374,7 +377,7 @@ def folded(text: str) -> str:
 
 def identifiers(text: str) -> list[str]:
     """The identifiers of a text in NFKC, as they are written."""
-    return _IDENTIFIER.findall(text)
+    return (_ASCII_IDENTIFIER if text.isascii() else _IDENTIFIER).findall(text)
 
 
 def is_cjk(text: str) -> bool:
@@ -384,7 +387,9 @@ def is_cjk(text: str) -> bool:
 
 def count_runs(text: str) -> int:
     """How many runs of letters and digits a text in NFKC has."""
-    return 1 if text.isalnum() else len(_RUN.findall(text))
+    if text.isalnum():
+        return 1
+    return len((_ASCII_RUN if text.isascii() else _RUN).findall(text))
 
 
 @lru_cache(maxsize=65536)

@@ -36,6 +36,12 @@ def test_signs_behind_a_word_belong_to_it() -> None:
     assert identifiers("c++ and C#, f.") == ["c++", "and", "C#", "f"]
 
 
+@given(st.text(st.characters(max_codepoint=127)))
+def test_words_of_ascii_are_those_that_they_are_beside_another_letter(text: str) -> None:
+    assert identifiers(f"{text} ä") == [*identifiers(text), "ä"]
+    assert count_runs(f"{text} ä") == count_runs(text) + 1
+
+
 @pytest.mark.property
 @given(st.text(max_size=60))
 def test_the_short_way_gives_the_same_as_the_long_one(text: str) -> None:
