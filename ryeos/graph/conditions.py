@@ -1,6 +1,6 @@
 """Conditions of edges and hooks: ``{path, op, value}``, ``any``, ``all``, ``not``. Pure.
 
-``docs/graph-expressions.md`` has every operator.
+``docs/graphs.md`` has every operator.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -255,7 +255,7 @@ def _is_pattern(value: object, path: str, problems: list[GraphProblem]) -> bool:
     try:
         compile_pattern(value)
     except PatternError as error:
-        hint = "see docs/graph-expressions.md for what a pattern may have"
+        hint = "see docs/graphs.md for what a pattern may have"
         problems.append(GraphProblem(path, f"{value[:_SHOWN]!r}: {error}", hint))
         return False
     return True

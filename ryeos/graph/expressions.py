@@ -1,7 +1,7 @@
 """Templates of graphs: parse, validate and fill them. Pure.
 
 A template is a JSON value whose texts may hold ``${path || fallback | pipe}`` and
-``{input:name}``; ``docs/graph-expressions.md`` has every rule. A text is read once: what comes
+``{input:name}``; ``docs/graphs.md`` has every rule. A text is read once: what comes
 from the document is inserted as it is and never read again.
 """
 

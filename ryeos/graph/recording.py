@@ -1,6 +1,6 @@
 """Records a run: its steps, its row among the threads, and its page at the end.
 
-See `ryeos.graph.call.Recording`. Formats: ``docs/graph-runs.md``.
+See `ryeos.graph.call.Recording`. Formats: ``docs/graphs.md``.
 """
 
 import os

@@ -241,7 +241,7 @@ def _fields(value: object, kind: str, where: str) -> ObjectFields:
 # What happened in a run, line by line: appended while it runs, never read again until then.
 #
 # A ``checkpoint`` line holds the SHA-256 of every byte before it, kept while writing, and a
-# signature that binds that digest to the run. Format: ``docs/graph-runs.md``.
+# signature that binds that digest to the run. Format: ``docs/graphs.md``.
 
 CHECKPOINT = "checkpoint"
 _PURPOSE = "rye/checkpoint/v1\n"
@@ -648,7 +648,7 @@ def valid_run_id(run_id: str) -> str:
 
 
 # --- node cache -----------------------------------------------------------------------------------
-# Results of nodes that were called before with the same input. See ``docs/graph-runs.md``.
+# Results of nodes that were called before with the same input. See ``docs/graphs.md``.
 #
 # A pointer file ``cache/nodes/<digest of the input>.json`` names the result. It is no proof of
 # anything, so it may be lost or damaged at any time: that is a miss.

@@ -8,7 +8,7 @@ makes the run safe from a loss of power too and gives it to readers of the store
 (2) a signed line of the transcript, which is forced to the disk
 (3) the ref
 
-Formats, and what a loss of power costs: ``docs/graph-runs.md``.
+Formats, and what a loss of power costs: ``docs/graphs.md``.
 """
 
 import re

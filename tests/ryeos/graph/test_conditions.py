@@ -248,7 +248,7 @@ def test_what_cannot_be_compared_is_false_with_a_warning(
             GraphProblem(
                 f"{WHERE}.value",
                 "'(a': found ( without )",
-                "see docs/graph-expressions.md for what a pattern may have",
+                "see docs/graphs.md for what a pattern may have",
             ),
         ),
         (
