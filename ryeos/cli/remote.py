@@ -54,7 +54,7 @@ def _configure_execute(parser: Arguments) -> None:
     add("--timeout", metavar="S", type=float, help="seconds to wait for the reply; 0: no limit")
     add("--async", dest="detached", action="store_true", help="do not wait for its end")
     add("--thread", choices=("inline", "fork"), help="how it runs there")
-    add("--vault-keys", metavar="NAME,...", help="only these of your secrets on the node (default: all)")
+    add("--vault-keys", metavar="NAME,...", help="only these of the node's secrets (all)")
     add("--no-secrets", action="store_true", help="send none of your own secrets")
     add("--no-apply", action="store_true", help="leave what it changes on the node")
     add("--resign", action="store_true", help="sign the pages that come back with your key")
