@@ -3,7 +3,7 @@
 (1) names for templates: the engine's, then the config's, then the caller's
 (2) fill command, arguments, standard input and working directory, each read once
 
-What a caller says is inserted last and never read as a template (``docs/templates.md``).
+What a caller says is inserted last and never read as a template (``docs/writing-tools.md``).
 """
 
 import json
@@ -356,7 +356,7 @@ def _words(flag: str, value: object) -> Iterator[str]:
 
 
 # --- template names -------------------------------------------------------------------------------
-# The names that templates of a chain may use. See ``docs/templates.md``. Pure.
+# The names that templates of a chain may use. See ``docs/writing-tools.md``. Pure.
 
 _LONE_SURROGATE = pattern("[\ud800-\udfff]")
 
@@ -397,7 +397,7 @@ def params_text(values: Mapping[str, Any]) -> str:
 # script becomes a reference to that variable. What a variable holds is never read as code, so a
 # place that is taken for another one costs at most the look of a value. How the reference is
 # written depends on the quotes that are open there. Numbers mean nothing but themselves and stand
-# as they are. Pure. See ``docs/templates.md``.
+# as they are. Pure. See ``docs/writing-tools.md``.
 
 _NUMBER = pattern(r"-?[0-9]+(?:\.[0-9]+)?")
 _TOKEN = pattern(
@@ -833,7 +833,7 @@ def masked(text: str, env: Mapping[str, str]) -> str:
 # A call of a Python tool's function: in a warm worker, or in a process of its own.
 #
 # ``config.protocol: function`` of a runtime asks for it; ``config.host`` is the id of the file that
-# calls functions under the tool's interpreter. Page: ``docs/python-functions.md``.
+# calls functions under the tool's interpreter. Page: ``docs/writing-tools.md``.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,16 @@ if TYPE_CHECKING:
 #
 # A worker is a process of the tool's interpreter. It forks a process for every tool, which imports
 # the module and forks for every call. Messages are JSON behind four bytes of length, with
-# descriptors beside them. Page: ``docs/python-functions.md``. POSIX only.
+# descriptors beside them. Page: ``docs/writing-tools.md``. POSIX only.
+#
+# to worker  {"load": N, "tool", "sha256", "project_path", "cwd", "env"}, descriptors: channel,
+#            standard error, place for an error; answer on the channel: ready, threads, exit CODE
+# to worker  {"end": N}; answer on that channel: exit CODE
+# to tool    {"cwd"} on its channel, descriptors: parameters, result, standard error, line; answer
+#            on the line: exit CODE, stale (a module's file changed: load again), error REASON
+# to call    T or K on the line: its group gets TERM or KILL, as it does when the line is closed
+#
+# CODE is negative for a signal.
 
 LENGTH_BYTES = 4
 ANSWER_BYTES = 256

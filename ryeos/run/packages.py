@@ -7,7 +7,7 @@
     interpreter; nothing is installed whose hash is not in the list
 
 Only wheels: whatever else a package index has runs code when it is built. ``uv`` does the work
-where it is installed, else the interpreter's own ``pip``. Page: ``docs/python-packages.md``.
+where it is installed, else the interpreter's own ``pip``. Page: ``docs/writing-tools.md``.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Run the cases that stand beside tools in NAME.test.yaml. Page: ``docs/testing-tools.md``."""
+"""Run the cases that stand beside tools in NAME.test.yaml. Page: ``docs/writing-tools.md``."""
 
 from rye_command import flags, option, run_rye
 

@@ -1,7 +1,7 @@
 """Rye itself, started by a tool: its commands answer with one JSON document.
 
 Tools whose header says ``ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}`` write
-``from rye_command import run_rye, refusal``. Page: ``docs/python-functions.md``.
+``from rye_command import run_rye, refusal``. Page: ``docs/writing-tools.md``.
 """
 
 from __future__ import annotations
