@@ -662,7 +662,7 @@ threads = Table(
     Column("error_phase", String(40)),
     Column("result_hash", String(64)),
     Column("is_async", Boolean, nullable=False, default=False),
-    Column("job", JSON(none_as_null=True)),  # of one that is to be started, without secrets
+    Column("job", JSON(none_as_null=True)),  # of one that is to be started; its parameters sealed
     Column("job_secrets", LargeBinary),  # its envelope, sealed to the node; gone once it ended
     Column("lease_until_s", Double),  # a row whose lease ran out belongs to nobody alive
     Column("worker_pid", BigInteger),

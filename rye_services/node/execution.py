@@ -299,11 +299,10 @@ class Order:
     may_change: bool = True
 
     def job(self) -> dict[str, Any]:
-        """What another server needs to begin it, without its secrets."""
+        """What another server needs to begin it, without its parameters and secrets."""
         keys = None if self.vault_keys is None else list(self.vault_keys)
         return {
             "action": self.action.value,
-            "parameters": dict(self.parameters),
             "vault_keys": keys,
             "may_change": self.may_change,
             **({"awaited": True} if self.is_awaited else {}),

@@ -19,7 +19,7 @@ import ryeos
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.store_files import ObjectMissingError
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
 from rye_services.database import Database, is_away
 from rye_services.http import READ_ONLY, RequestProblem, is_full, is_read_only
 from rye_services.keys import NodeKeys
@@ -60,7 +60,14 @@ from rye_services.node.rows import (
     ThreadRows,
 )
 from rye_services.node.run_logs import RunLogs
-from rye_services.node.secrets import SecretNotFoundError, Vault
+from rye_services.node.secrets import (
+    SEALED_PARAMETERS,
+    SealedRowError,
+    SecretNotFoundError,
+    Vault,
+    open_parameters,
+    seal_parameters,
+)
 from rye_services.node.servers import ServerLease
 from rye_services.node.storage import SyncServices
 from rye_services.node.team_space import TeamSpaces
@@ -419,6 +426,7 @@ class Runs:
                 return
             order = _order_of(pending)
             try:
+                order = replace(order, parameters=self._admission.parameters_of(pending))
                 basis = self._admission.basis(order)
             except RequestProblem as problem:
                 self._failed(order, thread_id, pending.attempt, "preparation", problem)
@@ -575,6 +583,16 @@ class Admission:
         except RoleError as error:
             raise RequestProblem(403, str(error)) from error
 
+    def parameters_of(self, pending: Pending) -> Mapping[str, Any]:
+        """What an accepted execution was given. Raises RequestProblem."""
+        private = self._engine.keys.box_private
+        try:
+            return open_parameters(pending.job, private, pending.user_id, pending.thread_id)
+        except SealedRowError as error:
+            _log.warning("%s", error)
+            words = "its parameters do not open with the keys of this node: execute it again"
+            raise RequestProblem(500, words) from error
+
     def write_row(
         self,
         thread_id: str,
@@ -590,6 +608,10 @@ class Admission:
         delivery that was recorded before, 404 for a project that was moved; nothing is written.
         """
         envelope = None if order.envelope is None else json.dumps(dict(order.envelope)).encode()
+        if job is not None:
+            public = self._engine.keys.box_public
+            sealed = seal_parameters(order.parameters, public, order.user_id, thread_id)
+            job = {**job, SEALED_PARAMETERS: sealed}
         thread = NewThread(
             thread_id=thread_id,
             user_id=order.user_id,
@@ -637,6 +659,7 @@ def new_thread_id(item_ref: str) -> str:
 
 
 def _order_of(pending: Pending) -> Order:
+    """What an accepted execution asks for, without its parameters."""
     job = pending.job
     keys = job["vault_keys"]
     return Order(
@@ -644,7 +667,6 @@ def _order_of(pending: Pending) -> Order:
         project_path=pending.project_path,
         action=JobAction(job["action"]),
         item_ref=pending.item_ref,
-        parameters=job["parameters"],
         is_async=True,
         is_awaited=bool(job.get("awaited")),
         vault_keys=None if keys is None else tuple(keys),

@@ -39,7 +39,7 @@ from rye_services.keys import (
     NodeKeys,
     open_keys,
 )
-from rye_services.node.secrets import NEXT, SealedValue, reopened
+from rye_services.node.secrets import NEXT, SEALED_PARAMETERS, SealedValue, reopened
 from rye_services.node.servers import stopped_node
 from rye_services.node.webhooks import hook_row
 from rye_services.settings import Settings
@@ -209,7 +209,12 @@ def _without_next(column: Mapping[str, Any]) -> dict[str, Any]:
 
 def _sealed_values(connection: Connection) -> list[_SealedColumn]:
     """Every sealed value of the database."""
-    return [*_secrets(connection), *_hooks(connection), *_jobs(connection)]
+    return [
+        *_secrets(connection),
+        *_hooks(connection),
+        *_jobs(connection),
+        *_parameters(connection),
+    ]
 
 
 def _secrets(connection: Connection) -> list[_SealedColumn]:
@@ -278,6 +283,29 @@ def _jobs(connection: Connection) -> list[_SealedColumn]:
             keep=keeping(row.thread_id),
         )
         for row in rows
+    ]
+
+
+def _parameters(connection: Connection) -> list[_SealedColumn]:
+    """What executions that wait were given."""
+    table = threads
+
+    def keeping(thread_id: str, job: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], None]:
+        row = table.c.thread_id == thread_id
+        return lambda new: _update(
+            connection, table, row, job={**job, SEALED_PARAMETERS: dict(new)}
+        )
+
+    columns = (table.c.thread_id, table.c.user_id, table.c.job)
+    rows = connection.execute(select(*columns).where(table.c.job.is_not(None))).all()
+    return [
+        _SealedColumn(
+            column=row.job[SEALED_PARAMETERS],
+            value=SealedValue.of_parameters(row.user_id, row.thread_id),
+            keep=keeping(row.thread_id, row.job),
+        )
+        for row in rows
+        if SEALED_PARAMETERS in row.job
     ]
 
 

@@ -276,6 +276,11 @@ class SealedValue:
         return cls("row", _row(user_id, name))
 
     @classmethod
+    def of_parameters(cls, user_id: str, thread_id: str) -> "SealedValue":
+        """What an execution that waits was given."""
+        return cls("row", _parameters_row(user_id, thread_id))
+
+    @classmethod
     def of_hook(cls, user_id: str, hook_id: str) -> "SealedValue":
         """The secrets of a webhook's binding, also in an execution that it has asked for."""
         return cls("hook", {"user": user_id, "hook_id": hook_id})
@@ -348,6 +353,36 @@ def open_for_hook(
 def _hook_row(user: str, hook_id: str) -> dict[str, str]:
     place = {"table": "webhook_bindings", "column": "secret_envelope"}
     return {**place, "user_id": user, "hook_id": hook_id}
+
+
+SEALED_PARAMETERS = "sealed_parameters"
+"""In the column ``job`` of an execution that waits: what it was given, sealed for its row."""
+
+
+def seal_parameters(
+    parameters: Mapping[str, Any], box_public: bytes, user_id: str, thread_id: str
+) -> dict[str, str]:
+    """The parameters of an execution that waits: a caller may have put anything into them."""
+    text = json.dumps(dict(parameters))
+    return seal_row(text, box_public, _parameters_row(user_id, thread_id))
+
+
+def open_parameters(
+    job: Mapping[str, Any], box_private: bytes, user_id: str, thread_id: str
+) -> dict[str, Any]:
+    """What an execution was given; in a row of an earlier version it lies open.
+
+    Raises SealedRowError.
+    """
+    if SEALED_PARAMETERS not in job:
+        return dict(job["parameters"])
+    row = _parameters_row(user_id, thread_id)
+    values: dict[str, Any] = json.loads(open_row(job[SEALED_PARAMETERS], box_private, row))
+    return values
+
+
+def _parameters_row(user_id: str, thread_id: str) -> dict[str, str]:
+    return {"table": "threads", "column": "job", "user_id": user_id, "thread_id": thread_id}
 
 
 def seal_row(text: str, box_public: bytes, row: Mapping[str, str]) -> dict[str, str]:

@@ -21,10 +21,13 @@ from rye_services.database import Database, threads, user_secrets
 from rye_services.keys import NodeKeys, open_keys
 from rye_services.node.rotation import finish_resealing, rotate
 from rye_services.node.secrets import (
+    SEALED_PARAMETERS,
     SecretUnreadableError,
     Vault,
     open_for_execution,
     open_for_hook,
+    open_parameters,
+    seal_parameters,
 )
 from rye_services.node.servers import ServerLease
 from rye_services.node.webhooks import Binding, Webhooks
@@ -63,7 +66,11 @@ class Place:
                 envelope = seal_secrets(
                     {"WAITS": "two"}, keys.box_public, user="ada", purpose=FOR_EXECUTION
                 )
-                row = {"job_secrets": json.dumps(envelope).encode()}
+                sealed = seal_parameters({"text": "four"}, keys.box_public, "ada", "t1")
+                row = {
+                    "job": {"action": "execute", SEALED_PARAMETERS: sealed},
+                    "job_secrets": json.dumps(envelope).encode(),
+                }
                 connection.execute(insert(threads).values(**_thread(), **row))
 
     @property
@@ -87,13 +94,21 @@ class Place:
             )
             with database.reading() as connection:
                 waiting = json.loads(connection.scalar(select(threads.c.job_secrets)) or b"")
+                job = connection.scalar(select(threads.c.job)) or {}
             own = hooks._secret(_row(database, bound.hook_id))
-        return vault, hook, own, open_for_execution(waiting, keys.box_private, user="ada")
+        given = open_parameters(job, keys.box_private, "ada", "t1")
+        return vault, hook, own, open_for_execution(waiting, keys.box_private, user="ada"), given
 
     @property
     def all_secrets(self) -> tuple[Any, ...]:
         """What `secrets` is while nothing is lost."""
-        return {"TOKEN": "one"}, {"BOUND": "three"}, self.hook_secret, {"WAITS": "two"}
+        return (
+            {"TOKEN": "one"},
+            {"BOUND": "three"},
+            self.hook_secret,
+            {"WAITS": "two"},
+            {"text": "four"},
+        )
 
     def lets_in(self) -> bool:
         """Whether the authorised key counts."""
@@ -225,7 +240,7 @@ def test_a_change_is_in_the_audit_once(place: Place, capsys: pytest.CaptureFixtu
         assert main(["keys", "rotate", "--json", "--data", str(place.data)]) == 0
 
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["former_node_id"], shown["resealed"]) == (former, 4)
+    assert (shown["former_node_id"], shown["resealed"]) == (former, 5)
     assert (shown["node_id"], shown["authorized_keys"]) == (place.keys.node_id, 1)
     with place.database() as database:
         finish_resealing(place.settings.signing_key_dir, database, place.keys)
@@ -244,7 +259,7 @@ def test_a_secret_of_an_older_key_stays_as_it_is(place: Place) -> None:
         with database.reading() as connection:
             kept = connection.scalar(select(user_secrets.c.envelope))
 
-    assert (done.resealed, done.unreadable, kept) == (3, 1, broken)
+    assert (done.resealed, done.unreadable, kept) == (4, 1, broken)
 
 
 def test_a_node_that_serves_is_left_alone(place: Place) -> None:

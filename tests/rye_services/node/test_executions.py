@@ -12,6 +12,7 @@ from lillux.cancellation import Cancellation
 from rye_services.database import Database
 from rye_services.node.executions import Executions
 from rye_services.node.rows import LEASE_S, NewThread
+from rye_services.node.secrets import SEALED_PARAMETERS, seal_parameters
 from rye_services.node.services import NodeServices, open_services
 from rye_services.settings import read_settings
 from ryeos.items.refs import Space
@@ -251,6 +252,25 @@ def test_the_secrets_of_an_accepted_execution_are_forgotten_once_it_has_ended(
     assert pending.envelope == b"SEALED-ENVELOPE"
     assert services.executions.rows.end("t", pending.attempt, "completed")
     assert _column(services.database, "job_secrets") == [None]
+
+
+@pytest.mark.parametrize("other", [("other", "t"), ("u", "other")])
+def test_parameters_that_were_copied_to_another_row_are_not_carried_out(
+    make_services: Callable[[], NodeServices], other: tuple[str, str]
+) -> None:
+    services = make_services()
+    sealed = seal_parameters({"text": "mine"}, services.keys.box_public, *other)
+    job = {"action": "execute", "vault_keys": None, SEALED_PARAMETERS: sealed}
+    services.executions.rows.begin(accepted("t", job=job))
+
+    services.executions._runs.claimed("t")  # type: ignore[attr-defined]
+
+    row = services.executions.rows.one("u", "t")
+    assert row is not None
+    assert state_of(services, "t") == ("error", "preparation")
+    assert row["error_message"] == (
+        "its parameters do not open with the keys of this node: execute it again"
+    )
 
 
 def _column(database: Database, name: str) -> list[Any]:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from rye_services.database import Database, threads
 from rye_services.node.redaction import MASK
 from tests.support.endings import wait_until
 from tests.support.node import Node, running_node
@@ -96,6 +98,28 @@ def test_whatever_waits_too_long_is_accepted_with_202(tmp_path: Path, workspace:
         (202, 3),
     ]
     assert states == ["completed"] * 3
+
+
+def test_what_a_waiting_execution_was_given_lies_in_the_database_sealed_for_its_row(
+    project: RemoteProject, narrow_node: Node
+) -> None:
+    project.begun("true")
+    asked = project.ask("tool:echo", **{"async": True}, parameters={"text": "plain-words"}).json
+    query = select(threads.c.job).where(threads.c.thread_id == asked["thread_id"])
+    database = Database(narrow_node.settings.database_url)
+    with database.reading() as connection:
+        job = connection.scalar(query)
+        every = " ".join(str(row) for row in connection.execute(select(threads)).all())
+    database.close()
+    project.release()
+
+    row = project.ended(asked["thread_id"])
+
+    assert job is not None
+    assert set(job["sealed_parameters"]) == {"enc", "ciphertext"}
+    assert "plain-words" not in every
+    assert row["state"] == "completed"
+    assert row["parameters"] == {"text": "plain-words"}
 
 
 def test_a_place_in_the_queue_is_told_and_shrinks(project: RemoteProject) -> None:
