@@ -99,7 +99,7 @@ def canonical_json(value: object) -> bytes:
     """The one JSON text of a value: keys sorted, no blanks, everything but ASCII escaped.
 
     Two values that differ only in the order of keys have the same text. See `require_json` for
-    what counts as a value. Format: docs/formats.md, Canonical JSON.
+    what counts as a value. Format: docs/items.md, Canonical JSON.
 
     Raises CanonicalJsonError, naming the path.
     """

@@ -1,7 +1,7 @@
 """Lockfiles: the chain a tool was resolved to, with the digest of each element.
 
 Only the document and its file, at a path that is given. Where lockfiles live and what a mismatch
-means is for others to decide. Format: docs/formats.md, Lockfile.
+means is for others to decide. Format: docs/signatures.md, Lockfiles.
 """
 
 import json

@@ -1,7 +1,7 @@
 """JSON Schema: all problems of a value, and the defaults of absent keys.
 
 The rules are fastjsonschema's, and this package is the only one that imports it. Supported
-keywords and how they are read: docs/formats.md, Parameter schemas. ``format`` is a remark and
+keywords and how they are read: docs/items.md, Parameter schemas. ``format`` is a remark and
 checks nothing, a pattern may match anywhere, ``$ref`` stays inside the schema, ``3.0`` is an
 integer and ``true`` is none.
 

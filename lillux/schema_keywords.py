@@ -1,6 +1,6 @@
 """The keywords of JSON Schema: which are supported, and how fastjsonschema gets them.
 
-Dialect: draft 2020-12 and its predecessors down to draft 6, as far as docs/formats.md, Parameter
+Dialect: draft 2020-12 and its predecessors down to draft 6, as far as docs/items.md, Parameter
 schemas, says. Where they differ, both spellings work (``prefixItems`` and a list under ``items``,
 ``$defs`` and ``definitions``, ``dependentRequired`` and ``dependencies``), and keywords beside
 ``$ref`` count.

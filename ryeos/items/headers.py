@@ -1,4 +1,4 @@
-"""Reads the header of a file as data, by file type. Formats: ``docs/metadata.md``.
+"""Reads the header of a file as data, by file type. Formats: ``docs/items.md``.
 
 Text goes in that is verified already, a mapping comes out. Nothing is imported or executed, and
 whatever the text is, the only exception is MetadataError.
@@ -134,7 +134,7 @@ COMMENT_PARSERS = ("comments/tags", "comments/yaml")
 # Headers that stand in the comments at the top of a file, whatever the language.
 #
 # A line counts if it begins with the language's mark for a comment to the end of the line; the
-# first line that is neither such a comment nor blank ends the header. Page: ``docs/metadata.md``.
+# first line that is neither such a comment nor blank ends the header. Page: ``docs/items.md``.
 
 _TAG = pattern(r"[ \t]*@(\w+)[ \t]+(.+)")
 _FIELD = pattern(r"[ \t]*(\w+):[ \t]+(.+)")
@@ -335,7 +335,7 @@ def parse_python(text: str) -> dict[str, Any]:
     Anything computed is skipped, and so is a literal that JSON cannot hold (bytes, a set, a
     complex number, keys that are not strings); but a header block (``CONFIG_SCHEMA`` and its like)
     that cannot be read is an error, since going on without it would check nothing. Tuples are
-    lists. The docstring is under ``__docstring__``. Examples: docs/metadata.md.
+    lists. The docstring is under ``__docstring__``. Examples: docs/items.md.
 
     Raises MetadataError for a file that is not Python, with the line.
     """
@@ -416,7 +416,7 @@ def parse_shell(text: str) -> dict[str, Any]:
     Comments above the first command (`ryeos.items.headers.parse_tags`), and below, assignments
     at the beginning of a line: ``__version__="1.0.0"``, unless the value needs a shell. These win
     over comments, the last over those before it. Every value is a string. Examples:
-    docs/metadata.md.
+    docs/items.md.
 
     Raises MetadataError.
     """

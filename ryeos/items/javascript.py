@@ -204,7 +204,7 @@ def parse_javascript(text: str) -> dict[str, Any]:
     Read are ``const``, ``let`` and ``var``, exported or not and with or without a type, of names
     like ``__version__`` and ``CONFIG_SCHEMA`` whose value is a literal; the rest is skipped. Tags
     of the first ``/** */`` comment above the code (``@version 1.0.0``) fill in what no constant
-    says. Examples: docs/metadata.md.
+    says. Examples: docs/items.md.
 
     Raises MetadataError for a ``CONFIG_SCHEMA`` that is no literal, and for a comment, template or
     bracket that is never closed.

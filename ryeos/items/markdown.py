@@ -100,7 +100,7 @@ def parse_knowledge(text: str, suffix: str) -> Knowledge:
                              first line ``---`` and all up to the next ``---``
 
     Lines ``<!-- rye:...`` at the top are skipped. The rest of the text is the body. Examples:
-    docs/metadata.md.
+    docs/items.md.
 
     Raises MetadataError.
     """
@@ -355,7 +355,7 @@ def parse_directive(text: str) -> Directive:
     """The directive that a Markdown file declares in its first ```xml block.
 
     The inside of ``template``, ``example`` and ``raw`` elements is text, whatever it looks like.
-    Examples: docs/metadata.md.
+    Examples: docs/items.md.
 
     Raises MetadataError, naming the line of the file.
     """

@@ -320,7 +320,7 @@ class Resolution:
 
 
 # --- file types -----------------------------------------------------------------------------------
-# Types of files that a space adds to those that Rye knows. Page: ``docs/extractors.md``.
+# Types of files that a space adds to those that Rye knows. Page: ``docs/items.md``.
 
 
 @dataclass(frozen=True, slots=True)

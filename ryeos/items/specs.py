@@ -1,6 +1,6 @@
 """A tool's metadata as a value, type-checked once; unknown keys; versions.
 
-Fields and spellings are in ``docs/metadata.md``. A Python or JavaScript file writes
+Fields and spellings are in ``docs/items.md``. A Python or JavaScript file writes
 ``__version__`` or ``CONFIG_SCHEMA``, a YAML file ``version`` or ``config_schema``.
 """
 

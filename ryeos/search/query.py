@@ -10,7 +10,7 @@ r"""The grammar of queries: a text becomes a tree, or an error with a position. 
     term   := characters other than blanks ( ) "
 
 Two words side by side must both occur. ``\"`` and ``\\`` are escapes in a phrase. A term may
-hold ``*`` and ``?``. Reference: ``docs/search.md``.
+hold ``*`` and ``?``. Reference: ``docs/items.md``.
 """
 
 import re

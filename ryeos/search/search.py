@@ -6,7 +6,7 @@
 (4) metadata filters
 (5) scores, order, the asked page
 
-The rules and the grammar: ``docs/search.md``.
+The rules and the grammar: ``docs/items.md``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

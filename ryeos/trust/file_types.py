@@ -2,7 +2,7 @@
 
 A rule names a field, whether it is required, and which checks its value must pass. Checks are a
 closed set of words; adding a rule is adding a row. The table is printed in ``docs/items.md``; the
-bundle's extractors say the same as data (``docs/extractors.md``), and a test compares them.
+bundle's extractors say the same as data (``docs/items.md``), and a test compares them.
 """
 
 import os
@@ -186,7 +186,7 @@ _CHECKS: Mapping[str, Callable[[str, Any, ItemRef], str]] = {
 # among the tools of a space. It counts while a key that counts for that space has signed it, for
 # tools of this space and of those above. What it may say is a choice among what is here: no code of
 # it runs, and none of its texts becomes a pattern. What Rye knows already it cannot change. Page:
-# ``docs/extractors.md``.
+# ``docs/items.md``.
 
 MAX_EXTRACTORS = 32
 MAX_SUFFIXES = 16

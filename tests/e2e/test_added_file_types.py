@@ -10,7 +10,7 @@ from tests.support.programs import require_program
 
 pytestmark = pytest.mark.e2e
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "extractors.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "items.md"
 
 
 def test_lua_is_added_by_the_files_that_the_page_shows(machine: Machine) -> None:

@@ -1,4 +1,4 @@
-"""Find items, and read them: what the tool ``fetch`` of agents does. Page: ``docs/search.md``."""
+"""Find items, and read them: what the tool ``fetch`` of agents does. Page: ``docs/items.md``."""
 
 from rye_command import option, refusal, run_rye
 

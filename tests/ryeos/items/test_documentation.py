@@ -1,4 +1,4 @@
-"""Every example of docs/metadata.md is read, and gives what the page says."""
+"""Every header of docs/items.md is read, and gives what the page says."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,8 @@ import pytest
 from ryeos.items.headers import PARSERS, parse_header
 from ryeos.items.markdown import Directive, parse_directive, parse_knowledge
 
-PAGE = Path(__file__).parents[3] / "docs" / "metadata.md"
+PAGE = Path(__file__).parents[3] / "docs" / "items.md"
+ROLES = {"tool", "directive", "knowledge", "header"}
 SUFFIXES = {
     "python": ".py",
     "yaml": ".yaml",
@@ -59,7 +60,8 @@ def blocks() -> list[Block]:
 
 
 def examples() -> list[Example]:
-    pairs = zip(blocks()[::2], blocks()[1::2], strict=True)
+    shown = [block for block in blocks() if block.role in ROLES]
+    pairs = zip(shown[::2], shown[1::2], strict=True)
     return [Example(source, json.loads(header.text)) for source, header in pairs]
 
 
