@@ -1,1 +1,1 @@
-"""What runs in ``rye.pyz`` before Rye does. Page: ``docs/boot.md``."""
+"""What runs in ``rye.pyz`` before Rye does. Page: ``docs/building.md``."""

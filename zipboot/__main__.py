@@ -1,7 +1,7 @@
 """The first thing that runs in rye.pyz. Every Python since 2.7 can parse it, to say what is wrong.
 
 Compiled from source at every start: no annotations, no f-strings, as little as possible. Page:
-``docs/boot.md``.
+``docs/building.md``.
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 A newer CPython or PyPy starts this way; so does ``RYE_BOOT=shiv``. What shiv unpacks is one zip
 file of sources, which is unpacked beside it, so that the interpreter keeps its bytecode there.
-Compiled modules and the bundle come from the archive as always. Page: ``docs/boot.md``.
+Compiled modules and the bundle come from the archive as always. Page: ``docs/building.md``.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _unpack(archive: str, target: str) -> None:
 # Entries of the archive that are read whole, compared with the checksums of the zip file.
 #
 # The interpreter's own reader of zip files looks at none of them. This takes `zipfile`, which costs
-# more than a start: it is for what does not start by packed code. Page: ``docs/boot.md``.
+# more than a start: it is for what does not start by packed code. Page: ``docs/building.md``.
 
 
 def read_whole(path: str, name: str) -> bytes:

@@ -3,7 +3,7 @@
 Nothing is unpacked and nothing is compiled: a module is a piece of the part, unmarshalled. What the
 index says about a module: is it a package, where its code is, how long, whether it is deflated, and
 the checksum of the piece, which is looked at before `marshal` is: that crashes on other bytes.
-Page: ``docs/boot.md``.
+Page: ``docs/building.md``.
 """
 
 from __future__ import annotations

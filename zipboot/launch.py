@@ -1,7 +1,7 @@
 """From an index to the running program: importers in place, then the entry point.
 
 The index is what ``_rye/<interpreter>.idx`` holds, made by ``packing.archive``. Page:
-``docs/boot.md``.
+``docs/building.md``.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ def platform_key() -> str:
 #
 # All that has an effect still happens: threads are waited for, ``atexit`` runs, streams are
 # flushed, and a flush that fails is an exit status. ``RYE_EXIT=normal`` leaves the ordinary way,
-# which coverage and debuggers want. Page: ``docs/boot.md``.
+# which coverage and debuggers want. Page: ``docs/building.md``.
 
 FLUSH_FAILED = 120  # what Python itself answers
 READER_GONE = 141  # what a shell says of a program that SIGPIPE ended

@@ -4,7 +4,7 @@ Laid out once per content in a private folder. Every start looks at the content 
 of the key that signed it, and at the times of the folders, where a file that was removed shows;
 then at the size of each file, if a folder changed. Whatever is used is checked against that
 manifest when it is used, and restored from the archive if it is not what it was. Page:
-``docs/boot.md``.
+``docs/building.md``.
 """
 
 from __future__ import annotations

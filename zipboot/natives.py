@@ -3,7 +3,7 @@
 Ways, in order: a private cache file whose digest is checked at every load, an anonymous file in
 memory (Linux), a temporary file. Where none works the import fails, and callers have pure Python:
 signatures verify, YAML parses, only signing needs the compiled code. ``RYE_NATIVE`` narrows the
-choice: ``auto``, ``cache``, ``memfd``, ``temp``, ``off``. Page: ``docs/boot.md``.
+choice: ``auto``, ``cache``, ``memfd``, ``temp``, ``off``. Page: ``docs/building.md``.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ _WAYS: dict[str, tuple[Way, ...]] = {
 # number of runs; of each run the place in the other file that it is like, and its length; then for
 # each byte of the file, run by run, what to add to its like, modulo 256, which is mostly nothing.
 # What a run takes from behind the other file's end is zero. No compiled module is packed for a
-# machine with another order of bytes. Page: ``docs/boot.md``.
+# machine with another order of bytes. Page: ``docs/building.md``.
 
 _RUN_BYTES = 8
 

@@ -3,7 +3,7 @@
 The file is opened once, when the program starts: one renamed over it does not matter to a running
 program, and one written over it in place is noticed. A part is an entry of the archive stored
 without compression, its first 16 bytes a mark of the build. Every piece is compared with what the
-index says of it before it is used. Page: ``docs/boot.md``.
+index says of it before it is used. Page: ``docs/building.md``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Folders of this user for what must lie on disk: a cache, else a temporary folder.
 
-Only a folder that no other user can enter is used. Page: ``docs/boot.md``.
+Only a folder that no other user can enter is used. Page: ``docs/building.md``.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _home(environ: Mapping[str, str]) -> str:
 #
 # When something was last used, its own modification time says, set once a day. What is new makes
 # the others be looked at. Nothing is touched whose name is not one of ours: a cache may have been
-# put where other things are. Page: ``docs/boot.md``.
+# put where other things are. Page: ``docs/building.md``.
 
 KEPT_UNUSED_S = 30 * 24 * 3600
 NOTED_EVERY_S = 24 * 3600

@@ -4,7 +4,7 @@ At first they are scripts that start this file. Where compiled ones are packed f
 first that is used lays both out and becomes it; from then on tools find these: unpacking them takes
 longer than everything else of a first start. They lie in a private folder named by their content.
 What is written is checked; later starts look at the folder's rights and the size of each file,
-which takes some system calls and reads nothing. Page: ``docs/boot.md``.
+which takes some system calls and reads nothing. Page: ``docs/building.md``.
 """
 
 from __future__ import annotations
