@@ -1,4 +1,4 @@
-"""What agents may do here: ``config/agents/policy.yaml`` of user space (``docs/agents.md``).
+"""What agents may do here: ``config/agents/policy.yaml`` of user space (``docs/clients.md``).
 
 Only user space is read: a project that came from somewhere gives no rights. The file::
 
@@ -182,5 +182,5 @@ def _error(where: str, problem: str) -> RyeError:
     return RyeError(
         f"agents/policy.yaml: {where}: {problem}",
         code="CONFIG_ERROR",
-        hint="the page is docs/agents.md",
+        hint="the page is docs/clients.md",
     )
