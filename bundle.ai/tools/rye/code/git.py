@@ -2,7 +2,7 @@
 
 What a repository brings along does not run: no hook, filter, pager, editor, monitor, external diff
 or remote helper that its own configuration names. The user's own configuration counts. Page:
-``docs/file-tools.md``.
+``docs/bundle-tools.md``.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 A path is walked folder by folder, each opened relative to the one before and never through a link;
 a link is read and walked in its turn. Where the platform cannot do that (Windows), the real path is
-compared instead. Page: ``docs/file-tools.md``.
+compared instead. Page: ``docs/bundle-tools.md``.
 """
 
 import contextlib
