@@ -117,7 +117,7 @@ def _obstacle(item: ProposedItem, target: SignTarget) -> tuple[WriteState, str] 
         require_writable(target)
         validate_item(target, item.data)
         for relative in item.files:
-            safe_join(target.path.parent, relative)
+            safe_join(target.space.ai, relative)
     except LilluxError as error:
         return WriteState.REFUSED, str(error)
     others = [path.name for path in candidates(target.space, item.ref) if path.exists()]
@@ -156,7 +156,7 @@ def write_items(writes: Sequence[PlannedWrite], env_file: Path) -> list[SignTarg
         for write in due:
             _write(write.target.path, write.item.data, write.before, done)
             for relative, data in write.item.files.items():
-                path = safe_join(write.target.path.parent, relative)
+                path = safe_join(write.target.space.ai, relative)
                 _write(path, data, _bytes_at(path), done)
         keep_secrets([one for write in due for one in write.item.secrets], env_file)
     except BaseException:
@@ -175,7 +175,7 @@ def _write(
     make_directory(path.parent)
     if before is None:
         try:
-            create_file(path, data)
+            create_file(path, data, mode=0o755 if data.startswith(b"#!") else 0o644)
         except FileExistsError:
             raise TargetExistsError(str(path), "a file", "look at it, and import again") from None
     else:

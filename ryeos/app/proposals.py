@@ -178,6 +178,8 @@ def keep_signed(user: Space, targets: Sequence[SignTarget]) -> None:
     for target in targets:
         try:
             data = read_item(target)
+            reviewed = "\n".join(_review(target, data))
+            data += reviewed.encode()
             if len(data) <= MAX_KEPT_TEXT:
                 make_directory(folder, mode=0o700)
                 write_atomic(_kept(user, target), data, mode=0o600)
@@ -194,7 +196,8 @@ def changes(user: Space, target: SignTarget, data: bytes, most: int = DIFF_LINES
         before = _lines(target, read_bytes(_kept(user, target), MAX_ITEM_BYTES))
     except (OSError, LilluxError):
         before = []
-    lines = list(unified_diff(before, _lines(target, data), "signed", "now", lineterm="", n=2))
+    now = [*_lines(target, data), *_review(target, data)]
+    lines = list(unified_diff(before, now, "signed", "now", lineterm="", n=2))
     shown = [shown_line(line) for line in lines]
     more = len(shown) - most
     rest = f"... and {more} more lines: read all of {steers_nothing(str(target.path))}"
@@ -224,6 +227,15 @@ def _lines(target: SignTarget, data: bytes) -> list[str]:
     except LilluxError:
         text = data.decode("utf-8", "replace")
     return text.splitlines()
+
+
+def _review(target: SignTarget, data: bytes) -> list[str]:
+    """The lines of the files that a skill's directive signs too; empty for any other item."""
+    if target.kind is not Kind.DIRECTIVE or b"<skill " not in data:
+        return []
+    from ryeos.trust.skill_files import review_lines
+
+    return list(review_lines(data.decode("utf-8", "replace"), target.space))
 
 
 def digests(targets: Sequence[SignTarget]) -> Mapping[Path, str]:

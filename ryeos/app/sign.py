@@ -263,12 +263,12 @@ def follow(rye: Rye, reports: Sequence[SignReport]) -> list[str]:
         if identity and identity.kind == Kind.TOOL.value:
             parts = f"{identity.id}.{identity.suffix}".split("/")
             names |= {identity.id, *("/".join(parts[at:]) for at in range(len(parts)))}
-    if not names:
-        return []
-    if len(signed) <= MAX_KEPT_AT_ONCE:
+    if signed and len(signed) <= MAX_KEPT_AT_ONCE:
         from ryeos.app.proposals import keep_signed
 
         keep_signed(rye.context.spaces.user, [report.target for report in signed])
+    if not names:
+        return []
     updated = []
     for item_id in sorted(set(rye.executor.lockfiles.pinning(names))):
         try:

@@ -67,6 +67,7 @@ if TYPE_CHECKING:  # a run of a tool needs neither
     from ryeos.search.search import SearchRequest, SearchResult
     from ryeos.trust.keys import SigningKey
     from ryeos.trust.sign import AuditReport
+    from ryeos.trust.skill_files import Skill
 
 __all__ = ["Rye"]
 
@@ -240,6 +241,7 @@ class Rye:
                 trace=request.trace,
                 own_values=self._own_values,
             )
+            _give_skill(envelope, item)
         else:
             suffix = resolution.location.suffix
             envelope = render_knowledge(
@@ -364,6 +366,7 @@ class Rye:
             ref, where, added = location.ref, str(location.path), location.file_type
             header = extract(ref.kind, location.suffix, item.text, where, added)
             require_place(item, location.ref, header)
+        _skill_of(item)
         return resolution, item
 
     def copy(
@@ -404,6 +407,7 @@ class Rye:
 
         Raises RollbackError, LockfileMismatchError and kin.
         """
+        _skill_of(item)
         if not item.signer:
             return
         version = item.identity.version if item.identity else ""
@@ -517,6 +521,33 @@ def _marks(item: VerifiedItem) -> dict[str, Any]:
     """How far a text can be relied on."""
     coverage: dict[str, Any] = {"coverage": item.coverage.value}
     return coverage if item.verified else coverage | {"verified": False}
+
+
+def _skill_of(item: VerifiedItem) -> "Skill | None":
+    """The skill of a directive, all its files verified; None for any other item.
+
+    Raises IntegrityError.
+    """
+    if item.target.kind is not Kind.DIRECTIVE or "<skill " not in item.text:
+        return None
+    from ryeos.trust.skill_files import read_skill
+
+    return read_skill(item)
+
+
+def _give_skill(envelope: dict[str, Any], item: VerifiedItem) -> None:
+    """Put the text of a skill in the place of the directions. Raises IntegrityError."""
+    skill = _skill_of(item)
+    if skill is None:
+        return
+    envelope["skill"] = {"folder": str(skill.folder), "files": sorted(skill.files)}
+    if "your_directions" in envelope:
+        from ryeos.trust.skill_files import front_matter
+
+        text = front_matter(skill.files["SKILL.md"])[1]
+        others = ", ".join(sorted(skill.files.keys() - {"SKILL.md"}))
+        files = f"\n\nFiles of this skill, as they were signed, in {skill.folder}: {others}"
+        envelope["your_directions"] = envelope["body"] = text + (files if others else "")
 
 
 def _keep_first(path: Path, data: bytes) -> None:

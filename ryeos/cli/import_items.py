@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
+from lillux.values import replace
 from ryeos.app.imports import (
     ENV_FILE,
     PlannedWrite,
@@ -60,9 +61,15 @@ def _configure(parser: Arguments) -> None:
 
 
 def _run(session: Session) -> int:
+    return import_sources(session, _sources(session, _space(session)))
+
+
+def import_sources(session: Session, found: Sequence[tuple[ImportKind, ImportSource]]) -> int:
+    """Show what would be made of these, write it, and let a person sign it; the exit status."""
     arguments = session.arguments
     space = _space(session)
-    sources = _sources(session, space)
+    project = space.base if space.tier == PROJECT else None
+    sources = [(kind, replace(one, project=project, base=space.base)) for kind, one in found]
     plan = plan_import(sources, tuple(arguments.only or ()))
     env_file = session.context.spaces.user.ai / ENV_FILE
     writes = list(planned_writes(plan, space, env_file, force=arguments.force))
@@ -215,15 +222,31 @@ def _sources(session: Session, space: Space) -> list[tuple[ImportKind, ImportSou
         raise UsageError("PATH: expected a path, found a NUL in it")
     path = session.context.cwd / Path(typed or ".").expanduser()
     if not arguments.kind:
-        found = sources_at(path)
+        own = _own_skills(space) if typed is None else []
+        try:
+            found = [*sources_at(path), *own]
+        except UsageError:
+            if not own:
+                raise
+            found = own
         return [(kind, ImportSource(path=file, project=project)) for kind, file in found]
     if arguments.kind.lower() in CLIENT_NAMES:
         return _of_client(session, project, path if typed else None)
     kind = find_kind(arguments.kind)
     files = list(kind.found_in(path)) if path.is_dir() else [path]
+    if typed is None and kind.name == "skill":
+        files += [file for _, file in _own_skills(space)]
     if not files:
         raise UsageError(f"{path}: no {kind.title} here", hint="name the file itself")
     return [(kind, ImportSource(path=file, project=project)) for file in files]
+
+
+def _own_skills(space: Space) -> list[tuple[ImportKind, Path]]:
+    """The skills of a user, which clients keep in the home folder, for the user's own space."""
+    kind = find_kind("skill")
+    if space.tier != USER:
+        return []
+    return [(kind, file) for file in kind.found_in(space.base) if file.parent != space.base]
 
 
 def _of_client(
@@ -285,6 +308,7 @@ COMMANDS = {
             "rye import .mcp.json",
             "rye import .mcp.json --only github",
             "rye import --from cursor --space user --replace",
+            "rye import --from skill --space user",
         ],
     ),
 }

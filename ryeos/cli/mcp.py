@@ -59,8 +59,11 @@ def _configure(arguments: Arguments) -> None:
             help=f"{decision} items like tool:shop/**, before all rules of your policy",
         )
     arguments.add_argument(
-        "--skills", action="store_true", help="offer the same directives as skills, too"
+        "--no-skills",
+        action="store_true",
+        help="do not offer skills; else directives are offered as such, too",
     )
+    arguments.add_argument("--skills", action="store_true", help="offer skills: the default")
 
 
 def _run(session: Session) -> int:
@@ -79,7 +82,7 @@ def _run(session: Session) -> int:
         session.bundle.hold,
         profile=session.arguments.tools,
         prompts=session.arguments.prompts,
-        skills=session.arguments.skills,
+        skills=not session.arguments.no_skills,
         sign=session.arguments.sign,
         rules=_rules(session),
         log=log,
@@ -90,7 +93,7 @@ def _run(session: Session) -> int:
         __version__,
         _where(session),
         prompts=session.arguments.prompts,
-        skills=session.arguments.skills,
+        skills=not session.arguments.no_skills,
     )
     serve(Conversation(offer), features, wire, log)
 

@@ -14,6 +14,8 @@ from ryeos.items.errors import UsageError
 
 Reader = Callable[[ImportSource], ImportPlan]
 
+SKILL_FOLDERS = (".claude", ".agents", ".codex", ".cursor", ".gemini", ".github", ".opencode")
+"""Where clients keep skills, below a project's folder and below the home of a user."""
 MAX_FOUND = 200
 """Files of one kind that are looked at in a folder."""
 
@@ -55,6 +57,12 @@ def _servers(source: ImportSource) -> ImportPlan:
     return read_servers(source)
 
 
+def _skills(source: ImportSource) -> ImportPlan:
+    from ryeos.imports.skills import read_skill_folder
+
+    return read_skill_folder(source)
+
+
 KINDS: tuple[ImportKind, ...] = (
     ImportKind(
         name="mcp",
@@ -76,6 +84,16 @@ KINDS: tuple[ImportKind, ...] = (
             "opencode.jsonc",
         ),
         read=_servers,
+    ),
+    ImportKind(
+        name="skill",
+        title="skills, folders with a SKILL.md",
+        files=(
+            *(f"{folder}/skills/*/SKILL.md" for folder in SKILL_FOLDERS),
+            "skills/*/SKILL.md",
+            "SKILL.md",
+        ),
+        read=_skills,
     ),
 )
 NAMES: tuple[str, ...] = tuple(kind.name for kind in KINDS)

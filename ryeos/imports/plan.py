@@ -41,11 +41,15 @@ class ImportSource:
     path     a file or a folder
     project  the folder that it is imported into, None for user space
     client   the client whose settings these are, ``""`` where only the file is known
+    base     the folder that holds the ``.ai`` of the space, for what is signed where it lies
+    copies   whether what could stay where it lies is copied
     """
 
     path: Path
     project: Path | None
     client: str = ""
+    base: Path | None = None
+    copies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class ProposedItem:
     name      what its source calls it: what ``--only`` selects
     ref       kind and id; with ``suffix`` they say where the file goes
     data      the bytes of the file
-    files     further files, by their paths relative to the item's own folder
+    files     further files, by their paths relative to ``.ai``
     origin    where it comes from, for a person: ``.mcp.json: mcpServers.github``
     shown     what it would run, one line for the table; no secret
     held      what of it can be pinned, for the table; ``""`` where its text is all there is

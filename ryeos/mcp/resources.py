@@ -5,6 +5,7 @@ and completion tell of.
 """
 
 import json
+from base64 import b64encode
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -53,7 +54,7 @@ def read_resource(asked: RequestContext) -> dict[str, Any]:
     """The text of a resource. Raises RpcError."""
     uri = text_of(asked.call.params, "uri")
     named = parse_uri(uri)
-    found: tuple[str, str] | None = None
+    found: tuple[str, str | bytes] | None = None
     rest: dict[str, Any] = {}
     try:
         match named:
@@ -76,8 +77,9 @@ def read_resource(asked: RequestContext) -> dict[str, Any]:
     if found is None:
         code = INVALID_PARAMS if asked.call.caller.is_modern else UNKNOWN_IN_LEGACY
         raise RpcError(code, f"unknown resource: {uri[:200]}", {"uri": uri[:2000]})
-    media_type, text = found
-    return {"contents": [{**rest, "uri": uri, "mimeType": media_type, "text": text}]}
+    media_type, data = found
+    said = {"text": data} if isinstance(data, str) else {"blob": b64encode(data).decode()}
+    return {"contents": [{**rest, "uri": uri, "mimeType": media_type, **said}]}
 
 
 def _entry(asked: RequestContext, uri: str, record: Record) -> dict[str, Any] | None:
@@ -134,8 +136,14 @@ def _help(asked: RequestContext, topic: str) -> tuple[str, str] | None:
     return ("text/markdown", str(envelope["content"])) if known else None
 
 
-def _skill(asked: RequestContext, uri: str) -> tuple[str, str] | None:
+def _skill(asked: RequestContext, uri: str) -> tuple[str, str | bytes] | None:
+    """A file of a skill: its text, or its bytes where these are no text."""
     from ryeos.mcp.skills import skill_file
 
     found = skill_file(asked, uri)
-    return None if found is None else (found.mime_type, found.text)
+    if found is None:
+        return None
+    try:
+        return found.mime_type, found.data.decode()
+    except UnicodeDecodeError:
+        return found.mime_type, found.data

@@ -1,11 +1,11 @@
-"""Directives and trees of knowledge as skills: ``io.modelcontextprotocol/skills``, where asked for.
+"""Directives and trees of knowledge as skills: the extension ``io.modelcontextprotocol/skills``.
 
-A skill is ``skill://NAMESPACE/NAME/SKILL.md``, made from a verified item, with a front matter that
-says which item it is, its hash and its signer; the skill of a tree has other files beside it. The
-namespace is the category with dots, so that no skill lies inside of another.
+A skill is ``skill://NAMESPACE/NAME/SKILL.md``. A directive that signs a folder gives the bytes of
+that folder. Any other is made into a ``SKILL.md``, with a front matter that says which item it is,
+its hash and its signer; the skill of a tree has other files beside it. The namespace is the
+category with dots, so that no skill lies inside of another.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -16,6 +16,8 @@ from lillux.digests import sha256_hex
 from lillux.files import is_inside
 from lillux.jsonrpc import INVALID_PARAMS
 from lillux.values import dataclass, field
+from ryeos.app.skills import skill_text
+from ryeos.items.errors import IntegrityError
 from ryeos.items.header_values import MetadataError
 from ryeos.items.markdown import parse_directive, parse_knowledge
 from ryeos.items.refs import ItemRef, Kind
@@ -24,6 +26,7 @@ from ryeos.mcp.prompts import directive_refs
 from ryeos.mcp.questions import RequestContext, text_of
 from ryeos.mcp.revisions import RpcError
 from ryeos.search.index import Record, as_text
+from ryeos.trust.skill_files import FILE, MAX_BYTES, MAX_FILES, Skill, front_matter, read_skill
 from ryeos.trust.verify import VerifiedItem
 
 # --- skill trees ----------------------------------------------------------------------------------
@@ -32,10 +35,6 @@ from ryeos.trust.verify import VerifiedItem
 # A file belongs to the nearest such folder above it, of its own space, and only where it lies
 # inside of that folder once all links are followed. Nothing here looks at a folder: what there is
 # are items, and what is shown of them has been verified.
-
-FILE = "SKILL.md"
-MAX_FILES = 512
-MAX_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +55,7 @@ class SkillFile:
     """A verified file of a skill, as it is given."""
 
     mime_type: str
-    text: str
-
-    @property
-    def data(self) -> bytes:
-        """The text as bytes, which its size and its digest are of."""
-        return self.text.encode()
+    data: bytes
 
 
 def skill_trees(asked: RequestContext) -> list[SkillTree]:
@@ -119,7 +113,8 @@ def _file(asked: RequestContext, record: Record) -> SkillFile | None:
     item = _verified(asked, record)
     if item is None:
         return None
-    return SkillFile(mime_type(record.location.suffix), item.data.decode("utf-8", "replace"))
+    text = item.data.decode("utf-8", "replace")
+    return SkillFile(mime_type(record.location.suffix), text.encode())
 
 
 def _verified(asked: RequestContext, record: Record) -> VerifiedItem | None:
@@ -216,11 +211,10 @@ def _below(asked: RequestContext, folder: str) -> Iterator[tuple[str, str]]:
 
 def _entry(asked: RequestContext, uri: str, source: Source) -> dict[str, Any] | None:
     made = _made(asked, uri, source)
-    files = _files(asked, uri, source) if made else None
-    if made is None or files is None:
+    if made is None:
         return None
     resources = []
-    for file_uri, file in files.items():
+    for file_uri, file in made[1].items():
         digest = f"sha256:{sha256_hex(file.data)}"
         resources.append({"uri": file_uri, "digest": digest, "size": len(file.data)})
     return {"uri": uri, "frontmatter": made[0], "resources": resources}
@@ -229,28 +223,54 @@ def _entry(asked: RequestContext, uri: str, source: Source) -> dict[str, Any] | 
 def _files(asked: RequestContext, uri: str, source: Source) -> dict[str, SkillFile] | None:
     """All files of a skill by their URIs; None for one that does not verify, or is too large."""
     made = _made(asked, uri, source)
-    if made is None:
-        return None
-    files = {uri: SkillFile(MIME_TYPE, made[1])}
-    if isinstance(source, SkillTree):
-        folder = uri.removesuffix(FILE)
-        files |= {f"{folder}{path}": file for path, file in files_of(asked, source).items()}
-    is_too_large = sum(len(file.data) for file in files.values()) > MAX_BYTES
-    return None if is_too_large else files
+    return None if made is None else made[1]
 
 
-def _made(asked: RequestContext, uri: str, source: Source) -> tuple[dict[str, Any], str] | None:
-    """The front matter and the whole text of a ``SKILL.md``; None for what does not verify."""
+def _made(
+    asked: RequestContext, uri: str, source: Source
+) -> tuple[Mapping[str, Any], dict[str, SkillFile]] | None:
+    """The front matter and all files by their URIs; None for what does not verify."""
     try:
+        if isinstance(source, ItemRef):
+            found = verified(asked.rye, source)
+            skill = read_skill(found[1]) if found else None
+            if skill:
+                return _of_folder(uri, skill)
         described = _of_tree(asked, source) if isinstance(source, SkillTree) else _of(asked, source)
-    except MetadataError:
+    except (MetadataError, IntegrityError):
         return None
     if described is None:
         return None
     description, text, ref, item = described
-    front_matter = _front_matter(uri, ref, description, item)
-    body = text.strip().encode("utf-8", "replace").decode()
-    return front_matter, f"---\n{_as_yaml(front_matter)}---\n\n{body}\n"
+    said = _front_matter(uri, ref, description, item)
+    files = {uri: SkillFile(MIME_TYPE, skill_text(said, text).encode())}
+    if isinstance(source, SkillTree):
+        folder = uri.removesuffix(FILE)
+        files |= {f"{folder}{path}": file for path, file in files_of(asked, source).items()}
+    is_too_large = sum(len(file.data) for file in files.values()) > MAX_BYTES
+    return None if is_too_large else (said, files)
+
+
+def _of_folder(uri: str, skill: Skill) -> tuple[Mapping[str, Any], dict[str, SkillFile]] | None:
+    """A folder as it was signed. Its front matter is its own, so its name must be the URI's."""
+    said, _ = front_matter(skill.files[FILE])
+    folder = uri.removesuffix(FILE)
+    if not folder.endswith(f"/{said.get('name')}/"):
+        return None
+    files = {
+        f"{folder}{quote(path, safe='/')}": SkillFile(_mime_type(path, data), data)
+        for path, data in skill.files.items()
+    }
+    return said, {uri: files.pop(uri), **files}
+
+
+def _mime_type(path: str, data: bytes) -> str:
+    """The media type of a file of a folder, by its name."""
+    from mimetypes import guess_type
+
+    known = mime_type(f".{path.rpartition('.')[2]}")
+    guessed = guess_type(path)[0] if known == "text/plain" else known
+    return guessed or ("application/octet-stream" if b"\0" in data else known)
 
 
 def _of(asked: RequestContext, ref: ItemRef) -> tuple[str, str, ItemRef, VerifiedItem] | None:
@@ -286,17 +306,6 @@ def _front_matter(uri: str, ref: ItemRef, description: str, item: VerifiedItem) 
         "description": described[:MAX_DESCRIPTION_CHARACTERS],
         "metadata": metadata,
     }
-
-
-def _as_yaml(values: Mapping[str, Any], indent: str = "") -> str:
-    """Plain mappings of text; the quotes of JSON are those of YAML for what can be printed."""
-    lines = ""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            lines += f"{indent}{name}:\n{_as_yaml(value, f'{indent}  ')}"
-        else:
-            lines += f"{indent}{name}: {json.dumps(value, ensure_ascii=False)}\n"
-    return lines
 
 
 def _plain(text: str) -> str:

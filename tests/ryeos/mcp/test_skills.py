@@ -1,14 +1,22 @@
 """Directives as skills, over the protocol."""
 
+from base64 import b64decode
 from hashlib import sha256
+from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
 
+from ryeos.imports.plan import ImportSource
+from ryeos.imports.skills import read_skill_folder
 from ryeos.items.yaml import parse_yaml
-from ryeos.mcp.skills import EXTENSION, MAX_BYTES, MAX_FILES
+from ryeos.mcp.skills import EXTENSION
+from ryeos.trust.skill_files import MAX_BYTES, MAX_FILES
 from tests.support.mcp_conversation import Conversation
 from tests.support.workspace import Workspace
+
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "imports" / "skills"
 
 
 def conversation(workspace: Workspace, **changes: Any) -> Conversation:  # noqa: ANN401 - see there
@@ -246,3 +254,58 @@ def test_a_folder_of_too_many_files_or_bytes_is_no_skill(workspace: Workspace) -
     assert found["code"] == -32602
     for folder in ("skill://knowledge", "skill://knowledge/large"):
         assert client.error("resources/directory/read", uri=folder)["code"] == -32602
+
+
+# --- signed folders -------------------------------------------------------------------------------
+
+
+def folder_of(workspace: Workspace) -> Path:
+    """The folder of a skill that was signed."""
+    base = workspace.project.space.base
+    folder = base / ".claude/skills/release-notes"
+    copytree(VECTORS / "release-notes", folder)
+    source = ImportSource(path=folder / "SKILL.md", project=base, base=base)
+    (item,) = read_skill_folder(source).items
+    path = base / ".ai/directives/skills/release_notes.md"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(item.data)
+    workspace.project.sign(path)
+    return folder
+
+
+URI = "skill://skills/release-notes/SKILL.md"
+
+
+def test_a_signed_folder_is_given_byte_for_byte(workspace: Workspace) -> None:
+    folder = folder_of(workspace)
+    client = conversation(workspace)
+
+    (entry,) = client.result("skills/list")["skills"]
+    given = {
+        one["uri"]: client.result("resources/read", "ReadResourceResult", uri=one["uri"])
+        for one in entry["resources"]
+    }
+
+    assert entry["uri"] == URI
+    assert entry["frontmatter"]["name"] == "release-notes"
+    assert entry["frontmatter"]["metadata"] == {"author": "Example", "version": "1.2"}
+    assert entry == client.result("skills/get", uri=URI)["skill"]
+    for one in entry["resources"]:
+        data = (folder / one["uri"].removeprefix(URI.removesuffix("SKILL.md"))).read_bytes()
+        (content,) = given[one["uri"]]["contents"]
+        got = content["text"].encode() if "text" in content else b64decode(content["blob"])
+        assert got == data
+        assert one["digest"] == f"sha256:{sha256(data).hexdigest()}"
+        assert one["size"] == len(data)
+    below = client.result("resources/directory/read", uri=URI.removesuffix("/SKILL.md"))
+    assert {one["name"] for one in below["resources"]} == {"SKILL.md", "references", "scripts"}
+
+
+def test_a_folder_with_a_changed_byte_is_no_skill(workspace: Workspace) -> None:
+    script = folder_of(workspace) / "scripts/commits.py"
+    client = conversation(workspace)
+    script.write_bytes(script.read_bytes() + b"#")
+
+    assert client.result("skills/list")["skills"] == []
+    assert client.error("skills/get", uri=URI)["code"] == -32602
+    assert client.error("resources/read", uri=URI)["code"] == -32602

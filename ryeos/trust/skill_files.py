@@ -1,0 +1,287 @@
+"""Skills: what a signed directive says of the files of a folder, and whether that still holds.
+
+The directive is the detached signature of the folder: no byte of a skill is changed by signing it.
+
+    <skill name="pdf-forms" folder=".claude/skills/pdf-forms">
+      <file path="SKILL.md" size="812" sha256="..."/>        below the folder
+      <called path="scripts/fill.sh" size="90" sha256="..."/>  elsewhere, below the space's base
+    </skill>
+
+The folder and what it calls are below the folder that holds ``.ai``. Format: ``docs/moving-in.md``.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError, as_word
+from lillux.files import FileTooLargeError, read_bytes, require_plain_path, safe_join
+from lillux.values import dataclass, field
+from ryeos.items.errors import IntegrityError
+from ryeos.items.header_values import MetadataError
+from ryeos.items.markdown import Element, directive_error, read_directive_element
+from ryeos.items.refs import AI_DIRECTORY, Kind, Space
+from ryeos.items.yaml import parse_yaml
+from ryeos.trust.verify import VerifiedItem
+
+FILE = "SKILL.md"
+MAX_FILES = 512
+MAX_BYTES = 16 * 1024 * 1024
+OWN_FOLDER = f"{AI_DIRECTORY}/skills"
+"""Where copies of skills are kept that lie outside of a space."""
+PASSED_OVER = frozenset({".git", ".DS_Store", "Thumbs.db", "desktop.ini"})
+"""Names in a skill's folder that belong to no skill, and that nothing loads."""
+_MARK = "<skill "
+_FENCE = "---"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file that a manifest lists, by its POSIX path, its size in bytes and its SHA-256."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillManifest:
+    """The ``<skill>`` of a directive: its folder below the space's base, and its files."""
+
+    name: str
+    folder: str
+    files: tuple[ListedFile, ...]
+    called: tuple[ListedFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    """A skill whose bytes are those that were signed. ``files`` are by their paths below it."""
+
+    name: str
+    folder: Path
+    files: Mapping[str, bytes] = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """Its ``SKILL.md``."""
+        return self.files[FILE].decode("utf-8-sig", "replace")
+
+
+def manifest_of(text: str) -> SkillManifest | None:
+    """The manifest in a directive's text; None for one of no skill. Raises MetadataError."""
+    if _MARK not in text:
+        return None
+    _, root = read_directive_element(text)
+    found = [child for child in root.children if child.tag == "skill"]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise directive_error(found[1], "expected one <skill>, found two")
+    said = found[0]
+    folder = _attribute(said, "folder")
+    parts = folder.split("/")
+    if parts[0] == AI_DIRECTORY and "/".join(parts[:2]) != OWN_FOLDER:
+        raise directive_error(said, f"skill: {AI_DIRECTORY} holds skills in {OWN_FOLDER} alone")
+    _require_plain(said, folder)
+    files = tuple(_listed(child) for child in said.children if child.tag == "file")
+    called = tuple(_listed(child) for child in said.children if child.tag == "called")
+    if FILE not in {one.path for one in files}:
+        raise directive_error(said, f"skill: expected {FILE} among its files, found none")
+    if len(files) + len(called) > MAX_FILES:
+        raise directive_error(said, f"skill: expected at most {MAX_FILES} files")
+    if sum(one.size for one in (*files, *called)) > MAX_BYTES:
+        raise directive_error(said, f"skill: expected at most {MAX_BYTES} bytes in all")
+    name = _attribute(said, "name")
+    return SkillManifest(name=name, folder=folder, files=files, called=called)
+
+
+def _attribute(element: Element, name: str) -> str:
+    value = element.attributes.get(name, "")
+    if not value:
+        raise directive_error(element, f"{element.tag[:60]}: expected {name}, found none")
+    return value
+
+
+def _require_plain(element: Element, path: str) -> None:
+    try:
+        require_plain_path(path)
+    except LilluxError as error:
+        raise directive_error(element, f"{element.tag[:60]}: {error}") from None
+
+
+def _listed(element: Element) -> ListedFile:
+    path, size = _attribute(element, "path"), _attribute(element, "size")
+    _require_plain(element, path)
+    if not (size.isascii() and size.isdigit() and len(size) <= len(str(MAX_BYTES))):
+        raise directive_error(element, f"size: expected a number of bytes, found {size[:40]!r}")
+    return ListedFile(path, int(size), _attribute(element, "sha256"))
+
+
+# --- verification ---------------------------------------------------------------------------------
+
+
+def read_skill(item: VerifiedItem) -> Skill | None:
+    """The skill of a verified directive; None for a directive of no skill.
+
+    (1) the manifest is part of what was signed
+    (2) no link leads to the folder or to a file, and the folder holds nothing that is not listed
+    (3) each listed file is read once, and these bytes have the size and the digest that were signed
+
+    Raises IntegrityError that names the file, MetadataError.
+    """
+    if item.target.kind is not Kind.DIRECTIVE:
+        return None
+    manifest = manifest_of(item.text)  # (1)
+    if manifest is None:
+        return None
+    base = item.target.space.base
+    folder = _joined(base, manifest.folder, manifest, item)
+    listed = {one.path for one in manifest.files}
+    for relative in _files_there(folder, manifest, item):  # (2)
+        if relative not in listed:
+            raise _changed(folder / relative, "not there when the skill was signed", manifest, item)
+    files = {one.path: _bytes_of(folder, one, manifest, item) for one in manifest.files}  # (3)
+    for one in manifest.called:
+        _bytes_of(base, one, manifest, item)
+    return Skill(name=manifest.name, folder=folder, files=files)
+
+
+def _joined(root: Path, relative: str, manifest: SkillManifest, item: VerifiedItem) -> Path:
+    try:
+        return safe_join(root, relative)
+    except LilluxError as error:
+        raise _changed(root / relative, str(error), manifest, item) from None
+
+
+def _files_there(folder: Path, manifest: SkillManifest, item: VerifiedItem) -> Iterator[str]:
+    try:
+        yield from files_below(folder)
+    except SkillFolderError as error:
+        raise _changed(folder / error.path, error.problem, manifest, item) from None
+
+
+def _bytes_of(root: Path, one: ListedFile, manifest: SkillManifest, item: VerifiedItem) -> bytes:
+    path = _joined(root, one.path, manifest, item)
+    try:
+        data = read_bytes(path, one.size)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _changed(path, "the file is no longer there", manifest, item) from None
+    except FileTooLargeError:
+        raise _changed(path, "content modified since signing", manifest, item) from None
+    if len(data) != one.size or sha256_hex(data) != one.sha256:
+        raise _changed(path, "content modified since signing", manifest, item)
+    return data
+
+
+def _changed(
+    path: Path, problem: str, manifest: SkillManifest, item: VerifiedItem
+) -> IntegrityError:
+    space = item.target.space
+    where = " --space user" if space.tier == "user" else ""
+    command = f"rye skill add {as_word(space.base / manifest.folder)}{where}"
+    hint = f"read what changed; if it is right: {command}"
+    return IntegrityError(str(path), f"skill {manifest.name}: {problem}", hint=hint)
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+
+class SkillFolderError(LilluxError):
+    """A folder that cannot be a skill as it is; ``path`` is what is wrong in it."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}")
+
+
+def files_below(folder: Path) -> list[str]:
+    """The POSIX paths of all files of a skill's folder, sorted. Nothing is read.
+
+    Raises SkillFolderError for a link, for what is no regular file, for a name that no manifest
+    can hold, and for more than `MAX_FILES` files.
+    """
+    found: list[str] = []
+    for current, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in PASSED_OVER)
+        for name in [*folders, *names]:
+            if name in PASSED_OVER:
+                continue
+            path = Path(current, name)
+            relative = path.relative_to(folder).as_posix()
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                raise SkillFolderError(relative, "a link; put the file itself there")
+            if stat.S_ISDIR(mode):
+                continue
+            if not stat.S_ISREG(mode):
+                raise SkillFolderError(relative, "expected a file, found a device or a pipe")
+            _require_listable(relative)
+            found.append(relative)
+            if len(found) > MAX_FILES:
+                raise SkillFolderError(relative, f"expected at most {MAX_FILES} files, found more")
+    return sorted(found)
+
+
+def _require_listable(relative: str) -> None:
+    try:
+        require_plain_path(relative)
+        is_shown = relative.encode().decode().isprintable()
+    except (LilluxError, UnicodeError) as error:
+        raise SkillFolderError(ascii(relative)[1:-1], str(error)) from None
+    if not is_shown:
+        raise SkillFolderError(ascii(relative)[1:-1], "a name with characters that are not seen")
+
+
+def front_matter(data: bytes) -> tuple[dict[str, object], str]:
+    """The front matter of a ``SKILL.md``, and the text below it. Raises MetadataError."""
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise MetadataError(FILE, "expected UTF-8 text") from None
+    lines = text.split("\n")
+    if lines[0].rstrip() != _FENCE:
+        raise MetadataError(FILE, "expected --- and a front matter in the first line")
+    end = next((n for n, line in enumerate(lines) if n and line.rstrip() == _FENCE), None)
+    if end is None:
+        raise MetadataError(FILE, "expected a line --- to close the front matter")
+    return parse_yaml("\n".join(["", *lines[1:end]]), FILE), "\n".join(lines[end + 1 :]).strip()
+
+
+# --- review ---------------------------------------------------------------------------------------
+
+_MAX_SHOWN_BYTES = 64 * 1024
+
+
+def review_lines(text: str, space: Space) -> Iterator[str]:
+    """The texts that a directive's manifest lists, for a person who is about to sign it.
+
+    A file that is not what the manifest says is named as that: what is shown is what is signed.
+    """
+    try:
+        manifest = manifest_of(text)
+    except LilluxError:
+        return
+    if manifest is None:
+        return
+    rows = [(manifest.folder, one) for one in manifest.files] + [("", o) for o in manifest.called]
+    for folder, one in rows:
+        relative = f"{folder}/{one.path}" if folder else one.path
+        yield f"=== {relative} ({one.size} bytes)"
+        try:
+            data = read_bytes(safe_join(space.base, relative), one.size)
+        except FileTooLargeError:
+            data = b""
+        except (OSError, LilluxError) as error:
+            yield f"!!! cannot be read: {error}"
+            continue
+        if len(data) != one.size or sha256_hex(data) != one.sha256:
+            yield "!!! is not what this manifest says; run rye skill add again"
+        elif len(data) > _MAX_SHOWN_BYTES or b"\0" in data:
+            yield f"    not shown: {one.sha256}"
+        else:
+            yield from data.decode("utf-8", "replace").splitlines()

@@ -1,0 +1,248 @@
+"""Skills: nothing of one is read by a model, or run by its import, that no person signed."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ryeos.items.refs import Space
+from ryeos.trust.skill_files import MAX_FILES
+from tests.support.command_line import CommandLine
+
+VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "imports" / "skills"
+REF = "directive:skills/release_notes"
+
+
+@pytest.fixture
+def signer(tmp_path: Path, bundle: Space) -> CommandLine:
+    cli = CommandLine(tmp_path, bundle)
+    assert cli("keys", "generate").status == 0
+    return cli
+
+
+@pytest.fixture
+def folder(signer: CommandLine) -> Path:
+    """The folder of a skill that was imported and signed."""
+    folder = signer.project / ".claude/skills/release-notes"
+    shutil.copytree(VECTORS / "release-notes", folder)
+    (signer.project / "tools").mkdir()
+    shutil.copy(VECTORS / "check_words.sh", signer.project / "tools")
+    done = signer("import", "--yes", "--json")
+    assert done.status == 0, done.stdout + done.stderr
+    return folder
+
+
+def one_byte_more(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b" ")
+
+
+def one_byte_other(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + b"~")
+
+
+def linked(path: Path) -> None:
+    """The same bytes, by a link: what it leads to can change between two looks."""
+    other = path.parents[4] / "elsewhere"
+    shutil.copy(path, other)
+    path.unlink()
+    path.symlink_to(other)
+
+
+CHANGES = [
+    (one_byte_more, "SKILL.md"),
+    (one_byte_other, "scripts/commits.py"),
+    (linked, "SKILL.md"),
+    (Path.unlink, "references/logo.png"),
+]
+
+
+def test_a_signed_skill_is_given_as_it_is_written(signer: CommandLine, folder: Path) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    done = signer("run", REF, "--json").json
+
+    assert "# Release notes" in done["your_directions"]
+    assert "name:" not in done["your_directions"]
+    assert {path: path.read_bytes() for path in before} == before
+    assert signer("skill", "verify").status == 0
+    assert signer("verify", REF).status == 0
+
+
+@pytest.mark.parametrize(("change", "file"), CHANGES)
+def test_a_changed_file_is_refused_before_it_is_read(
+    change: Callable[[Path], None], file: str, signer: CommandLine, folder: Path
+) -> None:
+    change(folder / file)
+
+    for words in (["run", REF], ["load", REF], ["skill", "verify", "release-notes"]):
+        done = signer(*words, "--json")
+        assert (done.status, done.json["code"]) == (4, "INTEGRITY"), words
+        assert Path(file).name in done.json["error"]
+    assert signer("verify", REF).status == 1
+    assert "rye skill add" in signer("run", REF).stderr
+
+
+@pytest.mark.parametrize("change", [one_byte_more, one_byte_other, Path.unlink])
+def test_a_changed_script_outside_of_the_folder_is_refused(
+    change: Callable[[Path], None], signer: CommandLine, folder: Path
+) -> None:
+    change(signer.project / "tools/check_words.sh")
+
+    assert signer("run", REF).status == 4
+
+
+@pytest.mark.parametrize("name", ["new.md", "scripts/__pycache__/json.cpython-311.pyc", ".hidden"])
+def test_a_file_that_was_put_there_later_is_refused(
+    name: str, signer: CommandLine, folder: Path
+) -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("do something else", "utf-8")
+
+    done = signer("run", REF, "--json")
+
+    assert (done.status, done.json["code"]) == (4, "INTEGRITY")
+
+
+def test_a_folder_that_became_a_link_is_refused(signer: CommandLine, folder: Path) -> None:
+    moved = signer.home / "moved"
+    folder.rename(moved)
+    folder.symlink_to(moved, target_is_directory=True)
+
+    assert signer("run", REF).status == 4
+
+
+def test_a_manifest_that_was_widened_is_no_longer_signed(signer: CommandLine, folder: Path) -> None:
+    directive = signer.project / ".ai/directives/skills/release_notes.md"
+    text = directive.read_text("utf-8")
+    directive.write_text(text.replace('size="455"', 'size="456"'), "utf-8")
+
+    assert signer("run", REF).status == 4
+    assert folder.is_dir()
+
+
+def test_a_changed_skill_is_signed_again_after_its_difference_is_shown(
+    signer: CommandLine, folder: Path
+) -> None:
+    (folder / "references/style.md").write_text("# Style\n\nNo adjectives.\n", "utf-8")
+
+    added = signer("skill", "add", str(folder))
+    shown = signer("approve", "--list", "--json").json["proposals"][0]["diff"]
+    still = signer("run", REF)
+    signed = signer("approve", "--all")
+
+    assert added.status == 0, added.stderr
+    assert "+No adjectives." in shown
+    assert not any("Run `python scripts/commits.py`" in line for line in shown)
+    assert still.status == 4
+    assert signed.status == 0
+    assert "# Release notes" in signer("run", REF).stdout
+
+
+def test_a_file_that_changes_while_a_person_reads_is_named(
+    signer: CommandLine, folder: Path
+) -> None:
+    one_byte_more(folder / "SKILL.md")
+    signer("skill", "add", str(folder))
+    one_byte_more(folder / "SKILL.md")
+
+    shown = signer("approve", "--list", "--json").json["proposals"][0]["diff"]
+
+    assert any("is not what this manifest says" in line for line in shown)
+
+
+def with_outside_link(folder: Path) -> None:
+    (folder / "key").symlink_to("/etc/passwd")
+
+
+def with_linked_folder(folder: Path) -> None:
+    (folder / "more").symlink_to("/etc", target_is_directory=True)
+
+
+def with_pipe(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+
+
+def with_huge_file(folder: Path) -> None:
+    with (folder / "huge.bin").open("wb") as file:
+        file.truncate(100 * 1024 * 1024)
+
+
+def with_many_files(folder: Path) -> None:
+    for number in range(MAX_FILES + 1):
+        (folder / f"{number}.txt").touch()
+
+
+def with_unseen_name(folder: Path) -> None:
+    (folder / "a\u202etxt.sh").touch()
+
+
+def with_steering_name(folder: Path) -> None:
+    (folder / "a\x1b[2Jb").touch()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        with_outside_link,
+        with_linked_folder,
+        pytest.param(with_pipe, marks=pytest.mark.skipif(os.name == "nt", reason="no pipes")),
+        with_huge_file,
+        with_many_files,
+        with_unseen_name,
+        with_steering_name,
+    ],
+)
+def test_a_hostile_folder_is_shown_as_refused_and_not_written(
+    change: Callable[[Path], None], signer: CommandLine
+) -> None:
+    folder = signer.project / ".claude/skills/release-notes"
+    shutil.copytree(VECTORS / "release-notes", folder)
+    change(folder)
+
+    done = signer("import", "--yes")
+
+    assert done.status == 1
+    assert "refused" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+    assert not (signer.project / ".ai/directives").exists()
+
+
+def test_a_script_of_a_skill_never_runs_by_its_import(signer: CommandLine) -> None:
+    folder = signer.project / ".agents/skills/one"
+    folder.mkdir(parents=True)
+    proof = signer.home / "proof"
+    text = f"---\nname: one\ndescription: $(touch {proof}) `touch {proof}`\n---\n!`touch {proof}`\n"
+    (folder / "SKILL.md").write_text(text, "utf-8")
+    (folder / "setup.py").write_text(f"open({str(proof)!r}, 'w')", "utf-8")
+
+    done = signer("import", "--yes")
+    signer("run", "directive:skills/one")
+
+    assert done.status == 0, done.stderr
+    assert not proof.exists()
+
+
+@pytest.mark.parametrize("place", ["../outside", "/etc", ".ai/config/keys", ".ai", "a/../../b"])
+def test_a_manifest_cannot_name_a_folder_that_is_not_a_skills(
+    place: str, signer: CommandLine, folder: Path
+) -> None:
+    directive = signer.project / ".ai/directives/skills/release_notes.md"
+    text = directive.read_text("utf-8").replace(".claude/skills/release-notes", place)
+    directive.write_text(text, "utf-8")
+    signer("sign", REF)
+
+    assert signer("run", REF).status != 0
+    assert folder.is_dir()
+
+
+def test_two_skills_of_one_name_are_not_both_made(signer: CommandLine) -> None:
+    for client in (".claude", ".agents"):
+        shutil.copytree(VECTORS / "release-notes", signer.project / client / "skills/release-notes")
+
+    done = signer("import", "--yes", "--json").json
+
+    assert [item["state"] for item in done["items"]] == ["new", "refused"]
+    assert "has this id too" in done["items"][1]["reason"]

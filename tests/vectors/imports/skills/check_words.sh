@@ -1,0 +1,2 @@
+#!/bin/sh
+! grep -n -i 'simply\|just' -- "$1"
