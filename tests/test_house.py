@@ -353,6 +353,27 @@ def test_every_link_between_documents_leads_somewhere() -> None:
     assert broken == []
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors that a forge gives the headings of a page."""
+    prose = re.sub(r"^(`{3,}).*?^\1$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
+    words = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", one).lower() for one in headings]
+    return {re.sub(r"[^\w\- ]", "", one).strip().replace(" ", "-") for one in words}
+
+
+def test_every_link_to_a_heading_finds_it() -> None:
+    pages = {page: anchors(page) for page in project_files("*.md")}
+    broken = [
+        f"{page.relative_to(ROOT).as_posix()}: {target}#{anchor}"
+        for page in pages
+        for target, anchor in re.findall(r"\]\(([^)#:\s]*)#([^)\s]+)\)", page.read_text("utf-8"))
+        for found in [(page.parent / target).resolve() if target else page]
+        if found in pages and anchor not in pages[found]
+    ]
+
+    assert broken == []
+
+
 def test_every_page_that_the_code_cites_exists() -> None:
     cited = {
         page
