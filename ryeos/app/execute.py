@@ -185,6 +185,7 @@ def _wish(rye: Rye, values: Mapping[str, Any], *, is_here: bool) -> ExecuteOptio
     if "resume_thread_id" in values:
         values = {**values, "resume_thread_id": rye.threads.find(values["resume_thread_id"])}
         reference = _resumed(rye, values)
+        _require_kept_inputs(parameters, rye.schema_of(reference))
         parameters["resume_run_id"] = values["resume_thread_id"]
     elif "item_id" in values:
         reference = item_reference(rye, values["item_id"], values.get("item_type"))
@@ -220,6 +221,19 @@ def _resumed(rye: Rye, values: Mapping[str, Any]) -> Reference:
             hint="run the item again",
         )
     return reference
+
+
+def _require_kept_inputs(parameters: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Raise VerbArgumentError for inputs that the resumed run would not look at."""
+    from ryeos.graph.model import taken_apart
+
+    inputs, options = taken_apart(parameters, schema)
+    if inputs and not options.override_inputs:
+        raise VerbArgumentError(
+            "parameters",
+            f"a resumed run keeps its inputs, found {', '.join(sorted(inputs))}"[:200],
+            hint='leave them out, or lay them over those: "override_inputs": true in parameters',
+        )
 
 
 def _steered(rye: Rye, wish: ExecuteOptions, kind: Kind) -> ExecuteOptions:

@@ -78,8 +78,8 @@ def sign_targets(
     if "content" in values:
         if label != PROJECT:  # a text there would stand before the bundle's in every project
             raise VerbArgumentError("content", f"expected source {PROJECT}, found {label}")
-        text = write_text(values, rye.space(label))
-        values = {**values, "item_id": text}
+        text, kept = write_text(values, rye.space(label))
+        values = {**values, "item_id": text, "prior_text": kept}
     return rye, targets_of(rye, text.replace("\\", "/"), item_type, label), values
 
 
@@ -111,7 +111,21 @@ def sign(
         batch = batch_answer(reports, len(targets), dry_run=values["dry_run"])
         return Answer({**batch.envelope, **project}, batch.exit_status)
     one = single_answer(reports[0])
-    return Answer({**one.envelope, **project}, one.exit_status)
+    return Answer({**one.envelope, **project, **of_files(values, reports[0])}, one.exit_status)
+
+
+def of_files(values: Mapping[str, Any], report: SignReport) -> dict[str, str]:
+    """Which files a call with ``content`` left beside the item: a prior text, an unsigned one."""
+    named: dict[str, str] = {}
+    if values.get("prior_text"):
+        named["prior_text"] = values["prior_text"]
+    if "content" in values and report.error:
+        named["unsigned_text"] = _in_space(report.target.path, report.target.space)
+    return named
+
+
+def _in_space(path: Path, space: Space) -> str:
+    return path.relative_to(space.ai.parent).as_posix()
 
 
 _LANGUAGE_MARKS = (
@@ -126,11 +140,12 @@ _LANGUAGE_MARKS = (
 )
 
 
-def write_text(values: Mapping[str, Any], space: Space) -> str:
-    """Write the text of an item with its folders; the reference of the item.
+def write_text(values: Mapping[str, Any], space: Space) -> tuple[str, str]:
+    """Write the text of an item with its folders; its reference, and where a prior text is now.
 
-    A text that was there is kept beside it as ``.bak``. The suffix is that of the id, of the file
-    that has the id, or that of the language. Raises VerbArgumentError, UnsafePathError.
+    A text that was there is kept beside it as ``.bak``, else that path is ``""``. The suffix is
+    that of the id, of the file that has the id, or that of the language. Raises VerbArgumentError,
+    UnsafePathError.
     """
     if values["dry_run"] or is_glob(values["item_id"]):
         found = "dry_run" if values["dry_run"] else "a pattern"
@@ -150,13 +165,14 @@ def write_text(values: Mapping[str, Any], space: Space) -> str:
         hint = f"leave out the suffix, or remove {there.name} first"
         raise VerbArgumentError("item_id", f"{there.name} has this id already", hint=hint)
     make_directory(path.parent)
+    kept = ""
     if there:
         prior = read_bytes(path, MAX_ITEM_BYTES)
         if data == prior or values["content"] == _unsigned(prior, kind, path):
-            return str(ref)
-        keep_prior(path, prior)
+            return str(ref), ""
+        kept = _in_space(keep_prior(path, prior), space)
     write_atomic(path, data, mode=0o644)
-    return str(ref)
+    return str(ref), kept
 
 
 def _unsigned(data: bytes, kind: Kind, path: Path) -> str | None:

@@ -686,7 +686,7 @@ CODES: Mapping[str, str] = {
     "WRONG_DATABASE": "The database of a node is not the one that belongs to its data folder.",
     "WRONG_STORE": "The object storage is not the one that belongs to the node.",
     "PARSING_ERROR": "An item's header or text cannot be read as its kind of file.",
-    "PERMISSION_DENIED": "A graph calls what its capabilities leave out.",
+    "PERMISSION_DENIED": "A graph calls an item that its permissions or its caller do not allow.",
     "PIN_MISMATCH": "A node, registry or bundle has another key than before, or than was named.",
     "REGISTRY_NOT_CONFIGURED": "Your user space names no registry; a project cannot name one.",
     "REGISTRY_NO_KEY": "A registry wants an API key for this, and its variable is not set.",
@@ -801,7 +801,10 @@ REMEDIES: Mapping[str, tuple[str, ...]] = {
         "$ make one: rye keys generate",
         "> ask your user to run: rye keys generate",
     ),
-    "PERMISSION_DENIED": ("add the item to permissions of the graph, then sign the graph",),
+    "PERMISSION_DENIED": (
+        "add the item, like permissions: [rye.execute.tool.shop.total], then sign the graph",
+        "where its caller gives capabilities, they must allow the item too",
+    ),
     "SERVER_CHANGED": (
         "$ look at what changed, and approve it: rye mcp refresh NAME",
         "> ask your user to run: rye mcp refresh NAME; do not work around it",

@@ -480,7 +480,11 @@ def _unknown(name: str, tool: Tool) -> VerbArgumentError:
 
     known = [row.name for row in tool.parameters]
     close = get_close_matches(name, known, 1, 0.6)
-    takes = f"{tool.name} takes {', '.join(known)}"
+    plain = [row.name for row in tool.parameters if not row.is_rare]
+    rare = [row.name for row in tool.parameters if row.is_rare]
+    takes = f"{tool.name} takes {', '.join(plain)}"
+    if rare:
+        takes += f"; in {OPTIONS}: {', '.join(rare)}"
     return VerbArgumentError(
         name[:_MAX_SHOWN],
         f"{tool.name} has no such argument",

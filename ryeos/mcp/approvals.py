@@ -20,6 +20,7 @@ from ryeos.app.sign import (
     follow,
     is_glob,
     is_signed,
+    of_files,
     sign_targets,
     signing,
     single_answer,
@@ -132,7 +133,11 @@ def _envelope(rye: Rye, reports: Sequence[SignReport], values: Mapping[str, Any]
         answer = batch_answer(reports, len(reports), dry_run=values["dry_run"])
     else:
         answer = single_answer(reports[0])
-    return {**answer.envelope, "project_path": project_of(rye)}
+    return {
+        **answer.envelope,
+        "project_path": project_of(rye),
+        **of_files(values, reports[0]),
+    }
 
 
 def _waiting(

@@ -124,6 +124,7 @@ def _graph_run(data: Mapping[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
         for name, value in (state if isinstance(state, Mapping) else {}).items()
         if name != "inputs" and not name.startswith("_")
     }
+    seen = {name: _failures_in_short(value) for name, value in seen.items()}
     kept.pop("thread_id", None)
     if data.get("warnings"):
         kept["warnings"] = [*kept.get("warnings", ()), *data["warnings"]]
@@ -134,10 +135,25 @@ def _graph_run(data: Mapping[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
     kept.pop("data")
     graph = {"item_id": kept["item_id"]} if "item_id" in kept else {}
     call = {"name": "execute", "arguments": {**graph, "resume_thread_id": run_id}}
-    return {**kept, **({"state": seen} if seen else {}), "next": [call]}
+    hint = {"hint": kept.pop("hint", _BEFORE_RESUMING)}
+    return {**kept, **hint, **({"state": seen} if seen else {}), "next": [call]}
+
+
+_BEFORE_RESUMING = "repair what failed, sign it, then resume: the run keeps its inputs"
+
+
+def _failures_in_short(value: object) -> object:
+    """The value, each failed call in it as its error alone: what to do is said once, at the top."""
+    if isinstance(value, list):
+        return [_failures_in_short(one) for one in value]
+    if isinstance(value, dict) and value.get("status") == "error" and "code" in value:
+        return {"error": value.get("error")}
+    return value
 
 
 _Arguments = Mapping[str, Any]
+_WAIT_S = 60
+"""So long a call that asks for a run's answer may wait, instead of many that ask."""
 
 
 def _executed(_: Mapping[str, Any], kept: dict[str, Any], __: _Arguments) -> dict[str, Any]:
@@ -155,6 +171,8 @@ def _executed(_: Mapping[str, Any], kept: dict[str, Any], __: _Arguments) -> dic
     wanted: dict[str, Any] = {"item_id": short}
     if not is_short_thread_id(short):
         wanted = {"item_id": "rye/core/processes/status", "parameters": {"thread_id": short}}
+    else:
+        wanted["options"] = {"wait_s": _WAIT_S}
     asked = [{"name": "execute", "arguments": wanted}]
     return {"status": "running", "thread_id": short, "next": asked}
 
@@ -190,7 +208,8 @@ def _loaded(
 def _helped(envelope: Mapping[str, Any], kept: dict[str, Any], _: _Arguments) -> dict[str, Any]:
     if envelope.get("topic") != "overview":  # a list of what there is has them in its text
         kept.pop("topics", None)
-    return {}
+    asked = kept.pop("asked", None)
+    return {"content": f"No topic {asked!r}.\n\n{kept['content']}"} if asked else {}
 
 
 def _found(
@@ -199,6 +218,10 @@ def _found(
     hits = kept.get("results")
     if not isinstance(hits, Sequence):
         return {}
+    skipped = kept.get("skipped_items")
+    if isinstance(skipped, list):
+        kept["skipped_items"] = [one["ref"] for one in skipped]
+        kept["hint"] = "sign with the ref of a skipped item says what is wrong with it"
     words = {word.casefold() for word in _WORD.findall(str(envelope.get("query", "")))}
     is_unsure = "relaxed" in envelope
     shown = {"results": [_hit(one, words, is_unsure=is_unsure) for one in hits]}
@@ -248,6 +271,22 @@ def text_of(structure: Mapping[str, Any]) -> str:
     data = rest.get("data")
     if isinstance(data, dict) and str(data.get("stderr")).strip() == rest.get("error"):
         rest["data"] = {**data, "stderr": ""}  # the first line says it
+    lines = _first_lines(rest, status)
+    main = next((name for name in _MAIN if name in rest), "")
+    if main:
+        value = rest.pop(main)
+        if main == "your_directions":
+            lines.append("your_directions:")
+        is_list = main == "results" and all("kind" in one for one in value)
+        lines.append(_listed(value) if is_list else _said(value))
+    for name, value in rest.items():
+        if name != "item_id" or not main:
+            lines.append(f"{name}: {value if isinstance(value, str) else compact(value)}")
+    return "\n".join(line for line in lines if line) or status
+
+
+def _first_lines(rest: dict[str, Any], status: str) -> list[str]:
+    """What a reader needs before anything else; it is taken out of ``rest``."""
     lines: list[str] = []
     if "truncated" in rest:
         size = rest["truncated"].get("bytes") if isinstance(rest["truncated"], dict) else "?"
@@ -260,17 +299,12 @@ def text_of(structure: Mapping[str, Any]) -> str:
             lines.append(f"hint: {rest.pop('hint')}")
     elif status != "success":
         lines.append(f"status: {status}")
-    main = next((name for name in _MAIN if name in rest), "")
-    if main:
-        value = rest.pop(main)
-        if main == "your_directions":
-            lines.append("your_directions:")
-        is_list = main == "results" and all("kind" in one for one in value)
-        lines.append(_listed(value) if is_list else _said(value))
-    for name, value in rest.items():
-        if name != "item_id" or not main:
-            lines.append(f"{name}: {value if isinstance(value, str) else compact(value)}")
-    return "\n".join(line for line in lines if line) or status
+    tried = rest.pop("tried", None)
+    if isinstance(tried, Mapping):
+        lines.append(f"tried: {text_of(tried)}")
+    if "results" in rest and "warnings" in rest:  # they say what was searched for instead
+        lines.append(f"warnings: {compact(rest.pop('warnings'))}")
+    return lines
 
 
 def _said(value: object) -> str:

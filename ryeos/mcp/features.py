@@ -364,7 +364,9 @@ class RyeFeatures:
         tried = self._carried_out(call, "execute", wanted, calling)
         # A question to the user is for a call of its own.
         answer = tried.get("structuredContent") or {"status": "not_run", "hint": "execute it"}
-        return {**signed, "tried": answer}
+        # A trial shows what a directive says; nobody asked for it to be carried out.
+        shown = {name: value for name, value in answer.items() if name != "instructions"}
+        return {**signed, "tried": shown}
 
     def _named_tools(self) -> list[dict[str, Any]]:
         """The items that user space wants listed as tools of their own."""
@@ -430,8 +432,8 @@ def server(
         info={"name": "rye", "title": "Rye OS", "version": version},
         instructions=(
             "Rye runs signed items by id: tools, directives (instructions for you), knowledge."
-            " search finds them, load describes one, execute runs it. To make one: write its file"
-            f" below .ai/, sign it, execute it. {where}"
+            " search finds them, load describes one, execute runs it. To make one: sign with its"
+            f" id, content and try_parameters writes, signs and runs it. {where}"
         ),
         capabilities=capabilities,
         methods=methods,

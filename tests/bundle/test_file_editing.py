@@ -421,6 +421,14 @@ def test_a_text_that_is_not_there_is_answered_with_the_line_that_is_like_it(tmp_
     assert hint("zzz") == "as it is in the file, without the ids that read shows"
 
 
+def test_two_lines_that_are_like_a_text_are_both_shown(tmp_path: Path) -> None:
+    put(tmp_path, b"t = 0.0\nfor p in prices:\n    t += p\n")
+
+    told = call(EDIT, tmp_path, path="a.txt", edits=[{"old_text": "t = 1", "new_text": "x"}])
+
+    assert told["hint"] == "line 1 is: t = 0.0; line 3 is:     t += p"
+
+
 def test_a_text_that_is_there_twice_is_not_chosen_between(tmp_path: Path) -> None:
     put(tmp_path, b"same\nsame\n")
 

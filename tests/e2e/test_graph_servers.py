@@ -200,6 +200,20 @@ def test_a_resumed_run_is_of_the_item_that_is_named(
     assert "already completed" in completed["error"]
 
 
+def test_a_resumed_run_is_given_no_inputs_unless_they_are_laid_over_its_own(
+    client: McpClient,
+) -> None:
+    run_id = client.envelope("execute", item_id=LINE, verbose=True)["data"]["graph_run_id"]
+
+    ignored = client.envelope("execute", resume_thread_id=run_id, parameters={"who": "bob"})
+    laid_over = client.envelope(
+        "execute", resume_thread_id=run_id, parameters={"who": "bob", "override_inputs": True}
+    )
+
+    assert ignored["error"] == "parameters: a resumed run keeps its inputs, found who"
+    assert "already completed" in laid_over["error"]  # it was looked at
+
+
 def test_a_graph_in_the_background_is_a_task(graphs: GraphMachine) -> None:
     gate = Gate(graphs, "n3")
     with server(graphs.machine) as client:

@@ -108,7 +108,59 @@ def test_a_graph_that_failed_names_the_call_that_resumes_it() -> None:
 
     arguments = {"item_id": "mine/x", "resume_thread_id": "run-0334"}
     assert told["next"] == [{"name": "execute", "arguments": arguments}]
+    assert told["hint"] == "repair what failed, sign it, then resume: the run keeps its inputs"
     assert "data" not in told
+
+
+def test_a_failed_call_in_the_state_of_a_graph_is_its_error() -> None:
+    call = {"status": "error", "error": "x", "code": "VALIDATION_FAILED", "hint": "rye run a"}
+    state = {"totals": [{"sum": 3}, call], "own": {"status": "error", "error": "y"}}
+    data = {**GRAPH, "success": False, "status": "error", "state": state, "error": "x"}
+
+    told = brief("execute", executed(status="error", error="a[1]: x", data=data))
+
+    assert told["state"] == {
+        "totals": [{"sum": 3}, {"error": "x"}],
+        "own": {"status": "error", "error": "y"},
+    }
+
+
+def test_a_failed_trial_is_read_like_a_failed_run() -> None:
+    failed = {"status": "error", "error": "/a: expected b", "code": "VALIDATION_FAILED"}
+    signed = {"status": "signed", "ref": "tool:mine/x", "tried": {**failed, "hint": "look"}}
+
+    lines = text_of(signed).splitlines()
+
+    assert lines == [
+        "status: signed",
+        "tried: VALIDATION_FAILED: /a: expected b",
+        "hint: look",
+        "ref: tool:mine/x",
+    ]
+    assert text_of({"status": "signed", "tried": {"status": "success", "data": {"n": 1}}}) == (
+        'status: signed\ntried: {"n":1}'
+    )
+
+
+def test_what_was_searched_for_instead_stands_before_the_hits() -> None:
+    told = found("a or (b", hit(), warnings=["query: searched for the words instead: a b"])
+
+    assert text_of(told).splitlines()[0] == (
+        'warnings: ["query: searched for the words instead: a b"]'
+    )
+
+
+def test_items_that_a_search_could_not_read_are_named_with_what_tells_why() -> None:
+    told = found("x", skipped_items=[{"ref": "tool:mine/broken", "path": "/p/broken.py"}])
+
+    assert told["skipped_items"] == ["tool:mine/broken"]
+    assert told["hint"] == "sign with the ref of a skipped item says what is wrong with it"
+
+
+def test_a_topic_that_there_is_not_is_named_first() -> None:
+    told = brief("help", {"status": "success", "content": "Topics\n\n  search", "asked": "flurb"})
+
+    assert told["content"] == "No topic 'flurb'.\n\nTopics\n\n  search"
 
 
 def test_a_graph_that_went_on_after_failures_says_so() -> None:
@@ -135,7 +187,12 @@ def test_a_background_run_has_a_short_id_and_the_call_that_asks_for_it() -> None
     assert kept == {
         "status": "running",
         "thread_id": "run-bb60",
-        "next": [{"name": "execute", "arguments": {"item_id": "run-bb60"}}],
+        "next": [
+            {
+                "name": "execute",
+                "arguments": {"item_id": "run-bb60", "options": {"wait_s": 60}},
+            }
+        ],
     }
 
 

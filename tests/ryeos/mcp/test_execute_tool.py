@@ -79,12 +79,13 @@ def test_the_id_of_a_run_is_its_answer_and_until_then_what_it_wrote(workspace: W
     command = "echo begun; while [ ! -e go ]; do sleep 0.01; done; echo done; exit 3"
     started = call(item_id=BASH, parameters={"command": command}, **{"async": True})
     [then] = started["next"]
-    first = call(**then["arguments"])
+    first = call(item_id=then["arguments"]["item_id"])
     (workspace.project_path / "go").touch()
-    last = call(**then["arguments"], options={"wait_s": 30})
+    last = call(**then["arguments"])
 
     assert started["status"] == "running"
-    assert then == {"name": "execute", "arguments": {"item_id": started["thread_id"]}}
+    asks = {"item_id": started["thread_id"], "options": {"wait_s": 60}}
+    assert then == {"name": "execute", "arguments": asks}
     assert first["status"] == "running"
     assert last["status"] == "error"
     assert last["data"] == {"stdout": "begun\ndone\n", "stderr": "", "exit": 3}

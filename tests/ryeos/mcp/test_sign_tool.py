@@ -66,6 +66,29 @@ def test_what_is_signed_already_stays_as_it_is(workspace: Workspace, rye: Rye) -
     assert signed(rye, "mine/x", force=True)["unchanged"] is False
 
 
+def test_a_text_that_was_replaced_is_named(workspace: Workspace, rye: Rye) -> None:
+    path = workspace.project.tool("mine/x")
+    before = path.read_text("utf-8")
+
+    answered = signed(rye, "tool:mine/x", content=f"{before}\n# more\n")
+    again = signed(rye, "tool:mine/x", content=f"{before}\n# more\n")
+
+    assert (answered["status"], answered["prior_text"]) == (
+        "signed",
+        f".ai/tools/mine/{path.name}.bak",
+    )
+    assert path.with_name(f"{path.name}.bak").read_text("utf-8") == before
+    assert "prior_text" not in again
+
+
+def test_a_text_that_is_not_signed_is_named(workspace: Workspace, rye: Rye) -> None:
+    answered = signed(rye, "knowledge:mine/broken", content="```yaml\nname: [\n```\n")
+
+    assert answered["status"] == "error"
+    assert answered["unsigned_text"] == ".ai/knowledge/mine/broken.md"
+    assert (workspace.project_path / answered["unsigned_text"]).is_file()
+
+
 def test_a_dry_run_writes_nothing_and_needs_no_key(workspace: Workspace) -> None:
     path = workspace.project.tool("mine/x")
     before = path.read_bytes()

@@ -201,14 +201,15 @@ def replaced(one: dict, label: str, lines: list) -> tuple:
 
 
 def nearest(part: str, lines: list) -> str:
-    """The line that somebody may have meant who asked for a text that is not there."""
+    """The lines that may have been meant by a text that is not there."""
     from difflib import get_close_matches
 
     first = part.strip().partition("\n")[0]
     stripped = {line.strip(): at for at, line in reversed(list(enumerate(lines[:MAX_COMPARED], 1)))}
-    close = get_close_matches(first, stripped, 1)
+    close = get_close_matches(first, stripped, 2)
     if close and len(first) <= MAX_SHOWN:
-        return f"line {stripped[close[0]]} is: {lines[stripped[close[0]] - 1][:MAX_SHOWN]}"
+        numbers = sorted(stripped[one] for one in close)
+        return "; ".join(f"line {at} is: {lines[at - 1][:MAX_SHOWN]}" for at in numbers)
     return "as it is in the file, without the ids that read shows"
 
 
