@@ -7,7 +7,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -53,7 +53,9 @@ REVISION = "0007"
 LANDED = "0.1"
 """The tables as they were before there were versions of Alembic."""
 
-_BUSY_TIMEOUT_S = 30.0
+BUSY_TIMEOUT_S = 15.0
+"""How long a writer of SQLite waits for its turn in this process, and then for other processes."""
+
 _LOCK = sqlalchemy.text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
 _TRY_ALONE = sqlalchemy.text("SELECT pg_try_advisory_lock(hashtextextended(:name, 0))")
 _NO_LONGER_ALONE = sqlalchemy.text("SELECT pg_advisory_unlock(hashtextextended(:name, 0))")
@@ -100,7 +102,7 @@ class Database:
         self._clock = clock
         self.shown = self._engine.url.render_as_string(hide_password=True)
         # SQLite has one writer. Threads of this process queue here, where nobody is overtaken.
-        self._turn: AbstractContextManager[Any] = Lock() if self.is_sqlite else nullcontext()
+        self._turn = Lock()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -120,12 +122,29 @@ class Database:
         is for a decision about what is not there yet, which no row can be locked for.
         Raises `sqlalchemy.exc.IntegrityError` and its like where the caller may expect them.
         """
-        with self._turn, self._engine.connect() as opened:
+        with self._in_turn(), self._engine.connect() as opened:
             connection = opened.execution_options(**{_WRITES: True})
             with connection.begin():
                 if lock:
                     hold(connection, lock)
                 yield connection
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        """A block that no other thread writes in, where only one can. Raises as for no connection.
+
+        While another process keeps the file locked, each thread that comes to wait for it has its
+        answer in time: it does not wait for all that came before it to have theirs.
+        """
+        if not self.is_sqlite:
+            yield
+            return
+        if not self._turn.acquire(timeout=BUSY_TIMEOUT_S):
+            raise PoolTimeoutError(f"{self.shown}: no turn to write within {BUSY_TIMEOUT_S:g} s")
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def now(self, connection: Connection) -> datetime:
         """The time, in UTC: of many servers each has a clock, and the database has one."""
@@ -302,7 +321,7 @@ def _options(driver: str) -> dict[str, Any]:
         # A thread of a request each, at most; a request that waits longer gets 503.
         return {"pool_pre_ping": True, "pool_size": 20, "max_overflow": 20, "pool_timeout": 10}
     # As many connections as threads ask for: the pool must not be what a request waits for.
-    return {"connect_args": {"timeout": _BUSY_TIMEOUT_S}, "max_overflow": -1}
+    return {"connect_args": {"timeout": BUSY_TIMEOUT_S}, "max_overflow": -1}
 
 
 def _on_connect(connection: Any, _: ConnectionPoolEntry) -> None:  # noqa: ANN401 - the driver's

@@ -459,7 +459,7 @@ def _answer_of(error: Exception, scope: Scope) -> JSONResponse:
     if not is_full(error) and is_away(error):  # every request has the same: no traceback for each
         log.warning("error %s at %s: the database is away: %s", number, where, _line_of(error))
         return JSONResponse({"detail": AWAY}, 503, AWAY_HEADERS)
-    if isinstance(error, ObjectStorageError):
+    if is_store_away(error):
         log.warning("error %s at %s: %s", number, where, _line_of(error))
         return JSONResponse({"detail": STORE_AWAY}, 503, AWAY_HEADERS)
     if is_read_only(error):
@@ -480,6 +480,11 @@ READ_ONLY = "the disk of the node, or its database, can only be read now: nothin
 _UNKNOWN = (500, "internal error")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _FULL_OF_POSTGRESQL, _READ_ONLY_OF_POSTGRESQL = "53100", "25006"
+
+
+def is_store_away(error: BaseException) -> bool:
+    """Whether the object storage did not do what it was asked: it may a little later."""
+    return any(isinstance(cause, ObjectStorageError) for cause in _causes(error))
 
 
 def is_full(error: BaseException) -> bool:

@@ -1,5 +1,6 @@
 """Routes that say which keys may sign requests: ``/admin/authorized-keys``."""
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -205,21 +206,32 @@ def storage_router(services: NodeServices) -> APIRouter:
 
 
 def collecting_garbage(services: NodeServices) -> AbstractAsyncContextManager[None]:
-    """The collection that happens by itself, at the start and from time to time."""
-    return every(services.settings.gc_interval_s, partial(sweep, services))
+    """The collection that happens by itself, at the start and from time to time.
+
+    Of many servers one does it each time.
+    """
+    every_s = services.settings.gc_interval_s
+    collect = partial(services.sync.storage.collect_if_due, every_s)
+    return every(every_s, partial(_watched_sweep, services, collect))
 
 
 def sweep(services: NodeServices, *, dry_run: bool = False) -> tuple[UserGarbage, ...]:
     """As `Storage.collect`, seen by who watches this server. Raises SQLAlchemyError."""
+    collect = partial(services.sync.storage.collect, dry_run=dry_run)
+    if dry_run:
+        return collect()
+    return _watched_sweep(services, collect)
+
+
+def _watched_sweep(
+    services: NodeServices, collect: Callable[[], tuple[UserGarbage, ...]]
+) -> tuple[UserGarbage, ...]:
     with services.watch.span("sweep") as span:
-        found = services.sync.storage.collect(dry_run=dry_run)
+        found = collect()
         span.note("rye.users", len(found))
         span.note("rye.freed_bytes", sum(one.freed_bytes for one in found))
-    if not dry_run:
-        for one in found:
-            services.watch.metrics.swept(
-                one.state, removed=one.removed, freed_bytes=one.freed_bytes
-            )
+    for one in found:
+        services.watch.metrics.swept(one.state, removed=one.removed, freed_bytes=one.freed_bytes)
     return found
 
 

@@ -21,7 +21,14 @@ from lillux.errors import LilluxError
 from lillux.store_files import ObjectMissingError
 from lillux.values import dataclass, replace
 from rye_services.database import Database, is_away
-from rye_services.http import READ_ONLY, RequestProblem, is_full, is_read_only
+from rye_services.http import (
+    READ_ONLY,
+    STORE_AWAY,
+    RequestProblem,
+    is_full,
+    is_read_only,
+    is_store_away,
+)
 from rye_services.keys import NodeKeys
 from rye_services.metrics import Figure
 from rye_services.node.execution import (
@@ -689,6 +696,7 @@ def _names_in(text: str, parameters: Mapping[str, Any]) -> Collection[str]:
 _OF_THE_NODE: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
     (is_full, "no room is left on the disk of the node: nothing that the run changed was taken"),
     (is_read_only, READ_ONLY),
+    (is_store_away, f"{STORE_AWAY}; nothing that the run changed was taken"),
     (is_away, "the database went away: look at HEAD before you execute it again"),
 )
 
@@ -713,7 +721,7 @@ def _status_of(error: BaseException) -> tuple[int, str]:
     """The status that is answered for an error, and the phase that the row says."""
     if is_full(error):
         return _NO_ROOM, "storage"
-    if is_read_only(error):
+    if is_read_only(error) or is_store_away(error):
         return _NOT_NOW, "storage"
     return (_NOT_NOW, "database") if is_away(error) else (500, "execution")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import IntegrityError
 
@@ -32,7 +32,7 @@ from lillux.store_files import (
 from lillux.values import dataclass
 from rye_services.credentials import UserIdError, valid_user_id
 from rye_services.database import Database, stamp, uploads_in_flight, users
-from rye_services.node.servers import ServerLease, ServersSeen
+from rye_services.node.servers import ServerLease, ServersElsewhere, ServersSeen
 from ryeos.items.context import Clock
 from ryeos.sync.entries import (
     ContentEntry,
@@ -62,10 +62,10 @@ class Uploads:
 
     def renew(self, user_id: str) -> None:
         """Say that a user is uploading."""
-        now_s = self._clock().timestamp()
         if not self._database.is_sqlite:  # another server may have ended it meanwhile
-            self._renew_row(user_id, now_s)
+            self._renew_row(user_id)
             return
+        now_s = self._clock().timestamp()
         with self._lock:
             if now_s - self._renewed.get(user_id, 0.0) < _RENEWED_AFTER_S:
                 return
@@ -86,22 +86,29 @@ class Uploads:
         """Whether the user is uploading, as far as anybody knows."""
         until = uploads_in_flight.c.lease_until_s
         statement = select(until).where(uploads_in_flight.c.user_id == user_id)
-        now_s = self._clock().timestamp()
         with self._database.reading() as connection:
+            now_s = self._now_s(connection)
             return any(until_s > now_s for until_s in connection.execute(statement).scalars())
 
-    def _renew_row(self, user_id: str, now_s: float) -> None:
+    def _renew_row(self, user_id: str) -> None:
         """Have a row with a lease that is not old: most requests find one and write nothing."""
-        until_s = now_s + LEASE_S
-        row = postgresql.insert(uploads_in_flight).values(
-            id=user_id, user_id=user_id, started_at_s=now_s, lease_until_s=until_s
-        )
-        is_old = uploads_in_flight.c.lease_until_s < until_s - _RENEWED_AFTER_S
-        renewed = row.on_conflict_do_update(
-            index_elements=["id"], set_={"lease_until_s": until_s}, where=is_old
-        )
         with self._database.writing() as connection:
-            connection.execute(renewed)
+            now_s = self._now_s(connection)
+            until_s = now_s + LEASE_S
+            row = postgresql.insert(uploads_in_flight).values(
+                id=user_id, user_id=user_id, started_at_s=now_s, lease_until_s=until_s
+            )
+            is_old = uploads_in_flight.c.lease_until_s < until_s - _RENEWED_AFTER_S
+            connection.execute(
+                row.on_conflict_do_update(
+                    index_elements=["id"], set_={"lease_until_s": until_s}, where=is_old
+                )
+            )
+
+    def _now_s(self, connection: Connection) -> float:
+        """The time that leases are by: of many servers the clock of their database."""
+        now = self._clock() if self._database.is_sqlite else self._database.now(connection)
+        return now.timestamp()
 
     def _extend(self, user_id: str, now_s: float) -> bool:
         statement = (
@@ -575,7 +582,9 @@ class Durable:
     """
 
     def __init__(
-        self, presence: ServerLease, force: Callable[[str], bool] = force_file_system
+        self,
+        presence: ServerLease | ServersElsewhere,
+        force: Callable[[str], bool] = force_file_system,
     ) -> None:
         self._presence, self._force = presence, force
         self._forced: dict[str, ServersSeen] = {}

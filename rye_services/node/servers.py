@@ -100,6 +100,14 @@ class ServersSeen:
         return is_same and not self.others and not now.others
 
 
+class ServersElsewhere:
+    """The servers of a cluster: on other machines, so no folder of this one tells of them."""
+
+    def look(self) -> ServersSeen:
+        """As `ServerLease.look`: another server may have been there at any time."""
+        return ServersSeen(frozenset({"elsewhere"}), 0.0, is_certain=False)
+
+
 # --- a node that is stopped ----------------------------------------------------------------------
 
 

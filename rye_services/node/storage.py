@@ -35,7 +35,7 @@ from rye_services.node.losses import AcceptedLosses
 from rye_services.node.objects import Durable, KnownItems, StoresOfUsers, Uploads, Usage
 from rye_services.node.push import Pushing
 from rye_services.node.rows import OldExecutions
-from rye_services.node.servers import ServerLease
+from rye_services.node.servers import ServerLease, ServersElsewhere
 from rye_services.settings import Settings
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
@@ -117,6 +117,7 @@ LOCK = "storage.lock"
 """Below the data: held by whoever removes, and by a backup, which copies what must not go."""
 
 LOCK_WAIT_S = 10.0
+_NEARLY = 0.9  # of an interval: servers that count it from different moments take turns
 
 
 @contextmanager
@@ -165,6 +166,24 @@ class Storage:
         self._clock, self._grace_s, self._lock = clock, grace_s, lock
         self.losses, self.sweeps = AcceptedLosses(database), Sweeps(database)
 
+    def collect_if_due(self, every_s: float) -> tuple[UserGarbage, ...]:
+        """As `collect`, unless another server has done it within so many seconds, or does it now.
+
+        A node of one machine has no others: there it is always due. Raises as `collect`.
+        """
+        with self._database.alone("periodic sweep") as is_alone:
+            if not is_alone or self._was_done_elsewhere(every_s):
+                return ()
+            return self.collect()
+
+    def _was_done_elsewhere(self, every_s: float) -> bool:
+        last = None if self._database.is_sqlite else next(iter(self.sweeps.listed(1)), None)
+        if last is None:
+            return False
+        age_s = self._clock().timestamp() - datetime.fromisoformat(last.started_at).timestamp()
+        # One of the future is of a server whose clock is wrong, and says nothing.
+        return last.was_whole and 0.0 <= age_s < every_s * _NEARLY
+
     def collect(self, *, dry_run: bool = False) -> tuple[UserGarbage, ...]:
         """Remove what nothing names, user by user. What is wrong with one does not stop the rest.
 
@@ -199,7 +218,7 @@ class Storage:
         try:
             marked = self._marked(user_id, store)  # (2) and (3)
             forgotten = old.count(user_id) if dry_run else old.forget(user_id)  # (4)
-            now_s = self._clock().timestamp()
+            now_s = self._now_s(store)
             found = sweep(  # (5)
                 store, marked, now_s=now_s, grace_s=self._grace_s, dry_run=dry_run
             )
@@ -227,6 +246,13 @@ class Storage:
             stored_bytes=left,
             forgotten=forgotten,
         )
+
+    def _now_s(self, store: ContentStore) -> float:
+        """The time by the clock that says how old a content is: of a bucket, the database's."""
+        if store.folder is not None:
+            return self._clock().timestamp()
+        with self._database.reading() as connection:
+            return self._database.now(connection).timestamp()
 
     def roots(self, user_id: str) -> tuple[Root, ...]:
         """What the rows of a user name. Raises UserUnknownError, SQLAlchemyError."""
@@ -274,6 +300,11 @@ class Sweep:
     forgotten: int
     left_alone: tuple[Mapping[str, str], ...] = field(default_factory=tuple)
     left_alone_count: int
+
+    @property
+    def was_whole(self) -> bool:
+        """Whether it did not find another one, or a backup, at work."""
+        return not any(one.get("state") == "busy" for one in self.left_alone)
 
     @property
     def refused(self) -> int:
@@ -450,7 +481,8 @@ def open_sync(
 ) -> SyncServices:
     """The parts on the data of a node. Nothing is read or written yet."""
     heads, user_spaces = Heads(database), UserSpaceRefs(database)
-    known_items, durable = KnownItems(), Durable(presence)
+    known_items = KnownItems()
+    durable = Durable(ServersElsewhere() if settings.is_cluster else presence)
     uploads, usage = Uploads(database, clock), Usage(database, clock)
     return SyncServices(
         heads=heads,

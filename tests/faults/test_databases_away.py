@@ -1,18 +1,22 @@
 """A database that goes away for a while, and comes back: clients are told, and nothing is lost."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
+from time import monotonic
 
 import pytest
 
+from rye_services.database import BUSY_TIMEOUT_S as BUSY_S
 from tests.support.databases import Cluster, private_cluster
 from tests.support.endings import wait_until
 from tests.support.node import Node, Reply, User, running_node
-from tests.support.remote_projects import RemoteProject
+from tests.support.remote_projects import TEXT, RemoteProject
 from tests.support.workspace import Workspace
 
 pytestmark = [
@@ -124,3 +128,96 @@ def test_an_execution_that_began_before_is_over_afterwards(
     )
     assert project.text("src/x.txt") == "one\ntwo\nthree\n"
     assert (later.status, later.json["status"]) == (200, "success")
+
+
+@dataclass(slots=True)
+class Holder:
+    """Another process that has the file of SQLite locked."""
+
+    path: Path
+    held: "subprocess.Popen[str] | None" = None
+
+    def lock(self) -> None:
+        """Lock it; it is when this returns."""
+        script = (
+            "import sqlite3, sys;"
+            "c = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None);"
+            "c.execute('BEGIN IMMEDIATE'); print('locked', flush=True); sys.stdin.read()"
+        )
+        self.held = subprocess.Popen(
+            [sys.executable, "-c", script, str(self.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        assert self.held.stdout is not None
+        assert self.held.stdout.readline() == "locked\n"
+
+    def free(self) -> None:
+        """Let it go."""
+        if self.held is not None:
+            self.held.kill()
+            self.held.communicate()
+            self.held = None
+
+
+@pytest.fixture
+def sqlite_node(tmp_path: Path) -> Iterator[tuple[Node, Holder]]:
+    """A node on a file of SQLite, and what can lock it."""
+    path = tmp_path / "node" / "node.db"
+    with running_node(
+        tmp_path / "node", environ={"RYE_NODE_DATABASE_URL": f"sqlite:///{path}"}
+    ) as node:
+        holder = Holder(path)
+        try:
+            yield node, holder
+        finally:
+            holder.free()
+
+
+def test_clients_of_a_file_of_sqlite_that_is_locked_for_long_are_told_to_come_again_in_time(
+    sqlite_node: tuple[Node, Holder], workspace: Workspace
+) -> None:
+    node, holder = sqlite_node
+    project = RemoteProject.with_tools(workspace, node.user())
+    clients, end = [Client(node.user()) for _ in range(2 * CLIENTS)], Event()
+    with ThreadPoolExecutor(2 * CLIENTS) as pool:
+        working = [pool.submit(client.work, end) for client in clients]
+        try:
+            wait_until(lambda: all(len(client.made) >= 2 for client in clients))
+            running = project.begun("echo new > src/x.txt")
+            holder.lock()
+            locked_s = monotonic()
+            wait_until(lambda: all(client.refused >= 1 for client in clients), 2 * BUSY_S + 10)
+            waited_s = monotonic() - locked_s
+            ready, live = node.ask("GET", "/ready").status, node.ask("GET", "/live").status
+            project.release()
+            # As long as the other database is away: the rest of what the run says has to wait too.
+            wait_until(lambda: monotonic() - locked_s > 30.0, 60)
+            holder.free()
+            before = [len(client.made) for client in clients]
+            wait_until(
+                lambda: all(
+                    len(client.made) > count for client, count in zip(clients, before, strict=True)
+                ),
+                2 * BUSY_S + 10,
+            )
+        finally:
+            holder.free()
+            end.set()
+    for one in working:
+        one.result()
+    row = project.ended(running)
+
+    refused = [one for client in clients for one in client.replies if one.status != 200]
+    assert {(one.status, one.body) for one in refused} == {
+        (503, b'{"detail":"the database does not answer"}')
+    }
+    assert {one.headers["retry-after"] for one in refused} == {"5"}
+    assert waited_s < 2 * BUSY_S + 5
+    assert (ready, live) == (200, 200)  # it is read as always
+    for client in clients:
+        assert set(client.made) <= client.known
+    assert (row["state"], row["attempt"]) in (("completed", 1), ("error", 1))
+    assert project.text("src/x.txt") == ("new\n" if row["state"] == "completed" else TEXT)

@@ -8,7 +8,7 @@ import pytest
 
 from lillux.store import Durability, Store
 from rye_services.node.objects import Durable
-from rye_services.node.servers import ServerLease
+from rye_services.node.servers import ServerLease, ServersElsewhere
 from tests.support.node import CHECKOUT_COMMAND, User, running_node
 from tests.support.node_sync import push, push_tree, put, tree
 from tests.support.programs import require_program
@@ -81,6 +81,17 @@ def test_beside_another_server_each_push_forces_the_whole_store(
     durable.force(store)
 
     assert len(disk.forced) == 3
+
+
+def test_on_many_machines_each_push_forces_what_other_servers_may_have_stored(
+    disk: Disk, store: Store
+) -> None:
+    durable = Durable(ServersElsewhere(), disk)
+
+    for _ in range(3):
+        durable.force(store)
+
+    assert disk.forced == [str(store.root)] * 3
 
 
 def test_another_server_that_came_and_went_is_noticed(

@@ -12,13 +12,16 @@ from lillux.store_files import ObjectKind
 from rye_services.audit import Actor, acting
 from rye_services.database import Database, stamp, threads, uploads_in_flight
 from rye_services.database import sweeps as table_of_sweeps
+from rye_services.node.bucket_store import BucketStores
 from rye_services.node.objects import LEASE_S, Uploads
+from rye_services.node.pack_cache import MemoryPacks
 from rye_services.node.push import ProjectPush
 from rye_services.node.servers import ServerLease
 from rye_services.node.services import NodeServices, open_services
 from rye_services.node.storage import FSCK_HINT, LOCK, UserGarbage, open_sync
 from rye_services.settings import read_settings
-from tests.support.databases import made_database
+from tests.support.databases import KINDS, database_url, made_database
+from tests.support.object_storage import memory_bucket
 from tests.support.pushed_trees import folder_stores, put_project, put_user_space
 
 USER = "3d4c030534b1c1c6"
@@ -420,6 +423,55 @@ def test_a_sweep_is_recorded_with_what_it_removed_and_what_it_left_alone(
     figures = {one.name: one.values[""] for one in services.sync.storage.sweeps.figures()}
     assert figures["rye_last_sweep_freed_bytes"] == len(b"never pushed")
     assert figures["rye_last_sweep_left_alone_stores"] == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_many_servers_one_sweeps_each_time(tmp_path: Path, clock: Clock, kind: str) -> None:
+    environ = {"RYE_NODE_DATABASE_URL": database_url(tmp_path / "shared", kind)}
+    (tmp_path / "shared").mkdir()
+    servers = []
+    for name in ("one", "two") if kind == "postgresql" else ("one",):
+        settings = read_settings({"data_dir": str(tmp_path / name)}, environ, tmp_path)
+        servers.append(open_services(settings, tmp_path, clock))
+    storages = [one.sync.storage for one in servers]
+
+    def times() -> int:
+        for storage in (*storages, *storages):
+            storage.collect_if_due(3600)
+        return len(storages[0].sweeps.listed(100))
+
+    first = times()
+    clock.forward(1800)
+    half = times()
+    clock.forward(1800)
+    next_one = times()
+    clock.forward(-7200)  # the last one is of the future: of a server whose clock was wrong
+    after = times()
+    for one in servers:
+        one.database.close()
+
+    # One machine has no other server that would do it: it sweeps whenever it wants to.
+    expected = (1, 1, 2) if kind == "postgresql" else (2, 4, 6)
+    assert (first, half, next_one) == expected
+    assert after > next_one
+
+
+def test_a_server_whose_clock_is_ahead_removes_nothing_young_from_a_bucket(
+    tmp_path: Path, clock: Clock
+) -> None:
+    database = made_database(tmp_path)  # whose clock is right, and hours behind this server's
+    stores = BucketStores(memory_bucket(), database, MemoryPacks(1024 * 1024))
+    settings = read_settings({"data_dir": str(tmp_path / "node")}, {}, tmp_path)
+    ahead = Clock()
+    ahead.now = datetime.now(UTC) + timedelta(days=2)
+    sync = open_sync(settings, database, stores, ahead, ServerLease(tmp_path / "servers"))
+    digest = stores.of(USER).put_blob(b"a push that goes on")
+    sync.usage.read(USER, store=stores.of(USER))
+
+    (swept,) = sync.storage.collect()
+
+    assert (swept.state, swept.removed) == ("done", 0)
+    assert stores.of(USER).get_blob(digest) == b"a push that goes on"
 
 
 def test_of_many_sweeps_the_newest_thousand_are_kept(services: NodeServices) -> None:
