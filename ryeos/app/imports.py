@@ -100,7 +100,8 @@ def _planned(
         return replace(planned, state=obstacle[0], reason=obstacle[1])
     before = _bytes_at(target.path)
     planned = replace(planned, before=before)
-    if before is not None and _body(before, target) == _body(item.data, target):
+    is_same = before is not None and _body(before, target) == _body(item.data, target)
+    if is_same or (before is not None and item.mark and item.mark in before):
         return replace(planned, state=WriteState.SAME)
     if force or (before is None and not taken):
         return planned if before is None else replace(planned, state=WriteState.REPLACED)

@@ -230,7 +230,11 @@ def _lines(target: SignTarget, data: bytes) -> list[str]:
 
 
 def _review(target: SignTarget, data: bytes) -> list[str]:
-    """The lines of the files that a skill's directive signs too; empty for any other item."""
+    """The lines of the files that a skill or the tool of a script signs too; else empty."""
+    if target.kind is Kind.TOOL and b"\nSCRIPT, SHA256 = " in data:
+        from ryeos.imports import python_scripts
+
+        return python_scripts.review_lines(data.decode("utf-8", "replace"), target.space.base)
     if target.kind is not Kind.DIRECTIVE or b"<skill " not in data:
         return []
     from ryeos.trust.skill_files import review_lines

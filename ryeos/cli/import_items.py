@@ -88,6 +88,15 @@ def import_sources(session: Session, found: Sequence[tuple[ImportKind, ImportSou
     if not _agreed(session, table, due):
         session.output.answer({**envelope, "status": "cancelled"}, "nothing was written")
         return 1
+    if any(item.probe for item in plan.items):
+        from ryeos.app.script_help import with_help
+
+        session.output.note("asking scripts for their arguments, in a sandbox: --help")
+        plan = with_help(session.rye, plan)
+        writes = list(planned_writes(plan, space, env_file, force=arguments.force))
+        envelope["items"] = [write.describe() for write in writes]
+        for note in (item.notes[-1] for item in plan.items if item.probe and item.notes):
+            session.output.note(one_line(note, 400))
     return _write_and_ask(session, sources, writes, env_file, envelope)
 
 

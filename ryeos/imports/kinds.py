@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from lillux.errors import LilluxError
+from lillux.files import read_bytes
 from lillux.values import dataclass
-from ryeos.imports.plan import ImportPlan, ImportSource
+from ryeos.imports.plan import MAX_SOURCE_BYTES, ImportPlan, ImportSource
 from ryeos.items.errors import UsageError
 
 Reader = Callable[[ImportSource], ImportPlan]
@@ -29,12 +31,14 @@ class ImportKind:
     files  patterns of paths below a project's folder, as `Path.glob` reads them; the last part is
            also how a file that is named alone is known
     read   the reader
+    mark   what a file must contain to be of this kind where it was not named, ``b""`` for nothing
     """
 
     name: str
     title: str
     files: tuple[str, ...]
     read: Reader
+    mark: bytes = b""
 
     def fits(self, path: Path) -> bool:
         """Whether a file is of this kind, by its name and the folders that it is in."""
@@ -48,7 +52,16 @@ class ImportKind:
     def found_in(self, folder: Path) -> Iterator[Path]:
         """The files of this kind in a folder, in the order of the patterns."""
         for pattern in self.files:
-            yield from sorted(path for path in folder.glob(pattern) if path.is_file())[:MAX_FOUND]
+            found = sorted(path for path in folder.glob(pattern) if path.is_file())[:MAX_FOUND]
+            yield from (path for path in found if not self.mark or _has(path, self.mark))
+
+
+def _has(path: Path, mark: bytes) -> bool:
+    """Whether a file that is not large contains a mark."""
+    try:
+        return mark in read_bytes(path, MAX_SOURCE_BYTES)
+    except (OSError, LilluxError):
+        return False
 
 
 def _servers(source: ImportSource) -> ImportPlan:
@@ -61,6 +74,12 @@ def _skills(source: ImportSource) -> ImportPlan:
     from ryeos.imports.skills import read_skill_folder
 
     return read_skill_folder(source)
+
+
+def _scripts(source: ImportSource) -> ImportPlan:
+    from ryeos.imports.python_scripts import read_script
+
+    return read_script(source)
 
 
 KINDS: tuple[ImportKind, ...] = (
@@ -94,6 +113,13 @@ KINDS: tuple[ImportKind, ...] = (
             "SKILL.md",
         ),
         read=_skills,
+    ),
+    ImportKind(
+        name="script",
+        title="Python scripts with a PEP 723 block",
+        files=("*.py", "bin/*.py", "scripts/*.py", "tools/*.py"),
+        read=_scripts,
+        mark=b"# /// script",
     ),
 )
 NAMES: tuple[str, ...] = tuple(kind.name for kind in KINDS)

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.digests import sha256_hex
 from lillux.errors import UnsafePathError
@@ -17,6 +17,9 @@ from lillux.files import read_bytes, require_plain_path
 from lillux.values import dataclass, field, replace
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef
+
+if TYPE_CHECKING:
+    from ryeos.run.packages import Block
 
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
 """Of one file that is imported from."""
@@ -61,6 +64,18 @@ class MovedSecret:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptProbe:
+    """A script whose arguments are read from its ``--help``, after a person agreed.
+
+    ``block`` is what packages it needs, ``written`` what its tool says besides the arguments.
+    """
+
+    data: bytes = field(repr=False)
+    block: "Block | None"
+    written: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedItem:
     """An item that would be written, unsigned.
 
@@ -74,6 +89,8 @@ class ProposedItem:
     notes     what a person should know before signing
     secrets   values that were taken out of the text
     problems  why it cannot be made; one with problems is shown, and not written
+    probe     a script to be asked for its arguments; None for any other item
+    mark      bytes that say that a file that is there was made of the same source
     """
 
     name: str
@@ -87,6 +104,8 @@ class ProposedItem:
     notes: tuple[str, ...] = ()
     secrets: tuple[MovedSecret, ...] = ()
     problems: tuple[str, ...] = ()
+    probe: ScriptProbe | None = None
+    mark: bytes = field(default=b"", repr=False)
 
     def describe(self) -> dict[str, Any]:
         """The item for ``--json``."""

@@ -308,7 +308,7 @@ class PrimitiveExecutor:
         anchor = anchor_of(chain, self._context)
         files = verify_anchored_files(chain, anchor, self._verifier, warn)
         listed = self._packages(chain)
-        return anchor, files.with_item(listed.item) if listed else files
+        return anchor, files.with_item(listed.item) if listed and listed.item else files
 
     def _packages(self, chain: Chain) -> "PackageList | None":
         """The packages that a Python tool asks for in its text."""

@@ -115,10 +115,11 @@ def read_block(text: str, where: str) -> Block | None:
 class PackageList:
     """A verified list, and what it pins: a line of a requirements file for each package.
 
+    ``item`` is None for a list that was just resolved, and is kept nowhere.
     ``made_for`` is the platform whose files it has (`Installer.platform_of`); ``""`` for all.
     """
 
-    item: VerifiedItem
+    item: VerifiedItem | None
     requirements: tuple[str, ...]
     made_for: str = ""
 
@@ -290,7 +291,7 @@ class Installer:
     ) -> PackagesError:
         """The error of an installation, or that the list has the files of another platform."""
         here = self._run(python, "-I", "-c", _TELL_PLATFORM, folder=folder, what="install").strip()
-        if listed.made_for in {"", here}:
+        if listed.item is None or listed.made_for in {"", here}:
             return error
         path = listed.item.target.path
         tool = path.with_name(path.name.replace(f"{PACKAGES_SUFFIX}.yaml", ".py"))

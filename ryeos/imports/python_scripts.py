@@ -1,0 +1,275 @@
+"""Python scripts, read as tools that run the very bytes that a person saw, with arguments of words.
+
+The tool is a small Python file. It has the script's place and SHA-256, its PEP 723 block, and what
+the script takes; it reads the script, compares, and runs these bytes. Nothing is imported or run
+here. `with_arguments` takes a page of ``--help`` that `ryeos.app.script_help` got in a sandbox.
+"""
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.files import path_inside, read_bytes, safe_join
+from lillux.values import replace
+from ryeos.imports.help_pages import Argument, HelpPage, read_help
+from ryeos.imports.plan import (
+    ImportPlan,
+    ImportSource,
+    ImportSourceError,
+    ProposedItem,
+    ScriptProbe,
+    plain_name,
+    shown_path,
+)
+from ryeos.items.refs import AI_DIRECTORY, ItemRef, Kind
+from ryeos.run.packages import read_block
+
+CATEGORY, OWN_FOLDER = "scripts", f"{AI_DIRECTORY}/scripts"
+MAX_SCRIPT = 512 * 1024
+_BLOCK = re.compile(r"(?m)^# /// script$\s(?:^#(?:| .*)$\s)+?^# ///$")
+_NETWORK = frozenset(
+    {"aiohttp", "boto3", "ftplib", "http", "httpx", "imaplib", "openai", "paramiko", "requests"}
+    | {"smtplib", "socket", "ssl", "urllib", "urllib3", "websockets"}
+)
+_PROGRAMS = frozenset({"subprocess", "pty", "plumbum", "sh"})
+_WRITES = frozenset(
+    {"w", "wb", "ab", "xb", "w+", "write_text", "write_bytes", "mkdir", "unlink"}
+    | {"rename", "makedirs", "remove", "to_csv", "savefig", "touch"}
+)
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,60}")
+
+
+def read_script(source: ImportSource) -> ImportPlan:
+    """The tool of one script. What keeps it from being made is among its problems."""
+    origin = shown_path(source.path, source.project)
+    name = plain_name(source.path.stem)
+    name = f"{name}-script" if name in sys.stdlib_module_names else name
+    ref = ItemRef(Kind.TOOL, f"{CATEGORY}/{name}")
+    try:
+        item = _script(source, ref, origin)
+    except LilluxError as error:
+        item = ProposedItem(
+            name=source.path.stem,
+            ref=ref,
+            suffix=".py",
+            data=b"",
+            origin=origin,
+            problems=(str(error),),
+        )
+    return ImportPlan((item,))
+
+
+def _script(source: ImportSource, ref: ItemRef, origin: str) -> ProposedItem:
+    """Raises LilluxError."""
+    data = read_bytes(source.path, MAX_SCRIPT)
+    try:
+        text = data.decode("utf-8-sig")
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ImportSourceError(origin, f"expected Python: {str(error)[:200]}") from None
+    block = read_block(text.replace("\r\n", "\n"), origin)
+    base = source.base or source.project or source.path.parent
+    inside = path_inside(source.path.resolve(), base.resolve())
+    is_own = not source.copies and inside is not None
+    place = inside if is_own and inside else f"{OWN_FOLDER}/{ref.name}.py"
+    description = _one_line(ast.get_docstring(tree) or "") or f"Runs the script {source.path.name}"
+    rights, notes = _rights(tree)
+    written = {
+        "place": place,
+        "sha256": sha256_hex(data),
+        "description": description,
+        "rights": rights,
+        "block": found[0] if (found := _BLOCK.search(text.replace("\r\n", "\n"))) else "",
+    }
+    if block:
+        notes.append(
+            f"its packages, pinned when it is signed: {', '.join(block.dependencies)[:200]}"
+        )
+    return ProposedItem(
+        name=source.path.stem,
+        ref=ref,
+        suffix=".py",
+        data=_tool_text(ref, written, HelpPage(has_commands=True)).encode(),
+        origin=origin,
+        shown=description,
+        held=f"1 file, {place}",
+        files={} if is_own else {f"scripts/{ref.name}.py": data},
+        notes=tuple(notes),
+        probe=ScriptProbe(data=data, block=block, written=written),
+        mark=f'SCRIPT, SHA256 = {place!a}, "{written["sha256"]}"\n'.encode(),
+    )
+
+
+def with_arguments(item: ProposedItem, page: str, problem: str) -> ProposedItem:
+    """The item with the arguments that a page of ``--help`` says; ``problem`` is why there is none.
+
+    A script whose page is not understood takes ``args``, words as they are.
+    """
+    if item.probe is None:
+        return item
+    found = read_help(page) if page else None
+    if found:
+        note = f"arguments, read from --help: {', '.join(one.name for one in found.arguments)}"
+    else:
+        why = problem or "its --help is of no form that is known"
+        note = f"it takes args, a list of words: {why}"
+    text = _tool_text(item.ref, item.probe.written, found or HelpPage(has_commands=True))
+    return replace(item, data=text.encode(), notes=(*item.notes, note))
+
+
+def _rights(tree: ast.Module) -> tuple[dict[str, Any], list[str]]:
+    """Rights that are proposed by what a script imports and reads, and notes on them."""
+    imported, texts, called = set[str](), set[str](), set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imported.add(node.module.partition(".")[0])
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts.add(node.value)
+        elif isinstance(node, ast.Attribute):
+            called.add(node.attr)
+    variables = {one for one in texts if _VARIABLE.fullmatch(one) and "_" in one}
+    is_writing = _WRITES & (texts | called) or imported & {"shutil"}
+    rights: dict[str, Any] = {
+        "read": ["{project}"],
+        "write": ["{project}", "{tmp}"] if is_writing else ["{tmp}"],
+        "network": "any" if imported & _NETWORK else "none",
+        "programs": "any" if imported & _PROGRAMS else "none",
+        "env": sorted(variables)[:20] if "os" in imported else [],
+    }
+    writes = "the project" if is_writing else "only temporary files"
+    notes = [f"rights: network {rights['network']}, programs {rights['programs']}, writes {writes}"]
+    if rights["env"]:
+        notes.append(f"it sees the variables {', '.join(rights['env'])}")
+    return rights, notes
+
+
+def _one_line(text: str) -> str:
+    first = " ".join(text.strip().split("\n\n")[0].split())[:300]
+    return "".join(letter for letter in first if letter.isprintable())
+
+
+def _tool_text(ref: ItemRef, written: Mapping[str, Any], page: HelpPage) -> str:
+    """The text of the tool. Every value is written as a literal, of ASCII alone."""
+    arguments = _distinct(page.arguments)
+    properties = {one.name: one.schema() for one in arguments}
+    if page.has_commands:
+        more = {"type": "array", "items": {"type": "string"}, "description": "words, as they are"}
+        properties["args"] = more
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": [one.name for one in arguments if one.required],
+        "additionalProperties": False,
+    }
+    rows = [(one.name, one.flag, one.kind) for one in arguments]
+    block = f"{written['block']}\n\n" if written["block"] else ""
+    depth = ref.id.count("/") + 2
+    return _TEMPLATE.format(
+        docstring=f"Runs {json.dumps(written['place'])}, as it was when it was signed.",
+        block=block,
+        category=ref.category,
+        description=ascii(written["description"]),
+        schema=_literal(schema),
+        rights=_literal(written["rights"]),
+        rows=ascii(rows),
+        place=ascii(written["place"]),
+        sha256=written["sha256"],
+        depth=depth,
+    )
+
+
+def _literal(value: object) -> str:
+    return ascii(value)
+
+
+def _distinct(arguments: Sequence[Argument]) -> list[Argument]:
+    named = {one.name: one for one in reversed(arguments) if one.name != "args"}
+    return [named[name] for name in dict.fromkeys(one.name for one in arguments) if name in named]
+
+
+_TEMPLATE = '''\
+"""{docstring}"""
+
+{block}import hashlib
+import json
+import pathlib
+import sys
+import types
+
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python/script"
+__category__ = "{category}"
+__tool_description__ = {description}
+
+CONFIG_SCHEMA = {schema}
+SANDBOX = {rights}
+
+SCRIPT, SHA256 = {place}, "{sha256}"
+ARGUMENTS = {rows}
+
+
+def words(given):
+    """The words of a command line for these parameters."""
+    named, placed = [], []
+    for name, flag, kind in ARGUMENTS:
+        value = given.get(name)
+        if value is None:
+            continue
+        values = [str(one) for one in (value if isinstance(value, list) else [value])]
+        if kind == "switch":
+            named += [flag] if value is True else []
+        elif not flag:
+            placed += values
+        elif kind == "spread":
+            if any(one.startswith("-") for one in values):
+                sys.exit(f"{{name}}: expected words that do not begin with '-'")
+            named += [flag, *values]
+        elif flag.startswith("--"):
+            named += [f"{{flag}}={{one}}" for one in values]
+        else:
+            named += [word for one in values for word in (flag, one)]
+    if any(one.startswith("-") for one in placed):
+        placed = ["--", *placed]
+    return [*named, *placed, *given.get("args", [])]
+
+
+if __name__ == "__main__":
+    script = pathlib.Path(__file__).resolve().parents[{depth}] / SCRIPT
+    with open(script, "rb") as file:
+        source = file.read()
+    if hashlib.sha256(source).hexdigest() != SHA256:
+        sys.exit(f"{{script}}: changed since it was signed; read it, then: rye import PATH --force")
+    sys.argv = [str(script), *words(json.load(sys.stdin))]
+    module = sys.modules["__main__"] = types.ModuleType("__main__")
+    module.__file__ = str(script)
+    exec(compile(source, str(script), "exec"), module.__dict__)
+'''
+
+
+# --- review ---------------------------------------------------------------------------------------
+
+_PINNED = re.compile(r"(?m)^SCRIPT, SHA256 = (['\"][^\n]*['\"]), \"([0-9a-f]{64})\"$")
+
+
+def review_lines(text: str, base: Path) -> list[str]:
+    """The text of the script that a tool runs, for a person who is about to sign the tool."""
+    found = _PINNED.search(text)
+    if found is None:
+        return []
+    try:
+        place = str(ast.literal_eval(found[1]))
+        data = read_bytes(safe_join(base, place), MAX_SCRIPT)
+    except (ValueError, SyntaxError, OSError, LilluxError) as error:
+        return [f"!!! the script cannot be read: {error}"]
+    if sha256_hex(data) != found[2]:
+        return [f"!!! {place} is not what this tool runs; import it again"]
+    return [f"=== {place} ({len(data)} bytes)", *data.decode("utf-8", "replace").splitlines()]

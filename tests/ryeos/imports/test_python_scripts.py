@@ -1,0 +1,158 @@
+"""Python scripts as tools, and pages of ``--help``. Examples: ``tests/vectors/imports``."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ryeos.imports.help_pages import read_help
+from ryeos.imports.plan import ImportSource, ProposedItem
+from ryeos.imports.python_scripts import read_script, review_lines, with_arguments
+
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "imports"
+
+
+def arguments_of(page: str) -> dict[str, tuple[str, str, str, bool]]:
+    found = read_help((VECTORS / "help" / page).read_text("utf-8"))
+    assert found is not None
+    return {one.name: (one.flag, one.kind, one.type, one.required) for one in found.arguments}
+
+
+def test_arguments_of_argparse_are_read() -> None:
+    assert arguments_of("argparse.txt") == {
+        "path": ("", "value", "string", True),
+        "more": ("", "list", "string", False),
+        "out": ("", "value", "string", False),
+        "count": ("--count", "value", "integer", False),
+        "mode": ("--mode", "value", "string", True),
+        "verbose": ("--verbose", "switch", "string", False),
+        "tag": ("--tag", "spread", "string", False),
+        "check": ("--check", "switch", "string", False),
+        "x": ("-x", "value", "string", False),
+    }
+
+
+def test_arguments_of_click_are_read() -> None:
+    assert arguments_of("click.txt") == {
+        "src": ("", "value", "string", True),
+        "rest": ("", "list", "string", False),
+        "count": ("--count", "value", "integer", False),
+        "name": ("--name", "value", "string", True),
+        "shout": ("--shout", "switch", "string", False),
+        "mode": ("--mode", "value", "string", False),
+    }
+
+
+def test_arguments_of_typer_are_read() -> None:
+    assert arguments_of("typer.txt") == {
+        "name": ("", "value", "string", True),
+        "files": ("", "list", "string", False),
+        "last": ("--last", "value", "string", False),
+        "count": ("--count", "value", "integer", False),
+        "formal": ("--formal", "switch", "string", False),
+        "must": ("--must", "value", "string", True),
+    }
+
+
+def test_what_is_no_page_is_none() -> None:
+    assert read_help("") is None
+    assert read_help("Traceback (most recent call last):\n  ImportError") is None
+
+
+@given(st.text(max_size=400))
+def test_any_page_gives_names_and_descriptions_that_steer_nothing(text: str) -> None:
+    found = read_help(f"usage: x [-h]\n\noptions:\n{text}")
+
+    for one in found.arguments if found else ():
+        assert one.name.isidentifier() or one.name[0].isdigit()
+        assert one.description.isprintable()
+
+
+def script(tmp_path: Path, text: str, name: str = "report.py") -> ProposedItem:
+    (tmp_path / name).write_text(text, "utf-8")
+    source = ImportSource(path=tmp_path / name, project=tmp_path, base=tmp_path)
+    (item,) = read_script(source).items
+    return item
+
+
+def constant(item: ProposedItem, name: str) -> object:
+    """A constant of the tool that was written, which is data."""
+    for node in ast.parse(item.data.decode()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return ast.literal_eval(node.value)
+    raise AssertionError(name)
+
+
+def test_rights_are_proposed_by_what_a_script_does(tmp_path: Path) -> None:
+    plain = script(tmp_path, "import json\nprint(json.dumps(1))\n")
+    wide = script(
+        tmp_path,
+        "import os, subprocess, urllib.request\nopen('x', 'w')\nos.environ['SHOP_TOKEN']\n",
+    )
+
+    assert constant(plain, "SANDBOX") == {
+        "read": ["{project}"],
+        "write": ["{tmp}"],
+        "network": "none",
+        "programs": "none",
+        "env": [],
+    }
+    assert constant(wide, "SANDBOX") == {
+        "read": ["{project}"],
+        "write": ["{project}", "{tmp}"],
+        "network": "any",
+        "programs": "any",
+        "env": ["SHOP_TOKEN"],
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""ends """; import os  # \\"\\"\\"',
+        "'''a\nb\x07c\"\"\" ${HOME} {x} \u202e'''",
+        '"""{place} {docstring} %s"""',
+        "'\\N{BELL}'",
+    ],
+)
+def test_no_text_of_a_script_becomes_code_of_the_tool(text: str, tmp_path: Path) -> None:
+    item = with_arguments(
+        script(tmp_path, text),
+        "usage: x\n\noptions:\n  --a\"\"\"b X  '''); import os\n  --tag T  {x}\n",
+        "",
+    )
+
+    names = [
+        name.name
+        for node in ast.walk(ast.parse(item.data.decode()))
+        if isinstance(node, ast.Import)
+        for name in node.names
+    ]
+
+    assert names == ["hashlib", "json", "pathlib", "sys", "types"]
+
+
+def test_a_script_that_is_no_python_is_refused(tmp_path: Path) -> None:
+    assert "expected Python" in script(tmp_path, "def (").problems[0]
+    assert "expected Python" in script(tmp_path, "(" * 5000).problems[0]
+    assert (
+        "expected a package"
+        in script(tmp_path, '# /// script\n# dependencies = ["-e ../x"]\n# ///\n').problems[0]
+    )
+
+
+def test_a_script_named_like_a_module_hides_none(tmp_path: Path) -> None:
+    assert script(tmp_path, "", "json.py").ref.id == "scripts/json-script"
+
+
+def test_a_person_sees_the_script_and_whether_it_is_another_by_now(tmp_path: Path) -> None:
+    item = script(tmp_path, "print('as it is')\n")
+
+    same = review_lines(item.data.decode(), tmp_path)
+    (tmp_path / "report.py").write_text("print('another')\n", "utf-8")
+    other = review_lines(item.data.decode(), tmp_path)
+
+    assert same == ["=== report.py (18 bytes)", "print('as it is')"]
+    assert "is not what this tool runs" in other[0]
