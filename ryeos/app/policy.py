@@ -10,9 +10,9 @@ Only user space is read: a project that came from somewhere gives no rights. The
       - {client: claude-code, items: "tool:shop/**", decision: allow}
     tools: [tool:shop/total]     # listed as MCP tools of their own
 
-The first rule that fits decides, those of the command line (``--deny``, ``--ask``, ``--allow``)
-before those of the file; without one an item may be executed. What is denied is neither found nor
-read.
+The first rule that fits decides; without one an item may be executed. The command line
+(``--allow``, ``--ask``, ``--deny``) can only make that stricter. What is denied is neither found
+nor read.
 """
 
 from collections.abc import Mapping, Sequence

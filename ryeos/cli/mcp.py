@@ -56,7 +56,7 @@ def _configure(arguments: Arguments) -> None:
             metavar="PATTERN",
             action="append",
             default=[],
-            help=f"{decision} items like tool:shop/**, before all rules of your policy",
+            help=f"{decision} items like tool:shop/**; what your policy asks or denies still holds",
         )
     arguments.add_argument(
         "--no-skills",
