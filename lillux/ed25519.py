@@ -63,7 +63,7 @@ def verify(public_key: bytes, message: bytes, signature: bytes) -> bool:
     """
     if len(public_key) != PUBLIC_KEY_BYTES or len(signature) != SIGNATURE_BYTES:
         return False
-    # (1) Refused even though the equation can hold: such a key signs for everybody.
+    # (1) Refused even though the equation can hold: such a key accepts any signature.
     encoded_r = signature[:32]
     if _ordinate(public_key) in _SMALL_ORDER_Y or _ordinate(encoded_r) in _SMALL_ORDER_Y:
         return False

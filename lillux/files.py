@@ -45,7 +45,7 @@ class FileTooLargeError(LilluxError):
 
 
 class FileChangedError(LilluxError):
-    """A file is no longer what was read from it: somebody else wrote it in between."""
+    """A file is no longer what was read from it: another program wrote it in between."""
 
     code, exit_status = "CONFLICT", 1
 
@@ -135,7 +135,7 @@ def write_atomic(
     existing file keeps its permission bits, a new one gets ``mode`` less the umask. With
     ``expected``, the file must still hold those bytes right before the rename. ``through`` is a
     folder for the temporary file instead, used where it is on the same file system: what a killed
-    process leaves there is beside nothing that anybody reads.
+    process leaves there is in no folder that is read.
 
     Raises FileSystemError (nothing is left behind), FileChangedError.
     """
@@ -502,7 +502,7 @@ LOCK_POLL_S = 0.02
 
 
 class LockTimeoutError(LilluxError):
-    """Another process keeps a lock for longer than anybody should wait."""
+    """Another process keeps a lock for longer than a caller should wait."""
 
     code = "CONFLICT"
 

@@ -362,7 +362,7 @@ def _search_space(
 # Interpreters that a version manager has installed, found by looking at its folders.
 #
 # No manager is run: nvm is a shell function, and the others answer about the folder they stand in.
-# The files that name a version (``.python-version`` and kin) come with the project and are
+# The files that name a version (``.python-version`` and similar) come with the project and are
 # unsigned: a version is a name below the manager's own folder, and nothing else.
 
 MAX_VERSION_FILE_BYTES = 64 * 1024

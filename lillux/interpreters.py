@@ -79,7 +79,7 @@ def parse_interpreter(where: str, keys: Mapping[str, Any]) -> InterpreterBlock |
 def find_interpreter(
     block: InterpreterBlock, around: SearchEnvironment, *, preset: str = ""
 ) -> InterpreterResult:
-    """The program for the block's variable, as an absolute path wherever one can be told.
+    """The program for the block's variable, as an absolute path wherever one is known.
 
     1. ``preset``, the variable's value in the process environment, if it is an existing file.
     2. What the search of the block's type finds. An unknown type finds nothing.

@@ -373,7 +373,7 @@ class _Walk:
             self._add((*path, key), f"as key name {violation.expected}", violation.found)
 
     def _similar(self, key: str, names: Mapping[str, Schema], taken: Mapping[str, object]) -> str:
-        # Comparing is slow, and somebody else chose how many keys there are and how long.
+        # Comparing is slow, and the sender chose how many keys there are and how long.
         if self._guesses == _MAX_GUESSES or len(key) > _MAX_COMPARED:
             return ""
         self._guesses += 1
@@ -488,7 +488,7 @@ def _compile(form: dict[str, Any]) -> Callable[[object], bool]:
         try:
             validate(value)
         except (fastjsonschema.JsonSchemaValueException, ArithmeticError):
-            return False  # arithmetic: multiples of a fraction are not told apart beyond 10**308
+            return False  # arithmetic: multiples of a fraction are not exact beyond 10**308
         return True
 
     return accepts

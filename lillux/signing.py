@@ -314,7 +314,7 @@ def load_keypair(
     if is_protected(private_pem):
         given = passphrase(private)
         if given is None:
-            raise KeyLockedError(str(private), "under a passphrase, and nobody can be asked here")
+            raise KeyLockedError(str(private), "under a passphrase, and no terminal can ask for it")
         private_pem = unprotected(private_pem, given, str(private))
     public_pem = _about(private, public_pem_of, private_pem)
     try:

@@ -137,7 +137,7 @@ class Store:
         """
         return self._get(ObjectKind.BLOB, digest)
 
-    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - any JSON
         """The value of a digest, hashed again. Raises as `get_blob`, ObjectUnreadableError."""
         data = self._get(ObjectKind.OBJECT, digest)
         try:
@@ -261,7 +261,7 @@ class Store:
         aside = f"{name}.{os.urandom(4).hex()}"
         if not self._folders.move(folders, name, (_DAMAGED,), aside):
             return False
-        if self._is_sound((_DAMAGED,), aside, digest):  # somebody wrote it anew only just now
+        if self._is_sound((_DAMAGED,), aside, digest):  # another process has just written it again
             self._folders.move((_DAMAGED,), aside, folders, name)
             return False
         return True
@@ -388,7 +388,7 @@ class Store:
         *,
         look: bool = True,
     ) -> bool:
-        """Whether it is there already, made young again: a sweep goes by age. It is forced too.
+        """Whether it is there already, made young again: a sweep decides by age. It is forced too.
 
         Without ``look`` only packs count that are known.
         """
@@ -413,7 +413,7 @@ class Store:
             return True
         try:
             return self._folders.touch(folders, name)
-        except FileSystemError:  # somebody else's, who may read only: he does not sweep either
+        except FileSystemError:  # another user's, read only: such a user sweeps nothing
             return True
 
     def _get(self, space: ObjectKind, digest: str) -> bytes:

@@ -259,7 +259,7 @@ def _force_file(path: Path) -> None:
 # --- folders --------------------------------------------------------------------------------------
 # The folders of a store: made when needed, plain ones only, and what is written into them.
 #
-# A store may lie in somebody else's project: a link in it would lead writes elsewhere. Each folder
+# A store may lie in a foreign project: a link in it would lead writes elsewhere. Each folder
 # is looked at once, when it is first used; the root itself is the caller's to judge.
 
 JUST_NOW_S = 20.0
@@ -292,7 +292,7 @@ class StoreFolders:
         self.require_plain(folders, make=True)
         try:
             self._put(folders, name, data, force=force)
-        except FileNotFoundError:  # somebody removed the folder that we knew
+        except FileNotFoundError:  # another process removed the folder that we knew
             self._plain.clear()
             self.require_plain(folders, make=True)
             try:
@@ -425,7 +425,7 @@ class StoreFolders:
                 os.replace(aside, path)  # noqa: PTH105 - who wrote it anew wrote the same
                 return False
             os.unlink(aside)  # noqa: PTH108 - as above
-        except FileNotFoundError:  # somebody else sweeps too
+        except FileNotFoundError:  # another process sweeps too
             return False
         except OSError as error:
             raise file_system_error(path, error) from error

@@ -342,7 +342,7 @@ class Packs:
         """Remove pieces, by their keys, and so a pack that is older than a time; whether it was.
 
         (1) What is kept is on the disk in a new pack, as old as it was. (2) The old one is removed,
-        unless somebody touches it; then the new one goes.
+        unless a process touches it; then the new one goes.
         """
         status = self._folders.status(PACKS, pack.name)
         if status is None or status.st_mtime >= before_s:

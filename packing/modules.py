@@ -197,7 +197,7 @@ def _version(interpreter: Path) -> tuple[int, ...] | None:
 
 
 def _installed(minor: int) -> Iterator[Path]:
-    """Those on PATH, of pyenv and uv, wherever these were told to keep theirs."""
+    """Those on PATH, of pyenv and uv, wherever these are configured to keep theirs."""
     name = f"python3.{minor}"
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         found = shutil.which(name, path=folder)

@@ -30,7 +30,7 @@ _FILTERS = (
 _FLAG_SEPARATOR = "\x1f"
 # One row is read: no search indexes, no statistics, no code from elsewhere. A third of the size.
 # The rest is what https://sqlite.org/compile.html recommends to those who need little, and calls
-# that nobody makes. What schemas are written in stays: a table is found in any database.
+# that are never made. What schemas are written in stays: a table is found in any database.
 _SQLITE_FLAGS = (
     "-USQLITE_ENABLE_FTS3",
     "-USQLITE_ENABLE_FTS3_PARENTHESIS",
@@ -173,8 +173,8 @@ def _environment(
 # --- crates ---------------------------------------------------------------------------------------
 # The Rust libraries that are linked into the helper programs, with what their licences ask for.
 #
-# Told by cargo of the sources that it has just built from: what only builds, tests or runs inside
-# the compiler is left out, and so is what other systems need.
+# Reported by cargo about the sources that it has just built from: what only builds, tests or runs
+# inside the compiler is left out, and so is what other systems need.
 
 NOTICES = "LICENSES-OF-CRATES.txt"
 """The file of the sources that has the licence texts, in the order of the names."""

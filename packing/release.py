@@ -3,7 +3,7 @@
 ``scripts/release`` calls this. Who does what in which order: ``RELEASING.md``.
 
 ``signatures.txt`` is what makes a release reproducible without its key: an Ed25519 signature can
-be checked by everybody and made by the publisher alone, so a rebuild takes the published ones,
+be checked by every user and made by the publisher alone, so a rebuild takes the published ones,
 checks each of them, and arrives at the same bytes only if it signs the same things.
 """
 

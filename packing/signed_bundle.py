@@ -93,7 +93,7 @@ def _read(pem_file: Path) -> bytes:
 
 
 # --- signatures of a release ----------------------------------------------------------------------
-# A line for each: the digest that is signed, a blank, the signature. Everybody can check them, the
+# A line for each: the digest that is signed, a blank, the signature. Every user can check them, the
 # publisher alone can make them.
 
 SIGNATURES_VARIABLE = "RYE_SIGNATURES"

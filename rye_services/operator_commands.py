@@ -97,7 +97,7 @@ def _count(text: str) -> int:
 
 def declare_users(declare: Declare) -> None:
     """The actions of ``users``."""
-    declare("list", _list_users, "everybody, with bytes, heads and executions")
+    declare("list", _list_users, "every user, with bytes, heads and executions")
     declare("show", _show_user, "one of them").add_argument("id", metavar="ID")
 
 
@@ -184,7 +184,7 @@ def _list_quotas(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comm
 
 def declare_jobs(declare: Declare) -> None:
     """The actions of ``jobs``."""
-    listed = declare("list", _list_jobs, "executions of everybody, the newest first")
+    listed = declare("list", _list_jobs, "executions of all users, the newest first")
     listed.add_argument("--user", metavar="U", default="", help="of one user only")
     listed.add_argument(
         "--state", metavar="S", default="", choices=_JOB_STATES, help="in one state"

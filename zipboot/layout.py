@@ -128,7 +128,7 @@ class Layout:
             try:
                 os.utime(os.path.join(root, _STAMPED), ns=(newest, newest))
             except OSError:
-                pass  # a read-only cache that somebody else has filled: looked at each time
+                pass  # a read-only cache that another user has filled: looked at each time
 
     def _newest_folder_ns(self, root: str) -> int:
         """When something was last added to or removed from a folder; -1 if one is missing."""

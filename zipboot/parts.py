@@ -28,7 +28,7 @@ def checksum(data: bytes | memoryview) -> bytes:
     """Eight bytes that tell damage from what was packed; nothing is imported for them.
 
     SipHash-1-3, as in `.pyc` files that are checked by their source: gigabytes in a second, the
-    same in every CPython that code is packed for. Against somebody who changes the file on purpose
+    same in every CPython that code is packed for. Against a person who changes the file on purpose
     it is no help, see ``rye self verify``.
     """
     return _imp.source_hash(0, data)

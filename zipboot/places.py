@@ -230,7 +230,7 @@ def note_use(entry: str, *, is_new: bool) -> None:
         elif now - os.stat(entry).st_mtime > NOTED_EVERY_S:
             os.utime(entry)
     except OSError:
-        pass  # a read-only cache that was filled by somebody else
+        pass  # a read-only cache that another user has filled
 
 
 def sweep(folder: str, now: float) -> None:

@@ -1,6 +1,6 @@
 """Ends an HTTP exchange from outside: at its deadline, or when it is cancelled.
 
-A blocked read cannot be told to stop, but its connection can be shut down: whatever the thread of
+A blocked read cannot be interrupted, but its connection can be shut down: whatever the thread of
 the exchange waits for, it then gets an end of file or an error, and asks `Interruption` for why.
 """
 

@@ -113,7 +113,7 @@ class ExchangeTimeoutError(HttpClientError):
 
 
 class ExchangeCancelledError(HttpClientError):
-    """Somebody asked for the end."""
+    """The caller asked for the end."""
 
     code, exit_status = "CANCELLED", 130
 
@@ -441,7 +441,7 @@ def redirected(
         raise RedirectError(here.shown, f"redirects to no address: {problem}") from error
     if (here.scheme, there.scheme) == ("https", "http"):
         raise RedirectError(
-            here.shown, f"redirects from https to {there.shown}, where everybody could read along"
+            here.shown, f"redirects from https to {there.shown}, where others could read along"
         )
     dropped = {"host"}
     if not _is_same_server(here, there):
@@ -574,6 +574,6 @@ def parse_retry_after(value: str, now: datetime) -> float | None:
         moment = parsedate_to_datetime(value)
     except (ValueError, TypeError, IndexError):
         return None
-    if moment.tzinfo is None:  # "-0000": the time of Greenwich from somebody elsewhere
+    if moment.tzinfo is None:  # "-0000": the time of Greenwich, local zone unknown
         moment = moment.replace(tzinfo=UTC)
     return max((moment - now).total_seconds(), 0.0)

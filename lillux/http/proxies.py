@@ -25,7 +25,7 @@ class Proxy:
 
 def proxy_for(address: Address, env: Mapping[str, str]) -> Proxy | None:
     """The proxy for an address, or None. Raises ProxyError for one we cannot use."""
-    # A web server hands the header "Proxy:" of anybody to its scripts as HTTP_PROXY.
+    # A web server hands the header "Proxy:" of a request to its scripts as HTTP_PROXY.
     upper = () if address.scheme == "http" and "REQUEST_METHOD" in env else ("HTTP_PROXY",)
     own = ("http_proxy", *upper) if address.scheme == "http" else ("https_proxy", "HTTPS_PROXY")
     value = next((env[name] for name in (*own, "all_proxy", "ALL_PROXY") if env.get(name)), "")

@@ -457,7 +457,7 @@ class McpTimeoutError(McpClientError):
 
 
 class McpCancelledError(McpClientError):
-    """Somebody asked for the end."""
+    """The caller asked for the end."""
 
     code, exit_status = "CANCELLED", 130
     kind = "cancelled"

@@ -528,7 +528,7 @@ def _pids() -> Iterator[int]:
 
 
 def _last_pid() -> int:
-    """The number that was given to a process last; 0 where that cannot be told."""
+    """The number that was given to a process last; 0 where that is unknown."""
     try:
         return int(Path("/proc/loadavg").read_bytes().split()[-1])
     except (OSError, ValueError, IndexError):

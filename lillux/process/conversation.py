@@ -3,7 +3,7 @@
 `ProcessManager` writes everything a program may read before it looks at what it says. A server on
 standard input and output wants an answer first. The same isolation, pumps and endings are used
 here; only the input is written by a thread of its own, so that a child that reads nothing blocks
-nobody.
+no caller.
 """
 
 from collections.abc import Callable, Iterator
@@ -81,9 +81,10 @@ def converse(
 ) -> Iterator[Conversation]:
     """Start the command, whose ``stdin`` is the first thing it reads; inside the block talk to it.
 
-    The sinks are called inside `Conversation.wait_until` and its kin. A cancellation only wakes
-    whoever waits. However the block is left, nothing of the child's group lives on; ``on_end`` then
-    gets its exit code, the negative number of its signal, or None when not even KILL could end it.
+    The sinks are called inside `Conversation.wait_until` and similar. A cancellation only
+    wakes the thread that waits. However the block is left, nothing of the child's group lives on;
+    ``on_end`` then gets its exit code, the negative number of its signal, or None when not even
+    KILL could end it.
 
     Raises ProgramNotFoundError, SpawnError, ConfigurationError.
     """

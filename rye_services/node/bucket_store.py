@@ -268,7 +268,7 @@ class BucketStore:
         """
         return self.get_bytes(ObjectKind.BLOB, digest)
 
-    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - any JSON
         """The value of a digest, hashed again. Raises as `get_blob`, ObjectUnreadableError."""
         data = self.get_bytes(ObjectKind.OBJECT, digest)
         try:

@@ -87,7 +87,7 @@ class _Beside:
         found = self.blobs.get(digest)
         return self.store.get_blob(digest) if found is None else found
 
-    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - any JSON
         """See `ReadContents`."""
         found = self.objects.get(digest)
         return self.store.get_object(digest) if found is None else found

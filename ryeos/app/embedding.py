@@ -150,7 +150,7 @@ class MetadataManager:
         self._workspace = workspace
 
     def verify(self, item: str) -> ItemSignature:
-        """Verify an item by its reference. Raises IntegrityError and kin, ItemNotFoundError."""
+        """Verify an item by its reference. Raises IntegrityError and similar, ItemNotFoundError."""
         reference = parse_reference(item)
         resolution, found = self._workspace.load(reference)
         key = found.key.fingerprint if found.key else None

@@ -293,7 +293,7 @@ def _check_combination(wish: ExecuteOptions, kind: Kind) -> None:
 # --- forwarded ------------------------------------------------------------------------------------
 # ``execute`` with ``action: sign`` or ``load``: what belongs to another tool is handed to it.
 
-# What both take by the same name, and how sign was told of its space before it had `source`.
+# What both take by the same name, and how sign got its space before it had `source`.
 _SHARED = {
     "load": frozenset({"item_id", "item_type", "project_path", "verbose"}),
     "sign": frozenset({"item_id", "item_type", "project_path", "dry_run"}),

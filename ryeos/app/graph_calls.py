@@ -312,7 +312,7 @@ class WorkspaceEnvironment:
         for layer in found:
             if layer not in layers:
                 command = f"rye sign {as_word(layer.path)}"
-                self._workspace.warn(f"hooks are not called, as nobody signed them: {command}")
+                self._workspace.warn(f"hooks are not called, as they are not signed: {command}")
         entries = merge_layers(layers).get("hooks") if layers else None
         return watching_hooks(entries) if isinstance(entries, list) else ()
 

@@ -29,7 +29,7 @@ _CODES = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
 
 
 class OutputError(LilluxError):
-    """An answer could not be written; it cannot be told on standard output either."""
+    """An answer could not be written; it cannot be reported on standard output either."""
 
     code = "FILE_SYSTEM_ERROR"
 

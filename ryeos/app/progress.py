@@ -28,7 +28,7 @@ class Calling:
     """The surroundings of one call.
 
     progress        tells how far it is: done, of how much (None if unknown), in words
-    wants_progress  whether anybody listens to that
+    wants_progress  whether a client listens to that
     extra_env       variables for the processes that it starts
     """
 

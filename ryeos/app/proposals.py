@@ -36,7 +36,7 @@ _DECIDED = ".decided"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """An item that somebody wants signed. ``sha256`` is of its bytes, ``client`` who asked."""
+    """An item that a caller wants signed. ``sha256`` is of its bytes, ``client`` who asked."""
 
     id: str
     label: str
@@ -60,7 +60,7 @@ class Proposal:
 
 
 def gives_rights(target: SignTarget) -> bool:
-    """Whether a file decides what others may do: keys, approvals, policies, remotes and kin."""
+    """Whether a file decides what others may do: keys, approvals, policies, remotes and similar."""
     if target.kind is not Kind.CONFIG:
         return False
     try:

@@ -391,8 +391,8 @@ def pin_tools(
 def _signed_body(rye: Rye, server: Location) -> tuple[str, bytes]:
     """The text of a server's item as it is signed, and the bytes that a change may replace.
 
-    What is pinned is written into a text that a person signed, and into no other one: what somebody
-    else wrote there is never signed on the way. Raises IntegrityError.
+    What is pinned is written into a text that a person signed, and into no other one: what another
+    person wrote there is never signed on the way. Raises IntegrityError.
     """
     item = rye.verifier.verify_location(server)
     where = str(server.path)

@@ -242,7 +242,7 @@ def signing(
 ) -> Iterator[SignReport]:
     """Sign, or only check, one after the other. Raises NoSigningKeyError.
 
-    ``expected`` are the digests of the files as somebody approved them: other bytes are refused.
+    ``expected`` are the digests of the files as a person approved them: other bytes are refused.
     """
     if not dry_run:
         signer = Signer(rye.signing_key(), rye.verifier)

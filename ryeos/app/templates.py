@@ -37,7 +37,7 @@ class Template:
 
 
 _PYTHON = '''\
-"""Greets somebody."""
+"""Greets a person."""
 
 import argparse
 import json
@@ -47,7 +47,7 @@ __version__ = "1.0.0"
 __tool_type__ = "python"
 __executor_id__ = "@EXECUTOR@"
 __category__ = "@CATEGORY@"
-__tool_description__ = "Greets somebody"
+__tool_description__ = "Greets a person"
 
 CONFIG_SCHEMA = {
     "type": "object",
@@ -101,7 +101,7 @@ version: "1.0.0"
 tool_type: bash
 executor_id: @EXECUTOR@
 category: "@CATEGORY@"
-description: Greets somebody
+description: Greets a person
 
 config_schema:
   type: object
@@ -124,7 +124,7 @@ const __version__ = "1.0.0";
 const __tool_type__ = "javascript";
 const __executor_id__ = "@EXECUTOR@";
 const __category__ = "@CATEGORY@";
-const __tool_description__ = "Greets somebody";
+const __tool_description__ = "Greets a person";
 
 const CONFIG_SCHEMA = {
   type: "object",
@@ -199,7 +199,7 @@ executor_id: @EXECUTOR@
 category: "@CATEGORY@"
 description: Lists each folder, then says how many there were
 
-# Only these items are called, whoever starts the graph.
+# Only these items are called, by any caller of the graph.
 permissions: [rye.execute.tool.rye.bash.bash]
 
 config_schema:
@@ -244,7 +244,7 @@ _DIRECTIVE = """\
 ```xml
 <directive name="@NAME@" version="1.0.0">
   <metadata>
-    <description>Greet somebody</description>
+    <description>Greet a person</description>
     <category>@CATEGORY@</category>
     <author>@AUTHOR@</author>
   </metadata>

@@ -166,7 +166,7 @@ ID is a thread's id, or as much of its beginning or end as is needed. Threads ar
 .ai/state/threads of the project, outside of projects in that of user space.
 
 Statuses: created, running; then completed, error, cancelled, killed. A run whose process died is
-an error as soon as anybody looks.
+an error as soon as a process looks.
 """,
     "errors": """\
 Codes of failures
@@ -373,9 +373,9 @@ $   rye run knowledge:mine/style
 >   execute {"item_id": "run-d150"}           the answer of a run that was started with async
 
 A tool runs through its chain down to a primitive; a directive gives directions to carry out;
-knowledge gives its text. Parameters are checked before anything starts, all problems are told at
-once. A tool that fails is an error with code EXECUTION_FAILED and its data; what Rye refuses has no
-data.
+knowledge gives its text. Parameters are checked before anything starts, and all problems are
+reported at once. A tool that fails is an error with code EXECUTION_FAILED and its data; what
+Rye refuses has no data.
 
 $ --dry-run checks everything and runs nothing; --trace shows what happened. More: rye run --help
 > In options: dry_run, trace (what happened), cwd, wait_s (with async, or of a run: wait so long for
@@ -646,7 +646,7 @@ SEE_ALSO: Mapping[str, tuple[str, ...]] = {
 
 CODES: Mapping[str, str] = {
     "AMBIGUOUS_ITEM": "A reference or a shortened thread id means more than one; give more of it.",
-    "APPROVAL_REQUIRED": "A person has to agree first, and nobody can be asked here.",
+    "APPROVAL_REQUIRED": "A person has to agree first, and no person can be asked here.",
     "AUTH_FAILED": "An MCP server refuses the credentials that a tool sent.",
     "CANCELLED": "The run was ended before it was done: by its caller, or by Ctrl-C.",
     "CAS_ENTRY_INVALID": "Content that was transferred is not what its digest says.",
@@ -661,7 +661,7 @@ CODES: Mapping[str, str] = {
     "EXECUTOR_NOT_FOUND": "What a tool names as its executor_id is in no space.",
     "EXPRESSION_ERROR": "An expression of a graph has no value, or cannot be read.",
     "FILE_SYSTEM_ERROR": "A file cannot be read or written: disk, permissions, or a link.",
-    "HEAD_MOVED": "A node's head is not where its client thought: somebody else pushed first.",
+    "HEAD_MOVED": "A node's head is not where its client thought: another client pushed first.",
     "HTTP_BROKEN": "A response broke off, or is not what HTTP allows.",
     "IMPORT_UNREADABLE": "A file, or an entry of it, cannot be read as what it is imported as.",
     "HTTP_INVALID_REQUEST": "No request can be made of the tool's URL, headers or body.",
@@ -696,7 +696,7 @@ CODES: Mapping[str, str] = {
     "REMOTE_EXCLUDED": "Files that were pushed are here, but the rules let them no longer travel.",
     "REMOTE_HEAD_LOST": "The node has lost the snapshot of its head; a forced push"
     " from a machine that has the project restores it.",
-    "REMOTE_HEAD_MOVED": "Somebody else has pushed since; a pull merges what is there.",
+    "REMOTE_HEAD_MOVED": "Another client has pushed since; a pull merges what is there.",
     "REMOTE_INSECURE": "An API key would have crossed the network in plain text.",
     "REMOTE_NOT_APPROVED": "Only the project names this node, or the key for it.",
     "REMOTE_NOT_FOUND": "No remote of this name is configured.",

@@ -405,7 +405,7 @@ class Rye:
     def _require_pinned(self, ref: ItemRef, item: VerifiedItem) -> None:
         """Refuse what a run would refuse: a lower version than before, another chain than pinned.
 
-        Raises RollbackError, LockfileMismatchError and kin.
+        Raises RollbackError, LockfileMismatchError and similar.
         """
         _skill_of(item)
         if not item.signer:

@@ -243,7 +243,7 @@ def _install(session: Session) -> int:
 
 
 def _is_folder(session: Session, word: str) -> bool:
-    """Whether somebody means a folder. A word that can be an id is one, whatever lies here.
+    """Whether the user means a folder. A word that can be an id is one, whatever lies here.
 
     Else a folder that came with a clone would be installed in place of the published bundle.
     """

@@ -71,7 +71,7 @@ def stable_executable(
 ) -> str:
     """The path by which the interpreter is found tomorrow too.
 
-    Not that of a virtual environment, which somebody may remove: its base. Not that of one release
+    Not that of a virtual environment, which may be removed: its base. Not that of one release
     in a Homebrew cellar, which the next upgrade removes, but the link to the current one. Any
     other link is kept as it is.
     """
@@ -212,11 +212,11 @@ def launch_for(
     *,
     is_named: bool,
 ) -> ServerLaunch:
-    """The launch with the project, where the client has to be told one.
+    """The launch with the project, where the client needs one.
 
     In settings of a project: what the client puts in for the open one, nothing for a client that
     tells by itself, else the path. In settings of a user, which are for all projects: the path if
-    somebody named it, or if the client has no other place to say it.
+    the user named it, or if the client has no other place to say it.
     """
     if project is None:
         return launch
@@ -388,7 +388,7 @@ def write_settings(settings: ClientSettings, text: str, *, mode: int) -> Path | 
     """Write the text over the file, and keep the first one beside it; the path of that copy.
 
     None where there was no file, or where a copy is kept already. A new file gets ``mode``.
-    Raises FileChangedError if somebody wrote the file meanwhile, FileSystemError.
+    Raises FileChangedError if the file was written meanwhile, FileSystemError.
     """
     had_mark = (settings.data or b"").startswith(BOM)
     try:

@@ -1,7 +1,7 @@
 """``rye __complete``: the words that completion scripts offer. No user calls it.
 
 Only names of files and folders are looked at, and for parameters the item that is to run, which is
-verified: nothing is asked over the network. Those names are somebody else's, and bash puts what it
+verified: nothing is asked over the network. Those names are foreign, and bash puts what it
 offers on the command line as it is: a name with a character that means something to any shell, or
 cannot be seen, is never offered. Page: ``docs/cli.md``.
 """

@@ -104,7 +104,7 @@ def space_folders(space: Space, *, make: bool, mode: int) -> Step:
 
 
 def step_status(*, missing: bool, make: bool) -> str:
-    """The word for a thing that was missing or not, and was to be made or not."""
+    """The word for a file that was missing or not, and was to be made or not."""
     if not missing:
         return THERE
     return MADE if make else WOULD_MAKE

@@ -133,7 +133,7 @@ def _own_program(context: Context) -> Program:
 
 
 def _refused(error: LilluxError) -> None:
-    """Tell a client why there is no server: few show standard error to anybody."""
+    """Tell a client why there is no server: few show standard error to their users."""
     from ryeos.mcp.refusal import answer_first_request
 
     answer_first_request(error)

@@ -33,7 +33,7 @@ from ryeos.cli.session import CommandSpec, Session, program_path
 from ryeos.imports.clients import CLIENTS, ENTRY_NAME, Client, Format, Machine, find_client
 from ryeos.items.errors import UnsupportedError, UsageError
 
-# The user's own may hold keys of other servers; those of a project are for everybody who has it.
+# The user's own may hold keys of other servers; those of a project are for every user who has it.
 SETTINGS_MODES = {SettingsScope.USER: 0o600, SettingsScope.PROJECT: 0o644}
 _SAID = {EntryChange.ADDED: "add", EntryChange.UPDATED: "update", EntryChange.REMOVED: "remove"}
 
@@ -58,13 +58,13 @@ def _configure_config(parser: Arguments) -> None:
 def _configure_install(parser: Arguments) -> None:
     _configure_config(parser)
     parser.add_argument("--dry-run", action="store_true", help="show what would change")
-    parser.add_argument("--force", action="store_true", help="also over somebody else's entry")
+    parser.add_argument("--force", action="store_true", help="also an entry of another program")
 
 
 def _configure_uninstall(parser: Arguments) -> None:
     _configure_client(parser)
     parser.add_argument("--dry-run", action="store_true", help="show what would change")
-    parser.add_argument("--force", action="store_true", help="also somebody else's entry")
+    parser.add_argument("--force", action="store_true", help="also an entry of another program")
 
 
 def _configure_list(_: Arguments) -> None:
@@ -198,7 +198,7 @@ def _launch(
 
 
 def _any_launch(session: Session) -> ServerLaunch:
-    """How this program is started, as far as it can be told: to know our own entry."""
+    """How this program is started, as far as it is known: to recognise our own entry."""
     try:
         return server_launch(session)
     except UsageError:

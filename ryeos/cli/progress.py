@@ -80,7 +80,7 @@ _WIDTH = 28
 
 
 class ProgressBar:
-    """Told of progress, it writes to standard error, in one line that it removes in the end."""
+    """Called with progress, it writes to standard error, in one line that it removes in the end."""
 
     def __init__(
         self,

@@ -211,7 +211,7 @@ def _configure_pin(parser: Arguments) -> None:
 
 
 def _pin(session: Session) -> int:
-    """Pin a registry, if its key is the one that somebody told."""
+    """Pin a registry, if its key is the one that its operator gave."""
     fingerprint = session.arguments.fingerprint.lower()
     registry = registry_of(session)
     pin = registry.pin(fingerprint)
@@ -289,7 +289,7 @@ def _trust(session: Session) -> int:
         "path": str(document),
     }
     session.output.warn(
-        f"whatever {config.url} signs runs here from now on, whoever published it;"
+        f"whatever {config.url} signs runs here from now on, of every publisher;"
         f" take it back with: rye keys untrust {pin.fingerprint}"
     )
     session.output.answer(envelope, f"{pin.fingerprint} ({TRUSTED_OWNER}) is trusted now")

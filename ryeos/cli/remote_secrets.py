@@ -79,7 +79,7 @@ def _set(session: Session) -> int:
 
 
 def _seal(session: Session) -> int:
-    """Print the envelope of a secret, for requests that somebody else makes."""
+    """Print the envelope of a secret, for requests that another user makes."""
     if session.arguments.local:
         raise UsageError("--local: a secret is sealed to a node, expected none or --remote")
     name = _one_word(session, "NAME")

@@ -366,7 +366,7 @@ def _revoke_invitation(session: Session) -> None:
     team, invitation = _words(session, "teams", "TEAM", "ID")
     with _client(session) as client:
         client.revoke(team, invitation)
-    _done(session, f"{invitation} lets nobody in any more", revoked=invitation)
+    _done(session, f"{invitation} lets no one in any more", revoked=invitation)
 
 
 def _join(session: Session) -> None:

@@ -276,7 +276,7 @@ def _say_no_project(session: Session, error: LilluxError) -> None:
             error.hint = "name your project: rye -p DIR ...; or make one here: rye init --project"
 
 
-# What goes on for as long as somebody wants, has a screen of its own, or answers at once.
+# What goes on for as long as the user wants, has a screen of its own, or answers at once.
 _WITHOUT_SPINNER = frozenset({"completion", "dev", "edit", "help", "mcp", "version"})
 
 

@@ -92,7 +92,7 @@ def approve_project(session: Session, project: Space, *, is_new: bool = False) -
 def _addresses(session: Session, part: Part) -> dict[str, str]:
     """What a project's settings of remotes or registries lead to, by name.
 
-    Raises IntegrityError for settings that somebody changed after they were signed.
+    Raises IntegrityError for settings that were changed after they were signed.
     """
     if part.kind not in NETWORK_SETTINGS:
         return {}

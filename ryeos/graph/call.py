@@ -181,7 +181,7 @@ class Recording(Records, Protocol):
         """Results that are used again; None where nothing is kept."""
 
     def is_end_requested(self) -> bool:
-        """Whether somebody wants the run ended."""
+        """Whether a user wants the run ended."""
 
     def end(self, outcome: WalkOutcome, result: MappedResult) -> None:
         """Write down how it ended."""
@@ -426,7 +426,7 @@ _CODES = {"cancelled": "CANCELLED", TIMED_OUT: "TIMEOUT"}
 
 
 def timed_out(outcome: WalkOutcome, limit_s: float | None) -> WalkOutcome:
-    """The outcome of a run that was ended for its time: a failure, not somebody's wish."""
+    """The outcome of a run that was ended for its time: a failure, not a user's wish."""
     if outcome.status != "cancelled":  # it was done by then
         return outcome
     error = f"the graph timed out after {limit_s or 0:g} seconds"

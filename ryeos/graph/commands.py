@@ -407,7 +407,7 @@ class WalkProgress:
         return self.outcome("completed_with_errors" if self.errors else "completed", **fields)
 
     def cancelled(self) -> WalkOutcome:
-        """The end that somebody from outside wants."""
+        """The end that a user or a caller wants."""
         return self.outcome(
             "cancelled", error="the run was cancelled", node=self.node, code="cancelled"
         )

@@ -80,7 +80,7 @@ NEVER = AnyOf(())
 def parse_condition(data: Any, path: str) -> tuple[Condition | None, list[GraphProblem]]:  # noqa: ANN401
     """The condition that a file has at a path, and everything that is wrong with it.
 
-    None where it cannot be told what is meant: then the problems are errors. Beside a condition
+    None where it is not clear what is meant: then the problems are errors. Beside a condition
     they are warnings. Nothing, an empty mapping and true always hold; false never does.
     """
     problems: list[GraphProblem] = []

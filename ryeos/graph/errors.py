@@ -143,5 +143,5 @@ class CheckpointMismatchError(RyeError):
         self.path, self.line, self.problem = path, line, problem
         super().__init__(
             f"{path}, line {line}: checkpoint does not match: {problem}",
-            hint="somebody changed the record of this run; start a new run",
+            hint="the record of this run was changed; start a new run",
         )

@@ -624,7 +624,7 @@ def unquoted_in(text: str) -> list[str]:
     """The expressions inside a shell command whose values the shell would read as code.
 
     That is all that do not end in ``| sh``, but literals. A text that is one expression is a
-    command that somebody else wrote, and is none of these.
+    command that another person wrote, and is none of these.
     """
     parts = parse_template(text)
     if len(parts) == 1:

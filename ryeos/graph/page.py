@@ -1,6 +1,6 @@
 """The page of a run, for people and for search: a knowledge item.
 
-Names and errors come from graphs and tools of anybody: none of them can end the fence, a row of
+Names and errors come from foreign graphs and tools: none of them can end the fence, a row of
 the table or the comment that holds the signature.
 """
 

@@ -188,7 +188,7 @@ class Ledger:
         return True
 
     def is_end_requested(self, run_id: str) -> bool:
-        """Whether somebody has asked for the end of a run, see `ryeos.run.thread_control`."""
+        """Whether a user has asked for the end of a run, see `ryeos.run.thread_control`."""
         return self._registry.place.file(run_id, CANCEL).exists()
 
     def leave(self, run_id: str) -> None:
@@ -391,7 +391,7 @@ class WorkspaceRecording:
         return self._records.run_id
 
     def is_end_requested(self) -> bool:
-        """Whether somebody wants the run ended."""
+        """Whether a user wants the run ended."""
         return self._ledger.is_end_requested(self.run_id)
 
     def entered(self, step: Enter) -> None:
@@ -505,7 +505,7 @@ def _thread_of(acted: Acted) -> str | None:
 
 
 def _still_at(position: Position) -> Callable[[LoadedRun], None]:
-    """Refuses a run that somebody has gone on with since the position was read.
+    """Refuses a run that another process has resumed since the position was read.
 
     It was read before the run was held: what was done in between would be done again.
     """

@@ -187,7 +187,7 @@ class _Objects:
             if event.event_type == STATE_CHECKPOINT:
                 self._take(event)
 
-    def get(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+    def get(self, digest: str) -> Any:  # noqa: ANN401 - any JSON
         """An object, hashed again wherever it comes from. Raises as `Store.get_object`."""
         known = self._inline.get(digest)
         if known is not None and compute_integrity(known[1]) == digest:
@@ -262,7 +262,7 @@ def _behind_its_ref(store: Store, objects: _Objects, used: RunSnapshot) -> Itera
     if found is not None and found[1].step > used.step:
         yield (
             f"the transcript of run {used.graph_run_id} ends with step {used.step},"
-            f" and step {found[1].step} was recorded: somebody may have cut it"
+            f" and step {found[1].step} was recorded: it may have been cut"
         )
 
 
@@ -651,7 +651,7 @@ def _completed(done: StepRecord) -> dict[str, Any]:
 
 
 def _hold(stack: ExitStack, place: RunPlace, run_id: str) -> None:
-    """Keep everybody else from recording this run, until the stack is closed."""
+    """Keep other processes from recording this run, until the stack is closed."""
     path = place.run_file(run_id, LOCK)
     try:
         stack.enter_context(locked(path, timeout_s=0))

@@ -66,7 +66,7 @@ def side_by_side(
 
 
 # --- deadline -------------------------------------------------------------------------------------
-# What ends a run from outside: its caller, its time, and a file that somebody puts there.
+# What ends a run from outside: its caller, its time, and a file that a user puts there.
 
 LOOK_S = 0.5
 
@@ -76,7 +76,7 @@ class RunEnd:
 
     caller      ends the run when it is set
     timeout_s   how long the run may take; None for no limit
-    is_asked    tells whether somebody wants it ended; looked at every half second
+    is_asked    tells whether a user wants it ended; looked at every half second
     """
 
     def __init__(
@@ -174,8 +174,8 @@ class Records(Protocol):
 class StepEvent:
     """What a person sees of a run while it goes on.
 
-    what   ``started``, ``progress`` (of a foreach: ``done`` of ``total`` calls, 0 where nobody has
-           counted them) or ``finished``
+    what   ``started``, ``progress`` (of a foreach: ``done`` of ``total`` calls, 0 where they are
+           not counted) or ``finished``
     """
 
     what: Literal["started", "progress", "finished"]

@@ -767,7 +767,7 @@ class Walk:
 
 
 # --- plan -----------------------------------------------------------------------------------------
-# The way of a run, as far as it can be told before anything is called. Pure.
+# The way of a run, as far as it is known before anything is called. Pure.
 
 _END = "(end)"
 

@@ -1,9 +1,9 @@
 """How an entry of a client's settings starts a server, read as what an item may say. Pure.
 
 (1) placeholders of clients become those of items: ``${env:NAME}``, ``${workspaceFolder}``
-(2) a command line inside a shell is not taken: what it starts cannot be told, pinned or confined
+(2) a command line inside a shell is not taken: what it starts cannot be known, pinned or confined
 (3) values that look like secrets become variables, see `Secrets`
-(4) a package that ``npx``, ``uvx`` and their kin would fetch is told apart from its arguments
+(4) a package that ``npx``, ``uvx`` and similar would fetch is separated from its arguments
 (5) rights are proposed from what the words name
 """
 

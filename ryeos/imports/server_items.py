@@ -14,7 +14,7 @@ from ryeos.items.errors import UsageError
 from ryeos.items.yaml import with_entry, without_entry, yaml_text
 
 # --- documents ------------------------------------------------------------------------------------
-# The text of the items that are written, and whether somebody has edited one since. Pure.
+# The text of the items that are written, and whether one was edited since. Pure.
 #
 # The last line of such a text has the digest of all above it. A text whose digest is another was
 # edited, even if it was signed since.
@@ -318,7 +318,7 @@ def _http(options: ServerOptions) -> dict[str, Any]:
 
 
 def _variable(name: str) -> str:
-    """Never its value: what is written here is read by everybody who reads the project."""
+    """Never its value: what is written here is read by every user who reads the project."""
     if not VARIABLE.fullmatch(name):
         raise UsageError(
             f"expected the name of a variable, found {name[:80]!r}",

@@ -84,7 +84,7 @@ class Context:
     confines      tools get neither keys nor what gives rights: they are an agent's, or a node's
     sandbox       the level of RYE_SANDBOX, see `ryeos.run.confinement`
     receipts      ``on`` or ``full`` where each run leaves a receipt, ``""`` where graphs do
-    on_node       tools run on a node, for somebody else
+    on_node       tools run on a node, for another user
     passphrase    gives that of the user's key, whose file is named; None without a terminal
     approves      whether the user approved a path of the project (``rye trust``)
     program_words gives what starts this program once more, () where that is not known
@@ -219,7 +219,7 @@ def _project_path(
 
 
 def named_project(named: str, cwd: Path, env: Mapping[str, str]) -> Path:
-    """The folder that somebody named as the project. Raises NoProjectError if it is no folder."""
+    """The folder that the user named as the project. Raises NoProjectError if it is no folder."""
     found = named_folder(named, str(cwd), env)
     if found is None:
         raise NoProjectError(f"{named} is not a folder")

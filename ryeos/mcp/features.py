@@ -157,7 +157,7 @@ class RyeFeatures:
         return Watching(self._state_of)
 
     def task(self, task_id: str) -> dict[str, Any] | None:
-        """How a task is; None where it cannot be told."""
+        """How a task is; None where that is unknown."""
         from ryeos.mcp.tasks import reported_task
 
         return reported_task(lambda: self.rye, task_id)

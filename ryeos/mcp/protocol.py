@@ -357,7 +357,7 @@ class McpSession:
         return self._subscriptions
 
     def _watch(self) -> Watch:
-        """All that anybody wants to hear of."""
+        """All that a client wants to hear of."""
         return Watch(self._news.lists, self._news.uris, self._news.tasks)
 
 

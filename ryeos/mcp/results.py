@@ -211,8 +211,8 @@ def windowed(
     """The envelope with its long values cut to size, and what was kept of them.
 
     Of a program's streams, and of texts, each is cut in the middle; any other value becomes the
-    window on its JSON. Without a context nothing is kept. ``name`` is for an output that is told of
-    more than once: 32 hex digits. Raises FileSystemError.
+    window on its JSON. Without a context nothing is kept. ``name`` is for an output that is
+    reported more than once: 32 hex digits. Raises FileSystemError.
     """
     long = {name: value for name, value in envelope.items() if _is_long(name, value, limit)}
     if not long:

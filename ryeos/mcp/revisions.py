@@ -118,7 +118,7 @@ def modern_caller(meta: Mapping[str, Any]) -> McpCaller:
     if not isinstance(version, str):
         raise RpcError(INVALID_PARAMS, f"_meta {VERSION_KEY}: expected a string")
     if version != MODERN:
-        # Naming the older ones to somebody who just tried one that way would lead in a circle.
+        # Naming the older ones to a client that just tried one that way would lead in a circle.
         supported = [MODERN] if version in LEGACY else list(reversed(KNOWN))
         data = {"supported": supported, "requested": version}
         raise RpcError(UNSUPPORTED_VERSION, "unsupported protocol version", data)
@@ -266,7 +266,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class TaskId:
-    """A task that somebody wants to hear of; it need not exist."""
+    """A task that a client wants to hear of; it need not exist."""
 
     id: str
 

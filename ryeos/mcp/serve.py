@@ -61,7 +61,7 @@ def answer_first(session: McpSession, wire: Wire) -> Iterable[SessionEvent]:
 
 @contextmanager
 def _leaving_with(parent: int) -> Iterator[None]:
-    """End this process when its parent is gone, though somebody else may hold the pipe.
+    """End this process when its parent is gone, though another process may hold the pipe.
 
     On Windows the number of the parent stays what it was: there it is seen from the first answer
     on, by the server.

@@ -82,7 +82,7 @@ class Features(Protocol):
         """
 
     def task(self, task_id: str) -> dict[str, Any] | None:
-        """How a task is; None where it cannot be told."""
+        """How a task is; None where that is unknown."""
 
     def began(self) -> None:
         """The first answer is out: time to make ready for what will be asked for."""

@@ -62,19 +62,19 @@ class Subscriptions:
 
     @property
     def lists(self) -> frozenset[str]:
-        """The names of all lists that anybody wants to hear of."""
+        """The names of all lists that a client wants to hear of."""
         wanted = (listener.lists for listener in self._listeners.values())
         return frozenset(self._listed).union(*wanted)
 
     @property
     def uris(self) -> frozenset[str]:
-        """All single resources that anybody wants to hear of."""
+        """All single resources that a client wants to hear of."""
         wanted = (listener.uris for listener in self._listeners.values())
         return frozenset(self._subscribed).union(*wanted)
 
     @property
     def tasks(self) -> frozenset[TaskId]:
-        """All tasks that anybody wants to hear of."""
+        """All tasks that a client wants to hear of."""
         wanted = (listener.tasks for listener in self._listeners.values())
         return frozenset[TaskId]().union(*wanted)
 

@@ -1,8 +1,8 @@
 """Background runs as tasks: the extension ``io.modelcontextprotocol/tasks`` of the modern revision.
 
-A task is a thread of the server's own project: it is on disk before anybody hears of it, and any
+A task is a thread of the server's own project: it is on disk before a client hears of it, and any
 later server answers for it. Its id is the thread's, a dot, and a code under a key of user space:
-who was not told cannot make it up, and nothing further is kept.
+who does not know it cannot make it up, and nothing further is kept.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,7 +55,7 @@ def get_task(asked: RequestContext) -> dict[str, Any]:
 
 
 def reported_task(rye: Callable[[], Rye], task_id: str) -> dict[str, Any] | None:
-    """A task as `get_task` tells of it; None where it cannot be told."""
+    """A task as `get_task` reports it; None where it is unknown."""
     try:
         return _whole(rye(), task_id, thread_of_task(rye(), task_id))
     except LilluxError:

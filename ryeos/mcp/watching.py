@@ -1,8 +1,8 @@
-"""Looking out for changes: looking again every two seconds, while somebody wants to hear of it.
+"""Looking out for changes: looking again every two seconds, while a client wants to hear of it.
 
 (1) what is wanted now is set by `watch`; the first wish starts the thread, which ends with the last
 (2) what is wanted anew is looked at at once: what it is now is no change, for a task it is sent,
-    which may have ended before anybody could ask for news of it
+    which may have ended before a client could ask for news of it
 (3) every two seconds all that is wanted is looked at, and what differs is reported, once
 """
 

@@ -1,4 +1,4 @@
-"""The two pipes of a server, taken away from everybody else.
+"""The two pipes of a server, taken away from all other code.
 
 What a dependency prints, or a child, must never get between two messages.
 """
@@ -96,7 +96,7 @@ def take_over() -> Wire:
 # JSON as it goes over the wire: one line, no spaces, nothing that a strict reader refuses.
 
 
-def compact(value: Any) -> str:  # noqa: ANN401 - JSON, and what can be told as text
+def compact(value: Any) -> str:  # noqa: ANN401 - JSON, and what can be shown as text
     """The value as JSON that every encoding of Unicode can hold.
 
     Half characters are replaced, numbers that JSON does not have are null, and what is no JSON is
@@ -147,7 +147,7 @@ class SignalWatch:
     def __init__(self, end: Callable[[], object]) -> None:
         self.end = end
         reader, writer = os.pipe()
-        if sys.platform != "win32":  # where a pipe need not be told, and cannot
+        if sys.platform != "win32":  # where a pipe need not be set, and cannot
             os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number in _SIGNALS:
@@ -156,7 +156,7 @@ class SignalWatch:
 
     def _await(self, reader: int) -> None:
         while not set(os.read(reader, 1)) & set(_SIGNALS):
-            """Another signal that somebody catches."""
+            """Another signal that the program catches."""
         self.end()
 
 
@@ -168,7 +168,7 @@ def leave() -> NoReturn:
 
 
 def _go_on(_number: int, _frame: object) -> None:
-    """Leave the main thread at its work: the pipe has been told."""
+    """Leave the main thread at its work: the pipe has the number."""
 
 
 # --- internal errors ------------------------------------------------------------------------------

@@ -332,7 +332,7 @@ def _paths(done: Iterable[FileChange]) -> tuple[str, ...]:
 
 
 def _digest_of(target: Path | None) -> str | None:
-    """Of a file; a folder is none, and refuses to become one unless it is gone by then."""
+    """Of a file; a folder is none, and refuses to become one unless it has gone until then."""
     if target is None or target.is_dir():
         return None
     try:
@@ -349,7 +349,7 @@ def _put(new_files: NewFiles, change: FileChange, file: str) -> bool:
         return new_files.put(change.path, file)
     except FileExistsError:
         raise LocalChangeError([change.path]) from None
-    except FileNotFoundError:  # somebody removed it: it is asked for again
+    except FileNotFoundError:  # it was removed: it is asked for again
         return False
 
 

@@ -51,7 +51,7 @@ class KeptConflict:
     type      ``content``, ``add/add``, ``modify/delete`` and the like
     entry     what the node's manifest has there, an item's digest or that of bytes
     is_item   which of the two
-    is_settled  somebody has decided; the node's version counts as seen
+    is_settled  a person has decided; the node's version counts as seen
     is_seen     it was settled, and then met another path: the node's version still counts as seen
     other       the path that it cannot be beside, ``""`` where it stands for itself
     """
@@ -180,7 +180,7 @@ class ConflictFolder:
             raise file_system_error(self.folder, error) from error
 
     def _require_own(self) -> None:
-        """A project is somebody else's: no link of it leads what is written here elsewhere."""
+        """A project is foreign data: no link of it leads what is written here elsewhere."""
         if not is_inside(self.folder, self._ai):
             raise ConflictRecordError(str(self.folder), "leads outside .ai through a link")
 

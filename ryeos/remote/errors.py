@@ -52,7 +52,7 @@ class RemoteSecretNotFoundError(RyeError):
 
 
 class ContentNotThereError(RyeError):
-    """The node has no content of the digests that somebody asked for."""
+    """The node has no content of the digests that were asked for."""
 
     code, exit_status = "OBJECT_NOT_FOUND", 3
 
@@ -102,7 +102,7 @@ class ReplyTooLargeError(RemoteReplyError):
 
 
 class HeadMovedError(RyeError):
-    """Somebody else has pushed since: the head is ``actual``, and not ``expected``; or None."""
+    """Another client has pushed since: the head is ``actual``, and not ``expected``; or None."""
 
     code, exit_status = "REMOTE_HEAD_MOVED", 7
 
@@ -271,7 +271,7 @@ def _short(digest: str | None) -> str:
 
 
 def _shown(path: str) -> str:
-    """A name that somebody else gave a file, on one line: what steers terminals is escaped."""
+    """A name that another user gave a file, on one line: what steers terminals is escaped."""
     from lillux.schema_keywords import printable
 
     return printable(path, _SHOWN)

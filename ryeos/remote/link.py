@@ -163,7 +163,7 @@ def _text(value: Mapping[str, Any], name: str) -> str:
 
 
 # --- working tree ---------------------------------------------------------------------------------
-# The folders that travel, read anew whenever somebody asks: the project, and the user space.
+# The folders that travel, read again whenever a caller asks: the project, and the user space.
 
 TABLES = "trees"
 _MAX_TOLD = 2000
@@ -264,7 +264,7 @@ class Link:
     project_path  what the project is called there, by its owner
     url           where the node is, to notice that a name came to mean another one
     store         of the project: merged and fetched content, and the heads
-    report_merged   told of files of the project that a push or a run changed, as soon as they are:
+    report_merged   gets the files of the project that a push or a run changed, as soon as they are:
                   what comes after may fail
     accepted      patterns of new files to take, though other programs take orders from them
     """

@@ -247,20 +247,20 @@ def keep_conflicts(
 
 
 def _was_seen(former: KeptConflict | None, entry: str | None) -> bool:
-    """Whether somebody has settled this against the very version that the node has now."""
+    """Whether a person has settled this against the very version that the node has now."""
     return former is not None and (former.is_settled or former.is_seen) and former.entry == entry
 
 
 # --- incoming -------------------------------------------------------------------------------------
 # Content on its way into the project: a file for each piece, which becomes the file it is for.
 #
-# What a pull writes into the project is there afterwards, and the node has it too: nobody asks the
-# store for it again. Objects say what an item is, as anybody can tell from its file: 16 MiB of them
+# What a pull writes into the project is there afterwards, and the node has it too: no one asks the
+# store for it again. Objects say what an item is, as its file shows as well: 16 MiB of them
 # are in memory only, the others in the store. Cut off, all of it stays, and the next pull goes on
 # from there; but after a kill those of the memory come again.
 #
 # A file is called by the digest of its bytes. Only one that this very object has written is ever
-# given away; of one from before nobody knows who wrote it, so that it is read and hashed again.
+# given away; of one from before it is unknown who wrote it, so that it is read and hashed again.
 
 _FOLDER_MODE = 0o700
 _MEMORY_BYTES = 16 * 1024 * 1024
@@ -342,7 +342,7 @@ class ReceivedContents:
             raise ObjectMissingError(ObjectKind.BLOB.value, digest, str(self._folder))
         return data
 
-    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - any JSON
         """The value of a digest. Raises as a store does."""
         data = self._objects.get(digest)
         return self._store.get_object(digest) if data is None else json.loads(data)
@@ -382,7 +382,7 @@ class ReceivedContents:
 
     def close(self) -> None:
         """Keep all that came for another time."""
-        with suppress(LilluxError):  # whatever cut this off is what has to be told
+        with suppress(LilluxError):  # whatever cut this off is what has to be reported
             for digest, data in self._objects.items():
                 self._store.keep(ObjectKind.OBJECT, digest, data, Durability.UNFORCED)
             self._store.sync()
@@ -403,7 +403,7 @@ class ReceivedContents:
     def _write(path: str, data: bytes) -> None:
         try:
             descriptor = os.open(path, NEW_FILE, mode_of(data))
-        except FileExistsError:  # from before, or nobody knows from whom
+        except FileExistsError:  # from before, or from an unknown writer
             os.unlink(path)  # noqa: PTH108 - many times
             descriptor = os.open(path, NEW_FILE, mode_of(data))
         try:
@@ -428,7 +428,7 @@ class ReceivedContents:
 
 
 # --- merged runs ----------------------------------------------------------------------------------
-# Which runs that a node could not merge were merged here: so that nobody is asked about one twice.
+# Which runs that a node could not merge were merged here: no person is asked about one twice.
 #
 # ``.ai/state/remote/<name>/merged-runs.json``: the digests of their snapshots, the newest last.
 # Nothing else depends on it: without the file a run is merged once more.

@@ -497,7 +497,7 @@ def _user_space_hash(link: Link) -> str:
 
 
 def _push_user_space(link: Link, user_hash: str) -> None:
-    """Replace it, whoever replaced it meanwhile: it is one user's, and this is how it is here."""
+    """Replace it, also where another client just did: it is one user's, and so it is here."""
     for round_number in range(1, ROUNDS + 1):
         found = link.node.user_space()
         if found and found.user_manifest_hash == user_hash:

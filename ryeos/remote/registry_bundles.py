@@ -7,7 +7,7 @@
 (5) items below ``tools``, ``directives``, ``knowledge``; configuration only below
     ``config/<bundle id>``, so that no bundle configures anything but itself; nothing of Rye's own,
     and no id of one word, as the short ids of Rye's own are
-(6) each header in the manifest is that of the file: what somebody reads there is what runs
+(6) each header in the manifest is that of the file: what a person reads there is what runs
 """
 
 import json
@@ -92,7 +92,7 @@ class BundlePinMismatchError(RyeError):
         self.facts = {"pinned": pinned, "found": found}
         super().__init__(
             f"bundle {bundle}: expected the publisher's key {pinned}, found {found}",
-            hint="somebody else may have published it; if you know that the publisher has a new"
+            hint="another person may have published it; if you know that the publisher has a new"
             f" key: rye bundle uninstall {bundle} --forget, then install it with --key {found}",
         )
 

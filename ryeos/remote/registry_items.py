@@ -387,7 +387,7 @@ def _entry(where: str, name: str, values: Any) -> LockEntry:  # noqa: ANN401 - J
 
 
 # --- placing --------------------------------------------------------------------------------------
-# A pulled item becomes a file of a space. What somebody changed here is never replaced unasked.
+# A pulled item becomes a file of a space. What a user changed here is never replaced unasked.
 
 
 class Placed(StrEnum):
@@ -468,7 +468,7 @@ class Placing:
         state = file_state(existing, item.ref, path)
         is_same_text = state is not None and state.text_hash == item.text_hash
         if is_same_text and self._key is None:
-            return Placed.UNCHANGED  # somebody here signed the same text: that stays
+            return Placed.UNCHANGED  # a user here signed the same text: that stays
         was_pulled = state is not None and entry and state.text_hash == entry.text_hash
         may = is_same_text or (was_pulled and replace is not Replace.NOTHING)
         if not may and replace is not Replace.ANYTHING:

@@ -285,7 +285,7 @@ class RegistryPins:
         if known and known.public_pem != public_pem:
             raise RegistryPinMismatchError(name, netloc, pinned=known.fingerprint, found=found)
         pin = known or self._pinned(name, netloc, public_pem, identity())
-        if pin.public_pem != public_pem:  # somebody else was faster
+        if pin.public_pem != public_pem:  # another process was faster
             raise RegistryPinMismatchError(name, netloc, pinned=pin.fingerprint, found=found)
         return pin
 
@@ -566,7 +566,7 @@ class RegistryPinMismatchError(RyeError):
         self.facts = {"pinned": pinned, "found": found}
         super().__init__(
             f"registry {name} ({netloc}): expected the key {pinned}, found {found}",
-            hint="somebody may stand between you and the registry; if you know that it has a new"
+            hint="an attacker may stand between you and the registry; if you know that it has a new"
             f" key: rye registry forget {name}, then: rye registry pin {found}",
         )
 
@@ -597,7 +597,7 @@ class PulledItemError(RyeError):
 
 
 class LocalEditError(RyeError):
-    """A file here is not the one that was pulled: somebody changed it, or it is another one."""
+    """A file here is not the one that was pulled: it was changed, or it is another one."""
 
     code, exit_status = "CONFLICT", 1
 

@@ -503,7 +503,7 @@ class _Aftermath:
             team = self._link.node.owner
             self._warnings.append(
                 f"what the run changed is not part of the project: that takes the role push in"
-                f" {team}; somebody who has it takes it over with:"
+                f" {team}; a member who has it takes it over with:"
                 f" rye remote pull --thread {named} --remote {self._link.node.name}"
             )
             return

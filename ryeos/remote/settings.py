@@ -1,6 +1,6 @@
 """The remotes of ``remotes/remotes.yaml``, from bundles, user and project. Pure.
 
-Rules, with examples: docs/remote.md. A project is often somebody else's, so what it says
+Rules, with examples: docs/remote.md. A project is often a foreign one, so what it says
 is not enough to send anything off this machine: a node's address and the key for it must be the
 user's own words.
 """
@@ -319,7 +319,7 @@ class Remotes:
             raise RyeError(
                 f"remote {name}: an API key is not sent over plain http: {url}",
                 code="REMOTE_INSECURE",
-                hint="use https; or sign requests, without key_env; or, where nobody listens,"
+                hint="use https; or sign requests, without key_env; or, where no one listens,"
                 " set allow_insecure: true for it in your user space",
             )
         return RemoteConfig(

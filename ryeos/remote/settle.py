@@ -34,7 +34,7 @@ class VersionChoice(StrEnum):
     THEIRS = "theirs"
     """As it is on the node."""
     MERGED = "merged"
-    """As somebody made it of both."""
+    """As a person made it of both."""
 
 
 def resolve(
@@ -46,7 +46,7 @@ def resolve(
     choice: VersionChoice,
     merged: bytes | None = None,
 ) -> ConflictRecord:
-    """Settle conflicts; what the record says afterwards. The next push or pull goes by it.
+    """Settle conflicts; what the record says afterwards. The next push or pull uses it.
 
     What a file held before it is replaced is kept among the versions. Raises NotInConflictError
     or InTheWayError before anything is written, LocalChangeError, UnsafeManifestError,

@@ -99,7 +99,7 @@ class TeamClient:
         self._ask("DELETE", f"/teams/{valid_team(team)}")
 
     def set_role(self, team: str, user: str, role: str) -> None:
-        """Give somebody a role."""
+        """Give a person a role."""
         if role not in ROLES:
             raise UsageError(f"ROLE: expected {', '.join(ROLES)}, found {role[:40]!a}")
         path = f"/teams/{valid_team(team)}/members/{_part('USER', user)}"

@@ -41,13 +41,13 @@ GOOD_REPLY = 4 * MIB
 MAX_BATCH_REPLY = 16 * MIB
 
 TransferProgress: TypeAlias = Callable[[str, int, int], None]
-"""Is told what is done, how much of it, and of how much; at least at the start and at the end."""
+"""Gets what is done, how much of it, and of how much; at least at the start and at the end."""
 
 SizeOf: TypeAlias = Callable[[str], Sized]
 
 
 def no_progress(_what: str, _done: int, _total: int) -> None:
-    """Nobody is told."""
+    """Reports nothing."""
 
 
 Ask: TypeAlias = Callable[[Sequence[str]], Sequence[str]]
@@ -225,7 +225,7 @@ def _got_all(
 
 
 def _fitting(entries: Sequence[ContentEntry]) -> int:
-    """How many pieces like these a reply of a good size has, 0 where nobody can tell."""
+    """How many pieces like these a reply of a good size has, 0 where that is unknown."""
     size = sum(len(entry.data) for entry in entries)
     return min(max(len(entries) * GOOD_REPLY // size, 1), MAX_GOT) if size else 0
 
@@ -281,7 +281,7 @@ class RemoteContents:
                 self._store.put_blob(data, Durability.AT_SYNC)
             return self._store.get_blob(digest)
 
-    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - any JSON
         """The value of a digest."""
         if not self._store.has_object(digest):
             self.prefetch((digest,))

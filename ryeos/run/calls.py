@@ -328,7 +328,7 @@ class Primitive(Protocol):
     """The end of a chain."""
 
     def prepare(self, materials: Materials, services: Services) -> Call:
-        """The call for these materials. Raises SpecError, ProgramNotFoundError and kin."""
+        """The call for these materials. Raises SpecError, ProgramNotFoundError and similar."""
         ...
 
 

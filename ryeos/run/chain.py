@@ -95,7 +95,7 @@ class ChainBuilder:
         """The chain of a tool; ``found`` gets its elements, also those before a failure.
 
         ``resolution`` is where the tool is, if it has been resolved already.
-        Raises ItemNotFoundError, ChainError, IntegrityError and kin.
+        Raises ItemNotFoundError, ChainError, IntegrityError and similar.
         """
         elements: list[ChainElement] = [] if found is None else found
         cached = None if force_refresh else self.chains.get(item_id)
@@ -109,7 +109,7 @@ class ChainBuilder:
     def companion(self, item_id: str, element: ChainElement) -> ChainElement:
         """Another tool item that an element names, verified, from a space that it may use.
 
-        Raises ExecutorNotFoundError, SpecError, IntegrityError and kin.
+        Raises ExecutorNotFoundError, SpecError, IntegrityError and similar.
         """
         known = self._companions.get((item_id, element.space))
         if known and self._is_fresh(known):
@@ -124,7 +124,7 @@ class ChainBuilder:
         """The verified tool item in this very file; None for one in no space's tools folder.
 
         The rules of spaces hold as for `companion`, and the file must be the one that its id leads
-        to: not one that another hides. Raises CompanionError, IntegrityError and kin.
+        to: not one that another hides. Raises CompanionError, IntegrityError and similar.
         """
         for space in self._resolver.spaces:
             tool = path_inside(path, space.directory(Kind.TOOL))
@@ -257,7 +257,7 @@ class ChainBuilder:
 
 
 def _unknown_keys(element: ChainElement) -> Iterator[str]:
-    """Warnings about an item that somebody here wrote; a publisher was told when it was made."""
+    """Warnings about an item that a user here wrote; a publisher got them when it was made."""
     spec = element.spec
     is_read_closely = spec.tool_type == RUNTIME_TYPE or spec.anchor or spec.verify_deps
     if element.item and is_read_closely and tier_of(element.space) != SYSTEM:

@@ -899,7 +899,7 @@ class FunctionCall:
 
 
 def function_call(materials: Materials, services: Services) -> FunctionCall:
-    """The call for these materials. Raises SpecError, ProgramNotFoundError and kin."""
+    """The call for these materials. Raises SpecError, ProgramNotFoundError and similar."""
     host = _host(materials, services)
     rights = replace(materials.rights, own_files=(*materials.rights.own_files, host.target.path))
     invocation = build_invocation(replace(materials, rights=rights))

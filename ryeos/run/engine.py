@@ -527,7 +527,7 @@ class PrimitiveExecutor:
 
 
 def _versioned(chain: Chain) -> Iterator[tuple[ItemRef, VerifiedItem, str]]:
-    """The elements that somebody other than a bundle signed in a version."""
+    """The elements that a key other than a bundle's signed in a version."""
     for element in chain.elements:
         if element.item and element.item.signer and element.spec.version:
             yield ItemRef(Kind.TOOL, element.item_id), element.item, element.spec.version

@@ -370,7 +370,7 @@ def _plain_text_warnings(url: str, secrets: Sequence[str]) -> tuple[str, ...]:
     if not secrets or parts.scheme != "http" or is_loopback(host):
         return ()
     names = ", ".join(secrets)
-    return (f"secrets ({names}) go to {host} over http, where everybody can read them: use https",)
+    return (f"secrets ({names}) go to {host} over http, where others can read them: use https",)
 
 
 def _masked(variables: Mapping[str, str]) -> dict[str, str]:

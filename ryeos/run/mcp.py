@@ -269,7 +269,7 @@ class ServerProgram:
 def server_config(
     materials: Materials, services: Services, transports: tuple[str, ...]
 ) -> ServerConfig:
-    """Steps (1) to (3). Raises SpecError, CompanionError, IntegrityError and kin."""
+    """Steps (1) to (3). Raises SpecError, CompanionError, IntegrityError and similar."""
     tool = materials.chain.tool
     variables = template_variables(materials, services)
     names = Names(
@@ -298,7 +298,7 @@ def server_config(
 
 
 def program(materials: Materials, services: Services) -> tuple[ServerConfig, ServerProgram]:
-    """Step (4) for a pipe. Raises SpecError, CompanionError, IntegrityError and kin."""
+    """Step (4) for a pipe. Raises SpecError, CompanionError, IntegrityError and similar."""
     found = server_config(materials, services, _STDIO)
     names, config = found.names, found.config
     files: tuple[VerifiedItem, ...] = ()
@@ -324,7 +324,7 @@ def program(materials: Materials, services: Services) -> tuple[ServerConfig, Ser
 
 
 def address(materials: Materials, services: Services) -> tuple[ServerConfig, str, dict[str, str]]:
-    """Step (4) for HTTP: the config, the address and the headers. Raises SpecError and kin."""
+    """Step (4) for HTTP: the config, the address and the headers. Raises SpecError and similar."""
     found = server_config(materials, services, _HTTP)
     url = _url(found)
     if not url:
@@ -619,7 +619,7 @@ CLIENT = ClientInfo("rye", __version__)
 
 
 def mcp_stdio_call(materials: Materials, services: Services) -> Call:
-    """The call for a server that is started. Raises SpecError, CompanionError and kin."""
+    """The call for a server that is started. Raises SpecError, CompanionError and similar."""
     found, server = program(materials, services)
     rights = materials.rights.narrowed(found.server.spec.sandbox if found.server else None)
     files = tuple(item.target.path for item in server.files)
@@ -646,7 +646,7 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
 
 
 def mcp_http_call(materials: Materials, services: Services) -> Call:
-    """The call for a server at an address. Raises SpecError, InvalidUrlError and kin."""
+    """The call for a server at an address. Raises SpecError, InvalidUrlError and similar."""
     from lillux.http.model import parse_address
 
     found, url, headers = address(materials, services)

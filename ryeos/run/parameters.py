@@ -224,7 +224,7 @@ def _mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def valid_limit(where: str, value: object) -> int | float | None:
-    """A limit as somebody wrote it at ``where``; None and 0 mean unlimited. Raises SpecError."""
+    """A limit as a person wrote it at ``where``; None and 0 mean unlimited. Raises SpecError."""
     if value is None or value == 0:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):

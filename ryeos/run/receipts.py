@@ -174,7 +174,7 @@ class ReceiptKey:
         self._pair: KeyPair | None = None
 
     def pair(self) -> KeyPair:
-        """Both halves. Raises PemError, FileSystemError, NativeCryptoMissingError and kin."""
+        """Both halves. Raises PemError, FileSystemError, NativeCryptoMissingError and similar."""
         if self._pair is None:
             try:
                 self._pair = load_keypair(self.folder)

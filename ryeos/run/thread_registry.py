@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # --- schema ---------------------------------------------------------------------------------------
 # The table of a registry, and opening one: made, brought up to date, or refused. SQLite's door.
 #
-# A registry in a project may be anybody's file. Before SQLite sees it, it and the files beside it
+# A registry in a project may be a foreign file. Before SQLite sees it, it and the files beside it
 # must be plain files, and its rollback journal must name no other file: SQLite would delete that
 # one. What could run as code in it (views, triggers, virtual tables) is refused.
 
@@ -187,7 +187,7 @@ def _connect(path: Path, options: str) -> "Connection":
             uri, uri=True, timeout=BUSY_S, isolation_level=None
         )
         opened.callback(connection.close)
-        # No function of a schema that somebody else wrote may do more than compute.
+        # No function of a foreign schema may do more than compute.
         connection.execute("PRAGMA trusted_schema = OFF")
         opened.pop_all()
     return connection

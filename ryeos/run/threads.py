@@ -59,7 +59,7 @@ FOLLOWING: Mapping[Status, frozenset[Status]] = {
 
 
 REOPENABLE = (Status.ERROR, Status.CANCELLED, Status.KILLED)
-"""Statuses of a graph's run that somebody may go on with."""
+"""Statuses of a graph's run that can be resumed."""
 
 
 def leavable(status: Status) -> tuple[Status, ...]:
@@ -145,7 +145,7 @@ def thread_of(row: Mapping[str, Any]) -> Thread:
 
 
 # --- ids ------------------------------------------------------------------------------------------
-# Thread ids: made from the item's, opaque to everybody else, shortened by people. Pure.
+# Thread ids: made from the item's, opaque to other programs, shortened by people. Pure.
 
 MAX_ID_BYTES = 1024
 MAX_NAME_BYTES = 255
@@ -301,13 +301,13 @@ class UnknownRunnerError(RyeError):
         named = f"process {pid}" if pid else "any process"
         super().__init__(
             f"{thread_id}: will not end {named}: {reason}",
-            hint="the registry is a file of the project, anybody may have written it; "
+            hint="the registry is a file of the project, and any program may have written it; "
             "look at the process before you end it yourself",
         )
 
 
 # --- place ----------------------------------------------------------------------------------------
-# Where threads are kept: the registry, and a folder each. A project is somebody else's data.
+# Where threads are kept: the registry, and a folder each. A project is foreign data.
 #
 # ``.ai/state/threads/`` of the project, where it has an ``.ai``; else of user space. No link of a
 # project leads a read or a write out of its ``.ai``.
@@ -387,7 +387,7 @@ def threads_place(spaces: Spaces) -> ThreadsPlace:
 # --- seal -----------------------------------------------------------------------------------------
 # What shows that a process is the runner of a thread: a code that only this user can make.
 #
-# A registry lies in a project, and a project is data of anybody's: its rows may name any process of
+# A registry lies in a project, and a project is foreign data: its rows may name any process of
 # the user. So the number and the start of a runner are also written to ``runner.json`` with an
 # HMAC-SHA256 under a key of user space, and a process is ended only where that code is right.
 
@@ -443,7 +443,7 @@ class RunnerSeals:
         return _code_over(self._key(), purpose, *values)
 
     def task_code(self, thread_id: str) -> str:
-        """What shows that somebody was told of a thread: 128 bits in hex digits."""
+        """What shows that a client learned of a thread: 128 bits in hex digits."""
         return self.code(_TASK_PURPOSE, thread_id)[:TASK_CODE_CHARACTERS]
 
     def is_task_code(self, thread_id: str, code: str) -> bool:
@@ -495,7 +495,7 @@ def _code_over(key: bytes, *values: object) -> str:
 # What the run of a graph may call, written down for the processes that it starts.
 #
 # Those know the run by ``RYE_PARENT_THREAD_ID``. The file lies in a project, and a project is data
-# of anybody's: so it has a code that only this user can make. Page: ``docs/running.md``.
+# of other people: so it has a code that only this user can make. Page: ``docs/running.md``.
 
 _MAX_BYTES = 1024 * 1024
 _GRANTS_PURPOSE = "rye grants 2"

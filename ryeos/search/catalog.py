@@ -157,7 +157,7 @@ class _Files:
 
 
 class _Documents(dict[int, SearchDocument]):
-    """The documents of rows, each made when somebody first asks for it."""
+    """The documents of rows, each made when it is first needed."""
 
     def __init__(self, files: _Files) -> None:
         super().__init__()
@@ -324,7 +324,7 @@ class Catalog:
                 self._unreadable.discard(shelf.numbers.pop(item_id))
 
     def _is_quiet(self, places: Iterable[int]) -> bool:
-        """Whether the system would have told of a change since these shelves were looked at.
+        """Whether the system would have reported a change since these shelves were looked at.
 
         It is asked to from the second look on: a command that searches once has no use for it.
         """

@@ -115,7 +115,7 @@ def sweep(
 ) -> Collected:
     """Remove what is not marked and was not written or touched in the last ``grace_s`` seconds.
 
-    At least `MIN_GRACE_S`, before ``now_s`` (of the epoch). What somebody touches meanwhile stays,
+    At least `MIN_GRACE_S`, before ``now_s`` (of the epoch). What is touched meanwhile stays,
     or is not there for them: see `Store.remove_all_older`. What killed writers left half written,
     longer ago than the grace, is removed, uncounted. With ``dry_run`` nothing is removed.
 
@@ -199,7 +199,7 @@ def _is_there(store: ContentStore, reference: ObjectReference, damaged: Containe
     return any(store.size(space, reference.digest) is not None for space in spaces)
 
 
-def _read(store: ContentStore, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+def _read(store: ContentStore, digest: str) -> Any:  # noqa: ANN401 - any JSON
     try:
         return store.get_object(digest)
     except ObjectMissingError:

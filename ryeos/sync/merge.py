@@ -191,7 +191,7 @@ def _text(source: ItemSource, contents: Contents) -> str | None:
     """The text of it; None for what is no text, too long, missing, or signed.
 
     A changed text makes its signature stale, and only its author can renew it. The text
-    itself is asked, as ``signature_info`` is what somebody wrote about it.
+    itself is asked, as ``signature_info`` is what another user wrote about it.
     """
     if source.signature_info is not None:
         return None

@@ -580,7 +580,7 @@ class ReadContents(Protocol):
         """The bytes of a digest. Raises ObjectMissingError."""
         ...
 
-    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - any JSON
         """The value of a digest. Raises ObjectMissingError."""
         ...
 
@@ -714,7 +714,7 @@ class Layered:
                 continue
         return self._all[-1].get_blob(digest)
 
-    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - any JSON
         """The value of a digest. Raises ObjectMissingError, of the last that was asked."""
         for contents in self._all[:-1]:
             try:

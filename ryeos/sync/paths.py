@@ -1,6 +1,6 @@
 """Which paths a manifest may have: one file below the root, on every platform.
 
-A manifest comes from somebody else, and its paths become files. Rules and reasons:
+A manifest comes from another machine, and its paths become files. Rules and reasons:
 ``docs/sync.md``, Paths.
 """
 
@@ -420,7 +420,7 @@ def item_source(path: str, data: bytes, digest: str = "") -> ItemSource | None:
 # The files below a folder, and whether each may be read: no pathlib here, as there are many.
 #
 # Links to folders are not followed. A link to a file is, as long as that lies below the same root:
-# a project is somebody else's, and must not send what lies elsewhere.
+# a project is foreign data, and must not send what lies elsewhere.
 
 _MAX_NAME_BYTES = 255
 _MAX_PATH = MAX_PATH_BYTES // 4  # characters that may be more bytes than that
@@ -649,7 +649,7 @@ def _accepting(paths: Sequence[str]) -> str:
 
 
 def takes_orders(path: str) -> bool:
-    """Whether programs do what a file of this name says: dotfiles, Makefiles and kin."""
+    """Whether programs do what a file of this name says: dotfiles, Makefiles and similar."""
     segments = fold(path).split("/")
     return any(one.startswith(".") for one in segments) or segments[-1] in _ORDERS
 

@@ -121,7 +121,7 @@ def _tiers(spaces: object, where: str) -> Sequence[str]:
 
 
 def _says_nothing(text: str) -> bool:
-    """Whether all of a file is comments: somebody switched every line off."""
+    """Whether all of a file is comments: every line is switched off."""
     return all(line.lstrip()[:1] in {"", "#"} for line in text.splitlines())
 
 

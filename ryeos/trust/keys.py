@@ -1,6 +1,6 @@
 """The user's signing key, and key documents (``docs/trust.md``).
 
-What ``rye keys`` and ``rye init`` do, without a word to anybody. Only public halves are ever part
+What ``rye keys`` and ``rye init`` do, without printing anything. Only public halves are ever part
 of a document; a private key stays in the file it was written to.
 """
 
@@ -325,7 +325,7 @@ def _backup_names(path: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedKey:
-    """A public key that somebody hands over.
+    """A public key that another person gives.
 
     owner       as its document says, ``""`` when it says nothing of use
     covers_all  its own document, signed by the key itself, says that it signs texts whole
@@ -352,7 +352,7 @@ def read_offered_key(path: Path) -> OfferedKey:
     return OfferedKey(
         fingerprint=document.fingerprint,
         public_pem=document.public_pem,
-        # Everybody calls the own key `local`: under that name it would look like the reader's.
+        # Every user calls the own key `local`: under that name it would look like the reader's.
         owner="" if document.owner in {OWN_OWNER, UNKNOWN_OWNER} else document.owner,
         covers_all=document.covers_all and is_self_signed,
         binds_identity=document.binds_identity and is_self_signed,

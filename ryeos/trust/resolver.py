@@ -262,7 +262,7 @@ def _alike(wanted: str, ids: Mapping[str, str]) -> list[str]:
 
 
 class AddedTypes:
-    """The file types that extractors of some spaces add, whenever somebody asks.
+    """The file types that extractors of some spaces add, at each call.
 
     Without a folder for extractors, asking is one look for it in each space.
     """

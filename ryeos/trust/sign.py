@@ -822,8 +822,8 @@ _FORM = form_for(Kind.CONFIG, ".yaml")
 class UserConfigFile:
     """The file at ``name`` below ``config/`` of a user space, ``new_text`` where there is none.
 
-    A file that was signed is verified before it is edited, and signed again; one that somebody
-    wrote by hand stays unsigned. A new one is signed where there is a key, which ``key`` gives.
+    A file that was signed is verified before it is edited, and signed again; one that was
+    written by hand stays unsigned. A new one is signed where there is a key, which ``key`` gives.
     """
 
     def __init__(

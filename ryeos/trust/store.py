@@ -362,7 +362,7 @@ def has_expired(document: KeyDocument, now: Clock = utc_now) -> bool:
 
 
 def _lost_marks(space: Space, document: KeyDocument) -> bool:
-    """Whether somebody may have removed marks: from a document of a project, with its signature."""
+    """Whether marks may have been removed: from a document of a project, with its signature."""
     return space.tier == PROJECT and document.signature is None
 
 

@@ -346,7 +346,7 @@ class Verifier:
             raise IntegrityError(
                 where,
                 "the rye:covers line is missing, and this key signs nothing without it",
-                hint=f"somebody removed the line; review the text, then: {target.sign_command}",
+                hint=f"the line was removed; review the text, then: {target.sign_command}",
             )
         return Coverage.PARTIAL
 
@@ -398,7 +398,7 @@ def unchanged(item: VerifiedItem) -> None:
         raise IntegrityError(
             str(item.target.path),
             "changed between its verification and its start",
-            hint="somebody is writing to this file; run the command again when that is done",
+            hint="another program is writing to this file; run the command again when that is done",
         )
 
 

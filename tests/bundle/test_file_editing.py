@@ -522,6 +522,6 @@ def test_somebody_elses_new_file_is_not_replaced(
     monkeypatch.setattr(confined.Place, "status", nothing_yet)
 
     assert refused(WRITE, tmp_path, path="a.txt", content="ours") == (
-        "a.txt: somebody else made it meanwhile"
+        "a.txt: another program made it meanwhile"
     )
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"theirs"]

@@ -114,7 +114,7 @@ __version__ = "1.0.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/script"
 __category__ = "mine"
-__tool_description__ = "Greets somebody"
+__tool_description__ = "Greets a person"
 CONFIG_SCHEMA = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
 print(json.dumps("hello " + json.load(sys.stdin)["name"]))
 """

@@ -87,7 +87,7 @@ mod system {
     }
 
     impl Target {
-        /// (1) A hold on whoever has the number now, (2) then a look whether it is the right one.
+        /// (1) A hold on the process that has the number now, (2) then a look whether it is the right one.
         fn of(request: &Kill) -> Option<Self> {
             let pid = Pid::from_raw(i32::try_from(request.pid).ok()?)?;
             let handle = Handle::of(pid)?;
@@ -99,7 +99,7 @@ mod system {
             Some(Self { pid, handle, is_group })
         }
 
-        /// Sends a signal; false when nobody was left to get it.
+        /// Sends a signal; false when no process was left to get it.
         fn send(&self, signal: Signal) -> Result<bool, String> {
             let sent = if self.is_group {
                 // A group's number is not used again while it has a member, or its leader is.

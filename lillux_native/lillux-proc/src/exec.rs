@@ -15,7 +15,7 @@ use crate::starting::{Child, Stream};
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a pipe may stay open once the child has ended or was killed.
 const DRAIN: Duration = Duration::from_secs(1);
-/// The same when we are to end ourselves: whoever said so may use KILL soon.
+/// The same when we are to end ourselves: the sender may use KILL soon.
 const HASTE: Duration = Duration::from_millis(500);
 const NOT_RUN: i32 = -1;
 
@@ -151,7 +151,7 @@ fn end_group(child: &Child, is_forced: bool) {
 
     let signal = if is_forced { Signal::KILL } else { Signal::TERM };
     if let Some(group) = Pid::from_raw(child.id().cast_signed()) {
-        let _ = kill_process_group(group, signal); // nobody is left, or it is another user's
+        let _ = kill_process_group(group, signal); // no process is left, or it is another user's
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 
-/// From now until it is settled the signals are kept, and told by a file that can be read from.
+/// From now until it is settled the signals are kept, and reported by a file that can be read from.
 pub struct Interruption {
     /// The number of the one that came last, 0 for none.
     signal: Arc<AtomicUsize>,
@@ -20,7 +20,7 @@ pub struct Interruption {
 }
 
 impl Interruption {
-    /// Takes the signals, but for those that whoever started us wants to be ignored (nohup).
+    /// Takes the signals, but for those that our parent process ignores (nohup).
     pub fn awaited() -> io::Result<Self> {
         let (told, tell) = pipe()?;
         let (signal, is_settled) = (Arc::default(), Arc::default());
@@ -28,7 +28,7 @@ impl Interruption {
             if is_ignored(number) {
                 continue;
             }
-            // In this order: whoever finds something to read finds the number too.
+            // In this order: a reader that finds something to read finds the number too.
             flag::register_conditional_default(number, Arc::clone(&is_settled))?;
             flag::register_usize(number, Arc::clone(&signal), number.cast_unsigned() as usize)?;
             low_level::pipe::register(number, tell.try_clone()?)?;

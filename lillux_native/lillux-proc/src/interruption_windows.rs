@@ -1,4 +1,4 @@
-//! Windows has no signals: whoever ends this program ends it at once.
+//! Windows has no signals: a process that ends this program ends it at once.
 
 use std::io;
 

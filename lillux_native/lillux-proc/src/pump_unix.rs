@@ -45,7 +45,7 @@ impl Pump {
         }
     }
 
-    /// Whether the child has ended and nobody can write any more.
+    /// Whether the child has ended and no process can write any more.
     pub fn is_drained(&self) -> bool {
         self.has_exited && self.output_pipe.is_none() && self.error_pipe.is_none()
     }
@@ -95,7 +95,7 @@ impl Input {
                 Ok(size) => self.written += size,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Some(self),
-                Err(_) => return None, // nobody reads it any more, which is for the child to decide
+                Err(_) => return None, // no process reads it any more, which is for the child to decide
             }
         }
         None

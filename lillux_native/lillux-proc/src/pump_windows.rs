@@ -60,7 +60,7 @@ impl Pump {
         }
     }
 
-    /// Whether the child has ended and nobody can write any more.
+    /// Whether the child has ended and no process can write any more.
     pub fn is_drained(&self) -> bool {
         self.has_exited && self.open_outputs == 0
     }
@@ -76,7 +76,7 @@ impl Pump {
             Ok(News::Error(chunk)) => self.stderr.feed(&chunk),
             Ok(News::Closed) => self.open_outputs -= 1,
             Ok(News::Exited) => self.has_exited = true,
-            // Nobody is left to tell of the child's end: it was told, or there is no handle.
+            // The child's end needs no report: it was reported, or there is no handle.
             Err(RecvTimeoutError::Disconnected) => self.has_exited = true,
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -84,7 +84,7 @@ impl Pump {
 }
 
 fn feed(mut pipe: impl Write, data: &[u8]) {
-    let _ = pipe.write_all(data); // nobody reads it any more, which is for the child to decide
+    let _ = pipe.write_all(data); // no process reads it any more, which is for the child to decide
 }
 
 fn read(mut pipe: impl Read, tell: &SyncSender<News>, news: fn(Vec<u8>) -> News) {

@@ -40,7 +40,7 @@ impl FolderWatch {
     /// Whether it tells of a change: our own looks open and close files, too.
     fn note(&mut self, told: notify::Result<Event>) -> bool {
         let Ok(event) = told else {
-            self.is_valid = false; // events were lost, or nothing is told any more
+            self.is_valid = false; // events were lost, or nothing is reported any more
             return true;
         };
         let is_end =

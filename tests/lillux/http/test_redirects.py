@@ -113,7 +113,7 @@ def test_no_redirect_leads_away_from_tls() -> None:
 
     assert str(error.value) == (
         "https://a.example/x: redirects from https to http://a.example/y?...,"
-        " where everybody could read along"
+        " where others could read along"
     )
 
 

@@ -58,7 +58,7 @@ def test_a_protected_key_signs_with_its_passphrase_alone(machine: Machine) -> No
 
     assert b"PRIVATE KEY" not in private_key(machine).read_bytes()
     assert (without.returncode, wrong.returncode, right.returncode) == (4, 4, 0)
-    assert "nobody can be asked here" in without.stderr
+    assert "no terminal can ask for it" in without.stderr
     assert "this is not its passphrase" in wrong.stderr
     assert machine.run("run", "mine/x").stdout == "it runs\n"
 

@@ -377,7 +377,7 @@ def test_a_transcript_that_was_cut_back_is_reported(place: RunPlace) -> None:
     records.close()
     transcript(place).write_bytes(earlier)
 
-    told = f"of run {RUN} ends with step 3, and step 6 was recorded: somebody may have cut it"
+    told = f"of run {RUN} ends with step 3, and step 6 was recorded: it may have been cut"
     assert load(place).warnings == (f"the transcript {told}",)
 
 

@@ -377,7 +377,7 @@ def test_secrets_over_plain_http_to_elsewhere_are_warned_about(
     [warning] = secretive.run("api", dry_run=True).metadata["warnings"]
 
     assert warning == (
-        "secrets (authorization) go to name.invalid over http, where everybody can read them:"
+        "secrets (authorization) go to name.invalid over http, where others can read them:"
         " use https"
     )
 

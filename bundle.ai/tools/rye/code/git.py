@@ -113,7 +113,7 @@ CONFIG_SCHEMA = {
         "hooks": {
             "type": "boolean",
             "default": False,
-            "description": "Run the repository's hooks: code of whoever wrote them",
+            "description": "Run the repository's hooks: code of their author",
         },
         "max_bytes": {
             "type": "integer",
@@ -126,7 +126,7 @@ CONFIG_SCHEMA = {
     "examples": [{"action": "init"}, {"action": "status"}],
 }
 
-# A repository that is cloned may say all this in its .git/config once somebody else has written it.
+# A repository that is cloned may say all this in its .git/config: another person wrote it.
 FIXED = {
     "alias.x": "",
     "color.ui": "false",

@@ -1,4 +1,4 @@
-"""Fails as long as nobody has answered. Called by the graph ``rye/examples/approval-gate``."""
+"""Fails as long as no person has answered. Called by the graph ``rye/examples/approval-gate``."""
 
 __version__ = "1.0.0"
 __tool_type__ = "python"

@@ -111,7 +111,7 @@ CONFIG_SCHEMA = {
         "key": {
             "type": "string",
             "pattern": "^[0-9a-f]{16}$",
-            "description": "bundle_install, bundle_pull: the publisher's, as it was told",
+            "description": "bundle_install, bundle_pull: the publisher's, as the publisher gave it",
         },
         "to": {"type": "string", "minLength": 1, "description": "bundle_pull: a new folder"},
     },

@@ -194,7 +194,7 @@ def _execute(params: dict) -> tuple:
 
 
 def _secret(action: str, params: dict) -> tuple:
-    """A value travels over a pipe: everybody can read a command line."""
+    """A value travels over a pipe: every user of the machine can read a command line."""
     name = params.get("name") or params.get("secret_name", "")
     if action in ("set", "seal"):
         value = params.get("value", params.get("secret_value", ""))

@@ -177,10 +177,10 @@ class Place:
         try:
             os.link(temporary, self.name, **ends, follow_symlinks=False)
         except FileExistsError:
-            raise RefusedError(f"{self.shown}: somebody else made it meanwhile") from None
+            raise RefusedError(f"{self.shown}: another program made it meanwhile") from None
         except (OSError, NotImplementedError):
             if self.status() is not None:
-                raise RefusedError(f"{self.shown}: somebody else made it meanwhile") from None
+                raise RefusedError(f"{self.shown}: another program made it meanwhile") from None
             return False
         os.unlink(temporary, dir_fd=self.fd)
         return True

@@ -113,7 +113,7 @@ class Guard:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is somebody's in the open network."""
+    """Whether an address is in the open network."""
     inner = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
     if inner is None and address.version == TRANSLATED.version and address in TRANSLATED:
         inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
