@@ -3,7 +3,7 @@
 A row is written in the transaction of its change, so that neither is there without the other; what
 is a file is changed inside of the transaction of its row. Who acts is known at the doors (requests,
 commands) and written far below them, so a context variable carries it. Rows are never changed but
-for the count of repetitions, and go by age alone. Page: ``docs/node.md``, Audit.
+for the count of repetitions, and are removed by age alone. Page: ``docs/node.md``, Audit.
 """
 
 import json
@@ -22,16 +22,16 @@ from lillux.values import dataclass
 from rye_services.database import Database, audit, stamp
 
 NODE = "node"
-"""Who acts where nobody asked for it: the node itself, as when it lets the first key in."""
+"""Who acts where no caller asked for it: the node itself, as when it lets the first key in."""
 
-NOBODY = "nobody"
+UNKNOWN_CALLER = "nobody"
 """Who acts when it is not known who it is: a log-in that failed."""
 
 MANY = "*"
 """The target of a row that stands for many, once one actor has had too many rows of an hour."""
 
 MOST_AN_HOUR = 500
-"""Rows of one actor, and of one action by nobody known: what follows only counts up."""
+"""Rows of one actor, and of one action by an unknown caller: what follows only counts up."""
 
 MOST_LISTED = 1000
 _MOST_TEXT, _MOST_PARTS, _DEEPEST = 300, 50, 3
@@ -59,7 +59,7 @@ _actor: ContextVar[Actor | None] = ContextVar("actor", default=None)
 
 
 def act_as(actor: Actor) -> None:
-    """Have what this request or command changes be said to be changed by somebody."""
+    """Have what this request or command changes be recorded as changed by this actor."""
     _actor.set(actor)
 
 
@@ -105,7 +105,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which entries somebody wants to see; an empty text is any.
+    """Which entries a caller wants to see; an empty text is any.
 
     action        the whole one, or its first part: ``keys``
     since, until  moments as `stamp` writes them; until is not part of it
@@ -135,7 +135,7 @@ class Audit:
         actor: Actor | None = None,
         count: int = 1,
     ) -> None:
-        """Say in the transaction of a change what it is; by whom, where `act_as` says nobody.
+        """Say in the transaction of a change what it is; by whom, where `act_as` names no actor.
 
         Of a user who has had many rows of the hour, only the count of the last one grows.
         """
@@ -202,7 +202,7 @@ class Audit:
 
     def _is_too_much(self, connection: Connection, row: Mapping[str, Any], now: datetime) -> bool:
         if row["actor"] == NODE or row["actor"].startswith(_OPERATORS):
-            return False  # whoever can write the node's files needs no table to fill its disk
+            return False  # a user who can write the node's files needs no table to fill its disk
         recent = select(func.count()).where(
             audit.c.actor == row["actor"], audit.c.at >= stamp(now - _SPAN)
         )
@@ -260,7 +260,7 @@ def _plain_value(value: object, deep: int) -> object:
 
 
 # --- failed log-ins -------------------------------------------------------------------------------
-# Anybody may try to log in: what is written of it is bounded in rows (`MOST_AN_HOUR`) and in how
+# Any caller may try to log in: what is written of it is bounded in rows (`MOST_AN_HOUR`) and in how
 # often it is written at all.
 
 FAILED_LOG_IN = "log-in.failed"
@@ -296,5 +296,5 @@ class FailedLogIns:
             return
         with self._database.writing() as connection:
             for address, count in counts.items():
-                actor = Actor(NOBODY, address)
+                actor = Actor(UNKNOWN_CALLER, address)
                 self._audit.write(connection, FAILED_LOG_IN, "page", actor=actor, count=count)

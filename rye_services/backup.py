@@ -143,7 +143,7 @@ def back_up(
 ) -> BackedUp:
     """Have all of a node in a folder; one that has a backup of it gets what is new.
 
-    Nobody may remove anything from the stores meanwhile; a server may serve.
+    No process may remove anything from the stores meanwhile; a server may serve.
 
     1. the folder is empty, or has backups of this node; one backup at a time is made there
     2. keys, settings and the database, aside
@@ -605,7 +605,7 @@ def _examined(settings: Settings, clock: Clock, progress: Progress) -> tuple[Sto
 
 
 # --- plain files ----------------------------------------------------------------------------------
-# What is read of a backup is never a link: somebody may have put one there.
+# What is read of a backup is never a link: an attacker may have put one there.
 
 
 def _require_plain(root: Path, *names: str) -> bool:

@@ -1,7 +1,7 @@
 """Identifies the caller of a request: by API key, signature, or a hook's signature.
 
 Order of the checks of a signed request: form, time, key, signature, nonce. A nonce is used up only
-by a good signature, else anybody could use up those of others.
+by a good signature, else any caller could use up those of others.
 """
 
 from collections.abc import Callable, Mapping
@@ -173,7 +173,7 @@ class Authenticator:
     def _key(self, request: SignedRequest) -> "_SigningKey":
         """The key that may have signed: a further one of a person, or one of the operator's.
 
-        A person's row counts alone, so that nobody is let in by a file that their key once had.
+        A person's row counts alone, so that no one is let in by a file that their key once had.
         """
         fingerprint = request.fingerprint
         known = self.people.of_key(fingerprint)
@@ -203,7 +203,7 @@ class _SigningKey:
 
 
 def _require_open(who: str, state: str) -> None:
-    """Raises Unauthorized for somebody who waits to be let in, or was removed."""
+    """Raises Unauthorized for a person who waits to be let in, or was removed."""
     if state == WAITING:
         raise Unauthorized(f"{who} was not let in yet: rye-node.pyz users open")
     if state != OPEN:
@@ -232,7 +232,7 @@ Found = TypeVar("Found")
 def caller(scope: str) -> Any:  # noqa: ANN401 - what FastAPI takes for a dependency
     """The dependency on a caller whose key is for ``scope``.
 
-    It answers 401 for nobody known, always in the same words, and 403 for a key for other things.
+    It answers 401 for an unknown caller, in the same words, and 403 for a key for other things.
     """
 
     async def principal(
@@ -257,7 +257,7 @@ Owner = Annotated[
 def owner_caller(scope: str, role: Role) -> Any:  # noqa: ANN401 - what FastAPI takes for a dependency
     """As `caller`, for the owner that the query names: a team in which the caller has a role.
 
-    The query is part of what a request signs, so nobody on the way sends it to another owner.
+    The query is part of what a request signs, so no proxy can send it to another owner.
     """
 
     async def principal(

@@ -48,14 +48,14 @@ if TYPE_CHECKING:
     from rye_services.server import ServerPart
 
 # --- key commands ---------------------------------------------------------------------------------
-# ``keys`` and ``api-keys``: who may use a node, said by whoever can write its files.
+# ``keys`` and ``api-keys``: who may use a node, said by a user who can write its files.
 
 _REMOTE = "remote:*"
 _LONGEST_DAYS = 36_500
 
 
 class NoUserError(RyeError):
-    """An API key was to be made, and nobody said for whom."""
+    """An API key was to be made, without a word for whom."""
 
     code, exit_status = "INVALID_PARAMS", 2
 
@@ -406,7 +406,7 @@ def command_parser() -> argparse.ArgumentParser:
     declare_teams(lambda *words: _command(teams, *words))
     quota = _group(commands, "quota", "how much a user may store")
     declare_quota(lambda *words: _command(quota, *words))
-    jobs = _group(commands, "jobs", "the executions of everybody")
+    jobs = _group(commands, "jobs", "the executions of all users")
     declare_jobs(lambda *words: _command(jobs, *words))
     _command(commands, "version", _version, "the version and its surroundings")
     return parser
@@ -562,7 +562,7 @@ def _registry(settings: Settings, environ: Mapping[str, str]) -> ServedNode:
 
 
 def _url(given: str | None) -> str:
-    """What clients are told to reach the node by; ``""`` where nobody said. Raises UsageError."""
+    """The address at which clients reach the node; ``""`` where none is set. Raises UsageError."""
     try:
         return "" if given is None else normal_url(given)
     except ValueError as error:
@@ -574,7 +574,7 @@ def _url(given: str | None) -> str:
 def _let_first_key_in(
     authorized_keys: AuthorizedKeys, public_key: str, environ: Mapping[str, str]
 ) -> None:
-    """What a node that nobody can log in to takes from its environment."""
+    """What a node that no person can log in to takes from its environment."""
     label = environ.get("BOOTSTRAP_LABEL") or "bootstrap"
     try:
         authorized_keys.bootstrap(public_key, label)
@@ -595,7 +595,7 @@ def _say(line: str) -> None:
 
 
 # --- storage command ------------------------------------------------------------------------------
-# ``gc``: the removal of what nothing names, said by whoever can write the node's files.
+# ``gc``: the removal of what nothing names, said by a user who can write the node's files.
 
 
 class GarbageKeptError(RyeError):
@@ -665,7 +665,7 @@ def _storage_lines(users: Sequence[Mapping[str, Any]]) -> str:
 
 _SAY_EVERY_S = 2.0
 _OTHER_DATABASE = (
-    "the database knows nobody of those who have a store: is it the one that the server uses?"
+    "the database knows none of the users who have a store: is it the one that the server uses?"
 )
 
 
@@ -894,9 +894,9 @@ def _examined(fsck: Any, parsed: argparse.Namespace) -> list[Any]:  # noqa: ANN4
     users = fsck.users()
     if parsed.user is not None:
         if parsed.user not in users:
-            known = ", ".join(users) or "nobody"
+            known = ", ".join(users) or "none"
             raise RyeError(
-                f"--user {parsed.user}: expected somebody who has a store, found {known}",
+                f"--user {parsed.user}: expected a user who has a store, found {known}",
                 code="ITEM_NOT_FOUND",
                 hint="without --user every store is read",
             )
@@ -947,7 +947,7 @@ def _progress(parsed: argparse.Namespace) -> Callable[[str, int, int], None]:
 
 
 # --- account commands -----------------------------------------------------------------------------
-# ``accounts``: who may publish in a registry, said by whoever can write its files.
+# ``accounts``: who may publish in a registry, said by a user who can write its files.
 
 _FIRST_KEY = "first"
 _SCOPES = ("registry:read", "registry:write")

@@ -49,4 +49,4 @@ def unix_user() -> str:
     try:
         return getuser()
     except (OSError, KeyError, ImportError):  # a number without a name
-        return str(os.getuid()) if hasattr(os, "getuid") else "somebody"
+        return str(os.getuid()) if hasattr(os, "getuid") else "unknown"

@@ -118,7 +118,7 @@ class ApiKeys:
         scopes: tuple[str, ...] | None,
         expires_after: timedelta | None = None,
     ) -> tuple[str, ApiKey]:
-        """A new key of a user: its text, which nobody can find out again, and what is kept.
+        """A new key of a user: its text, which cannot be found out again, and what is kept.
 
         One of a team may do what its members with the role push may.
         Raises UserIdError, ScopeError.
@@ -308,7 +308,7 @@ def _api_key_of(row: Row[Any]) -> ApiKey:
 # --- authorized keys ------------------------------------------------------------------------------
 # The keys that may sign requests: a file each, ``<fp>.toml``, signed by the node itself.
 #
-# So nobody who can only write files lets a key in. Format, as older nodes write it:
+# So write access to files alone lets no key in. Format, as older nodes write it:
 # ``docs/node.md``.
 
 MAX_DOCUMENT_BYTES = 64 * 1024
@@ -718,14 +718,14 @@ def ensure_user(connection: Connection, user_id: str, created_at: str) -> None:
 
 
 # --- principal ------------------------------------------------------------------------------------
-# Somebody known, and what they may do.
+# A known caller, and what they may do.
 
 
 class Role(StrEnum):
     """What a member may do in a team: each role includes those before it.
 
     READ   see projects, their history, runs and logs
-    RUN    execute items; what a run changes waits until somebody with PUSH takes it
+    RUN    execute items; what a run changes waits until a user with PUSH takes it
     PUSH   change projects, and publish in the team's namespaces
     ADMIN  say who is a member, move projects, set secrets, webhooks and tokens
     """
@@ -833,7 +833,7 @@ class PublicKeyError(RyeError):
 
 
 def typed_public_key(text: str, where: str) -> bytes:
-    """The PEM of ``ed25519:...`` as somebody typed it, at ``where``. Raises PublicKeyError."""
+    """The PEM of ``ed25519:...`` as a person typed it, at ``where``. Raises PublicKeyError."""
     try:
         return decode_public_key(text)
     except IdentityError as error:

@@ -1,7 +1,7 @@
 """The data folder of a node, and the database that belongs to it: ``node.toml``.
 
 A node's files and its tables are one whole: a sweep takes from the files what the tables do not
-name. Whoever opens the tables goes through `open_database`, which refuses those of another node,
+name. Commands open the tables by `open_database`, which refuses those of another node,
 and an empty database where there should be one. Rules and format: ``docs/node.md``, Data.
 """
 

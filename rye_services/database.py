@@ -101,7 +101,7 @@ class Database:
         self._engine = _engine(url)
         self._clock = clock
         self.shown = self._engine.url.render_as_string(hide_password=True)
-        # SQLite has one writer. Threads of this process queue here, where nobody is overtaken.
+        # SQLite has one writer. Threads of this process queue here, where none is overtaken.
         self._turn = Lock()
 
     @contextmanager
@@ -245,7 +245,7 @@ class Database:
         return {"in_use": pool.checkedout(), "idle": pool.checkedin()}
 
     def close(self) -> None:
-        """Close every connection that nobody uses; the database can be used again."""
+        """Close every unused connection; the database can be used again."""
         self._engine.dispose()
 
     @property
@@ -291,7 +291,7 @@ def _revision(connection: Connection) -> str:
 def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
-        # What is written may be a secret of somebody: no error and no log may show it.
+        # What is written may be a secret of a user: no error and no log may show it.
         options = {
             "hide_parameters": True,
             "json_serializer": _json,
@@ -572,7 +572,7 @@ invitations = Table(  # a text that lets one person in, once: into a team, or in
     Column("token_hash", String(64), nullable=False, unique=True),
     Column("team_id", String(64), index=True),  # null: into the node alone
     Column("role", String(10)),
-    Column("email", Text, nullable=False, default=""),  # "": anybody who has the text
+    Column("email", Text, nullable=False, default=""),  # "": any person who has the text
     Column("created_at", String(40), nullable=False),
     Column("created_by", String(64), nullable=False),
     Column("expires_at", String(40), nullable=False),
@@ -683,11 +683,11 @@ threads = Table(
     Column("is_async", Boolean, nullable=False, default=False),
     Column("job", JSON(none_as_null=True)),  # of one that is to be started; its parameters sealed
     Column("job_secrets", LargeBinary),  # its envelope, sealed to the node; gone once it ended
-    Column("lease_until_s", Double),  # a row whose lease ran out belongs to nobody alive
+    Column("lease_until_s", Double),  # a row whose lease ran out belongs to no server
     Column("worker_pid", BigInteger),
     Column("server_id", String(64)),
     Column("hook_id", String(64)),
-    Column("attempt", Integer, nullable=False, default=0),  # grows when somebody begins it
+    Column("attempt", Integer, nullable=False, default=0),  # grows at each beginning
     Column("retryable", Boolean, nullable=False, default=False),  # as its item says
     Column("cancelled_by", String(64)),  # who asked for its end, before it has ended
     Column("warnings", JSON(none_as_null=True)),
@@ -706,7 +706,7 @@ queue_turns = Table(  # the turn behind the last one of a user, in the queue of 
     Column("turn", BigInteger, nullable=False, index=True),
 )
 
-rates = Table(  # how often somebody may still do something, on all servers of a cluster
+rates = Table(  # how often a caller may still do something, on all servers of a cluster
     "rates",
     METADATA,
     Column("name", String(200), primary_key=True),
@@ -747,7 +747,7 @@ audit = Table(  # who changed what may be done here: keys, accounts, secrets, ho
     Index("audit_by_actor", "actor", "at"),
 )
 
-sweeps = Table(  # each collection of garbage over all stores, whoever asked for it
+sweeps = Table(  # each collection of garbage over all stores, for any caller
     "sweeps",
     METADATA,
     Column("id", Integer, primary_key=True),

@@ -111,7 +111,7 @@ def _not_empty(target: Database) -> CopyError:
 def _copied(source: Database, target: Database, address: str) -> tuple[dict[str, int], str]:
     """Copy all; how many rows each table has, and the id of the node."""
     rows: dict[str, int] = {}
-    with source.writing() as reading:  # so that nobody else writes
+    with source.writing() as reading:  # so that no other process writes
         if not source.is_sqlite:
             names = ", ".join(table.name for table in TABLES)
             reading.execute(text(f"LOCK TABLE {names} IN SHARE MODE"))

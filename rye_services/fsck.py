@@ -48,7 +48,7 @@ _FROM_BACKUP = (
 _log = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], None]
-"""Is told whose store is read, how many of its files are done, and of how many."""
+"""Gets whose store is read, how many of its files are done, and of how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ class StoreReport:
 
 
 class Fsck:
-    """Reads the stores of a node. Whoever uses it holds the lock of the storage.
+    """Reads the stores of a node. Its user holds the lock of the storage.
 
     backup  a backup to take from what is lost, or None
     """
@@ -153,7 +153,7 @@ class Fsck:
         self._backup, self._accepted = backup, AcceptedLosses(database)
 
     def users(self) -> tuple[str, ...]:
-        """Everybody who has a store, or of whom rows name content; sorted."""
+        """Every user who has a store, or of whom rows name content; sorted."""
         with self._database.reading() as connection:
             tables = (project_refs, user_space_refs, threads)
             rows = [
@@ -237,7 +237,7 @@ class Fsck:
         return replace(report, repaired=repaired)
 
     def knows_anybody(self) -> bool:
-        """Whether the database knows one of those who have a store; true where nobody has."""
+        """Whether the database knows one of those who have a store; true where there is none."""
         users = self._stores.users()
         with self._database.reading() as connection:
             return not users or any(is_known(connection, user) for user in users)
@@ -440,7 +440,7 @@ class _Found:
 
 
 def _read_all(store: ContentStore, name: str, progress: Progress) -> _Found:
-    """Hash each file of a store; what cannot be listed to its end is told as the problem."""
+    """Hash each file of a store; what cannot be listed to its end is the problem."""
     listed, problem = [], ""
     try:
         for space in ObjectKind:

@@ -150,7 +150,7 @@ def _accepts_gzip(headers: Headers) -> bool:
 
 
 # --- limits ---------------------------------------------------------------------------------------
-# How much a request may send, and how long it may take: checked before anybody looks at it.
+# How much a request may send, and how long it may take: checked before a route reads it.
 
 UNLIMITED_PATHS = frozenset({"/live", "/ready", "/health", "/status"})
 """They read no body, and have to answer whatever is sent."""
@@ -165,10 +165,10 @@ _TOLD_TWICE = "expected Content-Length or Transfer-Encoding, found both"
 class BodyLimits:
     """Refuses bodies over ``max_bytes`` with 413 and those that come too slowly with 408.
 
-    One whose length is told in two ways is refused with 400, on every path: a proxy in front of
+    One whose length is given in two ways is refused with 400, on every path: a proxy in front of
     this node may have believed the other one, and where the next request begins depends on it.
 
-    A length that is told in advance is refused before the first byte. What a sender goes on to send
+    A length given in advance is refused before the first byte. What a sender goes on to send
     is read and thrown away for a while, so that the answer reaches them.
     """
 
@@ -373,7 +373,7 @@ def _require_fields(encoded: bytes) -> None:
 # --- problems -------------------------------------------------------------------------------------
 # What a request is refused with, and how every refusal looks: JSON, ``{"detail": ...}``.
 #
-# What nobody expected is logged under a number, and the caller gets the number, nothing else.
+# An unexpected error is logged under a number, and the caller gets the number, nothing else.
 
 _SHOWN_OF_AN_ERROR = ("type", "loc", "msg")
 
@@ -386,7 +386,7 @@ class RequestProblem(HTTPException):
 
 
 class Unauthorized(RequestProblem):
-    """A request of nobody known. The text is the same whatever was wrong; ``cause`` is for logs."""
+    """An unknown caller. The text is the same whatever was wrong; ``cause`` is for logs."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(401, "unauthorized", {"WWW-Authenticate": "Bearer"})
@@ -442,18 +442,18 @@ class UnexpectedErrors:
 
         try:
             await self._app(scope, receive, noting)
-        except ClientDisconnect:  # nobody is there to be answered
+        except ClientDisconnect:  # the client has left
             where = ascii(f"{scope['method']} {scope['path'][:200]}")[1:-1]
             logging.getLogger(__name__).info("the caller hung up: %s", where)
         except Exception as error:  # the outermost door of a request
             answer = _answer_of(error, scope)
             if started or scope["type"] != "http":
-                raise  # the connection is cut, so that nobody takes what there is for the whole
+                raise  # the connection is cut, so that no client takes what there is for the whole
             await answer(scope, receive, send)
 
 
 def _answer_of(error: Exception, scope: Scope) -> JSONResponse:
-    """What is answered to an error that nobody expected; the log has the whole of it."""
+    """What is answered to an unexpected error; the log has the whole of it."""
     number, log = os.urandom(4).hex(), logging.getLogger(__name__)
     where = ascii(f"{scope.get('method', '')} {scope.get('path', '')[:200]}")[1:-1]
     if not is_full(error) and is_away(error):  # every request has the same: no traceback for each
@@ -519,7 +519,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 # --- bodies ---------------------------------------------------------------------------------------
-# Bodies of requests as values, read where nobody waits for it.
+# Bodies of requests as values, read where no other request waits for it.
 #
 # FastAPI would parse a body on the event loop: 50 MiB would keep every other request waiting. The
 # schema of a body still appears in the description of the interface: `described`. Who reads them:

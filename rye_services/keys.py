@@ -142,7 +142,7 @@ def open_pair(directory: Path, clock: Clock = utc_now) -> KeyPair:
 
 
 # --- a change of keys -----------------------------------------------------------------------------
-# ``next`` is there from the moment of a change until all its files are in their places: whoever
+# ``next`` is there from the moment of a change until all its files are in place: the process that
 # opens the keys sees to that first (`rye_services.node.rotation`).
 
 

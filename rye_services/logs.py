@@ -151,7 +151,7 @@ def log_as_json() -> None:
 
 
 # --- client addresses -----------------------------------------------------------------------------
-# Where a request came from. What a header says counts only from a proxy that is trusted: anybody
+# Where a request came from. What a header says counts only from a proxy that is trusted: any client
 # can write such a header. It is read from the right, since proxies add their entry there.
 
 Network = IPv4Network | IPv6Network

@@ -24,9 +24,9 @@ _EXECUTION_BUCKETS_S = (0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A number that is read when somebody asks for it.
+    """A number that is read when it is needed.
 
-    label   what its values are told apart by; "" for one value alone, under the key ""
+    label   what distinguishes its values; "" for one value alone, under the key ""
     """
 
     name: str

@@ -10,7 +10,7 @@ from lillux.errors import UnsafePathError
 from lillux.files import require_plain_path
 from ryeos.items.errors import RyeError
 
-# One - or _ at a time, and none at the end: nobody sees how many there are.
+# One - or _ at a time, and none at the end: a reader cannot count more.
 _NAMESPACE = re.compile(r"(?=.{2,39}\Z)[a-z0-9]+(?:[_-][a-z0-9]+)*")
 # Names that people would take for the registry's own, or for a part of Rye.
 _RESERVED = frozenset(
@@ -49,7 +49,7 @@ def folded_namespace(name: str) -> str:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether only who runs the registry gives this namespace, or account, to somebody."""
+    """Whether only who runs the registry gives this namespace, or account, to a user."""
     return folded_namespace(name) in _RESERVED
 
 

@@ -29,7 +29,7 @@ Responses = dict[int | str, dict[str, Any]]
 
 _WORDS: Mapping[int, str] = {
     400: "What was sent is not what is expected; `detail` says where",
-    401: "The request does not show who sends it, or nobody known",
+    401: "The request does not show who sends it, or an unknown caller",
     403: "The key is known and is not for this; `detail` says what is missing",
     404: "There is no such thing, or it is not the caller's",
     405: "The route has no such method",
@@ -67,12 +67,12 @@ class CallerScheme(SecurityBase):
         """Nothing."""
 
 
-CALLER, CALLER_OR_NOBODY = CallerScheme("caller"), CallerScheme("caller or nobody")
+CALLER, OPTIONAL_CALLER = CallerScheme("caller"), CallerScheme("optional caller")
 CALLER_OR_HOOK = CallerScheme("caller or hook")
 ROLE_MARK = "role:"
 """Begins the mark, beside scopes, of the role that a member of a team needs for a route."""
 
-_MARKERS = (CALLER.scheme_name, CALLER_OR_NOBODY.scheme_name, CALLER_OR_HOOK.scheme_name)
+_MARKERS = (CALLER.scheme_name, OPTIONAL_CALLER.scheme_name, CALLER_OR_HOOK.scheme_name)
 
 
 def refuses(*statuses: int) -> Responses:
@@ -136,7 +136,7 @@ def _definitions(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _secure(operation: dict[str, Any]) -> list[str] | None:
-    """Say how a caller shows who they are. The scopes; None for a route that asks nobody."""
+    """Say how a caller shows who they are. The scopes; None for a route without callers."""
     marked = {name: scopes for one in operation.get("security", ()) for name, scopes in one.items()}
     found = next((name for name in _MARKERS if name in marked), None)
     if found is None:
@@ -147,7 +147,7 @@ def _secure(operation: dict[str, Any]) -> list[str] | None:
     ]
     if found == CALLER_OR_HOOK.scheme_name:
         ways.append({name: [] for name in _HOOK_HEADERS})
-    if found == CALLER_OR_NOBODY.scheme_name:
+    if found == OPTIONAL_CALLER.scheme_name:
         ways.insert(0, {})
     operation["security"] = ways
     return list(marked[found])

@@ -174,7 +174,7 @@ def _list_quotas(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comm
         for one in own
     ]
     default = settings.max_user_storage_bytes
-    rows.append(("everybody else" if own else "everybody", f"{default} bytes", ""))
+    rows.append(("all others" if own else "all users", f"{default} bytes", ""))
     envelope = {"status": "success", "default_bytes": default, "quotas": quotas}
     return CommandAnswer(envelope, columns(rows))
 

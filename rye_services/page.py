@@ -151,7 +151,7 @@ def page_answer(
 
 
 # --- files ----------------------------------------------------------------------------------------
-# Style, scripts and icon. They are the same for everybody, and come from the node itself.
+# Style, scripts and icon. They are the same for all users, and come from the node itself.
 
 NODE_FILES, REGISTRY_FILES = "/page/files", "/browse/files"
 FILES = {

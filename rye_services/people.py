@@ -1,6 +1,6 @@
 """The people of a node: each has a store, and any number of keys that may sign for it.
 
-Somebody whose key the operator let in is called by its fingerprint, and that is all there is to
+A person whose key the operator let in is called by its fingerprint, and that is all there is to
 know of them: such people have no row in `user_keys`. A key of that table is a further one of a
 person, added by themselves or by the operator. Page: ``docs/teams.md``.
 """
@@ -59,7 +59,7 @@ MAX_KEYS = 50
 """Of one person."""
 
 MAX_WAITING = 1000
-"""Who have signed in and were not let in: whoever has an account at the provider can be one."""
+"""Who have signed in and were not let in: any account at the provider can be one."""
 
 _FINGERPRINT_LENGTH = 16
 # Of a registry, which stands above this; both are there in every database.
@@ -90,14 +90,14 @@ class WaitingError(RyeError):
 
 
 class PersonMissingError(RyeError):
-    """Nobody of this id is known here."""
+    """No user of this id is known here."""
 
     code, exit_status = "ITEM_NOT_FOUND", 3
 
     def __init__(self, user_id: str) -> None:
         self.user_id = user_id
         super().__init__(
-            f"user {user_id[:80]!a}: expected somebody known to this node, found nobody",
+            f"user {user_id[:80]!a}: expected a user known to this node, found none",
             hint="list them with: rye-node.pyz users list",
         )
 
@@ -171,7 +171,7 @@ class People:
         return KnownKey(None if row is None else _key_of(row), state or OPEN)
 
     def state_of(self, user_id: str) -> str:
-        """Whether somebody may do anything here: `OPEN`, also for a user without a row."""
+        """Whether a user may do anything here: `OPEN`, also for a user without a row."""
         with self._database.reading() as connection:
             state = connection.scalar(select(users.c.state).where(users.c.id == user_id))
         return state or OPEN
@@ -232,7 +232,7 @@ class People:
         where = user_keys.c.fingerprint == key.fingerprint
         owner = connection.scalar(select(user_keys.c.user_id).where(where))
         if owner is not None and owner != key.user_id:
-            raise PersonError(f"key {key.fingerprint}", "it is the key of somebody else")
+            raise PersonError(f"key {key.fingerprint}", "it is the key of another user")
         if owner is None and _has_something(connection, key.fingerprint):
             raise PersonError(
                 f"key {key.fingerprint}",
@@ -272,7 +272,7 @@ class People:
     def of_subject(self, subject: Subject, *, is_let_in: bool) -> tuple[str, str]:
         """The person whom a provider knows, and their state; a new one where there is none yet.
 
-        A new one is called as the provider calls them where nobody is called so, else by a random
+        A new one is called as the provider calls them where the name is free, else by a random
         name. They wait to be let in, unless ``is_let_in``. Raises PersonError: too many wait.
         """
         known, now = self._touch(subject), stamp(self._clock())
@@ -318,7 +318,7 @@ class People:
         return str(user_id), str(state or CLOSED)
 
     def set_state(self, user_id: str, state: State) -> str:
-        """Let somebody in, or no longer; the state before. Ends their sessions where it is over.
+        """Let a user in, or no longer; the state before. Ends their sessions where it is over.
 
         Raises PersonMissingError.
         """
@@ -336,7 +336,7 @@ class People:
         return str(before.state)
 
     def room_of(self, user_id: str, default_bytes: int) -> tuple[int, int]:
-        """How many bytes somebody, or a team, stores, and how many they may."""
+        """How many bytes a user, or a team, stores, and how many they may."""
         wanted = select(users.c.stored_bytes, users.c.quota_bytes).where(users.c.id == user_id)
         with self._database.reading() as connection:
             row = connection.execute(wanted).first()
@@ -408,12 +408,12 @@ def _key_of(row: Row[Any]) -> PersonKey:
 
 
 def name_lock(name: str) -> str:
-    """What one transaction has at a time that gives somebody a name, as a registry takes it."""
+    """What one transaction has at a time that gives a user a name, as a registry takes it."""
     return f"registry name {folded_namespace(name)}"
 
 
 def require_free_name(connection: Connection, name: str) -> None:
-    """Nothing, when nobody has this name or one too like it. The caller has its `name_lock`.
+    """Nothing, when no user has this name or one too like it. The caller has its `name_lock`.
 
     Raises UserIdError, RegistryNameError, PersonError.
     """
@@ -437,4 +437,4 @@ def require_free_name(connection: Connection, name: str) -> None:
 
 
 NAME_ERRORS = (PersonError, UserIdError, RegistryNameError)
-"""What is raised for a name that somebody cannot have."""
+"""What is raised for a name that a user cannot have."""

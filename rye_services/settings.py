@@ -73,8 +73,8 @@ class Settings:
     shutdown_timeout_s       how long requests may take to end after TERM
     retain_executions_days   how long an execution that has ended is remembered; 0 for ever
     retain_audit_days        how long it is remembered who changed what may be done; 0 for ever
-    open_sign_up             whether anybody may make an account of a registry
-    open_teams               whether everybody who may use the node may make teams
+    open_sign_up             whether any visitor may make an account of a registry
+    open_teams               whether each user of the node may make teams
     max_pushes_per_minute    of one account of a registry
     log_format               of the lines of the log: ``text``, ``json``
     trusted_proxies          networks whose word on where a request came from is believed

@@ -1,4 +1,4 @@
-"""Sign-in by OpenID Connect: asks a provider who somebody is, and believes what it has signed.
+"""Sign-in by OpenID Connect: asks a provider who a person is, and believes what it has signed.
 
 The door of Authlib. The flow is that of the authorization code with PKCE, state and nonce; each
 answer is for the browser that began it, once, within ten minutes, whichever server it comes to.
@@ -50,7 +50,7 @@ class ProviderAwayError(RyeError):
 
 
 class NotSignedInError(RyeError):
-    """What a provider, or a browser, said does not show who somebody is."""
+    """What a provider, or a browser, said does not show who the person is."""
 
     code, exit_status = "PERMISSION_DENIED", 4
 
@@ -61,7 +61,7 @@ class NotSignedInError(RyeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Somebody whom a provider knows. ``email`` is "" unless the provider has verified it."""
+    """A person whom a provider knows. ``email`` is "" unless the provider has verified it."""
 
     issuer: str
     subject: str
@@ -90,7 +90,7 @@ class Begun:
 
 
 class Provider:
-    """Asks one OpenID provider. Thread-safe; nothing is asked before somebody signs in."""
+    """Asks one OpenID provider. Thread-safe; nothing is asked before the first sign-in."""
 
     def __init__(
         self, settings: ProviderSettings, client: "HttpClient", clock: Clock = utc_now
@@ -297,7 +297,7 @@ class Provider:
 
 
 def is_safe_address(address: str) -> bool:
-    """Whether nobody on the way can change what comes from there: https, or this machine."""
+    """Whether no one on the way can change what comes from there: https, or this machine."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -316,14 +316,14 @@ def _plain(value: object) -> str:
 
 
 def is_let_in(subject: Subject, domains: tuple[str, ...], groups: tuple[str, ...]) -> bool:
-    """Whether somebody may use the node at once: by their verified address, or by a group."""
+    """Whether a person may use the node at once: by their verified address, or by a group."""
     domain = subject.email.rpartition("@")[2]
     is_of_domain = bool(domain) and domain in {one.lower().removeprefix("@") for one in domains}
     return is_of_domain or bool(set(groups) & set(subject.groups))
 
 
 def wished_name(subject: Subject) -> str:
-    """A name that somebody may get: of what a provider calls them, what names can be made of."""
+    """A name that a person may get: of what a provider calls them, what names can be made of."""
     text = subject.name.partition("@")[0] or subject.email.partition("@")[0]
     plain = "".join(one if one.isascii() and one.isalnum() else "-" for one in text.lower())
     return "-".join(part for part in plain.split("-") if part)[:39].rstrip("-")

@@ -73,7 +73,7 @@ class TeamMissingError(RyeError):
 
 
 class InvitationError(RyeError):
-    """A text that lets nobody in: used, over, revoked, for somebody else, or never made."""
+    """A text that lets no one in: used, over, revoked, for another person, or never made."""
 
     code, exit_status = "PERMISSION_DENIED", 4
 
@@ -83,7 +83,7 @@ class InvitationError(RyeError):
 
 
 class RoleError(RyeError):
-    """Somebody may not do this in a team, or no longer."""
+    """A user may not do this in a team, or no longer."""
 
     code, exit_status = "PERMISSION_DENIED", 4
 
@@ -98,7 +98,7 @@ class RoleError(RyeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """Somebody in a team."""
+    """A person in a team."""
 
     team_id: str
     user_id: str
@@ -147,7 +147,7 @@ class Teams:
         """Who asks, as the owner of what they ask about.
 
         1. a token of a team is for that team alone
-        2. nobody named, or themselves: they own what they ask about
+        2. no owner named, or themselves: they own what they ask about
         3. else the owner is a team in which they have a role that includes the wanted one
 
         Raises RequestProblem, 403: in the same words for a team that is not there.
@@ -196,12 +196,12 @@ class Teams:
     # --- members ----------------------------------------------------------------------------------
 
     def role_of(self, team: str, user_id: str) -> Role | None:
-        """What somebody may in a team; None for no member, or a person who may do nothing here."""
+        """What a person may in a team; None for no member, or a person who may do nothing here."""
         with self._database.reading() as connection:
             return role_in(connection, team, user_id)
 
     def require_role(self, team: str, user_id: str, wanted: Role) -> None:
-        """Nothing, when somebody may do this in a team now. Raises RoleError."""
+        """Nothing, when a person may do this in a team now. Raises RoleError."""
         role = self.role_of(team, user_id)
         if role is None or not role.includes(wanted):
             raise RoleError(team, user_id, role, wanted)
@@ -264,7 +264,7 @@ class Teams:
     def set_role(
         self, team: str, user_id: str, role: Role, *, by: str, has_key: bool = False
     ) -> None:
-        """Give somebody a role: a new member, or another role of one. An admin stays in any case.
+        """Give a person a role: a new member, or another role of one. An admin stays in any case.
 
         ``has_key``: they have an authorised key, and need not have been here before.
 
@@ -282,7 +282,7 @@ class Teams:
             self._audit.write(connection, "teams.set-role", team, facts)
 
     def remove(self, team: str, user_id: str) -> None:
-        """End somebody's membership. An admin stays in any case.
+        """End a person's membership. An admin stays in any case.
 
         Raises TeamMissingError, TeamError.
         """
@@ -331,7 +331,7 @@ class Teams:
     ) -> tuple[str, Invitation]:
         """The text of a new invitation, shown this once, and what is kept.
 
-        Without a team it lets somebody who signs in use the node. ``email``: only for somebody
+        Without a team it lets a person who signs in use the node. ``email``: only for a person
         whose provider has verified this address.
 
         Raises TeamMissingError, TeamError.
@@ -373,7 +373,7 @@ class Teams:
             return tuple(map(_invitation_of, rows))
 
     def revoke_invitation(self, team: str | None, invitation_id: str) -> None:
-        """Let an invitation let nobody in any more. Raises TeamMissingError."""
+        """End an invitation: it lets no one in any more. Raises TeamMissingError."""
         is_its = _invitations.team_id.is_(None) if team is None else _invitations.team_id == team
         ended = update(invitations).where(
             is_its, _invitations.id == invitation_id, _invitations.ended_at.is_(None)
@@ -386,7 +386,7 @@ class Teams:
             self._audit.write(connection, "teams.revoke-invitation", team or "", facts)
 
     def accept(self, text: str, user_id: str, *, emails: tuple[str, ...] = ()) -> Invitation:
-        """Let somebody in by an invitation, which nobody else can use after them.
+        """Let a person in by an invitation, which no other person can use after them.
 
         One who waits to be let into the node is let in. A member keeps a role that includes the
         one of the invitation. ``emails``: addresses that a provider has verified.
@@ -406,7 +406,7 @@ class Teams:
             if row.expires_at <= now:
                 raise InvitationError(f"it was good until {row.expires_at[:16]}")
             if row.email and row.email not in emails:
-                raise InvitationError("it is for somebody with another e-mail address")
+                raise InvitationError("it is for a person with another e-mail address")
             _let_in(connection, user_id, now)
             if team is not None:
                 self._join(connection, row, user_id)
@@ -439,7 +439,7 @@ def role_in(
     any_state: bool = False,
     holds: bool = False,
 ) -> Role | None:
-    """What somebody may in a team, as of a transaction; None for no member.
+    """What a person may in a team, as of a transaction; None for no member.
 
     ``any_state``: also of a person who may do nothing here just now. ``holds``: a change of it
     waits until the transaction has ended.
@@ -456,7 +456,7 @@ def role_in(
 
 
 def require_role(connection: Connection, team: str, user_id: str, wanted: Role) -> None:
-    """Nothing, when somebody may still do this in a team. Raises RoleError."""
+    """Nothing, when a person may still do this in a team. Raises RoleError."""
     role = role_in(connection, team, user_id, holds=True)
     if role is None or not role.includes(wanted):
         raise RoleError(team, user_id, role, wanted)
@@ -494,8 +494,7 @@ def _require_open_person(connection: Connection, user_id: str, now: str | None) 
     if row.state != OPEN:
         raise PersonError(
             user_id,
-            "expected somebody who may use this node, found that they wait"
-            " for it, or no longer may",
+            "expected a user of this node, found that they wait for it, or no longer may",
         )
 
 
@@ -514,7 +513,7 @@ def _require_other_admin(connection: Connection, team: str, user_id: str) -> Non
         raise TeamError(
             team,
             f"{user_id} is its last admin",
-            hint=f"make somebody else one first: rye remote teams set-role {team} USER admin",
+            hint=f"make another member one first: rye remote teams set-role {team} USER admin",
         )
 
 

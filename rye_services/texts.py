@@ -35,7 +35,7 @@ _TOP_LEVEL, _LAST_LEVEL = 3, 6
 
 
 def markdown(text: str) -> "Markup":
-    """A text of somebody as markup: no HTML of theirs, no picture, links to elsewhere only.
+    """A text of a user as markup: no HTML of theirs, no picture, links to elsewhere only.
 
     Its headings begin below those of a page.
     """

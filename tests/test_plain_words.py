@@ -40,7 +40,7 @@ A_WORD_OF_IT = {
 }
 
 TEXTS = {".md", ".py", ".yaml", ".yml", ".html", ".rs", ".js", ".cjs", ".mjs", ".toml", ".sh"}
-PRODUCT = ("bundle.ai", "lillux", "lillux_native", "packing", "ryeos", "zipboot")
+PRODUCT = ("bundle.ai", "lillux", "lillux_native", "packing", "rye_services", "ryeos", "zipboot")
 PAGES = ("docs", "README.md", "GUIDE.md", "CONTRIBUTING.md", "SECURITY.md", "RELEASING.md")
 
 

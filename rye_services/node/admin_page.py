@@ -59,7 +59,7 @@ class ShownUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """Something that changed what somebody may do: who did it, when, from where."""
+    """Something that changed what a user may do: who did it, when, from where."""
 
     at: str
     who: str

@@ -82,7 +82,7 @@ def admin_router(services: NodeServices) -> APIRouter:
     def add(principal: Manager, new: NewKey) -> dict[str, Any]:
         """Let a key in. One that is in already gets these scopes, and loses its others.
 
-        Nobody grants a scope that their own key has not.
+        A user grants no scope that their own key has not.
         """
         try:
             for scope in valid_scopes(new.scopes):
@@ -263,7 +263,7 @@ def sweeping_nonces(services: NodeServices) -> AbstractAsyncContextManager[None]
 
 
 # --- open routes ----------------------------------------------------------------------------------
-# Routes that anybody may ask: ``/health``, ``/public-key``, ``/status``.
+# Routes for any caller: ``/health``, ``/public-key``, ``/status``.
 
 
 class HealthAnswer(BaseModel):

@@ -137,7 +137,7 @@ class AcceptedAnswer(BaseModel):
 
 
 class CancelAnswer(BaseModel):
-    """The state of an execution that somebody wants to end."""
+    """The state of an execution that a user wants to end."""
 
     thread_id: str
     state: str
@@ -486,7 +486,7 @@ class InvitationsAnswer(BaseModel):
 
 
 class JoinedAnswer(BaseModel):
-    """The team that somebody is a member of now; null: they may use the node."""
+    """The team that a user is a member of now; null: they may use the node."""
 
     team_id: str | None
     role: str | None

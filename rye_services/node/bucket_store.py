@@ -4,9 +4,9 @@ Rules and format: ``docs/store.md``, Object storage; why so: ADR 0022. The order
 what keeps it safe, with any number of servers:
 
 - a row says where a content lies, and is written once its pack is safe. What has a row is there
-- a pack has a name that no other file ever had, and is never changed: what nobody's row names, and
-  is older than the grace by the clock of the storage, is removed without asking anybody
-- a row goes by one statement that names the time of its last use, which each use sets: a push
+- a pack has a name that no other file ever had, and is never changed: what no row names, and
+  is older than the grace by the clock of the storage, is removed without a lock
+- a row is removed by one statement that names the time of its last use, which each use sets: a push
   either keeps the row, or finds that the content is not there and sends it again
 """
 
@@ -687,7 +687,7 @@ class BucketStores:
         return self._store(REGISTRY)
 
     def users(self) -> tuple[str, ...]:
-        """Everybody who has a store, or should have one, sorted. Raises ObjectStorageError."""
+        """All users who have a store, or should have one, sorted. Raises ObjectStorageError."""
         named = select(users.c.id).where(users.c.stored_bytes > 0)
         with self._database.reading() as connection:
             known = {*connection.scalars(named)}

@@ -195,7 +195,7 @@ class ClusterExecutions:
         self._queue.look()
 
     def drain(self, grace_s: float) -> None:
-        """Let nothing in any more. Who still waits after the grace is told where to ask."""
+        """Let nothing in any more. Who still waits after the grace learns where to ask."""
         self._queue.close()
         self._ends_at_s = min(self._ends_at_s, monotonic() + grace_s)
 
@@ -237,7 +237,7 @@ class ClusterExecutions:
             return accepted(order, thread_id, self._queue.place_of(thread_id))
         kept = self.rows.take_answer(thread_id)
         if row is None or kept is None:
-            # Nobody carried it out to its end: it was cancelled, or lost with its worker.
+            # It did not end by itself: it was cancelled, or lost with its worker.
             is_cancelled = row is not None and row["state"] == CANCELLED
             words = None if row is None else row["error_message"]
             raise _problem(409 if is_cancelled else 503, words or "it is forgotten", thread_id)
@@ -320,7 +320,7 @@ class ClusterWorker:
         self._queue.sweep()
 
     def listen(self) -> None:
-        """Write down what programs said, and end what somebody wants to end."""
+        """Write down what programs said, and end what a user wants to end."""
         self._runs.listen()
 
     def drain(self, grace_s: float) -> None:

@@ -50,7 +50,7 @@ class QueueTablesError(RyeError):
 
 
 # --- statements -----------------------------------------------------------------------------------
-# Of Procrastinate's tables only what its functions do not offer; what is written goes by functions.
+# Of Procrastinate's tables only what its functions do not offer; all writes are functions.
 
 _COUNTED = text(
     "SELECT count(*) AS waiting, count(*) FILTER (WHERE args->>'user_id' = :user_id) AS mine"
@@ -94,7 +94,7 @@ _SEEN = text(
 )
 _GONE = text("DELETE FROM queue_workers WHERE id = :id")
 # A worker that was killed between taking a job and beginning the execution leaves a job that is
-# done by nobody; one whose database went away in between may have a job that it does not know of.
+# done by no worker; one whose database went away in between may have a job without knowing it.
 _STALLED = (
     "FROM procrastinate_jobs AS job LEFT JOIN procrastinate_workers AS worker"
     " ON worker.id = job.worker_id WHERE job.status = 'doing' AND job.queue_name = :queue"
@@ -254,7 +254,7 @@ class ClusterQueue:
         with suppress(OperationalError), self._database.writing() as connection:
             connection.execute(_GONE, {"id": self._server_id})
 
-    # --- what everybody does ---
+    # --- what servers and workers do ---
 
     def sweep(self) -> None:
         """See to what dead workers and lost connections have left: executions without a turn.

@@ -164,7 +164,7 @@ class FoldBack:
         )
 
     def keep_apart(self, change: ProjectChange) -> Folded:
-        """The change as a snapshot that no head leads to: somebody who may can take it over."""
+        """The change as a snapshot that no head leads to: a user who may can take it over."""
         kept = self._put_snapshot(
             change.manifest_hash,
             (change.base.snapshot_hash,),
@@ -276,7 +276,7 @@ class Order:
     item_ref     ``tool:a/b``; what fetches and signatures are listed as for those
     vault_keys   names of secrets of the user's; None for all of them
     envelope     further secrets, sealed to the node
-    is_awaited   somebody waits on another machine for the answer
+    is_awaited   a request waits on another machine for the answer
     hook_id      of the webhook that asks for it, with the id of its delivery and what its signature
                  is remembered by; ``""`` if absent
     started_by   the member of a team who asks for it; "" for the user itself
@@ -528,7 +528,7 @@ class FinishedExecution:
 
     thread_id: str
     envelope: Mapping[str, Any]
-    harvest: CollectedOutputs
+    collected: CollectedOutputs
     folded: Folded
 
     @property
@@ -538,16 +538,16 @@ class FinishedExecution:
 
     def answer(self) -> dict[str, Any]:
         """The answer to the request."""
-        always = (self.harvest.execution_snapshot_hash, *self.folded.new_objects)
+        always = (self.collected.execution_snapshot_hash, *self.folded.new_objects)
         answer = {
             "status": SUCCESS if self.is_good else self.envelope.get("status", "error"),
             "thread_id": self.thread_id,
             "callee_thread_id": None,
             "snapshot_hash": self.folded.snapshot_hash,
             "merge_type": self.folded.merge_type,
-            "execution_snapshot_hash": self.harvest.execution_snapshot_hash,
-            "runtime_outputs_bundle_hash": self.harvest.outputs_bundle_hash,
-            "new_object_hashes": list(dict.fromkeys((*self.harvest.new_objects, *always))),
+            "execution_snapshot_hash": self.collected.execution_snapshot_hash,
+            "runtime_outputs_bundle_hash": self.collected.outputs_bundle_hash,
+            "new_object_hashes": list(dict.fromkeys((*self.collected.new_objects, *always))),
             "result": dict(self.envelope),
             "system_version": ryeos.__version__,
         }
@@ -555,14 +555,14 @@ class FinishedExecution:
             answer["conflicts"] = dict(self.folded.conflicts)
         if self.folded.unmerged is not None:
             answer["unmerged_snapshot"] = self.folded.unmerged
-        if self.harvest.masked:
-            answer["masked_paths"] = list(self.harvest.masked)
-        if self.harvest.left_out:
+        if self.collected.masked:
+            answer["masked_paths"] = list(self.collected.masked)
+        if self.collected.left_out:
             answer["left_out"] = [
-                {"path": one.path, "problem": one.problem} for one in self.harvest.left_out
+                {"path": one.path, "problem": one.problem} for one in self.collected.left_out
             ]
-        if self.harvest.warnings:
-            answer["warnings"] = list(self.harvest.warnings)
+        if self.collected.warnings:
+            answer["warnings"] = list(self.collected.warnings)
         return answer
 
     def row(self) -> dict[str, Any]:
@@ -570,15 +570,15 @@ class FinishedExecution:
         error = None if self.is_good else str(self.envelope.get("error") or "the run failed")
         return {
             "snapshot_hash": self.folded.snapshot_hash,
-            "execution_snapshot_hash": self.harvest.execution_snapshot_hash,
-            "runtime_outputs_bundle_hash": self.harvest.outputs_bundle_hash,
+            "execution_snapshot_hash": self.collected.execution_snapshot_hash,
+            "runtime_outputs_bundle_hash": self.collected.outputs_bundle_hash,
             "merge_type": self.folded.merge_type,
             **_conflict_columns(self.folded),
             "unmerged_snapshot_hash": self.folded.unmerged,
-            "result_hash": self.harvest.result_hash,
+            "result_hash": self.collected.result_hash,
             "error_message": error,
             "error_phase": None if self.is_good else "execution",
-            "warnings": list(self.harvest.warnings) or None,
+            "warnings": list(self.collected.warnings) or None,
         }
 
 
@@ -671,11 +671,11 @@ class Engine:
                 envelope=envelope,
                 system_version=ryeos.__version__,
             )
-            ran, harvest = self._harvested(ran, order, store, redaction)  # (5)
+            ran, collected = self._collected(ran, order, store, redaction)  # (5)
         self.sync.durable.force(store)  # (6)
-        folded = self._fold(order, basis, harvest, store, attempt)  # (7)
+        folded = self._fold(order, basis, collected, store, attempt)  # (7)
         return FinishedExecution(
-            thread_id=thread_id, envelope=ran.envelope, harvest=harvest, folded=folded
+            thread_id=thread_id, envelope=ran.envelope, collected=collected, folded=folded
         )
 
     def _with_receipt(
@@ -720,12 +720,12 @@ class Engine:
         except SpecError as error:
             raise PushedRulesError(without_places(str(error), workspace, self.bundle)) from error
 
-    def _harvested(
+    def _collected(
         self, ran: WorkerRun, order: Order, store: ContentStore, redaction: Redaction
     ) -> tuple[WorkerRun, CollectedOutputs]:
         """What a run has left, stored. One that left what cannot be read is one that failed."""
 
-        def harvester() -> OutputCollector:
+        def collector() -> OutputCollector:
             return OutputCollector(
                 user_id=order.user_id,
                 store=store,
@@ -736,7 +736,7 @@ class Engine:
             )
 
         try:
-            return ran, harvester().harvest(ran)
+            return ran, collector().collect_outputs(ran)
         except (LilluxError, RecursionError) as error:
             if not _is_of_the_run(error, ran.workspace):
                 raise
@@ -750,7 +750,7 @@ class Engine:
             )
         envelope = presentable(finished.envelope, ran.workspace, redaction, self.bundle)
         refused = replace(ran, envelope=envelope)
-        return refused, harvester().keep_result(refused)
+        return refused, collector().keep_result(refused)
 
     def head_of(self, order: Order) -> "OwnHead":
         """The head that the order is about."""
@@ -867,11 +867,11 @@ class Engine:
         self,
         order: Order,
         basis: Basis,
-        harvest: CollectedOutputs,
+        collected: CollectedOutputs,
         store: ContentStore,
         attempt: "Attempt",
     ) -> Folded:
-        if harvest.manifest_hash == basis.head.project_manifest_hash:
+        if collected.manifest_hash == basis.head.project_manifest_hash:
             return Folded(snapshot_hash=basis.head.snapshot_hash, merge_type="no-op")
         fold_back = FoldBack(
             head=self._own_head(order, attempt),
@@ -884,7 +884,7 @@ class Engine:
             thread_id=attempt.thread_id,
             item_ref=order.item_ref,
             base=basis.head,
-            manifest_hash=harvest.manifest_hash,
+            manifest_hash=collected.manifest_hash,
             user_manifest_hash=basis.user_manifest_hash,
         )
         if not order.may_change:

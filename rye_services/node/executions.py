@@ -141,7 +141,7 @@ class ExecutionService(Protocol):
         ...
 
     def listen(self) -> None:
-        """Write down what programs said, and end what somebody wants to end on another server."""
+        """Write down what programs said, and end what a user wants to end on another server."""
         ...
 
     def drain(self, grace_s: float) -> None:
@@ -375,7 +375,7 @@ class Runs:
         self._adrift = adrift
 
     def listen(self) -> None:
-        """Write down what programs said, and end what somebody wants to end on another server."""
+        """Write down what programs said, and end what a user wants to end on another server."""
         with self._changed:
             if not self._running:
                 return
@@ -391,7 +391,7 @@ class Runs:
             running.cancel()
 
     def hear(self, thread_id: str) -> None:
-        """Look whether somebody wants to end an execution, where it runs here."""
+        """Look whether a user wants to end an execution, where it runs here."""
         with self._changed:
             is_here = thread_id in self._running
         if is_here and thread_id in self.rows.to_be_ended():
@@ -535,7 +535,7 @@ class Runs:
     def _interrupted(self, order: Order, attempt: Attempt, words: str) -> RequestProblem:
         """What is answered for an execution that was made to end, once its row says so.
 
-        Somebody cancelled it; or the node ends, and it waits for the next one where it may.
+        A user cancelled it; or the node ends, and it waits for the next one where it may.
         """
         thread_id, number = attempt.thread_id, attempt.number
         row = self.rows.one(order.user_id, thread_id) or {}
@@ -564,7 +564,7 @@ class Runs:
 
 
 def _kept(order: Order, status: int, answer: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    """The column of an answer, where somebody waits for it on another machine."""
+    """The column of an answer, where a request waits for it on another machine."""
     return {"answer": {"status": status, "answer": answer}} if order.is_awaited else {}
 
 
@@ -576,7 +576,7 @@ class Admission:
 
     @property
     def wait_s(self) -> float:
-        """How long somebody who waits for an answer waits for a place."""
+        """How long a request that waits for an answer waits for a place."""
         return float(self._engine.settings.queue_wait_s)
 
     def basis(self, order: Order) -> Basis:
@@ -611,7 +611,7 @@ class Admission:
     ) -> None:
         """Write the row of an execution, with the delivery that asks for it, and something else.
 
-        With a ``job`` it is begun by whoever has it handed over. Raises RequestProblem: 200 for a
+        With a ``job`` it is begun by the worker that got it. Raises RequestProblem: 200 for a
         delivery that was recorded before, 404 for a project that was moved; nothing is written.
         """
         envelope = None if order.envelope is None else json.dumps(dict(order.envelope)).encode()

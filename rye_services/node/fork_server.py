@@ -265,7 +265,7 @@ _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class _Forked:
-    """A child that was not reaped yet. ``news`` is None when nobody wants to hear of it."""
+    """A child that was not reaped yet. ``news`` is None when its end is not reported."""
 
     def __init__(self, news: socket.socket) -> None:
         self.news: socket.socket | None = news
@@ -303,7 +303,7 @@ def serve_forks(control: int, work: Callable[[int], int]) -> NoReturn:
                 os._exit(0 if not order else 1)
             pid, news = _fork(given, work)
             children[pid] = _Forked(news)
-            poll.register(news, 0)  # its end is told all the same
+            poll.register(news, 0)  # its end is reported all the same
         _see_to(children, ready, poll)
 
 
@@ -343,7 +343,7 @@ def _become(given: list[int], news: socket.socket, work: Callable[[], int]) -> N
 
 
 def _see_to(children: dict[int, _Forked], ready: set[int], poll: "select.poll") -> None:
-    """Tell how those ended that have, and reap those of which nobody wants to hear any more."""
+    """Tell how those ended that have, and reap those whose end is not reported."""
     for pid, child in list(children.items()):
         if child.news is not None and child.news.fileno() in ready:  # closed at its other end
             poll.unregister(child.news)

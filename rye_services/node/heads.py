@@ -134,7 +134,7 @@ class Heads:
             with self._database.writing() as connection:
                 first(connection)
                 connection.execute(statement)
-        except IntegrityError:  # somebody else began it
+        except IntegrityError:  # another request began it
             return False
         return True
 
@@ -319,7 +319,7 @@ MAX_BYTES = 2048
 
 
 def valid_project_path(project_path: str) -> str:
-    """The name itself. Raises ValueError in the words that a caller is told."""
+    """The name itself. Raises ValueError in the words for a caller."""
     if not project_path:
         raise ValueError("expected the name of a project, found an empty text")
     if len(project_path) > MAX_LENGTH:

@@ -1,6 +1,6 @@
 """The job that a worker gets and the answer it gives: one JSON document each. Pure.
 
-A job goes to the worker's standard input, which nobody else can read: it holds secrets.
+A job goes to the worker's standard input, which no other process can read: it holds secrets.
 """
 
 import json
@@ -132,7 +132,7 @@ def _plain(value: object) -> object:
 # --- leaked limits --------------------------------------------------------------------------------
 # Limits of graphs that public clients send along with the parameters of every tool.
 #
-# They read ``max_steps`` and ``max_concurrency`` from their ``execution.yaml``, so nobody asked for
+# They read ``max_steps`` and ``max_concurrency`` from their ``execution.yaml``, so no one asked for
 # them: a tool that takes nothing but what it lists would refuse every such call (ADR 0021).
 
 LEAKED = ("max_steps", "max_concurrency", "timeout")

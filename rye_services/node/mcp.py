@@ -119,7 +119,7 @@ TOOLS: Mapping[str, Tool] = {
             description=(
                 "Run a tool or directive of a project, from the HEAD that was pushed last. What it"
                 " changes in the project becomes a new snapshot, merged into HEAD; nothing of it"
-                " comes to your machine until somebody pulls. Every file involved is verified"
+                " comes to your machine until you pull. Every file involved is verified"
                 " first. With async the answer is a thread_id at once."
             ),
             parameters=(

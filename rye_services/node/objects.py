@@ -83,7 +83,7 @@ class Uploads:
             connection.execute(delete(uploads_in_flight).where(uploads_in_flight.c.id == user_id))
 
     def is_going_on(self, user_id: str) -> bool:
-        """Whether the user is uploading, as far as anybody knows."""
+        """Whether the user is uploading, as far as is known."""
         until = uploads_in_flight.c.lease_until_s
         statement = select(until).where(uploads_in_flight.c.user_id == user_id)
         with self._database.reading() as connection:
@@ -250,7 +250,7 @@ def _count(store: ContentStore) -> int:
 # A store for each user, and no way from one to another: ``<cas>/<user>/.ai/state/objects``.
 
 _STORE = Path(".ai", "state", "objects")
-# Nobody but the node reads these stores. A first push brings thousands of pieces: with two levels
+# Only the node reads these stores. A first push brings thousands of pieces: with two levels
 # nearly each would make a folder of its own, which costs as much as the piece (ADR 0019).
 _LEVELS = 1
 
@@ -263,7 +263,7 @@ class StoresOfUsers(Protocol):
         ...
 
     def users(self) -> tuple[str, ...]:
-        """Everybody who has a store, sorted."""
+        """All users who have a store, sorted."""
         ...
 
 
@@ -285,7 +285,7 @@ class UserStores:
             return store
 
     def users(self) -> tuple[str, ...]:
-        """Everybody who has a store, sorted. Other folders beside them are nobody's."""
+        """All users who have a store, sorted. Other folders beside them are not stores."""
         names = sorted(path.parent.name for path in self.root.glob("*/.ai"))
         return tuple(name for name in names if self._has_store(name))
 
@@ -591,10 +591,10 @@ class Durable:
         self._lock = Lock()
 
     def force(self, store: ContentStore) -> None:
-        """Have on the disk what anybody put into a store before. Raises FileSystemError.
+        """Have on the disk what any process put into a store before. Raises FileSystemError.
 
         1. a store remembers what this process has put there
-        2. what others have put there nobody here remembers: a server that was killed, or one that
+        2. what others have put there is not known here: a server that was killed, or one that
            shares the data. Then everything is forced: the first time, and whenever another server
            was there since the last time
         """

@@ -1,4 +1,4 @@
-"""What who runs a node sees of everybody: users, their quotas, and the executions of all.
+"""What the operator of a node sees: users, their quotas, and the executions of all.
 
 It is for the command line of the node (`rye_services.operator_commands`): no route shows a user
 anything of another one.
@@ -30,21 +30,21 @@ from ryeos.items.errors import RyeError
 
 
 class UserMissingError(RyeError):
-    """Nobody of this id is known to the node."""
+    """No user of this id is known to the node."""
 
     code, exit_status = "ITEM_NOT_FOUND", 3
 
     def __init__(self, user_id: str) -> None:
         self.user_id = user_id
         super().__init__(
-            f"user {user_id[:80]!a}: expected somebody known to this node, found nobody",
+            f"user {user_id[:80]!a}: expected a user known to this node, found none",
             hint="list them with: rye-node.pyz users list",
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownUser:
-    """Somebody who has a key, a store or executions.
+    """A user who has a key, a store or executions.
 
     quota_bytes  what was set for them; None for the setting of the node
     last_seen    of what was noted of them, the newest: ISO 8601, UTC; "" for nothing at all
@@ -73,7 +73,7 @@ class Users:
         self._database = database
 
     def all(self) -> tuple[KnownUser, ...]:
-        """Everybody, by id."""
+        """All users, by id."""
         found: dict[str, dict[str, Any]] = defaultdict(lambda: {"seen": []})
         with self._database.reading() as connection:
             for row in connection.execute(select(users)).mappings():
@@ -110,7 +110,7 @@ class Users:
         return tuple(_known(user, found[user]) for user in sorted(found))
 
     def one(self, user_id: str) -> KnownUser:
-        """Somebody. Raises UserMissingError."""
+        """A user. Raises UserMissingError."""
         for user in self.all():
             if user.id == user_id:
                 return user
@@ -165,7 +165,7 @@ class JobMissingError(RyeError):
 
 
 class Jobs:
-    """The executions of everybody. Thread-safe."""
+    """The executions of all users. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -223,7 +223,7 @@ def _rewritten(value: Any, renamed: Mapping[str, str]) -> Any:  # noqa: ANN401 -
             return value
 
 
-# --- harvest --------------------------------------------------------------------------------------
+# --- collected outputs ----------------------------------------------------------------------------
 
 LOCAL_STORE = ".ai/state/objects"
 _LOCKS = ".ai/lockfiles/"  # they stay where they are made
@@ -234,7 +234,7 @@ _MAX_TOLD, _MAX_TOLD_CHARACTERS = 100, 500
 _log = logging.getLogger(__name__)
 _MAX_WARNINGS = 100
 _MAX_OUTSIDE, _NAMED = 1000, 5
-# What interpreters and package managers write beside what somebody wanted.
+# What interpreters and package managers write beside what their user wanted.
 _TOOLS_FOLDERS = frozenset({"__pycache__", "node_modules", ".venv", ".git"})
 _SPARE_BYTES = 64 * 1024  # objects that are made here, of which the manifest is counted apart
 
@@ -318,7 +318,7 @@ class OutputCollector:
         self._written = 0
         self._warnings: dict[str, None] = {}
 
-    def harvest(self, ran: WorkerRun) -> CollectedOutputs:
+    def collect_outputs(self, ran: WorkerRun) -> CollectedOutputs:
         """Take in what a run has left. Where every file is as it was, only what became of it.
 
         (1) The files that changed; (2) secrets in them are masked, pages signed. (3) Room for all
@@ -396,7 +396,7 @@ class OutputCollector:
         )
 
     def _told(self, left_out: Sequence[Skipped]) -> tuple[Skipped, ...]:
-        """As a caller is told: the first ones, in text that JSON can carry, without secrets."""
+        """For a caller: the first ones, in text that JSON can carry, without secrets."""
         if len(left_out) > _MAX_TOLD:
             _log.warning("%s files left out, %s are named", len(left_out), _MAX_TOLD)
         return tuple(
@@ -675,7 +675,7 @@ def is_own(root: Path, folder: str) -> bool:
 def output_files(project: Path, warn: Callable[[str, str], object]) -> dict[str, int]:
     """The outputs below a project and their sizes, sorted; no link is followed.
 
-    What could not travel is left out; ``warn`` is told its path and why.
+    What could not travel is left out; ``warn`` gets its path and why.
     """
     found: dict[str, int] = {}
     for folder in (STATE.rstrip("/"), PAGES.rstrip("/")):

@@ -110,7 +110,7 @@ class Gate:
         self._failed = FailedLogIns(services.audit, services.database)
 
     def guest(self, request: Request) -> Guest | None:
-        """Who sent a request; None where nobody is signed in, or they may do nothing any more."""
+        """Who sent a request; None where no user is signed in, or they may do nothing any more."""
         cookie = request.cookies.get(COOKIE, "")
         session = self.sessions.find(cookie, self._now_s)
         if session is None or self._services.people.state_of(session.user_id) != OPEN:
@@ -137,9 +137,9 @@ class Gate:
             return principal
 
     def key_of(self, token: str, address: str) -> ApiKey | None:
-        """The key that somebody types to log in; None where no key that counts is like this.
+        """The key that a user types to log in; None where no key that counts is like this.
 
-        A token of a team is no person's, and logs nobody in.
+        A token of a team is no person's, and logs no one in.
         """
         key = self._services.api_keys.find(token)
         if key is None or key.role is not None:
@@ -155,7 +155,7 @@ class Gate:
         return self.sessions.begin(user_id, key_id, self._now_s)
 
     def log_out(self, guest: Guest) -> None:
-        """End the session: its cookie counts no longer, whoever has a copy."""
+        """End the session: its cookie counts no longer, nor do copies of it."""
         self.sessions.end(guest.cookie)
 
     def viewer(self, guest: Guest) -> Viewer:
@@ -236,7 +236,7 @@ class Pages:
         return self.gate.is_own_form(guest, fields.get("token", ""))
 
     def page(self, guest: Guest, template: str, /, status: int = 200, **values: object) -> Response:
-        """A page for somebody who is logged in."""
+        """A page for a user who is logged in."""
         return page_answer(self._rendered(template, self.gate.viewer(guest), **values), status)
 
     def login(self, problem: str, status: int) -> Response:
@@ -250,7 +250,7 @@ class Pages:
         return page_answer(source, status)
 
     def open_page(self, template: str, /, **values: object) -> Response:
-        """A page for anybody."""
+        """A page for any visitor."""
         return page_answer(self._rendered(template, None, **values))
 
     def _rendered(self, template: str, viewer: Viewer | None, /, **values: object) -> str:

@@ -3,7 +3,7 @@
 A session is begun by who shows an API key, or whom an OpenID provider knows. The cookie is random,
 new with each sign-in, and only its digest is kept. Whether the key still counts, or the person may
 still use the node, is asked for each request. A form carries the HMAC of the cookie (`form_token`):
-a page of somebody else cannot know it.
+a page of another site cannot know it.
 """
 
 import hmac
@@ -24,7 +24,7 @@ SESSION_S = 12 * 3600
 LONGEST_COOKIE = 200
 
 PERSON_SCOPES = ("remote:*", "registry:*", ACCOUNT)
-"""What somebody may do on pages who signed in at a provider; to manage the node takes a key."""
+"""What a user may do on pages who signed in at a provider; to manage the node takes a key."""
 
 _PURPOSE = b"rye-node page sessions v1"
 _FORM_PURPOSE = b"form:"
@@ -46,7 +46,7 @@ class PageSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """Somebody who is signed in: the cookie they sent, and as whom they act.
+    """A user who is signed in: the cookie they sent, and as whom they act.
 
     principal  of a member who looks at a team's projects the owner is that team
     key_name   what they signed in with, as the page says it
@@ -121,7 +121,7 @@ class PageSessions:
             connection.execute(change.values(owner=owner))
 
     def end(self, cookie: str) -> None:
-        """End a session: its cookie counts no longer, whoever has a copy."""
+        """End a session: its cookie counts no longer, nor do copies of it."""
         with self._database.writing() as connection:
             gone = delete(page_sessions).where(page_sessions.c.id_hash == _hash(cookie))
             connection.execute(gone)

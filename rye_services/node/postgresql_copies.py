@@ -1,7 +1,7 @@
 """Copies of a database of PostgreSQL, made and restored by its own programs.
 
-A file of its own because it is the door of ``pg_dump`` and ``pg_restore``: nobody needs them who
-has SQLite.
+A file of its own because it is the door of ``pg_dump`` and ``pg_restore``, which a node with SQLite
+does not need.
 """
 
 import os
@@ -21,7 +21,7 @@ from ryeos.items.errors import RyeError
 _DEBIAN = "/usr/lib/postgresql"
 _MAX_SAID = 2000
 # What a connection is opened with, and the variable in which the programs take it: not in their
-# arguments, which everybody on the machine sees.
+# arguments, which every user of the machine sees.
 _VARIABLES = {
     "host": "PGHOST",
     "port": "PGPORT",
@@ -65,7 +65,7 @@ def copy_postgresql(
     schema = str(connection.scalar(text("SELECT current_schema()")))
     snapshot = str(connection.scalar(text("SELECT pg_export_snapshot()")))
     words = ("--format=custom", f"--snapshot={snapshot}", f"--schema={quoted(schema)}")
-    # The program makes its file for everybody to read: it is there before.
+    # The program makes its file readable for all users: it is there before.
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     _run("pg_dump", (*words, *_PLAIN, f"--file={target}"), url, environ)
     return schema

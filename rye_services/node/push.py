@@ -429,7 +429,7 @@ def _read(digest: str, store: ContentStore) -> object:
     """An object, whole. Raises _DefectError.
 
     One that does not hold what its name says is set aside: a store takes content of the right
-    size as written, so nobody could ever put the sound one in its place.
+    size as written, so no client could ever put the sound one in its place.
     """
     try:
         return store.get_object(digest)
@@ -449,7 +449,7 @@ class _DefectError(Exception):
 
 
 # --- manifest errors ------------------------------------------------------------------------------
-# What can be wrong with a manifest that somebody pushes.
+# What can be wrong with a manifest that a client pushes.
 
 MAX_NAMED = 20
 """Defects that a message lists; the rest is a number."""

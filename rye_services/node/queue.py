@@ -106,7 +106,7 @@ class ExecutionQueue(Protocol):
 
 
 class Turn:
-    """Somebody's place in the queue, until they get one to execute on.
+    """The place of a request in the queue, until they get one to execute on.
 
     ``place`` has a result when that is so, and an exception when the queue was closed.
     """
@@ -205,7 +205,7 @@ class Queue:
             self._serve()
 
     def close(self) -> None:
-        """Let nobody in any more; who waits is told so."""
+        """Let no request in any more; those that wait are refused."""
         with self._lock:
             self._is_closed = True
             left = [turn for turns in self._waiting.values() for turn in turns]

@@ -100,7 +100,7 @@ def _long_lines(value: str) -> Iterable[str]:
 
 
 # --- presentable ----------------------------------------------------------------------------------
-# What a worker answered, as it can be told and stored. Pure.
+# What a worker answered, as it can be answered and stored. Pure.
 
 MAX_WORDS = 4096
 """Characters of an error that is kept apart from its answer."""

@@ -5,7 +5,7 @@ Keys, authorised keys and sealed rows change together, and lie in two folders an
 1. sealed rows get a second envelope, for the new box key, beside their own
 2. all new files are written aside, below the folder of the keys
 3. that folder is renamed to ``next``: this is the moment of the change
-4. whoever opens the keys next puts the files of ``next`` in their places (`rye_services.keys`)
+4. the next process that opens the keys puts the files of ``next`` in place (`rye_services.keys`)
 5. each row keeps the envelope that the keys of now open
 
 A crash before 3 leaves the former keys at work, one after it the new ones: rows open with either.

@@ -1,7 +1,7 @@
 """Executions in the database: begun, alive for as long as their server says so, ended once.
 
 A row belongs to the server that runs it, by a lease that the server renews. A row whose lease has
-run out is nobody's: one that was accepted and not begun may be begun by any server, one that was
+run out has no server: one that was accepted and not begun may be begun by any server, one that was
 begun is over, and never begun again.
 """
 
@@ -65,7 +65,7 @@ _SHOWN = (
 class NewThread:
     """An execution that is about to begin.
 
-    job         what another server needs to begin it, None for one that somebody waits for
+    job         what another server needs to begin it, None for one that a request waits for
     envelope    its sealed secrets
     given       what is kept of its parameters, where that is known by now
     started_by  the member who asks, where the user is a team
@@ -197,7 +197,7 @@ class ThreadRows:
         return True
 
     def claim(self, thread_id: str) -> Pending | None:
-        """Begin an accepted execution: it is this server's from now on, or it was somebody's.
+        """Begin an accepted execution: it is this server's from now on, or it was another's.
 
         One statement decides and writes: of two that try at once, the second finds it begun.
         """
@@ -247,7 +247,7 @@ class ThreadRows:
     def hold(self, connection: Connection, thread_id: str, attempt: int) -> None:
         """Be sure, to the end of a transaction, that an attempt is still this server's.
 
-        Its lease begins anew, so that nobody takes it for lost before that transaction is over.
+        Its lease begins anew, so that no server takes it for lost before that transaction is over.
         Raises ExecutionLostError.
         """
         until_s = self._database.now(connection).timestamp() + self._lease_s
@@ -268,7 +268,7 @@ class ThreadRows:
         )
 
     def mark_retryable(self, thread_id: str, attempt: int) -> None:
-        """Note that its item may be executed once more, where nobody knows how it ended."""
+        """Note that its item may be executed once more, where its end is unknown."""
         with self._database.writing() as connection:
             mine = update(threads).where(self._is_mine(thread_id, attempt))
             connection.execute(mine.values(retryable=True))
@@ -322,7 +322,7 @@ class ThreadRows:
         return None if found is None else str(found)
 
     def cancel_of(self, started_by: str, by: str, *, user_id: str = "") -> tuple[str, ...]:
-        """Ask for the end of all that somebody has started, of one owner or of any: their ids."""
+        """Ask for the end of all that a user has started, of one owner or of any: their ids."""
         columns = threads.c
         theirs = or_(
             columns.started_by == started_by,
@@ -338,7 +338,7 @@ class ThreadRows:
         return tuple(row.thread_id for row in found)
 
     def to_be_ended(self) -> tuple[str, ...]:
-        """Executions that this server runs, and that somebody wants to end."""
+        """Executions that this server runs, and that a user wants to end."""
         columns = threads.c
         query = select(columns.thread_id).where(
             columns.server_id == self._server_id,
@@ -479,7 +479,7 @@ class ThreadRows:
         return None if row is None else {**_shown(row), **_given_columns(row["given"])}
 
     def progress(self, thread_id: str) -> Progress | None:
-        """How far an execution is; None for one that nobody remembers."""
+        """How far an execution is; None for an unknown one."""
         columns = threads.c
         query = select(columns.state, columns.started_at).where(columns.thread_id == thread_id)
         with self._database.reading() as connection:
@@ -608,7 +608,7 @@ class RowEnds:
 # --- old executions -------------------------------------------------------------------------------
 # Executions that ended long ago: how long their rows are kept, and the removal of the rest.
 #
-# The row of a run whose change nobody could merge is kept however old it is: what the run made
+# The row of a run whose change could not be merged is kept however old it is: what the run made
 # hangs on it. Rules: ``docs/sync.md``, Garbage.
 
 _AT_ONCE = 500

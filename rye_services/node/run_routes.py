@@ -168,7 +168,7 @@ def _order_of(services: NodeServices, executor: Principal | WebhookDelivery, raw
 def _order_for(
     services: NodeServices, action: JobAction, principal: Principal, body: Mapping[str, Any]
 ) -> Order:
-    """What somebody wants executed: their own, or as a member of a team. Raises RequestProblem.
+    """What a user wants executed: their own, or as a member of a team. Raises RequestProblem.
 
     A secret that was sealed for another name of theirs is sealed for the owner from now on.
     """

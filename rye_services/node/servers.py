@@ -48,7 +48,7 @@ class ServerLease:
         self._held.close()
 
     def is_dead(self, server_id: str) -> bool:
-        """Whether another server is known to have ended: its lock is there and nobody's."""
+        """Whether another server is known to have ended: its lock is there and free."""
         path = self._path(server_id)
         if server_id == self.server_id or not path.is_file():
             return False
@@ -66,7 +66,7 @@ class ServerLease:
     def look(self) -> "ServersSeen":
         """Which other servers share the data, or have until lately. Raises FileSystemError.
 
-        A lock is not tried: that of a server that was killed stays until somebody's next
+        A lock is not tried: that of a server that was killed stays until the next
         `forget_others`, and the time of the folder tells that one came or went in between.
         """
         try:

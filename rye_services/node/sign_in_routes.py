@@ -183,7 +183,7 @@ class _Doors:
         return answer
 
     def finish(self, request: Request, state: str, code: str, error: str) -> Response:
-        """Sign somebody in who comes back from the provider. A message says why not."""
+        """Sign a person in who comes back from the provider. A message says why not."""
         try:
             subject, invitation = self._subject(request, state, code, error)
             user_id = self._let_in(subject, invitation)
@@ -213,7 +213,7 @@ class _Doors:
         return subject, str(facts.get("invitation") or "")
 
     def _let_in(self, subject: Subject, invitation: str) -> str:
-        """The user that somebody is, who may use the node.
+        """The user that a person is, who may use the node.
 
         1. a new one may use it at once by their address or group, else they wait
         2. who waits is let in by an invitation
@@ -293,7 +293,7 @@ class DeviceCode(BaseModel):
 
 
 def machine_router(services: NodeServices) -> APIRouter:
-    """The routes of machines that want to be let in; anybody may ask."""
+    """The routes of machines that want to be let in; any caller may ask."""
     routes = APIRouter(prefix="/sign-in/device", tags=["account"])
     waiting = SignIns(services.database)
 

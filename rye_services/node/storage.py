@@ -97,7 +97,7 @@ class ContentMissingError(RyeError):
 
 
 class UserUnknownError(RyeError):
-    """A store of somebody whom the database does not know: all of it would be garbage."""
+    """A store of a user whom the database does not know: all of it would be garbage."""
 
     code, exit_status = "WRONG_DATABASE", 6
 
@@ -114,7 +114,7 @@ class UserUnknownError(RyeError):
 
 FSCK_HINT = "`rye-node.pyz fsck` names all that is missing, and what brings it back"
 LOCK = "storage.lock"
-"""Below the data: held by whoever removes, and by a backup, which copies what must not go."""
+"""Below the data: held by a sweep, and by a backup, which copies what must not go."""
 
 LOCK_WAIT_S = 10.0
 _NEARLY = 0.9  # of an interval: servers that count it from different moments take turns
@@ -200,9 +200,9 @@ class Storage:
         return found
 
     def collect_of(self, user_id: str, *, dry_run: bool = False) -> UserGarbage:
-        """Remove what nothing of a user names. Nobody else may do so meanwhile.
+        """Remove what nothing of a user names. No other process may do so meanwhile.
 
-        1. whoever uploads right now is left alone: what they send is named at the end
+        1. a user who uploads right now is left alone: what they send is named at the end
         2. the database is asked what it names; one that does not know the user is not theirs
         3. what that leads to stays. If any of it is missing nothing is removed: what it names
            cannot be known

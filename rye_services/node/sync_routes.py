@@ -70,7 +70,7 @@ class Hashes(BaseModel):
 
 
 class AskedHashes(Hashes):
-    """Digests that somebody may have to send. ``verify``: what is damaged counts as missing."""
+    """Digests that a client may have to send. ``verify``: what is damaged counts as missing."""
 
     verify: bool = False
 
@@ -150,7 +150,7 @@ def _put_frames(services: NodeServices, principal: Principal, body: bytes) -> di
 
 @contextmanager
 def _storing(services: NodeServices, principal: Principal) -> Iterator[dict[str, Any]]:
-    """Where what somebody sends is stored. Raises RequestProblem where there is no room."""
+    """Where what a client sends is stored. Raises RequestProblem where there is no room."""
     services.sync.uploads.renew(principal.user_id)
     try:
         yield {
@@ -170,7 +170,7 @@ def _get(
     services: NodeServices, principal: Principal, asked: Hashes, *, is_framed: bool
 ) -> Iterator[bytes]:
     store = services.stores.of(principal.user_id)
-    # Whoever may store so much may get it at once; the same again and again is for nobody's good.
+    # A caller who may store so much may get it at once, but not the same again and again.
     limit = services.settings.max_user_storage_bytes
     try:
         return answer_pieces(store, asked.hashes, max_bytes=limit, is_framed=is_framed)
@@ -188,7 +188,10 @@ def _refusal(stored: Sequence[str], failures: Sequence[EntryError]) -> dict[str,
 
 Pusher = Annotated[Principal, owner_caller(PUSH, Role.PUSH)]
 
-_LONGEST_HASH, _LONGEST_VERSION = 1000, 200  # what is none is told in better words than "too long"
+_LONGEST_HASH, _LONGEST_VERSION = (
+    1000,
+    200,
+)  # for other texts there are better words than "too long"
 
 
 class PushBody(BaseModel):

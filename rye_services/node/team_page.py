@@ -63,7 +63,7 @@ def team_page_router(pages: Pages) -> APIRouter:
 
 
 def _person(guest: Guest) -> Principal:
-    """Somebody as themselves, whatever team they look at."""
+    """A user as themselves, whatever team they look at."""
     one = guest.principal
     return Principal(one.who, one.kind, one.scopes, one.key_id)
 
@@ -115,7 +115,7 @@ def _team(pages: Pages, guest: Guest, team: str, invitation: str = "") -> Respon
 
 
 def _admin(services: NodeServices, guest: Guest, team: str) -> None:
-    """Raises RequestProblem where somebody is no admin of a team."""
+    """Raises RequestProblem where the caller is no admin of a team."""
     member = services.teams.acting_for(_person(guest), team, Role.ADMIN)
     if member.role is None:
         raise RequestProblem(404, "There is no such team.")

@@ -107,8 +107,8 @@ async def _known(request: Request, _: Annotated[None, Security(CALLER, scopes=[]
     return await authenticate(request, authenticator(request).principal)
 
 
-Anybody = Annotated[Principal, Security(_known)]
-"""Whoever is known, whatever their key is for."""
+AnyCaller = Annotated[Principal, Security(_known)]
+"""A known caller, whatever their key is for."""
 
 Person = Annotated[Principal, caller(ACCOUNT)]
 TeamAdmin = Annotated[Principal, owner_caller(ACCOUNT, Role.ADMIN)]
@@ -144,7 +144,7 @@ def _add_account(routes: APIRouter, services: NodeServices) -> None:
     people = services.people
 
     @routes.get("/account", tags=["account"], responses=answers(AccountAnswer))
-    def account(who: Anybody) -> dict[str, Any]:
+    def account(who: AnyCaller) -> dict[str, Any]:
         """Who the caller is, what their key is for, and their teams."""
         if who.role is None:
             with services.database.writing() as connection:
@@ -192,7 +192,7 @@ def _add_account(routes: APIRouter, services: NodeServices) -> None:
 
 
 def _granted(who: Principal, scopes: list[str] | None) -> tuple[str, ...] | None:
-    """The scopes of what somebody makes: none that their own key has not. Raises RequestProblem."""
+    """The scopes of what a caller makes: none that their own key has not. Raises RequestProblem."""
     if scopes is None:
         return None if who.scopes is None else tuple(sorted(who.scopes))
     for scope in valid_scopes(scopes):
@@ -228,8 +228,8 @@ def _add_tokens(routes: APIRouter, services: NodeServices) -> None:
     def add_token(who: TeamAdmin, new: NewToken) -> dict[str, Any]:
         """Make a token for the caller, or for a team; its text is shown this once.
 
-        Nobody grants what their own key has not. One of a team is for that team alone, and may do
-        no more than the member who made it may at the time.
+        A caller grants nothing beyond their own key. One of a team is for that team alone,
+        and has no more rights than the member who made it has at the time.
         """
         with refused():
             text, key = api_keys.create_named(
@@ -294,7 +294,7 @@ def _add_teams(routes: APIRouter, services: NodeServices) -> None:
     teams = services.teams
 
     @routes.get("/teams", tags=["teams"], responses=answers(TeamsAnswer))
-    def list_teams(who: Anybody) -> dict[str, Any]:
+    def list_teams(who: AnyCaller) -> dict[str, Any]:
         """The teams of the caller, with their roles."""
         found = teams.of(who.who)
         return {"teams": [{"team_id": one.team_id, "role": one.role} for one in found]}
@@ -308,7 +308,7 @@ def _add_teams(routes: APIRouter, services: NodeServices) -> None:
         return _team(services, new.name)
 
     @routes.get("/teams/{team}", tags=["teams"], responses=answers(TeamAnswer, 404))
-    def one(who: Anybody, team: str) -> dict[str, Any]:
+    def one(who: AnyCaller, team: str) -> dict[str, Any]:
         """A team and its members, for a member."""
         teams.acting_for(who, team, Role.READ)
         return _team(services, team)
@@ -393,7 +393,7 @@ def removed_member(services: NodeServices, team: str, user_id: str, *, by: str) 
 
 
 class NewInvitation(BaseModel):
-    """An invitation into a team. ``email``: only for somebody with this verified address."""
+    """An invitation into a team. ``email``: only for a person with this verified address."""
 
     role: Role = Role.RUN
     email: str = Field(default="", max_length=320)

@@ -1,7 +1,7 @@
 """What stands for a user space in the runs of a team: the keys that its members sign with.
 
 In a person's runs the keys of their user space count. A team pushes none, and what may run in its
-projects is what somebody approved who may change them: the keys of members with the role push or
+projects is what a user approved who may change them: the keys of members with the role push or
 admin count, as of the beginning of the run. The documents are made for a run and kept nowhere.
 """
 

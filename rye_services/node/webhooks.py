@@ -314,7 +314,7 @@ class Webhooks:
             return connection.execute(query).first() is not None
 
     def _secret(self, row: Row[Any]) -> str:
-        """The secret of a hook; one that nobody knows where it cannot be opened any more."""
+        """The secret of a hook; a random one where it cannot be opened any more."""
         try:
             return open_row(row.hmac_secret, self._box_private, hook_row(row.hook_id))
         except SealedRowError as error:
@@ -364,8 +364,8 @@ def record_delivery(
 ) -> bool:
     """Remember a delivery in the transaction that makes its thread; False: it was there already.
 
-    A signature counts once, whatever id it comes with, for nobody signed the id; and it is first:
-    who sends again what somebody else signed must not use up an id.
+    A signature counts once, whatever its id, because the id is not signed; and it is first:
+    a sender of what another user signed must not use up an id.
 
     Of two that come at once, one is recorded. Ids that were kept long enough are forgotten.
     """

@@ -108,7 +108,7 @@ class Checkouts:
 
     @contextmanager
     def checkout(self, wanted: CheckoutRequest) -> Iterator[Checkout]:
-        """A workspace that holds what is wanted, and is nobody else's inside the block.
+        """A workspace with what is wanted, used by no other execution inside the block.
 
         Raises UnsafeManifestError, CasObjectError, ObjectMissingError, FileSystemError.
         """
@@ -266,7 +266,7 @@ def _take(folder: Path, held: ExitStack) -> _Slot:
         attempt = ExitStack()
         with suppress(LockTimeoutError):
             slot.lock(attempt)
-            if slot.folder.is_dir():  # else somebody was removing it when we looked
+            if slot.folder.is_dir():  # else another process was removing it when we looked
                 held.push(attempt)
                 return slot
             attempt.close()

@@ -37,7 +37,7 @@ class NewApiKey(BaseModel):
 
 
 class NewName(BaseModel):
-    """A namespace, or an account, that is to be somebody's."""
+    """A namespace, or an account, that is to be given away."""
 
     name: str
 
@@ -168,7 +168,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
     @refusing
     def sign_up(new: NewName) -> dict[str, Any]:
         """Have an account, and its first API key, which is shown this once."""
-        services.signups.use("everybody")
+        services.signups.use("all")
         account = services.accounts.add(new.name)
         token, key = services.api_keys.create(account.name, name="first", scopes=OWN_SCOPES)
         return {"account": account.name, "key": token, **_shown(key)}

@@ -25,7 +25,7 @@ from rye_services.credentials import (
 from rye_services.database import Database, hold, stamp, users
 from rye_services.keys import NodeKeys
 from rye_services.names import folded_namespace, is_reserved, namespace_name
-from rye_services.openapi import CALLER_OR_NOBODY
+from rye_services.openapi import OPTIONAL_CALLER
 from rye_services.registry.tables import account_keys, accounts, namespaces
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
@@ -274,15 +274,15 @@ def _account(row: Row[Any]) -> Account:
 # --- namespaces -----------------------------------------------------------------------------------
 # Namespaces: the first segment of an id, and whose it is. First come, and never taken over.
 #
-# The name of an account is a namespace that nobody else gets. Names that differ by case alone, or
+# The name of an account is a namespace that no other account gets. Names that differ by case, or
 # by ``-`` and ``_``, are one.
 
 MAX_NAMESPACES = 20
-"""Of one account: claims cost nothing, and nobody else gets what is claimed."""
+"""Of one account: claims cost nothing, and no other account gets what is claimed."""
 
 
 class NamespaceError(RyeError):
-    """A namespace that somebody may not have."""
+    """A namespace that an account may not have."""
 
     code, exit_status = "PERMISSION_DENIED", 4
 
@@ -334,7 +334,7 @@ class Namespaces:
         return is_new
 
     def owner_of(self, name: str) -> str | None:
-        """Whose it is, None for nobody's."""
+        """Whose it is, None where it is free."""
         return None if (found := self.find(name)) is None else found.owner
 
     def find(self, name: str) -> Namespace | None:
@@ -367,7 +367,7 @@ def claim_in(
     folded = folded_namespace(namespace_name(name))
     found = connection.execute(select(namespaces).where(namespaces.c.folded == folded)).first()
     if found is not None and found.owner != owner:
-        raise NamespaceError(name, "it belongs to somebody else")
+        raise NamespaceError(name, "it belongs to another account")
     if found is not None and found.name != name:  # else one place would have two spellings
         raise NamespaceError(name, f"it is yours as {found.name}: spell it so")
     if found is not None:
@@ -389,7 +389,7 @@ def name_lock(name: str) -> str:
 
 
 def owner_lock(owner: str) -> str:
-    """What one transaction has at a time that counts what somebody has of something."""
+    """What one transaction has at a time that counts what an account has of something."""
     return f"registry owner {owner}"
 
 
@@ -409,9 +409,9 @@ def _namespace(row: Row[Any]) -> Namespace:
 
 
 # --- key claims -----------------------------------------------------------------------------------
-# That whoever has an account has a key as well: a document that the key signed for this registry.
+# That the owner of an account has a key as well: a document that the key signed for this registry.
 #
-# Without one, anybody could have the key of somebody else counted as theirs.
+# Without one, any account could have the key of another counted as theirs.
 
 KIND = "registry-key/v1"
 
@@ -444,17 +444,17 @@ def claimed_key(document: Mapping[str, object], *, account: str, keys: NodeKeys)
 
 
 # --- callers --------------------------------------------------------------------------------------
-# Who asks a registry: nobody known is fine for what is public, but not a key that is wrong.
+# Who asks a registry: an unknown caller is fine for what is public, but not a key that is wrong.
 
 _SHOW_WHO = frozenset({"authorization", "x-rye-signature", "x-webhook-timestamp"})
 
 
 def optional_caller(scope: str) -> Any:  # noqa: ANN401 - what FastAPI takes for a dependency
-    """The dependency on a caller who may be nobody; who shows a key has to have one for this."""
+    """The dependency on a caller who may be unknown; a key that is shown has to be for this."""
 
     async def principal(
         request: Request,
-        _: Annotated[None, Security(CALLER_OR_NOBODY, scopes=[scope])],
+        _: Annotated[None, Security(OPTIONAL_CALLER, scopes=[scope])],
         owner: Owner = None,
     ) -> Principal | None:
         if not _SHOW_WHO & {name.lower() for name in request.headers}:
@@ -471,7 +471,7 @@ async def _read(request: Request) -> bytes:
     return await request.body()
 
 
-Anybody = Annotated[Principal | None, optional_caller(REGISTRY_READ)]
+AnyCaller = Annotated[Principal | None, optional_caller(REGISTRY_READ)]
 Reader = Annotated[Principal, owner_caller(REGISTRY_READ, Role.READ)]
 Writer = Annotated[Principal, owner_caller(REGISTRY_WRITE, Role.PUSH)]
 Keeper = Annotated[Principal, owner_caller(REGISTRY_WRITE, Role.ADMIN)]

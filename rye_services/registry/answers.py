@@ -36,7 +36,7 @@ def item_facts(name: ItemName) -> dict[str, Any]:
 
 
 def pushed(kept: PublishedVersion, services: RegistryServices, *, skipped: bool) -> dict[str, Any]:
-    """What the publisher is told. ``skipped``: it was there already, with the same content."""
+    """The answer to the publisher. ``skipped``: it was there already, with the same content."""
     return {
         "status": "published",
         **({"skipped": True} if skipped else {}),

@@ -22,7 +22,7 @@ from ryeos import __version__
 from ryeos.remote.requests import identity_document
 
 # --- open routes ----------------------------------------------------------------------------------
-# Who the registry is, for anybody: ``/v1/public-key``, ``/v1/health``; alone also ``/health``.
+# Who the registry is, for any caller: ``/v1/public-key``, ``/v1/health``; alone also ``/health``.
 
 
 class PemResponse(Response):

@@ -11,7 +11,7 @@ from rye_services.credentials import Principal
 from rye_services.database import require_texts
 from rye_services.http import RequestProblem, described, parse_body
 from rye_services.openapi import answers
-from rye_services.registry.accounts import Anybody, Reader, Sent, Writer
+from rye_services.registry.accounts import AnyCaller, Reader, Sent, Writer
 from rye_services.registry.answers import (
     BundleAnswer,
     BundleVisibilityAnswer,
@@ -126,13 +126,13 @@ def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
 
     @routes.get("/search", responses=answers(FoundBundlesAnswer))
     @refusing
-    def search(anybody: Anybody, asked: Annotated[BundleSearch, Query()]) -> dict[str, Any]:
+    def search(caller: AnyCaller, asked: Annotated[BundleSearch, Query()]) -> dict[str, Any]:
         """Bundles that have every word, those that are pulled most first."""
         page = {"limit": asked.limit, "offset": asked.offset}
         words = words_of(asked.query)
         if asked.query.strip() and not words:
             return {"results": [], "total": 0, **page}
-        owner = _owner(services, anybody) if asked.include_mine else ""
+        owner = _owner(services, caller) if asked.include_mine else ""
         wanted = IndexQuery(words=words, namespace=asked.namespace)
         found, total = bundles.search(wanted, **page, owner=owner)
         return {"results": [shown_bundle(one) for one in found], "total": total, **page}
@@ -197,9 +197,9 @@ def _push(services: RegistryServices, account: str, sent: BundlePush) -> dict[st
     }
 
 
-def _owner(services: RegistryServices, anybody: Principal | None) -> str:
-    if anybody is None:
+def _owner(services: RegistryServices, caller: Principal | None) -> str:
+    if caller is None:
         raise RequestProblem(
             401, "include_mine: expected an API key", {"WWW-Authenticate": "Bearer"}
         )
-    return services.account_of(anybody)
+    return services.account_of(caller)

@@ -497,9 +497,9 @@ class Bundles:
         return tuple(reversed(gone)), blobs - _still_named(connection, blobs)
 
     def _remove(self, blobs: set[str]) -> None:
-        """Remove files from the store, but those that somebody stored again only just now.
+        """Remove files from the store, but those that were stored again only just now.
 
-        Whoever publishes a bundle stores its files first; what is young may be about to be named.
+        A publisher of a bundle stores its files first; what is young may be about to be named.
         """
         before_s = self._clock().timestamp() - _BEING_PUBLISHED_S
         self._store.remove_all_older(ObjectKind.BLOB, blobs, before_s)
@@ -510,13 +510,13 @@ class Bundles:
         if row is not None and (row["owner"], row["bundle_id"]) == (account, bundle_id):
             return
         if row is not None:
-            raise NamespaceError(bundle_id, "a bundle of this name belongs to somebody else")
+            raise NamespaceError(bundle_id, "a bundle of this name belongs to another account")
         folded = folded_namespace(bundle_id)
         claimed = select(namespaces.c.owner).where(namespaces.c.folded == folded)
         named = select(accounts.c.name).where(accounts.c.folded == folded)
         owners = {connection.scalar(claimed), connection.scalar(named)} - {None}
         if owners - {account} or (is_reserved(bundle_id) and not owners):
-            problem = "this name is reserved, or belongs to somebody else"
+            problem = "this name is reserved, or belongs to another account"
             raise NamespaceError(bundle_id, problem)
 
     def _is_there(self, connection: Connection, sent: BundlePublication) -> bool:

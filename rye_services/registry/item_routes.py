@@ -14,7 +14,7 @@ from rye_services.database import stamp
 from rye_services.http import RequestProblem, described, parse_body
 from rye_services.names import namespace_name
 from rye_services.openapi import answers, refuses
-from rye_services.registry.accounts import Anybody, Reader, Sent, Writer
+from rye_services.registry.accounts import AnyCaller, Reader, Sent, Writer
 from rye_services.registry.answers import (
     DeletedItemAnswer,
     FoundItemsAnswer,
@@ -203,9 +203,9 @@ def search_router(services: RegistryServices) -> APIRouter:
 
     @routes.get("/search", responses=answers(FoundItemsAnswer))
     @refusing
-    def search(anybody: Anybody, asked: Annotated[SearchFields, Query()]) -> dict[str, Any]:
+    def search(caller: AnyCaller, asked: Annotated[SearchFields, Query()]) -> dict[str, Any]:
         """Items that have every word, the best first; all of them without a word."""
-        mine = own_namespaces(services, anybody) if asked.include_mine else ()
+        mine = own_namespaces(services, caller) if asked.include_mine else ()
         page = {"limit": asked.limit, "offset": asked.offset}
         wanted = IndexQuery(
             words=words_of(asked.query),
@@ -222,13 +222,13 @@ def search_router(services: RegistryServices) -> APIRouter:
     return routes
 
 
-def own_namespaces(services: RegistryServices, anybody: Principal | None) -> tuple[str, ...]:
-    """The namespaces of a caller. Raises Problem: nobody has none."""
-    if anybody is None:
+def own_namespaces(services: RegistryServices, caller: Principal | None) -> tuple[str, ...]:
+    """The namespaces of a caller. Raises Problem for an unknown caller."""
+    if caller is None:
         raise RequestProblem(
             401, "include_mine: expected an API key", {"WWW-Authenticate": "Bearer"}
         )
-    return services.items.owned(services.account_of(anybody))
+    return services.items.owned(services.account_of(caller))
 
 
 # --- manifest routes ------------------------------------------------------------------------------

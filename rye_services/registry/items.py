@@ -1,7 +1,7 @@
 """The items of a registry: versions never change, their visibility may.
 
-A version that was deleted leaves its row without the content: nobody publishes another one in its
-place, so what somebody pulled under a version is what everybody pulled.
+A version that was deleted leaves its row without the content: no other one is published in its
+place, so all users pull the same text under a version.
 """
 
 import re
@@ -638,7 +638,7 @@ class Items:
         same = namespaces.c.folded == folded_namespace(name.namespace)
         owner = connection.scalar(select(namespaces.c.owner).where(same))
         if owner is not None and owner != account:
-            raise NamespaceError(name.namespace, "it belongs to somebody else")
+            raise NamespaceError(name.namespace, "it belongs to another account")
         row = self._named(connection, name)
         if owner is None or row is None or row["latest_version"] is None:
             raise ItemGoneError(str(name))

@@ -238,7 +238,7 @@ def refusing(route: Callable[Given, Answer]) -> Callable[Given, Answer]:
 
 
 def detail_of(error: LilluxError) -> dict[str, object]:
-    """What the caller is told; ``issues`` is everything that is wrong with what they sent."""
+    """The answer to the caller; ``issues`` is everything that is wrong with what they sent."""
     detail: dict[str, object] = {"status": "error", "code": error.code, "error": str(error)}
     if error.hint:
         detail["hint"] = error.hint

@@ -1,6 +1,6 @@
 """Names in a registry: types, item ids, namespaces, versions, bundle ids. Pure.
 
-Ids are places in a space of whoever pulls them, so every name is safe as a file on every system,
+Ids are places in a space of the user who pulls them, so a name is safe as a file on each system,
 and no two of them differ by case alone. The rules are in ``docs/registry.md``.
 """
 
@@ -130,7 +130,7 @@ def _one_of(words: tuple[str, ...]) -> str:
 
 
 # --- rates ----------------------------------------------------------------------------------------
-# How often somebody may do something: so many a minute, and as many at once.
+# How often a caller may do something: so many a minute, and as many at once.
 
 _MOST_CALLERS = 10_000
 _MINUTE_S = 60.0
@@ -138,7 +138,7 @@ _LONGEST_NAME = 200
 
 
 class RateLimit(Protocol):
-    """A bucket for each caller, filled as time goes by. Thread-safe."""
+    """A bucket for each caller, filled as time passes. Thread-safe."""
 
     def use(self, caller: str) -> None:
         """Nothing, when it is not too much. Raises RequestProblem, 429 with ``Retry-After``."""

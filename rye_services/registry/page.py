@@ -1,6 +1,6 @@
 """The pages of a registry for people: search, items, bundles, namespaces, publishers.
 
-They are for everybody, and change nothing. What users wrote is text, or markup that runs nothing.
+They are for all visitors, and change nothing. Texts of users are text, or markup without code.
 """
 
 import json

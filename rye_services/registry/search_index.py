@@ -24,7 +24,7 @@ _MAX_CHARACTERS = 16 * 1024
 _WORD = re.compile(r"[^\W_]+")
 _SHORTEST_PREFIX = 2
 MOST_FOUND = 10_000
-"""Of one search: beyond that nobody looks, and nothing is weighed or counted."""
+"""Of one search: beyond that nothing is read, weighed or counted."""
 
 PUBLIC, UNLISTED = "public", "unlisted"
 
@@ -80,7 +80,7 @@ class SearchIndex(Protocol):
 
 
 def words_of(query: str) -> tuple[str, ...]:
-    """The words in what somebody typed; none of a text without letters and digits."""
+    """The words in what a user typed; none of a text without letters and digits."""
     return tuple(_WORD.findall(query[:MAX_QUERY_CHARACTERS].lower())[:_MOST_WORDS])
 
 
@@ -185,7 +185,7 @@ def _quoted(word: str) -> str:
 
 
 def _facet(mark: str, value: str) -> str:
-    """A word that nobody types, whatever the value is."""
+    """A word that no user types, whatever the value is."""
     return f"{_FACET}{mark}{value.encode().hex()}"
 
 

@@ -37,7 +37,7 @@ class RegistryServices:
     stores   what users of the node pushed, which its routes below ``/registry`` publish
     presence what says that this server lives; None where a node beside it does
     pushes   how often an account may publish
-    signups  how often anybody may make an account, where that is open at all
+    signups  how often an account may be made, where that is open at all
     """
 
     settings: Settings
@@ -108,7 +108,7 @@ def open_registry(
 
 
 def _rate(settings: Settings, database: Database, name: str, per_minute: int) -> RateLimit:
-    """How often somebody may do something: of all servers together where there are several."""
+    """How often a caller may do something: of all servers together where there are several."""
     if settings.is_cluster:
         return SharedRateLimit(database, name, per_minute)
     return LocalRateLimit(per_minute)

@@ -364,7 +364,7 @@ class RyeFeatures:
         tried = self._carried_out(call, "execute", wanted, calling)
         # A question to the user is for a call of its own.
         answer = tried.get("structuredContent") or {"status": "not_run", "hint": "execute it"}
-        # A trial shows what a directive says; nobody asked for it to be carried out.
+        # A trial shows what a directive says; it is not carried out.
         shown = {name: value for name, value in answer.items() if name != "instructions"}
         return {**signed, "tried": shown}
 

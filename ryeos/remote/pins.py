@@ -73,7 +73,7 @@ class PinMismatchError(RyeError):
             f"the pinned key signed on {followed_at} that this one takes its place; unless that"
             " key was stolen, accept it:"
             if followed_at
-            else "an attacker may stand between you and the node; if you know that its key is new:"
+            else "an attacker may be between you and the node; if you know that it has a new key:"
         )
         super().__init__(
             f"remote {name} ({netloc}): expected the {part}{pinned},"

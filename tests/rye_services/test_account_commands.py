@@ -72,7 +72,7 @@ def test_what_cannot_be_is_reported(registry: Registry) -> None:
         ("add", "bobs-lab"): (1, "a namespace of this name belongs to bob"),
         ("add", "0123456789abcdef"): (1, "looks like the fingerprint of a key"),
         ("disable", "eve"): (3, "expected one that is open, found none"),
-        ("grant", "ada", "bobs-lab"): (4, "it belongs to somebody else"),
+        ("grant", "ada", "bobs-lab"): (4, "it belongs to another account"),
         ("add-key", "ada", "/nowhere.pem"): (2, "expected a PEM file, found none"),
     }
 

@@ -318,7 +318,7 @@ def test_one_user_is_looked_at_alone(
     assert [one["user_id"] for one in found.document["stores"]] == [USER]
     assert main(["fsck", "--user", "nobody", "--data", str(data)]) == 3
     assert capsys.readouterr().err.startswith(
-        f"error: --user nobody: expected somebody who has a store, found {OTHER}, {USER}\n"
+        f"error: --user nobody: expected a user who has a store, found {OTHER}, {USER}\n"
     )
 
 

@@ -99,7 +99,7 @@ def test_nobody_is_shown_who_is_not_known(console: Console) -> None:
 
     assert (status, said.splitlines()[0]) == (
         3,
-        "error: user 'eve': expected somebody known to this node, found nobody",
+        "error: user 'eve': expected a user known to this node, found none",
     )
 
 
@@ -140,7 +140,7 @@ def test_a_quota_counts_for_what_an_account_publishes(console: Console) -> None:
 @pytest.mark.parametrize(
     ("user", "quota", "expected"),
     [
-        ("eve", "1 MiB", "user 'eve': expected somebody known to this node, found nobody"),
+        ("eve", "1 MiB", "user 'eve': expected a user known to this node, found none"),
         ("ada", "much", "BYTES: expected bytes, like 52428800 or 50 MiB, found 'much'"),
         ("ada", "1.5 MiB", "BYTES: expected bytes"),
         ("ada", "999999999999999999 GiB", "BYTES: expected at most"),

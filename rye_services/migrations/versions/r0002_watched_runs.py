@@ -1,7 +1,7 @@
 """The id of the node in its database; executions that are watched; an audit; quotas of users.
 
 A file of its own, as each version is. Programs of version 0.1 refuse tables of a version that they
-do not know: they are told of one.
+do not know: they learn of one.
 """
 
 from typing import Any

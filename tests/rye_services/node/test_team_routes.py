@@ -111,7 +111,7 @@ def test_the_key_of_somebody_else_is_not_added(shared_node: Node) -> None:
         return first.ask("POST", "/account/keys", body)
 
     assert add(taken).status == 409
-    assert "it is the key of somebody else" in add(taken).json["detail"]
+    assert "it is the key of another user" in add(taken).json["detail"]
     assert "it has projects, secrets or webhooks of its own" in add(other).json["detail"]
 
 

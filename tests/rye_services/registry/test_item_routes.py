@@ -112,7 +112,7 @@ def test_a_namespace_of_somebody_else_is_refused(shared_registry: Registry) -> N
     folded = other.push(f"{owner.name.upper()}/greetings/hello")
 
     assert [reply.status for reply in (taken, named, reserved, folded)] == [403, 403, 403, 400]
-    assert "belongs to somebody else" in taken.json["detail"]["error"]
+    assert "belongs to another account" in taken.json["detail"]["error"]
 
 
 def test_what_breaks_the_rules_of_its_kind_is_reported_in_full(shared_registry: Registry) -> None:

@@ -140,7 +140,7 @@ def test_hooks_are_kept_as_elements() -> None:
 
 
 def test_unknown_metadata_is_kept_as_text() -> None:
-    found = with_metadata("<audience>every<b>body</b></audience><empty/>")
+    found = with_metadata("<audience>every<b>one</b></audience><empty/>")
 
     assert found.extra == {"audience": "everyone", "empty": ""}
 
