@@ -98,7 +98,7 @@ def test_an_extractor_that_was_changed_adds_nothing(workspace: Workspace) -> Non
     assert "content modified since signing" in refused(workspace, path)
 
 
-def test_an_extractor_signed_by_a_key_that_nobody_trusts_adds_nothing(workspace: Workspace) -> None:
+def test_an_extractor_signed_by_a_key_that_no_one_trusts_adds_nothing(workspace: Workspace) -> None:
     path = workspace.project.write(PLACE, EXTRACTOR)
     workspace.project.sign_unchecked(path, generate_keypair())
 

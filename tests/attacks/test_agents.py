@@ -212,7 +212,7 @@ def test_a_client_that_cannot_ask_after_all_signs_nothing(machine: Machine, star
     assert machine.run("run", "mine/x").returncode == 4
 
 
-def test_a_question_that_nobody_answers_signs_nothing(machine: Machine, start: Start) -> None:
+def test_a_question_that_no_one_answers_signs_nothing(machine: Machine, start: Start) -> None:
     agent = start(elicitation=True)
     call, _ = agent.asked("sign", item_id="tool:mine/x")
 

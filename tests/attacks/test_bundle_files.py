@@ -85,7 +85,7 @@ def test_a_new_time_in_the_signature_line_is_an_edit_too(
     assert_not_published(workspace, space)
 
 
-def test_a_file_dropped_into_the_bundle_is_refused_whoever_signed_it(
+def test_a_file_dropped_into_the_bundle_is_refused_for_every_signer(
     workspace: Workspace, space: Space
 ) -> None:
     text = (space.ai / TOOL).read_text(encoding="utf-8")
@@ -109,7 +109,7 @@ def test_a_link_to_a_published_file_is_not_that_file(workspace: Workspace, space
 
 
 @posix
-def test_a_link_out_of_the_bundle_is_refused_whoever_signed_what_is_there(
+def test_a_link_out_of_the_bundle_is_refused_for_every_signer(
     workspace: Workspace, space: Space
 ) -> None:
     outside = workspace.project.signed_tool("mine")

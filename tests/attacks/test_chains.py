@@ -54,7 +54,7 @@ def test_a_system_item_does_not_hand_over_to_a_file_of_the_project(workspace: Wo
 
 
 @pytest.mark.parametrize("space", ["project", "user"])
-def test_a_system_item_keeps_its_runtime_when_somebody_shadows_it(
+def test_a_system_item_keeps_its_runtime_when_it_is_shadowed(
     workspace: Workspace, space: str
 ) -> None:
     second_bundle(workspace, "rye/core/runtimes/bash/bash")

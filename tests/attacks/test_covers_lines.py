@@ -92,7 +92,7 @@ def test_a_covers_line_of_another_text_of_the_same_signer(
     assert problem_of(verifier, shelf, Kind.DIRECTIVE, line, covers, body) == OUTSIDE
 
 
-def test_a_covers_line_of_somebody_else_who_is_trusted(
+def test_a_covers_line_of_another_user_who_is_trusted(
     workspace: Workspace, shelf: Shelf, verifier: Verifier
 ) -> None:
     """Two signers for one text: nobody said all of it."""

@@ -37,7 +37,7 @@ GATE = "config: {start: a, nodes: {a: {type: gate}}}"
 
 
 @pytest.mark.parametrize("event", ["graph_started", "after_step", "graph_completed"])
-def test_hooks_that_nobody_signed_are_not_called(ground: GraphGround, event: str) -> None:
+def test_hooks_without_a_signature_are_not_called(ground: GraphGround, event: str) -> None:
     """They would choose a signed tool, and what it is to do."""
     call = '{item_id: "tool:rye/bash/bash", params: {command: "touch canary"}}'
     ground.workspace.project.write(
@@ -140,7 +140,7 @@ def test_a_transcript_with_another_state_is_refused(failed_run: str, ground: Gra
     assert (answer["status"], answer["code"]) == ("error", "INTEGRITY")
 
 
-def test_a_transcript_that_somebody_else_has_signed_is_refused(
+def test_a_transcript_that_another_user_has_signed_is_refused(
     failed_run: str, ground: GraphGround
 ) -> None:
     keys = ground.workspace.context().key_directory
@@ -290,7 +290,7 @@ def test_a_graph_that_calls_itself_comes_to_an_end(
 
 
 @pytest.mark.parametrize("primary", ["execute", "fetch", "sign"])
-def test_a_name_that_needs_no_permission_is_not_foreverybody(
+def test_a_name_that_needs_no_permission_is_not_for_every_item(
     primary: str, ground: GraphGround
 ) -> None:
     ground.workspace.project.signed_tool(

@@ -183,7 +183,7 @@ def test_what_is_proposed_is_refused_until_a_person_signs_it(lister: Lister) -> 
     assert lister.call().status == 0
 
 
-def test_what_somebody_wrote_into_a_server_item_is_never_signed_by_a_refresh(
+def test_what_a_user_wrote_into_a_server_item_is_never_signed_by_a_refresh(
     lister: Lister,
 ) -> None:
     item = lister.cli.project / ".ai/tools/mcp/servers/demo.yaml"

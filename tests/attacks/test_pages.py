@@ -182,9 +182,7 @@ def test_no_text_of_a_tool_or_a_push_gets_out_of_its_place(shared_node: Node, te
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_address_that_somebody_made_up_gets_out_of_its_place(
-    shared_node: Node, text: str
-) -> None:
+def test_no_address_that_a_user_made_up_gets_out_of_its_place(shared_node: Node, text: str) -> None:
     for address in ("/page/thread?id=", "/page/project?path=", "/?since=", "/?user="):
         reply = shared_node.ask("GET", f"{address}{quote(text)}")
         require_harmless(reply.body.decode())

@@ -53,7 +53,7 @@ def test_a_planted_description_is_not_shown(cli: CommandLine) -> None:
     assert shown["signed"] is True
 
 
-def test_an_item_that_nobody_signed_is_not_made_signed_by_a_planted_catalog(
+def test_an_item_without_a_signature_is_not_made_signed_by_a_planted_catalog(
     cli: CommandLine,
 ) -> None:
     assert hit(cli, "many/t2", "counts")["signed"] is False

@@ -70,7 +70,7 @@ def test_a_row_that_names_a_process_of_the_user_does_not_end_it(
     assert f"{ID}: will not end any process: there is no " in done.stderr
 
 
-def test_a_seal_that_somebody_else_wrote_does_not_end_it(
+def test_a_seal_that_another_user_wrote_does_not_end_it(
     registry: ThreadRegistry, cli: CommandLine, bystander: "subprocess.Popen[bytes]"
 ) -> None:
     token = start_token(bystander.pid)
@@ -187,7 +187,9 @@ def test_a_log_that_links_to_a_file_of_the_user_is_not_shown(
     assert not any("secret\n" in done.stdout for done in shown)
 
 
-def test_a_pipe_in_place_of_a_log_keeps_nobody(registry: ThreadRegistry, cli: CommandLine) -> None:
+def test_a_pipe_in_place_of_a_log_blocks_no_caller(
+    registry: ThreadRegistry, cli: CommandLine
+) -> None:
     os.mkfifo(registry.place.file(ID, "spawn.log"))
 
     done = cli("threads", "logs", ID)

@@ -154,7 +154,7 @@ def test_one_person_does_not_act_for_another(team: TeamOfTests) -> None:
     assert somebody.ask("GET", f"/projects?owner={victim.user_id}").status == 403
 
 
-def test_an_owner_that_somebody_on_the_way_puts_in_makes_the_signature_wrong(
+def test_an_owner_that_a_proxy_puts_in_makes_the_signature_wrong(
     team: TeamOfTests,
 ) -> None:
     member = team.people["push"]

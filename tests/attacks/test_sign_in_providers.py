@@ -77,7 +77,7 @@ def test_an_honest_answer_shows_who_signs_in(liar: LyingProvider) -> None:
         ({"azp": "another client"}, "azp"),
     ],
 )
-def test_a_token_that_is_not_for_this_sign_in_shows_nobody(
+def test_a_token_that_is_not_for_this_sign_in_identifies_no_one(
     liar: LyingProvider, claims: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(NotSignedInError) as caught:
@@ -136,7 +136,7 @@ def no_token(_: LyingProvider, __: dict[str, Any]) -> str:
         no_token,
     ],
 )
-def test_a_forged_token_shows_nobody(
+def test_a_forged_token_identifies_no_one(
     liar: LyingProvider, make: Callable[[LyingProvider, dict[str, Any]], str]
 ) -> None:
     forged(make, liar)
@@ -221,7 +221,7 @@ def test_an_address_that_the_provider_has_not_verified_counts_for_nothing(
         assert not is_let_in(found, ("example.org",), ())
 
 
-def test_somebody_is_let_in_by_domain_or_group_and_not_by_what_looks_like_it() -> None:
+def test_a_user_is_let_in_by_domain_or_group_and_not_by_what_looks_like_it() -> None:
     def subject(email: str, *groups: str) -> Subject:
         return Subject(issuer="i", subject="s", name="", email=email, groups=groups)
 

@@ -60,7 +60,7 @@ def signature_over(found: SignedText, text: str) -> Signature:
     return found.signature
 
 
-def test_a_page_gives_nobody_an_identity_document_of_the_node(project: RemoteProject) -> None:
+def test_a_page_gives_no_one_an_identity_document_of_the_node(project: RemoteProject) -> None:
     node = project.user.node
     true = node.ask("GET", "/public-key").json
     thief = identity_document(SigningKey(generate_keypair()), generate_box_pair()[1], "")
@@ -76,7 +76,7 @@ def test_a_page_gives_nobody_an_identity_document_of_the_node(project: RemotePro
     assert read_identity(true).box_public == node.keys.box_public
 
 
-def test_the_sign_route_gives_nobody_an_identity_document_of_the_node(
+def test_the_sign_route_gives_no_one_an_identity_document_of_the_node(
     project: RemoteProject,
 ) -> None:
     """A tool may be JSON, and a reader of documents takes keys that it does not know."""

@@ -53,7 +53,7 @@ def test_a_request_to_one_node_is_none_to_another() -> None:
     assert_refused(signed(), audience=f"fp:{other.fingerprint}")
 
 
-def test_a_request_is_not_somebody_else_s() -> None:
+def test_a_request_is_not_another_users() -> None:
     """The thief's key is known to the node, and named in the header instead of the caller's."""
     assert_refused({**signed(), "X-Rye-Key-Id": f"fp:{NODE.fingerprint}"})
 

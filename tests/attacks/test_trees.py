@@ -102,7 +102,7 @@ def test_a_space_that_is_a_link_as_a_whole_is_refused_and_not_taken_for_empty(
     assert error.value.path == f"{project}/.ai"
 
 
-def test_a_pipe_in_the_place_of_a_file_does_not_stop_anybody(project: Path) -> None:
+def test_a_pipe_in_the_place_of_a_file_blocks_no_reader(project: Path) -> None:
     os.mkfifo(project / "pipe")
 
     assert skipped_of(project) == (Skipped("pipe", "expected a file, found something else"),)

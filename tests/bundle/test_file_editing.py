@@ -510,7 +510,7 @@ def test_what_cannot_be_written_is_reported(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_somebody_elses_new_file_is_not_replaced(
+def test_another_users_new_file_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool_module(WRITE)

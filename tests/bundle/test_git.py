@@ -256,7 +256,7 @@ def test_no_file_of_the_user_is_reported_as_a_revision_to_ignore(
     assert problem == "git blame: blame.ignoreRevsFile names no list of commits"
 
 
-def test_somebody_elses_git_folder_is_not_used_and_that_of_a_worktree_is(project: Path) -> None:
+def test_another_users_git_folder_is_not_used_and_that_of_a_worktree_is(project: Path) -> None:
     thief, worktree = project.parent / "thief", project.parent / "worktree"
     thief.mkdir()
     (thief / ".git").write_text(f"gitdir: {project / '.git'}\n", encoding="utf-8")

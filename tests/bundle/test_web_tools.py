@@ -310,7 +310,7 @@ def test_a_provider_that_does_not_answer_is_reported(
 
 
 @pytest.mark.heavy
-def test_nobody_at_the_provider_is_reported(machine: Machine) -> None:
+def test_an_unknown_person_at_the_provider_is_reported(machine: Machine) -> None:
     configure(machine.home, "search", f"provider: searxng\nurl: http://127.0.0.1:{closed_port()}\n")
 
     assert "refused" in call(machine, SEARCH, {"query": "tea"})["error"]

@@ -521,7 +521,7 @@ def test_a_tree_is_ended_with_its_whole_group(
 
 
 @pytest.mark.parametrize("pid", [-5, 0, 1])
-def test_numbers_that_nobody_can_mean_are_refused(proc: Program, pid: int) -> None:
+def test_numbers_that_no_one_can_mean_are_refused(proc: Program, pid: int) -> None:
     answer = proc("kill", f"--pid={pid}", "--grace", "0")
 
     assert answer == {

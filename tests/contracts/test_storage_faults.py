@@ -86,7 +86,7 @@ def test_a_read_gives_the_right_bytes_or_an_error_and_asks_a_bounded_number_of_t
 @pytest.mark.parametrize(
     "fault", [one for one in OF_READS if one not in (Fault.DENIED, Fault.FULL)]
 )
-def test_a_fault_of_one_moment_is_met_by_nobody(place: Place, fault: Fault) -> None:
+def test_a_fault_of_one_moment_is_never_seen(place: Place, fault: Fault) -> None:
     given = contents(20)
     place.store.keep_all(given)
     place.proxy.fail(fault, "GET", times=1)

@@ -71,7 +71,7 @@ def test_a_run_continues_without_the_command_and_ends_with_its_result(
     assert machine.ask("threads", "list", "--active", "-q") == ""
 
 
-def test_a_person_is_told_what_to_type_next(project: Path, machine: Machine) -> None:
+def test_a_person_learns_what_to_type_next(project: Path, machine: Machine) -> None:
     ended = machine.run(*BASH, "command=true", "--async")
 
     thread_id = ended.stdout.strip()

@@ -138,7 +138,7 @@ def test_a_tool_that_it_signed_runs(machine: Machine, greet: Path) -> None:
     assert answer == "hello ${HOME}; 'world'\n"
 
 
-def test_a_tool_that_nobody_signed_is_refused(machine: Machine, greet: Path) -> None:
+def test_a_tool_without_a_signature_is_refused(machine: Machine, greet: Path) -> None:
     ended = machine.run("run", "mine/greet", "name=world")
 
     assert (ended.stdout, ended.returncode) == ("", 4)

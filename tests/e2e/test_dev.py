@@ -24,7 +24,9 @@ def tool(machine: Machine) -> Path:
     return machine.project / ".ai/tools/mine/hello.yaml"
 
 
-def test_each_save_is_signed_and_run_and_a_mistake_is_told(machine: Machine, tool: Path) -> None:
+def test_each_save_is_signed_and_run_and_a_mistake_is_reported(
+    machine: Machine, tool: Path
+) -> None:
     log = machine.temporary / "dev.log"
     with log.open("wb") as out:
         process = subprocess.Popen(

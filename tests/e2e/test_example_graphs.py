@@ -102,7 +102,7 @@ def test_the_approval_gate_continues_with_the_answer(
     assert (owner.project / "ran").exists() is runs
 
 
-def test_the_approval_gate_asks_nobody_where_the_answer_is_known(owner: Machine) -> None:
+def test_the_approval_gate_asks_no_one_where_the_answer_is_known(owner: Machine) -> None:
     answer = run_graph(
         owner, "run", "rye/examples/approval-gate", "command=echo done", "approved:=true"
     )

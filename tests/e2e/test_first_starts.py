@@ -124,7 +124,7 @@ def test_a_changed_tool_of_the_bundle_does_not_run_as_it_is(
     assert tool.read_bytes() == whole[name]
 
 
-def test_a_file_that_somebody_laid_beside_the_tools_of_the_bundle_does_not_run(
+def test_a_file_laid_beside_the_tools_of_the_bundle_does_not_run(
     machine: Machine, whole: dict[str, bytes]
 ) -> None:
     (name,) = (name for name in whole if name.endswith("/rye/bash/bash.yaml"))

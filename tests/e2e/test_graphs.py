@@ -319,7 +319,7 @@ def test_a_foreground_run_that_is_killed_by_threads_kill_ends_with_130(
     assert (killed.stdout, walking.returncode) == (f"{run_id}: cancelled\n", 130)
 
 
-def test_without_a_key_a_run_that_goes_on_tells_that_nobody_signed_it(
+def test_without_a_key_a_resumed_run_tells_that_it_is_unsigned(
     graphs: GraphMachine,
 ) -> None:
     (graphs.machine.home / ".ai/config/keys/signing/private_key.pem").unlink()

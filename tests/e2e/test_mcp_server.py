@@ -256,7 +256,7 @@ def test_a_tool_tells_how_far_it_is(client: McpClient) -> None:
 
 
 @pytest.mark.heavy
-def test_a_silent_tool_is_told_to_be_running(client: McpClient) -> None:
+def test_a_silent_tool_is_reported_as_running(client: McpClient) -> None:
     command = "echo waiting >&2; sleep 600"
     call = client.start_tool(
         "execute", {"progressToken": 7}, item_id=BASH, parameters={"command": command}
@@ -269,7 +269,7 @@ def test_a_silent_tool_is_told_to_be_running(client: McpClient) -> None:
     assert (told["progressToken"], told["message"], "total" in told) == (7, "waiting", False)
 
 
-def test_nobody_who_did_not_ask_is_reported_progress(client: McpClient) -> None:
+def test_a_client_that_did_not_ask_gets_no_progress(client: McpClient) -> None:
     bash(client, "echo '::rye-progress {\"progress\": 1}' >&2")
 
     assert client.notifications("notifications/progress") == []

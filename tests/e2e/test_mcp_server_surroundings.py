@@ -218,7 +218,7 @@ def test_a_server_that_cannot_start_tells_the_first_request(
 # ---------------------------------------------------------------- the log
 
 
-def test_a_server_says_nothing_that_nobody_asked_for(client: McpClient) -> None:
+def test_a_server_says_nothing_that_no_one_asked_for(client: McpClient) -> None:
     echo(client)
     client.close_stdin()
     client.await_end()

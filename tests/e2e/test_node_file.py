@@ -87,7 +87,7 @@ def test_the_built_node_ends_well(built_node_pyz: Path, tmp_path: Path) -> None:
         node.start()
 
 
-def test_the_built_node_is_a_registry_where_it_is_told_to(
+def test_the_built_node_is_a_registry_where_its_settings_say_so(
     built_node_pyz: Path, tmp_path: Path
 ) -> None:
     command = (str(BASE_PYTHON), "-I", str(built_node_pyz))

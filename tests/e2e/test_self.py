@@ -108,7 +108,7 @@ def test_one_changed_byte_is_reported(position: int, machine: Machine, downloade
     assert (with_digest.returncode, with_signature.returncode) == (4, 4)
 
 
-def test_a_file_that_nobody_vouches_for_is_reported(machine: Machine, downloaded: Path) -> None:
+def test_a_file_that_no_one_vouches_for_is_reported(machine: Machine, downloaded: Path) -> None:
     beside(downloaded, ".sig").unlink()
 
     told = machine.run("self", "verify")

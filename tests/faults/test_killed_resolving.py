@@ -113,7 +113,7 @@ def put_back(before: Path, root: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 5, 8])
-def test_a_push_after_resolving_was_killed_sends_no_version_that_nobody_chose(
+def test_a_push_after_resolving_was_killed_sends_no_version_that_no_one_chose(
     torn: Client, step: int
 ) -> None:
     killed_at(step, torn, "remote", "resolve", *PATHS, "--theirs")
@@ -130,7 +130,7 @@ def test_a_push_after_resolving_was_killed_sends_no_version_that_nobody_chose(
     assert files_there(torn.user) == torn.files()
 
 
-def test_a_file_that_somebody_merged_is_taken_whole_or_not_when_resolving_is_killed(
+def test_a_file_that_a_user_merged_is_taken_whole_or_not_when_resolving_is_killed(
     torn: Client, tmp_path: Path
 ) -> None:
     before, merged = tmp_path / "before", tmp_path / "merged.txt"

@@ -109,7 +109,7 @@ def test_lengths_that_contradict_each_other_are_refused(shared_node: Node, lengt
     assert b'"status":"ok"' not in answer
 
 
-def test_who_sends_drop_by_drop_hinders_nobody(user: User) -> None:
+def test_a_slow_sender_hinders_no_other_client(user: User) -> None:
     dripping = [
         socket.create_connection(("127.0.0.1", user.node.port), timeout=30) for _ in range(60)
     ]

@@ -295,9 +295,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 @pytest.mark.parametrize("path", ["/public-key", "/history"])
-def test_a_node_sends_nobody_elsewhere(
-    proxy: Proxy, behind: Client, status: int, path: str
-) -> None:
+def test_a_node_redirects_no_client(proxy: Proxy, behind: Client, status: int, path: str) -> None:
     with proxy_to(proxy.node) as elsewhere:
         location = {"location": f"{elsewhere.url}{path}?project_path=project&limit=1"}
         proxy.rewrite = lambda asked, reply: (

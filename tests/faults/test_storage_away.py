@@ -70,9 +70,7 @@ def test_a_project_is_pushed_executed_and_read_again_as_from_a_disk(
 
 
 @pytest.mark.parametrize("fault", [Fault.CUT, Fault.UNSAID, Fault.BUSY, Fault.FULL])
-def test_clients_of_a_storage_that_is_away_are_told_to_come_again(
-    place: Place, fault: Fault
-) -> None:
+def test_clients_of_a_storage_that_is_away_have_to_come_again(place: Place, fault: Fault) -> None:
     users = [place.node.user() for _ in range(4)]
     sent = [tree({"a.txt": f"{number}".encode() * 999}) for number in range(4)]
     before = push_tree(users[0], {"old.txt": b"old"})
@@ -159,7 +157,7 @@ def test_another_node_is_refused_at_the_same_bucket_and_one_beside_it_is_not(
     assert beside[0] == 0, beside[1]
 
 
-def test_a_bucket_that_has_files_of_nobody_known_is_refused(place: Place, tmp_path: Path) -> None:
+def test_a_bucket_that_has_files_of_unknown_users_is_refused(place: Place, tmp_path: Path) -> None:
     environ = {k: v for k, v in place.environ.items() if k != "RYE_NODE_DATABASE_URL"}
     push_tree(place.node.user(), {"a.txt": b"a"})
     (marker,) = (tmp_path / "s3").rglob("node.json")

@@ -106,7 +106,7 @@ def test_our_own_group_is_not_ended() -> None:
 
 
 @pytest.mark.parametrize("pid", [-1, 0, 1])
-def test_on_windows_too_what_nobody_can_want_to_end_is_refused(pid: int) -> None:
+def test_on_windows_too_what_no_one_can_want_to_end_is_refused(pid: int) -> None:
     with pytest.raises(ConfigurationError) as error:
         end_process(pid, platform="win32")
 

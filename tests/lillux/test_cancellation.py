@@ -10,7 +10,7 @@ def test_it_is_set_once_cancelled_and_stays_so() -> None:
     assert cancellation.is_set
 
 
-def test_it_wakes_everybody_inside_the_block_and_nobody_after_it() -> None:
+def test_it_wakes_all_waiters_inside_the_block_and_none_after_it() -> None:
     cancellation = Cancellation()
     woken: list[str] = []
 

@@ -247,7 +247,7 @@ tried(lambda: socket.socket(type=socket.SOCK_DGRAM).connect(("127.0.0.1", 53)))
 
 @linux
 @pytest.mark.skipif(not can_supervise(), reason="only such a machine can watch")
-def test_a_watched_program_is_told_of_and_not_held_to_anything(tmp_path: Path) -> None:
+def test_a_watched_program_is_reported_and_not_limited(tmp_path: Path) -> None:
     attempts: list[Attempt] = []
     (tmp_path / "a").write_text("x", "utf-8")
 

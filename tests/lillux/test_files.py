@@ -253,7 +253,7 @@ def test_many_files_are_replaced_together(
     assert names(tmp_path) == ["a", "b", "c"]
 
 
-def test_of_many_files_only_the_one_that_somebody_changed_stays_as_it_is(tmp_path: Path) -> None:
+def test_of_many_files_only_the_changed_one_stays_as_it_is(tmp_path: Path) -> None:
     changed, other = tmp_path / "a", tmp_path / "b"
     writes = [prepare_write(changed, b"new", expected=b"old"), prepare_write(other, b"new")]
     changed.write_bytes(b"edited")

@@ -76,7 +76,9 @@ def test_a_local_binary_is_found_in_the_project(project: Path) -> None:
     assert find(project, local()) == InterpreterResult(str(program))
 
 
-def test_the_search_goes_by_root_then_folder_then_name(project: Path, tmp_path: Path) -> None:
+def test_the_search_is_in_order_of_root_then_folder_then_name(
+    project: Path, tmp_path: Path
+) -> None:
     roots = (tmp_path / "anchor", project)
     wanted = [
         root / ".venv" / folder / name

@@ -272,7 +272,7 @@ def test_no_ref_is_written_through_a_link(tmp_path: Path) -> None:
     assert list(outside.iterdir()) == []
 
 
-def test_only_what_nobody_touched_since_a_time_is_removed(store: Store) -> None:
+def test_only_what_no_one_touched_since_a_time_is_removed(store: Store) -> None:
     old, young = store.put_blob(b"old"), store.put_blob(b"young")
     os.utime(store.root / "blobs" / old[:2] / old[2:4] / old, (1000, 1000))
 

@@ -31,7 +31,7 @@ def test_what_is_old_is_removed_and_leaves_nothing(store: Store) -> None:
     assert [path for path in store.root.rglob("*") if path.is_file()] == []
 
 
-def test_whoever_touches_during_a_sweep_is_told_the_truth(store: Store) -> None:
+def test_a_touch_during_a_sweep_gets_the_truth(store: Store) -> None:
     digests = [store.put_blob(b"%d" % number, Durability.UNFORCED) for number in range(300)]
     for digest in digests:
         os.utime(store.root / "blobs" / digest[:2] / digest[2:4] / digest, (1, 1))

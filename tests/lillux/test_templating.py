@@ -186,7 +186,7 @@ def test_a_verbatim_name_is_not_quoted() -> None:
     assert fill("a {s}", around) == "a x y"
 
 
-def test_a_default_is_left_to_whoever_reads_the_text() -> None:
+def test_a_default_is_left_to_the_reader_of_the_text() -> None:
     around = names(
         quote=lambda value, placeholder: value or placeholder, variables={"SET": "x", "EMPTY": ""}
     )

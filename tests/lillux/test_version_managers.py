@@ -336,7 +336,7 @@ def test_an_unknown_manager_is_an_error(machine: Machine) -> None:
     assert str(error.value) == f"{WHERE}.manager: {expected}"
 
 
-def test_a_manager_of_many_languages_must_be_told_the_program(machine: Machine) -> None:
+def test_a_manager_of_many_languages_needs_the_program(machine: Machine) -> None:
     with pytest.raises(ConfigurationError) as error:
         machine.find("asdf", version="3.11")
 

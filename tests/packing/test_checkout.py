@@ -22,7 +22,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_staged_bundle_is_signed_by_a_key_that_nobody_has(checkout: Path) -> None:
+def test_the_staged_bundle_is_signed_by_a_key_that_no_one_has(checkout: Path) -> None:
     space = embedded_bundle(staged_bundle(checkout), __version__)
 
     manifest = read_manifest(space, space.pinned_pem)

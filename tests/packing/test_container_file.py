@@ -65,7 +65,7 @@ def test_a_step_that_would_be_left_out_is_an_error(text: str, message: str) -> N
     assert str(error.value) == message
 
 
-def test_our_own_file_runs_as_nobody_and_keeps_its_data_in_a_volume() -> None:
+def test_our_own_file_runs_without_root_and_keeps_its_data_in_a_volume() -> None:
     last = read_container_file((CHECKOUT / "deploy" / "Containerfile").read_text("utf-8"))[-1]
     steps = {step.name: step for step in last.steps}
 

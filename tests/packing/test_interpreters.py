@@ -40,7 +40,7 @@ def test_the_shim_of_a_version_manager_without_that_version_has_none(tmp_path: P
     assert _version(make_program(tmp_path / "python3.11")) is None
 
 
-def test_the_version_is_told_to_the_patch_release() -> None:
+def test_the_version_is_reported_to_the_patch_release() -> None:
     assert _version(Path(sys.executable)) == sys.version_info[:3]
 
 

@@ -179,7 +179,7 @@ def test_files_that_differ_are_named_with_what_differs_inside(tmp_path: Path) ->
 
 
 @pytest.mark.heavy
-def test_a_release_is_built_twice_and_again_by_somebody_without_its_key(tmp_path: Path) -> None:
+def test_a_release_is_built_twice_and_again_by_a_user_without_its_key(tmp_path: Path) -> None:
     mine, theirs, pair = tmp_path / "mine", tmp_path / "theirs", generate_keypair()
     private, public = tmp_path / "private.pem", tmp_path / "public.pem"
     private.write_bytes(pair.private_pem)

@@ -81,7 +81,7 @@ def test_what_cannot_be_is_reported(registry: Registry) -> None:
         assert (failed.returncode, problem in failed.stderr) == (status, True), failed.stderr
 
 
-def test_the_operator_takes_down_what_anybody_published(registry: Registry) -> None:
+def test_the_operator_takes_down_what_any_user_published(registry: Registry) -> None:
     account, data = registry.account("ada"), registry.node.data
     account.push("ada/greetings/hello")
     account.push("ada/greetings/hello", "1.1.0")

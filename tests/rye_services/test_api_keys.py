@@ -71,7 +71,7 @@ def test_the_text_itself_is_kept_nowhere(keys: ApiKeys, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "rye_sk_", "rye_sk_nothing", "sk_x", "rye_sk_" + "x" * 999])
-def test_any_other_text_is_nobodys(keys: ApiKeys, token: str) -> None:
+def test_any_other_text_belongs_to_no_one(keys: ApiKeys, token: str) -> None:
     keys.create(USER, name="ci", scopes=None)
 
     assert keys.find(token) is None

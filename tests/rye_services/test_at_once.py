@@ -160,7 +160,7 @@ def test_of_many_accounts_of_one_name_one_is_made(database: Database) -> None:
         assert served(AccountError, [partial(accounts.add, name) for name in names]) == 1
 
 
-def test_a_name_is_not_an_account_and_a_namespace_of_somebody_else(database: Database) -> None:
+def test_a_name_is_not_an_account_and_a_namespace_of_another_user(database: Database) -> None:
     accounts, namespaces = Accounts(database), Namespaces(database)
     accounts.add("bob")
 

@@ -51,7 +51,7 @@ def test_an_api_key_is_as_good(owner: User) -> None:
     assert owner.ask("GET", KEYS, auth="bearer").status == 200
 
 
-def test_a_request_of_nobody_is_refused(owner: User) -> None:
+def test_a_request_of_an_unknown_caller_is_refused(owner: User) -> None:
     reply = ask(owner, {})
 
     assert reply.answer == UNAUTHORIZED
@@ -104,7 +104,7 @@ def test_a_bad_signature_does_not_use_up_the_nonce_of_another(owner: User) -> No
     assert ask(owner, headers).status == 200
 
 
-def test_a_key_that_nobody_let_in_is_refused_in_the_same_words(owner: User) -> None:
+def test_a_key_that_no_one_let_in_is_refused_in_the_same_words(owner: User) -> None:
     stranger = User(owner.node, generate_keypair(), "rye_sk_nothing")
 
     assert stranger.ask("GET", KEYS).answer == UNAUTHORIZED
@@ -144,7 +144,7 @@ def test_an_authorization_of_another_form_is_refused(owner: User, value: str) ->
     assert ask(owner, {"Authorization": value}).answer == UNAUTHORIZED
 
 
-def test_a_key_for_other_things_is_told_which_scope_it_lacks(shared_node: Node) -> None:
+def test_a_refusal_of_a_key_for_other_things_names_the_scope_it_lacks(shared_node: Node) -> None:
     user = shared_node.user(scopes=("remote:push",))
 
     for auth in ("signed", "bearer"):

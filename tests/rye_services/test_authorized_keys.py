@@ -135,7 +135,7 @@ def test_a_key_counts_until_it_expires(folder: Path, keys: NodeKeys) -> None:
     ],
     ids=["another scope", "no signature", "a line more"],
 )
-def test_a_changed_document_lets_nobody_in(
+def test_a_changed_document_lets_no_one_in(
     authorized: AuthorizedKeys, folder: Path, change: object, problem: str
 ) -> None:
     let_in(authorized, ADA, "remote:push")
@@ -148,7 +148,7 @@ def test_a_changed_document_lets_nobody_in(
     assert str(error.value).startswith(f"{path}: {problem}")
 
 
-def test_the_signature_of_another_node_lets_nobody_in(
+def test_the_signature_of_another_node_lets_no_one_in(
     authorized: AuthorizedKeys, folder: Path, tmp_path: Path
 ) -> None:
     other = AuthorizedKeys(folder, open_keys(tmp_path / "other"), fixed_clock)
@@ -160,7 +160,7 @@ def test_the_signature_of_another_node_lets_nobody_in(
     assert "expected the signature of this node" in str(error.value)
 
 
-def test_a_document_under_the_name_of_another_key_lets_nobody_in(
+def test_a_document_under_the_name_of_another_key_lets_no_one_in(
     authorized: AuthorizedKeys, folder: Path
 ) -> None:
     let_in(authorized, ADA, "*")

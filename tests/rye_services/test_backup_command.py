@@ -202,7 +202,7 @@ def test_a_cut_object_of_a_backup_is_copied_anew(
     assert (again.status, again.json["copied"]) == (0, 2)
 
 
-def test_what_the_node_had_lost_is_told_and_the_backup_is_there(
+def test_what_the_node_had_lost_is_reported_and_the_backup_is_there(
     served: Node, user: User, run: Run, target: Path
 ) -> None:
     blob = next(one.digest for one in store_of(served, user).stored(ObjectKind.BLOB))
@@ -215,7 +215,7 @@ def test_what_the_node_had_lost_is_told_and_the_backup_is_there(
     assert len([*target.glob("state-*")]) == 1
 
 
-def test_a_damaged_file_of_a_backup_is_told_at_restore(
+def test_a_damaged_file_of_a_backup_is_reported_at_restore(
     served: Node, user: User, run: Run, target: Path, place: Path
 ) -> None:
     run("backup", target, data=served.data)

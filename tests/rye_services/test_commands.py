@@ -106,7 +106,7 @@ def test_a_key_may_be_given_as_a_node_shows_keys(
 @pytest.mark.parametrize(
     "words", [("keys", "add", "KEY"), ("api-keys", "create", "--name", "ci", "--user", "ann")]
 )
-def test_a_scope_that_is_none_is_told_which_one_it_may_be(
+def test_an_unknown_scope_is_refused_with_the_known_ones(
     capsys: pytest.CaptureFixture[str], data: str, ada: KeyPair, words: tuple[str, ...]
 ) -> None:
     ended(capsys, "init", "--data", data)

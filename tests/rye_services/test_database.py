@@ -258,7 +258,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     assert str(error.value) == f"database sqlite:///{path}: file is not a database"
 
 
-def test_a_driver_that_is_missing_is_told_how_to_get() -> None:
+def test_an_error_about_a_missing_driver_says_how_to_get_it() -> None:
     with pytest.raises(DatabaseError) as caught:
         Database("postgresql+pg8000://ada@localhost/rye")
 

@@ -181,7 +181,7 @@ def test_a_damaged_file_is_set_aside_by_a_repair_and_is_missing_then(
     assert fsck().status == 0
 
 
-def test_damage_that_nothing_needs_is_told_and_repaired(store: Store, fsck: Run) -> None:
+def test_damage_that_nothing_needs_is_reported_and_repaired(store: Store, fsck: Run) -> None:
     digest = store.put_blob(b"garbage")
     store.path_of(ObjectKind.BLOB, digest).write_bytes(b"")
 
@@ -287,7 +287,7 @@ def test_files_older_than_the_database_are_noticed(
     assert [one["project_path"] for one in found.of(USER)["lost_heads"]] == ["ada/p"]
 
 
-def test_files_of_whom_the_database_knows_nothing_are_told_and_are_no_damage(
+def test_files_of_whom_the_database_knows_nothing_are_reported_and_are_no_damage(
     services: NodeServices, store: Store, fsck: Run
 ) -> None:
     folder_stores(services).of(OTHER).put_blob(b"newer than the database")
@@ -322,7 +322,7 @@ def test_one_user_is_looked_at_alone(
     )
 
 
-def test_nobody_else_may_work_on_the_stores(
+def test_no_other_process_may_work_on_the_stores(
     data: Path, store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rye_services.node.storage.LOCK_WAIT_S", 0.0)

@@ -89,7 +89,7 @@ def test_however_many_ask_there_is_one_look() -> None:
     assert looks == [1]
 
 
-def test_what_a_check_did_not_expect_is_told_by_its_class_alone() -> None:
+def test_what_a_check_did_not_expect_is_reported_by_its_class_alone() -> None:
     def fail() -> None:
         raise ZeroDivisionError("/secret/place of password hunter2")
 
@@ -99,7 +99,7 @@ def test_what_a_check_did_not_expect_is_told_by_its_class_alone() -> None:
     assert asyncio.run(look()) == {"keys": "cannot be used (ZeroDivisionError)"}
 
 
-def test_a_disk_without_room_is_told_with_what_is_left(tmp_path: Path) -> None:
+def test_an_error_about_a_full_disk_says_what_is_left(tmp_path: Path) -> None:
     with pytest.raises(CheckFailedError, match=r"^expected at least \d+ MiB free, found \d+ MiB$"):
         check_disk((tmp_path,), room_bytes=2**60)
 
@@ -110,7 +110,7 @@ def test_a_disk_is_written_to_and_nothing_stays_there(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_told_without_its_path(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_without_its_path(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"")
 
@@ -120,7 +120,7 @@ def test_a_folder_that_cannot_be_written_is_told_without_its_path(tmp_path: Path
     assert str(error.value) == "cannot be written: not a directory"
 
 
-def test_keys_that_are_gone_are_told_without_their_path(tmp_path: Path) -> None:
+def test_keys_that_are_gone_are_reported_without_their_path(tmp_path: Path) -> None:
     open_keys(tmp_path / "signing")
     check_keys(tmp_path / "signing", tmp_path / "authorized")
     (tmp_path / "signing" / "box_key.pem").unlink()
@@ -211,7 +211,7 @@ def test_no_answer_has_a_path_or_a_password(node: Node) -> None:
 
 @pytest.mark.heavy
 @pytest.mark.skipif(os.name == "nt", reason="PostgreSQL is started by POSIX means here")
-def test_a_database_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_database_that_hangs_keeps_no_caller_waiting(tmp_path: Path) -> None:
     import psycopg
 
     url = database_url(tmp_path / "node", "postgresql")

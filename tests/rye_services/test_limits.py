@@ -61,7 +61,7 @@ def chunked(node: Node, chunks: list[bytes], path: str = KEYS) -> bytes:
 # --- size -----------------------------------------------------------------------------------------
 
 
-def test_a_body_that_is_told_to_be_too_large_is_refused_before_anything_else(
+def test_a_body_that_is_announced_as_too_large_is_refused_before_anything_else(
     small_node: Node,
 ) -> None:
     assert small_node.ask("POST", KEYS, b"x" * (MAX_BYTES + 1)).answer == TOO_LARGE

@@ -60,7 +60,7 @@ def test_each_route_says_who_may_ask_and_what_their_key_has_to_be_for(
     assert schemes["bearer"]["type"] == "http"
 
 
-def test_what_anybody_may_search_takes_a_key_too(registry_document: dict[str, Any]) -> None:
+def test_what_any_user_may_search_takes_a_key_too(registry_document: dict[str, Any]) -> None:
     search = registry_document["paths"]["/v1/search"]["get"]
 
     assert search["security"] == [{}, BEARER, SIGNED]

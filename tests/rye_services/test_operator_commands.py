@@ -94,7 +94,7 @@ def test_sweeps_of_the_past_are_listed_the_newest_first(console: Console) -> Non
     assert "0 of 0 stores" in text
 
 
-def test_nobody_is_shown_who_is_not_known(console: Console) -> None:
+def test_an_unknown_user_is_not_shown(console: Console) -> None:
     status, said = console.text("users", "show", "eve")
 
     assert (status, said.splitlines()[0]) == (
@@ -156,7 +156,7 @@ def test_a_quota_of_another_form_is_refused(
     assert said.startswith(f"error: {expected}")
 
 
-def test_jobs_of_everybody_are_listed_by_state(console: Console) -> None:
+def test_jobs_of_every_user_are_listed_by_state(console: Console) -> None:
     _execution(console, "done", state="completed")
     _execution(console, "waits")
     _execution(console, "runs", started_at="2001-02-03T04:05:07.000000+00:00", user_id="bob")

@@ -50,7 +50,7 @@ printable = st.text(st.characters(exclude_categories=["Cc", "Cs", "Cf", "Cn"]), 
 
 @pytest.mark.property
 @given(printable)
-def test_a_text_of_anybody_is_read_as_it_was_written_and_makes_no_element(written: str) -> None:
+def test_a_foreign_text_is_read_as_it_was_written_and_makes_no_element(written: str) -> None:
     plain = Seen(render("registry/message.html", title="x", words="x"))
 
     seen = Seen(render("registry/message.html", title=written, words=written))

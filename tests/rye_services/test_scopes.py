@@ -37,6 +37,6 @@ def test_any_other_text_is_no_scope(scope: str) -> None:
         valid_scopes([scope])
 
 
-def test_a_scope_that_is_written_wrong_is_told_which_one_it_may_be() -> None:
+def test_a_misspelt_scope_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ScopeError, match="did you mean remote:execute"):
         valid_scopes(["remote:exceute"])

@@ -142,7 +142,7 @@ def test_a_traceparent_of_another_form_begins_a_new_trace(node: Node, collector:
 
 
 @pytest.mark.heavy
-def test_a_collector_that_is_not_there_stops_nobody(tmp_path: Path) -> None:
+def test_a_missing_collector_blocks_no_request(tmp_path: Path) -> None:
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_BSP_SCHEDULE_DELAY": "50"}
     with running_node(tmp_path / "node", environ=environ) as node:
         assert node.ask("GET", "/public-key").status == 200

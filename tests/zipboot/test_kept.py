@@ -35,7 +35,7 @@ def test_only_names_of_ours_are_kept_things(folder: Path) -> None:
     assert sorted(kept_in(str(folder))) == sorted(str(folder / name) for name in OURS)
 
 
-def test_what_nobody_used_for_thirty_days_goes(folder: Path) -> None:
+def test_what_was_unused_for_thirty_days_is_removed(folder: Path) -> None:
     for name in OURS:
         use(folder / name, KEPT_UNUSED_S - 60)
     use(folder / OURS[0], KEPT_UNUSED_S + 60)

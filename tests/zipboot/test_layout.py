@@ -64,7 +64,7 @@ def test_a_second_start_writes_nothing(tmp_path: Path, cache: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
-def test_nobody_else_can_enter_whatever_the_umask(tmp_path: Path, cache: Path) -> None:
+def test_no_other_user_can_enter_whatever_the_umask(tmp_path: Path, cache: Path) -> None:
     before = os.umask(0)
     try:
         new_layout(tmp_path).folder()

@@ -51,7 +51,7 @@ def test_it_is_read_without_pread_as_on_windows(
     assert (part.read(255, 2), part.read(0, 1)) == (b"\xff\x00", b"\x00")
 
 
-def test_an_entry_that_somebody_deflated_is_read_whole(tmp_path: Path) -> None:
+def test_an_entry_that_was_deflated_is_read_whole(tmp_path: Path) -> None:
     part = archive_part(tmp_path / "some.pyz", DATA, is_deflated=True)
 
     assert part.read(256, 2) == b"\x00\x01"

@@ -71,7 +71,7 @@ def test_root_leaves_nothing_in_the_home_of_a_user(
 
 
 @needs_modes
-def test_folders_are_made_for_nobody_else_whatever_the_umask(tmp_path: Path) -> None:
+def test_folders_are_made_for_no_other_user_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         make_private(str(tmp_path / "a" / "b" / "c"))
@@ -96,7 +96,7 @@ def test_a_folder_that_others_can_enter_is_not_used(mode: int, tmp_path: Path) -
 
 
 @needs_modes
-def test_a_folder_of_somebody_else_is_not_used(
+def test_a_folder_of_another_user_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "theirs"
@@ -185,7 +185,7 @@ def test_the_digest_is_blake2b() -> None:
 
 
 @needs_modes
-def test_a_cache_that_everybody_may_rearrange_is_not_used(
+def test_a_cache_that_every_user_may_rearrange_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "cache"

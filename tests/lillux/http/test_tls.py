@@ -24,7 +24,7 @@ def test_a_named_authority_is_trusted(variable: str, tmp_path: Path) -> None:
         assert http.send(HttpRequest(url=running.url)).body == b"safe"
 
 
-def test_an_authority_that_nobody_named_is_not_trusted() -> None:
+def test_an_authority_that_no_one_named_is_not_trusted() -> None:
     with server("localhost") as running, HttpClient({}) as http, pytest.raises(TlsError) as error:
         http.send(HttpRequest(url=f"{running.url}/?token=1"))
 

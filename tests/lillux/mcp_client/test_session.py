@@ -116,7 +116,7 @@ def test_the_named_modern_revision_needs_no_probe() -> None:
     require_valid(call, "CallToolRequest", MODERN)
 
 
-def test_a_revision_that_nobody_knows_is_refused() -> None:
+def test_a_revision_that_no_one_knows_is_refused() -> None:
     with pytest.raises(ConfigurationError) as error:
         wanted("2024-01-01")
 

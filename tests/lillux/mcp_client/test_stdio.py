@@ -155,7 +155,7 @@ def test_progress_and_log_messages_become_lines() -> None:
     assert told == [b"progress 1/2 half\n", b"info: hi\n"]
 
 
-def test_a_flood_on_standard_error_blocks_nobody_and_only_its_end_is_kept() -> None:
+def test_a_flood_on_standard_error_blocks_no_caller_and_only_its_end_is_kept() -> None:
     counted = 0
 
     def count(chunk: bytes) -> None:

@@ -57,7 +57,7 @@ def test_a_child_answers_one_line_after_the_other() -> None:
     assert (first, second, heard.codes) == (True, True, [0])
 
 
-def test_a_child_that_reads_nothing_blocks_nobody() -> None:
+def test_a_child_that_reads_nothing_blocks_no_caller() -> None:
     heard = Heard()
     command = python("print('up', flush=True)\nimport time\ntime.sleep(600)", stdin=b"x")
 
@@ -85,7 +85,7 @@ def test_the_last_words_of_a_child_that_went_are_heard() -> None:
     assert (bytes(heard.stderr), heard.codes) == (b"last words", [3])
 
 
-def test_a_cancellation_wakes_whoever_waits() -> None:
+def test_a_cancellation_wakes_the_thread_that_waits() -> None:
     heard, cancellation = Heard(), Cancellation()
 
     def is_settled() -> bool:

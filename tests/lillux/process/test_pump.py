@@ -106,7 +106,7 @@ def test_who_listens_to_signals_already_goes_on(bell: Bell) -> None:
     assert signal.set_wakeup_fd(-1) == before
 
 
-def test_outside_of_the_main_thread_nobody_asks_for_signals(bell: Bell) -> None:
+def test_outside_of_the_main_thread_no_one_asks_for_signals(bell: Bell) -> None:
     def ask() -> None:
         with rung_by_signals(bell):
             pass

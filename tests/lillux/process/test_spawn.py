@@ -119,7 +119,7 @@ def test_a_missing_interpreter_of_a_script_is_reported_apart_from_a_missing_scri
     )
 
 
-def test_a_file_that_is_no_program_is_told_what_a_program_is(tmp_path: Path) -> None:
+def test_an_error_about_a_file_that_is_no_program_says_what_a_program_is(tmp_path: Path) -> None:
     file = make_program(tmp_path / "tool", "echo hello\n")
 
     error = refusal_of(Command(argv=(str(file),), env={}))

@@ -94,7 +94,7 @@ def test_a_key_for_other_things_manages_none(shared_node: Node, method: str) -> 
 
 @pytest.mark.parametrize("scopes", [["*"], ["remote:push"], ["node.auth.manage", "remote:*"], None])
 @pytest.mark.parametrize("auth", ["signed", "bearer"])
-def test_nobody_grants_what_their_own_key_has_not(
+def test_no_one_grants_what_their_own_key_has_not(
     shared_node: Node, scopes: list[str] | None, auth: Literal["signed", "bearer"]
 ) -> None:
     manager = shared_node.user(scopes=("node.auth.manage",))
@@ -120,7 +120,7 @@ def test_a_manager_lets_others_manage(shared_node: Node) -> None:
     assert manager.ask("POST", KEYS, body).status == 200
 
 
-def test_a_scope_that_is_none_is_told_which_one_it_may_be(owner: User) -> None:
+def test_an_unknown_scope_is_refused_with_the_known_ones(owner: User) -> None:
     body = {"public_key": encode_public_key(NEW.public_pem), "scopes": ["remote:exceute"]}
 
     reply = owner.ask("POST", KEYS, body)

@@ -111,7 +111,7 @@ def strict_project(strict_node: Node, workspace: Workspace) -> RemoteProject:
     return RemoteProject.with_tools(workspace, strict_node.user())
 
 
-def test_more_executions_than_places_are_told_to_come_again(
+def test_more_executions_than_places_have_to_come_again(
     strict_project: RemoteProject,
 ) -> None:
     thread = strict_project.begun("true")
@@ -282,7 +282,7 @@ def _column(database: Database, name: str) -> list[Any]:
         return list(connection.execute(select(threads.c[name])).scalars())
 
 
-def test_a_lease_that_ran_out_makes_an_execution_nobodys(
+def test_a_lease_that_ran_out_leaves_an_execution_without_a_server(
     make_services: Callable[[], NodeServices],
 ) -> None:
     first, second = make_services(), make_services()

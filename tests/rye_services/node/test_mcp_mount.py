@@ -211,7 +211,7 @@ def test_both_spellings_of_the_address_are_the_endpoint(endpoint: Endpoint) -> N
     assert len(answers) == 1
 
 
-def test_other_methods_are_told_that_there_are_no_sessions(endpoint: Endpoint) -> None:
+def test_other_methods_learn_that_there_are_no_sessions(endpoint: Endpoint) -> None:
     node = Node(Path())
     node.port = int(endpoint.url.rpartition(":")[2])
 

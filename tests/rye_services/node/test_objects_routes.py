@@ -46,7 +46,9 @@ def test_what_is_put_is_there_and_comes_back(user: User, auth: Literal["signed",
     assert got.answer == (200, {"entries": [value, blob, value]})
 
 
-def test_who_asks_to_verify_is_told_what_is_damaged_and_it_is_set_aside(user: User) -> None:
+def test_a_client_that_asks_to_verify_learns_what_is_damaged_and_it_is_set_aside(
+    user: User,
+) -> None:
     sound, damaged = blob_entry(b"sound"), blob_entry(b"damaged")
     value = object_entry({"kind": "mine"})
     put(user, [sound, damaged, value])

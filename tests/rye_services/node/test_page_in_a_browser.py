@@ -68,7 +68,7 @@ def test_a_person_logs_in_and_out(browser: Browser, user: User) -> None:
     assert browser.cookies == []
 
 
-def test_a_wrong_key_is_told_where_it_was_typed(browser: Browser, user: User) -> None:
+def test_a_wrong_key_is_reported_where_it_was_typed(browser: Browser, user: User) -> None:
     browser.open(user.node.url)
     browser.find("#key").type("rye_sk_wrong")
     browser.find("main button").click()
@@ -191,9 +191,7 @@ def test_a_conflict_is_shown_with_both_versions(browser: Browser, user: User) ->
     assert browser.find(".sides h3").text.startswith("HEAD (ours)")
 
 
-def test_names_of_anybody_are_shown_as_they_are_and_run_nothing(
-    browser: Browser, user: User
-) -> None:
+def test_foreign_names_are_shown_as_they_are_and_run_nothing(browser: Browser, user: User) -> None:
     contents = Contents(user)
     contents.head(contents.snapshot(source=EVIL), project_path=EVIL)
     contents.thread(f"{THREAD}-{user.user_id}", item_id=f"tool:{EVIL}", error_message=EVIL)

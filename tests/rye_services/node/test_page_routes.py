@@ -75,7 +75,7 @@ def test_a_wrong_key_is_reported(shared_node: Node, key: str) -> None:
     assert "set-cookie" not in reply.headers
 
 
-def test_a_key_without_the_scope_is_told_which_one_it_lacks(shared_node: Node) -> None:
+def test_a_refusal_of_a_key_without_the_scope_names_it(shared_node: Node) -> None:
     user = shared_node.user(scopes=("remote:push",))
 
     reply = posted(shared_node, "/page/login", {"key": user.token})
@@ -88,7 +88,7 @@ def test_a_key_without_the_scope_is_told_which_one_it_lacks(shared_node: Node) -
     "headers",
     [{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Sec-Fetch-Site": "none"}],
 )
-def test_a_form_of_another_site_logs_nobody_in(shared_node: Node, headers: dict[str, str]) -> None:
+def test_a_form_of_another_site_logs_no_one_in(shared_node: Node, headers: dict[str, str]) -> None:
     reply = posted(shared_node, "/page/login", {"key": shared_node.user().token}, **headers)
 
     assert reply.status == 403

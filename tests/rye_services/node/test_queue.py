@@ -30,7 +30,7 @@ def test_one_user_cannot_have_all_places() -> None:
 
 
 @pytest.mark.parametrize("places", [1, 3])
-def test_who_asks_often_keeps_nobody_waiting(places: int) -> None:
+def test_a_client_that_asks_often_keeps_no_other_waiting(places: int) -> None:
     queue = Queue(places, 1000)
     often = [queue.enter("ada") for _ in range(100)]
     running = [turn for turn in often if has_come(turn)]

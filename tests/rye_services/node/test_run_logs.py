@@ -121,7 +121,7 @@ def test_text_that_no_database_holds_is_replaced(database: Database) -> None:
     assert texts(logs) == [(STDOUT, "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}\n")]
 
 
-def test_a_fact_is_told_apart_from_a_text(database: Database) -> None:
+def test_a_fact_is_distinguished_from_a_text(database: Database) -> None:
     heard: list[str] = []
     log = RunLogs(database).open("t", plain, lambda name, _: heard.append(name))
     log.hear(piece("retryable", "true") + b'["exec", "rm"]\n["stdout"]\n{}\n' + b"[" * 5000 + b"\n")

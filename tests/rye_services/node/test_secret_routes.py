@@ -66,7 +66,7 @@ def test_an_envelope_that_does_not_open_is_refused(
     assert reply.json["detail"].startswith("secret envelope: ")
 
 
-def test_nobody_sees_the_secrets_of_others(shared_node: Node) -> None:
+def test_no_one_sees_the_secrets_of_others(shared_node: Node) -> None:
     shared_node.user().ask("POST", "/secrets", {"secrets": [{"name": "A", "value": "1"}]})
 
     assert shared_node.user().ask("GET", "/secrets").answer == (200, {"secrets": []})

@@ -120,7 +120,7 @@ def invitation_into(node: Node, team: str | None, **more: Any) -> str:  # noqa: 
     return text
 
 
-def test_somebody_new_waits_until_the_operator_says_yes(signing: Node) -> None:
+def test_a_new_person_waits_until_the_operator_says_yes(signing: Node) -> None:
     browser = Browser().sign_in(signing, "grace")
 
     assert browser.status == 403
@@ -129,7 +129,7 @@ def test_somebody_new_waits_until_the_operator_says_yes(signing: Node) -> None:
     assert Browser().sign_in(signing, "grace").status == 200
 
 
-def test_somebody_new_is_let_in_by_an_invitation_once(signing: Node) -> None:
+def test_a_new_person_is_let_in_by_an_invitation_once(signing: Node) -> None:
     text = invitation_into(signing, None)
 
     first, second = (Browser().sign_in(signing, one, text) for one in ("edsger", "tony"))
@@ -146,7 +146,7 @@ def test_an_invitation_for_an_address_lets_in_who_the_provider_says_has_it(signi
     assert Browser().sign_in(signing, "barbara", text).status == 200
 
 
-def test_a_provider_that_calls_somebody_as_another_is_called_gives_them_another_name(
+def test_a_name_of_the_provider_that_another_user_has_becomes_another_name(
     signing: Node,
 ) -> None:
     database = Database(signing.settings.database_url)
@@ -172,7 +172,7 @@ def test_an_answer_of_the_provider_counts_once_and_for_the_browser_that_asked(
     assert "was never begun here" in forged.text
 
 
-def test_a_cookie_from_before_a_sign_in_is_nobodys_afterwards(signing: Node) -> None:
+def test_a_cookie_from_before_a_sign_in_counts_no_longer(signing: Node) -> None:
     planted = "a" * 43
     cookie = {"Cookie": f"rye_session={planted}"}
 
@@ -222,7 +222,7 @@ def test_a_machine_signs_for_its_person_once_they_say_so(signing: Node) -> None:
     assert machine.ask("GET", "/account").json["user_id"] == "adele"
 
 
-def test_a_machine_that_was_refused_signs_for_nobody(signing: Node) -> None:
+def test_a_machine_that_was_refused_signs_for_no_one(signing: Node) -> None:
     pair = generate_keypair()
     asked = {"public_key": encode_public_key(pair.public_pem)}
     begun = signing.ask("POST", "/sign-in/device", asked).json

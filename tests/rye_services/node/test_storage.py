@@ -127,7 +127,7 @@ def test_what_was_stored_within_the_grace_stays(services: NodeServices, store: S
     assert (store.has_blob(blob), store.has_blob(old)) == (True, False)
 
 
-def test_whoever_is_uploading_is_left_alone_until_the_lease_ends(
+def test_a_user_who_uploads_is_left_alone_until_the_lease_ends(
     services: NodeServices, store: Store, clock: Clock
 ) -> None:
     blob = store.put_blob(b"uploaded slowly")
@@ -340,7 +340,7 @@ def test_what_a_run_named_and_never_stored_is_not_missed(
     assert services.sync.storage.collect_of(USER).state == "done"
 
 
-def test_a_database_that_knows_nobody_removes_nothing(
+def test_a_database_that_knows_no_user_removes_nothing(
     services: NodeServices, tmp_path: Path, clock: Clock
 ) -> None:
     push(services, {"file": b"1"})
@@ -371,7 +371,7 @@ def test_a_user_of_whom_the_database_never_heard_keeps_everything(
     assert (found, unknown.has_blob(blob)) == ({USER: "done", "b" * 16: "refused"}, True)
 
 
-def test_nobody_removes_while_a_backup_holds_the_lock(
+def test_no_one_removes_while_a_backup_holds_the_lock(
     services: NodeServices, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rye_services.node.storage.LOCK_WAIT_S", 0.0)
@@ -395,7 +395,7 @@ def test_a_count_that_a_crash_left_wrong_is_right_after_a_collection(
     assert services.sync.usage.read(USER, store=store) == size
 
 
-def test_folders_of_nobody_are_passed_over(services: NodeServices) -> None:
+def test_folders_of_no_user_are_passed_over(services: NodeServices) -> None:
     (folder_stores(services).root / "Not A User" / ".ai" / "state" / "objects").mkdir(parents=True)
     (folder_stores(services).root / "nostore" / ".ai").mkdir(parents=True)
 

@@ -101,7 +101,7 @@ def test_a_key_may_do_no_more_than_the_key_that_adds_it(shared_node: Node) -> No
     assert refused.answer == (403, {"detail": "this key lacks the scope *"})
 
 
-def test_the_key_of_somebody_else_is_not_added(shared_node: Node) -> None:
+def test_the_key_of_another_user_is_not_added(shared_node: Node) -> None:
     first, other = person(shared_node), person(shared_node)
     taken = second_key(other)
     push_tree(other, FILES)
@@ -150,7 +150,7 @@ def test_members_share_the_projects_of_a_team(team: TeamOfTests) -> None:
     assert team.people["read"].ask("GET", f"/history?project_path={PROJECT}").status == 404
 
 
-def test_who_may_not_is_told_which_role_it_takes(team: TeamOfTests) -> None:
+def test_a_refusal_names_the_role_that_it_takes(team: TeamOfTests) -> None:
     reply = push_as(team, "run", FILES)
 
     who = team.people["run"].user_id
@@ -261,7 +261,7 @@ def test_of_many_who_accept_at_once_one_is_let_in(team: TeamOfTests) -> None:
     assert sorted(replies) == [200, 403, 403, 403]
 
 
-def test_an_invitation_that_was_revoked_or_is_for_another_address_lets_nobody_in(
+def test_an_invitation_that_was_revoked_or_is_for_another_address_lets_no_one_in(
     team: TeamOfTests,
 ) -> None:
     revoked, addressed = invited(team), invited(team, email="Ada@Example.org")
@@ -275,7 +275,7 @@ def test_an_invitation_that_was_revoked_or_is_for_another_address_lets_nobody_in
     assert addressed["email"] == "ada@example.org"
 
 
-def test_an_invitation_of_somebody_who_is_no_admin_any_more_lets_nobody_in(
+def test_an_invitation_of_a_former_admin_lets_no_one_in(
     team: TeamOfTests,
 ) -> None:
     path = f"/teams/{team.name}"

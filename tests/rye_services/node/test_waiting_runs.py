@@ -122,7 +122,7 @@ def test_what_a_waiting_execution_was_given_lies_in_the_database_sealed_for_its_
     assert row["parameters"] == {"text": "plain-words"}
 
 
-def test_a_place_in_the_queue_is_told_and_shrinks(project: RemoteProject) -> None:
+def test_a_place_in_the_queue_is_reported_and_shrinks(project: RemoteProject) -> None:
     running = project.begun("true")
     waiting = [project.ask("tool:echo", **{"async": True}).json for _ in range(2)]
 
@@ -191,9 +191,7 @@ def test_one_that_waits_is_cancelled_and_never_begins(project: RemoteProject) ->
     assert project.execute("tool:echo")["status"] == "success"
 
 
-def test_a_node_ends_in_time_though_somebody_runs(
-    narrow_node: Node, project: RemoteProject
-) -> None:
+def test_a_node_ends_in_time_though_a_user_runs(narrow_node: Node, project: RemoteProject) -> None:
     project.begun("trap '' TERM")
     began = time.monotonic()
 

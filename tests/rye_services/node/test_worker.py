@@ -122,7 +122,7 @@ def closed_to_all_but(*names: str) -> str:
     return f"CONFIG_SCHEMA = {schema!r}\n\n{SHOW}"
 
 
-def test_limits_of_graphs_that_nobody_asked_for_do_not_reach_a_closed_tool(
+def test_limits_of_graphs_that_no_one_asked_for_do_not_reach_a_closed_tool(
     workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     workspace.project.signed_tool("t", closed_to_all_but("n"), executor=FUNCTION)

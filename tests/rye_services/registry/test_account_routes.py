@@ -31,7 +31,7 @@ def test_an_api_key_is_shown_once_and_counts_until_it_is_revoked(
     assert account.ask("DELETE", "/v1/api-keys/nobody").status == 404
 
 
-def test_nobody_grants_what_their_own_key_has_not(shared_registry: Registry) -> None:
+def test_no_one_grants_what_their_own_key_has_not(shared_registry: Registry) -> None:
     account = shared_registry.account()
 
     for scopes, status in ((["remote:execute"], 403), (["*"], 403), (["wrong"], 400)):
@@ -39,7 +39,7 @@ def test_nobody_grants_what_their_own_key_has_not(shared_registry: Registry) -> 
         assert refused.status == status
 
 
-def test_nobody_sees_or_revokes_the_keys_of_others(shared_registry: Registry) -> None:
+def test_no_one_sees_or_revokes_the_keys_of_others(shared_registry: Registry) -> None:
     account, other = shared_registry.account(), shared_registry.account()
     account.ask("POST", "/v1/api-keys", {"name": "ci"})
 
@@ -106,7 +106,7 @@ def test_a_namespace_is_claimed_once_and_never_taken_over(shared_registry: Regis
     assert account.ask("GET", "/v1/account").json["namespaces"] == [name]
 
 
-def test_nobody_has_more_namespaces_than_they_need(registry: Registry) -> None:
+def test_no_one_has_more_namespaces_than_they_need(registry: Registry) -> None:
     account = registry.account()
     for number in range(20):
         assert account.ask("POST", "/v1/namespaces", {"name": f"n{number}"}).status == 200
@@ -134,7 +134,7 @@ def test_accounts_are_made_by_the_operator_unless_sign_up_is_open(registry: Regi
         assert many[-1] == 429
 
 
-def test_too_many_publications_are_told_to_wait(tmp_path: Any) -> None:  # noqa: ANN401
+def test_too_many_publications_have_to_wait(tmp_path: Any) -> None:  # noqa: ANN401
     with running_registry(
         tmp_path / "registry", environ={"RYE_NODE_MAX_PUSHES_PER_MINUTE": "2"}
     ) as registry:

@@ -71,7 +71,7 @@ def test_a_version_of_a_bundle_never_changes(shared_registry: Registry) -> None:
     assert info["download_count"] == 4
 
 
-def test_the_bundle_of_somebody_else_is_refused(shared_registry: Registry) -> None:
+def test_the_bundle_of_another_user_is_refused(shared_registry: Registry) -> None:
     owner, other = shared_registry.account(), shared_registry.account()
     bundle_id = f"{owner.name}-shapes"
     owner.ask("POST", "/v1/bundle/push", body(bundle_id))

@@ -102,7 +102,7 @@ def test_the_highest_version_is_pulled_whatever_came_last(shared_registry: Regis
     assert older["version"] == "1.2.0"
 
 
-def test_a_namespace_of_somebody_else_is_refused(shared_registry: Registry) -> None:
+def test_a_namespace_of_another_user_is_refused(shared_registry: Registry) -> None:
     owner, other = shared_registry.account(), shared_registry.account()
     owner.push(f"{owner.name}/greetings/hello")
 

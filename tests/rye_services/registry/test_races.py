@@ -99,7 +99,7 @@ def test_an_owner_who_claims_the_same_many_times_at_once_has_it(
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_the_same_item_many_times_at_once_is_published_once_and_refused_to_nobody(
+def test_the_same_item_many_times_at_once_is_published_once_and_refused_to_no_one(
     registry: Registry, number: int
 ) -> None:
     account = registry.account()
@@ -115,7 +115,7 @@ def test_the_same_item_many_times_at_once_is_published_once_and_refused_to_nobod
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_the_same_bundle_many_times_at_once_is_published_once_and_refused_to_nobody(
+def test_the_same_bundle_many_times_at_once_is_published_once_and_refused_to_no_one(
     registry: Registry, number: int
 ) -> None:
     account = registry.account()
@@ -178,7 +178,7 @@ def test_a_version_that_is_deleted_twice_at_once_gives_its_room_back_once(
 # --- clients of nodes -----------------------------------------------------------------------------
 
 
-def test_the_same_manifest_many_times_at_once_is_published_once_and_refused_to_nobody(
+def test_the_same_manifest_many_times_at_once_is_published_once_and_refused_to_no_one(
     registry: Registry, workspace: Workspace
 ) -> None:
     user = registry.node.user(scopes=("*",), publish_namespaces=("*",))

@@ -38,7 +38,7 @@ def test_who_asks_too_often_is_refused_until_a_while_has_passed(
     assert 0 < int((refused.value.headers or {})["Retry-After"]) <= 21
 
 
-def test_a_shared_bucket_fills_as_time_goes_by(tmp_path: Path) -> None:
+def test_a_shared_bucket_fills_as_time_passes(tmp_path: Path) -> None:
     database = made_database(tmp_path, kind="postgresql")
     limit = SharedRateLimit(database, "pushes", PER_MINUTE)
     for _ in range(PER_MINUTE):

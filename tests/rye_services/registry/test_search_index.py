@@ -126,7 +126,7 @@ def test_whatever_is_typed_is_words_and_no_expression(connection: Connection, qu
     assert set(items) <= {1, 2}
 
 
-def test_no_query_is_longer_than_anybody_types() -> None:
+def test_no_query_is_longer_than_a_person_types() -> None:
     assert len(words_of("ab " * MAX_QUERY_CHARACTERS)) == 16
 
 

@@ -68,7 +68,7 @@ def test_members_publish_by_their_role(publishing: Publishing) -> None:
     assert found == {"read": 403, "run": 403, "push": 200, "admin": 200}
 
 
-def test_nobody_publishes_for_a_team_under_their_own_name(publishing: Publishing) -> None:
+def test_no_one_publishes_for_a_team_under_their_own_name(publishing: Publishing) -> None:
     assert publishing.push("push", as_team=False).status == 403
 
 

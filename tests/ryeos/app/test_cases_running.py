@@ -132,7 +132,7 @@ def test_a_huge_file_among_the_items_is_not_copied(hello: Workspace) -> None:
     assert run(hello)["a"].state is CaseState.PASSED
 
 
-def test_cases_that_nobody_has_signed_are_not_read(hello: Workspace) -> None:
+def test_cases_without_a_signature_are_not_read(hello: Workspace) -> None:
     path = cases(hello, "mine/hello", "- {name: a, params: {name: x}}\n", sign=False)
 
     results = run(hello)

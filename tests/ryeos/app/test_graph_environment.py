@@ -112,7 +112,7 @@ def test_an_id_of_a_thread_that_is_no_run_is_not_taken(ground: GraphGround) -> N
     assert not (ground.project / ".ai/state/threads/mine-1/grants.json").exists()
 
 
-def test_a_run_that_nobody_works_on_is_not_alive(ground: GraphGround) -> None:
+def test_a_run_that_no_one_works_on_is_not_alive(ground: GraphGround) -> None:
     ground.graph("demo/g", FAILING)
     run_id = ground.run("demo/g")["graph_run_id"]
 

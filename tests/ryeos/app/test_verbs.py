@@ -58,7 +58,7 @@ def test_other_names_are_no_tools(name: str) -> None:
         ("help", True, False, True, False),
     ],
 )
-def test_a_client_is_told_what_it_may_assume(
+def test_a_client_learns_what_it_may_assume(
     name: str,
     read_only: bool,  # noqa: FBT001
     destructive: bool,  # noqa: FBT001

@@ -71,7 +71,7 @@ def test_other_programs_can_read_what_is_in_it(maker: CommandLine) -> None:
     assert maker("verify", "ada-tools").status == 0
 
 
-def test_nobody_signs_what_somebody_else_has_changed(maker: CommandLine) -> None:
+def test_no_one_signs_what_another_user_has_changed(maker: CommandLine) -> None:
     path = maker.project / ".ai/tools/text/upper.yaml"
     path.write_text(path.read_text("utf-8").replace("echo", "touch"), "utf-8")
 

@@ -132,7 +132,7 @@ def test_a_bundle_with_a_key_of_its_own_beside_it_is_refused(
     assert (ran.status, ran.json["code"]) == (4, "INTEGRITY")
 
 
-def test_a_folder_that_nobody_installed_counts_for_nothing(
+def test_a_folder_that_no_one_installed_counts_for_nothing(
     cli: CommandLine, publisher: Publisher
 ) -> None:
     installed(cli).parent.mkdir(parents=True)

@@ -130,7 +130,7 @@ def told(
     return launch.argv[len(LAUNCH.argv) :]
 
 
-def test_a_client_without_a_usable_folder_is_told_the_project(tmp_path: Path) -> None:
+def test_a_client_without_a_usable_folder_learns_the_project(tmp_path: Path) -> None:
     assert told("claude-desktop", SettingsScope.USER, tmp_path) == ()
 
     (tmp_path / ".ai").mkdir()

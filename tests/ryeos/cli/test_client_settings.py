@@ -128,7 +128,7 @@ def test_variables_of_the_user_stay_beside_ours(path: Path) -> None:
 FOREIGN = '{"mcpServers": {"rye": {"command": "npx", "args": ["rye-bread"]}, "b": {}}}'
 
 
-def test_the_entry_of_somebody_else_is_left_alone(path: Path) -> None:
+def test_the_entry_of_another_user_is_left_alone(path: Path) -> None:
     path.write_text(FOREIGN, "utf-8")
 
     for act in (install, uninstall):
@@ -140,7 +140,7 @@ def test_the_entry_of_somebody_else_is_left_alone(path: Path) -> None:
     assert not path.with_name("settings.bak").exists()
 
 
-def test_the_entry_of_somebody_else_is_replaced_by_force(path: Path) -> None:
+def test_the_entry_of_another_user_is_replaced_by_force(path: Path) -> None:
     path.write_text(FOREIGN, "utf-8")
 
     assert install("cursor", path, force=True) is EntryChange.UPDATED
@@ -188,7 +188,7 @@ def test_a_link_is_followed_and_stays_a_link(tmp_path: Path, path: Path) -> None
     assert "rye.pyz" in target.read_text("utf-8")
 
 
-def test_a_file_that_somebody_wrote_meanwhile_is_not_overwritten(path: Path) -> None:
+def test_a_file_that_was_written_meanwhile_is_not_overwritten(path: Path) -> None:
     path.write_text("{}", "utf-8")
     settings = read_settings(find_client("cursor"), path)
     _, text = with_entry(settings, LAUNCH)

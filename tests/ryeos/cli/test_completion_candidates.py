@@ -140,7 +140,7 @@ def test_what_fails_offers_nothing(cli: CommandLine) -> None:
     assert cli("__complete").status == 2
 
 
-def test_nobody_is_reported_it(cli: CommandLine) -> None:
+def test_no_one_gets_the_news(cli: CommandLine) -> None:
     assert "__complete" not in cli("help").stdout
     assert "__complete" not in cli("__complet").stderr.partition("hint")[2]
 

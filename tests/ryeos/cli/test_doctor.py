@@ -317,7 +317,7 @@ def said_of_clients(cli: CommandLine) -> tuple[str, str]:
     return found["status"], found["message"]
 
 
-def test_a_client_without_rye_is_told_how_to_get_it(project: CommandLine, claude: Path) -> None:
+def test_a_client_without_rye_learns_how_to_get_it(project: CommandLine, claude: Path) -> None:
     message = "Claude Desktop: without rye; to add it: rye mcp install claude-desktop"
     assert said_of_clients(project) == ("ok", message)
 
@@ -500,7 +500,7 @@ def offline(cli: CommandLine) -> list[dict[str, str]]:
     return [check for check in found if check["name"] == "remote"]
 
 
-def test_a_remote_that_nobody_serves_is_worth_a_look(project: CommandLine) -> None:
+def test_a_remote_that_no_one_serves_is_worth_a_look(project: CommandLine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     remotes(project, project.home, f"http://127.0.0.1:{port}")
@@ -630,7 +630,7 @@ def test_a_relative_user_space_is_not_made(cli: CommandLine) -> None:
     assert tree(cli.project) == before
 
 
-def test_a_fix_trusts_nobody_and_signs_nothing(project: CommandLine) -> None:
+def test_a_fix_trusts_no_one_and_signs_nothing(project: CommandLine) -> None:
     unsigned = project.project_space.ai / "tools" / "mine" / "hello.py"
     unsigned.parent.mkdir(parents=True)
     unsigned.write_text("print()\n", "utf-8")

@@ -423,7 +423,7 @@ def test_a_client_that_only_its_own_program_sets_up_is_left_to_the_user(rye: Pro
     assert action["what"].startswith("rye in Claude Code: run: claude mcp add ")
 
 
-def test_nobody_at_the_terminal_is_asked_nothing(rye: Program, codex: Path) -> None:
+def test_no_one_at_the_terminal_is_asked_nothing(rye: Program, codex: Path) -> None:
     done = rye("init")
 
     assert "add rye to" not in done.stderr

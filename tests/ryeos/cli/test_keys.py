@@ -49,7 +49,7 @@ def test_the_document_of_a_new_key_is_signed_by_that_key(cli: CommandLine) -> No
 
 
 @posix_only
-def test_nobody_else_can_read_a_new_private_key(cli: CommandLine) -> None:
+def test_no_other_user_can_read_a_new_private_key(cli: CommandLine) -> None:
     cli("keys", "generate")
 
     assert mode(cli.key_directory) == 0o700

@@ -91,7 +91,7 @@ def test_an_item_moves_with_its_category_and_what_refers_to_it(shop: CommandLine
     assert shop("run", "mine/flow", "-q").status == 0
 
 
-def test_an_item_that_hides_one_of_a_bundle_from_now_on_is_told(shop: CommandLine) -> None:
+def test_an_item_that_hides_one_of_a_bundle_from_now_on_is_reported(shop: CommandLine) -> None:
     done = shop("mv", "mine/hello", "rye/bash/bash")
 
     assert done.status == 0

@@ -160,7 +160,7 @@ def test_a_client_that_keeps_its_settings_to_itself_gets_its_own_command(rye: Co
     assert (rye.home / ".claude.json").read_text("utf-8") == "{}"
 
 
-def test_a_client_without_a_known_place_is_told_what_to_paste(rye: CommandLine) -> None:
+def test_a_client_without_a_known_place_learns_what_to_paste(rye: CommandLine) -> None:
     done = rye("mcp", "install", "windsurf", *options(rye), "--json")
 
     assert done.status == 2

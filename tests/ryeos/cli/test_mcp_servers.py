@@ -224,7 +224,7 @@ def test_items_of_a_user_space_server_are_written_there(lister: Lister) -> None:
     assert lister.cli("run", "mcp/mine/add").status == 0
 
 
-def test_a_server_that_somebody_has_written_stays_and_is_told_what_it_lacks(
+def test_an_edited_server_stays_and_what_it_lacks_is_reported(
     lister: Lister,
 ) -> None:
     path = lister.tools / "servers/mine.yaml"

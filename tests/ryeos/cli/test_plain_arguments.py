@@ -92,7 +92,7 @@ def test_what_stands_after_two_dashes_is_a_word(arguments: list[str], words: lis
     assert parse(entry, command_of(entry).configure, (), arguments).query == words
 
 
-def test_a_word_like_a_flag_is_told_where_it_may_stand() -> None:
+def test_an_error_about_a_word_like_a_flag_says_where_it_may_stand() -> None:
     entry = next(entry for entry in TABLE if entry.words == "search")
 
     with pytest.raises(UsageError) as error:

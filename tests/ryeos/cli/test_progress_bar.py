@@ -48,7 +48,7 @@ def test_it_is_shown_ten_times_a_second_at_most() -> None:
     assert text.count("sending") == 1
 
 
-def test_nothing_is_shown_in_a_pipe_or_if_nobody_wants_it() -> None:
+def test_nothing_is_shown_in_a_pipe_or_if_no_one_wants_it() -> None:
     assert told(io.StringIO(), 0.6) == ""
     assert told(Terminal(), 0.6, quiet=True) == ""
 

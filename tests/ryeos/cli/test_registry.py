@@ -204,7 +204,7 @@ def test_nothing_is_written_where_an_item_is_only_shown(client: Client) -> None:
     assert not client.file().exists()
 
 
-def test_an_update_replaces_what_nobody_touched(client: Client) -> None:
+def test_an_update_replaces_what_no_one_touched(client: Client) -> None:
     client.publish()
     client.cli("registry", "pull", client.item_id(), "--resign")
     assert client.cli.json("registry", "outdated")["items"][0]["state"] == "current"

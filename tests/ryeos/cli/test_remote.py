@@ -299,7 +299,7 @@ def test_a_run_that_is_not_waited_for_can_be_looked_after(user: User) -> None:
     assert row["thread_id"] == started["thread_id"]
 
 
-def test_what_nobody_signed_is_not_even_pushed(user: User) -> None:
+def test_what_is_unsigned_is_not_even_pushed(user: User) -> None:
     user.write(".ai/tools/mine/hello.sh", HELLO)
 
     done = user.cli("remote", "execute", "mine/hello")
@@ -326,7 +326,7 @@ def test_a_remote_that_is_mistyped_is_guessed(user: User) -> None:
     assert "did you mean default?" in done.stderr
 
 
-def test_the_status_asks_nobody(user: User, shared_node: Node) -> None:
+def test_the_status_asks_no_one(user: User, shared_node: Node) -> None:
     user.write("src/a.txt", "a\n")
     before = user.cli.json("remote", "status")
     user.cli.json("remote", "push")
@@ -358,7 +358,7 @@ def test_an_id_is_no_path(user: User, thread: str) -> None:
     assert user.cli("remote", "thread", thread).status == 2
 
 
-def test_no_progress_is_shown_where_nobody_looks(user: User) -> None:
+def test_no_progress_is_shown_where_no_one_looks(user: User) -> None:
     assert user.cli("remote", "push").stderr == ""
 
 

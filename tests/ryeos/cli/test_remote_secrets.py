@@ -42,7 +42,7 @@ def test_a_secret_is_kept_listed_and_deleted(on_node: CommandLine) -> None:
     assert "error: secret 'API_KEY': not kept by remote default" in again.stderr
 
 
-def test_a_secret_is_sealed_for_the_node_alone_and_kept_by_nobody(
+def test_a_secret_is_sealed_for_the_node_alone_and_kept_by_no_one(
     on_node: CommandLine, shared_node: Node
 ) -> None:
     done = on_node("remote", "secrets", "seal", "API_KEY", "--stdin", stdin=b"sk-value\n")

@@ -108,7 +108,7 @@ def test_a_document_that_was_changed_after_signing_is_refused(
     assert refused.stderr == "error: ada.toml: changed since it was signed\n"
 
 
-def test_somebody_who_calls_the_own_key_local_does_not_become_local(
+def test_a_user_who_calls_the_own_key_local_does_not_become_local(
     signer: CommandLine, stranger: Stranger
 ) -> None:
     text = key_document(stranger.keypair, stranger.keypair, owner="local")
@@ -255,7 +255,7 @@ def test_approving_twice_says_so(signer: CommandLine, stranger: Stranger) -> Non
     assert again.stdout == f"{stranger.fingerprint} (ada) is trusted already\n"
 
 
-def test_a_key_that_nobody_carries_is_not_found(signer: CommandLine) -> None:
+def test_a_key_that_no_one_carries_is_not_found(signer: CommandLine) -> None:
     refused = signer("keys", "trust", UNKNOWN)
 
     assert refused.status == 3

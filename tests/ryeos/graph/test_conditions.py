@@ -361,7 +361,7 @@ def test_the_paths_of_a_condition_are_reported() -> None:
     assert list(references(read(data))) == [("a", "b"), ("c", "d"), ("e", "0")]
 
 
-def test_an_operator_that_nobody_knows_is_an_error_at_run_time() -> None:
+def test_an_operator_that_no_one_knows_is_an_error_at_run_time() -> None:
     with pytest.raises(ExpressionError, match=r"unknown operator 'exist', did you mean exists\?"):
         holds(Comparison(("state", "n"), "exist", None), DOCUMENT, print)
 

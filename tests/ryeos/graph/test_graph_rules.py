@@ -59,7 +59,7 @@ def test_a_capability_grants_what_it_spells(capability: str, grants: bool) -> No
 
 
 @pytest.mark.parametrize("grants", [[], [()], [("*",), ()], [(), ()]])
-def test_what_nobody_allowed_is_denied(grants: list[tuple[str, ...]]) -> None:
+def test_what_no_one_allowed_is_denied(grants: list[tuple[str, ...]]) -> None:
     assert denial("execute", "tool", "x", grants) == "Permission denied: no capabilities"
 
 

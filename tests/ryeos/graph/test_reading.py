@@ -525,7 +525,7 @@ def test_engine_keys_of_the_state_need_no_assignment() -> None:
     ]
 
 
-def test_no_more_problems_are_listed_than_anybody_reads() -> None:
+def test_no_more_problems_are_listed_than_a_person_reads() -> None:
     nodes = {f"n{index}": {"type": "gate", "next": "nowhere"} for index in range(MAX_NODES)}
 
     found = read_graph(with_nodes(nodes, start="n0"), "demo/x").errors
@@ -534,7 +534,7 @@ def test_no_more_problems_are_listed_than_anybody_reads() -> None:
     assert str(found[-1]) == f"{MAX_NODES - MAX_PROBLEMS} more errors are not listed"
 
 
-def test_more_nodes_than_anybody_writes_are_refused() -> None:
+def test_more_nodes_than_a_person_writes_are_refused() -> None:
     nodes = {f"n{index}": DONE for index in range(MAX_NODES + 1)}
 
     assert errors(with_nodes(nodes, start="n0")) == [

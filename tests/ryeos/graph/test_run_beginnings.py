@@ -239,7 +239,7 @@ def test_an_id_that_is_no_name_of_a_folder_is_refused(run_id: str, ground: Graph
     assert ground.runs() == []
 
 
-def test_limits_come_from_the_configuration_where_nobody_else_sets_them(
+def test_limits_come_from_the_configuration_where_no_other_source_sets_them(
     ground: GraphGround,
 ) -> None:
     ground.graph("demo/loop", "config: {start: a, nodes: {a: {type: gate, next: a}}}")

@@ -76,7 +76,7 @@ def test_a_cancelled_run_kills_the_tools_that_run(
     assert ground.thread(data["graph_run_id"]).status == "cancelled"
 
 
-def test_somebody_may_ask_for_the_end_of_a_run(ground: GraphGround, lifeline: Lifeline) -> None:
+def test_a_user_may_ask_for_the_end_of_a_run(ground: GraphGround, lifeline: Lifeline) -> None:
     holding(ground, lifeline)
     registry = ground.fresh().threads
     ender = when_held(lifeline, lambda: ask_for_end(registry, "mine-1"))

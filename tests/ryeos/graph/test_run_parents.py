@@ -181,7 +181,7 @@ def test_a_run_cannot_be_freed_by_losing_its_grants(ground: GraphGround) -> None
     assert ground.answer("demo/g", extra_env=under(ground, parent_id)).exit_status == 4
 
 
-def test_what_a_run_may_call_is_for_nobody_else_to_read(ground: GraphGround) -> None:
+def test_what_a_run_may_call_is_for_no_other_user_to_read(ground: GraphGround) -> None:
     path = grants_file(ground, parent_of(ground))
 
     assert path.stat().st_mode & 0o777 == 0o600

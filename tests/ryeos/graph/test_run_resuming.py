@@ -174,7 +174,7 @@ def test_a_run_of_another_graph_is_not_gone_on_with(ground: GraphGround) -> None
     assert ground.thread(run_id).status == "error"
 
 
-def test_a_run_that_somebody_works_on_is_left_alone(ground: GraphGround) -> None:
+def test_a_run_that_a_user_works_on_is_left_alone(ground: GraphGround) -> None:
     ground.graph("demo/g", COUNT)
     seen: list[str] = []
 
@@ -321,7 +321,7 @@ def test_a_run_whose_grants_are_lost_does_not_go_on(text: str | None, ground: Gr
     assert refused.startswith(f"Permission denied: cannot resume {run_id}: ")
 
 
-def test_a_run_that_somebody_went_on_with_meanwhile_is_not_begun_where_it_was(
+def test_a_run_that_was_resumed_meanwhile_is_not_begun_where_it_was(
     ground: GraphGround,
 ) -> None:
     run_id = failed(ground, COUNT, n=5)

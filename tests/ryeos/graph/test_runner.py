@@ -316,7 +316,7 @@ def test_a_run_ends_when_its_time_is_over() -> None:
     assert not end.goes_on
 
 
-def test_a_run_ends_when_somebody_asks_for_that() -> None:
+def test_a_run_ends_when_a_user_asks_for_that() -> None:
     asked = Event()
     end = RunEnd(None, None, asked.is_set)
 

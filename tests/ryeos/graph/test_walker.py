@@ -755,7 +755,7 @@ config:
          ["size", "big", "again", "big"]),
     ],
 )  # fmt: skip
-def test_the_way_of_a_run_is_told_as_far_as_no_result_decides_it(
+def test_the_way_of_a_run_is_shown_as_far_as_no_result_decides_it(
     changes: dict[str, str], n: int, path: list[str]
 ) -> None:
     text = PLANNED

@@ -139,7 +139,7 @@ def test_a_name_that_is_there_twice_is_not_made(tmp_path: Path) -> None:
     assert "another entry of this file has this name too" in plan.items[0].problems
 
 
-def test_names_that_differ_in_case_or_look_alike_are_told(tmp_path: Path) -> None:
+def test_names_that_differ_in_case_or_look_alike_are_reported(tmp_path: Path) -> None:
     servers = ", ".join(f'"{name}": {{"command": "x"}}' for name in ("c1", "cl", "Git", "git"))
 
     plan = joined([read(f'{{"mcpServers": {{{servers}}}}}', tmp_path)])
@@ -158,7 +158,7 @@ def test_a_name_that_only_looks_plain_gets_a_mark(name: str) -> None:
     assert found == "servers" or found[-9] == "-"
 
 
-def test_what_makes_a_server_load_other_code_is_told(tmp_path: Path) -> None:
+def test_what_makes_a_server_load_other_code_is_reported(tmp_path: Path) -> None:
     item = only('{"command": "a", "env": {"NODE_OPTIONS": "--import ./x.mjs"}}', tmp_path)
 
     assert "NODE_OPTIONS" in item.notes[0]
@@ -182,7 +182,9 @@ def test_what_makes_a_server_load_other_code_is_told(tmp_path: Path) -> None:
         (("npx",), None),
     ],
 )
-def test_a_package_is_told_from_its_launcher(words: tuple[str, ...], spec: str | None) -> None:
+def test_a_package_is_distinguished_from_its_launcher(
+    words: tuple[str, ...], spec: str | None
+) -> None:
     package = launch_of(words).package
 
     assert (package.spec if package else None) == spec

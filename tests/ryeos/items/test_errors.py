@@ -194,7 +194,7 @@ def test_a_chain_that_cannot_be_built_is_a_wrong_value_too() -> None:
         ),
     ],
 )
-def test_a_failure_says_what_was_found_and_how_to_mend_it(
+def test_a_failure_says_what_was_found_and_how_to_fix_it(
     error: RyeError, message: str, hint: str
 ) -> None:
     assert (str(error), error.hint) == (message, hint)

@@ -486,7 +486,7 @@ def test_a_byte_order_mark_and_blank_lines_are_passed_over(session: McpSession) 
     assert [answer["id"] for answer in sent(session.receive(text))] == [1]
 
 
-def test_answers_to_questions_nobody_asked_are_passed_over(session: McpSession) -> None:
+def test_answers_without_a_question_are_passed_over(session: McpSession) -> None:
     text = b'{"jsonrpc":"2.0","id":1,"result":{}}\n{"jsonrpc":"2.0","method":"notifications/x"}\n'
 
     assert list(session.receive(text)) == []

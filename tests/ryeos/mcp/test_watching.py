@@ -70,7 +70,7 @@ def test_a_change_is_reported_and_the_looking_ends_with_the_last_listener(
     assert watching.has_ended(PATIENCE_S)
 
 
-def test_nobody_looks_before_anybody_listens() -> None:
+def test_nothing_is_looked_at_before_a_client_listens() -> None:
     watching = Watching(lambda name: name)
 
     watching.watch(Watch(), lambda _: None)

@@ -85,7 +85,7 @@ def test_only_what_was_written_just_now_is_given_away(tmp_path: Path, opened: Op
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has neither")
-def test_what_somebody_has_put_in_its_place_is_replaced(tmp_path: Path, opened: Open) -> None:
+def test_what_was_put_in_its_place_is_replaced(tmp_path: Path, opened: Open) -> None:
     mine, folder = tmp_path / "mine", tmp_path / "incoming"
     mine.write_bytes(b"mine")
     folder.mkdir()

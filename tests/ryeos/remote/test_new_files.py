@@ -126,7 +126,7 @@ def test_no_folder_that_is_a_link_is_entered(tmp_path: Path, root: Path, path: s
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_folder_replaced_by_a_link_between_two_files_leads_nobody(
+def test_a_folder_replaced_by_a_link_between_two_files_leads_nowhere(
     tmp_path: Path, root: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"

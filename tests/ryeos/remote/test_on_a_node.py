@@ -125,7 +125,7 @@ def test_a_conflict_on_a_real_node(here: Machine, there: Machine) -> None:
     assert pushed.is_new
 
 
-def test_a_key_that_nobody_authorised_is_refused(
+def test_a_key_that_no_one_authorised_is_refused(
     tmp_path: Path, bundle: Space, shared_node: Node
 ) -> None:
     unknown = User(shared_node, generate_keypair(), "")
@@ -205,7 +205,7 @@ def test_a_tool_runs_on_the_node_and_what_it_writes_is_here(here: Machine) -> No
     assert envelope["remote"]["applied"] == ["src/made.txt"]
 
 
-def test_a_tool_sees_the_users_secrets_and_nobody_else_does(here: Machine) -> None:
+def test_a_tool_sees_the_users_secrets_and_no_other_tool_does(here: Machine) -> None:
     rye = here.workspace.rye()
     secrets = LocalSecrets(here.workspace.home, load_keypair(rye.context.key_directory).private_pem)
     secrets.set({"MY_TOKEN": "s3cret-value"})

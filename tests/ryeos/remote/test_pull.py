@@ -440,7 +440,7 @@ def test_files_that_do_not_travel_are_not_lost_with_their_folder(
     assert project.files() == before
 
 
-def test_empty_folders_are_in_nobodys_way(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_empty_folders_hinder_nothing(project: RemoteProject, memory_node: MemoryNode) -> None:
     file_and_folder(project, memory_node)
     (project.root / "src/x/empty/deep").mkdir(parents=True)
     with pytest.raises(RemoteConflictError) as error:

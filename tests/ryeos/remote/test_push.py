@@ -79,7 +79,7 @@ def test_a_user_space_that_changes_alone_is_pushed(
     assert memory_node.user is not None
 
 
-def test_somebody_elses_change_is_merged_in_first(
+def test_another_users_change_is_merged_in_first(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     project.write({"src/a.txt": "a\n", "src/b.txt": "b\n"})
@@ -169,7 +169,7 @@ def test_force_replaces_what_others_brought(
     ]
 
 
-def test_force_where_nobody_brought_anything_replaces_nothing(project: RemoteProject) -> None:
+def test_force_where_no_one_brought_anything_replaces_nothing(project: RemoteProject) -> None:
     push(project.link)
     project.write({"src/a.txt": "ours\n"})
 

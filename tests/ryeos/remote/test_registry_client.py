@@ -109,7 +109,7 @@ def test_an_older_form_of_the_key_is_read(workspace: Workspace) -> None:
         assert client(workspace, server).pin().fingerprint == forge.pin.fingerprint
 
 
-def test_a_pin_that_somebody_changed_is_no_pin(tmp_path: Path) -> None:
+def test_a_changed_pin_is_no_pin(tmp_path: Path) -> None:
     forge, other = Forge(), Forge()
     pins = RegistryPins(tmp_path, SigningKey(generate_keypair()))
     path = pins.check("default", "registry.example", forge.key.public_pem).path

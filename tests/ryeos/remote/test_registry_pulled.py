@@ -63,7 +63,7 @@ def test_an_unsigned_text_is_refused() -> None:
     assert refusal(reply) == "expected the registry's signature, found none"
 
 
-def test_a_text_signed_by_anybody_else_is_refused() -> None:
+def test_a_text_signed_by_any_other_user_is_refused() -> None:
     stranger = Forge()
     reply = stranger.reply(REF)
 

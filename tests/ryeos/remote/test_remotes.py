@@ -80,7 +80,7 @@ def test_the_default_remote_needs_no_name() -> None:
     assert remotes(user).names == ("default", "gpu")
 
 
-def test_a_remote_that_nobody_configured_is_not_found() -> None:
+def test_a_remote_that_no_one_configured_is_not_found() -> None:
     user = {"remotes": {"gpu": {"url": URL}, "cpu": {"url": URL}}}
 
     with pytest.raises(RemoteNotFoundError) as error:
@@ -255,7 +255,7 @@ def test_a_wrong_value_is_named(settings: dict[str, Any], message: str) -> None:
     assert str(error.value) == message
 
 
-def test_a_wrong_remote_is_in_nobody_s_way() -> None:
+def test_a_wrong_remote_hinders_no_other_one() -> None:
     user = {"remotes": {"gpu": {"url": URL}, "broken": {"url": 5}}}
 
     assert remotes(user).resolve("gpu").url == URL

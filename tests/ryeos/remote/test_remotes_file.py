@@ -55,7 +55,7 @@ def test_without_a_key_a_new_file_is_unsigned(workspace: Workspace) -> None:
     assert file.path.read_text(encoding="utf-8").startswith("version:")
 
 
-def test_what_somebody_wrote_by_hand_is_not_signed_for_them(workspace: Workspace) -> None:
+def test_what_a_user_wrote_by_hand_is_not_signed_for_them(workspace: Workspace) -> None:
     path = workspace.user.write(f"config/{CONFIG_PATH}", "remotes:\n  old: {url: https://x}\n")
 
     remotes_file(workspace).add("gpu", {"url": URL})

@@ -164,7 +164,7 @@ def test_what_is_no_key_signs_nothing() -> None:
 
 
 @pytest.mark.parametrize("audience", ["", "fp:", NODE.fingerprint])
-def test_nothing_is_signed_for_anybody(audience: str) -> None:
+def test_nothing_is_signed_for_an_unknown_caller(audience: str) -> None:
     with pytest.raises(RequestSignatureError) as error:
         signed(audience=audience)
 

@@ -467,7 +467,7 @@ def test_an_edited_runtime_is_seen_at_once(workspace: Workspace) -> None:
     assert rye.executor.build_chain("mine/hello").elements[1].spec.config["command"] == "new"
 
 
-def test_an_edit_that_nobody_signed_is_refused_at_once(workspace: Workspace) -> None:
+def test_an_unsigned_edit_is_refused_at_once(workspace: Workspace) -> None:
     rye = workspace.warm
     path = workspace.project.signed_tool("mine/hello")
     rye.executor.build_chain("mine/hello")
@@ -503,7 +503,7 @@ def test_a_shadowing_runtime_is_seen_at_once(workspace: Workspace) -> None:
     )
 
 
-def test_a_shadowing_file_that_nobody_signed_is_not_passed_over(workspace: Workspace) -> None:
+def test_a_shadowing_file_without_a_signature_is_not_passed_over(workspace: Workspace) -> None:
     rye = workspace.warm
     workspace.user.signed_tool("mine/hello")
     rye.executor.build_chain("mine/hello")

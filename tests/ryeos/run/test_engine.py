@@ -396,7 +396,7 @@ def test_a_tool_that_hangs_is_ended_with_its_output_kept(workspace: Workspace) -
 
 
 @posix_only
-def test_a_tool_that_forks_and_hangs_leaves_nobody_behind(workspace: Workspace) -> None:
+def test_a_tool_that_forks_and_hangs_leaves_no_process_behind(workspace: Workspace) -> None:
     lifeline = Lifeline(workspace.folder)
 
     result = shell(workspace, f"{lifeline.hold}; (sleep 60 & sleep 60) & wait", timeout_s=1)
@@ -407,7 +407,7 @@ def test_a_tool_that_forks_and_hangs_leaves_nobody_behind(workspace: Workspace) 
 
 
 @posix_only
-def test_a_tool_that_ends_leaves_nobody_behind_either(workspace: Workspace) -> None:
+def test_a_tool_that_ends_leaves_no_process_behind_either(workspace: Workspace) -> None:
     lifeline = Lifeline(workspace.folder)
 
     result = shell(workspace, f"{lifeline.hold}; sleep 60 & echo done")

@@ -55,7 +55,7 @@ def test_a_declaration_of_another_shape_is_refused(flags: object) -> None:
 UNLIMITED = Names(variables={}, fixed={"timeout": None})
 
 
-def test_a_program_with_a_limit_of_its_own_is_told_that_there_is_none() -> None:
+def test_a_program_with_a_limit_of_its_own_learns_that_there_is_none() -> None:
     config = {"flags": {"timeout": "-t"}, "own_timeout": True, "no_timeout": ["-t", 0]}
 
     assert flag_arguments(config, {}, UNLIMITED) == ("-t", "0")

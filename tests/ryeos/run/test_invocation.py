@@ -332,7 +332,7 @@ def test_characters_that_no_encoding_holds_are_escaped() -> None:
 # --- where it runs
 
 
-def test_a_tool_runs_in_the_project_unless_somebody_says_otherwise(workspace: Workspace) -> None:
+def test_a_tool_runs_in_the_project_unless_a_user_says_otherwise(workspace: Workspace) -> None:
     (workspace.project_path / "sub dir").mkdir()
     runtime(workspace, {"command": "/r"})
     tool(workspace)

@@ -168,7 +168,7 @@ def test_a_tools_own_timeout_of_any_value_is_the_tools_business(
     assert 20 <= limit_s <= 10**9
 
 
-def test_a_graph_has_limits_whoever_sets_them() -> None:
+def test_a_graph_has_limits_from_any_source() -> None:
     own = {"layers": [layer(PROJECT, defaults={"max_steps": 7})]}
 
     assert graph_limits(sources(own)) == {"max_steps": 7, "max_concurrency": 10}

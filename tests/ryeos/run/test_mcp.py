@@ -354,7 +354,7 @@ def test_a_caller_chooses_the_server_file_where_the_schema_has_it(workspace: Wor
 
 
 @pytest.mark.parametrize("chosen", [str(ODD_SERVER), "../x.py", "{tool_dir}/server.py", "", "\0"])
-def test_a_caller_chooses_no_file_that_nobody_signed(workspace: Workspace, chosen: str) -> None:
+def test_a_caller_chooses_no_file_without_a_signature(workspace: Workspace, chosen: str) -> None:
     server_file(workspace.project, "mcp/test/server")
     (workspace.project_path.parent / "x.py").write_bytes(ODD_SERVER.read_bytes())
     tool(workspace.project, f"{{tool_name: t}}\nconfig_schema: {CHOOSES}")

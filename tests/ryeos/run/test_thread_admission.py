@@ -26,7 +26,7 @@ def test_what_is_no_run_is_refused(ref: str, workspace: Workspace) -> None:
     assert "there is nothing to leave running" in str(error.value)
 
 
-def test_a_runtime_that_sees_to_it_itself_is_told_to(workspace: Workspace) -> None:
+def test_a_runtime_that_sees_to_it_itself_is_asked_to(workspace: Workspace) -> None:
     answer = callee(workspace, "execution_owner: callee\nnative_async: true\n")
 
     assert answer.envelope["data"] == {"got": {"n": 1, "async": True}}

@@ -67,7 +67,7 @@ def test_a_result_that_was_written_meanwhile_counts(registry: ThreadRegistry) ->
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(59, "created"), (61, "error")])
-def test_a_runner_that_nobody_started_is_not_expected_forever(
+def test_a_runner_that_no_one_started_is_not_expected_forever(
     seconds: int, status: str, registry: ThreadRegistry
 ) -> None:
     register(registry)
@@ -103,7 +103,7 @@ def test_waiting_ends_with_the_time(registry: ThreadRegistry) -> None:
     assert wait_for(registry, ID, 0.0).status == "running"
 
 
-def test_waiting_follows_a_thread_to_whoever_carries_on(registry: ThreadRegistry) -> None:
+def test_waiting_follows_a_thread_to_the_process_that_carries_on(registry: ThreadRegistry) -> None:
     for name in ("a", "b", "c"):
         register(registry, name)
     registry.continue_as("a", "b")

@@ -321,7 +321,7 @@ class Unreadable:
     has_object = has_blob
 
 
-def test_a_tree_that_nobody_knows_is_read_and_what_is_right_stays(store: Store, root: Path) -> None:
+def test_a_tree_that_no_one_knows_is_read_and_what_is_right_stays(store: Store, root: Path) -> None:
     manifest = put(store, FILES)
     write_tree(manifest, store, root)
     (root / "README").write_text("another\n", "utf-8")

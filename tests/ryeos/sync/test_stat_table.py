@@ -24,7 +24,7 @@ def later_ns(path: Path, seconds: float = 60.0) -> int:
     return path.stat().st_ctime_ns + int(seconds * 1e9)
 
 
-def test_a_file_that_nobody_touched_is_known(file: Path) -> None:
+def test_a_file_that_no_one_touched_is_known(file: Path) -> None:
     table = StatTable()
 
     table.record("a/b", file.stat(), ENTRY, now_ns=later_ns(file))

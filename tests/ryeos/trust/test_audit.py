@@ -102,7 +102,7 @@ def test_each_state_has_its_cause(workspace: Workspace) -> None:
     assert found == {state: state for state in states}
 
 
-def test_what_package_managers_wrote_is_skipped_unless_somebody_signed_it(
+def test_what_package_managers_wrote_is_skipped_unless_it_is_signed(
     workspace: Workspace,
 ) -> None:
     project = workspace.project
@@ -150,7 +150,7 @@ def test_dev_mode_is_a_state_of_its_own(workspace: Workspace) -> None:
 
 
 @posix
-def test_a_link_out_of_its_space_is_not_valid_whoever_signed_what_is_there(
+def test_a_link_out_of_its_space_is_not_valid_for_any_signer(
     workspace: Workspace,
 ) -> None:
     """`run` refuses it; a report that calls it valid would be a lie."""

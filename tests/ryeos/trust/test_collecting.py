@@ -41,7 +41,7 @@ def test_the_lists_of_the_project_count_first(workspace: Workspace) -> None:
     assert named(workspace) == ["tool:mine/dist/b"]
 
 
-def test_lists_that_nobody_signed_are_passed_over_with_a_warning(workspace: Workspace) -> None:
+def test_lists_without_a_signature_are_passed_over_with_a_warning(workspace: Workspace) -> None:
     workspace.project.yaml_tool("mine/a", "")
     lists(workspace.project, "[mine]")
     path = workspace.project.space.ai / "tools" / COLLECT_FILE

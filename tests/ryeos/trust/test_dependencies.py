@@ -214,7 +214,7 @@ def test_a_link_that_leads_nowhere_is_refused(workspace: Workspace, base: Path) 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no FIFO in a folder")
-def test_a_fifo_is_refused_and_nobody_waits_for_it(workspace: Workspace, base: Path) -> None:
+def test_a_fifo_is_refused_and_no_one_waits_for_it(workspace: Workspace, base: Path) -> None:
     os.mkfifo(base / "pipe.py")
 
     with pytest.raises(Exception, match="expected a regular file"):
@@ -222,7 +222,7 @@ def test_a_fifo_is_refused_and_nobody_waits_for_it(workspace: Workspace, base: P
 
 
 @pytest.mark.parametrize("name", ["native.so", "module.pyc"])
-def test_a_file_that_nobody_can_sign_is_refused(
+def test_a_file_that_cannot_be_signed_is_refused(
     workspace: Workspace, base: Path, name: str
 ) -> None:
     (base / name).write_bytes(b"\x7fELF")

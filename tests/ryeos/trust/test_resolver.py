@@ -215,7 +215,7 @@ def test_a_tool_or_a_directive_is_found_by_its_file_name_alone(
 
 
 @pytest.mark.parametrize("typed", ["walk", "script", "special.test", "down/special", "note"])
-def test_what_nobody_runs_by_itself_is_not_found_by_its_file_name(
+def test_what_no_one_runs_by_itself_is_not_found_by_its_file_name(
     workspace: Workspace, resolver: Resolver, typed: str
 ) -> None:
     workspace.project.tool("deep/down/special")
@@ -323,7 +323,7 @@ def test_nothing_like_it_means_no_suggestion(resolver: Resolver) -> None:
     assert error.value.hint == "list what there is with: rye search '*'"
 
 
-def test_a_bare_id_that_nobody_has_is_an_item_that_is_not_found(resolver: Resolver) -> None:
+def test_a_bare_id_that_no_one_has_is_an_item_that_is_not_found(resolver: Resolver) -> None:
     with pytest.raises(ItemNotFoundError) as error:
         resolver.resolve(parse_reference("zzzzzz"))
 

@@ -419,7 +419,7 @@ def test_a_module_beside_a_tool_needs_no_header_but_a_warning_says_so(workspace:
 
 
 @posix
-def test_a_file_that_everybody_may_write_is_warned_about(workspace: Workspace) -> None:
+def test_a_file_that_every_user_may_write_is_warned_about(workspace: Workspace) -> None:
     path = workspace.project.tool("x")
     path.chmod(0o666)
 
