@@ -18,6 +18,12 @@ from zipboot.importer import DICTIONARY
 from zipboot.parts import checksum
 
 SHOWN_ROOT = "rye.pyz"
+FROM_SOURCE = ("ryeos.imports.", "ryeos.cli.skills", "ryeos.app.script_help")
+"""Beginnings of the names of modules that a rare command uses: packed as their source alone."""
+WITH_CODE = frozenset(
+    f"ryeos.imports.{name}" for name in ("clients", "kinds", "plan", "server_items")
+)
+"""Those among them that other commands use, too."""
 
 # Module -> is it a package, offset, size, is it deflated, checksum of the piece.
 Entries = dict[str, tuple[bool, int, int, bool, bytes]]
@@ -78,6 +84,11 @@ def compiled(
     return magic, codes
 
 
+def is_from_source(module: Module) -> bool:
+    """Whether a module is packed as its source alone."""
+    return module.name.startswith(FROM_SOURCE) and module.name not in WITH_CODE
+
+
 def code_part(
     found: Sequence[Module],
     codes: Sequence[bytes],
@@ -92,6 +103,10 @@ def code_part(
     code_of = dict(zip(found, codes, strict=True))
     pieces: list[bytes] = []
     entries: Entries = {}
+    for module in filter(is_from_source, found):
+        del code_of[module]
+        mark = checksum(module.path.read_bytes())
+        entries[module.name] = (module.is_package, 0, 0, False, mark)
     blocks: list[tuple[int, int]] = []
     offset = 0
     for group in (*stored, frozenset()):

@@ -2,7 +2,9 @@
 
 Nothing is unpacked and nothing is compiled: a module is a piece of the part, unmarshalled. What the
 index says about a module: is it a package, where its code is, how long, whether it is deflated, and
-the checksum of the piece, which is looked at before `marshal` is: that crashes on other bytes.
+the checksum of the piece, which is looked at before `marshal` is: that crashes on other bytes. A
+module of size 0 is one of a rare command: it is compiled from its source, which is packed once
+instead of as code for each version, and the checksum is that of the source.
 Page: ``docs/building.md``.
 """
 
@@ -17,6 +19,7 @@ TYPE_CHECKING = False  # `typing` would cost more than everything else here
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import CodeType, ModuleType
+    from zipfile import ZipFile
 
     from zipboot.parts import Archive, Part
 
@@ -49,6 +52,7 @@ class CodeImporter:
         self._root = archive.path + "/"
         self._dictionary: bytes | memoryview = b""
         self._blocks: dict[tuple[int, int], memoryview | None] = dict.fromkeys(blocks)
+        self._sources: ZipFile | None = None
 
     def hold(self) -> None:
         """Keep all code in memory, see `zipboot.parts.Part`."""
@@ -82,6 +86,8 @@ class CodeImporter:
 
     def get_code(self, name: str) -> CodeType:
         """The code of a module. Raises SystemExit when it is damaged."""
+        if not self._entries[name][2]:
+            return self._compiled(name)
         data: bytes | memoryview = self._piece(name)
         if self._entries[name][3]:
             from zlib import decompressobj
@@ -90,6 +96,13 @@ class CodeImporter:
                 self._dictionary = self._piece(DICTIONARY)
             data = decompressobj(zdict=self._dictionary).decompress(data)
         code: CodeType = marshal.loads(data)  # noqa: S302 - our own archive
+        return code
+
+    def _compiled(self, name: str) -> CodeType:
+        source = (self.get_source(name) or "").encode()
+        if checksum(source) != self._entries[name][4]:
+            raise self._part.differs(f"module {name}")
+        code: CodeType = compile(source, self.get_filename(name), "exec", dont_inherit=True)
         return code
 
     def _piece(self, name: str) -> bytes | memoryview:
@@ -123,10 +136,10 @@ class CodeImporter:
 
         path = self.get_filename(name)[len(self._root) :]
         try:
-            with ZipFile(self._loader.archive) as archive:
-                inner = BytesIO(archive.read(SOURCES))
-            with ZipFile(inner) as sources:
-                return sources.read(path).decode("utf-8")
+            if self._sources is None:
+                with ZipFile(self._loader.archive) as archive:
+                    self._sources = ZipFile(BytesIO(archive.read(SOURCES)))
+            return self._sources.read(path).decode("utf-8")
         except Exception:  # noqa: BLE001 - a traceback without lines is better than another one
             return None
 

@@ -230,11 +230,11 @@ def _lines(target: SignTarget, data: bytes) -> list[str]:
 
 
 def _review(target: SignTarget, data: bytes) -> list[str]:
-    """The lines of the files that a skill or the tool of a script signs too; else empty."""
-    if target.kind is Kind.TOOL and b"\nSCRIPT, SHA256 = " in data:
-        from ryeos.imports import python_scripts
+    """The lines of the files that a skill, or an imported tool, signs too; else empty."""
+    if target.kind is Kind.TOOL and b"\nFILES = " in data:
+        from ryeos.imports import tool_texts
 
-        return python_scripts.review_lines(data.decode("utf-8", "replace"), target.space.base)
+        return tool_texts.review_lines(data.decode("utf-8", "replace"), target.space.base)
     if target.kind is not Kind.DIRECTIVE or b"<skill " not in data:
         return []
     from ryeos.trust.skill_files import review_lines

@@ -33,7 +33,9 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("list", "manage", "list your items", _ITEMS),
     CommandEntry("info", "manage", "show one item: file, signer, rights, inputs", _ITEMS),
     CommandEntry("new", "new", "write a template for a new item", _ITEMS),
-    CommandEntry("import", "import_items", "make items of what you have: servers, skills", _ITEMS),
+    CommandEntry(
+        "import", "import_items", "make items of what you have: servers, skills, tasks", _ITEMS
+    ),
     CommandEntry("skill add", "skills", "sign a folder with a SKILL.md, and all its files", _ITEMS),
     CommandEntry("skill list", "skills", "list skills, and whether each holds", _ITEMS),
     CommandEntry("skill verify", "skills", "verify every file of skills", _ITEMS),

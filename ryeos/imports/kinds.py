@@ -82,6 +82,12 @@ def _scripts(source: ImportSource) -> ImportPlan:
     return read_script(source)
 
 
+def _tasks(source: ImportSource) -> ImportPlan:
+    from ryeos.imports.tasks import read_tasks
+
+    return read_tasks(source)
+
+
 KINDS: tuple[ImportKind, ...] = (
     ImportKind(
         name="mcp",
@@ -120,6 +126,17 @@ KINDS: tuple[ImportKind, ...] = (
         files=("*.py", "bin/*.py", "scripts/*.py", "tools/*.py"),
         read=_scripts,
         mark=b"# /// script",
+    ),
+    ImportKind(
+        name="task",
+        title="tasks of package.json, justfile, Makefile, mise.toml",
+        files=(
+            "package.json",
+            *("justfile", "Justfile", ".justfile"),
+            *("Makefile", "makefile", "GNUmakefile"),
+            *("mise.toml", ".mise.toml"),
+        ),
+        read=_tasks,
     ),
 )
 NAMES: tuple[str, ...] = tuple(kind.name for kind in KINDS)

@@ -19,6 +19,7 @@ from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef
 
 if TYPE_CHECKING:
+    from ryeos.imports.tool_texts import ToolParts
     from ryeos.run.packages import Block
 
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
@@ -72,7 +73,7 @@ class ScriptProbe:
 
     data: bytes = field(repr=False)
     block: "Block | None"
-    written: Mapping[str, Any] = field(repr=False)
+    written: "ToolParts" = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,18 +6,15 @@ here. `with_arguments` takes a page of ``--help`` that `ryeos.app.script_help` g
 """
 
 import ast
-import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.files import path_inside, read_bytes, safe_join
+from lillux.files import path_inside, read_bytes
 from lillux.values import replace
-from ryeos.imports.help_pages import Argument, HelpPage, read_help
+from ryeos.imports.help_pages import HelpPage, read_help
 from ryeos.imports.plan import (
     ImportPlan,
     ImportSource,
@@ -27,6 +24,7 @@ from ryeos.imports.plan import (
     plain_name,
     shown_path,
 )
+from ryeos.imports.tool_texts import ToolParts, tool_text
 from ryeos.items.refs import AI_DIRECTORY, ItemRef, Kind
 from ryeos.run.packages import read_block
 
@@ -80,13 +78,13 @@ def _script(source: ImportSource, ref: ItemRef, origin: str) -> ProposedItem:
     place = inside if is_own and inside else f"{OWN_FOLDER}/{ref.name}.py"
     description = _one_line(ast.get_docstring(tree) or "") or f"Runs the script {source.path.name}"
     rights, notes = _rights(tree)
-    written = {
-        "place": place,
-        "sha256": sha256_hex(data),
-        "description": description,
-        "rights": rights,
-        "block": found[0] if (found := _BLOCK.search(text.replace("\r\n", "\n"))) else "",
-    }
+    found = _BLOCK.search(text.replace("\r\n", "\n"))
+    written = ToolParts(
+        description=description,
+        rights=rights,
+        files=((place, sha256_hex(data)),),
+        block=found[0] if found else "",
+    )
     if block:
         notes.append(
             f"its packages, pinned when it is signed: {', '.join(block.dependencies)[:200]}"
@@ -95,14 +93,14 @@ def _script(source: ImportSource, ref: ItemRef, origin: str) -> ProposedItem:
         name=source.path.stem,
         ref=ref,
         suffix=".py",
-        data=_tool_text(ref, written, HelpPage(has_commands=True)).encode(),
+        data=tool_text(ref, written, HelpPage(has_commands=True)).encode(),
         origin=origin,
         shown=description,
         held=f"1 file, {place}",
         files={} if is_own else {f"scripts/{ref.name}.py": data},
         notes=tuple(notes),
         probe=ScriptProbe(data=data, block=block, written=written),
-        mark=f'SCRIPT, SHA256 = {place!a}, "{written["sha256"]}"\n'.encode(),
+        mark=written.mark,
     )
 
 
@@ -119,7 +117,7 @@ def with_arguments(item: ProposedItem, page: str, problem: str) -> ProposedItem:
     else:
         why = problem or "its --help is of no form that is known"
         note = f"it takes args, a list of words: {why}"
-    text = _tool_text(item.ref, item.probe.written, found or HelpPage(has_commands=True))
+    text = tool_text(item.ref, item.probe.written, found or HelpPage(has_commands=True))
     return replace(item, data=text.encode(), notes=(*item.notes, note))
 
 
@@ -154,122 +152,3 @@ def _rights(tree: ast.Module) -> tuple[dict[str, Any], list[str]]:
 def _one_line(text: str) -> str:
     first = " ".join(text.strip().split("\n\n")[0].split())[:300]
     return "".join(letter for letter in first if letter.isprintable())
-
-
-def _tool_text(ref: ItemRef, written: Mapping[str, Any], page: HelpPage) -> str:
-    """The text of the tool. Every value is written as a literal, of ASCII alone."""
-    arguments = _distinct(page.arguments)
-    properties = {one.name: one.schema() for one in arguments}
-    if page.has_commands:
-        more = {"type": "array", "items": {"type": "string"}, "description": "words, as they are"}
-        properties["args"] = more
-    schema = {
-        "type": "object",
-        "properties": properties,
-        "required": [one.name for one in arguments if one.required],
-        "additionalProperties": False,
-    }
-    rows = [(one.name, one.flag, one.kind) for one in arguments]
-    block = f"{written['block']}\n\n" if written["block"] else ""
-    depth = ref.id.count("/") + 2
-    return _TEMPLATE.format(
-        docstring=f"Runs {json.dumps(written['place'])}, as it was when it was signed.",
-        block=block,
-        category=ref.category,
-        description=ascii(written["description"]),
-        schema=_literal(schema),
-        rights=_literal(written["rights"]),
-        rows=ascii(rows),
-        place=ascii(written["place"]),
-        sha256=written["sha256"],
-        depth=depth,
-    )
-
-
-def _literal(value: object) -> str:
-    return ascii(value)
-
-
-def _distinct(arguments: Sequence[Argument]) -> list[Argument]:
-    named = {one.name: one for one in reversed(arguments) if one.name != "args"}
-    return [named[name] for name in dict.fromkeys(one.name for one in arguments) if name in named]
-
-
-_TEMPLATE = '''\
-"""{docstring}"""
-
-{block}import hashlib
-import json
-import pathlib
-import sys
-import types
-
-__version__ = "1.0.0"
-__tool_type__ = "python"
-__executor_id__ = "rye/core/runtimes/python/script"
-__category__ = "{category}"
-__tool_description__ = {description}
-
-CONFIG_SCHEMA = {schema}
-SANDBOX = {rights}
-
-SCRIPT, SHA256 = {place}, "{sha256}"
-ARGUMENTS = {rows}
-
-
-def words(given):
-    """The words of a command line for these parameters."""
-    named, placed = [], []
-    for name, flag, kind in ARGUMENTS:
-        value = given.get(name)
-        if value is None:
-            continue
-        values = [str(one) for one in (value if isinstance(value, list) else [value])]
-        if kind == "switch":
-            named += [flag] if value is True else []
-        elif not flag:
-            placed += values
-        elif kind == "spread":
-            if any(one.startswith("-") for one in values):
-                sys.exit(f"{{name}}: expected words that do not begin with '-'")
-            named += [flag, *values]
-        elif flag.startswith("--"):
-            named += [f"{{flag}}={{one}}" for one in values]
-        else:
-            named += [word for one in values for word in (flag, one)]
-    if any(one.startswith("-") for one in placed):
-        placed = ["--", *placed]
-    return [*named, *placed, *given.get("args", [])]
-
-
-if __name__ == "__main__":
-    script = pathlib.Path(__file__).resolve().parents[{depth}] / SCRIPT
-    with open(script, "rb") as file:
-        source = file.read()
-    if hashlib.sha256(source).hexdigest() != SHA256:
-        sys.exit(f"{{script}}: changed since it was signed; read it, then: rye import PATH --force")
-    sys.argv = [str(script), *words(json.load(sys.stdin))]
-    module = sys.modules["__main__"] = types.ModuleType("__main__")
-    module.__file__ = str(script)
-    exec(compile(source, str(script), "exec"), module.__dict__)
-'''
-
-
-# --- review ---------------------------------------------------------------------------------------
-
-_PINNED = re.compile(r"(?m)^SCRIPT, SHA256 = (['\"][^\n]*['\"]), \"([0-9a-f]{64})\"$")
-
-
-def review_lines(text: str, base: Path) -> list[str]:
-    """The text of the script that a tool runs, for a person who is about to sign the tool."""
-    found = _PINNED.search(text)
-    if found is None:
-        return []
-    try:
-        place = str(ast.literal_eval(found[1]))
-        data = read_bytes(safe_join(base, place), MAX_SCRIPT)
-    except (ValueError, SyntaxError, OSError, LilluxError) as error:
-        return [f"!!! the script cannot be read: {error}"]
-    if sha256_hex(data) != found[2]:
-        return [f"!!! {place} is not what this tool runs; import it again"]
-    return [f"=== {place} ({len(data)} bytes)", *data.decode("utf-8", "replace").splitlines()]

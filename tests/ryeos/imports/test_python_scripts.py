@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from ryeos.imports.help_pages import read_help
 from ryeos.imports.plan import ImportSource, ProposedItem
-from ryeos.imports.python_scripts import read_script, review_lines, with_arguments
+from ryeos.imports.python_scripts import read_script, with_arguments
+from ryeos.imports.tool_texts import review_lines
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "imports"
 
