@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks import (
     bundle_pull,
+    cluster,
     context,
     engine,
     functions,
@@ -42,6 +43,7 @@ def parts(pyz: Path, scratch: Path) -> dict[str, Callable[[], Iterator[Figure]]]
         "programs": lambda: programs.figures(scratch),
         "trees": lambda: trees.figures(scratch),
         "remote": lambda: remote.figures(pyz, scratch),
+        "cluster": lambda: cluster.figures(pyz, scratch),
         "bundle_pull": lambda: bundle_pull.figures(pyz, scratch),
         "registry": lambda: registry.figures(scratch),
         "sandbox": lambda: sandbox.figures(pyz, scratch),

@@ -169,11 +169,11 @@ def _first_pushes(
     machine.use(watched.node)
     git.begin(watched.node.data.name)
     for name, push in (("git", git.push), ("rye", lambda: machine.remote("push"))):
-        _settle()
+        settle()
         times[name].append(elapsed_ms(push))
 
 
-def _settle() -> None:
+def settle() -> None:
     """Have on disk what was written so far: nobody is to wait for what another has left behind."""
     os.sync()
 
@@ -189,14 +189,14 @@ def _transfers(machine: Machine, git: GitPeer) -> Iterator[Figure]:
     for number in range(CHANGES):
         machine.change(f"rye {number}\n")
         git.change(_CHANGED, f"git {number}\n")
-        _settle()
+        settle()
         pushed["git"].append(elapsed_ms(git.push))
-        _settle()
+        settle()
         pushed["rye"].append(elapsed_ms(lambda: machine.remote("push")))
     found = {name: statistics.median(values) for name, values in pushed.items()}
     name = "remote, push of one changed file"
     yield Figure(name, found["rye"], "git push", found["git"], "at most 0.3 s")
-    found = medians({"rye": machine.pull, "git": git.clone}, PULLS, before=_settle)
+    found = medians({"rye": machine.pull, "git": git.clone}, PULLS, before=settle)
     yield Figure(
         "remote, pull into an empty folder", found["rye"], "git clone", found["git"], "at most 1.0"
     )

@@ -1,11 +1,12 @@
-"""A cluster on this machine, without containers: PostgreSQL, servers, workers, and a proxy.
+"""A cluster on this machine, without containers: PostgreSQL, S3, servers, workers, and a proxy.
 
 ``scripts/cluster`` starts it for a person, tests and benchmarks for themselves. Everything lies in
 one folder and listens on loopback; each server and worker has a data folder of its own, and the
-shared folder has what they share: stores, keys of the node, authorised keys.
+shared folder has what they share: keys of the node, authorised keys, and the stores of users where
+no object storage is given.
 
     folder/postgresql/  the database     folder/shared/  cas/  signing/  config/
-    folder/server0/ ... folder/worker0/ ...     folder/*.log
+    folder/s3/  the object storage       folder/server0/ ... folder/worker0/ ...     folder/*.log
 """
 
 import json
@@ -13,6 +14,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -28,7 +30,11 @@ ROOT = Path(__file__).resolve().parent.parent
 COMMAND = (sys.executable, str(ROOT / "rye_node.py"))
 READY_S, END_S = 60.0, 60.0
 _DEBIAN = Path("/usr/lib/postgresql")
-_KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH", "SHIV_ROOT", "RYE_CACHE_DIR")
+_STORE_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_INSTALL_VERSITYGW = (
+    "GOBIN=$PWD/build/programs go install github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+)
+_KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "SHIV_ROOT", "RYE_CACHE_DIR")
 
 
 class ClusterError(Exception):
@@ -126,7 +132,10 @@ class Part:
 
 
 class LocalCluster:
-    """PostgreSQL, servers, workers and a proxy. ``settings`` are variables of all processes."""
+    """PostgreSQL, servers, workers and a proxy. ``settings`` are variables of all processes.
+
+    The stores of users are in the object storage; without one they are in the shared folder.
+    """
 
     def __init__(
         self,
@@ -137,8 +146,10 @@ class LocalCluster:
         command: Sequence[str] = COMMAND,
         settings: Mapping[str, str] | None = None,
         database_url: str = "",
+        storage: "ObjectStorage | None" = None,
     ) -> None:
         self.folder = folder.absolute()
+        self.storage = storage
         self._command = command
         self.postgresql = None if database_url else PostgreSql(self.folder / "postgresql")
         shared = self.folder / "shared"
@@ -150,6 +161,7 @@ class LocalCluster:
             "SIGNING_KEY_DIR": str(shared / "signing"),
             "NODE_CONFIG_DIR": str(shared / "config"),
             "RYE_NODE_TRUSTED_PROXIES": "127.0.0.1",
+            **(storage.environ if storage else {}),
             **(settings or {}),
         }
         self.servers = [self._part("serve", f"server{number}") for number in range(servers)]
@@ -171,6 +183,8 @@ class LocalCluster:
     def start(self) -> None:
         """Start all of it; it answers when this returns. Raises ClusterError."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self.storage is not None:
+            self.storage.start()
         if self.postgresql is not None:
             self.postgresql.start()
         first, *others = self.parts
@@ -201,6 +215,8 @@ class LocalCluster:
         self.proxy.stop()
         if self.postgresql is not None:
             self.postgresql.stop()
+        if self.storage is not None:
+            self.storage.stop()
 
     def _part(self, verb: str, name: str, *words: str) -> Part:
         data = ("--data", str(self.folder / name))
@@ -224,7 +240,7 @@ class PostgreSql:
 
     def start(self) -> None:
         """Start it, made first where it is not there yet. Raises ClusterError."""
-        programs = _programs()
+        programs = postgresql_programs()
         data = self._folder / "data"
         for folder in (self._folder, self._sockets):
             folder.mkdir(parents=True, exist_ok=True)
@@ -251,8 +267,15 @@ class PostgreSql:
 
     def stop(self) -> None:
         """End it, its connections too."""
+        self._end(signal.SIGINT)
+
+    def crash(self) -> None:
+        """End it without a checkpoint: the next start has to recover what was committed."""
+        self._end(signal.SIGQUIT)
+
+    def _end(self, number: int) -> None:
         if self._server is not None:
-            self._server.send_signal(signal.SIGINT)
+            self._server.send_signal(number)
             self._server.wait(END_S)
             self._server = None
 
@@ -270,7 +293,78 @@ class PostgreSql:
             raise ClusterError(f"{words[0]}: {ended.stderr.decode(errors='replace')}")
 
 
-def _programs() -> Path:
+class ObjectStorage:
+    """An S3 on loopback, by versitygw: each bucket is a folder below ``folder``.
+
+    ``environ`` has the variables of a node whose stores are in the first of the buckets.
+    """
+
+    KEY, SECRET = "test-key", "test-secret-that-no-log-shows"
+
+    def __init__(self, folder: Path, *buckets: str) -> None:
+        self._folder, self._buckets = folder, buckets or ("rye",)
+        self._server: subprocess.Popen[bytes] | None = None
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = int(probe.getsockname()[1])
+
+    @staticmethod
+    def program() -> Path | None:
+        """Where versitygw is, in ``build/programs`` or on the PATH."""
+        built = ROOT / "build" / "programs" / "versitygw"
+        found = str(built) if built.exists() else shutil.which("versitygw")
+        return Path(found) if found else None
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The variables that a node needs to find it."""
+        return {
+            "RYE_NODE_STORE": f"s3://{self._buckets[0]}/nodes/one",
+            "RYE_NODE_STORE_ENDPOINT": f"http://127.0.0.1:{self._port}",
+            "AWS_ACCESS_KEY_ID": self.KEY,
+            "AWS_SECRET_ACCESS_KEY": self.SECRET,
+        }
+
+    def start(self) -> None:
+        """Start it; it answers when this returns. Raises ClusterError."""
+        program = self.program()
+        if program is None:
+            raise ClusterError(f"expected versitygw, found none: {_INSTALL_VERSITYGW}")
+        for bucket in self._buckets:
+            (self._folder / bucket).mkdir(parents=True, exist_ok=True)
+        words = ["--port", f"127.0.0.1:{self._port}", "--quiet", "posix", str(self._folder)]
+        self._server = subprocess.Popen(
+            [str(program), *words],
+            env={
+                "PATH": os.defpath,
+                "ROOT_ACCESS_KEY": self.KEY,
+                "ROOT_SECRET_KEY": self.SECRET,
+                "VGW_KEEP_ALIVE": "true",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        until_s = time.monotonic() + READY_S
+        while not self._answers():
+            if self._server.poll() is not None or time.monotonic() > until_s:
+                raise ClusterError(f"versitygw does not answer on port {self._port}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End it, as a power cut does."""
+        if self._server is not None:
+            self._server.kill()
+            self._server.wait()
+            self._server = None
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self._port)) == 0
+
+
+def postgresql_programs() -> Path:
+    """The folder of PostgreSQL's programs, the newest there is. Raises ClusterError."""
     versions = sorted(_DEBIAN.glob("*/bin"), key=lambda path: int(path.parent.name))
     found = shutil.which("postgres")
     if versions:
@@ -298,7 +392,7 @@ def main(arguments: Sequence[str]) -> int:
     facts = place / "cluster.json"
     if verb != "start":
         return _ask(facts, verb)
-    cluster = LocalCluster(place)
+    cluster = LocalCluster(place, storage=_storage_for(place))
     stopped = Condition()
     asked: list[int] = []
 
@@ -323,9 +417,20 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _storage_for(place: Path) -> ObjectStorage | None:
+    """Object storage, but where it cannot be had or where an older cluster has shared folders."""
+    if (place / "shared").exists() and not (place / "s3").exists():
+        return None
+    if ObjectStorage.program() is None:
+        sys.stderr.write(f"scripts/cluster: no S3, but folders; for S3: {_INSTALL_VERSITYGW}\n")
+        return None
+    return ObjectStorage(place / "s3")
+
+
 def _say_how(cluster: LocalCluster) -> None:
-    names = ("DATABASE_URL", "SIGNING_KEY_DIR", "NODE_CONFIG_DIR")
-    known = " ".join(f"{name}={quote(cluster.environ[name])}" for name in names)
+    names = ("DATABASE_URL", "SIGNING_KEY_DIR", "NODE_CONFIG_DIR", *_STORE_VARIABLES)
+    environ = cluster.environ
+    known = " ".join(f"{name}={quote(environ[name])}" for name in names if name in environ)
     add = f"build/venv/bin/python rye_node.py keys add KEY.pem --data {cluster.folder / 'server0'}"
     lines = (
         f"ready on {cluster.url}: {len(cluster.servers)} servers, {len(cluster.workers)} workers",

@@ -33,11 +33,18 @@ class RoundRobin:
         self._thread.start()
         self._is_ready.wait()
 
+    def send_to(self, ports: Sequence[int]) -> None:
+        """Send requests from now on to these servers only, as before one of them is replaced."""
+        self._ports = tuple(ports)
+        self.requests = {**dict.fromkeys(ports, 0), **self.requests}
+
     def stop(self) -> None:
         """Answer no longer."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
+        elif not self._loop.is_closed():  # it was never started
+            self._loop.close()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -75,8 +82,9 @@ class RoundRobin:
 
     async def _next_server(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to the next server that takes one. Raises OSError where none does."""
-        for _ in self._ports:
-            port = self._ports[next(self._numbers) % len(self._ports)]
+        ports = self._ports
+        for _ in ports:
+            port = ports[next(self._numbers) % len(ports)]
             with suppress(ConnectionRefusedError):
                 streams = await asyncio.open_connection("127.0.0.1", port)
                 self.requests[port] += 1

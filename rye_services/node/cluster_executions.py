@@ -195,13 +195,16 @@ class ClusterExecutions:
         self._queue.look()
 
     def drain(self, grace_s: float) -> None:
-        """Let nothing in any more. Who still waits after the grace learns where to ask."""
-        self._queue.close()
+        """Answer callers that still wait after the grace with 202: another server knows the rest.
+
+        What is asked for meanwhile is deferred as ever: workers carry it out, not this process.
+        """
         self._ends_at_s = min(self._ends_at_s, monotonic() + grace_s)
 
     def close(self, grace_s: float) -> None:
         """See `ExecutionService`."""
         self.drain(grace_s)
+        self._queue.close()
         self._news.close()
         self._presence.end()
 

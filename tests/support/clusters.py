@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from packing.local_cluster import LocalCluster
+from packing.local_cluster import LocalCluster, ObjectStorage
 from tests.support.databases import database_url
 from tests.support.node import Node
 
@@ -29,13 +29,19 @@ class TestedCluster(LocalCluster):
 
 @contextmanager
 def running_cluster(
-    folder: Path, *, servers: int = 3, workers: int = 2, settings: Mapping[str, str] | None = None
+    folder: Path,
+    *,
+    servers: int = 3,
+    workers: int = 2,
+    settings: Mapping[str, str] | None = None,
+    storage: ObjectStorage | None = None,
 ) -> Iterator[TestedCluster]:
     """A cluster while a block runs, on the database of tests."""
     cluster = TestedCluster(
         folder,
         servers=servers,
         workers=workers,
+        storage=storage,
         database_url=database_url(folder, "postgresql"),
         settings={
             "RYE_NODE_EXECUTION_LEASE_S": "4",

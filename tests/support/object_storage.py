@@ -3,15 +3,12 @@
 `versity` serves a real S3 on loopback. It is installed by `.ci/run` below ``build/programs``.
 """
 
-import os
-import socket
-import subprocess
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
+from packing.local_cluster import ObjectStorage
 from rye_services.object_storage import (
     Bucket,
     Listed,
@@ -21,10 +18,8 @@ from rye_services.object_storage import (
 )
 from rye_services.settings import read_settings
 from tests.support.programs import unavailable
-from tests.support.workspace import ROOT
 
-PROGRAM = ROOT / "build" / "programs" / "versitygw"
-KEY, SECRET = "test-key", "test-secret-that-no-log-shows"
+KEY, SECRET = ObjectStorage.KEY, ObjectStorage.SECRET
 
 
 def memory_bucket() -> ObstoreBucket:
@@ -82,46 +77,16 @@ class FailingBucket:
 @contextmanager
 def versity(folder: Path, *buckets: str) -> Iterator[dict[str, str]]:
     """The variables of a node whose files are in the first of some buckets, while it is served."""
-    if not PROGRAM.exists():
+    if ObjectStorage.program() is None:
         unavailable("versitygw is not in build/programs")
-    for bucket in buckets:
-        (folder / bucket).mkdir(parents=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    served = subprocess.Popen(
-        [PROGRAM, "--port", f"127.0.0.1:{port}", "--quiet", "posix", folder],
-        env={
-            "PATH": os.defpath,
-            "ROOT_ACCESS_KEY": KEY,
-            "ROOT_SECRET_KEY": SECRET,
-            "VGW_KEEP_ALIVE": "true",
-        },
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    served = ObjectStorage(folder, *buckets)
+    served.start()
     try:
-        _wait_for(port)
-        yield {
-            "RYE_NODE_STORE": f"s3://{buckets[0]}/nodes/one",
-            "RYE_NODE_STORE_ENDPOINT": f"http://127.0.0.1:{port}",
-            "AWS_ACCESS_KEY_ID": KEY,
-            "AWS_SECRET_ACCESS_KEY": SECRET,
-        }
+        yield served.environ
     finally:
-        served.kill()
-        served.wait()
+        served.stop()
 
 
 def bucket_of(environ: dict[str, str], folder: Path) -> ObstoreBucket:
     """The bucket that these variables name."""
     return open_bucket(read_settings({}, environ, folder), environ)
-
-
-def _wait_for(port: int) -> None:
-    for _ in range(200):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise RuntimeError("versitygw does not answer")

@@ -1,0 +1,131 @@
+"""What each request costs a cluster, so that a change of it is seen. Used by ``docs/scale.md``."""
+
+import os
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from itertools import count
+
+import pytest
+
+from ryeos.sync.entries import ContentEntry, encode
+from tests.support.databases import database_url
+from tests.support.object_storage import versity
+from tests.support.remote_projects import FUNCTION, RemoteProject
+from tests.support.request_costs import Cost, CountedNode
+from tests.support.workspace import Workspace, publish
+
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX"),
+    pytest.mark.heavy,
+]
+NUMBERS = count(1)
+HASHES = [sha256(str(number).encode()).hexdigest() for number in range(100)]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RemoteProject]:
+    folder = tmp_path_factory.mktemp("costs")
+    bundle = publish(folder / "bundle")
+    with versity(folder / "s3", "rye") as stored:
+        environ = {
+            **stored,
+            "DATABASE_URL": database_url(folder, "postgresql"),
+            "RYE_NODE_QUEUE": "cluster",
+            "SIGNING_KEY_DIR": str(folder / "signing"),
+            "NODE_CONFIG_DIR": str(folder / "config"),
+        }
+        node = CountedNode(folder / "server", bundle.base, environ)
+        try:
+            workspace = Workspace(folder / "here", (bundle,))
+            workspace.project.signed_tool(
+                "noop", "def execute(params, project_path):\n    return {}\n", executor=FUNCTION
+            )
+            yield RemoteProject.with_tools(workspace, node.user())  # as most users have it
+        finally:
+            node.close()
+
+
+def cost(project: RemoteProject, ask: Callable[[], object]) -> Cost:
+    """What a request costs that was made once before: caches are as they usually are."""
+    ask()
+    ask()
+    node = project.user.node
+    assert isinstance(node, CountedNode)
+    return node.last
+
+
+def put(project: RemoteProject, numbers: Iterator[int]) -> object:
+    """Store 100 contents of 4 KiB that are new."""
+    first = next(numbers)
+    contents = [f"{first} {number} ".encode().ljust(4096, b"x") for number in range(100)]
+    entries = [encode(ContentEntry(sha256(one).hexdigest(), "blob", one)) for one in contents]
+    return project.user.ask("POST", "/objects/put", {"entries": entries})
+
+
+def push(project: RemoteProject, numbers: Iterator[int]) -> None:
+    """Push one changed file."""
+    project.write("src/x.txt", f"{next(numbers)}\n")
+    project.push()
+
+
+def deferred(project: RemoteProject, item_id: str = "tool:noop", **body: object) -> str:
+    """Have an execution wait. The id of its thread."""
+    reply = project.ask(item_id, **{"async": True}, **body)
+    assert reply.status == 202, reply.json
+    return str(reply.json["thread_id"])
+
+
+def carried_out(project: RemoteProject, thread_id: str) -> None:
+    """Have a worker carry it out."""
+    node = project.user.node
+    assert isinstance(node, CountedNode)
+    node.carry_out(thread_id)
+    cost = node.last
+    assert project.thread(thread_id)["state"] == "completed"
+    node.last = cost
+
+
+def written(project: RemoteProject, numbers: Iterator[int]) -> None:
+    """Have a worker carry out a tool that writes a file, which becomes part of HEAD."""
+    path = {"path": f"src/w{next(numbers)}.txt", "text": "x"}
+    carried_out(project, deferred(project, "tool:write", parameters=path))
+
+
+# Each row: what is asked; transactions and statements of the database; requests to the object
+# storage. A change of a number is fine where it is meant: then docs/scale.md says it too.
+COSTS: dict[str, tuple[Callable[[RemoteProject, Iterator[int]], object], int, int, int]] = {
+    "GET /public-key": (lambda one, _: one.user.ask("GET", "/public-key"), 0, 0, 0),
+    "GET /threads": (lambda one, _: one.user.ask("GET", "/threads"), 3, 4, 0),
+    "GET /threads, API key": (
+        lambda one, _: one.user.ask("GET", "/threads", auth="bearer"),
+        *(3, 3, 0),
+    ),
+    "GET /history": (lambda one, _: one.history(), 3, 4, 0),
+    "POST /objects/has, 100": (
+        lambda one, _: one.user.ask("POST", "/objects/has", {"hashes": HASHES}),
+        *(5, 8, 0),
+    ),
+    "POST /objects/put, 100 of 4 KiB": (put, 9, 10, 1),
+    "POST /push": (push, 14, 20, 1),
+    "POST /execute, async": (lambda one, _: deferred(one), 7, 14, 0),
+    "a worker, no change": (lambda one, _: carried_out(one, deferred(one)), 17, 22, 1),
+    "a worker, one file changed": (written, 26, 36, 2),
+}
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_a_request_costs_what_the_table_says(project: RemoteProject, name: str) -> None:
+    ask, *expected = COSTS[name]
+    numbers = count(next(NUMBERS) * 100)
+
+    found = cost(project, lambda: ask(project, numbers))
+
+    assert [found.transactions, found.statements, found.requests] == expected
+
+
+def test_more_contents_in_a_request_cost_no_more_statements(project: RemoteProject) -> None:
+    user = project.user
+    few = cost(project, lambda: user.ask("POST", "/objects/has", {"hashes": HASHES[:1]}))
+    many = cost(project, lambda: user.ask("POST", "/objects/has", {"hashes": HASHES}))
+
+    assert (few.transactions, few.statements) == (many.transactions, many.statements)
