@@ -1,12 +1,17 @@
 """The files of ``deploy/`` are followed to their end, on this machine."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from tests.support.programs import unavailable
+from rye_services.settings import read_settings
+from tests.support.programs import require_program, unavailable
 from tests.support.workspace import ROOT
 
 # What these words begin says what a service must not do.
@@ -56,3 +61,142 @@ def test_the_modal_app_starts_what_the_container_file_starts() -> None:
         assert name in source
         assert name in container
     compile(source, "modal_app.py", "exec")
+
+
+CHART, COMPOSE = ROOT / "deploy" / "chart", ROOT / "deploy" / "compose.yaml"
+EVERYTHING = (
+    *("--set", "trial.enabled=true", "--set", "trial.password=p/q", "--set", "trial.s3Secret=s"),
+    *("--set", "worker.scaling.kind=keda", "--set", "server.scaling.enabled=true"),
+    *("--set", "ingress.enabled=true", "--set", "serviceMonitor.enabled=true"),
+)
+
+
+def helm(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """What helm says."""
+    return subprocess.run(
+        [require_program("helm"), *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+def rendered(*arguments: str) -> str:
+    """The objects of the chart, as a cluster is given them."""
+    done = helm("template", "one", str(CHART), "--kube-version", "1.31.0", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def objects(text: str) -> dict[str, dict[str, Any]]:
+    """Objects by kind and name."""
+    found = [one for one in yaml.safe_load_all(text) if one]
+    return {f"{one['kind']} {one['metadata']['name']}": one for one in found}
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), EVERYTHING, ("--set", "worker.scaling.kind=hpa")], ids=["plain", "all", "hpa"]
+)
+def test_the_chart_is_what_kubernetes_takes(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    validate = require_program("kubernetes-validate")
+    path = tmp_path / "chart.yaml"
+    path.write_text(rendered(*arguments), encoding="utf-8")
+
+    linted = helm("lint", "--strict", str(CHART), *arguments)
+    checked = subprocess.run(
+        [validate, "--strict", "-k", "1.31", path], capture_output=True, check=False
+    )
+
+    assert linted.returncode == 0, linted.stdout
+    assert checked.returncode == 0, (checked.stdout + checked.stderr).decode()
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("store.url=/srv/store", "store.url"),
+        ("worker.scaling.kind=cron", "worker.scaling.kind"),
+        ("sever.replicas=2", "sever"),
+        ("worker.places=0", "worker.places"),
+    ],
+)
+def test_the_chart_refuses_a_value_that_cannot_be(setting: str, problem: str) -> None:
+    done = helm("template", "one", str(CHART), "--kube-version", "1.31.0", "--set", setting)
+
+    assert done.returncode != 0
+    assert problem.rpartition(".")[2] in done.stderr
+
+
+def test_pods_have_more_time_to_end_than_what_runs_in_them() -> None:
+    found = objects(rendered("--set", "shutdownTimeoutSeconds=90"))
+
+    for name in ("server", "worker"):
+        pod = found[f"Deployment one-{name}"]["spec"]["template"]["spec"]
+        environ = {one["name"]: one["value"] for one in pod["containers"][0]["env"]}
+        assert environ["RYE_NODE_SHUTDOWN_TIMEOUT_S"] == "90"
+        assert pod["terminationGracePeriodSeconds"] == 110
+
+
+def test_workers_are_scaled_by_a_figure_that_servers_have() -> None:
+    scaled = objects(rendered("--set", "worker.scaling.kind=keda"))["ScaledObject one-worker"]
+    figures = (ROOT / "rye_services" / "node" / "cluster_executions.py").read_text("utf-8")
+    query = scaled["spec"]["triggers"][0]["metadata"]["query"]
+
+    names = set(re.findall(r"rye_\w+", query))
+
+    assert names == {"rye_cluster_executions_queued", "rye_cluster_executions_running"}
+    assert all(f'"{name}"' in figures for name in names)
+    assert query.startswith("max(")  # each server says the figure of the whole cluster
+    assert "replicas" not in objects(rendered(*EVERYTHING))["Deployment one-worker"]["spec"]
+
+
+def composed(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """What the library of `docker compose` makes of our file, which it validates."""
+    program = require_program("compose-config")  # it takes no variables from its environment
+    return subprocess.run(
+        [program, *arguments, COMPOSE.name],
+        cwd=COMPOSE.parent,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+def test_the_compose_file_is_a_cluster_of_three_servers_and_four_workers() -> None:
+    done = composed("-no-interpolation")
+
+    assert done.returncode == 0, done.stderr
+    services = yaml.safe_load(done.stdout)["services"]
+    assert set(services) == {"server", "worker", "proxy", "postgresql", "s3", "bucket"}
+    assert services["server"]["deploy"]["replicas"] == 3
+    assert services["worker"]["deploy"]["replicas"] == 4
+    for name in ("server", "worker"):
+        environ = services[name]["environment"]
+        assert environ["DATABASE_URL"].endswith("@postgresql/rye")
+        assert services[name]["stop_grace_period"] == "60s"
+        assert int(environ["RYE_NODE_SHUTDOWN_TIMEOUT_S"]) < 60
+
+
+def test_the_compose_file_wants_passwords() -> None:
+    done = composed()
+
+    assert done.returncode != 0
+    assert "write it to deploy/.env" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "chart/templates/_helpers.tpl"])
+def test_settings_of_a_deployment_are_settings_of_a_node(tmp_path: Path, name: str) -> None:
+    text = (ROOT / "deploy" / name).read_text("utf-8")
+    names = set(re.findall(r"RYE_NODE_[A-Z_]+", text))
+    values = {"SHUTDOWN_TIMEOUT_S": "45", "STORE": "s3://rye/nodes/one", "QUEUE": "cluster"}
+    values |= {"STORE_ENDPOINT": "http://s3:7070", "METRICS": "key", "LOG_FORMAT": "json"}
+    values |= {"TRUSTED_PROXIES": "10.0.0.0/8", "STORE_REGION": "eu"}
+
+    settings = read_settings(
+        {}, {one: values[one.removeprefix("RYE_NODE_")] for one in names}, tmp_path
+    )
+
+    assert settings.is_cluster
+    assert settings.store == "s3://rye/nodes/one"
