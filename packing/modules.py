@@ -18,7 +18,9 @@ from zipboot.importer import DICTIONARY
 from zipboot.parts import checksum
 
 SHOWN_ROOT = "rye.pyz"
-FROM_SOURCE = ("ryeos.imports.", "ryeos.cli.skills", "ryeos.app.script_help")
+FROM_SOURCE = (
+    *("ryeos.imports.", "ryeos.cli.import_items", "ryeos.cli.skills", "ryeos.app.script_help"),
+)
 """Beginnings of the names of modules that a rare command uses: packed as their source alone."""
 WITH_CODE = frozenset(
     f"ryeos.imports.{name}" for name in ("clients", "kinds", "plan", "server_items")

@@ -88,6 +88,12 @@ def _tasks(source: ImportSource) -> ImportPlan:
     return read_tasks(source)
 
 
+def _openapi(source: ImportSource) -> ImportPlan:
+    from ryeos.imports.openapi import read_openapi
+
+    return read_openapi(source)
+
+
 KINDS: tuple[ImportKind, ...] = (
     ImportKind(
         name="mcp",
@@ -137,6 +143,16 @@ KINDS: tuple[ImportKind, ...] = (
             *("mise.toml", ".mise.toml"),
         ),
         read=_tasks,
+    ),
+    ImportKind(
+        name="openapi",
+        title="OpenAPI documents",
+        files=tuple(
+            f"{folder}openapi.{suffix}"
+            for folder in ("", "api/", "docs/")
+            for suffix in ("json", "yaml", "yml")
+        ),
+        read=_openapi,
     ),
 )
 NAMES: tuple[str, ...] = tuple(kind.name for kind in KINDS)

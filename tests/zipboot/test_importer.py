@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.archives import code_importer
 from zipboot.importer import CodeImporter
+from zipboot.parts import checksum
 
 MODULES = {
     "packed_package": "from packed_package.inner import value\n",
@@ -95,3 +96,21 @@ def test_sources_that_are_damaged_only_leave_a_traceback_without_lines(
     path.write_bytes(path.read_bytes().replace(b"'on purpose'", b"'no purpose'"))
 
     assert importer.get_source("packed_failure") is None
+
+
+def test_a_module_of_a_rare_command_is_compiled_from_its_source(tmp_path: Path) -> None:
+    text = "packed_rare = True\n"
+    made = code_importer(
+        tmp_path / "rare.pyz",
+        MODULES,
+        packages={"packed_package"},
+        sources={"packed_rare.py": text},
+    )
+    made._entries["packed_rare"] = (False, 0, 0, False, checksum(text.encode()))
+    made._entries["packed_other"] = (False, 0, 0, False, checksum(b"another text"))
+
+    code = made.get_code("packed_rare")
+
+    assert "packed_rare" in code.co_names
+    with pytest.raises(SystemExit):
+        made.get_code("packed_other")
