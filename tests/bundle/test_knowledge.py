@@ -60,6 +60,35 @@ QUESTIONS = (
     ("can I override a system tool", "knowledge:rye/core/three-tier-spaces"),
     ("push my project to a server", "knowledge:rye/core/remote/remote-operations"),
     ("run a command in the background", "knowledge:rye/core/processes"),
+    ("how do I run a shell command", "tool:rye/bash/bash"),
+    ("edit lines of a file", "knowledge:rye/file-system/file-operations"),
+    ("fetch a web page", "knowledge:rye/web/web-access"),
+    ("add an MCP server", "knowledge:rye/mcp/mcp-integration"),
+    ("how do I write a state graph", "knowledge:rye/core/runtimes/state-graph-runtime"),
+    ("which runtimes are there", "knowledge:rye/core/runtimes/standard-runtimes"),
+    ("add a new runtime for a language", "knowledge:rye/core/runtimes/runtime-authoring"),
+    ("what may a graph call", "knowledge:rye/core/capability-strings"),
+    ("header of a tool in python", "knowledge:rye/authoring/tool-format"),
+    ("format of a directive", "knowledge:rye/authoring/directive-format"),
+    ("write a knowledge page", "knowledge:rye/authoring/knowledge-format"),
+    ("search syntax", "knowledge:rye/primary/search-semantics"),
+    ("copy a system tool into my project", "knowledge:rye/primary/load-semantics"),
+    ("how do I run a tool with parameters", "knowledge:rye/primary/execute-semantics"),
+    ("placeholders in a command template", "knowledge:rye/core/templating-systems"),
+    ("inputs of a directive", "knowledge:rye/core/input-interpolation"),
+    ("what do the words of Rye mean", "knowledge:rye/core/terminology"),
+    ("where do files of a project go", "knowledge:rye/core/ai-directory"),
+    ("publish a bundle", "knowledge:rye/core/registry/registry-api"),
+    ("manifest of a bundle", "knowledge:rye/core/bundler/bundle-format"),
+    ("can I trust a registry", "knowledge:rye/core/registry/trust-model"),
+    ("pull an item from a registry", "knowledge:rye/core/registry/registry-api"),
+    ("how is a tool executed", "knowledge:rye/core/executor-chain"),
+    ("what is a snapshot object", "knowledge:rye/core/cas/object-kinds"),
+    ("required fields of an item", "knowledge:rye/authoring/metadata-patterns"),
+    ("how does Rye read a header without running it", "knowledge:rye/core/parsers"),
+    ("what to do when approval is required", "knowledge:rye/primary/sign-semantics"),
+    ("cancel a running thread", "knowledge:rye/core/processes"),
+    ("review an item before signing", "directive:rye/core/review_item"),
 )
 
 
@@ -68,7 +97,7 @@ _MAY_SIGN = 'version: "1.0.0"\ncategory: agents\nsign: allow\n'
 
 @pytest.fixture
 def agent(machine: Machine) -> Iterator[McpClient]:
-    """An agent over MCP that may sign, for somebody with a key, in an empty project."""
+    """An agent over MCP that may sign, for a user with a key, in an empty project."""
     machine.run("keys", "generate")
     policy = machine.home / ".ai" / "config" / "agents" / "policy.yaml"
     policy.parent.mkdir(parents=True)
@@ -168,10 +197,18 @@ def test_an_answer_is_compared_by_what_the_page_shows() -> None:
     assert Block(CALL, '{"a": 1}', 1).value == {"a": 1}
 
 
-@pytest.mark.parametrize(("question", "ref"), QUESTIONS, ids=[ref for _, ref in QUESTIONS])
-def test_a_question_finds_its_answer_among_the_first_three(
-    question: str, ref: str, agent: McpClient
-) -> None:
-    answer = agent.envelope("search", query=question, limit=3)
+def test_each_question_finds_its_answer_first_or_second(agent: McpClient) -> None:
+    missed = [
+        (question, found)
+        for question, ref in QUESTIONS
+        if ref not in (found := first_two(agent, question))
+    ]
 
-    assert ref in [f"{hit['kind']}:{hit['id']}" for hit in answer["results"]]
+    assert len(QUESTIONS) >= 30
+    assert missed == []
+
+
+def first_two(agent: McpClient, question: str) -> list[str]:
+    """The references of the first two hits of a search."""
+    answer = agent.envelope("search", query=question, limit=2)
+    return [f"{hit['kind']}:{hit['id']}" for hit in answer["results"]]
