@@ -106,6 +106,12 @@ class Part:
             return None
         with suppress(ProcessLookupError):
             self._process.send_signal(number)
+        return self.wait(timeout_s)
+
+    def wait(self, timeout_s: float = END_S) -> int | None:
+        """Wait for its end, and kill it after that time; its exit status."""
+        if self._process is None:
+            return None
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -211,7 +217,7 @@ class LocalCluster:
                 part.send_signal(signal.SIGCONT)
                 part.send_signal(signal.SIGTERM)
         for part in self.parts:
-            part.end()
+            part.wait()
         self.proxy.stop()
         if self.postgresql is not None:
             self.postgresql.stop()

@@ -21,6 +21,8 @@ class RoundRobin:
         self.port = 0
         self.requests: dict[int, int] = {}
         self._ports: tuple[int, ...] = ()
+        # The loop has weak references alone: a connection that waits would be collected.
+        self._connections: set[asyncio.Task[None] | None] = set()
         self._numbers = count()
         self._loop = asyncio.new_event_loop()
         self._is_ready = Event()
@@ -65,6 +67,8 @@ class RoundRobin:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         opened = [writer]
         sending: asyncio.Task[None] | None = None
+        this = asyncio.current_task()
+        self._connections.add(this)
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             their_reader, their_writer = await self._next_server()
@@ -75,6 +79,7 @@ class RoundRobin:
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # one of the two is gone, or is no client of HTTP
         finally:
+            self._connections.discard(this)
             if sending is not None:
                 sending.cancel()
             for one in opened:

@@ -313,7 +313,13 @@ class _Worker:
         self._thread.start()
 
     def close(self) -> None:
-        """Take no more; what was taken goes on."""
+        """Take no more; what was taken goes on, and a second call changes nothing.
+
+        Procrastinate gives back what it has taken after the first cancellation, and drops that at
+        a second one: its job would look as if it were being done until a sweep ends it.
+        """
+        if self._is_closed.is_set():
+            return
         self._is_closed.set()
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._stop)

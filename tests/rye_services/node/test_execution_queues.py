@@ -348,6 +348,26 @@ def test_what_a_closed_worker_leaves_is_taken_by_another(cluster: Case) -> None:
     assert cluster.hands.wait_for(2) == ["a", "b"]
 
 
+def test_a_worker_that_is_closed_twice_gives_back_the_turn_that_it_has(
+    cluster: Case, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "procrastinate")
+    queue = cluster.queue()
+    assert isinstance(queue, ClusterQueue)
+    queue.work(cluster.hands.carry_out)
+    cluster.defer(queue, "a")
+    cluster.hands.wait_for(1)
+
+    queue.close()
+    wait_until(lambda: "Waiting for job to finish" in caplog.text)
+    queue.close()  # as a drain, and the end after it
+    cluster.hands.let_go("a")
+    queue.leave(WAIT_S)
+
+    with database.reading() as connection:
+        assert connection.scalar(text("SELECT count(*) FROM procrastinate_jobs")) == 0
+
+
 def test_a_locked_table_of_the_queue_is_a_refusal_in_time(
     cluster: Case, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
