@@ -44,7 +44,7 @@ _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object",
 class OperationError(LilluxError):
     """An operation that no tool can be made of."""
 
-    code = "VALIDATION_FAILED"
+    code, exit_status = "VALIDATION_FAILED", 6
 
 
 def read_openapi(source: ImportSource) -> ImportPlan:
