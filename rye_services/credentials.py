@@ -167,7 +167,7 @@ class ApiKeys:
             return tuple(_api_key_of(row) for row in rows)
 
     def revoke_named(self, user_id: str, name: str) -> ApiKey:
-        """Let a user's key of this name count no longer.
+        """Revoke a user's key of this name.
 
         Raises ApiKeyMissingError, ApiKeyNameError for one that was revoked before.
         """
@@ -215,7 +215,7 @@ class ApiKeys:
             return tuple(_api_key_of(row) for row in rows)
 
     def revoke(self, key_id: str) -> ApiKey:
-        """Let a key count no longer, named by its id or its prefix. Raises ApiKeyMissingError."""
+        """Revoke a key, named by its id or its prefix. Raises ApiKeyMissingError."""
         named = (api_keys.c.id == key_id) | (api_keys.c.key_prefix == key_id)
         with self._database.writing() as connection:
             rows = connection.execute(select(api_keys).where(named)).all()

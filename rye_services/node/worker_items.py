@@ -78,7 +78,7 @@ def _context(job: Job) -> Context:
 
 
 def _approve_by_id(job: Job) -> None:
-    """Let keys count that the user approved for this project, which lies elsewhere there.
+    """Trust keys that the user approved for this project, which lies elsewhere there.
 
     An approval names a folder of the user's machine. What identifies the project here is the last
     part of that folder, as it is what a client calls the project.

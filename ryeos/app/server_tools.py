@@ -50,7 +50,7 @@ from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
 
 
 class ServerNotFoundError(RyeError):
-    """An MCP server that no space has written down."""
+    """An MCP server that is configured in no space."""
 
     code, exit_status = "ITEM_NOT_FOUND", 3
 

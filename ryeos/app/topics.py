@@ -77,10 +77,10 @@ A key counts when its document is in user space. A document that a project bring
 the user approved it there. The key of a bundle counts for that bundle's items.
 
 $   rye keys list                        every key, and why one does not count
-$   rye keys trust FILE|FINGERPRINT      let one count
+$   rye keys trust FILE|FINGERPRINT      trust one
 >   execute {"item_id": "rye/core/keys/keys", "parameters": {"action": "list"}}
 >                                        every key, and why one does not count
-> To let a key count, ask your user to run: rye keys trust FINGERPRINT
+> To trust a key, ask your user to run: rye keys trust FINGERPRINT
 """,
     "refs": """\
 How to name an item

@@ -429,7 +429,7 @@ class Rye:
         return version_in(extract(location.ref.kind, location.suffix, item.text, where, added))
 
     def accept_version(self, ref: ItemRef, fingerprint: str, version: str) -> None:
-        """Let a version that was just signed count in this project, whatever ran before."""
+        """Accept a version that was just signed in this project, whatever ran before."""
         key, versions = self.trust.get_key(fingerprint, USER), self.executor.versions
         signer = key.digest if key else fingerprint
         if not versions.accept(ref, signer, version):

@@ -125,7 +125,7 @@ def _private_pem(session: Session) -> tuple[str, bytes]:
 
 
 def _take_up(session: Session, keypair: KeyPair, command: str, done: str) -> int:
-    """Write the pair, and let it count."""
+    """Write the pair, and trust it."""
     user = require_user_space(session.context)
     valid_owner(session.arguments.owner or OWN_OWNER)
     key = SigningKey(keypair)
@@ -573,7 +573,7 @@ def _carried_document(session: Session, fingerprint: str) -> Path:
 
 
 def _approve(session: Session, fingerprint: str) -> int:
-    """Let a key that the project carries count in this project, and nowhere else."""
+    """Trust a key that the project carries in this project, and nowhere else."""
     trust, project = session.rye.trust, session.rye.space(PROJECT)
     known = trust.get_key(fingerprint, PROJECT)
     envelope: dict[str, Any] = {"status": "success", "fingerprint": fingerprint, "space": PROJECT}

@@ -74,7 +74,7 @@ def approve_project(session: Session, project: Space, *, is_new: bool = False) -
     envelope["addresses"] = {path: names for path, names in addresses.items() if names}
     for line in _lines(found, keys, new, addresses):
         session.output.note(line)
-    if not session.confirm(f"let all of this count in {project.base}?"):
+    if not session.confirm(f"approve all of this for {project.base}?"):
         session.output.answer({**envelope, "status": "cancelled"}, "nothing was approved")
         return 1
     now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -208,7 +208,7 @@ def _revoke(session: Session, project: Space) -> int:
 
 
 def _accept_older(session: Session) -> int:
-    """Let the version of an item that is here count in this project."""
+    """Accept the version of an item that is here in this project."""
     reference = session.rye.reference(session.arguments.older)
     location = session.rye.resolver.resolve(reference).location
     item = session.rye.verifier.verify(

@@ -245,7 +245,7 @@ class RemoteNotApprovedError(RyeError):
 
     def __init__(self, remote: str, problem: str, command: str) -> None:
         self.remote, self.problem = remote, problem
-        hint = f"if you know it: {command}; or let what the project says count: rye trust"
+        hint = f"if you know it: {command}; or approve what the project says: rye trust"
         super().__init__(f"remote {remote}: {problem}", hint=hint)
 
 

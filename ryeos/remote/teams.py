@@ -74,7 +74,7 @@ class TeamClient:
         return made
 
     def revoke_token(self, token_id: str) -> None:
-        """Let a token count no longer."""
+        """Revoke a token."""
         self._ask("DELETE", f"/account/tokens/{_part('ID', token_id)}")
 
     # --- teams ------------------------------------------------------------------------------------

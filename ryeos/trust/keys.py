@@ -360,7 +360,7 @@ def read_offered_key(path: Path) -> OfferedKey:
 
 
 def trust_own_key(key: SigningKey, user: Space, owner: str = "") -> tuple[Path, bool]:
-    """Let the own key count; the document's path, and whether it was there already.
+    """Trust the own key; the document's path, and whether it was there already.
 
     The document is signed by the key itself and marks it as one that signs texts whole, and each
     for one item; a document from before that mark keeps without it (`upgrade_own_key`). Raises
@@ -388,7 +388,7 @@ def upgrade_own_key(key: SigningKey, user: Space) -> Path:
 
 
 def retire_key(public_pem: bytes, user: Space, key: SigningKey, valid_until: str) -> Path:
-    """Let a replaced key of one's own count until a day (``YYYY-MM-DD``), for what it signed."""
+    """Trust a replaced key of one's own until a day (``YYYY-MM-DD``), for what it signed."""
     fingerprint = compute_key_fingerprint(public_pem)
     path = document_path(user, fingerprint)
     try:

@@ -67,7 +67,7 @@ class Approvals:
         return tuple((path, digest) for path, keys in projects for digest in keys)
 
     def approve(self, project: Path, digest: str) -> None:
-        """Let a key that the project carries count there from now on."""
+        """Trust a key that the project carries there from now on."""
         key = os.path.realpath(project)
         with locked(self._lock):
             projects = self._load()

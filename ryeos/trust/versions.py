@@ -75,7 +75,7 @@ class VersionRecord:
                 self._write(ref, {"highest": {signer: version}})
 
     def accept(self, ref: ItemRef, signer: str, version: str) -> bool:
-        """Let a version count in this project, whatever the highest is; False if it did.
+        """Accept a version in this project, whatever the highest is; False if it did.
 
         Raises FileSystemError.
         """

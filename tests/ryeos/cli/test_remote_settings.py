@@ -141,7 +141,7 @@ def test_a_remote_of_the_project_says_how_to_make_it_one_s_own(cli: CommandLine)
     assert (row["usable"], row["source"]) == (False, "project")
     command, _, other = row["hint"].partition("; or ")
     assert command == f"if you know it: rye remote add gpu {URL} --key-env AWS_KEY"
-    assert other == "let what the project says count: rye trust"
+    assert other == "approve what the project says: rye trust"
 
     status = cli.json("remote", "status")["remotes"]["gpu"]
     assert (status["url"], status["problem"]) == (None, row["problem"])

@@ -125,7 +125,7 @@ def test_a_node_that_only_the_project_names_is_not_spoken_to() -> None:
     )
     assert error.value.hint == (
         f"if you know it: rye remote add gpu {URL} --key-env AWS_SECRET_ACCESS_KEY"
-        "; or let what the project says count: rye trust"
+        "; or approve what the project says: rye trust"
     )
 
 

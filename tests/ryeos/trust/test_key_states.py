@@ -36,7 +36,7 @@ def place(
 
 
 def agrees_with_the_store(workspace: Workspace, state: KeyState) -> bool:
-    """Whether the store, which decides, lets the key count exactly if the state says so."""
+    """Whether the store, which decides, trusts the key exactly if the state says so."""
     rye = workspace.rye()
     store = TrustStore(workspace.context().spaces, rye.approvals)
     return (store.get_key(state.path.stem, state.space) is not None) == state.counts

@@ -1,7 +1,7 @@
 """Published items and bundles: find them, bring them here, publish your own.
 
 Each action is a command of Rye. Nothing that is pulled runs before its user signed it, and no
-action lets a registry's key count: that is for a person. Page: ``docs/registry.md``.
+action trusts a registry's key: that is for a person. Page: ``docs/registry.md``.
 """
 
 from rye_command import flags, missing, option, refusal, run_rye
