@@ -160,7 +160,7 @@ def back_up(
         for left in target.glob(f"{_MAKING}*"):
             shutil.rmtree(left)
         name = f"{_STATE}{clock().strftime('%Y%m%dT%H%M%S%fZ')}"
-        total = _Copied()
+        total = Copied()
         for attempt in range(_ROUNDS):
             with _aside(target / f"{_MAKING}{os.urandom(4).hex()}") as making:
                 rows = _copy_state(  # (2)
@@ -318,7 +318,7 @@ def _remove_beside(path: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Copied:
+class Copied:
     """What was copied of stores so far."""
 
     files: int = 0
@@ -327,22 +327,30 @@ class _Copied:
     damaged: tuple[str, ...] = ()
 
 
-def _copy_stores(opened: Stores, target: Path, so_far: _Copied, progress: Progress) -> _Copied:
-    stores, copies = opened.users, UserStores(target / _CAS)
-    total = replace(so_far, kept=0, damaged=())
-    for user in stores.users():
+def _copy_stores(opened: Stores, target: Path, so_far: Copied, progress: Progress) -> Copied:
+    copies = UserStores(target / _CAS)
+    for user in opened.users.users():
         _require_plain(target, *copies.of(user).root.relative_to(target).parts)
-        total = _copy_store(stores.of(user), copies.of(user), user, total, progress)
-    registry = opened.registry
-    if registry.folder is None or registry.folder.is_dir():
-        _require_plain(target, REGISTRY_STORE)
-        total = _copy_store(registry, Store(target / REGISTRY_STORE), REGISTRY, total, progress)
+    _require_plain(target, REGISTRY_STORE)
+    into = Stores(users=copies, registry=Store(target / REGISTRY_STORE))
+    return copy_stores(opened, into, progress, so_far=replace(so_far, kept=0, damaged=()))
+
+
+def copy_stores(
+    source: Stores, target: Stores, progress: Progress, *, so_far: Copied | None = None
+) -> Copied:
+    """Copy what the target lacks, of all users and the registry, each content hashed."""
+    total = so_far or Copied()
+    for user in source.users.users():
+        total = _copy_store(source.users.of(user), target.users.of(user), user, total, progress)
+    if source.registry.folder is None or source.registry.folder.is_dir():
+        total = _copy_store(source.registry, target.registry, REGISTRY, total, progress)
     return total
 
 
 def _copy_store(
-    source: ContentStore, target: ContentStore, name: str, so_far: _Copied, progress: Progress
-) -> _Copied:
+    source: ContentStore, target: ContentStore, name: str, so_far: Copied, progress: Progress
+) -> Copied:
     """Copy what the target lacks, each piece hashed, and the refs; have it on the disk."""
     listed = [(space, one) for space in ObjectKind for one in source.stored(space)]
     files, size, kept, damaged = so_far.files, so_far.bytes, so_far.kept, [*so_far.damaged]
@@ -373,7 +381,7 @@ def _copy_store(
         target.remove_ref(gone)
     target.sync()
     progress(name, len(listed), len(listed))
-    return _Copied(files, size, kept, tuple(damaged))
+    return Copied(files, size, kept, tuple(damaged))
 
 
 def _has(target: ContentStore, space: ObjectKind, one: Stored) -> bool:
@@ -579,7 +587,7 @@ def _copy_files(source: Path, state: Path, making: Path, progress: Progress) -> 
     for name in (_SIGNING, _CONFIG):
         if _require_plain(state, name):
             _copy_folder(state / name, making / name, _read_plain)
-    copied = _Copied()
+    copied = Copied()
     if _require_plain(source, _CAS):
         stores, copies = UserStores(source / _CAS), UserStores(making / _CAS)
         for user in stores.users():

@@ -8,11 +8,10 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lillux.errors import LilluxError
@@ -20,7 +19,7 @@ from lillux.files import LockTimeoutError, read_bytes
 from lillux.signing import MAX_PEM_BYTES
 from lillux.values import dataclass
 from rye_services.audit import Actor, Audit, acting
-from rye_services.commands import CommandAnswer, Declare, columns, unix_user
+from rye_services.commands import CommandAnswer, Declare, columns, progress_of, say_line, unix_user
 from rye_services.credentials import EVERYTHING, AuthorizedKeys, PublicKeyError
 from rye_services.data_folder import make_data
 from rye_services.database import Database
@@ -462,7 +461,7 @@ def serve_node(parsed: argparse.Namespace, bundle: Path, environ: Mapping[str, s
     log_to_stderr(environ.get("RYE_LOG", "info"))
     shown_url = _url(parsed.url)
     settings = make_data(settings_of(parsed, environ))
-    say = _log_line if settings.log_format == "json" else _say
+    say = _log_line if settings.log_format == "json" else say_line
     if settings.log_format == "json":
         log_as_json()
     if parsed.is_worker:
@@ -589,11 +588,6 @@ def _log_line(line: str) -> None:
     logger.info("%s", line)
 
 
-def _say(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
-
-
 # --- storage command ------------------------------------------------------------------------------
 # ``gc``: the removal of what nothing names, said by a user who can write the node's files.
 
@@ -663,7 +657,6 @@ def _storage_lines(users: Sequence[Mapping[str, Any]]) -> str:
 # ``fsck``: whether everything that a node has stored is there and sound, and what can be repaired.
 # ``backup`` and ``restore``: all of a node in a folder, and back.
 
-_SAY_EVERY_S = 2.0
 _OTHER_DATABASE = (
     "the database knows none of the users who have a store: is it the one that the server uses?"
 )
@@ -715,7 +708,7 @@ def _fsck(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnsw
                 settings,
                 database,
                 utc_now,
-                progress=_progress(parsed),
+                progress=progress_of(parsed),
                 stores=open_stores(settings, database, environ),
                 backup=backup,
             )
@@ -793,8 +786,8 @@ def _require_yes(parsed: argparse.Namespace, lines: Sequence[str]) -> None:
     if parsed.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(f"--accept-loss: would give up {len(lines)}: {lines[0]}", hint=hint)
     for line in lines:
-        _say(f"lost for good: {line}")
-    _say("No backup or machine that still has it can bring it back after the next sweep.")
+        say_line(f"lost for good: {line}")
+    say_line("No backup or machine that still has it can bring it back after the next sweep.")
     sys.stderr.write(f"Accept the loss of {len(lines)}? Type yes: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() != "yes":
@@ -843,7 +836,7 @@ def _back_up(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
                 stores=open_stores(settings, database, environ),
                 version=__version__,
                 clock=utc_now,
-                progress=_progress(parsed),
+                progress=progress_of(parsed),
             )
             Audit(database).note("backup", str(target))
     finally:
@@ -862,7 +855,7 @@ def _restore(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
     if parsed.data is None:
         raise UsageError("restore: expected --data DIR", hint="restore SOURCE --data DIR")
     source, folder = (Path(one).expanduser().absolute() for one in (parsed.source, parsed.data))
-    done = restore(source, folder, environ, clock=utc_now, progress=_progress(parsed))
+    done = restore(source, folder, environ, clock=utc_now, progress=progress_of(parsed))
     facts = {"data": str(folder), "made_at": done.facts.made_at, "node": done.facts.node}
     _note_restore(parsed, environ, source, done.facts.made_at)
     lost = lost_words(done)
@@ -931,19 +924,6 @@ def _storage_alone(settings: Settings, database: Database) -> Iterator[None]:
         except LockTimeoutError as error:
             raise StorageBusyError from error
         yield
-
-
-def _progress(parsed: argparse.Namespace) -> Callable[[str, int, int], None]:
-    """Says on standard error how far long work is, every two seconds."""
-    said_s = monotonic()
-
-    def say(what: str, done: int, total: int) -> None:
-        nonlocal said_s
-        if not parsed.quiet and monotonic() - said_s >= _SAY_EVERY_S:
-            said_s = monotonic()
-            _say(f"rye-node: {what}: {done} of {total}")
-
-    return say
 
 
 # --- account commands -----------------------------------------------------------------------------

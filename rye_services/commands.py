@@ -6,12 +6,15 @@ import it.
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from getpass import getuser
+from time import monotonic
 from typing import Any
 
 from lillux.values import dataclass
 
+_SAY_EVERY_S = 2.0
 Declare = Callable[[str, Any, str], argparse.ArgumentParser]
 
 
@@ -50,3 +53,22 @@ def unix_user() -> str:
         return getuser()
     except (OSError, KeyError, ImportError):  # a number without a name
         return str(os.getuid()) if hasattr(os, "getuid") else "unknown"
+
+
+def say_line(line: str) -> None:
+    """Write a line to standard error, which is read while a command works."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def progress_of(parsed: argparse.Namespace) -> Callable[[str, int, int], None]:
+    """Says on standard error how far long work is, every two seconds."""
+    said_s = monotonic()
+
+    def say(what: str, done: int, total: int) -> None:
+        nonlocal said_s
+        if not parsed.quiet and monotonic() - said_s >= _SAY_EVERY_S:
+            said_s = monotonic()
+            say_line(f"rye-node: {what}: {done} of {total}")
+
+    return say

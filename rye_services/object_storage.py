@@ -17,13 +17,17 @@ from typing import Any, Protocol, cast
 from urllib.parse import urlsplit
 
 from lillux.errors import LilluxError
+from lillux.store import MAX_BYTES
 from lillux.values import dataclass
-from rye_services.settings import SettingError, Settings
+from rye_services.settings import MIB, SettingError, Settings
 from ryeos.items.errors import RyeError
 
 SCHEME = "s3"
 CONNECT_S, REQUEST_S, ALL_TRIES_S = 3, 30, 40
 """How long a connection, one request, and a request with all its further tries may take."""
+
+MAX_FILE_BYTES = MAX_BYTES + 16 * MIB
+"""Of a file that is read as a whole: a content of the largest size, and what a pack says of it."""
 
 _TRIES = 4
 _CREDENTIALS_FRESH = timedelta(minutes=5)
@@ -238,7 +242,17 @@ class ObstoreBucket:
         """All bytes of a file; None for one that is not there."""
         import obstore
 
-        return self._read(lambda: bytes(obstore.get(self._store, key).bytes()))
+        def ask() -> bytes:
+            found = obstore.get(self._store, key)
+            if found.meta["size"] > MAX_FILE_BYTES:  # others may write to a bucket
+                raise ObjectStorageError(
+                    self._shown,
+                    f"a file has over {MAX_FILE_BYTES} bytes, which no node has written",
+                    hint="see who may write to the bucket, and remove it",
+                )
+            return bytes(found.bytes())
+
+        return self._read(ask)
 
     def get_range(self, key: str, start: int, length: int) -> bytes | None:
         """Some bytes of a file, fewer at its end; None for one that is not there."""

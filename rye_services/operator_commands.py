@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rye_services.commands import CommandAnswer, Declare, columns, unix_user
+from rye_services.commands import CommandAnswer, Declare, columns, progress_of, unix_user
 from rye_services.settings import Settings, bytes_of, settings_of
 from ryeos.app.output import steers_nothing
 from ryeos.items.errors import UsageError
@@ -275,9 +275,14 @@ def _job_logs(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Command
 
 def declare_migrate(declare: Declare) -> None:
     """The command ``migrate``."""
-    command = declare("migrate", _migrate, "copy the database into an empty one of another kind")
+    command = declare(
+        "migrate", _migrate, "move the database to another one, or the stores to a bucket"
+    )
     command.add_argument(
-        "--to", metavar="URL", required=True, help="postgresql://..., sqlite:///..."
+        "--to",
+        metavar="URL",
+        required=True,
+        help="postgresql://..., sqlite:///..., s3://BUCKET/PREFIX",
     )
 
 
@@ -285,6 +290,8 @@ def _migrate(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
     from rye_services.data_folder import require_data
     from rye_services.database_copy import migrate
 
+    if parsed.to.startswith("s3://"):
+        return _move_stores(parsed, environ)
     done = migrate(require_data(settings_of(parsed, environ)), parsed.to)
     facts = {"database": done.address, "rows": dict(done.rows)}
     rows = sum(done.rows.values())
@@ -294,6 +301,26 @@ def _migrate(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
     )
     text = f"copied {rows} rows of {len(done.rows)} tables into {done.address}"
     return CommandAnswer({"status": "success", **facts}, text, (note,))
+
+
+def _move_stores(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.data_folder import require_data
+    from rye_services.store_copy import move_stores
+
+    settings = require_data(settings_of(parsed, environ))
+    done = move_stores(settings, parsed.to, environ, progress_of(parsed))
+    facts = {
+        "store": done.address,
+        "copied": done.copied,
+        "copied_bytes": done.copied_bytes,
+        "kept": done.kept,
+    }
+    note = (
+        f"the node no longer uses {settings.cas_base_path} and {settings.registry_store_dir}:"
+        " remove them once rye-node.pyz fsck says that all is sound"
+    )
+    words = f"{done.copied} files copied, {done.copied_bytes} bytes; {done.kept} were there"
+    return CommandAnswer({"status": "success", **facts}, f"{done.address}: {words}", (note,))
 
 
 # --- keys rotate ----------------------------------------------------------------------------------

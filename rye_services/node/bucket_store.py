@@ -540,6 +540,18 @@ class BucketStore:
         found = self._bucket.listed(f"{self._owner}/{_PACKS}/")
         return [one for one in found if one.modified_s < oldest_s]
 
+    def forget_absent(self) -> bool:
+        """Have no rows of packs that are not in this bucket; whether any row is left."""
+        listed = {_name_of(one) for one in self._bucket.listed(f"{self._owner}/{_PACKS}/")}
+        named = {*self._used_bytes()}
+        for some in _parts(sorted(named - listed)):
+            absent = and_(_columns.owner == self._owner, _columns.pack.in_(some))
+            with self._database.writing() as connection:
+                connection.execute(delete(stored_contents).where(absent))
+        with self._lock:
+            self._known.clear()
+        return bool(named & listed)
+
     def recover(self) -> int:
         """Say anew where contents lie whose rows are lost, as packs themselves say; how many.
 
@@ -572,7 +584,11 @@ class BucketStore:
 
     def _places_of(self, pack: Listed) -> tuple[Place, ...]:
         """What a pack says that it holds. Raises PackError."""
+        if pack.size < HEAD_BYTES:  # to ask for bytes behind its end would be an error
+            raise PackError(f"expected at least {HEAD_BYTES} bytes, found {pack.size}")
         length = list_length(self._bucket.get_range(pack.key, 0, HEAD_BYTES) or b"")
+        if pack.size < HEAD_BYTES + max(length, 1):
+            raise PackError(f"list: expected {length} bytes, found {pack.size - HEAD_BYTES}")
         listed = self._bucket.get_range(pack.key, HEAD_BYTES, length) or b""
         if len(listed) != length:
             raise PackError(f"list: expected {length} bytes, found {len(listed)}")
@@ -694,6 +710,13 @@ class BucketStores:
         return tuple(
             sorted(one for one in {*self.bucket.folders(f"{USERS}/"), *known} if _is_user(one))
         )
+
+    def forget_absent(self) -> bool:
+        """Have no rows of packs that are not in this bucket; whether any row is left."""
+        with self._database.reading() as connection:
+            owners = connection.scalars(select(_columns.owner).distinct()).all()
+        is_left = [self._store(owner).forget_absent() for owner in owners]  # of each, not of some
+        return any(is_left)
 
     def check(self) -> None:
         """Ask the storage for something small. Raises CheckFailedError."""

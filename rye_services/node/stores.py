@@ -106,6 +106,44 @@ def open_stores(
     return Stores(users=storage, registry=storage.registry, storage=storage)
 
 
+def bucket_instead(
+    settings: Settings, database: Database, environ: Mapping[str, str], url: str
+) -> Stores:
+    """The stores in a bucket for a node whose stores are folders. Its database does not say so yet.
+
+    1. the bucket is this node's, or becomes it
+    2. rows of an attempt with another bucket are forgotten
+    3. what is there was put there by an attempt of this very database: of a node that was restored
+       from a backup the former one has the same id, and each would sweep what the other one stores
+
+    Raises WrongStoreError, SettingError, NoObjectStorageError, ObjectStorageError.
+    """
+    used = replace(settings, store=address_of_store(url, "--to").url)
+    bucket = open_bucket(used, environ)
+    with database.reading() as connection:
+        node = connection.execute(select(node_identity)).one().id
+    _require_own(bucket, node, make=True)  # (1)
+    storage = BucketStores(bucket, database, MemoryPacks(_COMMAND_CACHE_BYTES))
+    is_ours = storage.forget_absent()  # (2)
+    found = {*bucket.folders("")} & {USERS, REGISTRY}
+    if found and not is_ours:  # (3)
+        raise _not_empty(bucket, min(found))
+    return Stores(users=storage, registry=storage.registry, storage=storage)
+
+
+def name_bucket(database: Database, settings: Settings, url: str) -> None:
+    """Say in the database that the node's stores are in a bucket from now on."""
+    _name_store(database, replace(settings, store=address_of_store(url, "--to").url))
+
+
+def _not_empty(bucket: ObstoreBucket, folder: str) -> WrongStoreError:
+    return WrongStoreError(
+        "an empty folder of a bucket",
+        f"{bucket.shown} with {folder}/ in it",
+        hint="name an empty one: s3://BUCKET/PREFIX",
+    )
+
+
 def _name_store(database: Database, settings: Settings) -> None:
     """Say in the database that the node's store is the bucket of these settings."""
     named = {

@@ -16,6 +16,7 @@ from ryeos.cli.registry import (
     registry_of,
     take_page,
     take_registry,
+    take_team,
     tell_new_pin,
     total_of,
     word,
@@ -380,6 +381,7 @@ def _pull(session: Session) -> int:
 def _configure_push(parser: Arguments) -> None:
     parser.add_argument("folder", metavar="DIR", help="a bundle, as rye bundle create makes them")
     parser.add_argument("--unlisted", action="store_true", help="searches do not find it")
+    take_team(parser)
     take_registry(parser)
 
 

@@ -313,6 +313,11 @@ def take_registry(parser: Arguments) -> None:
     parser.add_argument("--registry", metavar="NAME", help="the registry (default)")
 
 
+def take_team(parser: Arguments) -> None:
+    """Declare which team's account is meant."""
+    parser.add_argument("--team", metavar="TEAM", help="as this team, under its account")
+
+
 def take_page(parser: Arguments) -> None:
     """Declare which part of a long list is shown."""
     parser.add_argument(
@@ -333,7 +338,13 @@ def config_of(session: Session) -> RegistryConfig:
 
 def registry_of(session: Session, config: RegistryConfig | None = None) -> RegistryClient:
     """The registry that was named, or the one given; nothing is asked yet."""
-    return open_registry(session.rye, config or config_of(session), cancelled_by_signals())
+    team = ""
+    if getattr(session.arguments, "team", None):
+        from ryeos.cli.remote_run import team_of
+
+        team = team_of(session)
+    config = config or config_of(session)
+    return open_registry(session.rye, config, cancelled_by_signals(), team=team)
 
 
 def tell_new_pin(session: Session, registry: RegistryClient) -> None:
@@ -451,6 +462,7 @@ def _configure_signing(parser: Arguments) -> None:
     add = parser.add_argument
     add("action", metavar="ACTION", choices=SIGNING_ACTIONS, help=", ".join(SIGNING_ACTIONS))
     add("fingerprint", metavar="FINGERPRINT", nargs="?", help="remove: which key")
+    take_team(parser)
     take_registry(parser)
 
 
@@ -471,7 +483,8 @@ def _signing(session: Session) -> int:
             raise UsageError(f"FINGERPRINT: expected 16 hex digits, found {fingerprint[:60]!a}")
         registry.remove_signing_key(fingerprint)
         envelope["fingerprint"] = fingerprint
-        text = f"{fingerprint} is no longer a key of your account"
+        owner = "the team" if arguments.team else "your account"
+        text = f"{fingerprint} is no longer a key of {owner}"
     else:
         envelope["signing_keys"] = registry.account().get("signing_keys", [])
         text = "\n".join(word({"f": one}, "f") for one in envelope["signing_keys"])
@@ -486,6 +499,7 @@ def _configure_namespaces(parser: Arguments) -> None:
     add = parser.add_argument
     add("action", metavar="ACTION", choices=NAMESPACE_ACTIONS, help=", ".join(NAMESPACE_ACTIONS))
     add("name", metavar="NAME", nargs="?", help="claim: which one")
+    take_team(parser)
     take_registry(parser)
 
 
@@ -497,7 +511,8 @@ def _namespaces(session: Session) -> int:
         name = valid_namespace(arguments.name)
         is_known = registry_of(session).claim_namespace(name).get("skipped") is True
         envelope = {"status": "success", "name": name, "unchanged": is_known}
-        session.output.answer(envelope, f"{name} is yours")
+        owner = f"the team {arguments.team}'s" if arguments.team else "yours"
+        session.output.answer(envelope, f"{name} is {owner}")
         return 0
     rows = registry_of(session).namespaces()
     lines = (f"{word(row, 'name'):<24}  {word(row, 'claimed_at')}" for row in rows)

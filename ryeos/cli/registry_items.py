@@ -13,6 +13,7 @@ from ryeos.cli.registry import (
     take_page,
     take_registry,
     take_space,
+    take_team,
     tell_new_pin,
     total_of,
     word,
@@ -57,6 +58,7 @@ def _configure_push(parser: Arguments) -> None:
     add("--changelog", metavar="TEXT", default="", help="what is new in it")
     add("--unlisted", action="store_true", help="searches do not find it")
     take_space(parser, "where it is taken from (default: project, then user)")
+    take_team(parser)
     take_registry(parser)
 
 
@@ -269,6 +271,7 @@ def _configure_delete(parser: Arguments) -> None:
     add("ref", metavar="REF", help="kind:namespace/category/name")
     add("--release", metavar="X.Y.Z", help="only this one")
     add("--all", action="store_true", help="every version of it")
+    take_team(parser)
     take_registry(parser)
 
 
@@ -290,6 +293,7 @@ def _configure_visibility(parser: Arguments) -> None:
     add = parser.add_argument
     add("ref", metavar="REF", help="kind:namespace/category/name, or bundle:ID")
     add("visibility", choices=VISIBILITIES, help="whether searches find it")
+    take_team(parser)
     take_registry(parser)
 
 

@@ -159,10 +159,15 @@ _FAILED, _NOT_FOUND = 400, 404
 
 
 class RegistryClient:
-    """Asks one registry. ``netloc`` is what its pin is kept under."""
+    """Asks one registry. ``netloc`` is what its pin is kept under.
 
-    def __init__(self, config: RegistryConfig, transport: Transport, pins: RegistryPins) -> None:
-        self.config = config
+    ``team``: whose account is meant, "" for the caller's own.
+    """
+
+    def __init__(
+        self, config: RegistryConfig, transport: Transport, pins: RegistryPins, team: str = ""
+    ) -> None:
+        self.config, self._team = config, team
         self._transport, self._pins = transport, pins
         self._pin: RegistryPin | None = None
 
@@ -404,6 +409,8 @@ class RegistryClient:
         if not self.config.api_key:
             raise NotLoggedInError(self.name, self.config.key_env)
         self.pin()
+        if self._team:
+            query = [*query, ("owner", self._team)]
         return self._exchange(method, path, query, body, max_bytes=max_bytes, wanted=wanted)
 
     def _open(
@@ -493,8 +500,10 @@ def open_registry(
     workspace: Workspace,
     config: RegistryConfig,
     cancellation: Cancellation | None = None,
+    *,
+    team: str = "",
 ) -> RegistryClient:
-    """A registry that is configured; nothing is asked yet."""
+    """A registry that is configured, for a team or oneself; nothing is asked yet."""
     from lillux.http.client import HttpClient
     from ryeos.remote.node import HttpTransport
 
@@ -504,7 +513,7 @@ def open_registry(
         HttpClient(workspace.context.process_env, user_agent=f"rye/{__version__}"),
         cancellation=cancellation,
     )
-    return RegistryClient(config, transport, pins_of(workspace))
+    return RegistryClient(config, transport, pins_of(workspace), team)
 
 
 def key_if_any(workspace: Workspace) -> SigningKey | None:

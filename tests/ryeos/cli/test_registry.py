@@ -2,15 +2,18 @@
 
 import json
 import os
+import secrets
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rye_services.registry.accounts import Accounts
+from rye_services.teams import Teams
 from ryeos.remote.registry_items import LOCK_NAME
 from tests.support.command_line import CommandLine
-from tests.support.registry import Account, Registry, item_text
+from tests.support.registry import Account, Registry, item_text, registry_database
 
 CONFIG = ".ai/config/registry/registry.yaml"
 
@@ -88,6 +91,61 @@ def test_a_wrong_api_key_leaves_no_registry_behind(
     assert (done.status, done.json["code"]) == (7, "REGISTRY_REFUSED")
     assert "rye_sk_wrong" not in done.stdout + done.stderr
     assert not (signer.home / CONFIG).exists()
+
+
+@pytest.fixture
+def member(signer: CommandLine, shared_registry: Registry) -> tuple[Client, str]:
+    """A person with an account, and a team with one, in which they may do everything."""
+    account, team = shared_registry.account(), f"team-{secrets.token_hex(4)}"
+    database = registry_database(shared_registry)
+    Teams(database).add(team, account.name)
+    Accounts(database).add(team)
+    database.close()
+    return Client(signer, account), team
+
+
+def test_a_member_publishes_claims_and_signs_as_the_team_and_not_as_themselves(
+    member: tuple[Client, str],
+) -> None:
+    (client, team), item = member, "shout"
+    path = client.cli.project_space.ai / "tools" / team / "text" / f"{item}.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(item_text("tool", f"{team}/text/{item}"), "utf-8")
+    assert client.cli("sign", path).status == 0
+    ref = f"{team}/text/{item}"
+
+    own = client.cli("registry", "push", ref, "--json")
+    pushed = client.cli.json("registry", "push", ref, "--team", team)
+    claimed = client.cli.json("registry", "namespaces", "claim", f"{team}-more", "--team", team)
+    names = {
+        who: {
+            one["name"]
+            for one in client.cli.json("registry", "namespaces", "list", *who)["namespaces"]
+        }
+        for who in ((), ("--team", f"@{team}"))
+    }
+    signer = client.cli.json("registry", "signers", "add", "--team", team)["fingerprint"]
+    signers = [
+        client.cli.json("registry", "signers", "list", *who)["signing_keys"]
+        for who in ((), ("--team", team))
+    ]
+    hidden = client.cli("registry", "visibility", ref, "unlisted", "--team", team)
+
+    assert (own.status, own.json["code"]) == (7, "REGISTRY_REFUSED")
+    assert (pushed["skipped"], claimed["unchanged"], hidden.status) == (False, False, 0)
+    assert names["--team", f"@{team}"] == {team, f"{team}-more"}
+    assert not names[()] & names["--team", f"@{team}"]
+    assert [signer in str(one) for one in signers] == [False, True]
+
+
+@pytest.mark.parametrize("team", ["nobody-knows-it", "../x", "A B"])
+def test_a_team_that_one_is_no_member_of_is_refused(client: Client, team: str) -> None:
+    client.write()
+
+    done = client.cli("registry", "push", client.item_id(), "--team", team, "--json")
+
+    assert (done.status, done.json["code"]) in ((7, "REGISTRY_REFUSED"), (2, "INVALID_PARAMS"))
+    assert client.cli("registry", "info", client.item_id()).status != 0
 
 
 def test_what_is_pushed_is_found_shown_and_pulled(client: Client) -> None:
