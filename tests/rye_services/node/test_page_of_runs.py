@@ -216,9 +216,12 @@ def test_no_secret_parameter_is_in_the_database_once_its_run_is_over(
     )
 
     assert (row["parameters"], row["parameters_left_out"]) == ({"text": "x"}, ["password"])
-    with Database(project.user.node.settings.database_url).reading() as connection:
-        kept = connection.execute(select(threads).where(threads.c.thread_id == row["thread_id"]))
-        assert "four-seven-eleven" not in repr(kept.all())
+    database = Database(project.user.node.settings.database_url)
+    with database.reading() as connection:
+        query = select(threads).where(threads.c.thread_id == row["thread_id"])
+        kept = repr(connection.execute(query).all())
+    database.close()
+    assert "four-seven-eleven" not in kept
 
 
 @posix

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def test_a_person_has_so_many_sessions_and_no_more(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> PageSessions:
+def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSessions]:
     """Sessions of which one has begun."""
     from rye_services.database import Database
     from tests.support.databases import database_url
@@ -72,7 +73,8 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> PageSessions:
     database.make_tables()
     found = PageSessions(database, SECRET)
     found.begin("ada", None, 0.0)
-    return found
+    yield found
+    database.close()
 
 
 @pytest.mark.property
