@@ -10,7 +10,7 @@ from lillux.errors import LilluxError
 from lillux.files import create_file, make_directory
 from lillux.values import dataclass
 from ryeos.app.workspace import Rye
-from ryeos.items.errors import RyeError, TargetExistsError
+from ryeos.items.errors import TargetExistsError, UsageError
 from ryeos.items.markdown import parse_directive
 from ryeos.items.refs import Kind, Location, Reference
 from ryeos.trust.resolver import locations
@@ -90,9 +90,7 @@ def export_skill(rye: Rye, reference: Reference, folder: Path) -> list[Path]:
     resolution, item = rye.load(reference)
     ref = resolution.location.ref
     if ref.kind is not Kind.DIRECTIVE:
-        raise RyeError(
-            f"{ref}: expected a directive", code="USAGE", hint="rye list --kind directive"
-        )
+        raise UsageError(f"{ref}: expected a directive", hint="rye list --type directive")
     skill = read_skill(item)
     if skill:
         name, files = skill.name, dict(skill.files)

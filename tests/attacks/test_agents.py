@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from shutil import copy, copytree
 from typing import Any
 
 import pytest
@@ -383,6 +384,26 @@ def test_rye_in_a_shell_of_an_agent_signs_nothing(machine: Machine, start: Start
     start().call("execute", item_id="rye/bash/bash", parameters={"command": command})
 
     assert machine.run("run", "mine/x").returncode == 4
+
+
+@landlock
+def test_rye_in_a_shell_of_an_agent_approves_no_import(machine: Machine, start: Start) -> None:
+    vectors = ROOT / "tests/vectors/imports"
+    copytree(vectors / "skills", machine.project / "skills")
+    copy(vectors / "scripts/report.py", machine.project)
+    copy(vectors / "tasks/mise.toml", machine.project)
+    copy(vectors / "tasks/deploy.sh", machine.project)
+    program = " ".join(RYE)
+    command = (
+        f"{program} import --yes; {program} skill add skills/release-notes --yes;"
+        f" {program} approve --all; {program} sign --yes tool:scripts/report"
+    )
+
+    start().call("execute", item_id="rye/bash/bash", parameters={"command": command})
+
+    assert (machine.project / ".ai/tools/scripts/report.py").is_file()
+    for item in ("directive:skills/release_notes", "scripts/report", "tasks/mise/hello"):
+        assert machine.run("run", item).returncode == 4, item
 
 
 @landlock
