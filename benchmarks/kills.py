@@ -41,7 +41,7 @@ Action = Callable[[], None]
 class Outcome:
     """What became of the executions that were acknowledged.
 
-    ends     how many are in which state; ``missing``: there is no row of it
+    ends     how many ended how, by state, or by the phase of an error; ``missing``: no row
     again    how many were begun more than once, as their item allows
     kills    how often each part was killed
     """
@@ -53,15 +53,21 @@ class Outcome:
     elapsed_s: float
 
     @property
+    def given_up(self) -> int:
+        """How many rows say that they were lost with a worker, before it had read their item."""
+        return self.ends.get("lost", 0)
+
+    @property
     def lost(self) -> int:
-        """How many did not come to their end."""
-        return self.deferred - self.ends.get("completed", 0)
+        """How many were neither done, nor are said to be lost."""
+        return self.deferred - self.ends.get("completed", 0) - self.given_up
 
     def __str__(self) -> str:
         kills = ", ".join(f"{name} {count}" for name, count in sorted(self.kills.items()))
         return (
-            f"{self.deferred} deferred, {self.lost} lost, {self.again} begun again, in"
-            f" {self.elapsed_s:.0f} s\nends: {dict(self.ends)}\nkills: {kills}"
+            f"{self.deferred} deferred, {self.lost} lost, {self.given_up} given up,"
+            f" {self.again} begun again, in {self.elapsed_s:.0f} s\n"
+            f"ends: {dict(self.ends)}\nkills: {kills}"
         )
 
 
@@ -200,12 +206,14 @@ def _counted(cluster: LocalCluster, accepted: list[str]) -> tuple[dict[str, int]
             rows = {
                 row.thread_id: row
                 for row in connection.execute(
-                    select(columns.thread_id, columns.state, columns.attempt)
+                    select(columns.thread_id, columns.state, columns.attempt, columns.error_phase)
                 )
             }
     finally:
         database.close()
-    ends = Counter(rows[one].state if one in rows else "missing" for one in accepted)
+    ends = Counter(
+        (rows[one].error_phase or rows[one].state) if one in rows else "missing" for one in accepted
+    )
     return dict(ends), sum(one in rows and rows[one].attempt > 1 for one in accepted)
 
 

@@ -96,6 +96,7 @@ from ryeos.sync.paths import UnsafeManifestError
 RETRY_AFTER = {"Retry-After": "5"}
 _MAX_ITEM_CHARACTERS = 200
 _NOT_NOW, _NO_ROOM = 503, 507
+_MOST_ATTEMPTS = 10  # of a retryable execution that outages end
 _STATES = {400: ERROR, 404: ERROR, 409: CANCELLED, 503: INTERRUPTED}
 _MATERIALIZATION = (ObjectMissingError, CasObjectError, UnsafeManifestError)
 _log = logging.getLogger(__name__)
@@ -331,6 +332,7 @@ class Runs:
         # By thread: what ends those that run. Also of those that are being begun.
         self._running: dict[str, Cancellation] = {}
         self._claiming: set[str] = set()
+        self._retryable: set[str] = set()
         self._changed = Condition()
         self._adrift: set[str] = set()
         self._ends_at_s: float | None = None
@@ -479,6 +481,7 @@ class Runs:
         finally:
             with self._changed:
                 del self._running[thread_id]
+                self._retryable.discard(thread_id)
                 self._changed.notify_all()
 
     def _note_fact(  # noqa: PLR0917 - the first four are bound by the execution
@@ -493,6 +496,8 @@ class Runs:
         """Note what a worker reports of its item: that it may run again, its secret parameters."""
         try:
             if fact == RETRYABLE:
+                with self._changed:
+                    self._retryable.add(thread_id)
                 self.rows.mark_retryable(thread_id, number)
             elif fact == CONFIDENTIAL:
                 given = order.given(_names_in(text, order.parameters), mask)
@@ -525,12 +530,26 @@ class Runs:
             _log.exception("%s failed", thread_id)
             status, phase = _status_of(error)
             problem = _problem(status, _words(error), order, thread_id, phase)
-            raise self._failed(order, thread_id, number, phase, problem) from error
+            if status != _NOT_NOW or not self._waits_again(order, attempt):
+                self._failed(order, thread_id, number, phase, problem)
+            raise problem from error
         state = COMPLETED if executed.is_good else ERROR
         kept = _kept(order, 200, {**executed.answer(), "result": None})  # which is in the store
         if not self._ends.write(thread_id, number, state, **executed.row(), **kept):
             _log.warning("%s ended, and was taken for lost before", thread_id)
         return executed
+
+    def _waits_again(self, order: Order, attempt: Attempt) -> bool:
+        """Whether an execution that an outage ended waits again, since its item allows that."""
+        thread_id, number = attempt.thread_id, attempt.number
+        with self._changed:
+            is_retryable = thread_id in self._retryable
+        if not (is_retryable and order.is_async and number < _MOST_ATTEMPTS):
+            return False
+        try:
+            return self.rows.put_back(thread_id, number)
+        except SQLAlchemyError:  # the database is away: the row is let go once it is back
+            return True
 
     def _interrupted(self, order: Order, attempt: Attempt, words: str) -> RequestProblem:
         """What is answered for an execution that was made to end, once its row says so.

@@ -15,7 +15,7 @@ from tests.support.endings import wait_until
 from tests.support.node import CHECKOUT_COMMAND, Node, running_node
 from tests.support.node_sync import push, push_tree, put, tree
 from tests.support.object_storage import SECRET, versity
-from tests.support.remote_projects import TEXT, RemoteProject
+from tests.support.remote_projects import FUNCTION, TEXT, WRITE, RemoteProject
 from tests.support.storage_proxy import Fault, StorageProxy, storage_proxy
 from tests.support.workspace import PLAIN_ENV, Workspace
 
@@ -126,6 +126,25 @@ def test_a_run_whose_change_cannot_be_stored_leaves_head_where_it_was(
     )
     assert project.text("src/x.txt") == TEXT
     project.execute("tool:write", parameters={"path": "src/x.txt", "text": "new\n"})
+    assert project.text("src/x.txt") == "new\n"
+
+
+def test_a_retryable_run_whose_change_cannot_be_stored_runs_again(
+    place: Place, workspace: Workspace
+) -> None:
+    retryable = "__retryable__ = True\n"
+    workspace.project.signed_tool("again", WRITE, executor=FUNCTION, extra=retryable)
+    project = RemoteProject.with_tools(workspace, place.node.user())
+    place.proxy.fail(Fault.UNSAID, "PUT")
+
+    written = {"path": "src/x.txt", "text": "new\n"}
+    reply = project.ask("tool:again", parameters=written, **{"async": True})
+    thread_id = reply.json["thread_id"]
+    wait_until(lambda: project.thread(thread_id)["attempt"] > 1, 60)
+    place.proxy.lift()
+    wait_until(lambda: project.thread(thread_id)["state"] != "running", 60)
+
+    assert project.thread(thread_id)["state"] == "completed"
     assert project.text("src/x.txt") == "new\n"
 
 

@@ -26,6 +26,7 @@ pytestmark = [
     pytest.mark.heavy,
 ]
 CLIENTS, DEFERRED, KILLED = 3, 15, 40
+PLACES = 2  # of each worker
 SLOW = """
 import time
 from pathlib import Path
@@ -101,11 +102,13 @@ def test_a_rolling_upgrade_loses_and_doubles_nothing(
     assert len(threads) == sum(statuses.values()) > len(cluster.parts)
 
 
-def test_executions_under_kills_of_random_parts_are_all_done() -> None:
+def test_executions_under_kills_of_random_parts_are_done_or_said_to_be_lost() -> None:
     with TemporaryDirectory(prefix="rye-kills-") as folder:
         Path(folder).chmod(0o755)  # PostgreSQL is another user's where this one is root
 
         outcome = under_kills(Path(folder), KILLED, every_s=2.0)
 
-    assert outcome.ends == {"completed": KILLED}, outcome
+    workers = sum(count for name, count in outcome.kills.items() if name.startswith("worker"))
+    assert outcome.lost == 0, outcome
+    assert outcome.given_up <= PLACES * workers, outcome
     assert sum(outcome.kills.values()) > 1
