@@ -51,6 +51,7 @@ def _configure_login(parser: Arguments) -> None:
     add("--fingerprint", metavar="HEX", help="of its key, 16 digits; else its first key is pinned")
     add("--timeout", metavar="S", type=float, help="seconds for one request (default: 60)")
     add("--allow-insecure", action="store_true", help="send the API key over plain http, too")
+    take_team(parser)
     take_registry(parser)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rye_services.credentials import ApiKeys
 from rye_services.registry.accounts import Accounts
 from rye_services.teams import Teams
 from ryeos.remote.registry_items import LOCK_NAME
@@ -136,6 +137,31 @@ def test_a_member_publishes_claims_and_signs_as_the_team_and_not_as_themselves(
     assert names["--team", f"@{team}"] == {team, f"{team}-more"}
     assert not names[()] & names["--team", f"@{team}"]
     assert [signer in str(one) for one in signers] == [False, True]
+
+
+def test_a_member_without_an_account_logs_in_and_publishes_as_the_team(
+    signer: CommandLine, shared_registry: Registry
+) -> None:
+    team, person = (f"{one}-{secrets.token_hex(4)}" for one in ("team", "person"))
+    database = registry_database(shared_registry)
+    scopes = ("registry:read", "registry:write")
+    token, _ = ApiKeys(database).create(person, name="x", scopes=scopes)
+    Teams(database).add(team, person)
+    Accounts(database).add(team)
+    database.close()
+    signer.env = {**signer.env, "REG_KEY": token}
+    login = ("registry", "login", "--url", shared_registry.url, "--key-env", "REG_KEY")
+
+    alone = signer(*login, "--json")
+    done = signer.json(*login, "--team", team)
+    path = signer.project_space.ai / "tools" / team / "text" / "shout.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(item_text("tool", f"{team}/text/shout"), "utf-8")
+    assert signer("sign", path).status == 0
+    pushed = signer.json("registry", "push", f"{team}/text/shout", "--team", team)
+
+    assert (alone.status, alone.json["code"]) == (7, "REGISTRY_REFUSED")
+    assert (done["account"], pushed["skipped"]) == (team, False)
 
 
 @pytest.mark.parametrize("team", ["nobody-knows-it", "../x", "A B"])
