@@ -218,19 +218,20 @@ def collecting_garbage(services: NodeServices) -> AbstractAsyncContextManager[No
 def sweep(services: NodeServices, *, dry_run: bool = False) -> tuple[UserGarbage, ...]:
     """As `Storage.collect`, seen by who watches this server. Raises SQLAlchemyError."""
     collect = partial(services.sync.storage.collect, dry_run=dry_run)
-    if dry_run:
-        return collect()
-    return _watched_sweep(services, collect)
+    return _watched_sweep(services, collect, is_counted=not dry_run)
 
 
 def _watched_sweep(
-    services: NodeServices, collect: Callable[[], tuple[UserGarbage, ...]]
+    services: NodeServices,
+    collect: Callable[[], tuple[UserGarbage, ...]],
+    *,
+    is_counted: bool = True,
 ) -> tuple[UserGarbage, ...]:
     with services.watch.span("sweep") as span:
         found = collect()
         span.note("rye.users", len(found))
         span.note("rye.freed_bytes", sum(one.freed_bytes for one in found))
-    for one in found:
+    for one in found if is_counted else ():
         services.watch.metrics.swept(one.state, removed=one.removed, freed_bytes=one.freed_bytes)
     return found
 

@@ -25,7 +25,19 @@ COMMAND_WORDS = (
         "new",
         "receipts",
     ),
-    *("registry", "remote", "rm", "run", "sandbox", "search", "self", "sign", "status", "store"),
+    *(
+        "registry",
+        "remote",
+        "rm",
+        "run",
+        "sandbox",
+        "search",
+        "self",
+        "sign",
+        "skill",
+        "status",
+        "store",
+    ),
     *("test", "threads", "trust", "uninstall", "verify", "version"),
 )
 COMMAND = re.compile(rf"\brye (?:{'|'.join(COMMAND_WORDS)})\b")
