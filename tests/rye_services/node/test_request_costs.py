@@ -103,10 +103,10 @@ COSTS: dict[str, tuple[Callable[[RemoteProject, Iterator[int]], object], int, in
     "GET /history": (lambda one, _: one.history(), 3, 4, 0),
     "POST /objects/has, 100": (
         lambda one, _: one.user.ask("POST", "/objects/has", {"hashes": HASHES}),
-        *(5, 8, 0),
+        *(5, 9, 0),
     ),
-    "POST /objects/put, 100 of 4 KiB": (put, 9, 10, 1),
-    "POST /push": (push, 14, 20, 1),
+    "POST /objects/put, 100 of 4 KiB": (put, 9, 11, 1),
+    "POST /push": (push, 14, 21, 1),
     "POST /execute, async": (lambda one, _: deferred(one), 7, 14, 0),
     "a worker, no change": (lambda one, _: carried_out(one, deferred(one)), 17, 22, 1),
     "a worker, one file changed": (written, 26, 36, 2),
