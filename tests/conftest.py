@@ -20,7 +20,7 @@ patient = settings(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.register_profile("quick", patient, max_examples=25)
-settings.register_profile("all", patient, max_examples=300)
+settings.register_profile("all", patient, max_examples=200)
 settings.load_profile(os.environ.get("RYE_TEST_EXAMPLES", "quick"))
 
 
