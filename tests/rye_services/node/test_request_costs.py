@@ -16,6 +16,10 @@ from tests.support.workspace import Workspace, publish
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX"),
+    pytest.mark.skipif(
+        os.environ.get("RYE_TEST_DATABASE") == "postgresql",
+        reason="a cluster has a PostgreSQL of its own in the pass of SQLite already",
+    ),
     pytest.mark.heavy,
 ]
 NUMBERS = count(1)
