@@ -8,12 +8,10 @@ looked at once more right before   (5) on the disk
 import errno
 import os
 import stat
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
@@ -42,49 +40,11 @@ _PLAIN_FOLDER = _FOLDER | getattr(os, "O_NOFOLLOW", 0)
 _FOLDER_MODE = 0o755
 
 
-Rename: TypeAlias = Callable[[str, int, str], int]
-"""Moves a path into an open folder under a name that is free there; the number of its error."""
-
-
-@cache
-def rename_to_new() -> Rename | None:
-    """One call of Linux, for the two of ``link`` and ``unlink``; None where it is missing.
-
-    Source: ``renameat2(2)``. A pull of 10,000 files takes a tenth less with it.
-    """
-    if sys.platform != "linux":
-        return None
-    import ctypes
-
-    try:
-        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError):  # a C library of before 2018
-        return None
-    replace_nothing, working_folder = ctypes.c_uint(1), -100
-
-    def rename(content: str, folder: int, name: str) -> int:
-        paths = os.fsencode(content), os.fsencode(name)
-        failed = renameat2(working_folder, paths[0], folder, paths[1], replace_nothing)
-        return ctypes.get_errno() if failed else 0
-
-    return rename
-
-
-def _no_rename() -> None:
-    return None
-
-
 class NewFiles:
     """Puts files into the folders below ``root``. One user at a time; leaving it closes folders."""
 
-    def __init__(
-        self,
-        root: Path,
-        *,
-        is_supported: bool = IS_SUPPORTED,
-        find_rename: Callable[[], Rename | None] = rename_to_new,
-    ) -> None:
-        self._root, self._is_supported, self._find_rename = root, is_supported, find_rename
+    def __init__(self, root: Path, *, is_supported: bool = IS_SUPPORTED) -> None:
+        self._root, self._is_supported = root, is_supported
         self._folder, self._descriptor = "", -1
 
     def put(self, relative: str, content: str) -> bool:
@@ -99,14 +59,6 @@ class NewFiles:
             return False
         folder, _, name = relative.rpartition("/")
         descriptor = self._entered(folder, relative)
-        rename = self._find_rename()
-        if rename:
-            error = rename(content, descriptor, name)
-            if not error:
-                return True
-            if error in {errno.EEXIST, errno.ENOENT}:
-                raise OSError(error, os.strerror(error), content, None, relative)
-            self._find_rename = _no_rename  # this file system has no such call
         try:
             os.link(content, name, dst_dir_fd=descriptor, follow_symlinks=False)
         except (FileExistsError, FileNotFoundError):

@@ -1,18 +1,13 @@
 """Files that are new to a project, put into its folders."""
 
-import errno
 import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lillux.errors import FileSystemError
-from ryeos.remote.apply import IS_SUPPORTED, NewFiles, Rename, rename_to_new
+from ryeos.remote.apply import IS_SUPPORTED, NewFiles
 from ryeos.sync.paths import UnsafeManifestError
-
-FindRename = Callable[[], Rename | None]
 
 pytestmark = pytest.mark.skipif(not IS_SUPPORTED, reason="this system has no such calls")
 
@@ -32,25 +27,10 @@ def content(tmp_path: Path, text: bytes = b"new") -> str:
     return str(path)
 
 
-def no_rename() -> None:
-    """A system without the call of Linux."""
-
-
-def refused_rename() -> Rename:
-    """The call on a file system that does not have it."""
-    return lambda _content, _folder, _name: errno.EINVAL
-
-
-WAYS = pytest.mark.parametrize("find_rename", [rename_to_new, no_rename, refused_rename])
-
-
-@WAYS
-def test_a_file_comes_to_its_place_and_has_no_other_name(
-    tmp_path: Path, root: Path, find_rename: FindRename
-) -> None:
+def test_a_file_comes_to_its_place_and_has_no_other_name(tmp_path: Path, root: Path) -> None:
     file = content(tmp_path)
 
-    with NewFiles(root, find_rename=find_rename) as new_files:
+    with NewFiles(root) as new_files:
         assert new_files.put("deep/er/a", file)
 
     assert root.joinpath("deep/er/a").read_bytes() == b"new"
@@ -71,45 +51,24 @@ def test_files_of_several_folders_come_to_theirs(tmp_path: Path, root: Path) -> 
     }
 
 
-@WAYS
-def test_a_file_that_came_meanwhile_stays(
-    tmp_path: Path, root: Path, find_rename: FindRename
-) -> None:
+def test_a_file_that_came_meanwhile_stays(tmp_path: Path, root: Path) -> None:
     file = content(tmp_path)
     root.joinpath("a").write_bytes(b"mine")
 
-    with NewFiles(root, find_rename=find_rename) as new_files, pytest.raises(FileExistsError):
+    with NewFiles(root) as new_files, pytest.raises(FileExistsError):
         new_files.put("a", file)
 
     assert root.joinpath("a").read_bytes() == b"mine"
     assert Path(file).read_bytes() == b"new"
 
 
-@WAYS
-def test_a_link_that_came_meanwhile_stays_and_is_not_followed(
-    tmp_path: Path, root: Path, find_rename: FindRename
-) -> None:
+def test_a_link_that_came_meanwhile_stays_and_is_not_followed(tmp_path: Path, root: Path) -> None:
     root.joinpath("a").symlink_to(tmp_path / "elsewhere")
 
-    with NewFiles(root, find_rename=find_rename) as new_files, pytest.raises(FileExistsError):
+    with NewFiles(root) as new_files, pytest.raises(FileExistsError):
         new_files.put("a", content(tmp_path))
 
     assert not tmp_path.joinpath("elsewhere").exists()
-
-
-@WAYS
-def test_content_that_is_gone_is_reported_as_gone(
-    tmp_path: Path, root: Path, find_rename: FindRename
-) -> None:
-    with NewFiles(root, find_rename=find_rename) as new_files, pytest.raises(FileNotFoundError):
-        new_files.put("a", str(tmp_path / "gone"))
-
-    assert list(root.iterdir()) == []
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the call is one of Linux")
-def test_this_linux_moves_a_file_by_one_call() -> None:
-    assert rename_to_new() is not None
 
 
 @pytest.mark.parametrize("path", ["link/a", "deep/link/a", "link/deeper/a"])
