@@ -28,6 +28,7 @@ from ryeos.app.proposals import Proposal, Proposals
 from ryeos.app.workspace import Rye, keep_prior
 from ryeos.imports.kinds import ImportKind
 from ryeos.imports.plan import ImportPlan, ImportSource, MovedSecret, ProposedItem, joined
+from ryeos.imports.server_items import SERVER_FOLDER, unpinned
 from ryeos.items.errors import TargetExistsError
 from ryeos.items.refs import PROJECT, Space
 from ryeos.trust.resolver import candidates
@@ -100,14 +101,27 @@ def _planned(
         return replace(planned, state=obstacle[0], reason=obstacle[1])
     before = _bytes_at(target.path)
     planned = replace(planned, before=before)
-    is_same = before is not None and _body(before, target) == _body(item.data, target)
-    if is_same or (before is not None and item.mark and item.mark in before):
+    if before is not None and _is_same(item, before, target):
         return replace(planned, state=WriteState.SAME)
     if force or (before is None and not taken):
         return planned if before is None else replace(planned, state=WriteState.REPLACED)
     what = "an item of this id" if before is not None else f"the variable {taken[0]}"
     reason = f"{what} is there already, and says something else; --force replaces it"
     return replace(planned, state=WriteState.CONFLICT, reason=reason)
+
+
+def _is_same(item: ProposedItem, before: bytes, target: SignTarget) -> bool:
+    """Whether the file was made of this source; pins that a server got since are its own."""
+    written, proposed = _body(before, target), _body(item.data, target)
+    if written == proposed or (item.mark and item.mark in before):
+        return True
+    if not isinstance(written, str) or not isinstance(proposed, str):
+        return False
+    if not item.ref.id.startswith(f"{SERVER_FOLDER}/"):
+        return False
+    with suppress(LilluxError):
+        return unpinned(written) == unpinned(proposed)
+    return False
 
 
 def _obstacle(item: ProposedItem, target: SignTarget) -> tuple[WriteState, str] | None:

@@ -67,6 +67,15 @@ def with_config(body: str, values: Mapping[str, Mapping[str, Any] | None]) -> st
     return text + last + below
 
 
+def unpinned(body: str) -> str:
+    """The text without pins, version and digest: what its source decided.
+
+    Raises UneditableYamlError for a form that only a person can edit.
+    """
+    above, _, below = _taken_apart(body)
+    return _VERSION.sub("", without_entry(above, "config", "pins"), count=1) + below
+
+
 def _taken_apart(body: str) -> tuple[str, str, str]:
     for found in list(_DIGEST.finditer(body))[-1:]:
         return body[: found.start()], found[1], body[found.end() :]
