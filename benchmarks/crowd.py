@@ -16,7 +16,7 @@ from benchmarks.timing import Figure
 from lillux.signing import save_keypair
 from lillux.store import Store
 from lillux.values import dataclass
-from rye_services.node.objects import UserStores
+from rye_services.node.store.objects import UserStores
 from ryeos.remote.errors import HeadMovedError, RemoteError
 from ryeos.remote.link import RemoteEnvironment, open_link
 from ryeos.remote.pull import pull

@@ -44,10 +44,10 @@ from rye_services.database import (
     users,
 )
 from rye_services.fsck import REGISTRY, REGISTRY_STORE, Fsck, Progress, StoreReport
-from rye_services.node.objects import UserStores, is_sound
 from rye_services.node.postgresql_copies import copy_postgresql, restore_postgresql
 from rye_services.node.storage import described, roots_of_rows
-from rye_services.node.stores import Stores, open_stores, use_folders
+from rye_services.node.store.objects import UserStores, is_sound
+from rye_services.node.store.stores import Stores, open_stores, use_folders
 from rye_services.registry.tables import bundle_files
 from rye_services.settings import CONFIG_FILE, Settings, read_settings
 from ryeos.items.context import Clock

@@ -303,7 +303,7 @@ def _init(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnsw
     """What the first start would make; of an older version the tables of this one."""
     from rye_services.data_folder import address_of, open_database
     from rye_services.keys import open_keys
-    from rye_services.node.stores import open_stores
+    from rye_services.node.store.stores import open_stores
 
     settings = make_data(settings_of(parsed, environ))
     keys = open_keys(settings.signing_key_dir)
@@ -618,9 +618,9 @@ def declare_gc(declare: Declare) -> None:
 def _collect(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.data_folder import open_database, require_data
     from rye_services.node.admin_routes import shown
-    from rye_services.node.servers import SERVERS, ServerLease
     from rye_services.node.storage import open_sync
-    from rye_services.node.stores import open_stores
+    from rye_services.node.store.servers import SERVERS, ServerLease
+    from rye_services.node.store.stores import open_stores
 
     settings = require_data(settings_of(parsed, environ))
     database = open_database(settings)
@@ -695,7 +695,7 @@ def declare_fsck(declare: Declare) -> None:
 def _fsck(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.data_folder import open_database, require_data
     from rye_services.fsck import DamagedStorageError, Fsck, shown
-    from rye_services.node.stores import open_stores
+    from rye_services.node.store.stores import open_stores
 
     backup = None if parsed.backup is None else _backup_folder(parsed)
     if parsed.accepted and parsed.repair:
@@ -821,7 +821,7 @@ class IncompleteError(RyeError):
 def _back_up(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.backup import back_up, facts_of
     from rye_services.data_folder import open_database, require_data
-    from rye_services.node.stores import open_stores
+    from rye_services.node.store.stores import open_stores
 
     target = Path(parsed.target).expanduser().absolute()
     settings = require_data(settings_of(parsed, environ))

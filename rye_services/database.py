@@ -496,17 +496,19 @@ node_identity = Table(  # one row: whose database this is, as `node.toml` of its
     Column("store_region", String(64)),
 )
 
-stored_contents = Table(  # what object storage holds, and where: `rye_services.node.bucket_store`
-    "stored_contents",
-    METADATA,
-    Column("owner", String(80), primary_key=True),
-    Column("digest", String(64), primary_key=True),
-    Column("space", String(6), primary_key=True),
-    Column("pack", String(32), nullable=False),
-    Column("start", BigInteger, nullable=False),
-    Column("size", BigInteger, nullable=False),
-    Column("used_at_s", Double, nullable=False),
-    Index("stored_contents_by_pack", "owner", "pack"),
+stored_contents = (
+    Table(  # what object storage holds, and where: `rye_services.node.store.bucket_store`
+        "stored_contents",
+        METADATA,
+        Column("owner", String(80), primary_key=True),
+        Column("digest", String(64), primary_key=True),
+        Column("space", String(6), primary_key=True),
+        Column("pack", String(32), nullable=False),
+        Column("start", BigInteger, nullable=False),
+        Column("size", BigInteger, nullable=False),
+        Column("used_at_s", Double, nullable=False),
+        Index("stored_contents_by_pack", "owner", "pack"),
+    )
 )
 
 users = Table(

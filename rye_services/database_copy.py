@@ -19,7 +19,7 @@ from lillux.values import dataclass
 from rye_services.audit import Audit
 from rye_services.data_folder import address_of, name_database, open_database
 from rye_services.database import METADATA, Database, node_identity
-from rye_services.node.servers import stopped_node
+from rye_services.node.store.servers import stopped_node
 from rye_services.registry.items import index_all
 from rye_services.registry.search_index import index_for
 from rye_services.registry.tables import METADATA as REGISTRY

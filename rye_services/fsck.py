@@ -17,7 +17,9 @@ from lillux.store_files import ObjectKind, ObjectMissingError
 from lillux.values import dataclass, replace
 from rye_services.credentials import valid_user_id
 from rye_services.database import Database, project_refs, threads, user_space_refs
-from rye_services.node.heads import (
+from rye_services.node.queue.rows import OldExecutions
+from rye_services.node.storage import described, is_known, roots_of_rows
+from rye_services.node.store.heads import (
     Head,
     Heads,
     is_lost,
@@ -25,11 +27,9 @@ from rye_services.node.heads import (
     made_again,
     stored_snapshots,
 )
-from rye_services.node.losses import AcceptedLosses
-from rye_services.node.objects import Usage, UserStores
-from rye_services.node.rows import OldExecutions
-from rye_services.node.storage import described, is_known, roots_of_rows
-from rye_services.node.stores import Stores
+from rye_services.node.store.losses import AcceptedLosses
+from rye_services.node.store.objects import Usage, UserStores
+from rye_services.node.store.stores import Stores
 from rye_services.registry.tables import bundle_files
 from rye_services.settings import Settings
 from ryeos.items.context import Clock

@@ -230,7 +230,7 @@ def _list_sweeps(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comm
 
 def _cancel_job(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.node.operators import Jobs
-    from rye_services.node.rows import RUNNING, ThreadRows
+    from rye_services.node.queue.rows import RUNNING, ThreadRows
 
     with _opened(parsed, environ) as (_, database):
         job = Jobs(database).one(parsed.id)
@@ -245,8 +245,8 @@ def _cancel_job(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comma
 def _job_logs(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     """The log; as text it is written piece by piece, so that one who follows sees it come."""
     from rye_services.node.operators import WAITING, Jobs
-    from rye_services.node.rows import RUNNING
-    from rye_services.node.run_logs import RunLogs
+    from rye_services.node.queue.logs import RunLogs
+    from rye_services.node.queue.rows import RUNNING
 
     pieces: list[dict[str, Any]] = []
     last = 0

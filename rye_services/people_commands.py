@@ -119,7 +119,7 @@ def _open_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
 
 def _close_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     """First nothing they show counts any more; then what they run is ended."""
-    from rye_services.node.rows import ThreadRows
+    from rye_services.node.queue.rows import ThreadRows
     from rye_services.people import CLOSED, People
     from rye_services.teams import Teams
 
@@ -236,7 +236,7 @@ def _set_role(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Command
 
 
 def _remove_member(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
-    from rye_services.node.rows import ThreadRows
+    from rye_services.node.queue.rows import ThreadRows
     from rye_services.teams import Teams
 
     user_id = parsed.user.removeprefix("fp:")

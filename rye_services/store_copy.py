@@ -14,10 +14,10 @@ from rye_services.audit import Audit
 from rye_services.backup import copy_stores
 from rye_services.data_folder import open_database
 from rye_services.fsck import Progress
-from rye_services.node.objects import is_sound
-from rye_services.node.servers import stopped_node
 from rye_services.node.storage import LOCK, storage_alone
-from rye_services.node.stores import Stores, bucket_instead, name_bucket, open_stores
+from rye_services.node.store.objects import is_sound
+from rye_services.node.store.servers import stopped_node
+from rye_services.node.store.stores import Stores, bucket_instead, name_bucket, open_stores
 from rye_services.object_storage import address_of_store
 from rye_services.settings import Settings
 from ryeos.items.errors import RyeError

@@ -122,7 +122,7 @@ def test_each_folder_of_tests_is_a_folder_of_the_code() -> None:
     assert sorted(folder for folder in folders if not (ROOT / folder).is_dir()) == []
 
 
-FORKED = "rye_services/node/worker.py"
+FORKED = "rye_services/node/worker/process.py"
 
 
 @pytest.mark.heavy

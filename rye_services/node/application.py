@@ -11,7 +11,6 @@ from functools import partial
 
 from fastapi import APIRouter, FastAPI
 
-from rye_services.node.admin_page import admin_page_router
 from rye_services.node.admin_routes import (
     admin_router,
     audit_router,
@@ -24,17 +23,18 @@ from rye_services.node.admin_routes import (
     webhook_router,
 )
 from rye_services.node.mcp import mcp_router
-from rye_services.node.page_routes import Pages, page_router
+from rye_services.node.pages.admin import admin_page_router
+from rye_services.node.pages.routes import Pages, page_router
+from rye_services.node.pages.sign_in import machine_router, sign_in_router
+from rye_services.node.pages.team import team_page_router
 from rye_services.node.run_routes import answer_call, execute_router, running, thread_router
 from rye_services.node.services import NodeServices
-from rye_services.node.sign_in_routes import machine_router, sign_in_router
 from rye_services.node.sync_routes import (
     history_router,
     objects_router,
     push_router,
     user_space_router,
 )
-from rye_services.node.team_page import team_page_router
 from rye_services.node.team_routes import people_router
 from rye_services.server import ServerPart, assemble
 

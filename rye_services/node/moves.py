@@ -21,9 +21,9 @@ from rye_services.database import (
     threads,
     webhook_bindings,
 )
-from rye_services.node.heads import Head, Heads
-from rye_services.node.objects import Durable, StoresOfUsers, Usage
-from rye_services.node.rows import RUNNING
+from rye_services.node.queue.rows import RUNNING
+from rye_services.node.store.heads import Head, Heads
+from rye_services.node.store.objects import Durable, StoresOfUsers, Usage
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 from ryeos.sync.garbage import Marked, Need, Root, mark

@@ -23,7 +23,7 @@ from rye_services.database import (
     threads,
     users,
 )
-from rye_services.node.rows import RUNNING
+from rye_services.node.queue.rows import RUNNING
 from ryeos.items.errors import RyeError
 
 # --- users ----------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from rye_services.keys import (
     open_keys,
 )
 from rye_services.node.secrets import NEXT, SEALED_PARAMETERS, SealedValue, reopened
-from rye_services.node.servers import stopped_node
+from rye_services.node.store.servers import stopped_node
 from rye_services.node.webhooks import hook_row
 from rye_services.settings import Settings
 from ryeos.items.context import Clock, utc_now

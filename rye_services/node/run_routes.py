@@ -24,12 +24,12 @@ from rye_services.node.answers import (
     ThreadAnswer,
     ThreadsAnswer,
 )
-from rye_services.node.execution import Order, OrderError, delivery_order, read_order
-from rye_services.node.jobs import JobAction
 from rye_services.node.mcp import RouteCall
-from rye_services.node.rows import RUNNING
-from rye_services.node.run_logs import LogPiece
+from rye_services.node.queue.logs import LogPiece
+from rye_services.node.queue.rows import RUNNING
+from rye_services.node.runs.execution import Order, OrderError, delivery_order, read_order
 from rye_services.node.services import NodeServices
+from rye_services.node.worker.jobs import JobAction
 from rye_services.openapi import Responses, answers, refuses
 from rye_services.server import every
 from ryeos.remote.secrets import EnvelopeError

@@ -15,15 +15,15 @@ from rye_services.data_folder import open_database
 from rye_services.database import Database
 from rye_services.health import STORE
 from rye_services.keys import NodeKeys, open_keys
-from rye_services.node.execution import Engine
-from rye_services.node.executions import ExecutionService, open_engine, open_executions
 from rye_services.node.moves import ProjectMoves
-from rye_services.node.objects import StoresOfUsers
 from rye_services.node.rotation import finish_resealing
+from rye_services.node.runs.execution import Engine
+from rye_services.node.runs.executions import ExecutionService, open_engine, open_executions
 from rye_services.node.secrets import Vault
-from rye_services.node.servers import SERVERS, ServerLease
 from rye_services.node.storage import SyncServices, open_sync
-from rye_services.node.stores import Stores, open_stores
+from rye_services.node.store.objects import StoresOfUsers
+from rye_services.node.store.servers import SERVERS, ServerLease
+from rye_services.node.store.stores import Stores, open_stores
 from rye_services.node.team_space import TeamSpaces
 from rye_services.node.webhooks import Webhooks, webhook_check
 from rye_services.people import People
@@ -113,7 +113,7 @@ def _opened_database(settings: Settings, keys: NodeKeys) -> Database:
     finish_resealing(settings.signing_key_dir, database, keys)
     if settings.is_cluster:
         require_cluster_edition()
-        from rye_services.node.cluster_executions import require_keys_of_the_node
+        from rye_services.node.runs.cluster_executions import require_keys_of_the_node
 
         require_keys_of_the_node(database, keys)
     return database
@@ -211,7 +211,7 @@ def _executions(
                 hint="one machine needs no worker; else RYE_NODE_QUEUE=cluster for each process",
             )
         return open_executions(engine, database, presence, watch)
-    from rye_services.node.cluster_executions import (
+    from rye_services.node.runs.cluster_executions import (
         ClusterExecutions,
         ClusterParts,
         ClusterWorker,

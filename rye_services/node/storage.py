@@ -30,12 +30,12 @@ from rye_services.database import (
 )
 from rye_services.http import StoreThreads
 from rye_services.metrics import Figure
-from rye_services.node.heads import Heads, UserSpaceRefs
-from rye_services.node.losses import AcceptedLosses
-from rye_services.node.objects import Durable, KnownItems, StoresOfUsers, Uploads, Usage
-from rye_services.node.push import Pushing
-from rye_services.node.rows import OldExecutions
-from rye_services.node.servers import ServerLease, ServersElsewhere
+from rye_services.node.queue.rows import OldExecutions
+from rye_services.node.store.heads import Heads, UserSpaceRefs
+from rye_services.node.store.losses import AcceptedLosses
+from rye_services.node.store.objects import Durable, KnownItems, StoresOfUsers, Uploads, Usage
+from rye_services.node.store.push import Pushing
+from rye_services.node.store.servers import ServerLease, ServersElsewhere
 from rye_services.settings import Settings
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError

@@ -21,8 +21,9 @@ from rye_services.node.answers import (
     StoredAnswer,
     UserSpaceAnswer,
 )
-from rye_services.node.heads import Head, first_parents, valid_project_path
-from rye_services.node.objects import (
+from rye_services.node.services import NodeServices
+from rye_services.node.store.heads import Head, first_parents, valid_project_path
+from rye_services.node.store.objects import (
     AnswerTooLargeError,
     QuotaExceededError,
     answer_pieces,
@@ -31,7 +32,7 @@ from rye_services.node.objects import (
     keep_entries,
     put_entries,
 )
-from rye_services.node.push import (
+from rye_services.node.store.push import (
     MAX_NAMED,
     HeadMovedError,
     ManifestGraphError,
@@ -40,7 +41,6 @@ from rye_services.node.push import (
     SystemVersionError,
     kept_user_manifest,
 )
-from rye_services.node.services import NodeServices
 from rye_services.openapi import answers
 from rye_services.teams import RoleError
 from ryeos.sync.entries import MEDIA_TYPE, PUT_HEADER, read_entries

@@ -49,10 +49,10 @@ from rye_services.node.answers import (
     TeamsAnswer,
     TokensAnswer,
 )
-from rye_services.node.heads import valid_project_path
 from rye_services.node.moves import MoveError, ProjectMissingError
-from rye_services.node.objects import QuotaExceededError
 from rye_services.node.services import NodeServices
+from rye_services.node.store.heads import valid_project_path
+from rye_services.node.store.objects import QuotaExceededError
 from rye_services.openapi import CALLER, answers
 from rye_services.people import KeyMissingError, PersonError, PersonMissingError
 from rye_services.teams import (

@@ -19,8 +19,8 @@ from rye_services.callers import RequestFacts, WebhookDelivery
 from rye_services.credentials import EXECUTE, Principal
 from rye_services.database import Database, webhook_bindings, webhook_deliveries_replay
 from rye_services.http import RequestProblem, Unauthorized, refusals
-from rye_services.node.heads import valid_project_path
 from rye_services.node.secrets import SealedRowError, open_row, seal_for_hook, seal_row
+from rye_services.node.store.heads import valid_project_path
 from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError
 from ryeos.items.refs import parse_reference

@@ -22,8 +22,8 @@ from rye_services.credentials import (
 from rye_services.database import Database, published_manifests, stamp
 from rye_services.http import RequestProblem
 from rye_services.names import RegistryNameError
-from rye_services.node.objects import KnownItems
-from rye_services.node.push import ManifestGraphError, verify_pushed_objects
+from rye_services.node.store.objects import KnownItems
+from rye_services.node.store.push import ManifestGraphError, verify_pushed_objects
 from rye_services.registry.accounts import (
     AccountError,
     AccountMissingError,

@@ -10,9 +10,9 @@ from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces, Principal
 from rye_services.data_folder import open_database
 from rye_services.database import Database
 from rye_services.keys import REGISTRY_FOLDER, NodeKeys, open_keys, open_pair
-from rye_services.node.objects import Durable, StoresOfUsers
-from rye_services.node.servers import SERVERS, ServerLease
-from rye_services.node.stores import Stores, open_stores
+from rye_services.node.store.objects import Durable, StoresOfUsers
+from rye_services.node.store.servers import SERVERS, ServerLease
+from rye_services.node.store.stores import Stores, open_stores
 from rye_services.people import People
 from rye_services.registry.accounts import Accounts, Namespaces
 from rye_services.registry.bundles import Bundles

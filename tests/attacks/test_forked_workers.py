@@ -67,7 +67,7 @@ def test_nothing_of_a_job_reaches_the_process_that_others_are_forked_from(
 ) -> None:
     memory = memory_of(template_of(project.user.node))
 
-    assert b"rye_services.node.worker_items" in memory  # so that it is the right memory
+    assert b"rye_services.node.worker.items" in memory  # so that it is the right memory
     assert SECRET.encode() not in memory
     assert str(project.user.node.data / "workspaces").encode() not in memory
 

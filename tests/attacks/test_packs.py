@@ -11,7 +11,7 @@ import pytest
 from lillux.digests import sha256_hex
 from lillux.store import Store
 from lillux.store_files import MIN_PIECES, ObjectKind
-from rye_services.node.objects import KnownItems, Put, Usage, find_present, put_entries
+from rye_services.node.store.objects import KnownItems, Put, Usage, find_present, put_entries
 from tests.support.databases import made_database
 
 COUNT = MIN_PIECES + 1

@@ -6,7 +6,7 @@ import pytest
 
 from rye_services.cli import main
 from rye_services.data_folder import WrongDatabaseError, address_of, open_database
-from rye_services.node.objects import UserStores
+from rye_services.node.store.objects import UserStores
 from rye_services.settings import Settings, read_settings
 from tests.support.databases import database_url, made_database
 from tests.support.node import Node

@@ -14,8 +14,8 @@ from lillux.store_files import (
     ObjectKind,
     ObjectMissingError,
 )
-from rye_services.node.bucket_store import BucketStore, BucketStores
-from rye_services.node.pack_cache import MemoryPacks, PackCache, PackFiles
+from rye_services.node.store.bucket_store import BucketStore, BucketStores
+from rye_services.node.store.pack_cache import MemoryPacks, PackCache, PackFiles
 from rye_services.object_storage import Bucket, ObjectStorageError
 from ryeos.sync.garbage import collect_garbage
 from ryeos.sync.objects import ContentStore

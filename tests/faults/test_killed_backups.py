@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rye_services.node.objects import UserStores
-from rye_services.node.push import ProjectPush
 from rye_services.node.services import open_services
+from rye_services.node.store.objects import UserStores
+from rye_services.node.store.push import ProjectPush
 from rye_services.settings import read_settings
 from tests.support.pushed_trees import folder_stores, put_project
 from tests.support.workspace import PLAIN_ENV, ROOT

@@ -13,8 +13,8 @@ from lillux.signing import generate_keypair
 from lillux.store import Store
 from rye_services.credentials import MAX_NAMED_KEYS, ApiKeyLimitError, ApiKeyNameError, ApiKeys
 from rye_services.database import Database, api_keys, user_secrets, users, webhook_bindings
-from rye_services.node.objects import QuotaExceededError, Usage
 from rye_services.node.secrets import Vault, VaultFullError
+from rye_services.node.store.objects import QuotaExceededError, Usage
 from rye_services.node.webhooks import MOST_BINDINGS, Binding, BindingLimitError, Webhooks
 from rye_services.registry.accounts import (
     MAX_ACCOUNT_KEYS,

@@ -18,7 +18,7 @@ from lillux.store import Store
 from lillux.store_files import ObjectKind
 from rye_services.cli import main
 from rye_services.data_folder import open_database
-from rye_services.node.objects import UserStores
+from rye_services.node.store.objects import UserStores
 from rye_services.settings import read_settings
 from tests.support.databases import database_environ, database_url, kind_of_database
 from tests.support.node import Node, User, running_node

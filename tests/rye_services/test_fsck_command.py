@@ -14,11 +14,11 @@ from lillux.store_files import ObjectKind
 from rye_services.audit import AuditFilter
 from rye_services.cli import main
 from rye_services.data_folder import open_database
-from rye_services.node.heads import Heads
-from rye_services.node.objects import UserStores
-from rye_services.node.push import ProjectPush
 from rye_services.node.services import NodeServices, open_services
 from rye_services.node.storage import LOCK
+from rye_services.node.store.heads import Heads
+from rye_services.node.store.objects import UserStores
+from rye_services.node.store.push import ProjectPush
 from rye_services.settings import read_settings
 from tests.support.databases import database_environ
 from tests.support.node import CHECKOUT_COMMAND

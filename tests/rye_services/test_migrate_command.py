@@ -15,7 +15,7 @@ from rye_services.cli import main
 from rye_services.credentials import ApiKeys
 from rye_services.database import REVISION, Database, threads
 from rye_services.database_copy import TABLES
-from rye_services.node.servers import ServerLease
+from rye_services.node.store.servers import ServerLease
 from rye_services.registry.search_index import IndexQuery, index_for
 from rye_services.registry.tables import items, versions
 from tests.support.databases import KINDS, database_url

@@ -11,7 +11,7 @@ from rye_services.audit import Audit
 from rye_services.cli import main
 from rye_services.data_folder import open_database
 from rye_services.database import Database, thread_logs, threads
-from rye_services.node.objects import QuotaExceededError, Usage, UserStores
+from rye_services.node.store.objects import QuotaExceededError, Usage, UserStores
 from rye_services.registry.accounts import AccountQuotaError, Accounts, reserve
 from rye_services.settings import read_settings
 from ryeos.items.context import utc_now

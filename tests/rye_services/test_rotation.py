@@ -29,7 +29,7 @@ from rye_services.node.secrets import (
     open_parameters,
     seal_parameters,
 )
-from rye_services.node.servers import ServerLease
+from rye_services.node.store.servers import ServerLease
 from rye_services.node.webhooks import Binding, Webhooks
 from rye_services.settings import Settings, read_settings
 from ryeos.items.context import utc_now

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from lillux.store_files import ObjectKind
 from rye_services.cli import main
 from rye_services.database import threads
-from rye_services.node.objects import Usage, UserStores
+from rye_services.node.store.objects import Usage, UserStores
 from ryeos.items.context import utc_now
 from tests.support.databases import made_database
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from lillux.store import Durability, Store
-from rye_services.node.objects import UserStores
 from rye_services.node.services import NodeServices
+from rye_services.node.store.objects import UserStores
 from ryeos.sync.objects import ItemSource, SourceManifest
 
 

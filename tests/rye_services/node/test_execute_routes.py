@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rye_services.cli import main
-from rye_services.node.execution import MOST_CONFLICTS
+from rye_services.node.runs.execution import MOST_CONFLICTS
 from ryeos.remote.requests import sign_delivery
 from tests.support.databases import database_environ
 from tests.support.node import Node, Reply

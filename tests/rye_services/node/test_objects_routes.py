@@ -7,7 +7,7 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.store_files import ObjectKind
-from rye_services.node.objects import UserStores
+from rye_services.node.store.objects import UserStores
 from ryeos.sync.entries import (
     MEDIA_TYPE,
     ContentEntry,

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from lillux.store_files import ObjectKind
-from rye_services.node.objects import UserStores
+from rye_services.node.store.objects import UserStores
 from tests.support.node import Node, User
 from tests.support.node_sync import (
     PROJECT,

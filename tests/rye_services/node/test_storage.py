@@ -12,13 +12,13 @@ from lillux.store_files import ObjectKind
 from rye_services.audit import Actor, acting
 from rye_services.database import Database, stamp, threads, uploads_in_flight
 from rye_services.database import sweeps as table_of_sweeps
-from rye_services.node.bucket_store import BucketStores
-from rye_services.node.objects import LEASE_S, Uploads
-from rye_services.node.pack_cache import MemoryPacks
-from rye_services.node.push import ProjectPush
-from rye_services.node.servers import ServerLease
 from rye_services.node.services import NodeServices, open_services
 from rye_services.node.storage import FSCK_HINT, LOCK, UserGarbage, open_sync
+from rye_services.node.store.bucket_store import BucketStores
+from rye_services.node.store.objects import LEASE_S, Uploads
+from rye_services.node.store.pack_cache import MemoryPacks
+from rye_services.node.store.push import ProjectPush
+from rye_services.node.store.servers import ServerLease
 from rye_services.settings import read_settings
 from tests.support.databases import KINDS, database_url, made_database
 from tests.support.object_storage import memory_bucket

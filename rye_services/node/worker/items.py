@@ -1,0 +1,242 @@
+"""Runs the items of a checkout, in the worker's process only."""
+
+import json
+import os
+import sys
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Any
+
+from lillux.cancellation import Cancellation
+from lillux.errors import LilluxError
+from lillux.sandbox import confine, program_places, system_places
+from lillux.seccomp import Sockets, refuse_sockets
+from lillux.values import replace
+from rye_services.node.worker.jobs import (
+    LEAKED,
+    Finished,
+    Job,
+    JobAction,
+    secret_names,
+    without_leaked_limits,
+)
+from rye_services.node.worker.reports import CONFIDENTIAL, RETRYABLE, STDERR, STDOUT, report
+from ryeos.app.workspace import Rye
+from ryeos.items.context import Context, context_from
+from ryeos.items.errors import Answer, error_answer
+from ryeos.items.refs import USER, Kind, Reference, Space, parse_reference
+from ryeos.run.model import ExecutionRequest
+from ryeos.trust.bundles import embedded_bundle
+from ryeos.trust.store import Approvals
+
+if TYPE_CHECKING:
+    from ryeos.trust.sign import Signer, SignReport, SignTarget
+
+# Not /dev/shm: what is left there, tools of other users would find.
+_REPORTED_CHARACTERS = 4096
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fd")
+
+
+def do(job: Job, cancellation: Cancellation) -> Finished:
+    """Do the job. What Rye cannot do is an answer too, as anywhere else."""
+    warnings: list[str] = []
+    rye = Rye(_context(job), warn=warnings.append)
+    try:
+        _approve_by_id(job)
+        if job.action is not JobAction.SIGN:
+            _confine(job, job.environ.get("PATH", os.defpath))
+            allowed = Sockets(local=job.unix_sockets, network=job.network)
+            if allowed != Sockets(local=True):
+                refuse_sockets(allowed)
+        answer = _answer(rye, job, cancellation)
+    except LilluxError as error:
+        answer = error_answer(error)
+    finally:
+        rye.close()
+    return Finished(answer.envelope, tuple(dict.fromkeys(warnings)))
+
+
+def _context(job: Job) -> Context:
+    """Where the job happens. Secrets reach the tools, and never decide about Rye itself."""
+    context = context_from(
+        job.environ,
+        cwd=job.project,
+        project=str(job.project),
+        user_space=str(job.user),
+        bundles=(embedded_bundle(job.bundle, job.bundle_version),),
+    )
+    return replace(
+        context,
+        process_env={**context.process_env, **job.secrets},
+        dev_mode=False,
+        on_node=True,
+        receipts="on",
+        pages_are_signed_later=True,  # by the server, when all of this has ended
+    )
+
+
+def _approve_by_id(job: Job) -> None:
+    """Trust keys that the user approved for this project, which lies elsewhere there.
+
+    An approval names a folder of the user's machine. What identifies the project here is the last
+    part of that folder, as it is what a client calls the project.
+    """
+    approvals = Approvals(job.user / ".ai")
+    for folder, digest in approvals.all():
+        if job.project_id in {folder, _last_part(folder)}:
+            approvals.approve(job.project, digest)
+
+
+def _last_part(folder: str) -> str:
+    return PureWindowsPath(folder).name if "\\" in folder else PurePosixPath(folder).name
+
+
+def _answer(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
+    match job.action:
+        case JobAction.EXECUTE:
+            return _execute(rye, job, cancellation)
+        case JobAction.FETCH:
+            from ryeos.app.search import fetch
+
+            return fetch(rye, job.parameters)
+        case JobAction.SIGN:
+            return _sign(rye, job)
+
+
+def _execute(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
+    reference = parse_reference(job.item_ref)
+    parameters = dict(job.parameters)
+    leaked: tuple[str, ...] = ()
+    if reference.kind is Kind.TOOL and not parameters.keys().isdisjoint(LEAKED):
+        with suppress(LilluxError):  # executing it says what is wrong
+            chain = rye.executor.build_chain(reference.id)
+            parameters, leaked = without_leaked_limits(parameters, chain)
+    limit_s = job.parameters.get("timeout") if "timeout" in leaked else None
+    leaked = tuple(name for name in leaked if name != "timeout")
+    request = ExecutionRequest(
+        item_id=reference.id,
+        parameters=parameters,
+        timeout_s=limit_s if isinstance(limit_s, int | float) else None,
+    )
+    _report_facts(rye, reference, job.parameters)
+    request = replace(request, on_stdout=_teller(STDOUT))
+    answer = rye.execute(reference, request, cancellation=cancellation, on_stderr=_teller(STDERR))
+    metadata = answer.envelope.get("metadata")
+    if leaked and isinstance(metadata, dict):
+        warning = f"{', '.join(leaked)}: left out, the tool has no such parameter"
+        metadata["warnings"] = [*metadata.get("warnings", ()), warning]
+    return answer
+
+
+def _report_facts(rye: Rye, reference: Reference, parameters: Mapping[str, Any]) -> None:
+    """Report to the server, before the item runs, what the server cannot read itself.
+
+    Which parameters are secret; and whether the item may be executed once more. Of an item that
+    cannot be read nothing is known: the server keeps no parameters of it.
+    """
+    names: list[str] = []
+    with suppress(LilluxError):  # executing it says what is wrong
+        if reference.kind is Kind.TOOL:
+            spec = rye.executor.build_chain(reference.id).tool.spec
+            names = secret_names(spec.config_schema, parameters)
+            if spec.retryable:
+                report(_to_server, RETRYABLE, "true")
+        report(_to_server, CONFIDENTIAL, json.dumps(names))
+
+
+def _teller(stream: str) -> Callable[[bytes], None]:
+    """Reports to the server what programs write to a stream, as it comes."""
+    decoder = getincrementaldecoder("utf-8")("replace")
+
+    def hear(chunk: bytes) -> None:
+        text = decoder.decode(chunk)
+        for start in range(0, len(text), _REPORTED_CHARACTERS):
+            report(_to_server, stream, text[start : start + _REPORTED_CHARACTERS])
+
+    return hear
+
+
+def _to_server(data: bytes) -> None:
+    sys.stderr.buffer.write(data)
+    sys.stderr.buffer.flush()
+
+
+def _sign(rye: Rye, job: Job) -> Answer:
+    """Sign with the node's key for items, which counts for as long as that takes."""
+    from lillux.signing import KeyPair, public_pem_of
+    from ryeos.app.sign import batch_answer, is_glob, single_answer, targets_of
+    from ryeos.trust.keys import SigningKey
+    from ryeos.trust.sign import Signer
+    from ryeos.trust.store import document_path, write_key_document
+
+    private_pem = job.signing_pem.encode()
+    key = SigningKey(KeyPair(private_pem, public_pem_of(private_pem)))
+    document = document_path(Space(USER, job.user), key.fingerprint)
+    document.parent.mkdir(parents=True, exist_ok=True)
+    text = write_key_document(key.public_pem, "node", covers_all=True)
+    document.write_text(text, encoding="utf-8")
+    item, source = str(job.parameters["item_id"]), str(job.parameters.get("source", "project"))
+    targets = targets_of(rye, item, None, source)
+    reports = [_signed(rye, Signer(key, rye.verifier), target) for target in targets]
+    if is_glob(item):
+        return batch_answer(reports, len(targets), dry_run=False)
+    return single_answer(reports[0])
+
+
+def _signed(rye: Rye, signer: "Signer", target: "SignTarget") -> "SignReport":
+    """Sign a file, unless it has a valid signature: the user's own is never replaced."""
+    from ryeos.app.sign import is_signed
+    from ryeos.trust.sign import SignReport
+
+    found = is_signed(rye, target)
+    if found:
+        return SignReport(target=target, signature=found, unchanged=True)
+    (report,) = signer.sign_all([target], force=False)
+    return report
+
+
+def _confine(job: Job, path: str) -> None:
+    """Give away every right on files but those that the job needs, where the system can."""
+    programs = [Path(folder) for folder in path.split(os.pathsep) if Path(folder).is_absolute()]
+    own = [Path(entry) for entry in sys.path if Path(entry).is_absolute()]
+    readable = [
+        *system_places(),
+        *map(Path, (sys.prefix, sys.base_prefix)),
+        *(place for folder in programs for place in program_places(folder)),
+        *(program := [*own, job.bundle]),
+    ]
+    writable = [
+        job.project,
+        job.user,
+        job.home,
+        job.temporary,
+        *(Path("/dev", name) for name in _DEVICES),
+    ]
+    parts = [part for path in readable for part in around(path, job.hidden)]
+    confine([*parts, *(path for path in program if _is_within(path, job.hidden))], writable)
+
+
+def _is_within(path: Path, hidden: Sequence[Path]) -> bool:
+    """Whether a folder of this program was unpacked below what is hidden, and holds none of it.
+
+    So it is where the home of the node is the folder of its data, as in a container.
+    """
+    real, places = path.resolve(), [one.resolve() for one in hidden]
+    if any(place.is_relative_to(real) for place in places):
+        return False
+    return any(real.is_relative_to(place) for place in places)
+
+
+def around(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:
+    """The folder, or the parts of it that lead to nothing hidden where something in it is."""
+    real = path.resolve()
+    if any(real.is_relative_to(one.resolve()) for one in hidden):
+        return
+    if not any(one.resolve().is_relative_to(real) for one in hidden):
+        yield path
+        return
+    with suppress(OSError):
+        for part in sorted(real.iterdir()):
+            yield from around(part, hidden)

@@ -1,0 +1,407 @@
+"""Starts the process of one job, and reports how it ended."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from enum import IntEnum
+from importlib import import_module
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic, sleep
+from types import FrameType
+
+from lillux.cancellation import Cancellation
+from lillux.errors import LilluxError
+from lillux.process import ProcessManager
+from lillux.process.model import MIB, Command, Outcome, ProcessRunner
+from lillux.values import dataclass, replace
+from rye_services.node.worker.fork_server import ForkServer, serve_forks
+from rye_services.node.worker.jobs import Finished, Job, failed, read_finished, read_job
+
+MAX_ANSWER_BYTES = 64 * MIB
+_KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT")
+"""What a worker has of the server's environment. Everything else may hold secrets of the server."""
+
+_SPARE_S = 5.0
+_MODULES = "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1));"
+_CODE = f"{_MODULES}from rye_services.node.worker.process import main; sys.exit(main())"
+_TEMPLATE = f"{_MODULES}from rye_services.node.worker.process import be_template; be_template()"
+
+
+class WorkerDiedError(LilluxError):
+    """A worker ended without an answer. ``said`` is what it wrote to its standard error."""
+
+    code, exit_status = "EXECUTION_FAILED", 6
+
+    def __init__(self, problem: str, said: str) -> None:
+        self.problem, self.said = problem, said
+        super().__init__(
+            f"the worker of this execution {problem}",
+            hint="the node's log says more; a memory limit that is too low is the usual cause",
+        )
+
+
+class WorkerEndedError(LilluxError):
+    """A worker was made to end before its job was done, as the node itself ends."""
+
+    code, exit_status = "CANCELLED", 130
+
+    def __init__(self) -> None:
+        super().__init__("the node ended this execution", hint="execute it again")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLaunch:
+    """How workers are started.
+
+    environ   the server's environment, of which a worker gets no more than what is named here
+    python    the interpreter
+    modules   where it finds this program's modules, as in `sys.path`
+    """
+
+    environ: Mapping[str, str]
+    python: str = sys.executable
+    modules: tuple[str, ...] = tuple(map(os.path.abspath, sys.path))
+
+    def command(self, job: Job) -> Command:
+        """The process for a job."""
+        own = {"HOME": str(job.home), "USERPROFILE": str(job.home)}
+        temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(job.temporary))
+        environ = {**self._kept(), **own, **temporary}
+        return Command(
+            argv=self._words(_CODE),
+            env=environ,
+            cwd=job.project,
+            stdin=replace(job, environ=environ).dump(),
+            timeout_s=job.time_limit_s + ENDING_GRACE_S + SWEEP_S + _SPARE_S,
+            max_output_bytes=MAX_ANSWER_BYTES,
+        )
+
+    def fork_server(self) -> ForkServer:
+        """What runs the processes of jobs without having each import the same modules."""
+        return ForkServer(self._words(_TEMPLATE), self._kept(), _manager())
+
+    def _words(self, code: str) -> tuple[str, ...]:
+        return (self.python, "-I", "-c", code, json.dumps(self.modules))
+
+    def _kept(self) -> dict[str, str]:
+        kept = {name: self.environ[name] for name in _KEPT if name in self.environ}
+        return {"PATH": os.defpath, **kept}
+
+
+def _manager() -> ProcessManager:
+    return ProcessManager(grace_s=ENDING_GRACE_S + SWEEP_S + _SPARE_S)
+
+
+def do_job(
+    job: Job,
+    launch: WorkerLaunch,
+    *,
+    cancellation: Cancellation | None = None,
+    on_stderr: Callable[[bytes], None] | None = None,
+    runner: ProcessRunner | None = None,
+) -> Finished:
+    """Have a worker do the job; when this returns, nothing that it started runs any more.
+
+    Without a ``runner`` its process is started anew, see `WorkerLaunch.fork_server`.
+    A time limit that was over is an answer. Raises WorkerDiedError, WorkerEndedError, and what
+    starting a process raises.
+    """
+    manager = runner or _manager()
+    outcome = manager.run(launch.command(job), cancellation=cancellation, on_stderr=on_stderr)
+    if outcome.cancelled or outcome.exit_code == Ending.ASKED:
+        raise WorkerEndedError
+    if outcome.timed_out or outcome.exit_code == Ending.TIME_LIMIT:
+        return _time_was_over(job)
+    if outcome.exit_code == Ending.DISK_LIMIT:
+        return _disk_was_full(job)
+    finished = None if outcome.stdout.truncated else read_finished(outcome.stdout.data)
+    if outcome.exit_code != Ending.ANSWERED or finished is None:
+        raise WorkerDiedError(_problem(outcome), outcome.stderr.data.decode(errors="replace"))
+    return finished
+
+
+def _problem(outcome: Outcome) -> str:
+    if outcome.signal is not None:
+        return f"was ended by signal {outcome.signal}"
+    if outcome.stdout.truncated:
+        return f"answered with more than {MAX_ANSWER_BYTES} bytes"
+    return "ended without an answer"
+
+
+def _time_was_over(job: Job) -> Finished:
+    return failed(
+        job.action,
+        job.item_ref,
+        f"the execution took longer than {job.time_limit_s:g} seconds",
+        code="TIMEOUT",
+        hint="the node's setting for it is the time limit of executions",
+    )
+
+
+def _disk_was_full(job: Job) -> Finished:
+    return failed(
+        job.action,
+        job.item_ref,
+        f"the execution filled its workspace with more than {job.disk_bytes} bytes",
+        code="RESOURCE_EXCEEDED",
+        hint="the node's setting for it is worker_disk_bytes",
+    )
+
+
+# --- worker process -------------------------------------------------------------------------------
+# The process of one execution. Nothing of the server is in it, nor of an execution before: it is
+# started anew for each job, or forked from a template that has imported its modules and never reads
+# a job (ADR 0024).
+#
+#     keeper    (1) reads the job, (2) forks the runner, (3) waits for its end, for the time limit,
+#       |       for a signal, or for the end of the server, (4) ends what the run has left
+#       +- runner   gives away every right on files but those of the job, and runs the item
+#
+# The runner leads no group of its own, so that a signal to the keeper's group reaches it too. It
+# writes its answer to what was its standard output before; the tools that it starts have pipes of
+# their own.
+
+ENDING_GRACE_S = 3.0
+"""How long a runner that was asked to end has for ending its tools."""
+
+SWEEP_S = 5.0
+"""How long killed processes may take to be gone."""
+
+
+class Ending(IntEnum):
+    """The exit status of a worker: how its job ended.
+
+    ANSWERED    the answer is on standard output
+    TIME_LIMIT  the time was over
+    DISK_LIMIT  it wrote more than it may
+    ASKED       a signal, or the end of the server, ended it
+    DIED        the runner ended without an answer
+    """
+
+    ANSWERED = 0
+    TIME_LIMIT = 70
+    ASKED = 71
+    DIED = 72
+    DISK_LIMIT = 73
+
+
+def main() -> int:
+    """Do the job on standard input; an `Ending`."""
+    return _keep(read_job(sys.stdin.buffer.read()))  # (1)
+
+
+def be_template() -> None:
+    """Fork a worker for each order from the socket whose number is the last argument."""
+    for module in _IMPORTED_BY_JOBS:
+        import_module(module)
+    serve_forks(int(sys.argv[1]), _keep_forked)
+
+
+_IMPORTED_BY_JOBS = (
+    *("rye_services.node.worker.items", "lillux.process.children", "lillux.process.pumps"),
+    *("lillux.dsse", "lillux.lockfile", "ryeos.run.receipts", "ryeos.trust.keys", "tomllib"),
+)
+"""What the workers of most jobs import. It only saves time: they import what is not here."""
+
+
+def _keep_forked(template: int) -> int:
+    """What `main` does, in a fork of the template, which ends with the server."""
+    job = read_job(sys.stdin.buffer.read())
+    os.environ.clear()
+    os.environ.update(job.environ)
+    os.chdir(job.project)
+    return _keep(replace(job, parent_pid=template))
+
+
+def _keep(job: Job) -> int:
+    if not hasattr(os, "fork"):
+        return _work_here(job)
+    from lillux.process.children import adopt_orphans, end_descendants
+
+    adopt_orphans()
+    runner = os.fork()  # (2)
+    if not runner:
+        _leave(_run_guarded(job))
+    ending = _watch(job, runner)  # (3)
+    end_descendants(SWEEP_S)  # (4)
+    return ending
+
+
+@dataclass(frozen=True, slots=True)
+class _Exited:
+    """The runner is gone, and this is how."""
+
+    status: int
+
+
+def _watch(job: Job, runner: int) -> Ending:
+    """Wait for what comes first, and see to the runner's end."""
+    heard: SimpleQueue[_Exited | Ending] = SimpleQueue()
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        signal.signal(getattr(signal, name), lambda *_: heard.put(Ending.ASKED))
+
+    def await_runner() -> None:
+        heard.put(_Exited(os.waitpid(runner, 0)[1]))
+
+    def await_server() -> None:
+        _await_server(job)
+        heard.put(Ending.ASKED)
+
+    def await_full_disk() -> None:
+        _await_full_disk((job.project, job.user, job.home, job.temporary), job.disk_bytes)
+        heard.put(Ending.DISK_LIMIT)
+
+    _in_background(await_runner)
+    _in_background(await_server)
+    if job.disk_bytes:
+        _in_background(await_full_disk)
+    first = _next(heard, job.time_limit_s) or Ending.TIME_LIMIT
+    if isinstance(first, _Exited):
+        return Ending.ANSWERED if first.status == 0 else Ending.DIED
+    _signal(runner, signal.SIGTERM)
+    while (further := _next(heard, ENDING_GRACE_S)) is not None:
+        if isinstance(further, _Exited):
+            return first
+    _signal(runner, signal.SIGKILL)
+    return first
+
+
+def _next(heard: "SimpleQueue[_Exited | Ending]", limit_s: float) -> "_Exited | Ending | None":
+    with suppress(Empty):
+        return heard.get(timeout=limit_s)
+    return None
+
+
+def _await_server(job: Job) -> None:
+    from lillux.process.parent import await_end_of_parent
+
+    await_end_of_parent(job.parent_pid)
+
+
+def _await_full_disk(folders: Sequence[Path], limit_bytes: int) -> None:
+    """Return once the files take more than that; looking takes a twentieth of the time."""
+    while True:
+        started = monotonic()
+        if any(total > limit_bytes for total in _totals(folders)):
+            return
+        sleep(max(1.0, 20 * (monotonic() - started)))
+
+
+def _totals(folders: Iterable[Path]) -> Iterator[int]:
+    """The bytes on the disk so far, file by file; what goes away meanwhile is passed over."""
+    total = 0
+    for folder in folders:
+        for place, _, names in os.walk(folder):
+            for name in names:
+                with suppress(OSError):
+                    total += os.lstat(f"{place}/{name}").st_blocks * 512
+                    yield total
+
+
+def _in_background(work: Callable[[], object]) -> None:
+    Thread(target=work, daemon=True).start()
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+# --- the runner -----------------------------------------------------------------------------------
+
+
+def _work_here(job: Job) -> int:
+    """Where no process can be forked, the keeper is its own runner; the server ends its tree."""
+
+    def await_server() -> None:
+        _await_server(job)
+        os._exit(Ending.ASKED)
+
+    _in_background(await_server)
+    return Ending.ANSWERED if _run_guarded(job) == 0 else Ending.DIED
+
+
+def _run_guarded(job: Job) -> int:
+    """Run the job and write its answer; 0 for done. Whatever goes wrong is said on stderr."""
+    try:
+        _run(job, _take_output())
+    except BaseException:  # noqa: BLE001 - the door of this process
+        import traceback
+
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _leave(status: int) -> None:
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(status)
+
+
+def _take_output() -> int:
+    """What was standard output, for the answer only; from now on that is the null device."""
+    answer = os.dup(1)  # not inherited by what is started
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
+    return answer
+
+
+def _run(job: Job, answer: int) -> None:
+    cancellation = _cancelled_by_end(os.getppid())
+    # Address space that is only reserved is no memory, and Node.js and Java reserve a lot of it.
+    _limit("RLIMIT_DATA" if sys.platform == "linux" else "RLIMIT_AS", job.memory_bytes)
+    _limit("RLIMIT_FSIZE", job.file_bytes)
+    from rye_services.node.worker.items import do
+
+    finished = do(job, cancellation)
+    with open(answer, "wb") as file:
+        file.write(finished.dump())
+
+
+def _cancelled_by_end(keeper: int) -> "Cancellation":
+    """What ends the tools: a signal, or that the keeper is gone."""
+    from lillux.cancellation import Cancellation
+    from lillux.process.parent import await_end_of_parent
+
+    cancellation = Cancellation()
+
+    def cancel(_number: int, _frame: FrameType | None) -> None:
+        cancellation.cancel()
+
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), cancel)
+
+    def await_keeper() -> None:
+        await_end_of_parent(keeper)
+        cancellation.cancel()
+
+    if hasattr(os, "fork"):
+        _in_background(await_keeper)
+    return cancellation
+
+
+def _limit(name: str, limit_bytes: int) -> None:
+    """Of this process and of each that it starts. Not how many those are: ADR 0024."""
+    if not limit_bytes:
+        return
+    with suppress(ImportError):  # Windows has no such limits
+        import resource
+
+        which = getattr(resource, name)
+        highest = resource.getrlimit(which)[1]
+        if highest != resource.RLIM_INFINITY:
+            limit_bytes = min(limit_bytes, highest)
+        resource.setrlimit(which, (limit_bytes, limit_bytes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

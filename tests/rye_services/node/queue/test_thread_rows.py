@@ -1,0 +1,215 @@
+"""Rows of executions, as several servers see them: each begins once, and is folded back once."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from rye_services.database import Database, threads
+from rye_services.node.queue.rows import LEASE_S, ExecutionLostError, NewThread, ThreadRows
+from rye_services.node.store.heads import Heads
+from tests.support.databases import made_database
+
+USER = "a" * 16
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    return made_database(tmp_path)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Callable[[str], ThreadRows]:
+    """Another server of the same database: nothing is shared, as between processes."""
+    return lambda name: ThreadRows(made_database(tmp_path), name, lambda _: False)
+
+
+def thread(thread_id: str = "t", *, is_async: bool = True) -> NewThread:
+    return NewThread(
+        thread_id=thread_id,
+        user_id=USER,
+        item_ref="tool:echo",
+        remote_name="default",
+        project_path="project",
+        project_manifest_hash="1" * 64,
+        user_manifest_hash=None,
+        system_version="0.1.0",
+        job={"action": "execute"} if is_async else None,
+    )
+
+
+def row(rows: ThreadRows, thread_id: str = "t") -> dict[str, Any]:
+    found = rows.one(USER, thread_id)
+    assert found is not None
+    return found
+
+
+def expire(database: Database) -> None:
+    """Have every lease run out."""
+    with database.writing() as connection:
+        ago = threads.c.lease_until_s - LEASE_S - 1
+        connection.execute(update(threads).values(lease_until_s=ago))
+
+
+def test_of_200_simultaneous_claims_each_execution_has_one(
+    database: Database, server: Callable[[str], ThreadRows]
+) -> None:
+    first, second = server("one"), server("two")
+    names = [f"t{number}" for number in range(25)]
+    for name in names:
+        first.begin(thread(name))
+    expire(database)
+
+    def claim(number: int) -> str | None:
+        rows = (first, second)[number % 2]
+        pending = rows.claim(names[number // 8])
+        return pending.thread_id if pending else None
+
+    with ThreadPoolExecutor(16) as pool:
+        claimed = [one for one in pool.map(claim, range(200)) if one]
+
+    assert sorted(claimed) == sorted(names)
+    assert {row(first, name)["attempt"] for name in names} == {1}
+
+
+def test_servers_whose_clocks_are_apart_take_nothing_from_each_other(tmp_path: Path) -> None:
+    here = made_database(tmp_path)
+    first = ThreadRows(here, "one", lambda _: False)
+    first.begin(thread(is_async=False))
+    second = ThreadRows(here, "two", lambda _: False)
+
+    assert second.take_over() == ()
+    assert row(second)["state"] == "running"
+    with here.reading() as connection:
+        moment = here.now(connection)
+    assert abs((moment - datetime.now(UTC)).total_seconds()) < 90
+
+
+def test_who_was_taken_for_lost_moves_no_head(
+    database: Database, server: Callable[[str], ThreadRows]
+) -> None:
+    first, second, heads = server("one"), server("two"), Heads(database)
+    head = heads.advance(USER, "default", "project", expected=None, **values("1"))
+    first.begin(thread(is_async=False))
+    expire(database)
+    second.take_over()
+
+    with pytest.raises(ExecutionLostError, match="t was taken for lost"):
+        heads.advance(
+            USER,
+            "default",
+            "project",
+            expected=head,
+            **values("2"),
+            first=lambda connection: first.hold(connection, "t", 1),
+        )
+
+    now = heads.read(USER, "default", "project")
+    assert now is not None
+    assert now.snapshot_hash == "1" * 64
+    assert (row(second)["state"], row(second)["error_phase"]) == ("error", "lost")
+    assert not first.end("t", 1, "completed")
+
+
+def values(digit: str) -> dict[str, Any]:
+    return {
+        "snapshot_hash": digit * 64,
+        "project_manifest_hash": digit * 64,
+        "user_manifest_hash": None,
+        "system_version": "0.1.0",
+        "now": NOW,
+    }
+
+
+def test_who_holds_an_execution_is_not_taken_for_lost_meanwhile(
+    database: Database, server: Callable[[str], ThreadRows]
+) -> None:
+    first, second = server("one"), server("two")
+    first.begin(thread(is_async=False))
+    expire(database)
+
+    with database.writing() as connection:
+        first.hold(connection, "t", 1)
+
+    assert second.take_over() == ()
+    assert row(first)["state"] == "running"
+
+
+def test_an_attempt_that_was_put_back_ends_nothing(server: Callable[[str], ThreadRows]) -> None:
+    rows = server("one")
+    rows.begin(thread())
+    assert rows.claim("t")
+    assert not rows.put_back("t", 1)  # its item says nothing of it
+    rows.mark_retryable("t", 1)
+    assert rows.put_back("t", 1)
+
+    again = rows.claim("t")
+
+    assert again is not None
+    assert again.attempt == 2
+    assert not rows.end("t", 1, "completed")
+    assert rows.end("t", 2, "completed")
+
+
+def test_a_retryable_execution_of_a_server_that_died_waits_again(
+    database: Database, server: Callable[[str], ThreadRows]
+) -> None:
+    first, second = server("one"), server("two")
+    for name in ("t", "once"):
+        first.begin(thread(name))
+        assert first.claim(name)
+    first.mark_retryable("t", 1)
+    expire(database)
+
+    assert second.take_over() == ("t",)
+
+    assert row(second)["state"] == "running"
+    assert row(second, "once")["error_phase"] == "lost"
+    pending = second.claim("t")
+    assert pending is not None
+    assert (pending.attempt, pending.job) == (2, {"action": "execute"})
+
+
+def test_a_retryable_execution_with_a_waiting_request_is_lost_all_the_same(
+    database: Database, server: Callable[[str], ThreadRows]
+) -> None:
+    first, second = server("one"), server("two")
+    first.begin(thread(is_async=False))
+    first.mark_retryable("t", 1)
+    expire(database)
+
+    assert second.take_over() == ()
+    assert row(second)["error_phase"] == "lost"
+
+
+def test_one_that_waits_is_cancelled_at_once_and_one_that_runs_by_its_server(
+    server: Callable[[str], ThreadRows],
+) -> None:
+    first, second = server("one"), server("two")
+    for name in ("waits", "runs"):
+        first.begin(thread(name))
+    assert first.claim("runs")
+
+    assert second.cancel(USER, "waits", USER) == "cancelled"
+    assert second.cancel(USER, "runs", USER) == "running"
+    assert second.cancel("b" * 16, "runs", "eve") is None
+
+    assert first.claim("waits") is None
+    assert (first.to_be_ended(), second.to_be_ended()) == (("runs",), ())
+    assert row(first, "runs")["cancelled_by"] == USER
+    assert first.end("runs", 1, "cancelled")
+    assert second.cancel(USER, "runs", "eve") == "cancelled"
+    assert row(first, "runs")["cancelled_by"] == USER
+
+
+def test_a_moment_of_a_row_is_the_database_s(tmp_path: Path) -> None:
+    database = made_database(tmp_path, clock=lambda: NOW + timedelta(days=1))
+    rows = ThreadRows(database, "one", lambda _: False)
+    rows.begin(thread())
+
+    assert row(rows)["created_at"] == "2026-01-03T03:04:05.000000+00:00"
