@@ -1,8 +1,10 @@
 """Whether a cluster loses executions while a random part of it is killed every few seconds.
 
-``python -m benchmarks.kills [COUNT] [SECONDS]`` defers 10,000 unless told otherwise, with a kill
-every 5 s, and prints what became of them; its status is 1 where one is lost. Parts are servers,
-workers, PostgreSQL and, where versitygw is installed, the object storage.
+``python -m benchmarks.kills [COUNT] [SECONDS]`` defers 10,000 by default, with a kill every 5 s,
+and prints what became of them; its status is 1 where one is lost, or was begun twice and must not
+be. Parts are servers, workers, PostgreSQL and, where versitygw is installed, the object storage.
+Three of four items are retryable. Each time that a row says that its item begins, the database
+itself writes it down.
 """
 
 import random
@@ -14,11 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.client import HTTPException
+from itertools import count as counter
+from itertools import islice
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import perf_counter
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.values import dataclass
@@ -32,7 +36,16 @@ COUNT, EVERY_S = 10_000, 5.0
 _CLIENTS = 4
 _LEASE_S = 4
 _LONGEST_S = 4 * 3600.0
-_NOOP = "def execute(params, project_path):\n    return {}\n"
+_TOOL = "def execute(params, project_path):\n    return {}\n"
+_COUNT_BEGINNINGS = """
+CREATE TABLE beginnings (thread_id text);
+CREATE FUNCTION note_beginning() RETURNS trigger LANGUAGE plpgsql AS
+  'BEGIN INSERT INTO beginnings VALUES (NEW.thread_id); RETURN NULL; END';
+CREATE TRIGGER beginnings AFTER UPDATE ON threads FOR EACH ROW
+  WHEN (OLD.preparing AND NOT NEW.preparing AND NEW.started_at IS NOT NULL)
+  EXECUTE FUNCTION note_beginning();
+"""
+_ONCE_EVERY = 4  # of so many items one is not retryable
 _ACCEPTED = 202
 Action = Callable[[], None]
 
@@ -41,33 +54,30 @@ Action = Callable[[], None]
 class Outcome:
     """What became of the executions that were acknowledged.
 
-    ends     how many ended how, by state, or by the phase of an error; ``missing``: no row
-    again    how many were begun more than once, as their item allows
-    kills    how often each part was killed
+    ends         how many ended how, by state, or by the phase of an error; ``missing``: no row
+    lost         how many were not done, without those that ended with the worker that had begun
+                 them and whose item must not be begun again; or are said to be done, and never ran
+    interrupted  how many those are, also where the database or the storage was killed under them
+    twice        how many were begun more than once, and must not be
+    again        how many were begun more than once, as their item allows
+    kills        how often each part was killed
     """
 
     deferred: int
     ends: Mapping[str, int]
+    lost: int
+    interrupted: int
+    twice: int
     again: int
     kills: Mapping[str, int]
     elapsed_s: float
 
-    @property
-    def given_up(self) -> int:
-        """How many rows say that they were lost with a worker, before it had read their item."""
-        return self.ends.get("lost", 0)
-
-    @property
-    def lost(self) -> int:
-        """How many were neither done, nor are said to be lost."""
-        return self.deferred - self.ends.get("completed", 0) - self.given_up
-
     def __str__(self) -> str:
         kills = ", ".join(f"{name} {count}" for name, count in sorted(self.kills.items()))
         return (
-            f"{self.deferred} deferred, {self.lost} lost, {self.given_up} given up,"
-            f" {self.again} begun again, in {self.elapsed_s:.0f} s\n"
-            f"ends: {dict(self.ends)}\nkills: {kills}"
+            f"{self.deferred} deferred, {self.lost} lost, {self.twice} begun twice;"
+            f" {self.interrupted} ended with their worker, {self.again} begun again, as their items"
+            f" say, in {self.elapsed_s:.0f} s\nends: {dict(self.ends)}\nkills: {kills}"
         )
 
 
@@ -94,15 +104,20 @@ def under_kills(
             accepted = _deferred(project, count)
             _wait_for_ends(cluster)
             elapsed_s = perf_counter() - started
-        ends, again = _counted(cluster, accepted)
+        return _outcome(accepted, *_ends(cluster), kills, elapsed_s)
     finally:
         cluster.stop()
-    return Outcome(deferred=count, ends=ends, again=again, kills=kills, elapsed_s=elapsed_s)
 
 
 def _project(folder: Path, cluster: TestedCluster) -> RemoteProject:
     workspace = Workspace(folder / "here", (publish(folder / "bundle"),))
-    workspace.project.signed_tool("noop", _NOOP, executor=FUNCTION, extra="__retryable__ = True\n")
+    again = "__retryable__ = True\n"
+    workspace.project.signed_tool("again", _TOOL, executor=FUNCTION, extra=again)
+    workspace.project.signed_tool("once", _TOOL, executor=FUNCTION)
+    database = Database(cluster.environ["DATABASE_URL"])
+    with database.writing() as connection:
+        connection.execute(text(_COUNT_BEGINNINGS))
+    database.close()
     return RemoteProject(workspace, cluster.node.user()).pushed()
 
 
@@ -160,25 +175,31 @@ def _begin_again(part: Part) -> None:
 # --- executions -----------------------------------------------------------------------------------
 
 
-def _deferred(project: RemoteProject, count: int) -> list[str]:
-    """The threads of executions that were acknowledged; who gets no answer asks again."""
-    accepted, lock = list[str](), Lock()
+def _deferred(project: RemoteProject, count: int) -> dict[str, bool]:
+    """The threads of executions that were acknowledged, and whether each is retryable.
+
+    A client that gets no answer asks again: for another execution, as the first may be there.
+    """
+    accepted, lock, numbers = dict[str, bool](), Lock(), counter()
 
     def client() -> None:
         while True:
             with lock:
                 if len(accepted) >= count:
                     return
+                number = next(numbers)
+            is_retryable = bool(number % _ONCE_EVERY)
+            item = "tool:again" if is_retryable else "tool:once"
             with suppress(OSError, HTTPException):  # the part that was asked is dead
-                reply = project.ask("tool:noop", **{"async": True})
+                reply = project.ask(item, **{"async": True})
                 if reply.status == _ACCEPTED:
                     with lock:
-                        accepted.append(str(reply.json["thread_id"]))
+                        accepted[str(reply.json["thread_id"])] = is_retryable
 
     with ThreadPoolExecutor(_CLIENTS) as pool:
         for one in [pool.submit(client) for _ in range(_CLIENTS)]:
             one.result()
-    return accepted[:count]
+    return dict(islice(accepted.items(), count))
 
 
 def _wait_for_ends(cluster: LocalCluster) -> None:
@@ -197,35 +218,62 @@ def _wait_for_ends(cluster: LocalCluster) -> None:
     raise ClusterError(f"executions do not end within {_LONGEST_S:g} s")
 
 
-def _counted(cluster: LocalCluster, accepted: list[str]) -> tuple[dict[str, int], int]:
-    """The states of executions, and how many were begun more than once."""
+def _ends(cluster: LocalCluster) -> tuple[dict[str, str], Counter[str]]:
+    """How each execution ended: its state, or the phase of an error; how often each has begun."""
     database = Database(cluster.environ["DATABASE_URL"])
     columns = threads.c
+    wanted = select(columns.thread_id, columns.state, columns.error_phase)
     try:
         with database.reading() as connection:
-            rows = {
-                row.thread_id: row
-                for row in connection.execute(
-                    select(columns.thread_id, columns.state, columns.attempt, columns.error_phase)
-                )
+            ends = {
+                row.thread_id: row.error_phase or row.state for row in connection.execute(wanted)
             }
+            begun = connection.scalars(text("SELECT thread_id FROM beginnings"))
+            return ends, Counter(begun)
     finally:
         database.close()
-    ends = Counter(
-        (rows[one].error_phase or rows[one].state) if one in rows else "missing" for one in accepted
+
+
+def _outcome(
+    accepted: Mapping[str, bool],
+    ends: Mapping[str, str],
+    begun: Mapping[str, int],
+    kills: Mapping[str, int],
+    elapsed_s: float,
+) -> Outcome:
+    """What became of them, by their rows and by what their items did."""
+    lost = interrupted = 0
+    for thread_id, is_retryable in accepted.items():
+        match ends.get(thread_id):
+            case "completed":
+                lost += thread_id not in begun
+            case "lost" | "database" | "storage" if not is_retryable:
+                interrupted += 1
+            case _:
+                lost += 1
+    often = [accepted[one] for one, count in begun.items() if count > 1 and one in accepted]
+    again = sum(often)
+    return Outcome(
+        deferred=len(accepted),
+        ends=Counter(ends.get(thread_id, "missing") for thread_id in accepted),
+        lost=lost,
+        interrupted=interrupted,
+        twice=len(often) - again,
+        again=again,
+        kills=kills,
+        elapsed_s=elapsed_s,
     )
-    return dict(ends), sum(one in rows and rows[one].attempt > 1 for one in accepted)
 
 
 def main(arguments: list[str]) -> int:
-    """Print what became of them; 1 where one is lost."""
+    """Print what became of them; 1 where one is lost, or was begun twice and must not be."""
     count = int(arguments[0]) if arguments else COUNT
     every_s = float(arguments[1]) if arguments[1:] else EVERY_S
     with tempfile.TemporaryDirectory(prefix="rye-kills-") as folder:
         Path(folder).chmod(0o755)  # PostgreSQL is another user's where this one is root
         outcome = under_kills(Path(folder), count, every_s=every_s)
     print(outcome)
-    return 1 if outcome.lost else 0
+    return 1 if outcome.lost or outcome.twice else 0
 
 
 if __name__ == "__main__":

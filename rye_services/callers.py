@@ -137,10 +137,11 @@ class Authenticator:
         value = facts.headers["authorization"]
         if not value.lower().startswith(_BEARER):
             raise Unauthorized("expected Authorization: Bearer, found another scheme")
-        key = self.api_keys.find(value[len(_BEARER) :].strip())
-        if key is None:
+        known = self.api_keys.find(value[len(_BEARER) :].strip())
+        if known is None:
             raise Unauthorized("no such API key, or it is no longer valid")
-        _require_open(key.created_by or key.user_id, self.people.state_of(key.user_id))
+        key = known.key
+        _require_open(key.created_by or key.user_id, known.user_state or OPEN)
         scopes = None if key.scopes is None else frozenset(key.scopes)
         found = Principal(key.user_id, "bearer", scopes, key.id)
         if key.role is None:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, and_, delete, func, select
+from sqlalchemy import Connection, Row, and_, bindparam, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
@@ -102,6 +102,21 @@ class ApiKey:
     created_by: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FoundApiKey:
+    """A key that counts, and the state of its user: None where no row is of them."""
+
+    key: ApiKey
+    user_state: str | None
+
+
+_KEY_AND_STATE = (
+    select(api_keys, users.c.state.label("user_state"))
+    .select_from(api_keys.outerjoin(users, users.c.id == api_keys.c.user_id))
+    .where(api_keys.c.key_hash == bindparam("key_hash"))
+)
+
+
 class ApiKeys:
     """The API keys in the database. Thread-safe."""
 
@@ -184,26 +199,28 @@ class ApiKeys:
                 self._audit.write(connection, "api-keys.revoke", key.id, _audited(key))
         return live[0]
 
-    def find(self, token: str) -> ApiKey | None:
-        """The key that counts now for a text; None for any other text."""
+    def find(self, token: str) -> FoundApiKey | None:
+        """The key that counts now for a text; None for any other text.
+
+        Each request asks the database, in one statement: a key that was revoked a moment ago, on
+        whatever server, lets no one in.
+        """
         if not token.startswith(PREFIX) or len(token) > _LONGEST_TOKEN:
             return None
         key_hash = sha256_hex(token.encode("utf-8", "surrogateescape"))
-        with self._database.reading() as connection:
-            row = connection.execute(
-                select(api_keys).where(api_keys.c.key_hash == key_hash)
-            ).first()
+        with self._database.asking() as connection:
+            row = connection.execute(_KEY_AND_STATE, {"key_hash": key_hash}).first()
         if row is None or not hmac.compare_digest(row.key_hash, key_hash):
             return None
         key, now = _api_key_of(row), self._clock()
         if not _counts(key, now):
             return None
         self._note_use(key, now)
-        return key
+        return FoundApiKey(key, row.user_state)
 
     def counting(self, key_id: str) -> ApiKey | None:
         """The key of this id, where it counts now."""
-        with self._database.reading() as connection:
+        with self._database.asking() as connection:
             row = connection.execute(select(api_keys).where(api_keys.c.id == key_id)).first()
         key = None if row is None else _api_key_of(row)
         return key if key is not None and _counts(key, self._clock()) else None
@@ -261,7 +278,7 @@ class ApiKeys:
         """Keep when a key was used last, to the minute: not every request has to write."""
         last = datetime.fromisoformat(key.last_used_at) if key.last_used_at else None
         if last is None or now - last > _USE_NOTED_EVERY:
-            with self._database.writing() as connection:
+            with self._database.doing() as connection:
                 change = api_keys.update().where(api_keys.c.id == key.id)
                 connection.execute(change.values(last_used_at=stamp(now)))
 
@@ -798,7 +815,7 @@ class Nonces:
             "seen_at_s": self._clock().timestamp(),
         }
         try:
-            with self._database.writing() as connection:
+            with self._database.doing() as connection:
                 connection.execute(request_nonces.insert().values(**row))
         except IntegrityError:
             return False

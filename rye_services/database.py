@@ -5,12 +5,14 @@ The door of SQLAlchemy's engines. Tables: `rye_services.database`; why SQLAlchem
 
 import json
 import logging
+import select
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import Any
 
 import sqlalchemy
@@ -19,6 +21,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Connection,
     Double,
     Engine,
@@ -35,6 +38,7 @@ from sqlalchemy.exc import (
     DBAPIError,
     DontWrapMixin,
     InterfaceError,
+    InvalidatePoolError,
     OperationalError,
     SQLAlchemyError,
 )
@@ -47,7 +51,7 @@ from lillux.files import create_file, make_directory
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 
-REVISION = "0007"
+REVISION = "0008"
 """The version of the tables that this program works with: the newest below ``migrations``."""
 
 LANDED = "0.1"
@@ -56,11 +60,16 @@ LANDED = "0.1"
 BUSY_TIMEOUT_S = 15.0
 """How long a writer of SQLite waits for its turn in this process, and then for other processes."""
 
+PING_AFTER_S = 5.0
+"""How long a connection to PostgreSQL may be idle until it is asked whether it still is one."""
+
+_USED_S = "rye_used_s"
 _LOCK = sqlalchemy.text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
 _TRY_ALONE = sqlalchemy.text("SELECT pg_try_advisory_lock(hashtextextended(:name, 0))")
 _NO_LONGER_ALONE = sqlalchemy.text("SELECT pg_advisory_unlock(hashtextextended(:name, 0))")
-_NOW = sqlalchemy.text("SELECT extract(epoch FROM clock_timestamp())")
-_NOW_OF_SQLITE = sqlalchemy.text("SELECT (julianday('now') - 2440587.5) * 86400.0")
+_NOW_S = "extract(epoch FROM clock_timestamp())::double precision"
+_NOW_OF_SQLITE_S = "(julianday('now') - 2440587.5) * 86400.0"
+_NOW, _NOW_OF_SQLITE = (sqlalchemy.text(f"SELECT {one}") for one in (_NOW_S, _NOW_OF_SQLITE_S))
 _WRITES = "rye_writes"
 # The others are of the statement, not of the moment: no such table, for one.
 _AWAY_OF_SQLITE = frozenset(
@@ -115,6 +124,33 @@ class Database:
             connection.rollback()
 
     @contextmanager
+    def asking(self) -> Iterator[Connection]:
+        """A connection for a single statement that reads, and is a transaction of its own.
+
+        PostgreSQL gets that statement alone, without a begin and an end that are asked for, each of
+        which takes as long as a short statement.
+        """
+        with self._single(self.reading) as connection:
+            yield connection
+
+    @contextmanager
+    def doing(self) -> Iterator[Connection]:
+        """As `asking`, for a statement that writes. Raises as `writing`."""
+        with self._single(self.writing) as connection:
+            yield connection
+
+    @contextmanager
+    def _single(
+        self, on_sqlite: Callable[[], AbstractContextManager[Connection]]
+    ) -> Iterator[Connection]:
+        if self.is_sqlite:  # where a transaction costs no round trip
+            with on_sqlite() as connection:
+                yield connection
+            return
+        with self._engine.connect() as opened:
+            yield opened.execution_options(isolation_level="AUTOCOMMIT")
+
+    @contextmanager
     def writing(self, lock: str = "") -> Iterator[Connection]:
         """A transaction: committed at the end, taken back for an error. SQLite has one at a time.
 
@@ -152,6 +188,14 @@ class Database:
             return self._clock()
         seconds = connection.scalar(_NOW_OF_SQLITE if self.is_sqlite else _NOW)
         return datetime.fromtimestamp(float(seconds or 0), UTC)
+
+    @property
+    def now_s(self) -> ColumnElement[float]:
+        """The same in seconds, as a part of a statement, which saves one that asks for it."""
+        if self._clock is not None:
+            return sqlalchemy.literal(self._clock().timestamp(), Double)
+        clock = _NOW_OF_SQLITE_S if self.is_sqlite else _NOW_S
+        return sqlalchemy.literal_column(clock, Double)
 
     @contextmanager
     def alone(self, name: str) -> Iterator[bool]:
@@ -306,7 +350,49 @@ def _engine(url: str) -> Engine:
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _on_connect)
         event.listen(engine, "begin", _on_begin)
+    else:
+        _ping_idle(engine)
     return engine
+
+
+def _ping_idle(engine: Engine) -> None:
+    """Have connections that may be dead by now answer a ping before they are used.
+
+    Those are the ones that were idle for a while, and those whose socket has something to read: the
+    end of the connection, since no one asked anything. One that dies a moment later fails in its
+    transaction; `is_away` says so of that error.
+    """
+    dialect = engine.dialect
+
+    def note_use(_: Any, record: ConnectionPoolEntry) -> None:  # noqa: ANN401 - the driver's
+        record.info[_USED_S] = monotonic()
+
+    def look(connection: Any, record: ConnectionPoolEntry, _: object) -> None:  # noqa: ANN401 - the driver's
+        is_recent = monotonic() - record.info.get(_USED_S, 0.0) < PING_AFTER_S
+        if is_recent and not _has_news(connection):
+            return
+        try:
+            dialect.do_ping(connection)
+        except dialect.loaded_dbapi.Error as error:
+            if not dialect.is_disconnect(error, connection, None):
+                raise
+            raise InvalidatePoolError from error
+
+    event.listen(engine, "connect", note_use)
+    event.listen(engine, "checkin", note_use)
+    event.listen(engine, "checkout", look)
+
+
+def _has_news(connection: Any) -> bool:  # noqa: ANN401 - the driver's
+    """Whether an idle connection has something to read; True too where that cannot be asked."""
+    if not hasattr(select, "poll"):  # Windows
+        return True
+    try:
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
+    except Exception:  # noqa: BLE001 - a driver of another kind, or a connection that is closed
+        return True
 
 
 def _make_private(path: Path) -> None:
@@ -318,8 +404,11 @@ def _make_private(path: Path) -> None:
 
 def _options(driver: str) -> dict[str, Any]:
     if not driver.startswith("sqlite"):
-        # A thread of a request each, at most; a request that waits longer gets 503.
-        return {"pool_pre_ping": True, "pool_size": 20, "max_overflow": 20, "pool_timeout": 10}
+        # A thread of a request each, at most; a request that waits longer gets 503. The connection
+        # that was used last is used next, so that few of many are idle for long and have to answer
+        # a ping: see `_ping_idle`.
+        sizes = {"pool_size": 20, "max_overflow": 20, "pool_timeout": 10}
+        return {"pool_use_lifo": True, "skip_autocommit_rollback": True, **sizes}
     # As many connections as threads ask for: the pool must not be what a request waits for.
     return {"connect_args": {"timeout": BUSY_TIMEOUT_S}, "max_overflow": -1}
 
@@ -689,7 +778,9 @@ threads = Table(
     Column("worker_pid", BigInteger),
     Column("server_id", String(64)),
     Column("hook_id", String(64)),
-    Column("attempt", Integer, nullable=False, default=0),  # grows at each beginning
+    Column("attempt", Integer, nullable=False, default=0),  # grows when a process takes it
+    # Taken, and no process of its item was started: whatever the item says, it may be taken again.
+    Column("preparing", Boolean, nullable=False, default=False),
     Column("retryable", Boolean, nullable=False, default=False),  # as its item says
     Column("cancelled_by", String(64)),  # who asked for its end, before it has ended
     Column("warnings", JSON(none_as_null=True)),

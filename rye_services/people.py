@@ -11,7 +11,19 @@ from datetime import datetime
 from secrets import token_hex
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, column, delete, func, insert, or_, select, table, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    bindparam,
+    column,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    table,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
@@ -26,6 +38,7 @@ from rye_services.credentials import (
 )
 from rye_services.database import (
     Database,
+    Text,
     hold,
     oidc_subjects,
     page_sessions,
@@ -153,6 +166,14 @@ class KnownKey:
     state: str
 
 
+_ASKED = select(bindparam("asked", type_=Text()).label("asked")).subquery()
+_KEY_AND_STATE = select(user_keys, users.c.state.label("user_state")).select_from(
+    _ASKED.outerjoin(user_keys, user_keys.c.fingerprint == _ASKED.c.asked).outerjoin(
+        users, users.c.id == func.coalesce(user_keys.c.user_id, _ASKED.c.asked)
+    )
+)
+
+
 class People:
     """The people in the database, and their keys. Thread-safe."""
 
@@ -162,17 +183,13 @@ class People:
 
     def of_key(self, fingerprint: str) -> KnownKey:
         """Whose the key of a fingerprint is; without a row it is its own person's."""
-        with self._database.reading() as connection:
-            row = connection.execute(
-                select(user_keys).where(user_keys.c.fingerprint == fingerprint)
-            ).first()
-            user_id = fingerprint if row is None else row.user_id
-            state = connection.scalar(select(users.c.state).where(users.c.id == user_id))
-        return KnownKey(None if row is None else _key_of(row), state or OPEN)
+        with self._database.asking() as connection:
+            row = connection.execute(_KEY_AND_STATE, {"asked": fingerprint}).one()
+        return KnownKey(None if row.fingerprint is None else _key_of(row), row.user_state or OPEN)
 
     def state_of(self, user_id: str) -> str:
         """Whether a user may do anything here: `OPEN`, also for a user without a row."""
-        with self._database.reading() as connection:
+        with self._database.asking() as connection:
             state = connection.scalar(select(users.c.state).where(users.c.id == user_id))
         return state or OPEN
 

@@ -22,11 +22,11 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from lillux.cancellation import Cancellation
-from lillux.process.model import BoundedCapture, Captured, Command, Outcome
+from lillux.process.model import BoundedCapture, Captured, Command, Outcome, stdin_of
 
 if TYPE_CHECKING:
     from lillux.process.children import Child
-    from lillux.process.pumps import OpenPump, Pump, Sink
+    from lillux.process.pumps import OpenPump, Pump, Sink, Stdin
 
 
 # --- runner ---------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class ProcessManager:
         with marked(command) as started:
             return self.supervise(
                 lambda: spawned_child(started, self._open_pump),
-                stdin=command.stdin,
+                stdin=stdin_of(command),
                 timeout_s=command.timeout_s,
                 max_output_bytes=command.max_output_bytes,
                 cancellation=cancellation,
@@ -94,7 +94,7 @@ class ProcessManager:
         self,
         start: "Callable[[], Child]",
         *,
-        stdin: bytes = b"",
+        stdin: "Stdin" = b"",
         timeout_s: float | None = None,
         max_output_bytes: int,
         cancellation: Cancellation | None = None,

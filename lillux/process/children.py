@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.files import file_system_error
 from lillux.process.model import SEALED_PATH, Command, ProgramNotFoundError, SpawnError
-from lillux.process.pumps import OpenPump, Pump, Sink, pump_for
+from lillux.process.pumps import OpenPump, Pump, Sink, Stdin, pump_for
 from lillux.values import replace
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ def spawn(
             hint="start this process with the default action for SIGCHLD",
         )
     path = find_program(command, platform=platform)
-    stdin = subprocess.PIPE if command.stdin else subprocess.DEVNULL
+    reads = bool(command.stdin or command.stdin_rest)
+    stdin = subprocess.PIPE if reads else subprocess.DEVNULL
     output = subprocess.PIPE if control is None else subprocess.DEVNULL
     with ExitStack() as given:
         words, descriptors = _given_words(command, platform, landlock, given)
@@ -393,7 +394,7 @@ def tree_of(
 class Child(ProcessTree, Protocol):
     """A running child with all that descends from it, see `ProcessTree`."""
 
-    def open_pump(self, stdin: bytes, on_stdout: Sink, on_stderr: Sink) -> Pump:
+    def open_pump(self, stdin: Stdin, on_stdout: Sink, on_stderr: Sink) -> Pump:
         """What moves its pipes. Raises SpawnError when the system has no means left for one."""
         ...
 
@@ -422,7 +423,7 @@ class SpawnedChild:
         """End its group."""
         self._tree.kill()
 
-    def open_pump(self, stdin: bytes, on_stdout: Sink, on_stderr: Sink) -> Pump:
+    def open_pump(self, stdin: Stdin, on_stdout: Sink, on_stderr: Sink) -> Pump:
         """What the platform does best. Raises SpawnError."""
         try:
             return self._open_pump(self._process, stdin, on_stdout, on_stderr)

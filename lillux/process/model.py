@@ -11,6 +11,7 @@ from lillux.errors import ConfigurationError, LilluxError
 from lillux.values import dataclass, field
 
 if TYPE_CHECKING:
+    from lillux.process.pumps import LaterInput, Stdin
     from lillux.sandbox import Confinement
     from lillux.supervisor import OnAttempt
 
@@ -48,6 +49,7 @@ class Command:
     env               the whole environment of the child; nothing is inherited.
     cwd               where it runs; None is where this process is.
     stdin             what it can read; never the standard input of this process.
+    stdin_rest        what it can read after that, where it is not known yet.
     timeout_s         seconds until it is ended; None for no limit.
     max_output_bytes  kept of each output stream: its first half and its last half.
     leaves_nothing    whatever it leaves behind ends with it, also what moved to a session of its
@@ -66,6 +68,7 @@ class Command:
     env: Mapping[str, str] = field(repr=False)
     cwd: Path | None = None
     stdin: bytes = field(default=b"", repr=False)
+    stdin_rest: "LaterInput | None" = field(default=None, repr=False)
     timeout_s: float | None = None
     max_output_bytes: int = 10 * MIB
     leaves_nothing: bool = False
@@ -94,6 +97,12 @@ class Command:
             raise ConfigurationError(
                 "max_output_bytes", f"expected 0 or more, got {self.max_output_bytes}"
             )
+
+
+def stdin_of(command: Command) -> "Stdin":
+    """All that a command can read, as pumps take it."""
+    rest = command.stdin_rest
+    return command.stdin if rest is None else rest.after(command.stdin)
 
 
 SEALED_PATH = "/dev/fd/rye-sealed-source"

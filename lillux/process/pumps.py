@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
-from threading import RLock, Semaphore, Thread
+from threading import Condition, RLock, Semaphore, Thread
 from typing import IO, Protocol
 
 Sink = Callable[[bytes], None]
@@ -56,7 +56,55 @@ class Pump(Protocol):
         ...
 
 
-OpenPump = Callable[[Piped, bytes, Sink, Sink], Pump]
+class LaterInput:
+    """The rest of the input of one child, which is not known when it starts. Thread-safe.
+
+    The child reads ``first`` at once, and the rest and the end when `give` was called.
+    """
+
+    def __init__(self) -> None:
+        self.first = b""
+        self._rest: bytes | None = None
+        self._hear: Callable[[], None] = lambda: None
+        self._changed = Condition()
+
+    def after(self, first: bytes) -> "LaterInput":
+        """The same, behind what the child reads at once."""
+        self.first = first
+        return self
+
+    @property
+    def rest(self) -> bytes | None:
+        """The second part, None until it was given."""
+        return self._rest
+
+    def give(self, rest: bytes) -> None:
+        """Have the child read the rest, and the end. A second call changes nothing."""
+        with self._changed:
+            if self._rest is not None:
+                return
+            self._rest = rest
+            self._changed.notify_all()
+            hear = self._hear
+        hear()
+
+    def when_given(self, hear: Callable[[], None]) -> None:
+        """Have a function called when the rest is there: at once where it is."""
+        with self._changed:
+            self._hear = hear
+            is_given = self._rest is not None
+        if is_given:
+            hear()
+
+    def wait(self) -> bytes:
+        """The rest, when it was given."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._rest is not None)
+            return self._rest or b""
+
+
+Stdin = bytes | LaterInput
+OpenPump = Callable[[Piped, Stdin, Sink, Sink], Pump]
 
 
 def pump_for(platform: str = sys.platform) -> OpenPump:
@@ -104,13 +152,15 @@ class SelectorPump:
     def __init__(
         self,
         process: Piped,
-        stdin: bytes,
+        stdin: Stdin,
         on_stdout: Sink,
         on_stderr: Sink,
         *,
         open_exit_fd: Callable[[int], int | None] = open_pidfd,
     ) -> None:
-        self._unsent = memoryview(stdin)
+        self._later = None if isinstance(stdin, bytes) else stdin
+        self._unsent = memoryview(stdin if isinstance(stdin, bytes) else stdin.first)
+        self._send_rest: Callable[[], None] = lambda: None
         self._open_outputs = 0
         self._has_exited = False
         with ExitStack() as opened:
@@ -119,7 +169,7 @@ class SelectorPump:
             self._selector = opened.enter_context(DefaultSelector())
             self._bell = Bell()
             opened.callback(self._bell.close)
-            self._selector.register(self._bell, EVENT_READ, self._bell.silence)
+            self._selector.register(self._bell, EVENT_READ, self._hear_bell)
             self._watch_output(process.stdout, on_stdout)
             self._watch_output(process.stderr, on_stderr)
             if process.stdin is not None:
@@ -180,9 +230,27 @@ class SelectorPump:
             self._unsent = self._unsent[sent:]
             if not self._unsent:
                 self._selector.unregister(pipe)
+                send_rest()
+
+        def send_rest() -> None:
+            rest = self._later.rest if self._later else b""
+            if rest is None:
+                self._send_rest = send_rest  # when the bell rings
+                return
+            self._later, self._send_rest = None, lambda: None
+            self._unsent = memoryview(rest)
+            if rest:
+                self._selector.register(pipe, EVENT_WRITE, write)
+            else:
                 pipe.close()
 
         self._selector.register(pipe, EVENT_WRITE, write)
+        if self._later:
+            self._later.when_given(self._bell.ring)
+
+    def _hear_bell(self) -> None:
+        self._bell.silence()
+        self._send_rest()
 
     def _watch_exit(self, process: Piped, exit_fd: int | None, opened: ExitStack) -> None:
         if exit_fd is None:
@@ -276,13 +344,14 @@ class ThreadPump:
     One that a stray descendant keeps busy is left behind with its pipe until that one ends.
     """
 
-    def __init__(self, process: Piped, stdin: bytes, on_stdout: Sink, on_stderr: Sink) -> None:
+    def __init__(self, process: Piped, stdin: Stdin, on_stdout: Sink, on_stderr: Sink) -> None:
         from queue import SimpleQueue  # for this pump alone
 
         self._news: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._permits = Semaphore(_CHUNKS_IN_FLIGHT)
         self._busy_pipes = 0
         self._has_exited = self._is_closed = False
+        self._later = None if isinstance(stdin, bytes) else stdin
         if process.stdin is not None:
             self._move(partial(self._feed, process.stdin, stdin))
         if process.stdout is not None:
@@ -316,6 +385,7 @@ class ThreadPump:
     def close(self) -> None:
         """Tell the threads to stop."""
         self._is_closed = True
+        self._end_input()
         self._permits.release(2)  # one for each reader that may wait for one
 
     def _move(self, work: Callable[[], None]) -> None:
@@ -328,11 +398,17 @@ class ThreadPump:
         self._busy_pipes += 1
         _start(move_and_tell)
 
-    def _feed(self, pipe: IO[bytes], stdin: bytes) -> None:
-        unsent = memoryview(stdin)
+    def _feed(self, pipe: IO[bytes], stdin: Stdin) -> None:
         with suppress(OSError), pipe:  # it has no reader any more, which is for the child to decide
-            while unsent:
-                unsent = unsent[pipe.write(unsent[:CHUNK_BYTES]) :]
+            for part in (stdin,) if isinstance(stdin, bytes) else _parts(stdin):
+                unsent = memoryview(part)
+                while unsent:
+                    unsent = unsent[pipe.write(unsent[:CHUNK_BYTES]) :]
+
+    def _end_input(self) -> None:
+        """Have the thread that feeds the child wait for nothing any more."""
+        if self._later is not None:
+            self._later.give(b"")
 
     def _read(self, pipe: IO[bytes], sink: Sink) -> None:
         with pipe:
@@ -350,7 +426,13 @@ class ThreadPump:
     def _report_exit(self, process: Piped) -> None:
         await_exit(process)
         self._has_exited = True
+        self._end_input()
         self.wake()
+
+
+def _parts(stdin: LaterInput) -> Iterator[bytes]:
+    yield stdin.first
+    yield stdin.wait()
 
 
 def _start(work: Callable[[], None]) -> None:

@@ -58,6 +58,7 @@ from rye_services.people import KeyMissingError, PersonError, PersonMissingError
 from rye_services.teams import (
     MAX_INVITATION_DAYS,
     InvitationError,
+    Member,
     RoleError,
     TeamError,
     TeamMissingError,
@@ -131,6 +132,15 @@ def people_router(services: NodeServices) -> APIRouter:
 # --- account --------------------------------------------------------------------------------------
 
 
+def _teams_of(services: NodeServices, user_id: str) -> tuple[Member, ...]:
+    """The teams of a caller; the first time, a row is made of them."""
+    found = services.teams.of_known(user_id)
+    if found is None:
+        with services.database.writing() as connection:
+            ensure_user(connection, user_id, stamp(services.clock()))
+    return found or ()
+
+
 class NewPersonKey(BaseModel):
     """A further key of the caller. Without scopes it may do what the key may that adds it."""
 
@@ -146,10 +156,7 @@ def _add_account(routes: APIRouter, services: NodeServices) -> None:
     @routes.get("/account", tags=["account"], responses=answers(AccountAnswer))
     def account(who: AnyCaller) -> dict[str, Any]:
         """Who the caller is, what their key is for, and their teams."""
-        if who.role is None:
-            with services.database.writing() as connection:
-                ensure_user(connection, who.user_id, stamp(services.clock()))
-        found = services.teams.of(who.user_id) if who.role is None else ()
+        found = _teams_of(services, who.user_id) if who.role is None else ()
         return {
             "user_id": who.who,
             "key_id": who.key_id,

@@ -24,7 +24,7 @@ from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
 from lillux.process.children import spawn
 from lillux.process.model import Captured, Command, Outcome, SpawnError
-from lillux.process.pumps import Pump, SelectorPump, Sink
+from lillux.process.pumps import Pump, SelectorPump, Sink, Stdin
 from lillux.values import dataclass, field, replace
 from ryeos.run.model import Invocation
 
@@ -139,7 +139,7 @@ class LoadingTool:
         """Whether there is a process now that has imported the tool."""
         return self.answer in {"ready", "threads"}
 
-    def open_pump(self, stdin: bytes, on_stdout: Sink, on_stderr: Sink) -> Pump:
+    def open_pump(self, stdin: Stdin, on_stdout: Sink, on_stderr: Sink) -> Pump:
         """Its output and its answer."""
         return _pump(self._pipes, self._channel, stdin, on_stdout, on_stderr)
 
@@ -206,7 +206,7 @@ class RunningCall:
         self.answer = ""
         self._tool, self._line, self._pipes = tool, line, pipes
 
-    def open_pump(self, stdin: bytes, on_stdout: Sink, on_stderr: Sink) -> Pump:
+    def open_pump(self, stdin: Stdin, on_stdout: Sink, on_stderr: Sink) -> Pump:
         """Its pipes and its line."""
         return _pump(self._pipes, self._line, stdin, on_stdout, on_stderr)
 
@@ -268,7 +268,7 @@ def _reader(descriptor: int) -> IO[bytes]:
 
 
 def _pump(
-    pipes: Pipes, answers: socket.socket, stdin: bytes, on_stdout: Sink, on_stderr: Sink
+    pipes: Pipes, answers: socket.socket, stdin: Stdin, on_stdout: Sink, on_stderr: Sink
 ) -> Pump:
     return SelectorPump(
         pipes, stdin, on_stdout, on_stderr, open_exit_fd=lambda _: os.dup(answers.fileno())

@@ -48,8 +48,9 @@ def test_an_api_key_stands_for_its_user(keys: ApiKeys) -> None:
     found = keys.find(token)
 
     assert found is not None
-    assert (found.id, found.user_id, found.name) == (made.id, USER, "ci")
-    assert found.scopes == ("remote:push",)
+    assert (found.key.id, found.key.user_id, found.key.name) == (made.id, USER, "ci")
+    assert found.key.scopes == ("remote:push",)
+    assert found.user_state == "open"
     assert token.startswith("rye_sk_")
     assert token[7:15] == made.key_prefix
     assert len(token) == 7 + 43

@@ -4,9 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
+from time import time
 
 import pytest
-from sqlalchemy import func, inspect, select, text
+from sqlalchemy import Connection, func, inspect, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from rye_services.database import (
@@ -23,6 +24,8 @@ from rye_services.database import (
 )
 from rye_services.migrations import known_revisions
 from tests.support.databases import KINDS, database_url, made_database, on_sqlite_alone
+from tests.support.endings import wait_until
+from tests.support.request_costs import counting
 
 
 @pytest.fixture
@@ -231,6 +234,96 @@ def test_the_time_is_that_of_the_database(database: Database) -> None:
         found = database.now(connection)
 
     assert abs((datetime.now(UTC) - found).total_seconds()) < 60
+
+
+def test_the_time_in_a_statement_is_that_of_the_database(database: Database) -> None:
+    with database.asking() as connection:
+        now_s = connection.scalar(select(database.now_s))
+
+    assert now_s == pytest.approx(time(), abs=60)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_statement_of_its_own_writes_what_the_next_one_reads(tmp_path: Path, kind: str) -> None:
+    database = made_database(tmp_path, kind=kind)
+
+    with database.doing() as connection:
+        connection.execute(users.insert().values(id="a", created_at=""))
+    with pytest.raises(IntegrityError), database.doing() as connection:
+        connection.execute(users.insert().values(id="a", created_at=""))
+    add(database, "b")  # a transaction, on the same connection
+
+    with database.asking() as connection:
+        assert connection.scalars(select(users.c.id).order_by(users.c.id)).all() == ["a", "b"]
+
+
+# --- connections to PostgreSQL --------------------------------------------------------------------
+
+PING = ";"
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Database:
+    """A database on PostgreSQL, with one connection that was used a moment ago."""
+    made = made_database(tmp_path, kind="postgresql")
+    assert count(made) == 0
+    return made
+
+
+def pid_of(connection: Connection) -> int:
+    return int(connection.scalar(text("SELECT pg_backend_pid()")) or 0)
+
+
+def end(folder: Path, pid: int) -> None:
+    """Have the server end a connection, as its restart does; it has ended when this returns."""
+    other = made_database(folder, kind="postgresql")
+    lives = text("SELECT count(*) FROM pg_stat_activity WHERE pid = :pid")
+    with other.doing() as connection:
+        connection.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
+        wait_until(lambda: connection.scalar(lives, {"pid": pid}) == 0)
+
+
+def test_a_connection_that_was_used_a_moment_ago_answers_no_ping(remote: Database) -> None:
+    with counting() as statements:
+        count(remote)
+        count(remote)
+
+    assert len(statements) == 2
+    assert PING not in statements
+
+
+def test_a_connection_that_was_idle_answers_a_ping_first(
+    remote: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rye_services.database.PING_AFTER_S", 0.0)
+
+    with counting() as statements:
+        count(remote)
+
+    assert [one == PING for one in statements] == [True, False]
+
+
+def test_a_connection_that_the_server_ended_is_replaced_and_no_request_fails(
+    remote: Database, tmp_path: Path
+) -> None:
+    with remote.asking() as connection:
+        pid = pid_of(connection)
+    end(tmp_path, pid)
+
+    with remote.asking() as connection:
+        assert pid_of(connection) != pid
+
+
+def test_a_connection_that_ends_while_it_is_used_is_an_outage_and_the_next_is_another(
+    remote: Database, tmp_path: Path
+) -> None:
+    with remote.reading() as connection:
+        end(tmp_path, pid_of(connection))
+        with pytest.raises(OperationalError) as failed:
+            connection.execute(text("SELECT 1"))
+
+    assert is_away(failed.value)
+    assert count(remote) == 0
 
 
 @pytest.mark.parametrize(

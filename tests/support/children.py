@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from lillux.process.model import Command
+from lillux.process.pumps import LaterInput
 
 PATIENCE_MS = 20_000
 
@@ -17,6 +18,7 @@ class Fields(TypedDict, total=False):
 
     cwd: Path
     stdin: bytes
+    stdin_rest: LaterInput
     timeout_s: float
     max_output_bytes: int
     leaves_nothing: bool

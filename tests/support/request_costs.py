@@ -13,6 +13,7 @@ from time import process_time
 from typing import Any, cast
 
 import psycopg
+from sqlalchemy import Connection, Engine, event
 
 from lillux.values import dataclass
 from rye_services.node.application import create_app
@@ -21,18 +22,16 @@ from rye_services.object_storage import ObstoreBucket
 from rye_services.settings import read_settings
 from tests.support.node import Node, Reply, as_body
 
-_PING = ";"  # of SQLAlchemy's dialect of psycopg
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """What one request has cost. ``sent`` and ``read`` are bytes of the object storage.
 
-    transactions   how often a connection was taken from the pool, after a ping
-    statements     those in them, without the pings
+    round_trips  statements, and the beginnings and ends of transactions
+    statements   those of the application; a ping of an idle connection is one too
     """
 
-    transactions: int
+    round_trips: int
     statements: int
     requests: int
     sent: int
@@ -45,7 +44,7 @@ class CountedNode(Node):
 
     def __init__(self, data: Path, bundle: Path, environ: Mapping[str, str]) -> None:
         super().__init__(data, environ=environ)
-        self.last = Cost(transactions=0, statements=0, requests=0, sent=0, read=0, cpu_ms=0.0)
+        self.last = Cost(round_trips=0, statements=0, requests=0, sent=0, read=0, cpu_ms=0.0)
         for folder in (data, data.with_name("worker")):
             folder.mkdir()
         self._server = open_services(self.settings, bundle, environ=environ)
@@ -99,17 +98,16 @@ class CountedNode(Node):
 
     def _counted(self, action: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the action gives
         before = self._stored()
-        with counting() as statements:
+        with counting() as statements, counting_transactions() as transactions:
             started_s = process_time()
             answer = action()
             cpu_ms = (process_time() - started_s) * 1000
         requests, sent, read = (
             after - earlier for after, earlier in zip(self._stored(), before, strict=True)
         )
-        pings = statements.count(_PING)
         self.last = Cost(
-            transactions=pings,
-            statements=len(statements) - pings,
+            round_trips=len(statements) + 2 * len(transactions),
+            statements=len(statements),
             requests=requests,
             sent=sent,
             read=read,
@@ -146,6 +144,23 @@ def counting() -> Iterator[list[str]]:
         yield statements
     finally:
         psycopg.Cursor.execute = execute  # type: ignore[method-assign]
+
+
+@contextmanager
+def counting_transactions() -> Iterator[list[None]]:
+    """A mark for each transaction of more than one statement that begins during a block."""
+    marks: list[None] = []
+
+    def note(connection: Connection) -> None:
+        driver = connection.connection.driver_connection
+        if driver is not None and not driver.autocommit:
+            marks.append(None)
+
+    event.listen(Engine, "begin", note)
+    try:
+        yield marks
+    finally:
+        event.remove(Engine, "begin", note)
 
 
 async def _asked(app: Any, scope: dict[str, Any], body: bytes) -> Reply:  # noqa: ANN401 - ASGI

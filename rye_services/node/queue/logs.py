@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.values import dataclass
 from rye_services.database import Database, stamp, storable, thread_logs, threads
+from rye_services.node.queue.rows import FIRST_ATTEMPT
 from rye_services.node.worker.reports import STDERR, STDOUT, read_report
 
 MAX_LOG_BYTES = 1024 * 1024
@@ -132,11 +133,17 @@ class RunLogs:
         self._lock = Lock()
 
     def open(
-        self, thread_id: str, mask: Callable[[str], str], on_fact: Callable[[str, str], None]
+        self,
+        thread_id: str,
+        attempt: int,
+        mask: Callable[[str], str],
+        on_fact: Callable[[str, str], None],
     ) -> RunLog:
         """The log of an execution that begins; a former attempt's goes."""
-        with self._database.writing() as connection:
-            connection.execute(thread_logs.delete().where(thread_logs.c.thread_id == thread_id))
+        if attempt > FIRST_ATTEMPT:
+            former = thread_logs.delete().where(thread_logs.c.thread_id == thread_id)
+            with self._database.writing() as connection:
+                connection.execute(former)
         log = RunLog(self._database, thread_id, mask, on_fact)
         with self._lock:
             self._open[thread_id] = log

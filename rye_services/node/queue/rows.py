@@ -1,8 +1,10 @@
 """Executions in the database: begun, alive for as long as their server says so, ended once.
 
 A row belongs to the server that runs it, by a lease that the server renews. A row whose lease has
-run out has no server: one that was accepted and not begun may be begun by any server, one that was
-begun is over, and never begun again.
+run out has no server. An execution that was accepted is *taken* by a server, which prepares it, and
+is *begun* when its item runs: `ThreadRows.mark_begun` is committed before the first process of the
+item is started. What was not begun may be taken again by any server; what was begun is over, and
+begun again only where its item says ``retryable``.
 """
 
 import json
@@ -17,10 +19,12 @@ from sqlalchemy import (
     Connection,
     RowMapping,
     and_,
+    case,
     delete,
     false,
     func,
     insert,
+    literal,
     not_,
     or_,
     select,
@@ -49,7 +53,11 @@ LISTED_CHARACTERS = 1000
 """Of an error, and of conflicts, in a list of executions."""
 
 FIRST_ATTEMPT = 1
+MOST_ATTEMPTS = 10
+"""How often an execution is taken: one that ends its server each time must not end all of them."""
+
 _LOST_WORDS = "the node that ran this execution ended before it was over"
+_TOO_OFTEN_WORDS = f"{_LOST_WORDS}, {MOST_ATTEMPTS} times"
 _SHOWN = (
     *("thread_id", "user_id", "item_type", "item_id", "execution_mode", "remote_name"),
     *("project_path", "project_manifest_hash", "user_manifest_hash", "system_version", "state"),
@@ -59,6 +67,7 @@ _SHOWN = (
     *("error_message", "error_phase", "result_hash", "hook_id"),
     *("attempt", "retryable", "cancelled_by", "warnings", "log_bytes", "started_by"),
 )
+_SHOWN_COLUMNS = select(*(threads.c[name] for name in _SHOWN))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,9 +206,10 @@ class ThreadRows:
         return True
 
     def claim(self, thread_id: str) -> Pending | None:
-        """Begin an accepted execution: it is this server's from now on, or it was another's.
+        """Take an accepted execution: it is this server's from now on, or it was another's.
 
-        One statement decides and writes: of two that try at once, the second finds it begun.
+        One statement decides and writes: of two that try at once, the second finds it taken. It is
+        not begun before `mark_begun`.
         """
         columns = threads.c
         with self._database.writing() as connection:
@@ -224,6 +234,7 @@ class ThreadRows:
                     server_id=self._server_id,
                     lease_until_s=now.timestamp() + self._lease_s,
                     attempt=columns.attempt + 1,
+                    preparing=True,
                 )
                 .returning(threads)
             )
@@ -267,24 +278,29 @@ class ThreadRows:
             threads.c.state == RUNNING,
         )
 
-    def mark_retryable(self, thread_id: str, attempt: int) -> None:
-        """Note that its item may be executed once more, where its end is unknown."""
-        with self._database.writing() as connection:
-            mine = update(threads).where(self._is_mine(thread_id, attempt))
-            connection.execute(mine.values(retryable=True))
+    def mark_begun(
+        self, thread_id: str, attempt: int, *, retryable: bool, given: Given | None
+    ) -> bool:
+        """Note, before its item runs, that it begins; only a retryable one is begun again then.
 
-    def keep_given(self, thread_id: str, attempt: int, given: Given | None) -> None:
-        """Keep what an execution was given; what is kept already stays. Raises SQLAlchemyError."""
-        if given is None:
-            return
-        mine = and_(self._is_mine(thread_id, attempt), threads.c.given.is_(None))
-        with self._database.writing() as connection:
-            connection.execute(update(threads).where(mine).values(given=storable(given.dump())))
+        ``given`` is what is kept of its parameters, None for no more than is kept already. False
+        where a user wants to end it. Raises ExecutionLostError, SQLAlchemyError; it must not run
+        then.
+        """
+        values: dict[str, Any] = {"preparing": False, "retryable": retryable}
+        if given is not None:
+            values["given"] = storable(given.dump())
+        mine = update(threads).where(self._is_mine(thread_id, attempt)).values(values)
+        with self._database.doing() as connection:
+            row = connection.execute(mine.returning(threads.c.cancelled_by)).one_or_none()
+        if row is None:
+            raise ExecutionLostError(thread_id)
+        return row.cancelled_by is None
 
     def put_back(self, thread_id: str, attempt: int) -> bool:
-        """Have a retryable execution wait again; False for one that cannot, or is another's."""
+        """Have an execution wait again; False for one that may not, or is another's."""
         columns = threads.c
-        mine = and_(self._is_mine(thread_id, attempt), columns.retryable, columns.is_async)
+        mine = and_(self._is_mine(thread_id, attempt), _may_run_again())
         with self._database.writing() as connection:
             statement = update(threads).where(mine, columns.cancelled_by.is_(None))
             again = statement.values(self._waiting()).returning(columns.user_id)
@@ -296,7 +312,7 @@ class ThreadRows:
     def _waiting(self) -> dict[str, Any]:
         """The columns of a row that waits again."""
         no_one = {} if self._shared is None else {"server_id": None, "lease_until_s": None}
-        return {"started_at": None, **no_one}
+        return {"started_at": None, "preparing": False, **no_one}
 
     def cancel(self, user_id: str, thread_id: str, by: str) -> str | None:
         """Ask for the end of an execution of a user: its state then; None for none of theirs.
@@ -383,7 +399,7 @@ class ThreadRows:
             columns.thread_id,
             columns.server_id,
             columns.lease_until_s,
-            (columns.started_at.is_(None) | (columns.retryable & columns.is_async)).label("again"),
+            (columns.started_at.is_(None) | _may_run_again()).label("again"),
         ).where(columns.state == RUNNING, columns.server_id != self._server_id)
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
@@ -400,24 +416,29 @@ class ThreadRows:
         )
 
     def _adopt(self, thread_id: str, server_id: str, *, is_dead: bool, again: bool) -> bool:
-        """Take one over from a server that is dead, or has not renewed its lease by now."""
+        """Take one over from a server that is dead, or has not renewed its lease by now.
+
+        It waits ``again``; else it is over, cancelled where a user wanted that, or lost.
+        """
         columns = threads.c
         with self._database.writing() as connection:
             now = self._database.now(connection)
+            # Its server may have begun it meanwhile: unless that is this one, which knows better.
+            is_own = server_id == self._server_id
+            may_wait = true() if is_own else columns.started_at.is_(None) | _may_run_again()
             still = and_(
                 columns.thread_id == thread_id,
                 columns.server_id == server_id,
                 columns.state == RUNNING,
                 true() if is_dead else columns.lease_until_s < now.timestamp(),
-                true() if again else columns.started_at.is_not(None),
+                may_wait if again else columns.started_at.is_not(None),
             )
             values: dict[str, Any] = {"server_id": self._server_id}
             if again:
                 until_s = now.timestamp() + self._lease_s
                 values |= {"lease_until_s": until_s, **self._waiting()}
             else:
-                values |= _ended(ERROR, now)
-                values |= {"error_message": _LOST_WORDS, "error_phase": LOST}
+                values |= _ended(ERROR, now) | _end_of_lost()
             adopted = update(threads).where(still).values(values).returning(columns.user_id)
             user_id = connection.scalar(adopted)
             if user_id is None:
@@ -435,7 +456,7 @@ class ThreadRows:
             columns.state == RUNNING,
             columns.started_at.is_not(None),
         )
-        query = select(columns.thread_id, columns.retryable & columns.is_async).where(mine)
+        query = select(columns.thread_id, _may_run_again()).where(mine)
         with self._database.reading() as connection:
             return {thread_id: bool(again) for thread_id, again in connection.execute(query)}
 
@@ -473,8 +494,9 @@ class ThreadRows:
     def one(self, user_id: str, thread_id: str) -> dict[str, Any] | None:
         """The row of an execution as its user sees it."""
         columns = threads.c
-        query = select(threads).where(columns.user_id == user_id, columns.thread_id == thread_id)
-        with self._database.reading() as connection:
+        wanted = _SHOWN_COLUMNS.add_columns(columns.given)
+        query = wanted.where(columns.user_id == user_id, columns.thread_id == thread_id)
+        with self._database.asking() as connection:
             row = connection.execute(query).mappings().one_or_none()
         return None if row is None else {**_shown(row), **_given_columns(row["given"])}
 
@@ -482,7 +504,7 @@ class ThreadRows:
         """How far an execution is; None for an unknown one."""
         columns = threads.c
         query = select(columns.state, columns.started_at).where(columns.thread_id == thread_id)
-        with self._database.reading() as connection:
+        with self._database.asking() as connection:
             row = connection.execute(query).one_or_none()
         if row is None:
             return None
@@ -503,14 +525,42 @@ class ThreadRows:
     ) -> list[dict[str, Any]]:
         """The executions of a user, the newest first."""
         columns = threads.c
-        query = select(threads).where(
-            columns.user_id == user_id, columns.remote_name == remote_name
-        )
+        query = _SHOWN_COLUMNS.where(columns.user_id == user_id, columns.remote_name == remote_name)
         if project_path is not None:
             query = query.where(columns.project_path == project_path)
         newest = query.order_by(columns.created_at.desc(), columns.thread_id.desc()).limit(limit)
-        with self._database.reading() as connection:
+        with self._database.asking() as connection:
             return [_in_a_list(_shown(row)) for row in connection.execute(newest).mappings()]
+
+
+def _may_run_again() -> ColumnElement[bool]:
+    """Whether one that a server has taken may wait again when that server is gone.
+
+    It was not begun, or its item is retryable; and it was not cancelled, nor taken too often.
+    """
+    columns = threads.c
+    return and_(
+        columns.is_async,
+        columns.preparing | columns.retryable,
+        columns.cancelled_by.is_(None),
+        columns.attempt < MOST_ATTEMPTS,
+    )
+
+
+def _end_of_lost() -> dict[str, Any]:
+    """The columns of one that is over with its server."""
+    columns = threads.c
+    is_cancelled = columns.cancelled_by.is_not(None)
+    words = case(
+        (is_cancelled, literal("cancelled by ").concat(columns.cancelled_by)),
+        (columns.attempt >= MOST_ATTEMPTS, _TOO_OFTEN_WORDS),
+        else_=_LOST_WORDS,
+    )
+    return {
+        "state": case((is_cancelled, CANCELLED), else_=ERROR),
+        "error_message": words,
+        "error_phase": case((is_cancelled, CANCELLED), else_=LOST),
+    }
 
 
 def _ended(state: str, now: datetime) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import SystemRandom
@@ -34,7 +35,7 @@ from rye_services.node.team_space import TeamSpaces
 from rye_services.node.webhooks import WebhookFieldError, valid_vault_keys
 from rye_services.node.worker.fork_server import ForkServer
 from rye_services.node.worker.jobs import Finished, Given, Job, JobAction, failed, given_to
-from rye_services.node.worker.process import WorkerDiedError, WorkerLaunch, do_job
+from rye_services.node.worker.process import Go, WorkerDiedError, WorkerLaunch, do_job
 from rye_services.node.worker.redaction import Redaction, presentable, without_places
 from rye_services.node.worker.reports import read_report
 from rye_services.node.worker.workspaces import (
@@ -596,14 +597,15 @@ class Attempt:
     """One time that an execution is begun.
 
     hold    raises ExecutionLostError, in the caller's transaction, where it is others' by now
-    listen  what hears its worker, for a function that masks secrets
+    listen  what hears its worker, for a function that masks secrets and one that has the worker
+            begin; what hears raises ExecutionLostError and SQLAlchemyError instead of that
     """
 
     thread_id: str
     number: int
     cancellation: Cancellation
     hold: Callable[[Connection], None]
-    listen: Callable[[Callable[[str], str]], Callable[[bytes], None]]
+    listen: Callable[[Callable[[str], str], Go], Callable[[bytes], None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -841,13 +843,12 @@ class Engine:
         return presentable(finished.envelope, workspace, redaction, self.bundle)
 
     def _finished(self, job: Job, attempt: "Attempt", redaction: Redaction) -> Finished:
-        on_stderr = attempt.listen(redaction.text)
         try:
             return do_job(
                 job,
                 self.launch,
                 cancellation=attempt.cancellation,
-                on_stderr=on_stderr,
+                listen=partial(attempt.listen, redaction.text),
                 runner=self.workers,
             )
         except WorkerDiedError as error:  # as any tool can have it

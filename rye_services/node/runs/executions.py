@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from threading import Condition, Timer
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -39,6 +39,7 @@ from rye_services.node.queue.rows import (
     FIRST_ATTEMPT,
     HEARTBEAT_S,
     INTERRUPTED,
+    MOST_ATTEMPTS,
     RUNNING,
     ExecutionLostError,
     NewThread,
@@ -78,9 +79,9 @@ from rye_services.node.store.objects import QuotaExceededError, StoresOfUsers
 from rye_services.node.store.servers import ServerLease
 from rye_services.node.team_space import TeamSpaces
 from rye_services.node.webhooks import record_delivery
-from rye_services.node.worker.jobs import JobAction
-from rye_services.node.worker.process import WorkerEndedError, WorkerLaunch
-from rye_services.node.worker.reports import CONFIDENTIAL, RETRYABLE
+from rye_services.node.worker import reports
+from rye_services.node.worker.jobs import Given, JobAction
+from rye_services.node.worker.process import Go, WorkerEndedError, WorkerLaunch
 from rye_services.node.worker.workspaces import Checkouts
 from rye_services.server import ENDING_S
 from rye_services.settings import Settings
@@ -96,7 +97,6 @@ from ryeos.sync.paths import UnsafeManifestError
 RETRY_AFTER = {"Retry-After": "5"}
 _MAX_ITEM_CHARACTERS = 200
 _NOT_NOW, _NO_ROOM = 503, 507
-_MOST_ATTEMPTS = 10  # of a retryable execution that outages end
 _STATES = {400: ERROR, 404: ERROR, 409: CANCELLED, 503: INTERRUPTED}
 _MATERIALIZATION = (ObjectMissingError, CasObjectError, UnsafeManifestError)
 _log = logging.getLogger(__name__)
@@ -332,7 +332,9 @@ class Runs:
         # By thread: what ends those that run. Also of those that are being begun.
         self._running: dict[str, Cancellation] = {}
         self._claiming: set[str] = set()
-        self._retryable: set[str] = set()
+        # Those of them that may wait again: their items do not run yet, or are retryable.
+        self._repeatable: set[str] = set()
+        self._to_put_back: set[str] = set()  # as soon as the database is there again
         self._changed = Condition()
         self._adrift: set[str] = set()
         self._ends_at_s: float | None = None
@@ -369,11 +371,12 @@ class Runs:
         """
         begun = self.rows.begun()
         with self._changed:
+            self._to_put_back &= begun.keys()
             known = {*self._running, *self._claiming, *self._ends.kept}
         adrift = begun.keys() - known
         for thread_id in adrift & self._adrift:
             _log.warning("%s: its row says that it runs here, and it does not", thread_id)
-            self.rows.let_go(thread_id, again=begun[thread_id])
+            self.rows.let_go(thread_id, again=begun[thread_id] or thread_id in self._to_put_back)
         self._adrift = adrift
 
     def listen(self) -> None:
@@ -461,14 +464,11 @@ class Runs:
             number=number,
             cancellation=cancellation,
             hold=partial(self.rows.hold, thread_id=thread_id, attempt=number),
-            listen=lambda mask: (
-                self.logs.open(
-                    thread_id, mask, partial(self._note_fact, order, thread_id, number, mask)
-                ).hear
-            ),
+            listen=partial(self._listener, order, thread_id, number),
         )
         with self._changed:
             self._running[thread_id] = cancellation
+            self._repeatable.add(thread_id)
         try:
             with self._watch.execution(thread_id) as watched:
                 try:
@@ -481,29 +481,30 @@ class Runs:
         finally:
             with self._changed:
                 del self._running[thread_id]
-                self._retryable.discard(thread_id)
+                self._repeatable.discard(thread_id)
                 self._changed.notify_all()
 
-    def _note_fact(  # noqa: PLR0917 - the first four are bound by the execution
-        self,
-        order: Order,
-        thread_id: str,
-        number: int,
-        mask: Callable[[str], str],
-        fact: str,
-        text: str,
-    ) -> None:
-        """Note what a worker reports of its item: that it may run again, its secret parameters."""
-        try:
-            if fact == RETRYABLE:
+    def _listener(
+        self, order: Order, thread_id: str, number: int, mask: Callable[[str], str], go: Go
+    ) -> Callable[[bytes], None]:
+        """What hears the worker of an attempt, and has it begin once the row says that it does."""
+
+        def begin(*, retryable: bool, given: Given | None) -> None:
+            # Who runs what a caller waits for here is not asked for a mark: no one takes it again.
+            if order.is_async or retryable or given is not None:
+                wanted = self.rows.mark_begun(thread_id, number, retryable=retryable, given=given)
+            else:
+                wanted = True
+            if not retryable:
                 with self._changed:
-                    self._retryable.add(thread_id)
-                self.rows.mark_retryable(thread_id, number)
-            elif fact == CONFIDENTIAL:
-                given = order.given(_names_in(text, order.parameters), mask)
-                self.rows.keep_given(thread_id, number, given)
-        except SQLAlchemyError as error:  # an execution does not fail for that
-            _log.warning("%s: not noted that its item is %s: %s", thread_id, fact, error)
+                    self._repeatable.discard(thread_id)
+            if wanted:
+                go()
+            else:
+                self.end(thread_id)
+
+        facts = _Facts(order, mask, begin)
+        return self.logs.open(thread_id, number, mask, facts.take).hear
 
     def _executed(self, order: Order, basis: Basis, attempt: Attempt) -> FinishedExecution:
         thread_id, number = attempt.thread_id, attempt.number
@@ -540,15 +541,17 @@ class Runs:
         return executed
 
     def _waits_again(self, order: Order, attempt: Attempt) -> bool:
-        """Whether an execution that an outage ended waits again, since its item allows that."""
+        """Whether an execution that an outage ended waits again: if not begun, or retryable."""
         thread_id, number = attempt.thread_id, attempt.number
         with self._changed:
-            is_retryable = thread_id in self._retryable
-        if not (is_retryable and order.is_async and number < _MOST_ATTEMPTS):
+            may_wait = thread_id in self._repeatable
+        if not (may_wait and order.is_async and number < MOST_ATTEMPTS):
             return False
         try:
             return self.rows.put_back(thread_id, number)
         except SQLAlchemyError:  # the database is away: the row is let go once it is back
+            with self._changed:
+                self._to_put_back.add(thread_id)
             return True
 
     def _interrupted(self, order: Order, attempt: Attempt, words: str) -> RequestProblem:
@@ -580,6 +583,34 @@ class Runs:
         said = {"error_message": message, "error_phase": phase}
         self._ends.write(thread_id, number, ERROR, **said, **kept)
         return problem
+
+
+class _Facts:
+    """What a worker reports of its item until it is to begin; ``begin`` gets all of it, once.
+
+    Later reports come from what runs, and say nothing about it that counts.
+    """
+
+    def __init__(
+        self, order: Order, mask: Callable[[str], str], begin: Callable[..., None]
+    ) -> None:
+        self._order, self._mask, self._begin = order, mask, begin
+        self._retryable, self._given = False, cast("Given | None", None)
+        self._is_begun = False
+
+    def take(self, fact: str, text: str) -> None:
+        """Take one. Raises what ``begin`` raises."""
+        if self._is_begun:
+            return
+        match fact:
+            case reports.RETRYABLE:
+                self._retryable = True
+            case reports.CONFIDENTIAL if self._order.parameters:  # else it is in the row already
+                names = _names_in(text, self._order.parameters)
+                self._given = self._order.given(names, self._mask)
+            case reports.BEGIN:
+                self._is_begun = True
+                self._begin(retryable=self._retryable, given=self._given)
 
 
 def _kept(order: Order, status: int, answer: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON

@@ -20,7 +20,7 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, func, select, update
+from sqlalchemy import ColumnElement, String, and_, any_, delete, func, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from lillux.digests import canonical_json, sha256_hex
@@ -331,7 +331,7 @@ class BucketStore:
         beside = select(stored_contents).where(
             _columns.owner == self._owner, _columns.pack == of_it
         )
-        with self._database.reading() as connection:
+        with self._database.asking() as connection:
             rows = connection.execute(beside).all()
         found = {
             (ObjectKind(row.space), row.digest): _Where(row.pack, row.start, row.size)
@@ -366,9 +366,9 @@ class BucketStore:
             found = {
                 one: len(self._waiting[space, one]) for one in asked if self._waits(space, one)
             }
-        with self._database.reading() as connection:
-            for some in _parts([one for one in asked if one not in found]):
-                wanted = select(_columns.digest, _columns.size).where(self._rows(space, some))
+        for some in _parts([one for one in asked if one not in found]):
+            wanted = select(_columns.digest, _columns.size).where(self._rows(space, some))
+            with self._database.asking() as connection:
                 found |= {row.digest: row.size for row in connection.execute(wanted)}
         return found
 
@@ -387,12 +387,12 @@ class BucketStore:
         there: set[str] = set()
         asked = sorted({digest for digest in digests if is_digest(digest)})
         for some in _parts(asked):
-            with self._database.reading() as connection:
-                now_s = self._database.now(connection).timestamp()
-                wanted = select(_columns.digest, _columns.used_at_s).where(self._rows(space, some))
-                used = {row.digest: row.used_at_s for row in connection.execute(wanted)}
-            old = [digest for digest, at_s in used.items() if now_s - at_s >= _JUST_NOW_S]
-            there |= used.keys() - {*old}
+            age_s = (self._database.now_s - _columns.used_at_s).label("age_s")
+            wanted = select(_columns.digest, age_s).where(self._rows(space, some))
+            with self._database.asking() as connection:
+                ages = {row.digest: row.age_s for row in connection.execute(wanted)}
+            old = [digest for digest, one_s in ages.items() if one_s >= _JUST_NOW_S]
+            there |= ages.keys() - {*old}
             there |= self._touched(space, sorted(old))
         return there
 
@@ -610,8 +610,14 @@ class BucketStore:
         return and_(
             _columns.owner == self._owner,
             _columns.space == space.value,
-            _columns.digest.in_(digests),
+            self._is_one_of(digests),
         )
+
+    def _is_one_of(self, digests: Sequence[str]) -> ColumnElement[bool]:
+        """Many as one value where the database has lists: many values cost more."""
+        if self._database.is_sqlite or len(digests) == 1:
+            return _columns.digest.in_(digests)
+        return _columns.digest == any_(literal(list(digests), postgresql.ARRAY(String(64))))
 
     # --- refs -------------------------------------------------------------------------------------
 

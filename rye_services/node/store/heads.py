@@ -50,7 +50,7 @@ class Heads:
     def read(self, user_id: str, remote_name: str, project_path: str) -> Head | None:
         """The head of a project as it is now, None for a project never pushed."""
         statement = select(project_refs).where(_head_row(user_id, remote_name, project_path))
-        with self._database.reading() as connection:
+        with self._database.asking() as connection:
             row = connection.execute(statement).mappings().one_or_none()
         return None if row is None else _head(row)
 
@@ -181,7 +181,7 @@ class UserSpaceRefs:
     def read(self, user_id: str, remote_name: str) -> UserSpaceRef | None:
         """The user space as it is now, None for one never pushed."""
         statement = select(user_space_refs).where(_user_space_row(user_id, remote_name))
-        with self._database.reading() as connection:
+        with self._database.asking() as connection:
             row = connection.execute(statement).mappings().one_or_none()
         if row is None:
             return None

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import IntegrityError
 
@@ -79,7 +79,7 @@ class Uploads:
             known = self._renewed.pop(user_id, None)
         if known is None and self._database.is_sqlite:
             return
-        with self._database.writing() as connection:
+        with self._database.doing() as connection:
             connection.execute(delete(uploads_in_flight).where(uploads_in_flight.c.id == user_id))
 
     def is_going_on(self, user_id: str) -> bool:
@@ -92,13 +92,13 @@ class Uploads:
 
     def _renew_row(self, user_id: str) -> None:
         """Have a row with a lease that is not old: most requests find one and write nothing."""
-        with self._database.writing() as connection:
-            now_s = self._now_s(connection)
-            until_s = now_s + LEASE_S
-            row = postgresql.insert(uploads_in_flight).values(
-                id=user_id, user_id=user_id, started_at_s=now_s, lease_until_s=until_s
-            )
-            is_old = uploads_in_flight.c.lease_until_s < until_s - _RENEWED_AFTER_S
+        now_s = self._database.now_s
+        until_s = now_s + LEASE_S
+        row = postgresql.insert(uploads_in_flight).values(
+            id=user_id, user_id=user_id, started_at_s=now_s, lease_until_s=until_s
+        )
+        is_old = uploads_in_flight.c.lease_until_s < until_s - _RENEWED_AFTER_S
+        with self._database.doing() as connection:
             connection.execute(
                 row.on_conflict_do_update(
                     index_elements=["id"], set_={"lease_until_s": until_s}, where=is_old
@@ -174,33 +174,39 @@ class Usage:
         """
         if not more:
             return
-        used = self.read(user_id, store=store)
         columns = users.c
         allowed = func.coalesce(columns.quota_bytes, max_bytes)
-        statement = (
-            update(users)
-            .where(columns.id == user_id, columns.stored_bytes + more <= allowed)
-            .values(stored_bytes=columns.stored_bytes + more)
-        )
-        with self._database.writing() as connection:
-            if connection.execute(statement).rowcount == 1:
-                return
+        fits = columns.stored_bytes + more <= allowed
+        if self._changed(user_id, more, fits) is not None:
+            return
+        used = self.read(user_id, store=store)
+        if self._changed(user_id, more, fits) is not None:  # they were new to the database
+            return
+        with self._database.asking() as connection:
             own = connection.scalar(select(columns.quota_bytes).where(columns.id == user_id))
         raise QuotaExceededError(used, more, max_bytes if own is None else int(own))
 
     def add(self, user_id: str, more: int, *, store: ContentStore) -> int:
         """Add bytes that were stored; a negative number of removed ones. The bytes now."""
+        if more and (used := self._changed(user_id, more)) is not None:
+            return used
         used = self.read(user_id, store=store)
-        if more:
-            columns = users.c
-            statement = (
-                update(users)
-                .where(columns.id == user_id)
-                .values(stored_bytes=columns.stored_bytes + more)
-            )
-            with self._database.writing() as connection:
-                connection.execute(statement)
+        if more:  # they were new to the database
+            self._changed(user_id, more)
         return used + more
+
+    def _changed(
+        self, user_id: str, more: int, condition: ColumnElement[bool] | None = None
+    ) -> int | None:
+        """The bytes of a user once some were added; None where no row fits."""
+        columns = users.c
+        statement = update(users).where(columns.id == user_id)
+        if condition is not None:
+            statement = statement.where(condition)
+        added = statement.values(stored_bytes=columns.stored_bytes + more)
+        with self._database.doing() as connection:
+            found = connection.scalar(added.returning(columns.stored_bytes))
+        return None if found is None else int(found)
 
     def measure(self, user_id: str, *, store: ContentStore) -> int:
         """Count the files and record it; what is added meanwhile stays added. The bytes now.
@@ -220,7 +226,7 @@ class Usage:
     def recorded(self, user_id: str) -> int | None:
         """The bytes of a user as they are kept, None for one who is new to the database."""
         statement = select(users.c.stored_bytes).where(users.c.id == user_id)
-        with self._database.reading() as connection:
+        with self._database.asking() as connection:
             used = connection.execute(statement).scalar_one_or_none()
         return None if used is None else int(used)
 

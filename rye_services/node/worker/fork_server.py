@@ -28,8 +28,8 @@ from typing import IO, NoReturn
 from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
 from lillux.process.children import Child, PosixGroup, spawned_child
-from lillux.process.model import Command, Outcome, SpawnError
-from lillux.process.pumps import Pump, SelectorPump, Sink, open_pidfd
+from lillux.process.model import Command, Outcome, SpawnError, stdin_of
+from lillux.process.pumps import Pump, SelectorPump, Sink, Stdin, open_pidfd
 
 TEMPLATE_IMPORTS_S = 30.0
 """How long a template may take until its first child is there."""
@@ -74,7 +74,7 @@ class ForkServer:
         """Run the command to its end, with all that `ProcessManager.run` guarantees."""
         return self._manager.supervise(
             lambda: self._child(command),
-            stdin=command.stdin,
+            stdin=stdin_of(command),
             timeout_s=command.timeout_s,
             max_output_bytes=command.max_output_bytes,
             cancellation=cancellation,
@@ -224,7 +224,7 @@ class ForkedChild:
         if self._has_its_number():
             self._group.kill()
 
-    def open_pump(self, stdin: bytes, on_stdout: Sink, on_stderr: Sink) -> Pump:
+    def open_pump(self, stdin: Stdin, on_stdout: Sink, on_stderr: Sink) -> Pump:
         """What moves its pipes. Raises SpawnError."""
         try:
             return SelectorPump(

@@ -22,7 +22,7 @@ from rye_services.node.worker.jobs import (
     secret_names,
     without_leaked_limits,
 )
-from rye_services.node.worker.reports import CONFIDENTIAL, RETRYABLE, STDERR, STDOUT, report
+from rye_services.node.worker.reports import BEGIN, CONFIDENTIAL, RETRYABLE, STDERR, STDOUT, report
 from ryeos.app.workspace import Rye
 from ryeos.items.context import Context, context_from
 from ryeos.items.errors import Answer, error_answer
@@ -39,9 +39,18 @@ _REPORTED_CHARACTERS = 4096
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fd")
 
 
-def do(job: Job, cancellation: Cancellation) -> Finished:
-    """Do the job. What Rye cannot do is an answer too, as anywhere else."""
+def do(job: Job, cancellation: Cancellation, wait_to_begin: Callable[[], None]) -> Finished:
+    """Do the job. What Rye cannot do is an answer too, as anywhere else.
+
+    Where the job asks first, no process of the item is started before the server lets it begin.
+    """
     warnings: list[str] = []
+
+    def begin() -> None:
+        if job.asks_first:
+            report(_to_server, BEGIN, "")
+            wait_to_begin()
+
     rye = Rye(_context(job), warn=warnings.append)
     try:
         _approve_by_id(job)
@@ -50,7 +59,7 @@ def do(job: Job, cancellation: Cancellation) -> Finished:
             allowed = Sockets(local=job.unix_sockets, network=job.network)
             if allowed != Sockets(local=True):
                 refuse_sockets(allowed)
-        answer = _answer(rye, job, cancellation)
+        answer = _answer(rye, job, cancellation, begin)
     except LilluxError as error:
         answer = error_answer(error)
     finally:
@@ -93,19 +102,21 @@ def _last_part(folder: str) -> str:
     return PureWindowsPath(folder).name if "\\" in folder else PurePosixPath(folder).name
 
 
-def _answer(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
+def _answer(rye: Rye, job: Job, cancellation: Cancellation, begin: Callable[[], None]) -> Answer:
     match job.action:
         case JobAction.EXECUTE:
-            return _execute(rye, job, cancellation)
+            return _execute(rye, job, cancellation, begin)
         case JobAction.FETCH:
             from ryeos.app.search import fetch
 
+            begin()
             return fetch(rye, job.parameters)
         case JobAction.SIGN:
+            begin()
             return _sign(rye, job)
 
 
-def _execute(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
+def _execute(rye: Rye, job: Job, cancellation: Cancellation, begin: Callable[[], None]) -> Answer:
     reference = parse_reference(job.item_ref)
     parameters = dict(job.parameters)
     leaked: tuple[str, ...] = ()
@@ -121,6 +132,7 @@ def _execute(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
         timeout_s=limit_s if isinstance(limit_s, int | float) else None,
     )
     _report_facts(rye, reference, job.parameters)
+    begin()
     request = replace(request, on_stdout=_teller(STDOUT))
     answer = rye.execute(reference, request, cancellation=cancellation, on_stderr=_teller(STDERR))
     metadata = answer.envelope.get("metadata")

@@ -48,6 +48,7 @@ class Job:
     network             whether they may open others
     hidden              what nothing of the job may read, wherever it lies
     parent_pid          the process that ends with this job: when it is gone, so is the job
+    asks_first          whether it begins only when the server says so: a byte on standard input
     """
 
     action: JobAction
@@ -71,11 +72,12 @@ class Job:
     network: bool = True
     hidden: tuple[Path, ...] = ()
     parent_pid: int
+    asks_first: bool = False
 
     def dump(self) -> bytes:
-        """The job as the worker reads it."""
+        """The job as the worker reads it: one line, behind which the word to begin may come."""
         values = {name: getattr(self, name) for name in _FIELDS}
-        return json.dumps(values, default=_plain).encode()
+        return json.dumps(values, default=_plain).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True)

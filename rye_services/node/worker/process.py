@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -18,6 +19,7 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.process import ProcessManager
 from lillux.process.model import MIB, Command, Outcome, ProcessRunner
+from lillux.process.pumps import LaterInput
 from lillux.values import dataclass, replace
 from rye_services.node.worker.fork_server import ForkServer, serve_forks
 from rye_services.node.worker.jobs import Finished, Job, failed, read_finished, read_job
@@ -26,6 +28,10 @@ MAX_ANSWER_BYTES = 64 * MIB
 _KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT")
 """What a worker has of the server's environment. Everything else may hold secrets of the server."""
 
+Go = Callable[[], None]
+"""Has the worker begin with the item."""
+
+_GO = b"!"
 _SPARE_S = 5.0
 _MODULES = "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1));"
 _CODE = f"{_MODULES}from rye_services.node.worker.process import main; sys.exit(main())"
@@ -102,17 +108,23 @@ def do_job(
     launch: WorkerLaunch,
     *,
     cancellation: Cancellation | None = None,
-    on_stderr: Callable[[bytes], None] | None = None,
+    listen: Callable[[Go], Callable[[bytes], None]] | None = None,
     runner: ProcessRunner | None = None,
 ) -> Finished:
     """Have a worker do the job; when this returns, nothing that it started runs any more.
 
+    With ``listen`` the item begins when the function is called that it gets: what it returns hears
+    the reports of the worker until then and later. What that raises ends the worker.
     Without a ``runner`` its process is started anew, see `WorkerLaunch.fork_server`.
     A time limit that was over is an answer. Raises WorkerDiedError, WorkerEndedError, and what
     starting a process raises.
     """
     manager = runner or _manager()
-    outcome = manager.run(launch.command(job), cancellation=cancellation, on_stderr=on_stderr)
+    word = None if listen is None else LaterInput()
+    on_stderr = None if listen is None or word is None else listen(partial(word.give, _GO))
+    command = launch.command(replace(job, asks_first=word is not None))
+    command = replace(command, stdin_rest=word)
+    outcome = manager.run(command, cancellation=cancellation, on_stderr=on_stderr)
     if outcome.cancelled or outcome.exit_code == Ending.ASKED:
         raise WorkerEndedError
     if outcome.timed_out or outcome.exit_code == Ending.TIME_LIMIT:
@@ -192,7 +204,7 @@ class Ending(IntEnum):
 
 def main() -> int:
     """Do the job on standard input; an `Ending`."""
-    return _keep(read_job(sys.stdin.buffer.read()))  # (1)
+    return _keep(read_job(sys.stdin.buffer.readline()))  # (1)
 
 
 def be_template() -> None:
@@ -211,7 +223,7 @@ _IMPORTED_BY_JOBS = (
 
 def _keep_forked(template: int) -> int:
     """What `main` does, in a fork of the template, which ends with the server."""
-    job = read_job(sys.stdin.buffer.read())
+    job = read_job(sys.stdin.buffer.readline())
     os.environ.clear()
     os.environ.update(job.environ)
     os.chdir(job.project)
@@ -329,7 +341,7 @@ def _work_here(job: Job) -> int:
 def _run_guarded(job: Job) -> int:
     """Run the job and write its answer; 0 for done. Whatever goes wrong is said on stderr."""
     try:
-        _run(job, _take_output())
+        _run(job, _take_pipes())
     except BaseException:  # noqa: BLE001 - the door of this process
         import traceback
 
@@ -344,25 +356,39 @@ def _leave(status: int) -> None:
     os._exit(status)
 
 
-def _take_output() -> int:
-    """What was standard output, for the answer only; from now on that is the null device."""
-    answer = os.dup(1)  # not inherited by what is started
+@dataclass(frozen=True, slots=True)
+class _Pipes:
+    """What were standard input and output: the word to begin comes, and the answer goes."""
+
+    word: int
+    answer: int
+
+    def wait_to_begin(self) -> None:
+        """Wait for the word of the server. Raises EOFError where it does not come."""
+        if not os.read(self.word, len(_GO)):
+            raise EOFError("the server ended before it let this execution begin")
+        os.close(self.word)
+
+
+def _take_pipes() -> _Pipes:
+    """Both pipes; from now on standard input and output are the null device."""
+    pipes = _Pipes(os.dup(0), os.dup(1))  # not inherited by what is started
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
     os.close(null)
-    return answer
+    return pipes
 
 
-def _run(job: Job, answer: int) -> None:
+def _run(job: Job, pipes: _Pipes) -> None:
     cancellation = _cancelled_by_end(os.getppid())
     # Address space that is only reserved is no memory, and Node.js and Java reserve a lot of it.
     _limit("RLIMIT_DATA" if sys.platform == "linux" else "RLIMIT_AS", job.memory_bytes)
     _limit("RLIMIT_FSIZE", job.file_bytes)
     from rye_services.node.worker.items import do
 
-    finished = do(job, cancellation)
-    with open(answer, "wb") as file:
+    finished = do(job, cancellation, pipes.wait_to_begin)
+    with open(pipes.answer, "wb") as file:  # noqa: PTH123 - a descriptor
         file.write(finished.dump())
 
 

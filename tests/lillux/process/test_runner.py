@@ -11,7 +11,7 @@ import pytest
 
 from lillux.process import ProcessManager
 from lillux.process.model import MIB, Command, SpawnError
-from lillux.process.pumps import OpenPump, SelectorPump
+from lillux.process.pumps import LaterInput, OpenPump, SelectorPump
 from tests.support.children import python, shell
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="children here are shell scripts")
@@ -87,6 +87,43 @@ def test_without_input_there_is_an_empty_one_and_not_ours(manager: ProcessManage
     outcome = manager.run(shell("cat; echo end"))
 
     assert outcome.stdout.data == b"end\n"
+
+
+@pytest.mark.parametrize("size", [1, 8_000_000])
+def test_the_rest_of_an_input_is_read_when_it_is_given(manager: ProcessManager, size: int) -> None:
+    rest = LaterInput()
+    heard = bytearray()
+
+    def hear(chunk: bytes) -> None:
+        heard.extend(chunk)
+        if heard == b"first\n":
+            rest.give(b"y" * size)
+            rest.give(b"and never this")
+
+    code = (
+        "import sys; print(sys.stdin.readline(), end='', file=sys.stderr, flush=True);"
+        "print(len(sys.stdin.read()))"
+    )
+    outcome = manager.run(python(code, stdin=b"first\n", stdin_rest=rest), on_stderr=hear)
+
+    assert outcome.stdout.data == f"{size}\n".encode()
+
+
+def test_the_rest_of_an_input_may_be_given_before_the_start(manager: ProcessManager) -> None:
+    rest = LaterInput()
+    rest.give(b"rest\n")
+
+    outcome = manager.run(shell("cat", stdin=b"first ", stdin_rest=rest))
+
+    assert outcome.stdout.data == b"first rest\n"
+
+
+def test_a_child_may_end_before_the_rest_of_its_input_is_given(open_pump: OpenPump) -> None:
+    command = shell("read word; echo $word", stdin=b"first\n", stdin_rest=LaterInput())
+
+    outcome = ProcessManager(open_pump=open_pump).run(command)
+
+    assert (outcome.exit_code, outcome.stdout.data) == (0, b"first\n")
 
 
 def test_the_exit_code_comes_back(manager: ProcessManager) -> None:

@@ -48,7 +48,7 @@ def plain(text: str) -> str:
 
 def test_lines_are_there_while_it_runs_and_the_rest_at_the_end(database: Database) -> None:
     logs = RunLogs(database)
-    log = logs.open("t", plain, ignore)
+    log = logs.open("t", 1, plain, ignore)
     log.hear(piece(STDOUT, "one\ntw"))
     log.hear(piece(STDERR, "oops\n"))
     logs.write()
@@ -65,7 +65,7 @@ def test_lines_are_there_while_it_runs_and_the_rest_at_the_end(database: Databas
 def test_a_secret_is_masked_however_it_was_cut(database: Database) -> None:
     logs = RunLogs(database)
     mask = Redaction({"KEY": "very-recognisable-value"}).text
-    log = logs.open("t", mask, ignore)
+    log = logs.open("t", 1, mask, ignore)
     for part in ("x very-recog", "nisable-", "value y"):
         log.hear(piece(STDOUT, part))
         logs.write()
@@ -76,7 +76,7 @@ def test_a_secret_is_masked_however_it_was_cut(database: Database) -> None:
 
 def test_pieces_that_come_in_any_cut_are_whole(database: Database) -> None:
     logs = RunLogs(database)
-    log = logs.open("t", plain, ignore)
+    log = logs.open("t", 1, plain, ignore)
     data = piece(STDOUT, "grüße\n") + b"Traceback of the worker itself\n" + piece(STDOUT, "two\n")
     for at in range(len(data)):
         log.hear(data[at : at + 1])
@@ -87,7 +87,7 @@ def test_pieces_that_come_in_any_cut_are_whole(database: Database) -> None:
 
 def test_a_log_has_a_bound(database: Database) -> None:
     logs = RunLogs(database)
-    log = logs.open("t", plain, ignore)
+    log = logs.open("t", 1, plain, ignore)
     for _ in range(60):
         log.hear(b"".join(piece(STDOUT, "x" * 4000 + "\n") for _ in range(10)))
         logs.write()
@@ -102,7 +102,7 @@ def test_a_log_has_a_bound(database: Database) -> None:
 
 def test_a_line_without_an_end_takes_no_memory(database: Database) -> None:
     logs = RunLogs(database)
-    log = logs.open("t", plain, ignore)
+    log = logs.open("t", 1, plain, ignore)
     for _ in range(100):
         log.hear(piece(STDOUT, "x" * 4096))
     logs.close("t")
@@ -114,7 +114,7 @@ def test_a_line_without_an_end_takes_no_memory(database: Database) -> None:
 
 def test_text_that_no_database_holds_is_replaced(database: Database) -> None:
     logs = RunLogs(database)
-    log = logs.open("t", plain, ignore)
+    log = logs.open("t", 1, plain, ignore)
     log.hear(piece(STDOUT, "a\0b\udce4\n"))
     logs.close("t")
 
@@ -123,7 +123,7 @@ def test_text_that_no_database_holds_is_replaced(database: Database) -> None:
 
 def test_a_fact_is_distinguished_from_a_text(database: Database) -> None:
     heard: list[str] = []
-    log = RunLogs(database).open("t", plain, lambda name, _: heard.append(name))
+    log = RunLogs(database).open("t", 1, plain, lambda name, _: heard.append(name))
     log.hear(piece("retryable", "true") + b'["exec", "rm"]\n["stdout"]\n{}\n' + b"[" * 5000 + b"\n")
 
     assert heard == ["retryable"]
@@ -132,8 +132,8 @@ def test_a_fact_is_distinguished_from_a_text(database: Database) -> None:
 
 def test_a_second_attempt_begins_a_new_log(database: Database) -> None:
     logs = RunLogs(database)
-    for word in ("first", "second"):
-        logs.open("t", plain, ignore).hear(piece(STDOUT, f"{word}\n"))
+    for number, word in enumerate(("first", "second"), 1):
+        logs.open("t", number, plain, ignore).hear(piece(STDOUT, f"{word}\n"))
         logs.close("t")
 
     assert texts(logs) == [(STDOUT, "second\n")]

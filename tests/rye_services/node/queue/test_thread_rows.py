@@ -10,7 +10,13 @@ import pytest
 from sqlalchemy import update
 
 from rye_services.database import Database, threads
-from rye_services.node.queue.rows import LEASE_S, ExecutionLostError, NewThread, ThreadRows
+from rye_services.node.queue.rows import (
+    LEASE_S,
+    MOST_ATTEMPTS,
+    ExecutionLostError,
+    NewThread,
+    ThreadRows,
+)
 from rye_services.node.store.heads import Heads
 from tests.support.databases import made_database
 
@@ -47,6 +53,11 @@ def row(rows: ThreadRows, thread_id: str = "t") -> dict[str, Any]:
     found = rows.one(USER, thread_id)
     assert found is not None
     return found
+
+
+def begun(rows: ThreadRows, thread_id: str, *, retryable: bool = False, attempt: int = 1) -> bool:
+    """Note that an item runs; whether it may."""
+    return rows.mark_begun(thread_id, attempt, retryable=retryable, given=None)
 
 
 def expire(database: Database) -> None:
@@ -144,8 +155,7 @@ def test_an_attempt_that_was_put_back_ends_nothing(server: Callable[[str], Threa
     rows = server("one")
     rows.begin(thread())
     assert rows.claim("t")
-    assert not rows.put_back("t", 1)  # its item says nothing of it
-    rows.mark_retryable("t", 1)
+    assert begun(rows, "t", retryable=True)
     assert rows.put_back("t", 1)
 
     again = rows.claim("t")
@@ -163,7 +173,7 @@ def test_a_retryable_execution_of_a_server_that_died_waits_again(
     for name in ("t", "once"):
         first.begin(thread(name))
         assert first.claim(name)
-    first.mark_retryable("t", 1)
+        assert begun(first, name, retryable=name == "t")
     expire(database)
 
     assert second.take_over() == ("t",)
@@ -180,11 +190,102 @@ def test_a_retryable_execution_with_a_waiting_request_is_lost_all_the_same(
 ) -> None:
     first, second = server("one"), server("two")
     first.begin(thread(is_async=False))
-    first.mark_retryable("t", 1)
+    assert begun(first, "t", retryable=True)
     expire(database)
 
     assert second.take_over() == ()
     assert row(second)["error_phase"] == "lost"
+
+
+def test_what_was_taken_and_not_begun_is_taken_again_whatever_its_item_says(
+    database: Database, server: Callable[[str], ThreadRows]
+) -> None:
+    first, second = server("one"), server("two")
+    first.begin(thread())
+    assert first.claim("t")
+    expire(database)
+
+    assert second.take_over() == ("t",)
+    again = second.claim("t")
+
+    assert again is not None
+    assert again.attempt == 2
+    with pytest.raises(ExecutionLostError):
+        begun(first, "t")
+    assert begun(second, "t", attempt=2)
+
+
+def test_what_was_begun_is_not_put_back_and_what_was_not_begun_is(
+    server: Callable[[str], ThreadRows],
+) -> None:
+    rows = server("one")
+    for name in ("taken", "begun"):
+        rows.begin(thread(name))
+        assert rows.claim(name)
+    assert begun(rows, "begun")
+
+    assert rows.put_back("taken", 1)
+    assert not rows.put_back("begun", 1)
+
+
+def test_one_that_begins_while_it_is_looked_at_is_not_taken_again(
+    database: Database, server: Callable[[str], ThreadRows]
+) -> None:
+    first, second = server("one"), server("two")
+    first.begin(thread())
+    assert first.claim("t")
+    expire(database)
+    assert begun(first, "t")  # a server that was paused, after another one has looked
+
+    assert not second._adopt("t", "one", is_dead=False, again=True)
+
+    assert row(second)["state"] == "running"
+    assert second.take_over() == ()
+    assert row(second)["error_phase"] == "lost"
+
+
+def test_one_that_ends_its_server_each_time_is_lost_in_the_end(
+    database: Database, server: Callable[[str], ThreadRows]
+) -> None:
+    rows = server("one")
+    rows.begin(thread())
+    for number in range(MOST_ATTEMPTS):
+        expire(database)
+        taking, other = server(f"s{number}"), server("other")
+        assert taking.claim("t")
+        expire(database)
+        assert other.take_over() == (("t",) if number < MOST_ATTEMPTS - 1 else ())
+
+    assert row(rows)["error_phase"] == "lost"
+    assert row(rows)["error_message"].endswith("before it was over, 10 times")
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_one_that_a_user_ended_is_cancelled_though_its_server_died_before(
+    database: Database, server: Callable[[str], ThreadRows], *, is_begun: bool
+) -> None:
+    first, second = server("one"), server("two")
+    first.begin(thread())
+    assert first.claim("t")
+    assert not is_begun or begun(first, "t", retryable=True)
+    assert second.cancel(USER, "t", "eve") == "running"
+    expire(database)
+
+    assert second.take_over() == ()
+
+    assert (row(second)["state"], row(second)["error_phase"]) == ("cancelled", "cancelled")
+    assert row(second)["error_message"] == "cancelled by eve"
+
+
+def test_one_that_a_user_ended_before_it_began_does_not_begin(
+    server: Callable[[str], ThreadRows],
+) -> None:
+    rows = server("one")
+    rows.begin(thread())
+    assert rows.claim("t")
+    rows.cancel(USER, "t", USER)
+
+    assert not begun(rows, "t")
 
 
 def test_one_that_waits_is_cancelled_at_once_and_one_that_runs_by_its_server(

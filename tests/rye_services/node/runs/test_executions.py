@@ -221,13 +221,28 @@ def test_what_a_server_began_is_never_begun_again(
     make_services: Callable[[], NodeServices],
 ) -> None:
     first, second = make_services(), make_services()
+    rows = first.executions.rows
+    rows.begin(accepted("t"))
+    assert rows.claim("t") is not None
+    assert rows.mark_begun("t", 1, retryable=False, given=None)
+    first.executions.close(0.0)
+
+    second.executions.beat()
+
+    assert state_of(second, "t") == ("error", "lost")
+
+
+def test_what_a_server_took_and_did_not_begin_is_begun_by_the_next(
+    make_services: Callable[[], NodeServices],
+) -> None:
+    first, second = make_services(), make_services()
     first.executions.rows.begin(accepted("t"))
     assert first.executions.rows.claim("t") is not None
     first.executions.close(0.0)
 
     second.executions.beat()
 
-    assert state_of(second, "t") == ("error", "lost")
+    wait_until(lambda: state_of(second, "t") == ("error", "preparation"))  # it has no project
 
 
 def test_of_servers_that_begin_at_once_one_does(make_services: Callable[[], NodeServices]) -> None:
@@ -306,9 +321,9 @@ def test_what_a_living_server_has_begun_and_does_not_run_is_given_up(
 ) -> None:
     executions = (services := make_services()).executions
     executions.rows.begin(accepted("t"))
-    assert executions.rows.claim("t") is not None  # and then the database went away
-    if retryable:
-        executions.rows.mark_retryable("t", 1)
+    assert executions.rows.claim("t") is not None
+    # And then the database went away.
+    assert executions.rows.mark_begun("t", 1, retryable=retryable, given=None)
 
     executions.beat()
     first = state_of(services, "t")

@@ -18,6 +18,7 @@ from lillux.sandbox import landlock_version
 from rye_services.node.worker import process
 from rye_services.node.worker.jobs import Finished, Job, JobAction
 from rye_services.node.worker.process import WorkerDiedError, WorkerEndedError, WorkerLaunch
+from rye_services.node.worker.reports import BEGIN, read_report
 from ryeos.app.workspace import Rye
 from ryeos.items.refs import Space
 from tests.support.children import Lifeline
@@ -301,6 +302,44 @@ def test_a_run_over_its_time_limit_is_ended_and_says_so(
     assert finished.envelope["error"] == "the execution took longer than 1 seconds"
     assert lifeline.is_released()
     lifeline.close()
+
+
+def test_an_item_begins_when_the_server_lets_it(
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
+) -> None:
+    shell_tool(workspace, "touch ran")
+    heard: list[str] = []
+
+    def listen(go: Callable[[], None]) -> Callable[[bytes], None]:
+        def hear(chunk: bytes) -> None:
+            found = [report[0] for line in chunk.splitlines() if (report := read_report(line))]
+            heard.extend(found)
+            if BEGIN in found:
+                heard.append(f"ran: {(workspace.project_path / 'ran').exists()}")
+                go()
+
+        return hear
+
+    finished = do_job(job("tool:t"), launch, listen=listen)
+
+    assert finished.envelope["status"] == "success", finished
+    assert heard[:3] == ["confidential", "begin", "ran: False"]
+    assert (workspace.project_path / "ran").exists()
+
+
+def test_an_item_that_the_server_does_not_let_begin_does_not_run(
+    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
+) -> None:
+    shell_tool(workspace, "touch ran")
+
+    def hear(chunk: bytes) -> None:
+        if b'"begin"' in chunk:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        do_job(job("tool:t"), launch, listen=lambda _: hear)
+
+    assert not (workspace.project_path / "ran").exists()
 
 
 def test_a_cancelled_job_ends_with_all_that_it_started(
