@@ -4,6 +4,8 @@ Contract: ``docs/node.md``. What only serving needs is imported by serving.
 """
 
 import argparse
+import atexit
+import gc
 import logging
 import os
 import re
@@ -265,6 +267,8 @@ statuses: 0 done, 2 usage, 3 not found, 6 configuration, 130 interrupted; docs/n
 def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int:
     """Run the command line; the exit status. ``bundle`` is where the standard bundle lies."""
     arguments = sys.argv[1:] if argv is None else argv
+    # What is left then goes with the process: looking for garbage among it would take 0.5 s.
+    atexit.register(gc.freeze)
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     try:

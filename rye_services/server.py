@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -114,6 +115,10 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
         await super().startup(sockets)
+        # Modules, routes and tables stay until the end: no request waits while garbage is looked
+        # for among them.
+        gc.collect()
+        gc.freeze()
         if self.started:
             self._ready()
 

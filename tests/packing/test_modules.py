@@ -197,13 +197,14 @@ def test_no_module_of_ours_imports_a_name_that_is_gone_with_the_types() -> None:
     }
     for tree in trees.values():
         erase_types(tree)
+    defined = {name: defined_in(tree) for name, tree in trees.items()}
     missing = [
         (name, node.module, alias.name)
         for name, tree in trees.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module in trees
         for alias in node.names
-        if alias.name not in defined_in(trees[node.module])
+        if alias.name not in defined[node.module]
         and f"{node.module}.{alias.name}" not in trees
     ]
 
