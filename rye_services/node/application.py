@@ -8,6 +8,7 @@ other modules of the node stand below it.
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI
 
@@ -38,6 +39,9 @@ from rye_services.node.sync_routes import (
 from rye_services.node.team_routes import people_router
 from rye_services.server import ServerPart, assemble
 
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
 ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     open_router,
     admin_router,
@@ -54,7 +58,7 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     people_router,
     machine_router,
     lambda services: _people_router(Pages(services)),
-    lambda services: mcp_router(services, answer_call(services)),
+    lambda services: mcp_router(partial(_mcp_sessions, services)),
 )
 
 BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], ...] = (
@@ -63,6 +67,16 @@ BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], .
     collecting_garbage,
     running,
 )
+
+
+def _mcp_sessions(services: NodeServices) -> "StreamableHTTPSessionManager":
+    from rye_services.node.mcp_server import sessions_of
+
+    return sessions_of(
+        services.authenticator,
+        answer_call(services),
+        max_request_bytes=services.settings.max_request_bytes,
+    )
 
 
 def _people_router(pages: Pages) -> APIRouter:

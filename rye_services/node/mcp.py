@@ -1,42 +1,33 @@
 """``/mcp``: the node as an MCP server, streamable HTTP without sessions, answers in JSON.
 
-The door of the official SDK. A call of a tool is the request that it stands for, made in this
-process; who makes it is found out from the HTTP request of the call, as for every route.
+A call of a tool is the request that it stands for, made in this process; who makes it is found out
+from the HTTP request of the call, as for every route. The SDK comes in with the first message
+(`rye_services.node.mcp_server`): it is a third of what a node imports, and many are never asked.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
-from urllib.parse import parse_qsl
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI
-from mcp.server import Server, ServerRequestContext
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-)
-from mcp_types import Tool as ListedTool
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from lillux.values import dataclass
-from rye_services.callers import Authenticator, RequestFacts, facts_of
-from rye_services.credentials import EXECUTE, Principal, Role
+from rye_services.callers import facts_of
+from rye_services.credentials import Principal
 from rye_services.http import RequestProblem
-from rye_services.node.services import NodeServices
-from ryeos import __version__
 from ryeos.app.verbs import Parameter, Tool, valid_arguments
 from ryeos.items.errors import VerbArgumentError
 from ryeos.items.specs import type_name
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 # --- mcp messages ---------------------------------------------------------------------------------
 # What is wrong with a message to ``/mcp``, in plain words. Pure.
@@ -215,24 +206,24 @@ Answer = Callable[[Principal, RouteCall], Mapping[str, Any]]
 """What answers the request of a call; it may take long, and runs in a thread. Raises Problem."""
 
 PATHS = ("/mcp", "/mcp/")
-_FACTS = "rye_facts"
+FACTS = "rye_facts"
+"""What the sender of a message may have signed: where the scope of its request has it."""
 _NO_SESSION = "this server keeps no sessions: send POST"
 
 
-def mcp_router(services: NodeServices, answer: Answer) -> APIRouter:
-    """The endpoint. It is in no OpenAPI document: its messages are those of MCP."""
-    server = _server(services.authenticator, answer)
-    sessions = StreamableHTTPSessionManager(
-        server,
-        stateless=True,
-        json_response=True,
-        max_request_body_size=services.settings.max_request_bytes,
-    )
+def mcp_router(open_sessions: "Callable[[], StreamableHTTPSessionManager]") -> APIRouter:
+    """The endpoint. It is in no OpenAPI document: its messages are those of MCP.
+
+    ``open_sessions`` is called in a thread, once.
+    """
+    sessions = _LateSessions(open_sessions)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
-        async with sessions.run():
+        async with asyncio.TaskGroup() as group:
+            group.create_task(sessions.run())
             yield
+            sessions.end()
 
     routes = APIRouter(lifespan=running)
     for path in PATHS:
@@ -240,10 +231,50 @@ def mcp_router(services: NodeServices, answer: Answer) -> APIRouter:
     return routes
 
 
+class _LateSessions:
+    """The SDK's handling of messages, opened when the first message comes.
+
+    `run` is a task of its own, since the SDK wants to be closed by the task that opened it.
+    """
+
+    def __init__(self, open_sessions: Callable[[], "StreamableHTTPSessionManager"]) -> None:
+        self._open = open_sessions
+        self._is_wanted, self._is_over = asyncio.Event(), asyncio.Event()
+        self._opened: asyncio.Future[StreamableHTTPSessionManager] | None = None
+
+    async def run(self) -> None:
+        """Open them once they are wanted, and close them at the end."""
+        self._opened = asyncio.get_running_loop().create_future()
+        await self._is_wanted.wait()
+        if self._is_over.is_set():
+            return
+        try:
+            opened = await run_in_threadpool(self._open)
+        except Exception as error:  # noqa: BLE001 - of each request, and not of the node
+            self._opened.set_exception(error)
+            return
+        async with opened.run():
+            self._opened.set_result(opened)
+            await self._is_over.wait()
+
+    def end(self) -> None:
+        """Have `run` end."""
+        self._is_over.set()
+        self._is_wanted.set()
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one message."""
+        if self._opened is None:
+            raise RuntimeError("expected the sessions of MCP to run, found that they do not")
+        self._is_wanted.set()
+        opened = await asyncio.shield(self._opened)
+        await opened.handle_request(scope, receive, send)
+
+
 class _Endpoint:
     """Keeps what the sender may have signed, and hands the request on."""
 
-    def __init__(self, sessions: StreamableHTTPSessionManager) -> None:
+    def __init__(self, sessions: _LateSessions) -> None:
         self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -265,8 +296,8 @@ class _Endpoint:
             status = 400 if refused["id"] is None else 200
             await JSONResponse(refused, status)(scope, receive, send)
             return
-        scope[_FACTS] = facts
-        await self._sessions.handle_request(scope, _again(facts.body, receive), send)
+        scope[FACTS] = facts
+        await self._sessions.handle(scope, _again(facts.body, receive), send)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
@@ -277,63 +308,3 @@ def _again(body: bytes, receive: Receive) -> Receive:
         return parts.pop() if parts else await receive()
 
     return next_part
-
-
-def _server(authenticator: Authenticator, answer: Answer) -> Server[Any]:
-    async def list_tools(
-        _: ServerRequestContext[Any], __: PaginatedRequestParams | None
-    ) -> ListToolsResult:
-        return ListToolsResult(
-            tools=[ListedTool.model_validate(one.describe()) for one in TOOLS.values()]
-        )
-
-    async def call_tool(
-        context: ServerRequestContext[Any], call: CallToolRequestParams
-    ) -> CallToolResult:
-        if context.request is None:
-            raise RuntimeError("expected the HTTP request of a call, found none")
-        facts: RequestFacts = context.request.scope[_FACTS]
-        return await run_in_threadpool(_called, authenticator, answer, facts, call)
-
-    return Server(
-        "rye-node",
-        version=__version__,
-        title="Rye node",
-        instructions=(
-            "Executes signed items of projects that were pushed to this node. Send an API key as"
-            " Authorization: Bearer with each call."
-        ),
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-    )
-
-
-def _called(
-    authenticator: Authenticator, answer: Answer, facts: RequestFacts, call: CallToolRequestParams
-) -> CallToolResult:
-    """The result of a call; what is refused is a result too, in words that a model can act on."""
-    try:
-        named = dict(parse_qsl(facts.query)).get("owner")
-        principal = authenticator.owner(facts, EXECUTE, named, Role.RUN)
-        return _result(answer(principal, call_of(call.name, call.arguments or {})))
-    except HTTPException as error:
-        return _refused(f"HTTP_{error.status_code}", error.detail)
-    except ToolNameError as error:
-        return _refused("TOOL_NOT_FOUND", str(error))
-    except VerbArgumentError as error:
-        return _refused(error.code, str(error), hint=error.hint)
-
-
-def _refused(code: str, detail: object, hint: str = "") -> CallToolResult:
-    text = detail if isinstance(detail, str) else json.dumps(detail)
-    return _result(
-        {"status": "error", "code": code, "error": text} | ({"hint": hint} if hint else {})
-    )
-
-
-def _result(answer: Mapping[str, Any]) -> CallToolResult:
-    return CallToolResult(
-        content=[TextContent(type="text", text=json.dumps(answer))],
-        structured_content=dict(answer),
-        is_error=answer.get("status") == "error",
-    )

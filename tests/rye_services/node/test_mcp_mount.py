@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,10 +17,12 @@ from lillux.signing import generate_keypair
 from rye_services.credentials import Principal
 from rye_services.http import RequestProblem
 from rye_services.node.mcp import PATHS, RouteCall, mcp_router
+from rye_services.node.mcp_server import sessions_of
 from rye_services.node.services import NodeServices, open_services
 from rye_services.settings import read_settings
 from ryeos.items.refs import Space
 from tests.support.node import Node, Reply
+from tests.support.workspace import ROOT
 
 MODERN, HANDSHAKE = "2026-07-28", "2025-06-18"
 
@@ -73,7 +77,10 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory, bundle: Space) -> Iterato
     folder = tmp_path_factory.mktemp("mcp")
     services = open_services(read_settings({}, {}, folder), bundle.base)
     app = FastAPI()
-    app.include_router(mcp_router(services, answer))
+    limit = services.settings.max_request_bytes
+    app.include_router(
+        mcp_router(lambda: sessions_of(services.authenticator, answer, max_request_bytes=limit))
+    )
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -83,6 +90,16 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory, bundle: Space) -> Iterato
     finally:
         server.should_exit = True
         thread.join()
+
+
+def test_the_sdk_is_loaded_for_the_first_message_and_not_at_start() -> None:
+    code = "import sys, rye_services.node.application; print('mcp' in sys.modules)"
+
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8", cwd=ROOT
+    )
+
+    assert ended.stdout == "False\n"
 
 
 def test_a_client_of_the_handshake_is_welcomed_without_a_session(endpoint: Endpoint) -> None:
