@@ -5,6 +5,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from lillux.watch import TERMINAL_STATUSES
 from packing.programs import NAMES, WORKSPACE, target_folder
 from tests.support.programs import require_program
@@ -13,6 +15,7 @@ from zipboot import programs
 ROOT = Path(__file__).resolve().parents[1]
 
 
+@pytest.mark.heavy
 def test_the_tests_of_the_compiled_programs_pass() -> None:
     cargo = require_program("cargo")
 

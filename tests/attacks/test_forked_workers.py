@@ -20,8 +20,18 @@ SECRET = "t0ken-of-the-run-before"
 
 
 @pytest.fixture
-def project(node: Node, workspace: Workspace) -> RemoteProject:
+def project(shared_node: Node, workspace: Workspace) -> RemoteProject:
     """A project on a node that has run something with a secret."""
+    return _with_a_run(shared_node, workspace)
+
+
+@pytest.fixture
+def own_project(node: Node, workspace: Workspace) -> RemoteProject:
+    """The same on a node of its own, which a test may kill, and what it has started."""
+    return _with_a_run(node, workspace)
+
+
+def _with_a_run(node: Node, workspace: Workspace) -> RemoteProject:
     project = RemoteProject.with_tools(workspace, node.user())
     reply = project.script("echo the secret has ${#TOKEN} characters", TOKEN=SECRET)
     said = reply.json["result"]["data"]["stdout"]
@@ -111,22 +121,22 @@ def test_a_run_leaves_nothing_in_the_modules_of_the_next_one(project: RemoteProj
 
 
 def test_runs_go_on_when_the_process_that_they_are_forked_from_was_killed(
-    project: RemoteProject,
+    own_project: RemoteProject,
 ) -> None:
-    killed = template_of(project.user.node)
+    killed = template_of(own_project.user.node)
     os.kill(killed, signal.SIGKILL)
 
-    assert output(project, "echo first") == "first\n"
-    assert output(project, "echo second") == "second\n"
-    assert template_of(project.user.node) != killed
+    assert output(own_project, "echo first") == "first\n"
+    assert output(own_project, "echo second") == "second\n"
+    assert template_of(own_project.user.node) != killed
 
 
 def test_the_process_that_workers_are_forked_from_ends_with_a_server_that_is_killed(
-    project: RemoteProject,
+    own_project: RemoteProject,
 ) -> None:
-    template = template_of(project.user.node)
+    template = template_of(own_project.user.node)
 
-    project.user.node.kill()
+    own_project.user.node.kill()
 
     wait_until(lambda: not Path(f"/proc/{template}").exists() or _is_zombie(template))
 

@@ -204,8 +204,7 @@ def test_no_module_of_ours_imports_a_name_that_is_gone_with_the_types() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module in trees
         for alias in node.names
-        if alias.name not in defined[node.module]
-        and f"{node.module}.{alias.name}" not in trees
+        if alias.name not in defined[node.module] and f"{node.module}.{alias.name}" not in trees
     ]
 
     assert len(trees) > 200

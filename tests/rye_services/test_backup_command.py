@@ -138,6 +138,7 @@ def test_a_backup_of_a_node_that_serves_is_restored_and_serves_the_same(
         push_tree(same, SECOND, head)
 
 
+@pytest.mark.heavy
 def test_private_files_of_a_backup_are_the_owners_alone(
     served: Node, user: User, run: Run, target: Path, place: Path
 ) -> None:
@@ -154,6 +155,7 @@ def test_private_files_of_a_backup_are_the_owners_alone(
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
+@pytest.mark.heavy
 def test_a_second_backup_copies_only_what_is_new(
     served: Node, user: User, run: Run, target: Path
 ) -> None:
@@ -188,6 +190,7 @@ def store_of(node: Node, user: User) -> Store:
     return UserStores(node.settings.cas_base_path).of(user.user_id)
 
 
+@pytest.mark.heavy
 def test_a_cut_object_of_a_backup_is_copied_anew(
     served: Node, user: User, run: Run, target: Path
 ) -> None:
@@ -202,6 +205,7 @@ def test_a_cut_object_of_a_backup_is_copied_anew(
     assert (again.status, again.json["copied"]) == (0, 2)
 
 
+@pytest.mark.heavy
 def test_what_the_node_had_lost_is_reported_and_the_backup_is_there(
     served: Node, user: User, run: Run, target: Path
 ) -> None:
@@ -244,6 +248,7 @@ def test_nothing_is_restored_over_anything(
     assert files_of(place.parent) == {"node/mine": b"mine"}
 
 
+@pytest.mark.heavy
 def test_an_empty_folder_is_restored_to(
     served: Node, user: User, run: Run, target: Path, place: Path
 ) -> None:
@@ -253,6 +258,7 @@ def test_an_empty_folder_is_restored_to(
     assert run("restore", target, data=place, environ=restored_environ(served, place)).status == 0
 
 
+@pytest.mark.heavy
 def test_a_backup_of_another_node_is_not_written_to(
     served: Node, user: User, run: Run, target: Path, tmp_path: Path
 ) -> None:
@@ -268,6 +274,7 @@ def test_a_backup_of_another_node_is_not_written_to(
     assert files_of(target) == before
 
 
+@pytest.mark.heavy
 def test_a_folder_with_other_files_is_not_written_to(
     served: Node, user: User, run: Run, target: Path
 ) -> None:
@@ -282,6 +289,7 @@ def test_a_folder_with_other_files_is_not_written_to(
     assert files_of(target) == {"letters.txt": b"mine"}
 
 
+@pytest.mark.heavy
 def test_a_backup_into_the_data_is_refused(served: Node, user: User, run: Run) -> None:
     made = run("backup", served.data / "backup", data=served.data)
 
@@ -311,6 +319,7 @@ def test_two_backups_at_once_into_one_folder_do_not_mix(
     assert files_of(target) == before
 
 
+@pytest.mark.heavy
 def test_what_a_killed_backup_left_is_removed_by_the_next(
     served: Node, user: User, run: Run, target: Path
 ) -> None:
@@ -322,6 +331,7 @@ def test_what_a_killed_backup_left_is_removed_by_the_next(
     assert [*target.glob(".making-*")] == []
 
 
+@pytest.mark.heavy
 def test_a_setting_that_leads_out_of_the_folder_is_refused_at_restore(
     served: Node, user: User, run: Run, target: Path, place: Path
 ) -> None:

@@ -80,7 +80,12 @@ class Place:
         database.close()
 
 
-@pytest.fixture(params=WAYS, ids=["-to-".join(way) for way in WAYS])
+@pytest.fixture(
+    params=[
+        pytest.param(way, marks=[pytest.mark.heavy] if "postgresql" in way else []) for way in WAYS
+    ],
+    ids=["-to-".join(way) for way in WAYS],
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A node that is stopped, and an empty database."""
     found = Place(tmp_path, request.param, monkeypatch)
