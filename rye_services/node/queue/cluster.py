@@ -35,7 +35,10 @@ HEARTBEAT_S, STALLED_S = 5.0, 20.0
 """How often a worker says that it lives, and when it counts as dead: for jobs that it has taken and
 not begun. Once begun an execution has the lease of its row."""
 
-_POLL_S = 5.0
+_POLL_S = 1.0
+"""How long an execution waits whose notice no worker heard: while one began to listen, or its
+connection was away. A statement of the database each time."""
+
 _AGAIN_S = 1.0
 _LOCK_TIMEOUT = "SET LOCAL lock_timeout = '5s'"
 _NO_ANSWER = "the queue of executions does not answer"
@@ -488,7 +491,7 @@ class News:
         while not self._is_closed.is_set():
             for one in connection.notifies(timeout=_AGAIN_S):
                 self._wake(one.payload)
-            if monotonic() - checked_s > _POLL_S:  # a connection that is cut says nothing
+            if monotonic() - checked_s > HEARTBEAT_S:  # a connection that is cut says nothing
                 connection.execute("SELECT 1")
                 checked_s = monotonic()
 
