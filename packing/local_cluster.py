@@ -2,10 +2,10 @@
 
 ``scripts/cluster`` starts it for a person, tests and benchmarks for themselves. Everything lies in
 one folder and listens on loopback; each server and worker has a data folder of its own, and the
-shared folder has what they share: keys of the node, authorised keys, and the stores of users where
-no object storage is given.
+shared folder has what they share: keys of the node, and the stores of users where no object storage
+is given.
 
-    folder/postgresql/  the database     folder/shared/  cas/  signing/  config/
+    folder/postgresql/  the database     folder/shared/  cas/  signing/
     folder/s3/  the object storage       folder/server0/ ... folder/worker0/ ...     folder/*.log
 """
 
@@ -165,11 +165,12 @@ class LocalCluster:
             "RYE_NODE_ROLES": "all",
             "CAS_BASE_PATH": str(shared / "cas"),
             "SIGNING_KEY_DIR": str(shared / "signing"),
-            "NODE_CONFIG_DIR": str(shared / "config"),
             "RYE_NODE_TRUSTED_PROXIES": "127.0.0.1",
             **(storage.environ if storage else {}),
             **(settings or {}),
         }
+        if (shared / "config").is_dir():  # of an older cluster: its authorised keys
+            self.environ["NODE_CONFIG_DIR"] = str(shared / "config")
         self.servers = [self._part("serve", f"server{number}") for number in range(servers)]
         self.workers = [
             self._part("work", f"worker{number}", "--places", "2") for number in range(workers)
@@ -434,7 +435,7 @@ def _storage_for(place: Path) -> ObjectStorage | None:
 
 
 def _say_how(cluster: LocalCluster) -> None:
-    names = ("DATABASE_URL", "SIGNING_KEY_DIR", "NODE_CONFIG_DIR", *_STORE_VARIABLES)
+    names = ("DATABASE_URL", *_STORE_VARIABLES)
     environ = cluster.environ
     known = " ".join(f"{name}={quote(environ[name])}" for name in names if name in environ)
     add = f"build/venv/bin/python rye_node.py keys add KEY.pem --data {cluster.folder / 'server0'}"

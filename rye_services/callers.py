@@ -13,13 +13,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 
 from lillux.digests import sha256_hex
-from lillux.errors import LilluxError
 from lillux.values import dataclass, replace
 from rye_services.audit import Actor, act_as
 from rye_services.credentials import (
     EXECUTE,
     ApiKeys,
-    AuthorizedKeys,
+    FoundApiKey,
     Nonces,
     Principal,
     Role,
@@ -32,7 +31,6 @@ from rye_services.teams import Teams
 from ryeos.items.context import Clock
 from ryeos.remote.requests import (
     RequestSignatureError,
-    SignedRequest,
     parse_headers,
     require_recent,
     verify_request_signature,
@@ -94,7 +92,6 @@ class Authenticator:
     """
 
     audience: str
-    authorized_keys: AuthorizedKeys
     api_keys: ApiKeys
     people: People
     teams: Teams
@@ -133,11 +130,31 @@ class Authenticator:
             return delivery
         return self.owner(facts, EXECUTE, owner, Role.RUN)
 
+    def require_still(self, found: Principal, scope: str, role: Role) -> None:
+        """Nothing, while a caller may go on with what was allowed before: a long answer.
+
+        Raises Unauthorized, RequestProblem as `owner` does.
+        """
+        if found.kind == "signed":
+            fingerprint = found.key_id.removeprefix("fp:")
+            key = self._key(fingerprint)
+            again = Principal(key.user_id, "signed", key.scopes, found.key_id)
+        else:
+            counting = self.api_keys.counting(found.key_id)
+            if counting is None:
+                raise Unauthorized("its API key is no longer valid")
+            state = self.people.state_of(counting.user_id)
+            again = self._of_api_key(FoundApiKey(counting, state))
+        again.require(scope)
+        self.teams.acting_for(again, found.user_id if found.role is not None else None, role)
+
     def _bearer(self, facts: RequestFacts) -> Principal:
         value = facts.headers["authorization"]
         if not value.lower().startswith(_BEARER):
             raise Unauthorized("expected Authorization: Bearer, found another scheme")
-        known = self.api_keys.find(value[len(_BEARER) :].strip())
+        return self._of_api_key(self.api_keys.find(value[len(_BEARER) :].strip()))
+
+    def _of_api_key(self, known: FoundApiKey | None) -> Principal:
         if known is None:
             raise Unauthorized("no such API key, or it is no longer valid")
         key = known.key
@@ -155,7 +172,7 @@ class Authenticator:
         try:
             request = parse_headers(facts.headers)
             require_recent(request, self.clock().timestamp())
-            key = self._key(request)
+            key = self._key(request.fingerprint)
             verify_request_signature(
                 key.public_pem,
                 facts.headers,
@@ -171,12 +188,11 @@ class Authenticator:
             raise Unauthorized(f"the nonce of fp:{request.fingerprint} came before")
         return Principal(key.user_id, "signed", key.scopes, f"fp:{request.fingerprint}")
 
-    def _key(self, request: SignedRequest) -> "_SigningKey":
+    def _key(self, fingerprint: str) -> "_SigningKey":
         """The key that may have signed: a further one of a person, or one of the operator's.
 
-        A person's row counts alone, so that no one is let in by a file that their key once had.
+        A person's row counts alone, so that no one is let in by a row that their key once had.
         """
-        fingerprint = request.fingerprint
         known = self.people.of_key(fingerprint)
         _require_open(f"fp:{fingerprint}", known.state)
         if known.row is not None:
@@ -185,12 +201,11 @@ class Authenticator:
                 raise Unauthorized(f"fp:{fingerprint} expired at {row.expires_at}")
             scopes = None if row.scopes is None else frozenset(row.scopes)
             return _SigningKey(row.user_id, row.public_pem, scopes)
-        try:
-            key = self.authorized_keys.find(fingerprint)
-        except LilluxError as error:
-            raise Unauthorized(str(error)) from error
+        key = known.authorized
         if key is None:
             raise Unauthorized(f"fp:{fingerprint} is not authorised")
+        if key.is_expired(self.clock()):
+            raise Unauthorized(f"fp:{fingerprint} expired at {key.expires_at}")
         return _SigningKey(fingerprint, key.public_pem, frozenset(key.scopes))
 
 

@@ -6,10 +6,12 @@ Contract: ``docs/node.md``. What only serving needs is imported by serving.
 import argparse
 import atexit
 import gc
+import json
 import logging
 import os
 import re
 import sys
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 # ``keys`` and ``api-keys``: who may use a node, said by a user who can write its files.
 
 _REMOTE = "remote:*"
+_SECRET_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _LONGEST_DAYS = 36_500
 
 
@@ -89,10 +92,13 @@ def declare_keys(declare: Declare) -> None:
     declare("list", _list_keys, "the keys that may sign requests")
     revoke = declare("revoke", _revoke_key, "remove a key")
     revoke.add_argument("fingerprint", metavar="FINGERPRINT")
+    words = "the private keys of the node itself, as a Secret for: kubectl apply -f -"
+    export = declare("export", _export_keys, words)
+    export.add_argument("secret", metavar="SECRET", help="its name, like rye-node-keys")
 
 
 def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
-    public_pem = typed_pem(parsed.key)  # first: a slip is no reason to make the node's own keys
+    public_pem = typed_pem(parsed.key)  # first: a slip is no reason to make a database
     key = _authorized_keys(parsed, environ).authorize(
         public_pem,
         label=parsed.label,
@@ -127,6 +133,34 @@ def _revoke_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comma
     _authorized_keys(parsed, environ).revoke(fingerprint)
     text = f"revoked fp:{fingerprint}"
     return CommandAnswer({"status": "success", "revoked": f"fp:{fingerprint}"}, text)
+
+
+def _export_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    """A manifest of Kubernetes; its keys are the paths of files, with dots for slashes."""
+    from rye_services.data_folder import has_database, open_database
+    from rye_services.keys import exported_files, open_keys
+
+    if not _SECRET_NAME.fullmatch(parsed.secret):
+        expected = "expected a name of a-z, 0-9, - and ., like rye-node-keys"
+        raise UsageError(f"SECRET: {expected}, found {parsed.secret[:80]!a}")
+    settings = make_data(settings_of(parsed, environ))
+    files = exported_files(settings.signing_key_dir)
+    node_id = open_keys(settings.signing_key_dir).node_id
+    if has_database(settings):
+        database = open_database(settings)
+        parsed.held.callback(database.close)
+        Audit(database).note("keys.export", node_id)
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": parsed.secret},
+        "type": "Opaque",
+        "immutable": True,
+        "data": {path.replace("/", "."): b64encode(data).decode() for path, data in files.items()},
+    }
+    note = f"it is secret: a machine that has it can act as the node {node_id}"
+    envelope = {"status": "success", "node_id": node_id, "secret": manifest}
+    return CommandAnswer(envelope, json.dumps(manifest, indent=2), (note,))
 
 
 # --- API keys -------------------------------------------------------------------------------------
@@ -207,19 +241,15 @@ def _only_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> str:
 
 
 def _authorized_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
+    """The authorised keys. The first one may be let in before the node's first start."""
     from rye_services.credentials import AuthorizedKeys
     from rye_services.data_folder import has_database, open_database
-    from rye_services.keys import open_keys
 
     settings = _settings(parsed, environ)
-    is_change = parsed.run in (_add_key, _revoke_key)
-    audit = None
-    if is_change and has_database(settings):
-        database = open_database(settings)
-        parsed.held.callback(database.close)
-        audit = Audit(database)
-    keys = open_keys(settings.signing_key_dir)
-    return AuthorizedKeys(settings.authorized_keys_dir, keys, audit=audit)
+    make = parsed.run is _add_key and not has_database(settings)
+    database = open_database(settings, make=make)
+    parsed.held.callback(database.close)
+    return AuthorizedKeys(database, former=settings.authorized_keys_dir)
 
 
 def _api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
@@ -306,11 +336,13 @@ def _run(arguments: list[str], bundle: BundleHome) -> int:
 def _init(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     """What the first start would make; of an older version the tables of this one."""
     from rye_services.data_folder import address_of, open_database
-    from rye_services.keys import open_keys
+    from rye_services.keys import REGISTRY_FOLDER, open_keys, open_pair
     from rye_services.node.store.stores import open_stores
 
     settings = make_data(settings_of(parsed, environ))
     keys = open_keys(settings.signing_key_dir)
+    if "registry" in settings.roles:
+        open_pair(settings.signing_key_dir / REGISTRY_FOLDER)
     database = open_database(settings, make=True)
     parsed.held.callback(database.close)
     storage = open_stores(settings, database, environ, make=True).storage

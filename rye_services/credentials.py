@@ -1,36 +1,36 @@
 """API keys: random texts that stand for a user; only their hashes are stored."""
 
 import hmac
-import json
 import logging
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, func, select
+from sqlalchemy import Connection, Row, RowMapping, and_, bindparam, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from lillux.digests import sha256_hex
-from lillux.errors import LilluxError
-from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
-from lillux.signing import compute_key_fingerprint
+from lillux.files import file_system_error
+from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass, replace
-from rye_services.audit import Audit
-from rye_services.database import Database, api_keys, request_nonces, stamp, users
+from rye_services.audit import Audit, current_actor
+from rye_services.database import (
+    Database,
+    api_keys,
+    authorized_keys,
+    request_nonces,
+    stamp,
+    users,
+)
 from rye_services.http import RequestProblem
-from rye_services.keys import NodeKeys
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
-from ryeos.items.refs import Kind
 from ryeos.remote.requests import NONCE_S, IdentityError, decode_public_key, encode_public_key
-from ryeos.trust.keys import SigningKey
-from ryeos.trust.signature import SignedText, content_hash, decode, form_for, split
 
 # --- api keys -------------------------------------------------------------------------------------
 
@@ -323,25 +323,21 @@ def _api_key_of(row: Row[Any]) -> ApiKey:
 
 
 # --- authorized keys ------------------------------------------------------------------------------
-# The keys that may sign requests: a file each, ``<fp>.toml``, signed by the node itself.
-#
-# So write access to files alone lets no key in. Format, as older nodes write it:
-# ``docs/node.md``.
+# The keys of operators' choice that may sign requests: a row each. Page: ``docs/node.md``, Callers.
 
-MAX_DOCUMENT_BYTES = 64 * 1024
 MAX_LABEL_CHARACTERS = 200
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
-_SUFFIX = ".toml"
+_AUTHORIZED = "authorised keys"
 
 
 class AuthorizedKeyError(RyeError):
-    """A file of this folder that does not let its key in. ``where`` is its path."""
+    """A key that cannot be let in as it was asked for. ``where`` is the field."""
 
     code, exit_status = "CONFIG_ERROR", 6
 
     def __init__(self, where: str, problem: str) -> None:
         self.where, self.problem = where, problem
-        super().__init__(f"{where}: {problem}", hint="remove it, and add the key again")
+        super().__init__(f"{where}: {problem}", hint="see: rye-node.pyz keys add --help")
 
 
 class AuthorizedKeyMissingError(RyeError):
@@ -378,6 +374,7 @@ class AuthorizedKey:
     publish_namespaces  patterns of the names it may publish under
     expires_at          ISO 8601, None for never
     created_via         ``command``, ``bootstrap`` or ``admin``
+    created_by          the key that let it in, or who typed the command
     """
 
     fingerprint: str
@@ -395,78 +392,48 @@ class AuthorizedKey:
         """Whether it may say which keys count."""
         return allows(frozenset(self.scopes), MANAGE)
 
+    def is_expired(self, now: datetime) -> bool:
+        """Whether its time is over."""
+        return self.expires_at is not None and expiry_of(self.expires_at) <= now
+
 
 class AuthorizedKeys:
-    """The authorised keys in a folder. Every look is at the files: a change counts at once.
+    """The authorised keys in the database: a change counts at once, on every server. Thread-safe.
 
-    Changes are written into ``audit``; there is none before the node has its database.
+    ``former`` is the folder where older nodes kept them. Servers of that version that still run
+    beside this one read it, so the file of a key that is revoked is removed there, too.
     """
 
     def __init__(
-        self,
-        directory: Path,
-        keys: NodeKeys,
-        clock: Clock = utc_now,
-        *,
-        audit: Audit | None = None,
+        self, database: Database, clock: Clock = utc_now, *, former: Path | None = None
     ) -> None:
-        self._directory = directory
-        self._keys = keys
-        self._clock = clock
-        self._audit = audit
+        self._database, self._clock, self._former = database, clock, former
+        self._audit = Audit(database)
 
     def find(self, fingerprint: str) -> AuthorizedKey | None:
-        """The key that may sign now; None when there is none.
-
-        Raises AuthorizedKeyError for a file that does not count, or whose time is over.
-        """
+        """The key that may sign now; None where there is none, or its time is over."""
         if not _FINGERPRINT.fullmatch(fingerprint):
             return None
-        path = self._path(fingerprint)
-        try:
-            data = read_bytes(path, MAX_DOCUMENT_BYTES)
-        except FileNotFoundError:
-            return None
-        key = self._read(data, str(path))
-        if key.fingerprint != fingerprint:
-            raise AuthorizedKeyError(str(path), f"holds the key {key.fingerprint}")
-        if key.expires_at and _moment(key.expires_at, str(path)) <= self._clock():
-            raise AuthorizedKeyError(str(path), f"expired at {key.expires_at}")
-        return key
+        wanted = select(authorized_keys).where(authorized_keys.c.fingerprint == fingerprint)
+        with self._database.asking() as connection:
+            row = connection.execute(wanted).mappings().first()
+        key = None if row is None else authorized_key_of(row)
+        return None if key is None or key.is_expired(self._clock()) else key
 
     def all(self) -> tuple[AuthorizedKey, ...]:
-        """The keys that may sign now, by fingerprint. One that does not count is logged."""
-        return tuple(self._counting())
+        """The keys that may sign now, by fingerprint."""
+        with self._database.reading() as connection:
+            return self._counting(connection)
 
     def add(self, key: AuthorizedKey) -> AuthorizedKey:
-        """Let a key in, or change what it may; as it was written.
+        """Let a key in, or change what it may.
 
-        Raises ScopeError, AuthorizedKeyError for a label of another form, FileSystemError.
+        Raises ScopeError, AuthorizedKeyError for a label or a moment of another form.
         """
-        valid_scopes(key.scopes)
-        if not key.label.isprintable() or len(key.label) > MAX_LABEL_CHARACTERS:
-            expected = f"expected at most {MAX_LABEL_CHARACTERS} visible characters"
-            raise AuthorizedKeyError("label", expected)
-        if key.expires_at:
-            _moment(key.expires_at, "the new key")
-        body = SignedText(shebang="", signature=None, covers=None, body=_document(key))
-        path = self._path(key.fingerprint)
-        form = form_for(Kind.TOOL, _SUFFIX)
-        make_directory(self._directory, mode=0o700)
-        signed = self._keys.signing.signed_text(Kind.TOOL, body, form, str(path))
-        details: dict[str, Any] = {"label": key.label, "scopes": list(key.scopes)}
-        details |= {"expires_at": key.expires_at} if key.expires_at else {}
-        details |= {"publish": list(key.publish_namespaces)} if key.publish_namespaces else {}
-        with self._change("keys.add", key.fingerprint, {**details, "via": key.created_via}):
-            write_atomic(path, signed.encode(), mode=0o600)
+        _require_fields(key)
+        with self._database.writing(lock=_AUTHORIZED) as connection:
+            self._put(connection, key)
         return key
-
-    def _change(
-        self, action: str, fingerprint: str, details: Mapping[str, Any] | None = None
-    ) -> AbstractContextManager[None]:
-        """A block that changes the file of a key."""
-        target = f"fp:{fingerprint}"
-        return nullcontext() if self._audit is None else self._audit.change(action, target, details)
 
     def authorize(
         self,
@@ -480,166 +447,140 @@ class AuthorizedKeys:
         publish_namespaces: Iterable[str] = (),
     ) -> AuthorizedKey:
         """Let the key of a PEM in. Raises PemError, and as `add`."""
+        pem = canonical_public_pem(public_pem)
         return self.add(
             AuthorizedKey(
-                fingerprint=compute_key_fingerprint(public_pem),
-                public_pem=public_pem,
+                fingerprint=compute_key_fingerprint(pem),
+                public_pem=pem,
                 label=label,
                 scopes=valid_scopes(scopes),
                 expires_at=expires_at,
                 publish_namespaces=tuple(publish_namespaces),
                 created_via=via,
                 created_at=self._clock().strftime("%Y-%m-%dT%H:%M:%SZ"),
-                created_by=by or self._keys.node_id,
+                created_by=by or current_actor().name[:64],
             )
         )
 
     def revoke(self, fingerprint: str) -> None:
-        """Let a key in no longer. Raises AuthorizedKeyMissingError, FileSystemError."""
-        if not _FINGERPRINT.fullmatch(fingerprint):
-            raise AuthorizedKeyMissingError(fingerprint)
-        path = self._path(fingerprint)
-        with self._change("keys.revoke", fingerprint):
-            try:
-                path.unlink()
-            except FileNotFoundError:
-                raise AuthorizedKeyMissingError(fingerprint) from None
-            except OSError as error:
-                raise file_system_error(path, error) from error
+        """Let a key in no longer. Raises AuthorizedKeyMissingError."""
+        with self._database.writing(lock=_AUTHORIZED) as connection:
+            self._remove(connection, fingerprint)
+        self._remove_former(fingerprint)
 
     def revoke_unless_last(self, fingerprint: str) -> None:
         """As `revoke`, but one key that may manage keys stays. Raises LastManagerError too."""
-        with locked(self._directory / ".lock"):  # two managers may revoke each other
-            self._revoke_unless_last(fingerprint)
-
-    def _revoke_unless_last(self, fingerprint: str) -> None:
-        managers = {key.fingerprint for key in self._counting() if key.may_manage}
-        if managers == {fingerprint}:
-            raise LastManagerError(fingerprint)
-        self.revoke(fingerprint)
-
-    def signed_anew(self, key: SigningKey) -> dict[str, str]:
-        """Every document that the node has signed, signed by another key: by the names of files.
-
-        Also of those that have expired. What the node did not sign is left out. Raises nothing.
-        """
-        found, form = {}, form_for(Kind.TOOL, _SUFFIX)
-        for path in self._files():
-            try:
-                data = read_bytes(path, MAX_DOCUMENT_BYTES)
-                self._read(data, str(path))
-                signed = split(decode(data, str(path)), form, str(path))
-                found[path.name] = key.signed_text(Kind.TOOL, signed, form, str(path))
-            except (LilluxError, OSError) as error:
-                logging.getLogger(__name__).warning("not signed anew: %s", error)
-        return found
+        with self._database.writing(lock=_AUTHORIZED) as connection:  # of two managers one at once
+            counting = self._counting(connection)
+            if {key.fingerprint for key in counting if key.may_manage} == {fingerprint}:
+                raise LastManagerError(fingerprint)
+            self._remove(connection, fingerprint)
+        self._remove_former(fingerprint)
 
     def bootstrap(self, public_key: str, label: str) -> AuthorizedKey | None:
         """Let the first key in, ``ed25519:...``; None where there are keys already.
 
-        Raises PublicKeyError for a text that is no key, and as `add`.
+        Of servers that start at once one lets it in. Raises PublicKeyError for a text that is no
+        key, and as `add`.
         """
-        if any(self._files()):
-            return None
-        public_pem = typed_public_key(public_key, "BOOTSTRAP_PUBLIC_KEY")
-        return self.authorize(public_pem, label=label, scopes=[EVERYTHING], via="bootstrap")
+        with self._database.writing(lock=_AUTHORIZED) as connection:
+            if connection.execute(select(authorized_keys.c.fingerprint).limit(1)).first():
+                return None
+            pem = typed_public_key(public_key, "BOOTSTRAP_PUBLIC_KEY")
+            key = AuthorizedKey(
+                fingerprint=compute_key_fingerprint(pem),
+                public_pem=pem,
+                label=label,
+                scopes=(EVERYTHING,),
+                created_via="bootstrap",
+                created_at=self._clock().strftime("%Y-%m-%dT%H:%M:%SZ"),
+                created_by=current_actor().name[:64],
+            )
+            _require_fields(key)
+            self._put(connection, key)
+        return key
 
-    def _counting(self) -> Iterator[AuthorizedKey]:
-        for path in self._files():
-            try:
-                key = self.find(path.stem)
-            except LilluxError as error:
-                logging.getLogger(__name__).warning("%s", error)
-                continue
-            if key:
-                yield key
+    def take_over(self, connection: Connection, keys: Iterable[AuthorizedKey]) -> int:
+        """Have a row for each key of the files of an older node; how many there were."""
+        rows = [_authorized_row(key) for key in keys]
+        if rows:
+            dialect = sqlite if self._database.is_sqlite else postgresql
+            connection.execute(dialect.insert(authorized_keys).on_conflict_do_nothing(), rows)
+        return len(rows)
 
-    def _files(self) -> list[Path]:
-        return sorted(path for path in self._directory.glob(f"*{_SUFFIX}"))
+    def _counting(self, connection: Connection) -> tuple[AuthorizedKey, ...]:
+        wanted = select(authorized_keys).order_by(authorized_keys.c.fingerprint)
+        rows, now = connection.execute(wanted).mappings(), self._clock()
+        return tuple(key for key in map(authorized_key_of, rows) if not key.is_expired(now))
 
-    def _path(self, fingerprint: str) -> Path:
-        return self._directory / f"{fingerprint}{_SUFFIX}"
+    def _put(self, connection: Connection, key: AuthorizedKey) -> None:
+        same = authorized_keys.c.fingerprint == key.fingerprint
+        connection.execute(delete(authorized_keys).where(same))
+        connection.execute(authorized_keys.insert().values(**_authorized_row(key)))
+        details: dict[str, Any] = {"label": key.label, "scopes": list(key.scopes)}
+        details |= {"expires_at": key.expires_at} if key.expires_at else {}
+        details |= {"publish": list(key.publish_namespaces)} if key.publish_namespaces else {}
+        details |= {"via": key.created_via}
+        self._audit.write(connection, "keys.add", f"fp:{key.fingerprint}", details)
 
-    def _read(self, data: bytes, where: str) -> AuthorizedKey:
-        from ryeos.remote.requests import principal_id
+    def _remove(self, connection: Connection, fingerprint: str) -> None:
+        same = authorized_keys.c.fingerprint == fingerprint
+        gone = connection.execute(delete(authorized_keys).where(same)).rowcount
+        if not gone:
+            raise AuthorizedKeyMissingError(fingerprint)
+        self._audit.write(connection, "keys.revoke", f"fp:{fingerprint}")
 
-        signed = split(decode(data, where), form_for(Kind.TOOL, _SUFFIX), where)
-        signature = signed.signature
-        if signature is None or signature.fingerprint != self._keys.fingerprint:
-            node = principal_id(self._keys.fingerprint)
-            raise AuthorizedKeyError(where, f"expected the signature of this node, {node}")
-        if signature.content_hash != content_hash(signed.body) or not self._is_ours(
-            signature.value, signature.content_hash
-        ):
-            raise AuthorizedKeyError(where, "changed since this node signed it")
-        return _authorized_key_of(signed.body, where)
-
-    def _is_ours(self, value: str, digest: str) -> bool:
-        from lillux.signing import verify_signature
-
-        return verify_signature(digest, value, self._keys.signing.public_pem)
+    def _remove_former(self, fingerprint: str) -> None:
+        if self._former is None:
+            return
+        path = self._former / f"{fingerprint}.toml"
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:  # a folder that can only be read: it counts for nothing here
+            logging.getLogger(__name__).warning("%s", file_system_error(path, error))
 
 
-def _authorized_key_of(body: str, where: str) -> AuthorizedKey:
-    from ryeos.items.header_values import parse_toml
-
-    header = parse_toml(body)
-    public_pem = decode_public_key(header.get("public_key"), where)
-    fingerprint = compute_key_fingerprint(public_pem)
-    if str(header.get("fingerprint", fingerprint)).removeprefix("fp:") != fingerprint:
-        raise AuthorizedKeyError(where, "the fingerprint is not that of the key")
+def authorized_key_of(values: Mapping[str, Any] | RowMapping) -> AuthorizedKey:
+    """The key of the columns of ``authorized_keys``."""
     return AuthorizedKey(
-        fingerprint=fingerprint,
-        public_pem=public_pem,
-        label=str(header.get("label") or header.get("owner") or ""),
-        # Older nodes wrote none, and let every key do everything.
-        scopes=_texts(header, "scopes", where, (EVERYTHING,)),
-        publish_namespaces=_texts(header, "publish_namespaces", where, ()),
-        expires_at=str(header["expires_at"]) if header.get("expires_at") else None,
-        created_via=str(header.get("created_via", "")),
-        created_at=str(header.get("created_at", "")),
-        created_by=str(header.get("created_by", "")),
+        fingerprint=values["fingerprint"],
+        public_pem=decode_public_key(values["public_key"]),
+        label=values["label"],
+        scopes=tuple(values["scopes"]),
+        publish_namespaces=tuple(values["publish_namespaces"]),
+        expires_at=values["expires_at"],
+        created_via=values["created_via"],
+        created_at=values["created_at"],
+        created_by=values["created_by"],
     )
 
 
-def _texts(
-    header: Mapping[str, Any], name: str, where: str, default: tuple[str, ...]
-) -> tuple[str, ...]:
-    found = header.get(name, list(default))
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise AuthorizedKeyError(where, f"{name}: expected a list of texts")
-    return tuple(found)
+def _authorized_row(key: AuthorizedKey) -> dict[str, Any]:
+    names = [name for name in AuthorizedKey.__slots__ if name != "public_pem"]
+    return {name: getattr(key, name) for name in names} | {
+        "public_key": encode_public_key(key.public_pem),
+        "scopes": list(key.scopes),
+        "publish_namespaces": list(key.publish_namespaces),
+    }
 
 
-def _moment(text: str, where: str) -> datetime:
+def _require_fields(key: AuthorizedKey) -> None:
+    valid_scopes(key.scopes)
+    if not key.label.isprintable() or len(key.label) > MAX_LABEL_CHARACTERS:
+        expected = f"expected at most {MAX_LABEL_CHARACTERS} visible characters"
+        raise AuthorizedKeyError("label", expected)
+    if key.expires_at:
+        expiry_of(key.expires_at)
+
+
+def expiry_of(text: str) -> datetime:
+    """The moment of a text; one without a zone is in UTC. Raises AuthorizedKeyError."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         expected = "expected a moment like 2027-01-31T00:00:00Z"
-        raise AuthorizedKeyError(where, f"expires_at: {expected}, found {text[:80]!r}") from None
+        raise AuthorizedKeyError("expires_at", f"{expected}, found {text[:80]!r}") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _document(key: AuthorizedKey) -> str:
-    fields: dict[str, str | tuple[str, ...] | None] = {
-        "fingerprint": key.fingerprint,
-        "public_key": encode_public_key(key.public_pem),
-        "label": key.label,
-        "scopes": key.scopes,
-        "publish_namespaces": key.publish_namespaces or None,
-        "expires_at": key.expires_at,
-        "created_via": key.created_via,
-        "created_at": key.created_at,
-        "created_by": key.created_by,
-    }
-    lines = (f"{name} = {_toml(value)}\n" for name, value in fields.items() if value is not None)
-    return "".join(lines)
-
-
-def _toml(value: str | tuple[str, ...]) -> str:
-    """A text or a list of texts. JSON's escapes are TOML's too, but for those of pairs."""
-    words = list(value) if isinstance(value, tuple) else value
-    return json.dumps(words, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 # --- scopes ---------------------------------------------------------------------------------------

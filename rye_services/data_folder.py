@@ -109,8 +109,10 @@ def open_database(settings: Settings, *, make: bool = False) -> Database:
     (2) it is there, or ``make`` says that it may be made, and no files are there that want one
     (3) its tables are of this version, or are brought to it where ``make`` says so
     (4) its id is the one that ``node.toml`` says; where one of them is not there yet it is written
+    (5) authorised keys that older nodes kept as files are rows, where ``make`` says so
 
-    Raises WrongDatabaseError, RyeError for a database that is not there, DatabaseError.
+    Raises WrongDatabaseError, RyeError for a database that is not there, DatabaseError; of (5)
+    NodeKeysError, PemError, KeyMismatchError, FileSystemError.
     """
     folder, said = settings.data_dir, _read(settings.data_dir)
     address = address_of(settings.database_url, folder)
@@ -162,6 +164,10 @@ def _open(
             f"that of node {node or 'without an id'}",
             hint=f"name the database of this folder, or the folder of {address}",
         )
+    if make and settings.authorized_keys_dir.is_dir():  # (5)
+        from rye_services.authorized_files import take_over_files
+
+        take_over_files(settings, database)
 
 
 def _require_nothing_lost(settings: Settings, said: Belonging | None, address: str) -> None:

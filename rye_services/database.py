@@ -51,7 +51,7 @@ from lillux.files import create_file, make_directory
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 
-REVISION = "0008"
+REVISION = "0009"
 """The version of the tables that this program works with: the newest below ``migrations``."""
 
 LANDED = "0.1"
@@ -583,6 +583,8 @@ node_identity = Table(  # one row: whose database this is, as `node.toml` of its
     Column("store", String(1100)),
     Column("store_endpoint", String(1100)),
     Column("store_region", String(64)),
+    # When the files of authorised keys of an older node became rows: they count no longer.
+    Column("keys_taken_over_at", String(40)),
 )
 
 stored_contents = (
@@ -614,7 +616,21 @@ users = Table(
     Column("state", String(10), nullable=False, default="open", server_default="open"),
 )
 
-user_keys = Table(  # further signing keys of people; the first one may be a file of the operator's
+authorized_keys = Table(  # whom the operator lets in: each the first key of the person it names
+    "authorized_keys",
+    METADATA,
+    Column("fingerprint", String(16), primary_key=True),
+    Column("public_key", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("scopes", JSON, nullable=False),
+    Column("publish_namespaces", JSON, nullable=False),
+    Column("expires_at", Text),
+    Column("created_via", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("created_by", Text, nullable=False),
+)
+
+user_keys = Table(  # further signing keys of people; the first may be one of `authorized_keys`
     "user_keys",
     METADATA,
     Column("fingerprint", String(16), primary_key=True),

@@ -180,7 +180,7 @@ def checks_of(settings: Settings, database: Database) -> dict[str, Check]:
     return {
         DATABASE: lambda: check_database(database),
         DISK: lambda: check_disk((settings.data_dir, settings.cas_base_path)),
-        KEYS: lambda: check_keys(settings.signing_key_dir, settings.authorized_keys_dir),
+        KEYS: lambda: check_keys(settings.signing_key_dir),
     }
 
 
@@ -212,8 +212,8 @@ def check_disk(folders: Sequence[Path], room_bytes: int = ROOM_BYTES) -> None:
             raise CheckFailedError(f"{expected}, found {free // MIB} MiB")
 
 
-def check_keys(signing: Path, authorized: Path) -> None:
-    """Read the node's own keys, and list those of users. Raises CheckFailedError."""
+def check_keys(signing: Path) -> None:
+    """Read the node's own keys. Raises CheckFailedError."""
     required = (signing / PRIVATE_KEY_FILE, signing / BOX_KEY_FILE)
     others = (ITEMS_FOLDER, RECEIPTS_FOLDER, REGISTRY_FOLDER)
     optional = tuple(signing / folder / PRIVATE_KEY_FILE for folder in others)
@@ -221,8 +221,6 @@ def check_keys(signing: Path, authorized: Path) -> None:
         for path in (*required, *(one for one in optional if one.parent.exists())):
             with path.open("rb") as file:
                 file.read(MAX_PEM_BYTES)
-        if authorized.exists():
-            os.listdir(authorized)  # noqa: PTH208 - nothing but whether it can be listed
     except FileNotFoundError:
         raise CheckFailedError("a key of the node is missing") from None
     except OSError as error:

@@ -2,7 +2,7 @@
 
 They lie in one folder, mode 0700, and are made with the node's first start. Any number of processes
 may start at once: a folder with all four files is made aside and renamed into its place, so that
-there never is half a node.
+there never is half a node. A folder that can only be read, as a mounted secret, serves as well.
 
 What users make is signed with a pair of its own, in a folder below, made in the same way: the text
 of a page may be that of a document of the node (ADR 0023).
@@ -10,6 +10,9 @@ of a page may be that of a document of the node (ADR 0023).
 
 import json
 import logging
+import os
+import re
+import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -51,11 +54,18 @@ from ryeos.trust.keys import SigningKey
 
 BOX_PUBLIC_FILE = "box_pub.pem"
 _MAX_FILE_BYTES = 1024 * 1024
-NEXT_FOLDER, AUTHORIZED_FOLDER = "next", "authorized_keys"
-"""Of the keys that the node is about to have, whole; and in it the keys of others, signed anew."""
+_MOMENT = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}Z")
+NEXT_FOLDER = "next"
+"""Of the keys that the node is about to have, whole."""
 
-PLACE_FILE, PREVIOUS_FILE, RESEAL_FILE = "place.json", "previous.json", "reseal.json"
-"""Where authorised keys lie; which keys the node had before; that rows are to be sealed anew."""
+PREVIOUS_FILE, RESEAL_FILE = "previous.json", "reseal.json"
+"""Which keys the node had before; that rows are to be sealed anew."""
+
+_PLACE_FILE, _AUTHORIZED_FOLDER = "place.json", "authorized_keys"
+"""Of a change that an older node began: where its authorised keys lie, and these signed anew."""
+
+CREATED_FILE = "created_at"
+"""When the keys were made, where the folder is a copy that has no times of its own."""
 
 ITEMS_FOLDER, REGISTRY_FOLDER, RECEIPTS_FOLDER = "items", "registry", "receipts"
 
@@ -117,7 +127,6 @@ def open_keys(directory: Path, clock: Clock = utc_now) -> NodeKeys:
     items_keypair = open_pair(items, clock)
     _warn_of_exposed(directory)
     private = _read_box(directory / BOX_KEY_FILE)
-    made_s = (directory / PRIVATE_KEY_FILE).stat().st_mtime
     return NodeKeys(
         signing=SigningKey(load_keypair(directory), clock),
         items=SigningKey(items_keypair, clock),
@@ -125,9 +134,40 @@ def open_keys(directory: Path, clock: Clock = utc_now) -> NodeKeys:
         receipts=open_pair(directory / RECEIPTS_FOLDER, clock),
         box_private=private,
         box_public=box_public(private),
-        created_at=datetime.fromtimestamp(int(made_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        created_at=_created_at(directory),
         previous=_read_previous(directory / PREVIOUS_FILE),
     )
+
+
+def _created_at(directory: Path) -> str:
+    """When the keys were made: as a file says, else as the time of the private key does."""
+    path = directory / CREATED_FILE
+    if path.is_file():
+        text = read_bytes(path, _MAX_FILE_BYTES).decode("ascii", "replace").strip()
+        if not _MOMENT.fullmatch(text):
+            raise NodeKeysError(str(path), "expected a moment like 2026-02-26T05:52:24Z")
+        return text
+    made_s = (directory / PRIVATE_KEY_FILE).stat().st_mtime
+    return datetime.fromtimestamp(int(made_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def exported_files(directory: Path, clock: Clock = utc_now) -> dict[str, bytes]:
+    """What another machine needs to be the same node, by paths below the folder of the keys.
+
+    The pair of a registry is made where there is none, since a copy may lie where nothing can be
+    written. Public keys are left out: they follow from the private ones. Raises as `open_keys`.
+    """
+    keys = open_keys(directory, clock)
+    open_pair(directory / REGISTRY_FOLDER, clock)
+    pairs = ("", ITEMS_FOLDER, RECEIPTS_FOLDER, REGISTRY_FOLDER)
+    paths = [Path(folder, PRIVATE_KEY_FILE) for folder in pairs]
+    files = {
+        path.as_posix(): read_bytes(directory / path, MAX_PEM_BYTES)
+        for path in (*paths, Path(BOX_KEY_FILE))
+    }
+    files[PREVIOUS_FILE] = json.dumps([dict(one) for one in keys.previous]).encode()
+    files[CREATED_FILE] = keys.created_at.encode()
+    return files
 
 
 def open_pair(directory: Path, clock: Clock = utc_now) -> KeyPair:
@@ -152,15 +192,16 @@ def _finish_rotation(directory: Path) -> None:
         found = directory / NEXT_FOLDER
         if not found.is_dir():  # another process was faster
             return
-        place = Path(_read_json(found / PLACE_FILE))
-        for path in sorted((found / AUTHORIZED_FOLDER).glob("*.toml")):
-            if (place / path.name).exists():  # else it was revoked meanwhile
-                write_atomic(place / path.name, read_bytes(path, _MAX_FILE_BYTES), mode=0o600)
+        for path in sorted((found / _AUTHORIZED_FOLDER).glob("*.toml")):
+            place = Path(_read_json(found / _PLACE_FILE)) / path.name
+            if place.exists():  # else it was revoked meanwhile
+                write_atomic(place, read_bytes(path, _MAX_FILE_BYTES), mode=0o600)
         own = (PRIVATE_KEY_FILE, PUBLIC_KEY_FILE, BOX_KEY_FILE, BOX_PUBLIC_FILE)
         for name in (*own, PREVIOUS_FILE, RESEAL_FILE):
             is_open = name in (PUBLIC_KEY_FILE, BOX_PUBLIC_FILE)
             data = read_bytes(found / name, _MAX_FILE_BYTES)
             write_atomic(directory / name, data, mode=0o644 if is_open else 0o600)
+        (directory / CREATED_FILE).unlink(missing_ok=True)  # it is of the former keys
         done = directory / f".{NEXT_FOLDER}.done"
         rmtree(done, ignore_errors=True)
         try:
@@ -188,7 +229,10 @@ def _read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
 
 def _warn_of_exposed(directory: Path) -> None:
     for path in exposed_key_files(directory):
-        logging.getLogger(__name__).warning("%s can be read by others: chmod 600 it", path)
+        status = path.stat()
+        is_secret_mount = status.st_uid != os.geteuid() and not status.st_mode & stat.S_IRWXO
+        if not is_secret_mount:  # there the owner is root, and this process is of the file's group
+            logging.getLogger(__name__).warning("%s can be read by others: chmod 600 it", path)
 
 
 def _make(directory: Path, write: Callable[[Path], None], clock: Clock) -> None:

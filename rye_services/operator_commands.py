@@ -143,13 +143,13 @@ def _show_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
 
 
 def _set_quota(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
-    from rye_services.credentials import valid_user_id
+    from rye_services.credentials import AuthorizedKeys, valid_user_id
     from rye_services.node.operators import Users
 
     quota = None if parsed.bytes == _DEFAULT else _bytes(parsed.bytes)
     user = valid_user_id(parsed.user.removeprefix("fp:"))
     with _opened(parsed, environ) as (settings, database):
-        has_key = (settings.authorized_keys_dir / f"{user}.toml").is_file()
+        has_key = AuthorizedKeys(database).find(user) is not None
         Users(database).set_quota(user, quota, has_key=has_key)
     allowed = settings.max_user_storage_bytes if quota is None else quota
     envelope = {"status": "success", "user_id": user, "quota_bytes": quota}
@@ -341,7 +341,6 @@ def _rotate(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAn
         "former_node_id": f"fp:{done.former}",
         "resealed": done.resealed,
         "unreadable": done.unreadable,
-        "authorized_keys": done.authorized_keys,
     }
     note = (
         f"clients have pinned fp:{done.former}: on each, rye remote forget NAME, and have its"

@@ -31,7 +31,9 @@ from lillux.values import dataclass
 from rye_services.audit import Audit
 from rye_services.credentials import (
     MAX_LABEL_CHARACTERS,
+    AuthorizedKey,
     UserIdError,
+    authorized_key_of,
     ensure_user,
     valid_scopes,
     valid_user_id,
@@ -39,6 +41,7 @@ from rye_services.credentials import (
 from rye_services.database import (
     Database,
     Text,
+    authorized_keys,
     hold,
     oidc_subjects,
     page_sessions,
@@ -160,18 +163,31 @@ class PersonKey:
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
-    """Whose a key is: its row, where it is a further one, and the state of its person."""
+    """Whose a key is: the row of a further key, or that of the operator; the state of its person.
+
+    A further key counts as such alone, also where the operator has let it in before.
+    """
 
     row: PersonKey | None
     state: str
+    authorized: AuthorizedKey | None = None
 
 
+_AUTHORIZED = {column.name: column.label(f"first_{column.name}") for column in authorized_keys.c}
 _ASKED = select(bindparam("asked", type_=Text()).label("asked")).subquery()
-_KEY_AND_STATE = select(user_keys, users.c.state.label("user_state")).select_from(
-    _ASKED.outerjoin(user_keys, user_keys.c.fingerprint == _ASKED.c.asked).outerjoin(
-        users, users.c.id == func.coalesce(user_keys.c.user_id, _ASKED.c.asked)
-    )
+_KEY_AND_STATE = select(
+    user_keys, users.c.state.label("user_state"), *_AUTHORIZED.values()
+).select_from(
+    _ASKED.outerjoin(user_keys, user_keys.c.fingerprint == _ASKED.c.asked)
+    .outerjoin(users, users.c.id == func.coalesce(user_keys.c.user_id, _ASKED.c.asked))
+    .outerjoin(authorized_keys, authorized_keys.c.fingerprint == _ASKED.c.asked)
 )
+
+
+def _authorized_in(row: Row[Any]) -> AuthorizedKey | None:
+    """The key that the operator let in, if there is one, of a row with both kinds of keys."""
+    values = {name: getattr(row, column.name) for name, column in _AUTHORIZED.items()}
+    return None if values["fingerprint"] is None else authorized_key_of(values)
 
 
 class People:
@@ -185,7 +201,10 @@ class People:
         """Whose the key of a fingerprint is; without a row it is its own person's."""
         with self._database.asking() as connection:
             row = connection.execute(_KEY_AND_STATE, {"asked": fingerprint}).one()
-        return KnownKey(None if row.fingerprint is None else _key_of(row), row.user_state or OPEN)
+        state = row.user_state or OPEN
+        if row.fingerprint is not None:
+            return KnownKey(_key_of(row), state)
+        return KnownKey(None, state, _authorized_in(row))
 
     def state_of(self, user_id: str) -> str:
         """Whether a user may do anything here: `OPEN`, also for a user without a row."""

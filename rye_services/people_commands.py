@@ -221,12 +221,12 @@ def _add_team(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Command
 
 
 def _set_role(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
-    from rye_services.credentials import Role
+    from rye_services.credentials import AuthorizedKeys, Role
     from rye_services.teams import Teams
 
     user_id = parsed.user.removeprefix("fp:")
-    has_key = (settings_of(parsed, environ).authorized_keys_dir / f"{user_id}.toml").is_file()
     with _database(parsed, environ) as database:
+        has_key = AuthorizedKeys(database).find(user_id) is not None
         Teams(database).set_role(
             parsed.team, user_id, Role(parsed.wanted), by=_by(), has_key=has_key
         )

@@ -54,7 +54,7 @@ class Settings:
     database_url             as SQLAlchemy takes it
     cas_base_path            holds a store for each user
     signing_key_dir          the node's own keys
-    config_dir               ``node.yaml``, ``authorized_keys/``
+    config_dir               ``node.yaml``
     max_request_bytes        of a body, after its Content-Encoding was taken off
     max_concurrent           executions at a time
     queue                    where executions wait: ``local``, or ``cluster`` for many machines
@@ -165,7 +165,7 @@ class Settings:
 
     @property
     def authorized_keys_dir(self) -> Path:
-        """The keys that may sign requests, a file each."""
+        """Where older nodes kept the keys that may sign requests; they are rows now."""
         return self.config_dir / "authorized_keys"
 
 

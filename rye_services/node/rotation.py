@@ -1,6 +1,6 @@
 """New signing and box keys of a node, in place of its present ones.
 
-Keys, authorised keys and sealed rows change together, and lie in two folders and a database. So:
+Keys and sealed rows change together, and lie in a folder and a database. So:
 
 1. sealed rows get a second envelope, for the new box key, beside their own
 2. all new files are written aside, below the folder of the keys
@@ -22,18 +22,15 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from lillux.errors import LilluxError
-from lillux.files import create_file, file_system_error, make_directory, read_bytes
+from lillux.files import create_file, file_system_error, read_bytes
 from lillux.sealing import encode_box_key, generate_box_pair
 from lillux.signing import BOX_KEY_FILE, generate_keypair, save_keypair
 from lillux.values import dataclass
 from rye_services.audit import Actor, Audit, AuditFilter, acting, current_actor
-from rye_services.credentials import AuthorizedKeys
 from rye_services.database import Database, threads, user_secrets, webhook_bindings
 from rye_services.keys import (
-    AUTHORIZED_FOLDER,
     BOX_PUBLIC_FILE,
     NEXT_FOLDER,
-    PLACE_FILE,
     PREVIOUS_FILE,
     RESEAL_FILE,
     NodeKeys,
@@ -45,7 +42,6 @@ from rye_services.node.webhooks import hook_row
 from rye_services.settings import Settings
 from ryeos.items.context import Clock, utc_now
 from ryeos.remote.requests import MAX_PREVIOUS, succession_document
-from ryeos.trust.keys import SigningKey
 
 _ACTION = "keys.rotate"
 _MAX_NOTE_BYTES = 64 * 1024
@@ -59,14 +55,12 @@ class Rotated:
     former          the fingerprint of the key that the node had
     resealed        secrets that are sealed to the new box key
     unreadable      secrets that the former key did not open either: they are as they were
-    authorized_keys how many keys of others are signed anew
     """
 
     fingerprint: str
     former: str
     resealed: int
     unreadable: int
-    authorized_keys: int
 
 
 def rotate(settings: Settings, database: Database, clock: Clock = utc_now) -> Rotated:
@@ -82,19 +76,12 @@ def rotate(settings: Settings, database: Database, clock: Clock = utc_now) -> Ro
         try:
             private, public = generate_box_pair()
             pair = generate_keypair()
-            key = SigningKey(pair, clock)
             counts = _seal_for(database, former, public)  # (1)
-            authorized = AuthorizedKeys(settings.authorized_keys_dir, former, clock)
-            again = authorized.signed_anew(key)
             save_keypair(aside, pair)  # (2)
             create_file(aside / BOX_KEY_FILE, encode_box_key(private).encode(), mode=0o600)
             create_file(aside / BOX_PUBLIC_FILE, encode_box_key(public).encode())
-            statement = succession_document(former.signing, key.public_pem, public, _now(clock))
+            statement = succession_document(former.signing, pair.public_pem, public, _now(clock))
             _write_json(aside / PREVIOUS_FILE, [statement, *former.previous][:MAX_PREVIOUS])
-            make_directory(aside / AUTHORIZED_FOLDER, mode=0o700)
-            for name, text in again.items():
-                create_file(aside / AUTHORIZED_FOLDER / name, text.encode(), mode=0o600)
-            _write_json(aside / PLACE_FILE, str(settings.authorized_keys_dir))
             by = {"former": former.fingerprint, "actor": current_actor().name}
             _write_json(aside / RESEAL_FILE, by)
             require_alone()
@@ -108,7 +95,6 @@ def rotate(settings: Settings, database: Database, clock: Clock = utc_now) -> Ro
         former=former.fingerprint,
         resealed=counts[0],
         unreadable=counts[1],
-        authorized_keys=len(again),
     )
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
+from time import monotonic
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -209,7 +210,7 @@ def _object(raw: bytes) -> dict[str, Any]:
 MAX_THREADS = 200
 LOG_PIECES = 100
 _DEFAULT_THREADS = 20
-_LOOK_AGAIN_S, _SIGN_OF_LIFE_S = 0.5, 15.0
+_LOOK_AGAIN_S, _ASK_AGAIN_S, _SIGN_OF_LIFE_S = 0.5, 1.5, 15.0
 
 Reader = Annotated[Principal, owner_caller(THREADS, Role.READ)]
 Canceller = Annotated[Principal, owner_caller(EXECUTE, Role.RUN)]
@@ -252,16 +253,29 @@ def thread_router(services: NodeServices) -> APIRouter:
             raise RequestProblem(404, f"thread not found: {thread_id[:300]!a}")
         return {"thread_id": thread_id, "state": state}
 
+    _add_log(routes, services)
+    return routes
+
+
+def _add_log(routes: APIRouter, services: NodeServices) -> None:
+    rows = services.executions.rows
+
     @routes.get("/{thread_id}/log", response_model=None, responses=_LOG)
     async def log(
         principal: Reader, thread_id: str, after: Number = 0, *, follow: bool = False
     ) -> dict[str, Any] | StreamingResponse:
         """What its programs wrote, behind a piece; with ``follow`` as events, until it has ended.
 
-        Events are server-sent: ``log`` for a piece, ``end`` with the state.
+        Events are server-sent: ``log`` for a piece, ``end`` with the state. They end within two
+        seconds of the removal of their caller, or of the caller's key.
         """
+        asked_s = monotonic()
 
         def read(number: int) -> tuple[list[LogPiece], str]:
+            nonlocal asked_s
+            if monotonic() - asked_s > _ASK_AGAIN_S:
+                services.authenticator.require_still(principal, THREADS, Role.READ)
+                asked_s = monotonic()
             row = rows.one(principal.user_id, thread_id)
             if row is None:
                 raise RequestProblem(404, f"thread not found: {thread_id[:300]!a}")
@@ -274,8 +288,6 @@ def thread_router(services: NodeServices) -> APIRouter:
             return StreamingResponse(events, media_type="text/event-stream")
         last = pieces[-1].number if pieces else after
         return {"pieces": [one.as_answer() for one in pieces], "after": last, "state": state}
-
-    return routes
 
 
 def require_own_run(services: NodeServices, canceller: Principal, thread_id: str) -> None:

@@ -97,7 +97,6 @@ class NodeServices:
         """What finds out who sends a request."""
         return Authenticator(
             audience=self.keys.node_id,
-            authorized_keys=self.authorized_keys,
             api_keys=self.api_keys,
             people=self.people,
             teams=self.teams,
@@ -143,7 +142,7 @@ def open_services(
     sync = open_sync(settings, database, opened.users, clock, presence)
     vault = Vault(database, **box, clock=clock)
     watch = _opened_watch(settings, database, environ, opened)
-    authorized_keys = AuthorizedKeys(settings.authorized_keys_dir, keys, clock, audit=audit)
+    authorized_keys = AuthorizedKeys(database, clock, former=settings.authorized_keys_dir)
     team_spaces = TeamSpaces(Teams(database, clock), People(database, clock), authorized_keys)
     engine = open_engine(
         settings=settings,

@@ -89,7 +89,7 @@ def open_registry(
         keys=keys,
         signer=SigningKey(open_pair(settings.signing_key_dir / REGISTRY_FOLDER, clock), clock),
         authenticator=authenticator,
-        authorized_keys=authenticator.authorized_keys,
+        authorized_keys=AuthorizedKeys(database, clock, former=settings.authorized_keys_dir),
         audit=Audit(database),
         api_keys=authenticator.api_keys,
         nonces=authenticator.nonces,
@@ -130,9 +130,6 @@ def open_registry_alone(
     database = open_database(settings, make=make)
     authenticator = Authenticator(
         audience=keys.node_id,
-        authorized_keys=AuthorizedKeys(
-            settings.authorized_keys_dir, keys, clock, audit=Audit(database)
-        ),
         api_keys=ApiKeys(database, clock),
         people=People(database, clock),
         teams=Teams(database, clock),

@@ -28,7 +28,7 @@ from ryeos.remote.settings import (
 )
 from ryeos.trust.keys import OfferedKey, require_user_space, trust_key, trust_own_key
 
-_WRONG_KEY = (401, 403)
+_WRONG_KEY, _NO_ACCOUNT = (401, 403), 403
 TRUSTED_OWNER = "rye-registry"
 """Other programs know a registry's key among the trusted ones by this owner."""
 
@@ -141,6 +141,8 @@ def _account_of(session: Session, config: RegistryConfig) -> str | None:
     try:
         return str(registry_of(session, config).account()["name"])
     except RegistryRefusedError as error:
+        if error.status == _NO_ACCOUNT and not session.arguments.team:
+            error.hint = "a member of a team, without an account of one's own: add --team TEAM"
         if error.status in _WRONG_KEY:
             raise
         return None

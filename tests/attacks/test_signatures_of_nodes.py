@@ -13,7 +13,10 @@ import pytest
 from lillux.digests import canonical_json, sha256_hex
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair, verify_signature
+from lillux.values import replace
+from rye_services.authorized_files import take_over_files
 from rye_services.credentials import AuthorizedKeys
+from rye_services.database import Database
 from ryeos.items.refs import Kind
 from ryeos.remote.requests import (
     SIGNATURE_KEY,
@@ -119,9 +122,16 @@ def test_a_page_lets_no_key_in(project: RemoteProject, tmp_path: Path) -> None:
 
     signature = signed_page(project, text)
     line = signature.line(form_for(Kind.TOOL, ".toml", "x.toml"))
-    (tmp_path / f"{fingerprint}.toml").write_text(line + text, encoding="utf-8")
+    settings = replace(node.settings, config_dir=tmp_path)
+    settings.authorized_keys_dir.mkdir()
+    path = settings.authorized_keys_dir / f"{fingerprint}.toml"
+    path.write_text(line + text, encoding="utf-8")
+    database = Database(settings.database_url)
 
-    assert AuthorizedKeys(tmp_path, node.keys).all() == ()
+    assert take_over_files(settings, database) == 0
+
+    assert AuthorizedKeys(database).find(fingerprint) is None
+    database.close()
     assert is_for_items_only(node, signature)
 
 

@@ -1,9 +1,12 @@
 """The files of ``deploy/`` are followed to their end, on this machine."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,11 @@ import pytest
 import yaml
 
 from rye_services.settings import read_settings
+from ryeos.remote.requests import read_identity
+from tests.support.built import BASE_PYTHON, Machine
+from tests.support.node import running_node
 from tests.support.programs import require_program, unavailable
+from tests.support.surroundings import STRANGER, shared_file
 from tests.support.workspace import ROOT
 
 # What these words begin says what a service must not do.
@@ -128,6 +135,82 @@ def test_the_chart_refuses_a_value_that_cannot_be(setting: str, problem: str) ->
     assert problem.rpartition(".")[2] in done.stderr
 
 
+def test_pods_share_no_claim_and_mount_the_keys_read_only() -> None:
+    found = objects(rendered(*EVERYTHING))
+
+    claims = {name: one for name, one in found.items() if name.startswith("PersistentVolumeClaim")}
+    assert claims == {}
+    for name in ("server", "worker"):
+        pod = found[f"Deployment one-{name}"]["spec"]["template"]["spec"]
+        assert not [one for one in pod["volumes"] if "persistentVolumeClaim" in one]
+        (mount,) = [one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "keys"]
+        assert mount["readOnly"] is True
+
+
+def test_a_claim_of_a_former_chart_is_mounted_while_it_is_named() -> None:
+    found = objects(rendered("--set", "keys.claim=one-shared"))
+
+    pod = found["Deployment one-server"]["spec"]["template"]["spec"]
+    environ = {one["name"]: one["value"] for one in pod["containers"][0]["env"]}
+    (volume,) = [one for one in pod["volumes"] if one["name"] == "keys"]
+    assert volume["persistentVolumeClaim"] == {"claimName": "one-shared"}
+    assert environ["SIGNING_KEY_DIR"] == "/opt/rye/keys/signing"
+    assert environ["NODE_CONFIG_DIR"] == "/opt/rye/keys/config"
+
+
+def test_a_node_serves_with_the_keys_as_the_chart_mounts_them(
+    built_node_pyz: Path, tmp_path: Path
+) -> None:
+    with shared_file(built_node_pyz) as shared:
+        (tmp_path / "maker").mkdir()
+        maker = Machine(tmp_path / "maker", BASE_PYTHON, "-I", built_node_pyz)
+        ended = maker.run("keys", "export", "rye-node-keys", "--data", str(tmp_path / "made"))
+        assert ended.returncode == 0, ended.stderr
+        secret = json.loads(ended.stdout)
+        pod = objects(rendered())["Deployment one-server"]["spec"]["template"]["spec"]
+        folder = _mounted(shared.make("keys", 0o755), pod["volumes"], secret)
+        data = shared.make("home", 0o755) / "node"
+        command: tuple[str, ...] = (str(BASE_PYTHON), "-I", str(shared.pyz))
+        if os.geteuid() == 0:  # as in the container: a user who may write nothing there
+            shutil.chown(data.parent, STRANGER, STRANGER)
+            who = (f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups")
+            command = (str(require_program("setpriv")), *who, *command)
+        environ = {"SIGNING_KEY_DIR": str(folder), "RYE_NODE_ROLES": "all"}
+        with running_node(data, command=command, environ=environ) as node:
+            identity = read_identity(node.ask("GET", "/public-key").json)
+            ready = node.ask("GET", "/ready")
+            said = "".join(node.log)
+
+    own = json.loads(maker.run("keys", "export", "x", "--data", str(tmp_path / "made")).stdout)
+    assert ready.status == 200, ready.json
+    assert own["data"] == secret["data"]
+    assert identity.created_at == b64decode(secret["data"]["created_at"]).decode()
+    assert identity.node_id in ended.stderr
+    assert "can be read by others" not in said
+
+
+def _mounted(folder: Path, volumes: list[dict[str, Any]], secret: dict[str, Any]) -> Path:
+    """What a pod finds where a volume of its keys is mounted: links, as kubelet makes them."""
+    (volume,) = [one["secret"] for one in volumes if one["name"] == "keys"]
+    assert volume["secretName"] == secret["metadata"]["name"]
+    content = folder / "..2026_11_24_08_00_00.1"
+    for item in volume["items"]:
+        path = content / item["path"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b64decode(secret["data"][item["key"]]))
+        path.chmod(0o440)  # `defaultMode`, and what `fsGroup` adds
+        if os.geteuid() == 0:
+            os.chown(path, 0, STRANGER)
+    assert {item["key"] for item in volume["items"]} == set(secret["data"])
+    (folder / "..data").symlink_to(content.name)
+    for name in {item["path"].partition("/")[0] for item in volume["items"]}:
+        (folder / name).symlink_to(Path("..data", name))
+    for path in (content, *content.rglob("*")):
+        if path.is_dir() and os.geteuid() != 0:
+            path.chmod(0o555)
+    return folder
+
+
 def test_pods_have_more_time_to_end_than_what_runs_in_them() -> None:
     found = objects(rendered("--set", "shutdownTimeoutSeconds=90"))
 
@@ -140,7 +223,7 @@ def test_pods_have_more_time_to_end_than_what_runs_in_them() -> None:
 
 def test_workers_are_scaled_by_a_figure_that_servers_have() -> None:
     scaled = objects(rendered("--set", "worker.scaling.kind=keda"))["ScaledObject one-worker"]
-    figures = (ROOT / "rye_services" / "node" / "cluster_executions.py").read_text("utf-8")
+    figures = (ROOT / "rye_services/node/runs/cluster_executions.py").read_text("utf-8")
     query = scaled["spec"]["triggers"][0]["metadata"]["query"]
 
     names = set(re.findall(r"rye_\w+", query))
@@ -169,12 +252,18 @@ def test_the_compose_file_is_a_cluster_of_three_servers_and_four_workers() -> No
 
     assert done.returncode == 0, done.stderr
     services = yaml.safe_load(done.stdout)["services"]
-    assert set(services) == {"server", "worker", "proxy", "postgresql", "s3", "bucket"}
+    assert set(services) == {"init", "server", "worker", "proxy", "postgresql", "s3", "bucket"}
     assert services["server"]["deploy"]["replicas"] == 3
     assert services["worker"]["deploy"]["replicas"] == 4
+    (made,) = services["init"]["volumes"]
+    assert "read_only" not in made
     for name in ("server", "worker"):
         environ = services[name]["environment"]
         assert environ["DATABASE_URL"].endswith("@postgresql/rye")
+        (keys,) = services[name]["volumes"]
+        assert (keys["source"], keys["target"]) == (made["source"], environ["SIGNING_KEY_DIR"])
+        assert keys["read_only"] is True
+        assert list(services[name]["depends_on"]) == ["init"]
         assert services[name]["stop_grace_period"] == "60s"
         assert int(environ["RYE_NODE_SHUTDOWN_TIMEOUT_S"]) < 60
 
@@ -192,7 +281,7 @@ def test_settings_of_a_deployment_are_settings_of_a_node(tmp_path: Path, name: s
     names = set(re.findall(r"RYE_NODE_[A-Z_]+", text))
     values = {"SHUTDOWN_TIMEOUT_S": "45", "STORE": "s3://rye/nodes/one", "QUEUE": "cluster"}
     values |= {"STORE_ENDPOINT": "http://s3:7070", "METRICS": "key", "LOG_FORMAT": "json"}
-    values |= {"TRUSTED_PROXIES": "10.0.0.0/8", "STORE_REGION": "eu"}
+    values |= {"TRUSTED_PROXIES": "10.0.0.0/8", "STORE_REGION": "eu", "ROLES": "all"}
 
     settings = read_settings(
         {}, {one: values[one.removeprefix("RYE_NODE_")] for one in names}, tmp_path

@@ -21,7 +21,6 @@ from rye_services.audit import (
 )
 from rye_services.credentials import ApiKeys, AuthorizedKeyMissingError, AuthorizedKeys
 from rye_services.database import Database, audit
-from rye_services.keys import open_keys
 from rye_services.node.secrets import Vault, VaultFullError
 from rye_services.node.webhooks import Binding, Webhooks
 from rye_services.registry.accounts import Accounts, Namespaces
@@ -141,9 +140,8 @@ def test_api_keys_accounts_and_hooks_are_written(database: Database) -> None:
     ]
 
 
-def test_a_key_that_cannot_be_revoked_leaves_no_entry(database: Database, tmp_path: Path) -> None:
-    keys = open_keys(tmp_path / "signing")
-    authorized = AuthorizedKeys(tmp_path / "keys", keys, audit=Audit(database))
+def test_a_key_that_cannot_be_revoked_leaves_no_entry(database: Database) -> None:
+    authorized = AuthorizedKeys(database)
     pem = generate_keypair().public_pem
 
     key = authorized.authorize(pem, label="Ada's", scopes=["*"], via="command")

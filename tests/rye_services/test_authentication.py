@@ -113,7 +113,9 @@ def test_a_key_that_no_one_let_in_is_refused_in_the_same_words(owner: User) -> N
 
 def test_a_revoked_key_counts_no_longer(owner: User) -> None:
     node = owner.node
-    AuthorizedKeys(node.settings.authorized_keys_dir, node.keys).revoke(owner.user_id)
+    database = Database(node.settings.database_url)
+    AuthorizedKeys(database).revoke(owner.user_id)
+    database.close()
 
     assert owner.ask("GET", KEYS).answer == UNAUTHORIZED
 

@@ -1,4 +1,6 @@
-import logging
+"""The keys that an operator lets in: rows of the database."""
+
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,10 +18,10 @@ from rye_services.credentials import (
     PublicKeyError,
     ScopeError,
 )
-from rye_services.keys import NodeKeys, open_keys
-from ryeos.items.refs import Kind
+from rye_services.database import Database
+from rye_services.people import People
 from ryeos.remote.requests import encode_public_key
-from ryeos.trust.signature import SignedText, form_for
+from tests.support.databases import database_url, made_database
 from tests.support.workspace import NOW, fixed_clock
 
 ADA, BOB = generate_keypair(), generate_keypair()
@@ -30,22 +32,16 @@ def fingerprint(pair: KeyPair) -> str:
     return compute_key_fingerprint(pair.public_pem)
 
 
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> NodeKeys:
-    """The keys of a node."""
-    return open_keys(tmp_path_factory.mktemp("node") / "signing", fixed_clock)
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    """A database with its tables."""
+    return made_database(tmp_path)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Where keys are let in."""
-    return tmp_path / "authorized_keys"
-
-
-@pytest.fixture
-def authorized(folder: Path, keys: NodeKeys) -> AuthorizedKeys:
+def authorized(database: Database) -> AuthorizedKeys:
     """The authorised keys of the node: none yet."""
-    return AuthorizedKeys(folder, keys, fixed_clock)
+    return AuthorizedKeys(database, fixed_clock)
 
 
 def let_in(authorized: AuthorizedKeys, pair: KeyPair, *scopes: str, **more: str) -> AuthorizedKey:
@@ -56,43 +52,38 @@ def let_in(authorized: AuthorizedKeys, pair: KeyPair, *scopes: str, **more: str)
     )
 
 
-def signed_by(keys: NodeKeys, text: str) -> bytes:
-    """A document with the node's signature, whatever it says."""
-    body = SignedText(shebang="", signature=None, covers=None, body=text)
-    signed = keys.signing.signed_text(Kind.TOOL, body, form_for(Kind.TOOL, ".toml"), "x.toml")
-    return signed.encode()
-
-
-def test_a_key_that_was_let_in_is_found(authorized: AuthorizedKeys) -> None:
+def test_a_key_that_was_let_in_is_found(authorized: AuthorizedKeys, database: Database) -> None:
     added = let_in(authorized, ADA, "remote:push", label="Ada's laptop")
 
     found = authorized.find(fingerprint(ADA))
 
     assert found == added
     assert (added.label, added.scopes) == ("Ada's laptop", ("remote:push",))
-    assert added.created_at == "2026-01-02T03:04:05Z"
+    assert (added.created_at, added.created_by) == ("2026-01-02T03:04:05Z", "node")
     assert authorized.find(fingerprint(BOB)) is None
     assert authorized.all() == (added,)
+    known = People(database).of_key(fingerprint(ADA))
+    assert (known.row, known.state, known.authorized) == (None, "open", added)
+    assert People(database).of_key(fingerprint(BOB)).authorized is None
 
 
-def test_the_document_is_signed_by_the_node_on_its_first_line(
-    authorized: AuthorizedKeys, folder: Path, keys: NodeKeys
+def test_a_change_of_a_server_counts_at_once_on_every_other_one(
+    authorized: AuthorizedKeys, tmp_path: Path
 ) -> None:
-    let_in(authorized, ADA, "*")
+    other = Database(database_url(tmp_path))
+    elsewhere = AuthorizedKeys(other, fixed_clock)
 
-    first, *rest = (folder / f"{fingerprint(ADA)}.toml").read_text("utf-8").splitlines()
+    added = let_in(authorized, ADA, "*")
+    assert elsewhere.find(fingerprint(ADA)) == added
+    elsewhere.revoke(fingerprint(ADA))
 
-    assert first.startswith("# rye:signed:2026-01-02T03:04:05Z:")
-    assert first.endswith(f":{keys.fingerprint}")
-    assert rest[0] == f'fingerprint = "{fingerprint(ADA)}"'
-    assert rest[3] == 'scopes = ["*"]'
+    assert authorized.find(fingerprint(ADA)) is None
+    other.close()
 
 
 @given(label=st.text(st.characters(exclude_categories=["C", "Z"]), max_size=50))
-def test_any_visible_label_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, keys: NodeKeys, label: str
-) -> None:
-    authorized = AuthorizedKeys(tmp_path_factory.mktemp("keys"), keys, fixed_clock)
+def test_any_visible_label_comes_back(tmp_path_factory: pytest.TempPathFactory, label: str) -> None:
+    authorized = AuthorizedKeys(_one_database(tmp_path_factory), fixed_clock)
 
     let_in(authorized, ADA, "remote:push", label=label)
 
@@ -101,10 +92,24 @@ def test_any_visible_label_comes_back(
     assert (found.label, found.scopes) == (label, ("remote:push",))
 
 
-@pytest.mark.parametrize("label", ['x"\nscopes = ["*"]', "a\tb", "x" * 201, "\ud800"])
+_databases: list[Database] = []
+
+
+def _one_database(factory: pytest.TempPathFactory) -> Database:
+    """One for all examples."""
+    if not _databases:
+        made = Database(database_url(factory.mktemp("labels")))
+        made.make_tables()
+        _databases.append(made)
+    return _databases[0]
+
+
+@pytest.mark.parametrize("label", ['x"\nscopes = ["*"]', "a\tb", "x" * 201, "\ud800", "a\0b"])
 def test_a_label_is_one_short_visible_line(authorized: AuthorizedKeys, label: str) -> None:
     with pytest.raises(AuthorizedKeyError):
         let_in(authorized, ADA, "remote:push", label=label)
+
+    assert authorized.all() == ()
 
 
 def test_a_scope_that_is_none_is_refused(authorized: AuthorizedKeys) -> None:
@@ -112,94 +117,29 @@ def test_a_scope_that_is_none_is_refused(authorized: AuthorizedKeys) -> None:
         let_in(authorized, ADA, 'remote:push"]')
 
 
-def test_a_key_counts_until_it_expires(folder: Path, keys: NodeKeys) -> None:
+def test_a_key_that_is_added_again_gets_the_new_scopes_alone(authorized: AuthorizedKeys) -> None:
+    let_in(authorized, ADA, "*")
+
+    again = let_in(authorized, ADA, "remote:push")
+
+    assert authorized.all() == (again,)
+
+
+def test_a_key_counts_until_it_expires(database: Database) -> None:
     now = NOW
-    authorized = AuthorizedKeys(folder, keys, lambda: now)
+    authorized = AuthorizedKeys(database, lambda: now)
     let_in(authorized, ADA, "*", until="2026-01-02T03:04:10Z")
     assert authorized.find(fingerprint(ADA)) is not None
 
     now = NOW + timedelta(seconds=5)
 
-    with pytest.raises(AuthorizedKeyError) as error:
-        authorized.find(fingerprint(ADA))
-    assert str(error.value).endswith(": expired at 2026-01-02T03:04:10Z")
+    assert authorized.find(fingerprint(ADA)) is None
     assert authorized.all() == ()
+    authorized.revoke(fingerprint(ADA))
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        (lambda data: data.replace(b"remote:push", b"*"), "changed since this node signed it"),
-        (lambda data: data.split(b"\n", 1)[1], "expected the signature of this node"),
-        (lambda data: data + b"\n", "changed since this node signed it"),
-    ],
-    ids=["another scope", "no signature", "a line more"],
-)
-def test_a_changed_document_lets_no_one_in(
-    authorized: AuthorizedKeys, folder: Path, change: object, problem: str
-) -> None:
-    let_in(authorized, ADA, "remote:push")
-    path = folder / f"{fingerprint(ADA)}.toml"
-    path.write_bytes(change(path.read_bytes()))  # type: ignore[operator]
-
-    with pytest.raises(AuthorizedKeyError) as error:
-        authorized.find(fingerprint(ADA))
-
-    assert str(error.value).startswith(f"{path}: {problem}")
-
-
-def test_the_signature_of_another_node_lets_no_one_in(
-    authorized: AuthorizedKeys, folder: Path, tmp_path: Path
-) -> None:
-    other = AuthorizedKeys(folder, open_keys(tmp_path / "other"), fixed_clock)
-    let_in(other, ADA, "*")
-
-    with pytest.raises(AuthorizedKeyError) as error:
-        authorized.find(fingerprint(ADA))
-
-    assert "expected the signature of this node" in str(error.value)
-
-
-def test_a_document_under_the_name_of_another_key_lets_no_one_in(
-    authorized: AuthorizedKeys, folder: Path
-) -> None:
-    let_in(authorized, ADA, "*")
-    (folder / f"{fingerprint(ADA)}.toml").rename(folder / f"{fingerprint(BOB)}.toml")
-
-    with pytest.raises(AuthorizedKeyError) as error:
-        authorized.find(fingerprint(BOB))
-
-    assert str(error.value).endswith(f": holds the key {fingerprint(ADA)}")
-
-
-def test_a_document_of_an_older_node_is_foreverything(
-    authorized: AuthorizedKeys, folder: Path, keys: NodeKeys
-) -> None:
-    folder.mkdir()
-    text = f'public_key = "{encode_public_key(ADA.public_pem)}"\nowner = "ada"\n'
-    (folder / f"{fingerprint(ADA)}.toml").write_bytes(signed_by(keys, text))
-
-    found = authorized.find(fingerprint(ADA))
-
-    assert found is not None
-    assert (found.label, found.scopes, found.may_manage) == ("ada", ("*",), True)
-
-
-def test_what_does_not_count_is_logged_and_hides_no_other(
-    authorized: AuthorizedKeys, folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    let_in(authorized, ADA, "*")
-    (folder / f"{fingerprint(BOB)}.toml").write_text("nonsense", "utf-8")
-
-    with caplog.at_level(logging.WARNING):
-        found = authorized.all()
-
-    assert [key.fingerprint for key in found] == [fingerprint(ADA)]
-    assert fingerprint(BOB) in caplog.text
-
-
-@pytest.mark.parametrize("name", ["", "../x", "A" * 16, "0" * 15, "0" * 16 + ".toml"])
-def test_what_is_no_fingerprint_names_no_file(authorized: AuthorizedKeys, name: str) -> None:
+@pytest.mark.parametrize("name", ["", "../x", "A" * 16, "0" * 15, "0" * 16 + ".toml", "x" * 999])
+def test_what_is_no_fingerprint_names_no_key(authorized: AuthorizedKeys, name: str) -> None:
     assert authorized.find(name) is None
     with pytest.raises(AuthorizedKeyMissingError):
         authorized.revoke(name)
@@ -227,6 +167,25 @@ def test_the_last_key_that_manages_keys_stays(authorized: AuthorizedKeys) -> Non
     assert [key.fingerprint for key in authorized.all()] == [fingerprint(BOB)]
 
 
+def test_of_two_managers_who_revoke_each_other_at_once_one_stays(
+    authorized: AuthorizedKeys,
+) -> None:
+    for pair in (ADA, BOB):
+        let_in(authorized, pair, "*")
+
+    def revoke(pair: KeyPair) -> bool:
+        try:
+            authorized.revoke_unless_last(fingerprint(pair))
+        except LastManagerError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(revoke, (ADA, BOB))) == [False, True]
+
+    assert len(authorized.all()) == 1
+
+
 def test_the_first_key_may_come_from_the_environment(authorized: AuthorizedKeys) -> None:
     first = authorized.bootstrap(encode_public_key(ADA.public_pem), "first")
     second = authorized.bootstrap(encode_public_key(BOB.public_pem), "second")
@@ -235,6 +194,19 @@ def test_the_first_key_may_come_from_the_environment(authorized: AuthorizedKeys)
     assert (first.fingerprint, first.label, first.scopes) == (fingerprint(ADA), "first", ("*",))
     assert first.created_via == "bootstrap"
     assert second is None
+    assert authorized.all() == (first,)
+
+
+def test_of_servers_that_start_at_once_one_lets_the_first_key_in(
+    authorized: AuthorizedKeys,
+) -> None:
+    def begin(pair: KeyPair) -> bool:
+        return authorized.bootstrap(encode_public_key(pair.public_pem), "first") is not None
+
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(begin, [generate_keypair() for _ in range(4)]))
+
+    assert made.count(True) == len(authorized.all()) == 1
 
 
 def test_a_first_key_that_is_none_is_refused(authorized: AuthorizedKeys) -> None:
@@ -242,9 +214,9 @@ def test_a_first_key_that_is_none_is_refused(authorized: AuthorizedKeys) -> None
         authorized.bootstrap("ed25519:nonsense", "first")
 
 
-def test_a_moment_without_a_zone_is_in_utc(folder: Path, keys: NodeKeys) -> None:
+def test_a_moment_without_a_zone_is_in_utc(database: Database) -> None:
     moment = datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)
-    authorized = AuthorizedKeys(folder, keys, lambda: moment)
+    authorized = AuthorizedKeys(database, lambda: moment)
     let_in(authorized, ADA, "*", until="2026-01-02T03:04:07")
 
     assert authorized.find(fingerprint(ADA)) is not None
@@ -255,5 +227,5 @@ def test_an_expiry_that_is_no_moment_is_refused(authorized: AuthorizedKeys) -> N
         let_in(authorized, ADA, "*", until="tomorrow")
 
     assert str(error.value) == (
-        "the new key: expires_at: expected a moment like 2027-01-31T00:00:00Z, found 'tomorrow'"
+        "expires_at: expected a moment like 2027-01-31T00:00:00Z, found 'tomorrow'"
     )

@@ -122,11 +122,11 @@ def test_a_folder_that_cannot_be_written_is_reported_without_its_path(tmp_path: 
 
 def test_keys_that_are_gone_are_reported_without_their_path(tmp_path: Path) -> None:
     open_keys(tmp_path / "signing")
-    check_keys(tmp_path / "signing", tmp_path / "authorized")
+    check_keys(tmp_path / "signing")
     (tmp_path / "signing" / "box_key.pem").unlink()
 
     with pytest.raises(CheckFailedError) as error:
-        check_keys(tmp_path / "signing", tmp_path / "authorized")
+        check_keys(tmp_path / "signing")
 
     assert str(error.value) == "a key of the node is missing"
 

@@ -1,3 +1,6 @@
+import json
+import logging
+import os
 import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +11,8 @@ import pytest
 
 from lillux.sealing import box_public, decode_box_key
 from lillux.signing import compute_key_fingerprint, load_keypair
-from rye_services.keys import NodeKeysError, open_keys
+from rye_services.health import check_keys
+from rye_services.keys import NodeKeysError, exported_files, open_keys, open_pair
 from ryeos.remote.requests import identity_document, read_identity
 
 FILES = ["box_key.pem", "box_pub.pem", "items", "private_key.pem", "public_key.pem", "receipts"]
@@ -127,3 +131,91 @@ def test_a_box_key_that_is_none_is_named(tmp_path: Path) -> None:
 
     assert str(error.value).startswith(f"{path}: ")
     assert "43 base64url characters" in str(error.value)
+
+
+# --- a folder that can only be read ---------------------------------------------------------------
+
+
+def mounted(folder: Path, files: dict[str, bytes]) -> Path:
+    """These files as Kubernetes mounts a secret: links to a folder that it replaces as a whole."""
+    content = folder / "..2026_11_24_08_00_00.1"
+    for path, data in files.items():
+        written = content / path
+        written.parent.mkdir(parents=True, exist_ok=True)
+        written.write_bytes(data)
+        written.chmod(0o440)
+    (folder / "..data").symlink_to(content.name)
+    for name in {path.partition("/")[0] for path in files}:
+        (folder / name).symlink_to(Path("..data", name))
+    return folder
+
+
+def listing(folder: Path) -> dict[str, tuple[int, int]]:
+    """What is in a folder, and when it was changed."""
+    return {
+        str(path): (path.lstat().st_mtime_ns, path.lstat().st_ino) for path in folder.rglob("*")
+    }
+
+
+needs_links = pytest.mark.skipif(sys.platform == "win32", reason="a link needs a right of its own")
+
+
+@needs_links
+def test_a_mounted_secret_is_the_same_node_and_is_only_read(tmp_path: Path) -> None:
+    own = tmp_path / "signing"
+    files = exported_files(own)
+    folder = mounted(tmp_path / "mount", files)
+    os.utime(folder / "..data" / "private_key.pem", (1, 1))  # of the mount, not of the key
+    before = listing(folder)
+
+    keys, again = open_keys(folder), open_keys(own)
+
+    assert (keys.node_id, keys.created_at) == (again.node_id, again.created_at)
+    assert keys.items_keypair == again.items_keypair
+    assert keys.receipts == again.receipts
+    assert keys.box_private == again.box_private
+    assert open_pair(folder / "registry") == open_pair(own / "registry")
+    check_keys(folder)
+    assert listing(folder) == before
+
+
+def test_former_keys_are_exported_too(tmp_path: Path) -> None:
+    own = tmp_path / "signing"
+    open_keys(own)
+    said = [{"kind": "succession/v1", "ended_at": "2026-01-02T03:04:05Z"}]
+    (own / "previous.json").write_text(json.dumps(said), "utf-8")
+
+    files = exported_files(own)
+
+    assert json.loads(files["previous.json"]) == said
+    assert not [name for name in files if "pub" in name]
+
+
+def test_a_time_of_another_form_is_refused(tmp_path: Path) -> None:
+    open_keys(tmp_path / "signing")
+    (tmp_path / "signing" / "created_at").write_text("yesterday", "utf-8")
+
+    with pytest.raises(NodeKeysError, match="expected a moment like"):
+        open_keys(tmp_path / "signing")
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32" or os.geteuid() != 0, reason="gives files to another user"
+)
+@pytest.mark.parametrize(("mode", "is_warned"), [(0o440, False), (0o444, True)])
+def test_a_file_of_root_that_a_group_reads_is_exposed_to_no_one_else(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: int,
+    is_warned: bool,  # noqa: FBT001 - of a table
+) -> None:
+    folder = mounted(tmp_path / "mount", exported_files(tmp_path / "signing"))
+    for path in (folder / "..data").resolve().rglob("*.pem"):
+        path.chmod(mode)
+    monkeypatch.setattr("os.geteuid", lambda: 10001)
+
+    with caplog.at_level(logging.WARNING):
+        open_keys(folder)
+
+    assert ("can be read by others" in caplog.text) is is_warned

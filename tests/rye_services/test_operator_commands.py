@@ -241,7 +241,7 @@ def test_the_route_shows_changes_with_who_and_from_where(node: Node) -> None:
     assert {one["actor"] for one in (gc, put)} == {owner.user_id}
     assert {one["address"] for one in (gc, put)} == {"127.0.0.1"}
     assert set(gc["details"]) == {"key", "removed"}  # by an API key
-    assert [one["action"] for one in older.json["entries"]] == ["api-keys.create"]
+    assert [one["action"] for one in older.json["entries"]] == ["api-keys.create", "keys.add"]
     assert b"very-secret" not in reply.body
 
 

@@ -3,7 +3,9 @@
 import re
 
 import pytest
+from sqlalchemy import text
 
+from rye_services.database import Database
 from ryeos.remote.requests import encode_public_key
 from tests.support.node import Node, User
 
@@ -53,10 +55,10 @@ def test_a_body_that_is_no_object_is_refused_like_any_other(owner: User, body: b
 
 def test_an_unexpected_error_is_a_number_to_the_caller_and_a_trace_in_the_log(node: Node) -> None:
     owner = node.owner
-    folder = node.settings.authorized_keys_dir
-    # The folder leads to itself: nothing can be written there any more.
-    folder.rename(folder.with_name("kept"))
-    folder.symlink_to(folder)
+    database = Database(node.settings.database_url)
+    with database.writing() as connection:
+        connection.execute(text("ALTER TABLE authorized_keys RENAME TO away"))
+    database.close()
     body = {"public_key": encode_public_key(owner.key.public_pem)}
 
     reply = owner.ask("POST", KEYS, body, auth="bearer")

@@ -173,16 +173,15 @@ class Node:
     ) -> User:
         """A new user, authorised as the command line does it."""
         pair = keypair or generate_keypair()
-        authorized = AuthorizedKeys(self.settings.authorized_keys_dir, self.keys)
-        key = authorized.authorize(
-            pair.public_pem,
-            label=name,
-            scopes=scopes,
-            via="command",
-            publish_namespaces=publish_namespaces,
-        )
         database = Database(self.settings.database_url)
         try:
+            key = AuthorizedKeys(database).authorize(
+                pair.public_pem,
+                label=name,
+                scopes=scopes,
+                via="command",
+                publish_namespaces=publish_namespaces,
+            )
             token, _ = ApiKeys(database).create(key.fingerprint, name=name, scopes=tuple(scopes))
         finally:
             database.close()

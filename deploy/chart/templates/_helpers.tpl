@@ -23,8 +23,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- with .Values.store.region }}
 - {name: RYE_NODE_STORE_REGION, value: {{ . | quote }}}
 {{- end }}
-- {name: SIGNING_KEY_DIR, value: /opt/rye/shared/signing}
-- {name: NODE_CONFIG_DIR, value: /opt/rye/shared/config}
+{{- if .Values.keys.claim }}
+- {name: SIGNING_KEY_DIR, value: /opt/rye/keys/signing}
+- {name: NODE_CONFIG_DIR, value: /opt/rye/keys/config}
+{{- else }}
+- {name: SIGNING_KEY_DIR, value: /opt/rye/keys}
+{{- end }}
 - {name: RYE_NODE_SHUTDOWN_TIMEOUT_S, value: {{ .Values.shutdownTimeoutSeconds | quote }}}
 - {name: RYE_NODE_METRICS, value: {{ .Values.metrics }}}
 - {name: RYE_NODE_LOG_FORMAT, value: json}
@@ -70,9 +74,25 @@ securityContext:
 volumeMounts:
   - {name: data, mountPath: /data}
   - {name: tmp, mountPath: /tmp}
-  - {name: shared, mountPath: /opt/rye/shared}
+  - {name: keys, mountPath: /opt/rye/keys, readOnly: {{ not .Values.keys.claim }}}
 {{- end }}
 
-{{- define "rye.claim" -}}
-{{- .Values.shared.existingClaim | default (printf "%s-shared" (include "rye.name" .)) -}}
+{{/* The keys of the node: what `rye-node.pyz keys export` writes, as the files that it was made of. */}}
+{{- define "rye.keys" -}}
+{{- if .Values.keys.claim }}
+- {name: keys, persistentVolumeClaim: {claimName: {{ .Values.keys.claim }}}}
+{{- else }}
+- name: keys
+  secret:
+    secretName: {{ .Values.keys.secret }}
+    defaultMode: 0400
+    items:
+      - {key: private_key.pem, path: private_key.pem}
+      - {key: box_key.pem, path: box_key.pem}
+      - {key: previous.json, path: previous.json}
+      - {key: created_at, path: created_at}
+      - {key: items.private_key.pem, path: items/private_key.pem}
+      - {key: receipts.private_key.pem, path: receipts/private_key.pem}
+      - {key: registry.private_key.pem, path: registry/private_key.pem}
+{{- end }}
 {{- end }}

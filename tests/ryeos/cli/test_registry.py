@@ -161,6 +161,7 @@ def test_a_member_without_an_account_logs_in_and_publishes_as_the_team(
     pushed = signer.json("registry", "push", f"{team}/text/shout", "--team", team)
 
     assert (alone.status, alone.json["code"]) == (7, "REGISTRY_REFUSED")
+    assert "--team TEAM" in alone.json["hint"]
     assert (done["account"], pushed["skipped"]) == (team, False)
 
 
