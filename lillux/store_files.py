@@ -4,12 +4,13 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from enum import StrEnum
 from itertools import count
 from pathlib import Path
 from threading import Thread
 from time import time
+from typing import TYPE_CHECKING
 
 from lillux.errors import LilluxError, UnsafePathError
 from lillux.files import (
@@ -21,9 +22,12 @@ from lillux.files import (
     require_plain_path,
 )
 
+if TYPE_CHECKING:
+    from typing import Any
+
 # --- layout ---------------------------------------------------------------------------------------
 
-_DIGITS = frozenset("0123456789abcdef")
+_HEX_DIGITS = "0123456789abcdef"
 _DIGEST_LENGTH = 64
 PACKS = ("packs",)
 """The folder of files that have many small pieces each (`lillux.store_packs`)."""
@@ -61,7 +65,17 @@ class ObjectKind(StrEnum):
 
 def is_digest(text: object) -> bool:
     """Whether this is 64 lower-case hex digits."""
-    return isinstance(text, str) and len(text) == _DIGEST_LENGTH and _DIGITS.issuperset(text)
+    # (`strip` leaves nothing of a text of these digits alone: a tenth of the time of a set.)
+    return isinstance(text, str) and len(text) == _DIGEST_LENGTH and not text.strip(_HEX_DIGITS)
+
+
+def are_digests(values: "Collection[Any]") -> bool:
+    """Whether each of many values is one, by one look at all of them."""
+    return (
+        {*map(type, values)} <= {str}
+        and {*map(len, values)} <= {_DIGEST_LENGTH}
+        and not "".join(values).strip(_HEX_DIGITS)
+    )
 
 
 def valid_digest(text: str) -> str:
@@ -78,7 +92,7 @@ def shard(space: ObjectKind, digest: str, levels: int) -> tuple[str, ...]:
 
 def is_shard(name: str) -> bool:
     """Whether a folder of this name may lie between a kind and its files."""
-    return len(name) == 2 and _DIGITS.issuperset(name)  # noqa: PLR2004 - two digits a level
+    return len(name) == 2 and not name.strip(_HEX_DIGITS)  # noqa: PLR2004 - two digits a level
 
 
 def ref_folders(name: str) -> tuple[tuple[str, ...], str]:

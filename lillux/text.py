@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 from typing import TypeAlias
 
+from lillux.patterns import pattern as late_pattern
 from lillux.values import dataclass
 
 # --- edit distance --------------------------------------------------------------------------------
@@ -40,16 +41,16 @@ def edit_distance(first: str, second: str, limit: int, *, swap_cost: int = 1) ->
 MAX_STATES = 1000
 _MAX_GROUPS_INSIDE = 30
 
-_FLAGS = re.compile(r"\(\?([aims]+)\)")
-_GROUP = re.compile(r"\((?:\?(?:P<[^>]*>|([aims]*):))?(?!\?)")
-_REPEAT = re.compile(r"(?P<mark>[*+?])|\{(?=[0-9,])(?P<low>[0-9]*)(?P<more>,)?(?P<high>[0-9]*)\}")
-_CLASS = re.compile(r"\[\^?\]?[^\]\\]*+(?:\\.[^\]\\]*+)*\]", re.DOTALL)
-_ESCAPE = re.compile(
+_FLAGS = late_pattern(r"\(\?([aims]+)\)")
+_GROUP = late_pattern(r"\((?:\?(?:P<[^>]*>|([aims]*):))?(?!\?)")
+_REPEAT = late_pattern(r"(?P<mark>[*+?])|\{(?=[0-9,])(?P<low>[0-9]*)(?P<more>,)?(?P<high>[0-9]*)\}")
+_CLASS = late_pattern(r"\[\^?\]?[^\]\\]*+(?:\\.[^\]\\]*+)*\]", re.DOTALL)
+_ESCAPE = late_pattern(
     r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\}|0[0-7]{0,2}|[^0-9xuUN])",
     re.DOTALL,
 )
 # What Python announces to read otherwise one day.
-_AMBIGUOUS_CLASS = re.compile(r"^\[\^?\[|--|&&|\|\||~~")
+_AMBIGUOUS_CLASS = late_pattern(r"^\[\^?\[|--|&&|\|\||~~")
 _PLACES = frozenset({"^", "$", r"\A", r"\Z", r"\b", r"\B"})
 
 

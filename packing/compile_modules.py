@@ -10,12 +10,22 @@ import ast
 import json
 import marshal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import MAGIC_NUMBER
 
 OWN = frozenset({"lillux", "ryeos", "zipboot"})
 # With the libraries that do not read annotations of functions at run time.
 UNANNOTATED = OWN | {"nacl", "shtab", "tomlkit", "urllib3"}
+# Modules of libraries whose expressions are compiled when they are first used: of those modules a
+# command that speaks HTTP or reads YAML needs a few. They only call methods of them.
+LATE_PATTERNS = frozenset(
+    {
+        *("urllib3/connection.py", "urllib3/util/url.py"),
+        *("yaml/constructor.py", "yaml/reader.py", "yaml/resolver.py"),
+    }
+)
+# What a module of a library imports at its top, and needs in functions that we hardly call.
+LATE_IMPORTS = {"urllib3/http2/__init__.py": frozenset({"importlib.metadata"})}
 
 
 def main() -> None:
@@ -26,6 +36,11 @@ def main() -> None:
             tree = ast.parse(file.read(), shown)
         packages = shown.split("/")[1:3]
         remove_docstrings(tree)
+        inside = "/".join(shown.split("/")[1:])
+        if inside in LATE_PATTERNS:
+            compile_patterns_late(tree)
+        if inside in LATE_IMPORTS:
+            import_late(tree, LATE_IMPORTS[inside])
         if not OWN.isdisjoint(packages):
             erase_types(tree)
         elif not UNANNOTATED.isdisjoint(packages):
@@ -69,6 +84,65 @@ def remove_annotations(tree: ast.Module) -> None:
             tree.body[position] = ast.copy_location(plain, node)
 
 
+def compile_patterns_late(tree: ast.Module) -> None:
+    """Have a module compile its expressions when it first uses them (`lillux.patterns`).
+
+    All calls of ``re.compile`` outside of functions: what they are given is evaluated as before.
+    """
+    late = ast.Name("_late_pattern", ast.Load())
+    found = [
+        node
+        for node in outside_functions(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and is_named(node.func.value, "re")
+        and node.func.attr == "compile"
+    ]
+    for node in found:
+        node.func = ast.copy_location(late, node.func)
+    if found:
+        name = ast.alias("pattern", late.id)
+        insert_import(tree.body, ast.ImportFrom("lillux.patterns", [name], 0))
+
+
+def import_late(tree: ast.Module, modules: frozenset[str]) -> None:
+    """Have the functions of a module import for themselves what its top imports from ``modules``.
+
+    Raises ValueError where that is needed at the top, or is not imported there.
+    """
+    late = [
+        node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module in modules
+    ]
+    names = {alias.asname or alias.name for node in late for alias in node.names}
+    tree.body = [node for node in tree.body if node not in late]
+    if {node.module for node in late} != modules or names & names_in_nodes(outside_functions(tree)):
+        raise ValueError(f"expected imports of {', '.join(sorted(modules))} for functions alone")
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and names & names_in_nodes(ast.walk(function)):
+            for node in late:
+                insert_import(function.body, ast.ImportFrom(node.module, node.names, 0))
+
+
+def outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
+    """What runs when a module is imported: all of it but the bodies of functions."""
+    is_function = isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    body = getattr(tree, "body", ()) if is_function else ()
+    inside = body if isinstance(body, list) else (body,)
+    for child in ast.iter_child_nodes(tree):
+        if child not in inside:
+            yield child
+            yield from outside_functions(child)
+
+
+def insert_import(body: list[ast.stmt], statement: ast.ImportFrom) -> None:
+    """Put an import before all else but ``from __future__``, on the line of what follows it."""
+    futures = [
+        node for node in body if isinstance(node, ast.ImportFrom) and node.module == "__future__"
+    ]
+    position = body.index(futures[-1]) + 1 if futures else 0
+    body.insert(position, ast.fix_missing_locations(ast.copy_location(statement, body[position])))
+
+
 def erase_types(tree: ast.Module) -> None:
     """Take out what only type checkers read, and the names that were imported for this alone.
 
@@ -110,15 +184,18 @@ def erase_types(tree: ast.Module) -> None:
 
 def names_in(tree: ast.Module) -> set[str]:
     """The names that code reads, and those that a module offers by ``__all__``."""
-    names = {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
+    names = names_in_nodes(ast.walk(tree))
     for node in tree.body:
         if isinstance(node, ast.Assign) and is_named(node.targets[0], "__all__"):
             names.update(ast.literal_eval(node.value))
     return names
+
+
+def names_in_nodes(nodes: Iterable[ast.AST]) -> set[str]:
+    """The names that these read."""
+    return {
+        node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
 
 
 def replace_statements(

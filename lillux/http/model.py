@@ -13,6 +13,7 @@ from typing import ClassVar
 from urllib.parse import urljoin, urlsplit
 
 from lillux.errors import ConfigurationError, LilluxError
+from lillux.patterns import pattern
 from lillux.values import dataclass, field
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -258,11 +259,11 @@ _LONGEST_SHOWN = 200
 _MAX_HOST_CHARACTERS = 253
 _MAX_PORT = 65535
 
-_UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
-_HOST_NAME = re.compile(
+_UNSAFE = pattern(r"[\x00-\x20\x7f\\]")
+_HOST_NAME = pattern(
     r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\.?"
 )
-_LOOKS_LIKE_A_NUMBER = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)")
+_LOOKS_LIKE_A_NUMBER = pattern(r"(?:[0-9]+|0x[0-9a-f]*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -466,8 +467,8 @@ def _is_same_server(here: Address, there: Address) -> bool:
 # What of a request can be sent. Pure.
 
 # RFC 9110, 5.6.2 and 5.5.
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_FORBIDDEN_IN_VALUES = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_TOKEN = pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FORBIDDEN_IN_VALUES = pattern(r"[\x00-\x08\x0a-\x1f\x7f]")
 # How long a body is, is said once and by us: two answers are how requests are smuggled.
 _OURS = frozenset({"content-length", "transfer-encoding"})
 
@@ -544,7 +545,7 @@ def _checked_value(value: object, field: str, request: HttpRequest) -> str:
 # How long to wait before the next attempt. Pure.
 
 MAX_JITTER = 0.25
-_SECONDS = re.compile(r"[0-9]{1,10}")
+_SECONDS = pattern(r"[0-9]{1,10}")
 _LARGEST_EXPONENT = 30
 
 

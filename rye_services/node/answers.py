@@ -86,6 +86,19 @@ class LostAnswer(BaseModel):
     accepted_at: str | None
 
 
+class PushTerms(BaseModel):
+    """What a push that follows has to know.
+
+    takes_changes       whether `/push` takes ``changes`` and ``entries``
+    engine_version      as `/health` has it
+    user_manifest_hash  the user space; null where none was pushed, or the caller may not push
+    """
+
+    takes_changes: bool
+    engine_version: str
+    user_manifest_hash: str | None
+
+
 class HistoryAnswer(BaseModel):
     """The snapshots that led to the head of a project, the newest first."""
 
@@ -95,6 +108,7 @@ class HistoryAnswer(BaseModel):
     snapshots: list[dict[str, Any]]
     remote_name: str
     lost: LostAnswer | None
+    push_terms: PushTerms
 
 
 # --- executions -----------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, BaseModel, Field
 
+import ryeos
 from rye_services.callers import owner_caller
-from rye_services.credentials import OBJECTS, PUSH, THREADS, Principal, Role
+from rye_services.credentials import OBJECTS, PUSH, THREADS, Principal, Role, allows
 from rye_services.http import RequestProblem, described, weight_of
 from rye_services.node.answers import (
     EntriesAnswer,
@@ -27,6 +28,7 @@ from rye_services.node.store.objects import (
     AnswerTooLargeError,
     QuotaExceededError,
     answer_pieces,
+    decode_entries,
     find_present,
     find_sound,
     keep_entries,
@@ -44,7 +46,7 @@ from rye_services.node.store.push import (
 from rye_services.openapi import answers
 from rye_services.teams import RoleError
 from ryeos.sync.entries import MEDIA_TYPE, PUT_HEADER, read_entries
-from ryeos.sync.objects import EntryError
+from ryeos.sync.objects import EntryError, ManifestChanges
 
 # --- objects routes -------------------------------------------------------------------------------
 
@@ -194,10 +196,22 @@ _LONGEST_HASH, _LONGEST_VERSION = (
 )  # for other texts there are better words than "too long"
 
 
+ChangedPaths = dict[str, Annotated[str, Field(max_length=_LONGEST_HASH)] | None]
+
+
+class ChangesBody(BaseModel):
+    """How a manifest differs from that of the head: digests by path, null for a path that goes."""
+
+    items: ChangedPaths = {}
+    files: ChangedPaths = {}
+
+
 class PushBody(BaseModel):
     """A manifest that a project is to have, and the head that it was made on.
 
     ``restores_head``: if the snapshot of that head is lost, history begins anew.
+    ``changes``: the manifest is made of that of the head; ``entries``: what is new, as for
+    `/objects/put`. Both need the scope of that route too.
     """
 
     project_path: Annotated[str, AfterValidator(valid_project_path)]
@@ -205,6 +219,8 @@ class PushBody(BaseModel):
     system_version: Annotated[str, Field(max_length=_LONGEST_VERSION)] = ""
     expected_snapshot_hash: Annotated[str, Field(max_length=_LONGEST_HASH)] | None = None
     restores_head: bool = False
+    changes: ChangesBody | None = None
+    entries: Annotated[list[dict[str, Any]], Field(max_length=MAX_DIGESTS)] = []
 
 
 def push_router(services: NodeServices) -> APIRouter:
@@ -232,6 +248,7 @@ def _push_project(services: NodeServices, principal: Principal, body: PushBody) 
     )
     try:
         with services.watch.span("push"):
+            _store_pushed(services, principal, push, body)
             guard = services.teams.guard(principal, Role.PUSH)
             head = services.sync.pushing.push_project(principal.user_id, store, push, guard)
     except ManifestGraphError as error:
@@ -252,6 +269,25 @@ def _push_project(services: NodeServices, principal: Principal, body: PushBody) 
         "snapshot_hash": head.snapshot_hash,
         "snapshot_revision": head.revision,
     }
+
+
+def _store_pushed(
+    services: NodeServices, principal: Principal, push: ProjectPush, body: PushBody
+) -> None:
+    """Store what a push brings along. Raises HeadMovedError, ManifestGraphError, RequestProblem."""
+    if not body.entries and body.changes is None:
+        return
+    principal.require(OBJECTS)
+    store = services.stores.of(principal.user_id)
+    entries, failures = decode_entries(body.entries)
+    if failures:
+        raise RequestProblem(400, _refusal((), failures))
+    if body.changes is not None:
+        changes = ManifestChanges(items=body.changes.items, files=body.changes.files)
+        pushing = services.sync.pushing
+        entries.append(pushing.changed_manifest(principal.user_id, store, push, changes))
+    with _storing(services, principal) as own:
+        keep_entries(entries, **own)
 
 
 def head_moved(expected: str | None, actual: Head | None) -> dict[str, Any]:
@@ -384,9 +420,22 @@ def history_router(services: NodeServices) -> APIRouter:
             "snapshots": [{**value, "_hash": digest} for digest, value in snapshots],
             "remote_name": name,
             "lost": _lost(services, principal.user_id, behind) if is_lost else None,
+            "push_terms": _push_terms(services, principal),
         }
 
     return routes
+
+
+def _push_terms(services: NodeServices, principal: Principal) -> dict[str, Any]:
+    """What a push that follows has to know, so that it need not ask."""
+    space = None
+    if principal.role is None and allows(principal.scopes, PUSH):
+        space = services.sync.user_spaces.read(principal.user_id, services.settings.name)
+    return {
+        "takes_changes": True,
+        "engine_version": ryeos.__version__,
+        "user_manifest_hash": space.user_manifest_hash if space else None,
+    }
 
 
 def _lost(services: NodeServices, user_id: str, digest: str) -> dict[str, str | None]:

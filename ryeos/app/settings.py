@@ -18,7 +18,7 @@ from ryeos.items.refs import USER
 from ryeos.items.specs import FOREIGN, closest
 from ryeos.remote import registry_settings, settings
 from ryeos.run import confinement
-from ryeos.sync.rules import NameRules, rules_of
+from ryeos.sync.rules import rules_of
 from ryeos.trust.config import Layer
 
 _Schema = Mapping[str, Any]
@@ -157,7 +157,7 @@ def _unreadable(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
                 for name in registries.names:
                     registries.resolve(name)
             case "cas/manifest.yaml":
-                NameRules(rules_of([(relative, values)]))
+                rules_of([(relative, values)])
             case "agents/policy.yaml":
                 policy_from(values)
             case confinement.POLICY_PATH:

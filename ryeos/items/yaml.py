@@ -11,6 +11,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
 from lillux.errors import LilluxError
+from lillux.patterns import pattern
 from ryeos.items.header_values import (
     MAX_DEPTH,
     MetadataError,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 _MAX_NUMBER_CHARACTERS = 300
 _MAX_MERGED_KEYS = 100_000
-_TAG_DIRECTIVE = re.compile(r"^%TAG\b", re.MULTILINE)
+_TAG_DIRECTIVE = pattern(r"^%TAG\b", re.MULTILINE)
 
 _STANDARD = "tag:yaml.org,2002:"
 _STRING, _MERGE = f"{_STANDARD}str", f"{_STANDARD}merge"
@@ -261,7 +262,7 @@ class _Document:
 
 _INDENT = "  "
 _NOTHING = r"\{\s*\}|null|~"
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_PLAIN = pattern(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 
 
@@ -374,9 +375,9 @@ def _written(name: str) -> str:
 # --- yaml writing ---------------------------------------------------------------------------------
 # JSON values as YAML that a person can read and every YAML reader understands alike. Pure.
 
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_PLAIN_KEY = pattern(r"[A-Za-z_][A-Za-z0-9_-]*")
 # What YAML 1.1 reads as something else than text.
-_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+_ESCAPED = pattern("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
 def yaml_text(values: Mapping[str, object]) -> str:

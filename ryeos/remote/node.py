@@ -25,7 +25,7 @@ from lillux.http.model import (
     delay_s,
     parse_retry_after,
 )
-from lillux.store_files import is_digest
+from lillux.store_files import are_digests, is_digest
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
 from ryeos.remote.errors import (
@@ -46,11 +46,12 @@ from ryeos.sync.entries import (
     START,
     ContentEntry,
     decode,
+    encode,
     encode_json,
     framed,
     read_entries,
 )
-from ryeos.sync.objects import EntryError
+from ryeos.sync.objects import EntryError, ManifestChanges
 from ryeos.trust.keys import SigningKey
 
 if TYPE_CHECKING:
@@ -64,12 +65,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PushTerms:
+    """What a node has said about the push that follows, with its head.
+
+    engine_version      as in `Health`
+    user_manifest_hash  the user space that it has, ``""`` for none
+    """
+
+    engine_version: str
+    user_manifest_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteHead:
-    """Where a project is on a node. ``user_manifest_hash`` is ``""`` where none was ever pushed."""
+    """Where a project is on a node. ``user_manifest_hash`` is ``""`` where none was ever pushed.
+
+    ``terms``: None of a node that does not take what has changed alone (`Node.push_changes`).
+    """
 
     snapshot_hash: str
     project_manifest_hash: str
     user_manifest_hash: str = ""
+    terms: PushTerms | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +160,7 @@ def detail_of(body: bytes) -> object:
 def digests_at(value: Mapping[str, Any], key: str, what: str) -> tuple[str, ...]:
     """A list of digests."""
     found = value.get(key)
-    if not isinstance(found, list) or not all(map(is_digest, found)):
+    if not isinstance(found, list) or not are_digests(found):
         raise RemoteReplyError(what, f"{key}: expected a list of digests")
     return tuple(found)
 
@@ -200,6 +217,17 @@ def read_head(value: Mapping[str, Any], what: str) -> RemoteHead:
         snapshot_hash=snapshot_hash,
         project_manifest_hash=digest_at(rows[0], "project_manifest_hash", what),
         user_manifest_hash=optional_digest_at(rows[0], "user_manifest_hash", what),
+        terms=read_push_terms(value.get("push_terms"), what),
+    )
+
+
+def read_push_terms(value: object, what: str) -> PushTerms | None:
+    """``push_terms`` of ``GET /history``; None where they are absent, or of another kind."""
+    if not isinstance(value, Mapping) or value.get("takes_changes") is not True:
+        return None
+    return PushTerms(
+        engine_version=text_at(value, "engine_version", what),
+        user_manifest_hash=optional_digest_at(value, "user_manifest_hash", what),
     )
 
 
@@ -422,11 +450,14 @@ class Node:
         """What it offers, and how busy it is."""
         return self._open("GET", "/status")
 
-    def system_version(self) -> str:
-        """What to push as: the node's own version where that fits, else ours."""
+    def system_version(self, engine_version: str = "") -> str:
+        """What to push as: the node's own version where that fits, else ours.
+
+        ``engine_version`` is the node's where that is known: else it is asked for.
+        """
         from ryeos import __version__
 
-        engine = self.health().engine_version
+        engine = engine_version or self.health().engine_version
         fits = ".".join(engine.split(".")[:2]) in COMPATIBLE_ENGINES
         return engine if fits else __version__
 
@@ -524,6 +555,29 @@ class Node:
     ) -> str:
         """The snapshot that is the head now. Raises HeadMovedError: nothing was changed."""
         return self._push(_push_body(project_path, manifest_hash, expected, system_version))
+
+    def push_changes(
+        self,
+        project_path: str,
+        manifest_hash: str,
+        expected: str,
+        system_version: str,
+        *,
+        changes: ManifestChanges,
+        entries: Iterable[ContentEntry],
+    ) -> str:
+        """As `push`, with all of it in one request: what is new, and how the manifest differs.
+
+        For a node with `PushTerms`. A refusal with status 400 says that this is not all it lacks.
+        """
+        body = _push_body(project_path, manifest_hash, expected, system_version)
+        return self._push(
+            {
+                **body,
+                "changes": {"items": dict(changes.items), "files": dict(changes.files)},
+                "entries": [encode(entry) for entry in entries],
+            }
+        )
 
     def restore(
         self, project_path: str, manifest_hash: str, expected: str | None, system_version: str

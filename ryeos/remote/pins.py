@@ -15,6 +15,7 @@ from pathlib import Path
 from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError, LilluxError
 from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
+from lillux.patterns import pattern
 from lillux.sealing import decode_box_key, encode_box_key
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError
@@ -32,7 +33,7 @@ from ryeos.trust.store import (
 )
 
 PINS_FOLDER = "node/pins"
-_OWNER = re.compile(r"remote:([A-Za-z0-9][A-Za-z0-9._-]{0,63}):(\S+)")
+_OWNER = pattern(r"remote:([A-Za-z0-9][A-Za-z0-9._-]{0,63}):(\S+)")
 _NAME_DIGITS = 16
 _LOG = logging.getLogger(__name__)
 

@@ -29,9 +29,9 @@ from ryeos.remote.errors import (
 from ryeos.remote.link import Link, is_same_head, sized
 from ryeos.remote.node import RemoteHead
 from ryeos.remote.pull import finish_run, merge_head
-from ryeos.remote.transfer import send
-from ryeos.sync.entries import Sized
-from ryeos.sync.objects import SourceManifest
+from ryeos.remote.transfer import exported, send
+from ryeos.sync.entries import MAX_ENTRIES, Sized
+from ryeos.sync.objects import SourceManifest, changes_between
 from ryeos.sync.tree import Tree
 
 # --- excluded -------------------------------------------------------------------------------------
@@ -166,7 +166,9 @@ def _change(base: SourceManifest, side: SourceManifest, path: str) -> str | None
 
 ROUNDS = 5
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 4.0
-_CONFLICT, _REFUSED = 409, 400
+_CONFLICT, _REFUSED, _TOO_LARGE = 409, 400, 413
+MAX_CHANGED_BYTES, MAX_CHANGED_PATHS = 512 * 1024, 2000
+"""Of a push in one request: where more has changed, what it is can be asked for, and cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +290,6 @@ def push(
     RemoteUnrelatedError, HeadMovedError where it moves all the time, EntryTooLargeError,
     TreeChangedError, RemoteError.
     """
-    link.node.verify()  # (1)
     if not is_new_project:
         _check_name(link)
     with naming_merged(link) as naming:
@@ -298,15 +299,14 @@ def push(
 def _push_alone(
     link: Link, sleep: Callable[[float], None], *, force: bool, drops_excluded: bool
 ) -> Pushed:
-    """Steps 2 to 7."""
+    """Steps 1 to 7. Before the first request, each thread asks who the node is (1)."""
     with link.alone():
         came = Applied() if force else _finish_run(link)
         for round_number in range(1, ROUNDS + 1):
-            user = link.user_tree()
-            look = _head_or_lost if force else Link.head
-            asked = _Meanwhile(lambda: _asked(link, user, look))  # noqa: B023 - called in this round
-            trees = _Trees(link.working_tree.project_tree(), user)  # (2)
-            head, user_there = asked.answer()
+            asked = _Meanwhile(lambda: _head_or_lost(link) if force else link.head())
+            trees = _Trees(link.working_tree.project_tree(), link.user_tree())  # (2)
+            head = asked.answer()
+            user_there = _user_space_there(link, head, trees.user)
             if not drops_excluded:
                 _check_excluded(link, trees.project)
             if head and not force and _is_news(link, head, trees.project):
@@ -353,11 +353,11 @@ def _head_or_lost(link: Link) -> RemoteHead | None:
         return RemoteHead(snapshot_hash=error.snapshot_hash, project_manifest_hash="")
 
 
-def _asked(
-    link: Link, user: Tree, look: Callable[[Link], RemoteHead | None]
-) -> tuple[RemoteHead | None, str]:
-    """Where the node's head is, and which user space it has; ``""`` too where none is pushed."""
-    return look(link), _user_space_hash(link) if user.manifest.items else ""
+def _user_space_there(link: Link, head: RemoteHead | None, user: Tree) -> str:
+    """The user space that the node has; ``""`` too where there is none here."""
+    if not user.manifest.items:
+        return ""
+    return head.terms.user_manifest_hash if head and head.terms else _user_space_hash(link)
 
 
 def _finish_run(link: Link) -> Applied:
@@ -420,17 +420,23 @@ def _sent(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -
     if has_project and not is_user_space_new:
         return _pushed(trees, expected, 0, expected or "", is_user_space_new=False)
     new_user_hash = user_hash if is_user_space_new else ""
-    there = trees.surely_there(
-        _base(link, head), has_user_space=bool(user_hash) and not is_user_space_new
-    )
+    takes_changes = head is not None and head.terms is not None and not new_user_hash
+    attempt = _Meanwhile(lambda: link.attempt(trees.project)) if takes_changes else None
+    base = _base(link, head)
+    there = trees.surely_there(base, has_user_space=bool(user_hash) and not is_user_space_new)
     asked = [digest for digest in trees.digests if digest not in there]
+    if attempt:
+        attempt.answer()
+        changed = _push_changes(link, head, base, trees, asked)
+        if changed:
+            return _pushed(trees, expected, len(asked), changed, is_user_space_new=False)
     try:
-        sent, snapshot_hash = _bring(link, trees, asked, expected, new_user_hash)
+        sent, snapshot_hash = _bring(link, trees, asked, head, new_user_hash)
     except RemoteError as error:
         if error.status != _REFUSED or not there:
             raise
         # The node has lost what its head leads to: each piece is asked for.
-        sent, snapshot_hash = _bring(link, trees, trees.digests, expected, new_user_hash)
+        sent, snapshot_hash = _bring(link, trees, trees.digests, head, new_user_hash)
     return _pushed(trees, expected, sent, snapshot_hash, is_user_space_new=is_user_space_new)
 
 
@@ -457,16 +463,51 @@ def _user_hash(trees: _Trees) -> str:
 def _pushed(
     trees: _Trees, expected: str | None, sent: int, snapshot_hash: str, *, is_user_space_new: bool
 ) -> Pushed:
+    digests = trees.digests
     return Pushed(
         snapshot_hash=snapshot_hash,
         project_manifest_hash=trees.project.manifest_hash,
         user_manifest_hash=_user_hash(trees),
         objects_sent=sent,
-        objects_total=len(trees.digests),
+        objects_total=len(digests),
         is_new=snapshot_hash != expected,
         is_user_space_new=is_user_space_new,
-        digests=frozenset(trees.digests),
+        digests=frozenset(digests),
     )
+
+
+def _push_changes(
+    link: Link,
+    head: RemoteHead | None,
+    base: SourceManifest | None,
+    trees: _Trees,
+    asked: Sequence[str],
+) -> str:
+    """Steps 4 and 6 in one request, where little has changed; ``""`` where that cannot be."""
+    if head is None or head.terms is None or base is None:
+        return ""
+    manifest_hash = trees.project.manifest_hash
+    changes = changes_between(base, trees.project.manifest)
+    sizes = {digest: trees.sized(digest).size for digest in asked if digest != manifest_hash}
+    is_small = sum(sizes.values()) <= MAX_CHANGED_BYTES and len(sizes) <= MAX_ENTRIES
+    if not is_small or len(changes) > MAX_CHANGED_PATHS:
+        return ""
+    link.progress("sending", 0, len(asked))
+    try:
+        snapshot_hash = link.node.push_changes(
+            link.project_path,
+            manifest_hash,
+            head.snapshot_hash,
+            link.node.system_version(head.terms.engine_version),
+            changes=changes,
+            entries=exported([*sizes], trees),
+        )
+    except RemoteError as error:
+        if error.status not in {_REFUSED, _TOO_LARGE}:
+            raise
+        return ""  # the node has lost something, or takes less: step by step it may still go
+    link.progress("sending", len(asked), len(asked))
+    return snapshot_hash
 
 
 def _base(link: Link, head: RemoteHead | None) -> SourceManifest | None:
@@ -477,17 +518,19 @@ def _base(link: Link, head: RemoteHead | None) -> SourceManifest | None:
 
 
 def _bring(
-    link: Link, trees: _Trees, digests: Sequence[str], expected: str | None, new_user_hash: str
+    link: Link, trees: _Trees, digests: Sequence[str], head: RemoteHead | None, new_user_hash: str
 ) -> tuple[int, str]:
     """Steps 4 to 6: how many pieces were sent, and the snapshot that is the head now."""
-    version = _Meanwhile(link.node.system_version)
+    terms = head.terms if head else None
+    engine_version = terms.engine_version if terms else ""
+    version = _Meanwhile(lambda: link.node.system_version(engine_version))
     sent = send(link.node, digests, trees, trees.sized, link.progress)  # (4)
     if new_user_hash:
         _push_user_space(link, new_user_hash)  # (5)
     manifest_hash = trees.project.manifest_hash
     link.attempt(trees.project)
     return sent, link.node.push(  # (6)
-        link.project_path, manifest_hash, expected, version.answer()
+        link.project_path, manifest_hash, head.snapshot_hash if head else None, version.answer()
     )
 
 

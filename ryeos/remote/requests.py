@@ -20,6 +20,7 @@ from lillux.digests import (
     sha256_hex,
 )
 from lillux.errors import LilluxError
+from lillux.patterns import pattern
 from lillux.sealing import decode_box_key, encode_box_key
 from lillux.signing import (
     PemError,
@@ -46,11 +47,11 @@ KEY_ID, TIMESTAMP = "X-Rye-Key-Id", "X-Rye-Timestamp"
 NONCE, SIGNATURE = "X-Rye-Nonce", "X-Rye-Signature"
 HEADERS = (KEY_ID, TIMESTAMP, NONCE, SIGNATURE)
 
-_KEY_ID = re.compile(r"fp:([0-9a-f]{16})")
-_TIMESTAMP = re.compile(r"0|[1-9][0-9]{0,14}")
-_NONCE = re.compile(r"[\x21-\x7e]{1,128}")
-_METHOD = re.compile(r"[A-Z]{1,20}")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+_KEY_ID = pattern(r"fp:([0-9a-f]{16})")
+_TIMESTAMP = pattern(r"0|[1-9][0-9]{0,14}")
+_NONCE = pattern(r"[\x21-\x7e]{1,128}")
+_METHOD = pattern(r"[A-Z]{1,20}")
+_DIGEST = pattern(r"[0-9a-f]{64}")
 _NONCE_BYTES = 16
 # A path has come here decoded: these would start another part of an address, or be one of these.
 _ESCAPES = str.maketrans({"%": "%25", "?": "%3F", "#": "%23", "\\": "%5C"})
@@ -244,9 +245,9 @@ def _single_values(headers: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _matching(pattern: re.Pattern[str], part: str, text: str) -> str:
-    if not pattern.fullmatch(text):
-        raise RequestSignatureError(f"{part}: expected the form {pattern.pattern}")
+def _matching(form: re.Pattern[str], part: str, text: str) -> str:
+    if not form.fullmatch(text):
+        raise RequestSignatureError(f"{part}: expected the form {form.pattern}")
     return text
 
 
@@ -325,7 +326,7 @@ SUCCESSION = "node-succession/v1"
 MAX_PREVIOUS = 10
 """Of the former keys of a node, as many are listed."""
 
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_MOMENT = pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _SIGNING, _BOX = "ed25519:", "x25519:"
 _MAX_FIELD_CHARACTERS = 8192
 
@@ -535,7 +536,7 @@ MAX_AGE_S, MAX_AHEAD_S = 300, 30
 WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE = "X-Webhook-Timestamp", "X-Webhook-Signature"
 DELIVERY_ID = "X-Webhook-Delivery-Id"
 
-_DELIVERY_ID = re.compile(r"[\x21-\x7e]{1,200}")
+_DELIVERY_ID = pattern(r"[\x21-\x7e]{1,200}")
 _SCHEME = "sha256="
 
 

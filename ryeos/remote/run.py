@@ -8,7 +8,6 @@ After (3) nothing that goes wrong takes the result away: it becomes a warning be
 """
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, write_atomic
 from lillux.http.client import Wait, wait_for
 from lillux.http.model import ExchangeCancelledError
+from lillux.patterns import pattern
 from lillux.signing import KeyNotFoundError, load_keypair
 from lillux.store import MAX_BYTES
 from lillux.store_files import is_digest
@@ -182,7 +182,7 @@ OWN = (".ai/state/remote/", ".ai/state/approvals")
 # What says which processes may be ended, what runs may do, and which runs there are.
 _DECIDING = frozenset({"runner.json", "grants.json", "cancel", "run.lock", ".gitignore"})
 _OWN_SUFFIXES = (".lock", ".tmp", ".db-wal", ".db-shm", ".key", ".pem")
-_SHORT_NAME = re.compile(r"[^/]{1,6}~[0-9]")  # what Windows may call a file of another name
+_SHORT_NAME = pattern(r"[^/]{1,6}~[0-9]")  # what Windows may call a file of another name
 # Of those, what every run leaves behind where it runs: no report says that it stays there.
 _OF_EVERY_RUN = frozenset({"runner.json", "grants.json", "run.lock", ".gitignore"})
 _DATABASE = ".ai/state/threads/registry.db"

@@ -5,7 +5,6 @@ know no sealed ones: those are sent plain, where the connection itself is encryp
 """
 
 import json
-import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from lillux.digests import canonical_json, decode_base64url
 from lillux.errors import LilluxError
 from lillux.files import locked, make_directory, read_bytes, write_atomic
+from lillux.patterns import pattern
 from lillux.sealing import (
     SealingError,
     box_fingerprint,
@@ -152,7 +152,7 @@ MAX_VALUE_BYTES = 64 * 1024
 MAX_TOTAL_BYTES = 1024 * 1024
 MAX_NAME_CHARACTERS = 256
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 RESERVED_ENV_NAMES = frozenset(
     {

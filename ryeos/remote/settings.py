@@ -5,7 +5,6 @@ is not enough to send anything off this machine: a node's address and the key fo
 user's own words.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,6 +12,7 @@ from shlex import quote
 from urllib.parse import urlsplit, urlunsplit
 
 from lillux.fields import Fields, is_number
+from lillux.patterns import pattern
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError, TargetExistsError
 from ryeos.items.refs import PROJECT, Space
@@ -29,9 +29,9 @@ CONFIG_PATH = "remotes/remotes.yaml"
 DEFAULT_TIMEOUT_S = 300.0
 MAX_TIMEOUT_S = 86_400.0
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_NODE_ID = re.compile(r"fp:[0-9a-f]{16}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
+_NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NODE_ID = pattern(r"fp:[0-9a-f]{16}")
+_VARIABLE = pattern(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 _MAX_PROJECT_CHARACTERS = 200
 
 
@@ -198,8 +198,9 @@ def valid_project_name(where: str, value: object) -> str:
     return value
 
 
-_TEAM = re.compile(r"[0-9a-z][0-9a-z_-]{0,63}")
-_OF_TEAM = re.compile(rf"@({_TEAM.pattern})/(.+)")
+_TEAM_NAME = r"[0-9a-z][0-9a-z_-]{0,63}"
+_TEAM = pattern(_TEAM_NAME)
+_OF_TEAM = pattern(rf"@({_TEAM_NAME})/(.+)")
 
 
 def is_team_name(text: str) -> bool:

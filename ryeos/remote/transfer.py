@@ -96,13 +96,13 @@ def send(
 def _put_all(node: Node, groups: Sequence[Sequence[str]], contents: ReadContents) -> Iterator[int]:
     """Send each group; how many pieces each one had. While the node stores, the next is read."""
     if len(groups) == 1:  # one changed file needs no threads
-        node.put(_exported(groups[0], contents))
+        node.put(exported(groups[0], contents))
         yield len(groups[0])
         return
     from concurrent.futures import ThreadPoolExecutor
 
     def put(group: Sequence[str]) -> int:
-        node.put(_exported(group, contents))
+        node.put(exported(group, contents))
         return len(group)
 
     with ThreadPoolExecutor(IN_FLIGHT, "rye-remote-put") as pool:
@@ -238,7 +238,8 @@ def _parts(digests: Sequence[str], size: int) -> list[Sequence[str]]:
     return [digests[start : start + size] for start in range(0, len(digests), size)]
 
 
-def _exported(group: Sequence[str], contents: ReadContents) -> Iterator[ContentEntry]:
+def exported(group: Sequence[str], contents: ReadContents) -> Iterator[ContentEntry]:
+    """The entries of these digests. Raises ObjectMissingError for what is nowhere."""
     expected = iter(group)
     for entry in export_entries(group, contents):
         digest = next(expected)

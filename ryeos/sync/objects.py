@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from lillux.fields import ABSENT, Fields, is_mapping, is_text
 from lillux.store import Durability, Stored
-from lillux.store_files import ObjectKind, ObjectMissingError, is_digest
+from lillux.store_files import ObjectKind, ObjectMissingError, are_digests, is_digest
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
 
@@ -272,6 +272,8 @@ class ObjectFields(Fields):
     def paths(self, key: str) -> dict[str, str]:
         """An object from paths to digests. The paths are not judged here."""
         paths: dict[str, str] = self.required_mapping(key, "an object")
+        if are_digests(paths.values()):  # of all at once: they are many
+            return paths
         for path, digest in paths.items():
             if not is_digest(digest):
                 self._refuse(f"{key}[{path[:200]!r}]", "a digest", digest)
@@ -411,6 +413,44 @@ def manifest_of(value: object, where: str) -> SourceManifest:
     if space not in MANIFEST_SPACES:
         raise fields.error("space", " or ".join(MANIFEST_SPACES))
     return SourceManifest(space, fields.paths("items"), fields.paths("files"))
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestChanges:
+    """How a manifest differs from another one of its space: digests by path, None for no path."""
+
+    items: Mapping[str, str | None] = field(default_factory=dict)
+    files: Mapping[str, str | None] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """How many entries differ."""
+        return len(self.items) + len(self.files)
+
+    def applied_to(self, base: SourceManifest) -> SourceManifest:
+        """The manifest with these changes. Raises CasObjectError for what is no digest."""
+        for digest in (*self.items.values(), *self.files.values()):
+            if digest is not None and not is_digest(digest):
+                raise CasObjectError("changes", f"expected a digest, found {found(digest)}")
+        return SourceManifest(
+            base.space, _with(base.items, self.items), _with(base.files, self.files)
+        )
+
+
+def changes_between(base: SourceManifest, wanted: SourceManifest) -> ManifestChanges:
+    """What makes ``wanted`` of ``base``."""
+    return ManifestChanges(
+        _different(base.items, wanted.items), _different(base.files, wanted.files)
+    )
+
+
+def _with(base: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    made = {**base, **changes}
+    return {path: digest for path, digest in made.items() if digest is not None}
+
+
+def _different(base: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:
+    paths = {path for path, digest in wanted.items() if base.get(path) != digest}
+    return {path: wanted.get(path) for path in sorted(paths | (base.keys() - wanted.keys()))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,16 @@ import shlex
 import stat
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from os.path import realpath
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from lillux.digests import sha256_hex
 from lillux.errors import UnsafePathError
 from lillux.files import file_system_error, require_plain_path
+from lillux.patterns import pattern
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import AI_DIRECTORY, PRIVATE_FOLDERS, Kind, kind_of_directory
@@ -47,7 +49,7 @@ _REPARSE_POINT = 0x400  # of Windows: links and junctions
 _PLAIN_SEGMENT = (
     r"(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:[./]|\Z))[a-z0-9_.@+=-]{0,99}[a-z0-9_@+=-]"
 )
-_PLAIN_PATH = re.compile(
+_PLAIN_PATH = pattern(
     rf"(?!\.git(?:/|\Z)|\.ai/state(?:/|\Z))(?:{_PLAIN_SEGMENT}/){{0,9}}{_PLAIN_SEGMENT}",
     re.IGNORECASE | re.ASCII,
 )
@@ -307,7 +309,7 @@ _TRUSTED = ".ai/config/keys/trusted/"
 _PINS = ".ai/config/remotes/pins"
 _CONFIG = ".ai/config/"
 _PRIVATE_MARK = b"PRIVATE KEY-----"
-_OF_A_REMOTE = re.compile(rb"""^[ \t]*owner[ \t]*=[ \t]*["']remote:""", re.MULTILINE)
+_OF_A_REMOTE = pattern(rb"""^[ \t]*owner[ \t]*=[ \t]*["']remote:""", re.MULTILINE)
 
 
 def stays_by_path(path: str) -> bool:
@@ -340,13 +342,13 @@ def why_it_stays(path: str, data: bytes) -> str:
 # not those by which Rye finds and verifies items. They are in ``docs/store.md``, Items.
 
 _AI = f"{AI_DIRECTORY}/"
-_MARKDOWN = re.compile(f"<!-- {CORE_PATTERN} -->")
-_HASH = re.compile(f"# {CORE_PATTERN}")
-_HASH_OR_BELOW_SHEBANG = re.compile(rf"(?:#!/[^\n]*\n)?# {CORE_PATTERN}")
-_SLASHES = re.compile(f"// {CORE_PATTERN}")
+_MARKDOWN = pattern(f"<!-- {CORE_PATTERN} -->")
+_HASH = pattern(f"# {CORE_PATTERN}")
+_HASH_OR_BELOW_SHEBANG = pattern(rf"(?:#!/[^\n]*\n)?# {CORE_PATTERN}")
+_SLASHES = pattern(f"// {CORE_PATTERN}")
 
 _ANY_SUFFIX = ""
-_LINES: Mapping[Kind, Mapping[str, "re.Pattern[str]"]] = {
+_LINES: Mapping[Kind, Mapping[str, re.Pattern[str]]] = {
     Kind.DIRECTIVE: {_ANY_SUFFIX: _MARKDOWN},
     Kind.KNOWLEDGE: {_ANY_SUFFIX: _MARKDOWN},
     Kind.TOOL: {
@@ -424,11 +426,12 @@ def item_source(path: str, data: bytes, digest: str = "") -> ItemSource | None:
 
 _MAX_NAME_BYTES = 255
 _MAX_PATH = MAX_PATH_BYTES // 4  # characters that may be more bytes than that
-_PLAIN_NAME = re.compile(
+_PLAIN_NAME = pattern(
     r"(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|$))[a-z0-9_.@+=-]{0,99}[a-z0-9_]",
     re.IGNORECASE | re.ASCII,
 )
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,43 +456,57 @@ class WalkedFile(
     target: str = ""
 
 
+TakeKnown: TypeAlias = Callable[[str, os.stat_result], bool]
+"""Is asked of each regular file that is no link; one that it takes is not in the walk."""
+
+
+def take_nothing(_relative: str, _status: os.stat_result) -> bool:
+    """Take no file."""
+    return False
+
+
 def walk(
     root: str,
     top: str,
     enter: Callable[[str, str], bool],
     skip: Callable[[Skipped], None],
     *,
+    take: TakeKnown = take_nothing,
     named: Container[str] = (),
 ) -> Iterator[WalkedFile]:
     """Every regular file below the folder ``top`` of ``root``, both without a ``/`` at the end.
 
     ``enter`` is asked of each folder with its relative path and its name. ``named`` are paths whose
-    names were found good before. Nothing below a folder that is not there, or no folder. Raises
-    FileSystemError, LinkedFolderError: a folder that cannot be read is not taken for an empty one.
+    names were found good before; what ``take`` takes has such a path. Nothing below a folder that
+    is not there, or no folder. Raises FileSystemError, LinkedFolderError: a folder that cannot be
+    read is not taken for an empty one.
     """
     waiting = [top] if not top or _is_folder(f"{root}/{top}") else []
+    is_regular = stat.S_ISREG
     while waiting:
         folder = waiting.pop()
         above = f"{folder}/" if folder else ""
-        for entry in _listing(f"{root}/{folder}"):
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:
-                continue
-            relative, mode = above + entry.name, status.st_mode
-            if len(relative) > _MAX_PATH and len(os.fsencode(relative)) > MAX_PATH_BYTES:
-                # No manifest has it, and what is below may be too long for the system to name.
-                skip(Skipped(relative, f"expected a path of at most {MAX_PATH_BYTES} bytes"))
-            elif stat.S_ISDIR(mode) and not _is_reparse_point(status):
-                if enter(relative, entry.name) and _is_named(entry.name, f"{relative}/", skip):
-                    waiting.append(relative)
-            elif stat.S_ISREG(mode):
-                if relative in named or _is_named(entry.name, relative, skip):
-                    yield WalkedFile(relative, entry.name, status)
-            elif stat.S_ISLNK(mode):
-                yield from _linked(root, relative, entry.name, skip)
-            else:
-                skip(Skipped(relative, "expected a file, found something else"))
+        with _listing(f"{root}/{folder}") as entries:
+            for entry in entries:
+                name = entry.name
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                relative, mode = above + name, status.st_mode
+                if is_regular(mode) and take(relative, status):
+                    continue
+                if len(relative) > _MAX_PATH and len(os.fsencode(relative)) > MAX_PATH_BYTES:
+                    # No manifest has it, and what is below may be too long for the system to name.
+                    skip(Skipped(relative, f"expected a path of at most {MAX_PATH_BYTES} bytes"))
+                elif stat.S_ISDIR(mode) and not _is_reparse_point(status):
+                    if enter(relative, name) and _is_named(name, f"{relative}/", skip):
+                        waiting.append(relative)
+                elif is_regular(mode):
+                    if relative in named or _is_named(name, relative, skip):
+                        yield WalkedFile(relative, name, status)
+                else:
+                    yield from _linked(root, relative, name, mode, skip)
 
 
 def _is_named(name: str, relative: str, skip: Callable[[Skipped], None]) -> bool:
@@ -518,8 +535,12 @@ def name_problem(name: str) -> str:
 
 
 def _linked(
-    root: str, relative: str, name: str, skip: Callable[[Skipped], None]
+    root: str, relative: str, name: str, mode: int, skip: Callable[[Skipped], None]
 ) -> Iterator[WalkedFile]:
+    """The file that a link leads to; nothing for what is no link."""
+    if not stat.S_ISLNK(mode):
+        skip(Skipped(relative, "expected a file, found something else"))
+        return
     try:
         real, top = realpath(f"{root}/{relative}", strict=True), f"{realpath(root)}{os.sep}"
         status = os.stat(real)  # noqa: PTH116 - as above
@@ -537,11 +558,28 @@ def _linked(
     yield WalkedFile(relative, name, status, real[len(top) :].replace(os.sep, "/"))
 
 
-def _listing(path: str) -> "list[os.DirEntry[str]]":
+@contextmanager
+def _listing(path: str) -> "Iterator[list[os.DirEntry[str]]]":
+    """What is in a folder, while it is open: the system looks for each name in there alone."""
     try:
-        with os.scandir(path) as entries:
-            return list(entries)
+        descriptor = os.open(path, _FOLDER) if os.scandir in os.supports_fd else -1
     except (FileNotFoundError, NotADirectoryError):  # removed meanwhile
+        yield []
+        return
+    except OSError as error:
+        raise file_system_error(path, error) from error
+    try:
+        yield _entries(path, descriptor)
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _entries(path: str, descriptor: int) -> "list[os.DirEntry[str]]":
+    try:
+        with os.scandir(path) if descriptor < 0 else os.scandir(descriptor) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):  # as above
         return []
     except OSError as error:
         raise file_system_error(path, error) from error
@@ -586,7 +624,7 @@ _PACKAGES = "node_modules"
 _NEVER_NAMES = frozenset({".envrc"})  # run by shells that enter the folder
 _FLOOR_NAMES = NameRules(rules_of([]))
 # What Windows calls files whose names are no 8.3 names, where that is on.
-_SHORT = re.compile(r"(ai|git|venv|virtua|__pyca|node_m|env|envrc|privat|box_ke)~[0-9](\.[^/]*)?")
+_SHORT = pattern(r"(ai|git|venv|virtua|__pyca|node_m|env|envrc|privat|box_ke)~[0-9](\.[^/]*)?")
 _LONG = {
     "ai": AI_DIRECTORY,
     "git": _REPOSITORY,

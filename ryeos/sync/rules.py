@@ -8,12 +8,14 @@ for removed. So only the text of the files counts, and not whose key this machin
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import translate
+from functools import lru_cache
 from logging import getLogger
 from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, safe_join
+from lillux.patterns import pattern as late_pattern
 from lillux.text import (
     PatternError,
     SearchPattern,
@@ -30,6 +32,7 @@ from ryeos.items.specs import type_name
 PLACE = ".ai/config/cas/manifest.yaml"
 _MAX_BYTES = 256 * 1024
 _MAX_ENTRIES = 1000
+_CACHED_RULES = 16
 _log = getLogger(__name__)
 
 # Never taken away by a configuration, only added to.
@@ -86,11 +89,11 @@ class NameRules:
 
     def __init__(self, rules: ManifestRules) -> None:
         self._names = frozenset(rules.names)
-        self._patterns = NamePatterns(rules.patterns)
+        self._texts = rules.patterns
 
     def forbids(self, name: str) -> bool:
         """Whether a file of this name, the last segment, never travels."""
-        return name in self._names or self._patterns.match(name)
+        return name in self._names or _name_patterns(self._texts).match(name)
 
 
 class PathPatterns:
@@ -125,6 +128,7 @@ def rules_of(configs: Iterable[tuple[str, Mapping[str, Any]]]) -> ManifestRules:
 
 
 _PATTERNS = "manifest.hard_exclude.patterns"
+_OF_THE_FLOOR = frozenset(FLOOR["manifest"]["hard_exclude"]["patterns"])
 _KEYS = (
     "manifest.skip_dirs",
     "manifest.hard_exclude.names",
@@ -150,14 +154,12 @@ def read_rules(
 
 
 def _read(base: Path, *, is_strict: bool) -> Mapping[str, Any] | None:
-    from ryeos.items.headers import parse_header
-
     try:
         path = safe_join(base / AI_DIRECTORY, PLACE.removeprefix(f"{AI_DIRECTORY}/"))
         text = read_bytes(path, _MAX_BYTES).decode("utf-8")
         if all(line.lstrip()[:1] in {"", "#"} for line in text.splitlines()):
             return None
-        return parse_header(path.suffix, text, str(path))
+        return _parsed(path.suffix, text, str(path))
     except FileNotFoundError:
         return None
     except (LilluxError, UnicodeDecodeError) as error:
@@ -171,6 +173,17 @@ def _read(base: Path, *, is_strict: bool) -> Mapping[str, Any] | None:
             ) from error
         _log.warning("%s is not used: %s", base / PLACE, error)
         return None
+
+
+@lru_cache(maxsize=_CACHED_RULES)
+def _parsed(suffix: str, text: str, where: str) -> Mapping[str, Any]:
+    """The values of a file: a push asks for the rules of project and user space, which share some.
+
+    Raises as `parse_header`.
+    """
+    from ryeos.items.headers import parse_header
+
+    return parse_header(suffix, text, where)
 
 
 def _texts(values: Mapping[str, Any], key: str, where: str) -> list[str]:
@@ -195,6 +208,8 @@ def _texts(values: Mapping[str, Any], key: str, where: str) -> list[str]:
 
 def _check_patterns(patterns: Sequence[str], where: str) -> None:
     for index, pattern in enumerate(patterns):
+        if pattern in _OF_THE_FLOOR:
+            continue
         try:
             NamePatterns([pattern])
         except PatternError as error:
@@ -211,7 +226,7 @@ def _check_patterns(patterns: Sequence[str], where: str) -> None:
 
 _LONGEST_NAME = 255
 _FEW_TRIES = 300_000
-_FLAGS = re.compile(r"\(\?[a-zA-Z]+\)")
+_FLAGS = late_pattern(r"\(\?[a-zA-Z]+\)")
 
 
 class NamePatterns:
@@ -241,6 +256,12 @@ class NamePatterns:
             return any(search(pattern, name) for pattern in self._slow)
         except TextTooLongError:
             return True
+
+
+@lru_cache(maxsize=_CACHED_RULES)
+def _name_patterns(patterns: tuple[str, ...]) -> NamePatterns:
+    """Those of a set of rules, read when the first name is held against them."""
+    return NamePatterns(patterns)
 
 
 def _anchored(pattern: str) -> SearchPattern:

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -29,6 +30,7 @@ from ryeos.sync.paths import (
     kind_of,
     problem_of,
     stays_by_path,
+    take_nothing,
     walk,
     why_it_stays,
     why_never,
@@ -122,6 +124,7 @@ _Row = list[Any]
 """As in the file: size, mtime_ns, ctime_ns, inode, the three of an `Entry`. Never written into."""
 
 _FIELDS = 7
+_BLOB, _ITEM_DIGEST, _ITEM = 4, 5, 6
 
 
 class StatTable:
@@ -155,6 +158,11 @@ class StatTable:
 
     def entry(self, relative: str, status: os.stat_result) -> TreeEntry | None:
         """What is known of a file, if it is still the one that was recorded."""
+        row = self.row(relative, status)
+        return None if row is None else TreeEntry(*row[_BLOB:])
+
+    def row(self, relative: str, status: os.stat_result) -> _Row | None:
+        """As `entry`, for many: nothing is made for it."""
         row = self._rows.get(relative)
         if (
             row is None
@@ -164,7 +172,7 @@ class StatTable:
             or row[3] != (0 if _WINDOWS else status.st_ino)
         ):
             return None
-        return TreeEntry(row[4], row[5], row[6])
+        return row
 
     def admit(self, rules: str) -> None:
         """Note the rules by which every path in the table may travel."""
@@ -193,9 +201,9 @@ class StatTable:
         if self._rows.pop(relative, None) is not None:
             self._changed = True
 
-    def retain(self, paths: Collection[str]) -> None:
-        """Forget all files but these; a set answers fast."""
-        if len(paths) < len(self._rows) or any(path not in paths for path in self._rows):
+    def retain(self, paths: AbstractSet[str]) -> None:
+        """Forget all files but these."""
+        if not self._rows.keys() <= paths:
             self._rows = {path: row for path, row in self._rows.items() if path in paths}
             self._changed = True
 
@@ -410,7 +418,10 @@ class _Building:
             return name not in skip_dirs and kind_of(f"{relative}/x") is not None
 
         admitted = self._admitted
-        for found in walk(self._path, AI_DIRECTORY, enter, self._skipped.append, named=admitted):
+        take = self._take_item if admitted else take_nothing
+        for found in walk(
+            self._path, AI_DIRECTORY, enter, self._skipped.append, take=take, named=admitted
+        ):
             if (found.relative in admitted and not found.target) or (
                 kind_of(found.relative) and self._may_travel(found, is_item=True)
             ):
@@ -427,7 +438,8 @@ class _Building:
 
         skipped: list[Skipped] = []
         admitted = self._admitted
-        for found in walk(self._path, "", enter, skipped.append, named=admitted):
+        take = self._take_file if admitted else take_nothing
+        for found in walk(self._path, "", enter, skipped.append, take=take, named=admitted):
             path = found.relative
             if path in admitted and not found.target:
                 self._add_file(found)
@@ -452,6 +464,25 @@ class _Building:
         if forbidden or why_never(target, is_item=kind_of(target) is not None):
             self._skipped.append(Skipped(found.relative, f"a link to {target}, which stays here"))
             return False
+        return True
+
+    def _take_item(self, relative: str, status: os.stat_result) -> bool:
+        """Add an item that is in the table as it is, and may travel; whether it is one."""
+        row = self._table.row(relative, status)
+        if row is None or row[_ITEM] is None or self._must_look(relative):
+            return False
+        self._items[relative] = row[_ITEM_DIGEST]
+        self._sources[row[_ITEM_DIGEST]] = row[_ITEM]
+        self._blobs.setdefault(row[_BLOB], relative)
+        return True
+
+    def _take_file(self, relative: str, status: os.stat_result) -> bool:
+        """Add a file that is in the table as it is, and may travel; whether it is one."""
+        row = self._table.row(relative, status)
+        if row is None:
+            return False
+        self._files[relative] = row[_BLOB]
+        self._blobs.setdefault(row[_BLOB], relative)
         return True
 
     def _add_item(self, found: WalkedFile) -> None:

@@ -6,7 +6,6 @@ bundle's extractors say the same as data (``docs/items.md``), and a test compare
 """
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from lillux.errors import LilluxError
 from lillux.fields import ABSENT
 from lillux.files import is_inside
+from lillux.patterns import pattern
 from lillux.values import dataclass
 from ryeos.items.errors import SpecError
 from ryeos.items.header_values import MetadataError
@@ -25,8 +25,8 @@ from ryeos.trust.verify import Target, VerifiedItem, Verifier
 
 # --- extractors -----------------------------------------------------------------------------------
 
-_SEMVER = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
-_SNAKE_CASE = re.compile(r"[a-z][a-z0-9_]*")
+_SEMVER = pattern(r"[0-9]+\.[0-9]+\.[0-9]+")
+_SNAKE_CASE = pattern(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ BLOCK_COMMENTS: Mapping[str, str] = {
     "<#": "#>",
     "#|": "|#",
 }
-_SUFFIX = re.compile(r"\.[a-z0-9][a-z0-9_+-]{0,15}")
+_SUFFIX = pattern(r"\.[a-z0-9][a-z0-9_+-]{0,15}")
 # Suffixes that mean something else below ``.ai``, or to programs that look at every file.
 _RESERVED = frozenset(
     {".sig", ".manifest", ".pem", ".key", ".lock", ".tmp", ".txt", ".bak", ".pyc"}

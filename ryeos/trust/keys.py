@@ -16,6 +16,7 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError, LilluxError
 from lillux.files import file_system_error, make_directory, read_bytes, write_atomic
+from lillux.patterns import pattern
 from lillux.signing import (
     PRIVATE_KEY_FILE,
     PUBLIC_KEY_FILE,
@@ -65,7 +66,7 @@ from ryeos.trust.store import (
 # A private key at work: makes signature lines. Pure but for the clock it is given.
 
 
-_VERSION = re.compile(r"""^version\s*[:=]\s*["']?([0-9A-Za-z.+-]*)""", re.MULTILINE)
+_VERSION = pattern(r"""^version\s*[:=]\s*["']?([0-9A-Za-z.+-]*)""", re.MULTILINE)
 
 
 class SigningKey:

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from lillux.digests import compute_integrity
+from ryeos.sync.objects import SourceManifest
 from ryeos.sync.paths import UnsafeManifestError, require_safe_paths, safe_target
+from tests.support.node import Node
+from tests.support.node_sync import history, push, push_tree, tree
+
+pytest_plugins = ("tests.support.node",)
+FILES = {".ai/tools/probe/echo.py": b"print(1)\n", "src/x.py": b"x = 1\n"}
 
 HOSTILE = {
     "nothing": "",
@@ -57,3 +64,30 @@ def test_no_manifest_may_have(path: str) -> None:
 def test_nothing_is_written_to(tmp_path: Path, path: str) -> None:
     with pytest.raises(UnsafeManifestError):
         safe_target(tmp_path, path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"files": {"../../evil": "1" * 64}},
+        {"files": {".git/hooks/post-checkout": "1" * 64}},
+        {"items": {".ai/config/keys/signing/private_key.pem": "1" * 64}},
+        {"files": {"a": "1" * 63}},
+        {"files": {"a": "../" * 21 + "a"}},
+    ],
+)
+def test_no_change_of_a_manifest_brings(
+    shared_node: Node, changes: dict[str, dict[str, str]]
+) -> None:
+    user = shared_node.user()
+    snapshot = push_tree(user, FILES)
+    made = SourceManifest(
+        "project",
+        {**tree(FILES).manifest.items, **changes.get("items", {})},
+        {**tree(FILES).manifest.files, **changes.get("files", {})},
+    )
+
+    reply = push(user, compute_integrity(made.as_object()), snapshot, changes=changes)
+
+    assert reply.status == 400, reply.json
+    assert history(user)[0]["_hash"] == snapshot

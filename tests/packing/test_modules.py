@@ -1,13 +1,23 @@
 import ast
+import json
 import marshal
+import subprocess
 import sys
 import zlib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from packing import BuildError
-from packing.compile_modules import OWN, erase_types
+from packing.compile_modules import (
+    LATE_IMPORTS,
+    LATE_PATTERNS,
+    OWN,
+    compile_patterns_late,
+    erase_types,
+    import_late,
+)
 from packing.modules import Module, code_part, compiled, library_files, modules
 from tests.support.built import ROOT
 from tests.support.other_pythons import require_python
@@ -122,6 +132,112 @@ def test_a_module_that_is_no_python_stops_the_build(tmp_path: Path) -> None:
         compiled(Path(sys.executable), [Module("x", path, is_package=False, shown="x.py")], ROOT)
 
     assert "SyntaxError" in str(error.value)
+
+
+def test_expressions_of_a_library_are_compiled_when_they_are_used() -> None:
+    tree = ast.parse("""
+from __future__ import annotations
+import re
+WORD = re.compile("a" + "b", re.IGNORECASE)
+class Reader:
+    BLANK = re.compile(" ")
+    def read(self, text, form=re.compile("x")):
+        return re.compile(text), WORD.match(text)
+""")
+
+    compile_patterns_late(tree)
+
+    assert ast.unparse(tree) == ast.unparse(
+        ast.parse("""
+from __future__ import annotations
+from lillux.patterns import pattern as _late_pattern
+import re
+WORD = _late_pattern("a" + "b", re.IGNORECASE)
+class Reader:
+    BLANK = _late_pattern(" ")
+    def read(self, text, form=_late_pattern("x")):
+        return re.compile(text), WORD.match(text)
+""")
+    )
+
+
+def test_what_functions_alone_need_is_imported_by_them() -> None:
+    tree = ast.parse("""
+from slow import version, other as another
+def asked():
+    return version("x")
+def free():
+    return 1
+""")
+
+    import_late(tree, frozenset({"slow"}))
+
+    assert ast.unparse(tree) == ast.unparse(
+        ast.parse("""
+def asked():
+    from slow import version, other as another
+    return version("x")
+def free():
+    return 1
+""")
+    )
+
+
+@pytest.mark.parametrize("source", ["from slow import v\nX = v()\n", "import slow\n"])
+def test_what_a_module_needs_at_its_top_cannot_come_late(source: str) -> None:
+    with pytest.raises(ValueError, match="expected imports of slow for functions alone"):
+        import_late(ast.parse(source), frozenset({"slow"}))
+
+
+_IMPORTS_AS_PACKED = """
+import importlib.abc, importlib.machinery, json, re, sys
+changed, compiled, real = json.load(sys.stdin), [], re.compile
+class Loader(importlib.machinery.SourceFileLoader):
+    def get_code(self, name):
+        inside = "/".join(self.path.split("/")[self.path.split("/").index("site-packages") + 1:])
+        data = changed.get(inside) or self.get_data(self.path)
+        return compile(data, self.path, "exec")
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec and name.partition(".")[0] in ("urllib3", "yaml") and spec.origin.endswith(".py"):
+            spec.loader = Loader(name, spec.origin)
+        return spec
+def counted(*arguments):
+    if sys._getframe(1).f_globals["__name__"].partition(".")[0] in ("urllib3", "yaml"):
+        compiled.append(arguments[0])
+    return real(*arguments)
+sys.dont_write_bytecode = True
+sys.meta_path.insert(0, Finder())
+re.compile = counted
+import urllib3, yaml
+assert yaml.safe_load("{a: [1, 2.5, no], b: 2020-01-01}")["a"] == [1, 2.5, False]
+assert urllib3.util.parse_url("http://[::1]:80/a%2fb?c").host == "[::1]"
+print(json.dumps([len(compiled), "importlib.metadata" in sys.modules]))
+"""
+
+
+def test_libraries_as_they_are_packed_compile_nothing_when_they_are_imported() -> None:
+    changed = {}
+    for inside in LATE_PATTERNS | LATE_IMPORTS.keys():
+        file = Path(yaml.__file__).parent.parent / inside
+        tree = ast.parse(file.read_text("utf-8"))
+        if inside in LATE_PATTERNS:
+            compile_patterns_late(tree)
+        if inside in LATE_IMPORTS:
+            import_late(tree, LATE_IMPORTS[inside])
+        changed[inside] = ast.unparse(tree)
+
+    ended = subprocess.run(
+        [sys.executable, "-B", "-c", _IMPORTS_AS_PACKED],
+        input=json.dumps(changed).encode(),
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+
+    assert ended.stderr.decode() == ""
+    assert json.loads(ended.stdout) == [0, False]
 
 
 def erased(source: str) -> str:

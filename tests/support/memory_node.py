@@ -22,6 +22,7 @@ from ryeos.sync.objects import (
     ImportFailedError,
     ItemSource,
     Layered,
+    ManifestChanges,
     OutputsBundle,
     ProjectSnapshot,
     SourceManifest,
@@ -55,6 +56,8 @@ class MemoryNode:
     before   called with the method and path of each request; what it returns is the reply
     outputs  what the next run leaves behind, by path
     masked   files in which the next run's secrets are found
+
+    takes_changes  whether a push may bring what has changed alone, as to a node of this version
     """
 
     name = "default"
@@ -74,6 +77,7 @@ class MemoryNode:
         self.run = run
         self.outputs: dict[str, bytes] = {}
         self.masked: list[str] = []
+        self.takes_changes = False
         self.before: Callable[[str, str], NodeReply | None] = lambda *_: None
         self.audience = ""
 
@@ -183,10 +187,23 @@ class MemoryNode:
             snapshot = self.store.get_object(at)
             snapshots.append({**snapshot, "_hash": at})
             at = next(iter(snapshot["parent_hashes"]), None)
-        return {"project_path": project, "head": head, "snapshots": snapshots}
+        answer = {"project_path": project, "head": head, "snapshots": snapshots}
+        if self.takes_changes:
+            answer["push_terms"] = {
+                "takes_changes": True,
+                "engine_version": "0.1.27",
+                "user_manifest_hash": self.user[0] if self.user else None,
+            }
+        return answer
 
     def _push(self, given: dict[str, Any]) -> dict[str, Any]:
         project, manifest_hash = given["project_path"], given["project_manifest_hash"]
+        if self.takes_changes and "changes" in given:
+            self._put(given)
+            base = self.store.get_object(self.heads[project])["project_manifest_hash"]
+            changes = ManifestChanges(given["changes"]["items"], given["changes"]["files"])
+            made = changes.applied_to(manifest_of(self.store.get_object(base), "base"))
+            self.store.put_object(made.as_object())
         if not self.store.has_object(manifest_hash):
             raise Refusal(400, f"no manifest {manifest_hash}")
         manifest = manifest_of(self.store.get_object(manifest_hash), "pushed")

@@ -27,6 +27,7 @@ def object_entry(value: Mapping[str, Any]) -> dict[str, Any]:
 class SentTree:
     """A tree as its entries, the manifest last."""
 
+    manifest: SourceManifest
     manifest_hash: str
     entries: tuple[dict[str, Any], ...]
 
@@ -48,8 +49,9 @@ def tree(contents: Mapping[str, bytes], space: ManifestSpace = "project") -> Sen
             entries.append(item)
         else:
             files[path] = blob["hash"]
-    manifest = object_entry(SourceManifest(space, items, files).as_object())
-    return SentTree(manifest["hash"], (*entries, manifest))
+    manifest = SourceManifest(space, items, files)
+    sent = object_entry(manifest.as_object())
+    return SentTree(manifest, sent["hash"], (*entries, sent))
 
 
 def put(user: User, entries: Iterable[Mapping[str, Any]]) -> Reply:

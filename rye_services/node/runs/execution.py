@@ -30,7 +30,7 @@ from rye_services.node.runs.outputs import CollectedOutputs, OutputCollector, Wo
 from rye_services.node.secrets import Vault, open_for_execution, open_for_hook
 from rye_services.node.storage import SyncServices
 from rye_services.node.store.heads import Head, valid_project_path
-from rye_services.node.store.objects import Durable, StoresOfUsers
+from rye_services.node.store.objects import Durable, KnownManifests, StoresOfUsers
 from rye_services.node.team_space import TeamSpaces
 from rye_services.node.webhooks import WebhookFieldError, valid_vault_keys
 from rye_services.node.worker.fork_server import ForkServer
@@ -42,7 +42,6 @@ from rye_services.node.worker.workspaces import (
     Checkout,
     CheckoutRequest,
     Checkouts,
-    KnownManifests,
 )
 from rye_services.settings import Settings
 from rye_services.teams import RoleError, Teams, require_role

@@ -40,7 +40,13 @@ from ryeos.sync.entries import (
     encode_json,
     framed,
 )
-from ryeos.sync.objects import CasObjectError, ContentStore, EntryError, item_source_of
+from ryeos.sync.objects import (
+    CasObjectError,
+    ContentStore,
+    EntryError,
+    SourceManifest,
+    item_source_of,
+)
 
 # --- uploads --------------------------------------------------------------------------------------
 # Who is uploading right now: no garbage of theirs is collected, however long an upload takes.
@@ -316,10 +322,45 @@ MAX_ITEMS = 100_000
 """About 25 MB; more than the items of the ten largest projects that push at once."""
 
 
+class KnownManifests:
+    """Manifests that were used lately, at most ``max_paths`` paths in all. Thread-safe.
+
+    A manifest is named by its content, so what one says never changes. That it is *there* is
+    another matter, and asked of the store each time.
+    """
+
+    def __init__(self, max_paths: int = 50_000) -> None:
+        self._max_paths = max_paths
+        self._known: dict[str, SourceManifest] = {}  # the one used last at the end
+        self._lock = Lock()
+
+    def get(self, digest: str) -> SourceManifest | None:
+        """The manifest of a digest, None for one that is not known."""
+        with self._lock:
+            found = self._known.pop(digest, None)
+            if found is not None:
+                self._known[digest] = found
+            return found
+
+    def keep(self, digest: str, manifest: SourceManifest) -> None:
+        """Know a manifest from now on; those that were used longest ago are forgotten for it."""
+        with self._lock:
+            self._known[digest] = manifest
+            while sum(len(one.items) + len(one.files) for one in self._known.values()) > (
+                self._max_paths
+            ):
+                del self._known[next(iter(self._known))]
+
+
 class KnownItems:
-    """The blob of each sound ``item_source`` seen lately, at most ``limit``. Thread-safe."""
+    """The blob of each sound ``item_source`` seen lately, at most ``limit``. Thread-safe.
+
+    ``manifests``: those that were pushed lately. Their bytes are hashed again each time, and read
+    as JSON once.
+    """
 
     def __init__(self, limit: int = MAX_ITEMS) -> None:
+        self.manifests = KnownManifests()
         # Two generations instead of a queue: what is asked for moves to the young one, and when
         # that is half of all, the old one goes as a whole.
         self._half = max(1, limit // 2)
@@ -436,7 +477,7 @@ def put_entries(
 
     Raises as `keep_entries`.
     """
-    entries, failures = _decode_all(mappings)
+    entries, failures = decode_entries(mappings)
     stored = keep_entries(
         entries, user_id=user_id, store=store, usage=usage, known=known, max_bytes=max_bytes
     )
@@ -493,9 +534,10 @@ def answer_pieces(
     return _joined(framed(entries) if is_framed else _in_json(entries))
 
 
-def _decode_all(
+def decode_entries(
     mappings: Sequence[Mapping[str, Any]],
 ) -> tuple[list[ContentEntry], tuple[EntryError, ...]]:
+    """The entries of a request in JSON, each hashed, and what is wrong with the others."""
     entries, failures = [], []
     for mapping in mappings:
         try:

@@ -3,6 +3,7 @@
 Format of requests and answers: ``docs/sync.md``. Nothing here knows of HTTP.
 """
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -10,13 +11,13 @@ from itertools import chain
 from sqlalchemy import Connection
 
 import ryeos
+from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError
 from lillux.store import Durability
 from lillux.store_files import (
     ObjectChangedError,
     ObjectKind,
     ObjectMissingError,
-    ObjectUnreadableError,
     StoreLinkError,
     is_digest,
 )
@@ -31,13 +32,15 @@ from rye_services.node.store.heads import (
     keep_loose_ends,
     made_again,
 )
-from rye_services.node.store.objects import Durable, KnownItems
+from rye_services.node.store.objects import Durable, KnownItems, KnownManifests
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
+from ryeos.sync.entries import ContentEntry
 from ryeos.sync.objects import (
     PUSH,
     CasObjectError,
     ContentStore,
+    ManifestChanges,
     ManifestSpace,
     ProjectSnapshot,
     SourceManifest,
@@ -134,6 +137,31 @@ class Pushing:
         self._known, self._durable, self._clock = known, durable, clock
         self._remote_name = remote_name
         self._versions = (*compatible_versions,)
+
+    def changed_manifest(
+        self, user_id: str, store: ContentStore, push: ProjectPush, changes: ManifestChanges
+    ) -> ContentEntry:
+        """The manifest of a push, made of that of the head, which is where the client expects it.
+
+        Raises HeadMovedError, ManifestGraphError; what is changed is not looked at.
+        """
+        head = self._heads.read(user_id, self._remote_name, push.project_path)
+        _check_head(push.expected_snapshot_hash, head)
+        base = SourceManifest("project")
+        if head:
+            known = self._known.manifests
+            base = read_pushed_manifest(head.project_manifest_hash, "project", store, known)
+        try:
+            made = changes.applied_to(base)
+        except CasObjectError as error:
+            raise ManifestGraphError(push.project_manifest_hash, [str(error)]) from error
+        data = canonical_json(made.as_object())
+        digest = sha256_hex(data)
+        if digest != push.project_manifest_hash:
+            problem = f"expected the changes to make it of that of the head, they make {digest}"
+            raise ManifestGraphError(push.project_manifest_hash, [problem])
+        self._known.manifests.keep(digest, made)
+        return ContentEntry(digest, "object", data)
 
     def push_project(
         self,
@@ -307,8 +335,8 @@ def verify_pushed_objects(
     What is found is marked as used now (`Store.touch`), so that no sweep takes it before a head
     names it. Raises ManifestGraphError with every defect, FileSystemError.
     """
-    manifest = read_pushed_manifest(digest, space, store)  # (1)
-    sound = _sound_manifest(head_manifest, space, store)
+    manifest = read_pushed_manifest(digest, space, store, known.manifests)  # (1)
+    sound = _sound_manifest(head_manifest, space, store, known.manifests)
     new = _content_not_in(sound, manifest)
     defects = [
         *([] if _has_only_paths_of(sound, manifest) else _path_defects(manifest)),  # (2)
@@ -320,16 +348,21 @@ def verify_pushed_objects(
     return manifest
 
 
-def read_pushed_manifest(digest: str, space: ManifestSpace, store: ContentStore) -> SourceManifest:
+def read_pushed_manifest(
+    digest: str, space: ManifestSpace, store: ContentStore, known: KnownManifests | None = None
+) -> SourceManifest:
     """The manifest of a digest, whatever it leads to: (1) of the order. It is used now.
 
+    Its bytes are hashed; what they say is taken from ``known`` where that has it, and kept there.
     Raises ManifestGraphError, FileSystemError.
     """
     if not is_digest(digest):
         raise ManifestGraphError(digest, ["expected 64 lower-case hex digits"])
     try:
-        value = _read(digest, store)
-        manifest = manifest_of(value, "manifest")
+        data = _read_bytes(digest, store)
+        manifest = known.get(digest) if known else None
+        if manifest is None:
+            manifest = manifest_of(_json(digest, data), "manifest")
     except (_DefectError, CasObjectError) as error:
         raise ManifestGraphError(digest, [str(error)]) from error
     if manifest.space != space:
@@ -341,17 +374,19 @@ def read_pushed_manifest(digest: str, space: ManifestSpace, store: ContentStore)
         raise ManifestGraphError(digest, [problem])
     if not store.touch(ObjectKind.OBJECT, digest):  # swept since it was read
         raise ManifestGraphError(digest, [f"object {digest} is missing"])
+    if known:
+        known.keep(digest, manifest)
     return manifest
 
 
 def _sound_manifest(
-    digest: str | None, space: ManifestSpace, store: ContentStore
+    digest: str | None, space: ManifestSpace, store: ContentStore, known: KnownManifests
 ) -> SourceManifest:
     """That of a head; an empty one, which vouches for nothing, where there is none to be read."""
     if digest is None:
         return SourceManifest(space)
     try:
-        return read_pushed_manifest(digest, space, store)
+        return read_pushed_manifest(digest, space, store, known)
     except ManifestGraphError:
         return SourceManifest(space)
 
@@ -426,20 +461,30 @@ def _blob_of(digest: str, store: ContentStore, known: KnownItems) -> str:
 
 
 def _read(digest: str, store: ContentStore) -> object:
+    """The value of an object. Raises _DefectError."""
+    return _json(digest, _read_bytes(digest, store))
+
+
+def _json(digest: str, data: bytes) -> object:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise _DefectError(f"object {digest}: expected canonical JSON") from None
+
+
+def _read_bytes(digest: str, store: ContentStore) -> bytes:
     """An object, whole. Raises _DefectError.
 
     One that does not hold what its name says is set aside: a store takes content of the right
     size as written, so no client could ever put the sound one in its place.
     """
     try:
-        return store.get_object(digest)
+        return store.get_bytes(ObjectKind.OBJECT, digest)
     except ObjectMissingError:
         raise _DefectError(f"object {digest} is missing") from None
     except ObjectChangedError:
         store.set_aside(ObjectKind.OBJECT, digest)
         raise _DefectError(f"object {digest} was damaged here, upload it again") from None
-    except ObjectUnreadableError:
-        raise _DefectError(f"object {digest}: expected canonical JSON") from None
     except StoreLinkError:  # its text has a path of the server
         raise _DefectError(f"object {digest} cannot be read here") from None
 

@@ -16,7 +16,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from threading import Lock
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
@@ -65,36 +64,6 @@ class CheckoutRequest:
     user: SourceManifest | None
     contents: ReadContents
     is_checked: bool = False
-
-
-class KnownManifests:
-    """Manifests that were checked out lately, at most ``max_paths`` paths in all. Thread-safe.
-
-    A manifest is named by its content, so what one says never changes. That it is *there* is
-    another matter, and asked of the store each time.
-    """
-
-    def __init__(self, max_paths: int = 50_000) -> None:
-        self._max_paths = max_paths
-        self._known: dict[str, SourceManifest] = {}  # the one used last at the end
-        self._lock = Lock()
-
-    def get(self, digest: str) -> SourceManifest | None:
-        """The manifest of a digest, None for one that is not known."""
-        with self._lock:
-            found = self._known.pop(digest, None)
-            if found is not None:
-                self._known[digest] = found
-            return found
-
-    def keep(self, digest: str, manifest: SourceManifest) -> None:
-        """Know a manifest from now on; those that were used longest ago are forgotten for it."""
-        with self._lock:
-            self._known[digest] = manifest
-            while sum(len(one.items) + len(one.files) for one in self._known.values()) > (
-                self._max_paths
-            ):
-                del self._known[next(iter(self._known))]
 
 
 class Checkouts:

@@ -3,11 +3,14 @@ from typing import Any
 
 import pytest
 
+import ryeos
 from lillux.store_files import ObjectKind
 from rye_services.node.store.objects import UserStores
-from tests.support.node import Node, User
+from ryeos.sync.objects import changes_between
+from tests.support.node import Node, Reply, User
 from tests.support.node_sync import (
     PROJECT,
+    blob_entry,
     contents_of,
     history,
     push,
@@ -57,6 +60,93 @@ def test_the_same_push_again_is_answered_with_the_same_head(user: User) -> None:
 
     assert push_tree(user, FILES, snapshot) == snapshot
     assert len(history(user)) == 1
+
+
+def changed(
+    user: User,
+    snapshot: str,
+    before: dict[str, bytes],
+    after: dict[str, bytes],
+    **more: Any,  # noqa: ANN401 - JSON
+) -> Reply:
+    """Push what makes one tree of the other, all in one request."""
+    old, new = tree(before), tree(after)
+    known = set(old.digests)
+    changes = changes_between(old.manifest, new.manifest)
+    body = {
+        "changes": {"items": dict(changes.items), "files": dict(changes.files)},
+        "entries": [one for one in new.entries[:-1] if one["hash"] not in known],
+        **more,
+    }
+    return push(user, new.manifest_hash, snapshot, **body)
+
+
+def test_a_push_can_bring_what_has_changed_alone(user: User) -> None:
+    snapshot = push_tree(user, {**FILES, "src/y.py": b"y = 1\n"})
+    after = {".ai/tools/probe/echo.py": b"print(2)\n", "src/x.py": b"x = 1\n", "new": b"new"}
+
+    reply = changed(user, snapshot, {**FILES, "src/y.py": b"y = 1\n"}, after)
+
+    assert reply.status == 200, reply.json
+    assert reply.json["project_manifest_hash"] == tree(after).manifest_hash
+    assert set(contents_of(user, tree(after).digests)) == set(tree(after).digests)
+    assert history(user)[0]["_hash"] == reply.json["snapshot_hash"]
+
+
+def test_changes_of_another_head_store_nothing(user: User) -> None:
+    push_tree(user, FILES)
+    after = {**FILES, "new": b"new in a push that comes too late"}
+
+    reply = changed(user, NOWHERE, FILES, after)
+
+    assert reply.status == 409
+    assert contents_of(user, tree(after).digests).keys() <= set(tree(FILES).digests)
+
+
+def test_changes_that_make_another_manifest_are_refused(user: User) -> None:
+    snapshot = push_tree(user, FILES)
+    after = {**FILES, "new": b"1"}
+
+    reply = changed(user, snapshot, FILES, after, changes={"files": {"other": "1" * 64}})
+
+    assert reply.status == 400
+    assert "they make" in reply.json["detail"]
+    assert history(user)[0]["_hash"] == snapshot
+
+
+def test_an_entry_that_is_damaged_stops_a_push(user: User) -> None:
+    snapshot = push_tree(user, FILES)
+    after = {**FILES, "new": b"1"}
+    damaged = {**blob_entry(b"1"), "data": "AAAA"}
+
+    reply = changed(user, snapshot, FILES, after, entries=[damaged])
+
+    assert reply.status == 400
+    assert history(user)[0]["_hash"] == snapshot
+
+
+def test_a_key_for_pushes_alone_cannot_bring_content(shared_node: Node) -> None:
+    pusher = shared_node.user(scopes=("remote:push",))
+
+    replies = [push(pusher, NOWHERE, changes={}), push(pusher, NOWHERE, entries=[blob_entry(b"1")])]
+
+    refused = (403, {"detail": "this key lacks the scope remote:objects"})
+    assert [reply.answer for reply in replies] == [refused, refused]
+
+
+def test_the_history_says_what_the_next_push_has_to_know(user: User) -> None:
+    push_tree(user, FILES)
+    sent = tree({".ai/config/a.yaml": b"a: 1\n"}, "user")
+    put(user, sent.entries)
+
+    def terms() -> Any:  # noqa: ANN401 - JSON
+        return user.ask("GET", f"/history?project_path={PROJECT}&limit=1").json["push_terms"]
+
+    expected = {"takes_changes": True, "engine_version": ryeos.__version__}
+    assert terms() == {**expected, "user_manifest_hash": None}
+    body = {"user_manifest_hash": sent.manifest_hash, "expected_revision": None}
+    assert user.ask("POST", "/push/user-space", body).status == 200
+    assert terms() == {**expected, "user_manifest_hash": sent.manifest_hash}
 
 
 def test_a_push_of_what_was_never_uploaded_names_it(user: User) -> None:

@@ -104,7 +104,7 @@ COSTS: dict[str, tuple[Callable[[RemoteProject, Iterator[int]], object], int, in
         lambda one, _: one.user.ask("GET", "/threads", auth="bearer"),
         *(2, 2, 0),
     ),
-    "GET /history": (lambda one, _: one.history(), 3, 3, 0),
+    "GET /history": (lambda one, _: one.history(), 4, 4, 0),
     "GET /account": (lambda one, _: one.user.ask("GET", "/account"), 3, 3, 0),
     "POST /objects/has, 100": (
         lambda one, _: one.user.ask("POST", "/objects/has", {"hashes": HASHES}),

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 
 import pytest
@@ -14,7 +15,7 @@ from ryeos.remote.errors import (
 )
 from ryeos.remote.node import NodeReply
 from ryeos.remote.pull import pull
-from ryeos.remote.push import ADDED, CHANGED, ROUNDS, pause_s, push
+from ryeos.remote.push import ADDED, CHANGED, MAX_CHANGED_BYTES, ROUNDS, pause_s, push
 from tests.ryeos.remote.conftest import MakeProject
 from tests.support.errors import coded
 from tests.support.memory_node import MemoryNode, reply
@@ -55,6 +56,95 @@ def test_only_what_the_node_lacks_is_sent(project: RemoteProject) -> None:
     pushed = push(project.link)
 
     assert pushed.objects_sent == 2  # the file and the manifest
+
+
+def test_one_changed_file_is_pushed_in_one_request(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    memory_node.takes_changes = True
+    project.write({f"src/{number}.txt": f"{number}\n" for number in range(100)})
+    project.write_user(".ai/tools/mine/own.py", "print(1)\n")
+    push(project.link)
+    project.write({"src/1.txt": "changed\n"})
+    memory_node.asked.clear()
+    memory_node.bodies.clear()
+
+    pushed = push(project.link)
+
+    assert memory_node.asked == ["GET /public-key", "GET /history", "POST /push"]
+    assert len(json.dumps(memory_node.bodies[-1])) < 1000  # whatever the project has
+    assert memory_node.files() == project.files()
+    assert pushed.is_new
+    assert pushed.objects_sent == 2  # the file and the manifest
+
+
+def test_items_files_and_removals_are_pushed_in_one_request(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    memory_node.takes_changes = True
+    project.write({TOOL: "print(1)\n", "src/a.txt": "a\n", "src/b.txt": "b\n"})
+    push(project.link)
+    project.write({TOOL: "print(2)\n", "src/a.txt": None, "src/c.txt": "c\n"})
+    memory_node.asked.clear()
+
+    push(project.link)
+
+    assert memory_node.count("POST /objects/put") == 0
+    assert memory_node.files() == project.files()
+
+
+@pytest.mark.parametrize("status", [400, 413])
+def test_what_a_node_does_not_take_in_one_request_is_pushed_step_by_step(
+    project: RemoteProject, memory_node: MemoryNode, status: int
+) -> None:
+    memory_node.takes_changes = True
+    project.write({"src/a.txt": "a\n"})
+    push(project.link)
+    project.write({"src/a.txt": "b\n"})
+    refusals = [reply({"detail": "no such manifest"}, status)]
+    memory_node.before = lambda _, path: refusals.pop() if path == "/push" and refusals else None
+
+    push(project.link)
+
+    assert memory_node.files() == project.files()
+    assert memory_node.count("POST /objects/put") == 2  # of the first push, and of this one
+
+
+def test_much_that_has_changed_is_asked_for_and_sent_in_parts(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    memory_node.takes_changes = True
+    project.write({"src/a.txt": "a\n"})
+    push(project.link)
+    project.write({"src/large.txt": "x" * (MAX_CHANGED_BYTES + 1)})
+    memory_node.asked.clear()
+
+    push(project.link)
+
+    assert memory_node.count("POST /objects/has") == 1
+    assert memory_node.count("POST /objects/put") == 1
+    assert memory_node.files() == project.files()
+
+
+def test_a_head_that_moves_before_one_request_is_merged_in(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    memory_node.takes_changes = True
+    project.write({"src/a.txt": "a\n"})
+    push(project.link)
+    project.write({"src/a.txt": "ours\n"})
+    moves = [{"src/theirs.txt": b"theirs\n"}]
+
+    def move(_: str, path: str) -> None:
+        if path == "/push" and moves:
+            memory_node.edit(moves.pop())
+
+    memory_node.before = move
+
+    pushed = push(project.link, sleep=lambda _: None)
+
+    assert pushed.merged.added == ("src/theirs.txt",)
+    assert memory_node.files() == project.files()
 
 
 def test_the_user_space_is_pushed_once(project: RemoteProject, memory_node: MemoryNode) -> None:

@@ -5,7 +5,8 @@ import pytest
 
 from lillux.store import Store
 from lillux.store_files import ObjectMissingError
-from rye_services.node.worker.workspaces import CheckoutRequest, Checkouts, KnownManifests
+from rye_services.node.store.objects import KnownManifests
+from rye_services.node.worker.workspaces import CheckoutRequest, Checkouts
 from ryeos.sync.objects import SourceManifest, manifest_of
 from tests.support.pushed_trees import put_project, put_user_space
 
