@@ -5,8 +5,10 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -15,8 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
+from rye_services.database import Database
 from rye_services.metrics import Figure, Metrics
-from tests.support.databases import made_database
+from rye_services.watch import FIGURES_WAIT_S
+from tests.support.databases import database_url, made_database
 from tests.support.endings import wait_until
 from tests.support.node import Node, Reply, running_node
 from tests.support.programs import require_program
@@ -218,6 +222,23 @@ def test_figures_are_for_a_key_of_their_scope(shared_node: Node) -> None:
     figures = ask(headers=shared_node.user(scopes=("node.metrics",)).bearer)
     assert figures.status == 200
     assert figures.headers["content-type"].startswith("text/plain; version=")
+
+
+def test_a_key_that_was_not_seen_here_before_may_take_a_slow_database_some_seconds(
+    tmp_path: Path,
+) -> None:
+    environ = {"RYE_NODE_DATABASE_URL": database_url(tmp_path, "postgresql")}
+    with running_node(tmp_path / "node", environ=environ) as node, ThreadPoolExecutor(1) as pool:
+        token = node.user(scopes=("node.metrics",)).bearer
+        database = Database(node.settings.database_url)
+        with database.writing() as holder:
+            holder.execute(text("LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE"))
+            asked, began_s = pool.submit(node.ask, "GET", "/metrics", headers=token), monotonic()
+            wait_until(lambda: monotonic() - began_s > 1.5 * FIGURES_WAIT_S)
+        reply = asked.result()
+        database.close()
+
+    assert reply.status == 200
 
 
 def test_a_key_for_figures_is_for_nothing_else(shared_node: Node) -> None:
