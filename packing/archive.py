@@ -20,7 +20,14 @@ from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipInfo
 from packing import BuildError
 from packing.build_time import VARIABLE, BuildTime
 from packing.hot_path import hot_blocks
-from packing.modules import code_part, compiled, dictionary, library_files, modules
+from packing.modules import (
+    code_part,
+    compiled,
+    dictionary,
+    is_from_source,
+    library_files,
+    modules,
+)
 from packing.stage import Recipe, Stage
 from zipboot.importer import SOURCES
 from zipboot.library import LATE
@@ -52,11 +59,17 @@ class Part:
     stored: bool = False
 
 
-def fast_parts(stage: Stage, checkout: Path, interpreters: Mapping[int, Path]) -> Iterator[Part]:
-    """Code, compiled modules and bundle with their indexes. Raises BuildError."""
+def fast_parts(
+    stage: Stage, checkout: Path, interpreters: Mapping[int, Path], sources: Mapping[str, int]
+) -> Iterator[Part]:
+    """Code, compiled modules and bundle with their indexes. Raises BuildError.
+
+    ``sources`` is where the source of each module begins in the file of sources, by its name.
+    """
     bundle, files = _bundle_part(stage.bundle)
+    natives = stage.natives.index
     shared: Index = {
-        "natives": stage.natives.index,
+        "natives": {key: entries for one in natives.values() for key, entries in one.items()},
         "programs": stage.programs.index,
         "bundle": {
             "name": digest_of(marshal.dumps(sorted(files.items()), _PLAIN))[:16],
@@ -68,24 +81,30 @@ def fast_parts(stage: Stage, checkout: Path, interpreters: Mapping[int, Path]) -
     yield _marked("native", "_rye/native.bin", stage.natives.data, shared)
     yield _marked("programs", "_rye/programs.bin", stage.programs.data, shared)
     yield _marked("bundle", "_rye/bundle.bin", bundle, shared)
-    yield from _code_parts(stage.tree, checkout, interpreters, shared)
+    yield from _code_parts(stage, checkout, interpreters, shared, sources)
     yield Part("_rye/common.idx", marshal.dumps(shared, _PLAIN), stored=True)
 
 
 def _code_parts(
-    tree: Path, checkout: Path, interpreters: Mapping[int, Path], shared: Index
+    stage: Stage,
+    checkout: Path,
+    interpreters: Mapping[int, Path],
+    shared: Index,
+    sources: Mapping[str, int],
 ) -> Iterator[Part]:
-    found = modules(tree)
+    found = modules(stage.tree)
     stored = hot_blocks()
     hot = frozenset(chain.from_iterable(stored))
     common = dictionary(module.path for module in found if module.name not in hot)
-    others = LATE.keys() | hot.difference(module.name for module in found)
+    by_name = {module.name: module for module in found}
+    others = LATE.keys() | hot.difference(by_name)
     for minor, interpreter in sorted(interpreters.items()):
         magic, codes = compiled(interpreter, found, checkout)
-        data, entries, blocks = code_part(found, codes, stored, common)
-        by_name = dict(zip((module.name for module in found), codes, strict=True))
-        boot = [(name, by_name[name]) for name in BOOT_MODULES]
+        code_of = dict(zip(found, codes, strict=True))
+        boot = [(name, code_of.pop(by_name[name])) for name in BOOT_MODULES]
+        data, entries, blocks = code_part(code_of, stored, common, sources)
         index = {**shared, "parts": dict(shared["parts"]), "modules": entries, "boot": boot}
+        index["natives"] = stage.natives.index.get(minor, {})
         index |= {"blocks": blocks, "library": library_files(interpreter, others)}
         tag = f"cpython-3{minor}"
         yield _marked("code", f"_rye/{tag}.bin", data, index)
@@ -135,14 +154,15 @@ def pack(stage: Stage, checkout: Path, scratch: Path, moment: BuildTime, recipe:
 
     In front of what shiv packs stand our start and what it reads in place. Raises BuildError.
     """
-    sources, target = scratch / "sources", scratch / "shiv.pyz"
-    sources.mkdir()
-    sources.joinpath(Path(SOURCES).name).write_bytes(_sources(stage.tree, moment))
-    run_shiv(sources, target, moment, entry_point=ENTRY_POINT, python=INTERPRETER)
+    sources = _sources(stage.tree, moment)
+    folder, target = scratch / "sources", scratch / "shiv.pyz"
+    folder.mkdir()
+    folder.joinpath(Path(SOURCES).name).write_bytes(sources)
+    run_shiv(folder, target, moment, entry_point=ENTRY_POINT, python=INTERPRETER)
     with ZipFile(target) as shivs:
         parts = [
             *_boot_parts(checkout),
-            *fast_parts(stage, checkout, recipe.interpreters),
+            *fast_parts(stage, checkout, recipe.interpreters, _places(stage.tree, sources)),
             *_kept_parts(shivs),
         ]
     head = SHEBANG + _IF_CUT
@@ -153,10 +173,30 @@ def _sources(tree: Path, moment: BuildTime) -> bytes:
     """What shiv unpacks for interpreters that no code is packed for: one zip file of all sources.
 
     One entry instead of hundreds, since every start reads the archive's directory. Stored, so that
-    the one entry deflates better.
+    the one entry deflates better. Those that modules are compiled from come first.
     """
-    names = sorted(path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file())
-    return zipped([Part(name, (tree / name).read_bytes(), stored=True) for name in names], moment)
+    rare = {module.path for module in modules(tree) if is_from_source(module)}
+    paths = sorted(path for path in tree.rglob("*") if path.is_file())
+    ordered = sorted(paths, key=lambda path: (path not in rare, path.relative_to(tree).as_posix()))
+    return zipped(
+        [
+            Part(path.relative_to(tree).as_posix(), path.read_bytes(), stored=True)
+            for path in ordered
+        ],
+        moment,
+    )
+
+
+def _places(tree: Path, sources: bytes) -> dict[str, int]:
+    """Where the source of each module begins in the file of sources."""
+    with ZipFile(BytesIO(sources)) as archive:
+        headers = {entry.filename: entry.header_offset for entry in archive.infolist()}
+    places = {}
+    for module in modules(tree):
+        header = headers[module.path.relative_to(tree).as_posix()]
+        names = (sources[header + at] | sources[header + at + 1] << 8 for at in (26, 28))
+        places[module.name] = header + 30 + sum(names)
+    return places
 
 
 def run_shiv(tree: Path, target: Path, moment: BuildTime, *, entry_point: str, python: str) -> None:

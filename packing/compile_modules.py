@@ -1,17 +1,20 @@
 """Run by each target interpreter: compile modules to marshalled code, the same in every run.
 
-Reads JSON ``[[file, file name in tracebacks], ...]`` from standard input, writes marshalled
-``[magic number, code, ...]`` to standard output. Alone in a fresh process with
+Reads JSON ``[[file, file name in tracebacks, [name that stays, ...]], ...]`` from standard input,
+writes marshalled ``[magic number, code, ...]`` to standard output. Alone in a fresh process with
 ``PYTHONHASHSEED=0``: what ``marshal`` writes depends on reference counts and on the order of
 frozen sets. A file of its own because other interpreters run it alone.
 """
+
+import __future__
 
 import ast
 import json
 import marshal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from importlib.util import MAGIC_NUMBER
+from types import CodeType
 
 OWN = frozenset({"lillux", "ryeos", "zipboot"})
 # With the libraries that do not read annotations of functions at run time.
@@ -31,7 +34,7 @@ LATE_IMPORTS = {"urllib3/http2/__init__.py": frozenset({"importlib.metadata"})}
 def main() -> None:
     """Compile what standard input names."""
     compiled = [MAGIC_NUMBER]
-    for path, shown in json.load(sys.stdin):
+    for path, shown, kept in json.load(sys.stdin):
         with open(path, "rb") as file:  # noqa: PTH123 - as little as possible is loaded here
             tree = ast.parse(file.read(), shown)
         packages = shown.split("/")[1:3]
@@ -41,14 +44,70 @@ def main() -> None:
             compile_patterns_late(tree)
         if inside in LATE_IMPORTS:
             import_late(tree, LATE_IMPORTS[inside])
+        flags = 0
         if not OWN.isdisjoint(packages):
-            erase_types(tree)
+            erase_types(tree, kept)
+            keep_texts_of_annotations(tree)
+            flags = __future__.annotations.compiler_flag
         elif not UNANNOTATED.isdisjoint(packages):
             remove_annotations(tree)
-        code = compile(tree, shown, "exec", dont_inherit=True, optimize=0)
+        code = with_short_tables(compile(tree, shown, "exec", flags, dont_inherit=True, optimize=0))
         # Once more through marshal: what is shared no longer depends on who else holds it.
         compiled.append(marshal.dumps(marshal.loads(marshal.dumps(code))))  # noqa: S302 - our own
     sys.stdout.buffer.write(marshal.dumps(compiled, 2))  # readable by every version
+
+
+# --- tables of lines ------------------------------------------------------------------------------
+# Code says the line of each instruction, for tracebacks: without columns the same line again and
+# again. Said once for each run of instructions, the tables take a third. The format:
+# InternalDocs/code_objects.md of CPython, "The locations table".
+
+_FIRST, _LONGEST, _MORE = 0x80, 8, 0x40
+_NO_COLUMNS, _NO_LOCATION = 13, 15
+
+
+def with_short_tables(code: CodeType) -> CodeType:
+    """The same code, and all code in it, with the same lines told in fewer entries."""
+    inner = (with_short_tables(c) if isinstance(c, CodeType) else c for c in code.co_consts)
+    return code.replace(co_consts=tuple(inner), co_linetable=bytes(_entries_of_lines(code)))
+
+
+def _entries_of_lines(code: CodeType) -> Iterator[int]:
+    """The bytes of the table: one entry for each eight code units, or less, of one line."""
+    before = code.co_firstlineno
+    for units, line in _runs_of_lines(code):
+        for length in (*[_LONGEST] * (units // _LONGEST), units % _LONGEST):
+            if not length:
+                continue
+            kind = _NO_LOCATION if line is None else _NO_COLUMNS
+            yield _FIRST | kind << 3 | length - 1
+            if line is not None:
+                yield from _signed_varint(line - before)
+                before = line
+
+
+def _runs_of_lines(code: CodeType) -> Iterator[tuple[int, int | None]]:
+    """How many code units (2 bytes) follow one another on one line, and the line."""
+    units, current = 0, None
+    for start, end, line in code.co_lines():
+        if units and line != current:
+            yield units, current
+            units = 0
+        units, current = units + (end - start) // 2, line
+    if units:
+        yield units, current
+
+
+def _signed_varint(number: int) -> Iterator[int]:
+    """Six bits in each byte, the least significant first; the sign is the lowest bit."""
+    rest = (-number << 1) | 1 if number < 0 else number << 1
+    while rest >= _MORE:
+        yield rest & (_MORE - 1) | _MORE
+        rest >>= 6
+    yield rest
+
+
+# --- what is not needed at run time ---------------------------------------------------------------
 
 
 def remove_docstrings(tree: ast.Module) -> None:
@@ -143,7 +202,7 @@ def insert_import(body: list[ast.stmt], statement: ast.ImportFrom) -> None:
     body.insert(position, ast.fix_missing_locations(ast.copy_location(statement, body[position])))
 
 
-def erase_types(tree: ast.Module) -> None:
+def erase_types(tree: ast.Module, kept: Collection[str] = ()) -> None:
     """Take out what only type checkers read, and the names that were imported for this alone.
 
     A start would import `typing`, and modules of which it needs only the names of classes.
@@ -151,7 +210,8 @@ def erase_types(tree: ast.Module) -> None:
     1. What stands under ``TYPE_CHECKING``.
     2. Annotations; those of classes, which are the fields of values, become texts as in PEP 563.
     3. The base class ``Protocol``, but for protocols that `isinstance` may ask.
-    4. What is annotated as ``TypeAlias``, if only annotations have used it.
+    4. What is annotated as ``TypeAlias``, if only annotations have used it and it is not ``kept``
+       for modules that are packed as they are written.
     5. Names from imports, where only 1 to 4 have used them, and ``from __future__``, which is
        about annotations in all of our modules.
     """
@@ -172,7 +232,7 @@ def erase_types(tree: ast.Module) -> None:
         elif isinstance(node, ast.ClassDef) and not node.decorator_list:  # 3
             node.bases = [base for base in node.bases if not is_named(base, "Protocol")]
     for alias in reversed(aliases):  # 4; one may use those above it
-        if alias not in names_in(tree):
+        if alias not in names_in(tree) and alias not in kept:
             tree.body = [
                 node
                 for node in tree.body
@@ -180,6 +240,18 @@ def erase_types(tree: ast.Module) -> None:
             ]
     erased = before - names_in(tree)
     replace_statements(tree, lambda statement: import_without(statement, erased))  # 5
+
+
+def keep_texts_of_annotations(tree: ast.Module) -> None:
+    """Write texts that annotations have become as names: the compiler makes texts of them again.
+
+    With the flag of PEP 563 a class has its texts at once, in every version. Without it a class
+    of 3.14 has a function that makes them.
+    """
+    for node in ast.walk(tree):
+        match node:
+            case ast.AnnAssign(annotation=ast.Constant(value=str(text))):
+                node.annotation = ast.copy_location(ast.Name(text, ast.Load()), node.annotation)
 
 
 def names_in(tree: ast.Module) -> set[str]:

@@ -8,27 +8,38 @@ import shutil
 import subprocess
 import sys
 import zlib
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from packing import BuildError
-from zipboot.importer import DICTIONARY
+from zipboot.importer import DEFLATED, DICTIONARY, SOURCE, STORED
 from zipboot.parts import checksum
 
 SHOWN_ROOT = "rye.pyz"
-FROM_SOURCE = (
-    *("ryeos.imports.", "ryeos.cli.import_items", "ryeos.cli.skills", "ryeos.app.script_help"),
+FROM_SOURCE = frozenset(
+    {"lillux.json_edits", "lillux.toml_edits", "shtab", "tomlkit"}
+    | {"ryeos.graph.pictures", "ryeos.graph.svg", "ryeos.imports", "ryeos.sync.garbage"}
+    | {f"ryeos.app.{name}" for name in ("bundles", "imports", "published", "script_help")}
+    | {"ryeos.app.server_tools"}
+    | {f"ryeos.cli.{name}" for name in ("bundle", "client_settings", "completion", "dev", "doctor")}
+    | {f"ryeos.cli.{name}" for name in ("doctor_probes", "import_items", "init", "keys")}
+    | {f"ryeos.cli.{name}" for name in ("mcp_clients", "mcp_servers", "program", "receipts")}
+    | {f"ryeos.cli.{name}" for name in ("registry", "registry_items", "remote_secrets")}
+    | {f"ryeos.cli.{name}" for name in ("remote_setup", "remote_teams", "sandbox", "skills")}
+    | {f"ryeos.cli.{name}" for name in ("store", "trust")}
+    | {f"ryeos.remote.{name}" for name in ("registry", "registry_bundles", "registry_items")}
+    | {f"ryeos.remote.{name}" for name in ("teams", "webhooks")}
+    | {"ryeos.trust.bundles_publish"}
 )
-"""Beginnings of the names of modules that a rare command uses: packed as their source alone."""
-WITH_CODE = frozenset(
-    f"ryeos.imports.{name}" for name in ("clients", "kinds", "plan", "server_items")
-)
-"""Those among them that other commands use, too."""
+"""Modules, and packages with all in them, that only rare commands use: packed as sources alone.
 
-# Module -> is it a package, offset, size, is it deflated, checksum of the piece.
-Entries = dict[str, tuple[bool, int, int, bool, bytes]]
+Such a command takes 5 ms more, and 10 for each thousand lines of these modules that it imports.
+"""
+
+# Module -> what `zipboot.importer` reads of it.
+Entries = dict[str, tuple[bool, int, int, int, bytes]]
 # Where each begins and ends: pieces that a start reads together.
 Blocks = tuple[tuple[int, int], ...]
 
@@ -67,7 +78,10 @@ def compiled(
 
     Raises BuildError for a module that it cannot compile.
     """
-    wanted = json.dumps([[str(module.path), module.shown] for module in found])
+    types = wanted_by_sources(found)
+    wanted = json.dumps(
+        [[str(module.path), module.shown, sorted(types[module.name])] for module in found]
+    )
     script = checkout / "packing" / "compile_modules.py"
     # Not -I: it would ignore the hash seed. Without the columns of every instruction, which only
     # underline parts of lines in tracebacks, a module takes a quarter less.
@@ -86,43 +100,67 @@ def compiled(
     return magic, codes
 
 
+def wanted_by_sources(found: Sequence[Module]) -> Mapping[str, set[str]]:
+    """By module, the names that modules which are packed as sources import from it.
+
+    They are compiled as they are written: with names that are types alone, and gone from code.
+    """
+    wanted = defaultdict[str, set[str]](set)
+    for module in filter(is_from_source, found):
+        for node in ast.walk(ast.parse(module.path.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                wanted[node.module].update(alias.name for alias in node.names)
+    return wanted
+
+
 def is_from_source(module: Module) -> bool:
     """Whether a module is packed as its source alone."""
-    return module.name.startswith(FROM_SOURCE) and module.name not in WITH_CODE
+    parts = module.name.split(".")
+    beginnings = (".".join(parts[: end + 1]) for end in range(len(parts)))
+    return not FROM_SOURCE.isdisjoint(beginnings)
 
 
 def code_part(
-    found: Sequence[Module],
-    codes: Sequence[bytes],
+    code_of: Mapping[Module, bytes],
     stored: Sequence[Collection[str]],
     common: bytes,
+    sources: Mapping[str, int],
 ) -> tuple[bytes, Entries, Blocks]:
     """The part that holds the code, where in it each module is, and where the blocks are.
 
     ``stored`` are names of modules that are not deflated, since starts would inflate them: each
-    collection is one block. The others are deflated with the dictionary ``common``, the last piece.
+    collection is one block. Behind them comes ``common``: it is the end of the dictionary that the
+    others are deflated with, and as much of the code before it as deflate reaches is its beginning.
+    ``sources`` is where the source of each module begins, by name, that is packed as source alone.
     """
-    code_of = dict(zip(found, codes, strict=True))
     pieces: list[bytes] = []
     entries: Entries = {}
-    for module in filter(is_from_source, found):
-        del code_of[module]
-        mark = checksum(module.path.read_bytes())
-        entries[module.name] = (module.is_package, 0, 0, False, mark)
+    rest = dict(code_of)
+    for module in filter(is_from_source, code_of):
+        del rest[module]
+        source = module.path.read_bytes()
+        where = sources[module.name], len(source), SOURCE, checksum(source)
+        entries[module.name] = (module.is_package, *where)
     blocks: list[tuple[int, int]] = []
-    offset = 0
-    for group in (*stored, frozenset()):
-        start = offset
-        for module in [module for module in code_of if not group or module.name in group]:
-            code = code_of.pop(module)
-            piece = code if group else _deflated(code, common)
-            where = offset, len(piece), not group, checksum(piece)
-            entries[module.name] = (module.is_package, *where)
-            pieces.append(piece)
-            offset += len(piece)
-        blocks.append((start, offset))
-    entries[DICTIONARY] = (False, offset, len(common), False, checksum(common))
-    return b"".join((*pieces, common)), entries, tuple(blocks[:-1])
+    end = 0
+    for group in stored:
+        start = end
+        for module in [module for module in rest if module.name in group]:
+            code = rest.pop(module)
+            entries[module.name] = (module.is_package, end, len(code), STORED, checksum(code))
+            pieces.append(code)
+            end += len(code)
+        blocks.append((start, end))
+    words = b"".join((*pieces, common))[-MAX_BYTES:]
+    end += len(common)
+    entries[DICTIONARY] = (False, end - len(words), len(words), STORED, checksum(words))
+    pieces.append(common)
+    for module, code in rest.items():
+        piece = _deflated(code, words)
+        entries[module.name] = (module.is_package, end, len(piece), DEFLATED, checksum(piece))
+        pieces.append(piece)
+        end += len(piece)
+    return b"".join(pieces), entries, tuple(blocks)
 
 
 def library_files(interpreter: Path, names: Iterable[str]) -> dict[str, str]:
@@ -164,6 +202,8 @@ def _deflated(code: bytes, common: bytes) -> bytes:
 # The CPythons that code is packed for, as far as this machine has them.
 
 MINORS = (11, 12, 13, 14)
+PYTHONS = Path(__file__).resolve().parents[1] / "build" / "pythons"
+"""Where `scripts/install_python_314` installs what the machine does not have."""
 
 # A release with the ordinary ABI (not a debug or free-threaded build) says its version.
 _SAYS_ITS_VERSION = (
@@ -214,7 +254,7 @@ def _version(interpreter: Path) -> tuple[int, ...] | None:
 
 
 def _installed(minor: int) -> Iterator[Path]:
-    """Those on PATH, of pyenv and uv, wherever these are configured to keep theirs."""
+    """Those on PATH, of pyenv and uv, wherever these keep theirs, and of `PYTHONS`."""
     name = f"python3.{minor}"
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         found = shutil.which(name, path=folder)
@@ -226,6 +266,7 @@ def _installed(minor: int) -> Iterator[Path]:
     for versions in (pyenv, uv):
         if versions.is_dir():
             yield from sorted(versions.glob(f"*3.{minor}*/bin/{name}"))
+    yield from PYTHONS.glob(f"3.{minor}/bin/{name}")
 
 
 # --- dictionary -----------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ ELF files lose their debug information, which is nine tenths of PyNaCl's.
 import lzma
 import shutil
 import subprocess
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,13 +24,10 @@ _ANY_VERSION = (".abi3.so", "_sodium.pyd")
 # Of these, any can strip for any processor; plain `strip` does so only for its own.
 _LLVM_STRIP = ("llvm-strip", *(f"llvm-strip-{version}" for version in range(22, 13, -1)))
 
-_DISPENSABLE = frozenset({"yaml._yaml"})
-
 Strip = Callable[[bytes], bytes]
 
-# Digest; offset and size of the packed piece; start and length inside of it; offset and size of
-# the piece that it differs from, if it is a difference.
-Place = tuple[str, int, int, int, int, tuple[int, int] | None]
+# Digest; offset and size of the packed piece; start and length of the file inside of it.
+Place = tuple[str, int, int, int, int]
 # Module -> file name, and its place.
 Entries = dict[str, tuple[str, *Place]]
 
@@ -49,12 +45,13 @@ class NativeFile:
 class NativePart:
     """All compiled modules, equal files once.
 
-    ``index`` is by what an interpreter calls its platform, then by module. ``files`` are those of
-    each library, by its name: file names with SHA-256 digests stand in the list of contents.
+    ``index`` is by minor version, by what an interpreter of it calls its platform, by module.
+    ``files`` are those of each library, by its name: file names with SHA-256 digests stand in the
+    list of contents.
     """
 
     data: bytes
-    index: dict[str, Entries]
+    index: dict[int, dict[str, Entries]]
     files: tuple[NativeFile, ...]
 
 
@@ -78,26 +75,21 @@ def native_part(
             if where is platform
             for native in natives
         ]
-        pieces.add_together([native for native in own if native.module in _DISPENSABLE])
-        for module in sorted({native.module for native in own} - _DISPENSABLE):
-            pieces.add_alike([native for native in own if native.module == module])
-    index = {
-        platform.key(minor): {
+        for module in sorted({native.module for native in own}):
+            pieces.add([native for native in own if native.module == module])
+    index: dict[int, dict[str, Entries]] = {minor: {} for _, minor in found}
+    for (platform, minor), natives in found.items():
+        index[minor][platform.key(minor)] = {
             native.module: (native.file_name, *pieces.places[digest_of(native.data)])
             for native in natives
         }
-        for (platform, minor), natives in found.items()
-    }
     return NativePart(b"".join(pieces.packed), index, tuple(pieces.files))
 
 
 class _Pieces:
     """Packed pieces one behind the other, each file once.
 
-    Some Pythons are built without xz: what is packed by it must be something that they can do
-    without. The compiled half of PyYAML only makes it faster: those for all versions of Python are
-    packed together. Nothing signs without the others: of those for all versions one is deflated,
-    and of each other its difference from that.
+    A piece is one module of a platform for all versions of Python: its files are much alike.
     """
 
     def __init__(self) -> None:
@@ -105,43 +97,26 @@ class _Pieces:
         self.files: list[NativeFile] = []
         self.places: dict[str, Place] = {}
 
-    def add_alike(self, natives: Sequence[NativeFile]) -> None:
+    def add(self, natives: Sequence[NativeFile]) -> None:
         """Files of one module, by the version they are for: each that is not there already."""
-        base = natives[len(natives) // 2]
-        place = self.places.get(digest_of(base.data))
-        if place is None or place[-1]:
-            self._append(zlib.compress(base.data, 9), [base])
-            place = self.places[digest_of(base.data)]
-        for native in natives:
-            if digest_of(native.data) not in self.places:
-                told = difference(base.data, native.data)
-                self._append(zlib.compress(told, 9), [native], base=place[1:3])
-
-    def add_together(self, natives: Sequence[NativeFile]) -> None:
-        """Files that are alike."""
-        new = {digest_of(native.data): native for native in natives}
-        files = [native for digest, native in new.items() if digest not in self.places]
-        if files:
-            whole = b"".join(native.data for native in files)
-            self._append(min(_compressed(whole), key=len), files)
-
-    def _append(
-        self, piece: bytes, files: Sequence[NativeFile], base: tuple[int, int] | None = None
-    ) -> None:
+        by_digest = {digest_of(native.data): native for native in natives}
+        new = {digest: one for digest, one in by_digest.items() if digest not in self.places}
+        if not new:
+            return
+        packed = _packed(b"".join(native.data for native in new.values()))
         offset, start = sum(map(len, self.packed)), 0
-        for native in files:
-            digest, length = digest_of(native.data), len(native.data)
-            self.places[digest] = digest, offset, len(piece), start, length, base
-            start += length
-        self.packed.append(piece)
-        self.files.extend(files)
+        for digest, native in new.items():
+            self.places[digest] = digest, offset, len(packed), start, len(native.data)
+            start += len(native.data)
+        self.packed.append(packed)
+        self.files.extend(new.values())
 
 
-def _compressed(data: bytes) -> Iterator[bytes]:
-    """The data by xz, as they are and with the addresses of x86 code made alike."""
-    last = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}
-    for before in ([], [{"id": lzma.FILTER_X86}]):
-        yield lzma.compress(data, format=lzma.FORMAT_XZ, filters=[*before, last])
+def _packed(data: bytes) -> bytes:
+    """The data as a ``.lzma`` file, which `zipboot.lzma_alone` can unpack, too."""
+    # A byte depends on its place less than on the byte before it, whatever the processor.
+    last = {"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "pb": 0}
+    return lzma.compress(data, format=lzma.FORMAT_ALONE, filters=[last])
 
 
 def _natives_for(checkout: Path, platform: Platform, minor: int, strip: Strip) -> list[NativeFile]:
@@ -208,79 +183,3 @@ def _stripped(data: bytes, stripper: str) -> bytes:
         if ended.returncode:
             raise BuildError("strip", ended.stderr.decode("utf-8", "replace").strip())
         return file.read_bytes()
-
-
-# --- differences ----------------------------------------------------------------------------------
-# What a file does not have in common with another: the making of what `zipboot` restores.
-#
-# After bsdiff (Colin Percival, "Naive differences of executable code"): code that was compiled for
-# another version of Python is the same code elsewhere, with other addresses in it. So runs of the
-# new file are laid over the place of the old one that they are like, and the bytes' differences,
-# mostly zero, are deflated.
-
-_WORD = 12
-_GAIN = 8
-_STRIDE = 4
-_LEAP = 256
-
-Run = tuple[int, int]  # the place in the base that it is like, its length
-
-
-def difference(base: bytes, data: bytes) -> bytes:
-    """What `zipboot.natives.restored` makes ``data`` of, given ``base``."""
-    runs = list(_runs(base, data))
-    alike = b"".join(base[start : start + size].ljust(size, b"\0") for start, size in runs)
-    added = bytes((new - old) & 0xFF for new, old in zip(data, alike, strict=True))
-    numbers = [number for run in runs for number in run]
-    return b"".join(number.to_bytes(4, "little") for number in (len(runs), *numbers)) + added
-
-
-def _runs(base: bytes, data: bytes) -> Iterator[Run]:
-    """Runs that cover the data: another begins where that is like far more of what follows."""
-    places = _places(base)
-    begin = shift = at = 0
-    while at < len(data):
-        word = data[at : at + _WORD]
-        place = places.get(word)
-        if place is None or place == at - shift or base.startswith(word, at - shift):
-            at += 1 if place is None else _WORD
-            continue
-        size = _common(base, place, data, at)
-        if size > _alike(base, at - shift, data[at : at + size]) + _GAIN:
-            if at > begin:
-                yield begin - shift, at - begin
-            begin, shift = at, at - place
-        at += size
-    if at > begin:
-        yield begin - shift, len(data) - begin
-
-
-def _places(base: bytes) -> dict[bytes, int]:
-    """The first place of words of the base, at every fourth byte."""
-    starts = range((len(base) - _WORD) // _STRIDE * _STRIDE, -1, -_STRIDE)
-    return {base[start : start + _WORD]: start for start in starts}
-
-
-def _common(base: bytes, place: int, data: bytes, at: int) -> int:
-    """How many bytes are the same from these places on."""
-    longest = min(len(base) - place, len(data) - at)
-    size = _WORD
-    while size < longest:
-        step = min(_LEAP, longest - size)
-        if base[place + size : place + size + step] == data[at + size : at + size + step]:
-            size += step
-            continue
-        pairs = zip(
-            base[place + size : place + size + step],
-            data[at + size : at + size + step],
-            strict=True,
-        )
-        return size + next(index for index, (old, new) in enumerate(pairs) if old != new)
-    return size
-
-
-def _alike(base: bytes, place: int, piece: bytes) -> int:
-    """How many bytes of the piece are those of the base at the place."""
-    return sum(
-        old == new for old, new in zip(base[place : place + len(piece)], piece, strict=False)
-    )

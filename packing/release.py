@@ -173,10 +173,17 @@ def build(
 
 
 def _share_downloads(repository: Path, clone: Path) -> None:
-    """Let a clone use the libraries that this checkout has fetched: each is named by its lock."""
+    """Let a clone use the libraries and Pythons that this checkout has fetched.
+
+    Each library is named by its lock, each Python by its version.
+    """
     kept = repository / "build" / "zipapp" / "wheels"
     if kept.is_dir():
         shutil.copytree(kept, clone / "build" / "zipapp" / "wheels", symlinks=True)
+    pythons = repository / "build" / "pythons"
+    if pythons.is_dir():
+        (clone / "build").mkdir(exist_ok=True)
+        (clone / "build" / "pythons").symlink_to(pythons.resolve(), target_is_directory=True)
 
 
 def differences(ours: Path, theirs: Path) -> tuple[str, ...]:

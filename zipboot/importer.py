@@ -1,11 +1,12 @@
 """Imports modules from the code of this interpreter's version, packed in one part of the archive.
 
 Nothing is unpacked and nothing is compiled: a module is a piece of the part, unmarshalled. What the
-index says about a module: is it a package, where its code is, how long, whether it is deflated, and
-the checksum of the piece, which is looked at before `marshal` is: that crashes on other bytes. A
-module of size 0 is one of a rare command: it is compiled from its source, which is packed once
-instead of as code for each version, and the checksum is that of the source.
-Page: ``docs/building.md``.
+index says about a module: is it a package, where its code is, how long, how it is packed, and the
+checksum of the piece, which is looked at before `marshal` is: that crashes on other bytes.
+
+A module of a rare command is compiled from its source, which is packed once instead of as code for
+each version. Place, size and checksum are those of the source in the file of all sources, where
+these modules come first: it is unpacked up to the last of them. Page: ``docs/building.md``.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 
     from zipboot.parts import Archive, Part
 
-    # is a package, offset, size, is deflated, checksum of the piece
-    Entry = tuple[bool, int, int, bool, bytes]
+    # is a package, offset, size, one of the three below, checksum of the piece
+    Entry = tuple[bool, int, int, int, bytes]
+
+STORED, DEFLATED, SOURCE = 0, 1, 2
+"""How a module is packed: its code, that deflated with `DICTIONARY`, its source in `SOURCES`."""
 
 SOURCES = "site-packages/rye.zip"
 """The sources of all modules, which shiv unpacks where no code is packed."""
@@ -46,18 +50,22 @@ class CodeImporter:
         entries: dict[str, Entry],
         blocks: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self._loader = archive.loader
+        self._archive = archive
         self._part = part
         self._entries = entries
         self._root = archive.path + "/"
         self._dictionary: bytes | memoryview = b""
         self._blocks: dict[tuple[int, int], memoryview | None] = dict.fromkeys(blocks)
         self._sources: ZipFile | None = None
+        self._rare = b""
 
     def hold(self) -> None:
         """Keep all code in memory, see `zipboot.parts.Part`."""
         self._blocks = {}  # a new one: another thread may go through the old one
-        self._part.hold(entry[1:3] for entry in self._entries.values())
+        entries = self._entries.values()
+        self._part.hold(entry[1:3] for entry in entries if entry[3] != SOURCE)
+        if any(entry[3] == SOURCE for entry in entries):
+            self._rare_sources()
 
     def find_spec(
         self,
@@ -86,10 +94,11 @@ class CodeImporter:
 
     def get_code(self, name: str) -> CodeType:
         """The code of a module. Raises SystemExit when it is damaged."""
-        if not self._entries[name][2]:
-            return self._compiled(name)
+        packing = self._entries[name][3]
         data: bytes | memoryview = self._piece(name)
-        if self._entries[name][3]:
+        if packing == SOURCE:
+            return compile(data, self.get_filename(name), "exec", dont_inherit=True)
+        if packing == DEFLATED:
             from zlib import decompressobj
 
             if not self._dictionary:
@@ -98,27 +107,33 @@ class CodeImporter:
         code: CodeType = marshal.loads(data)  # noqa: S302 - our own archive
         return code
 
-    def _compiled(self, name: str) -> CodeType:
-        source = (self.get_source(name) or "").encode()
-        if checksum(source) != self._entries[name][4]:
-            raise self._part.differs(f"module {name}")
-        code: CodeType = compile(source, self.get_filename(name), "exec", dont_inherit=True)
-        return code
-
     def _piece(self, name: str) -> bytes | memoryview:
-        _, offset, size, _, expected = self._entries[name]
-        data = self._read(offset, size)
+        _, offset, size, packing, expected = self._entries[name]
+        if packing == SOURCE:
+            data: bytes | memoryview = self._rare_sources()[offset : offset + size]
+        else:
+            data = self._read(offset, size)
         if checksum(data) != expected:
             raise self._part.differs(f"module {name}")
         return data
 
     def _read(self, offset: int, size: int) -> bytes | memoryview:
         for (start, end), known in self._blocks.items():
-            if start <= offset < end:
+            if start <= offset and offset + size <= end:
                 block = known or memoryview(self._part.read(start, end - start))
                 self._blocks[start, end] = block
                 return block[offset - start : offset - start + size]
         return self._part.read(offset, size)
+
+    def _rare_sources(self) -> bytes:
+        """The file of sources up to the last one that modules are compiled from."""
+        if not self._rare:
+            from zipboot.rare_sources import beginning
+
+            entries = self._entries.values()
+            size = max(entry[1] + entry[2] for entry in entries if entry[3] == SOURCE)
+            self._rare = beginning(self._archive, SOURCES, size)
+        return self._rare
 
     def get_filename(self, name: str) -> str:
         """The ``__file__`` of a module, below the archive."""
@@ -137,7 +152,7 @@ class CodeImporter:
         path = self.get_filename(name)[len(self._root) :]
         try:
             if self._sources is None:
-                with ZipFile(self._loader.archive) as archive:
+                with ZipFile(self._archive.path) as archive:
                     self._sources = ZipFile(BytesIO(archive.read(SOURCES)))
             return self._sources.read(path).decode("utf-8")
         except Exception:  # noqa: BLE001 - a traceback without lines is better than another one

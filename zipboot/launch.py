@@ -213,9 +213,7 @@ class Natives:
 
     def hold(self) -> None:
         """Keep them in memory, see `zipboot.parts.Part`."""
-        entries = self.entries.values()
-        bases = (base for *_, base in entries if base)
-        self.part.hold([*((entry[2], entry[3]) for entry in entries), *bases])
+        self.part.hold(entry[2:4] for entry in self.entries.values())
 
     def invalidate_caches(self) -> None:
         """Nothing is cached. Part of the finder protocol."""

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from zipboot.parts import Part
 
     # file name, digest of the file; offset and size in the part of the packed piece that it is in;
-    # start and length in the piece when that is unpacked; None, or offset and size of the packed
-    # piece from which the file differs
-    Native = tuple[str, str, int, int, int, int, tuple[int, int] | None]
+    # start and length in the piece when that is unpacked
+    Native = tuple[str, str, int, int, int, int]
 
-XZ_MARK = b"\xfd7zXZ\0"
+ONLY_FASTER = "_yaml."
+"""How the file names begin that a Python without LZMA does without: unpacking takes too long."""
 
 
 def spec_of(name: str, natives: Natives) -> ModuleSpec:
@@ -111,32 +111,35 @@ def temp(part: Part, native: Native) -> str:
 def content(part: Part, native: Native) -> bytes:
     """The bytes of a compiled module. Raises SystemExit when they are damaged.
 
-    Raises ImportError where this Python was built without what they are packed with.
+    Raises ImportError where it is only faster and this Python was built without LZMA.
     """
-    file_name, digest, offset, size, start, length, base = native
-    data = _inflated(part.read(offset, size))
-    if base:
-        data = restored(_inflated(part.read(*base)), data)
-    data = data[start : start + length]
+    file_name, digest, offset, size, start, length = native
+    data = _unpacked(part.read(offset, size), file_name)[start : start + length]
     if digest_of(data) != digest:
         raise part.differs(file_name)
     return data
 
 
-def _inflated(packed: bytes) -> bytes:
-    """What was packed, by xz or zlib as its first bytes say; nothing when it is damaged."""
-    if packed.startswith(XZ_MARK):
+def _unpacked(packed: bytes, file_name: str) -> bytes:
+    """What was packed by LZMA; nothing when it is damaged. Raises ImportError, see `content`."""
+    try:
         import lzma
+    except ImportError:
+        if file_name.startswith(ONLY_FASTER):
+            raise
+        return _unpacked_slowly(packed)
+    try:
+        return lzma.decompress(packed, lzma.FORMAT_ALONE)
+    except (lzma.LZMAError, EOFError):
+        return b""
 
-        try:
-            return lzma.decompress(packed)
-        except lzma.LZMAError:
-            return b""
-    import zlib
+
+def _unpacked_slowly(packed: bytes) -> bytes:
+    from zipboot.lzma_alone import decompress
 
     try:
-        return zlib.decompress(packed)
-    except zlib.error:
+        return decompress(packed)
+    except (ValueError, IndexError):
         return b""
 
 
@@ -160,39 +163,3 @@ _WAYS: dict[str, tuple[Way, ...]] = {
     "temp": (temp,),
     "off": (),
 }
-
-
-# --- differences ----------------------------------------------------------------------------------
-# A file told as what it does not have in common with another: much shorter where both are alike.
-#
-# Made by `packing.natives`. Layout, integers of four bytes, the least significant first: the
-# number of runs; of each run the place in the other file that it is like, and its length; then for
-# each byte of the file, run by run, what to add to its like, modulo 256, which is mostly nothing.
-# What a run takes from behind the other file's end is zero. No compiled module is packed for a
-# machine with another order of bytes. Page: ``docs/building.md``.
-
-_RUN_BYTES = 8
-
-
-def restored(base: bytes, difference: bytes) -> bytes:
-    """The file that differs so from ``base``; nothing when the difference is damaged."""
-    count = int.from_bytes(difference[:4], "little")
-    begin = 4 + count * _RUN_BYTES
-    if begin > len(difference):
-        return b""
-    numbers = memoryview(difference)[4:begin].cast("I")  # there is no other byte order, see above
-    runs = list(zip(numbers[::2], numbers[1::2], strict=True))
-    added = difference[begin:]
-    if sum(length for _, length in runs) != len(added):
-        return b""
-    alike = (base[start : start + length].ljust(length, b"\0") for start, length in runs)
-    return _sum(b"".join(alike), added)
-
-
-def _sum(first: bytes, second: bytes) -> bytes:
-    """Byte by byte, modulo 256: every other byte at once, its neighbours blanked for the carry."""
-    mask = int.from_bytes(b"\xff\0" * (len(first) // 2 + 1), "little")
-    one, other = int.from_bytes(first, "little"), int.from_bytes(second, "little")
-    even = (one & mask) + (other & mask) & mask
-    odd = ((one >> 8 & mask) + (other >> 8 & mask) & mask) << 8
-    return (even | odd).to_bytes(len(first) + 2, "little")[: len(first)]

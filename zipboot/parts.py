@@ -80,6 +80,20 @@ class Archive:
             raise self.differs(f"{size} bytes at {position}")
         return data
 
+    def entry(self, name: str) -> tuple[int, int, int]:
+        """Where the data of an entry begin, their size, and how they are packed: 0 for not at all.
+
+        From the directory that the interpreter has already read. Raises LookupError without such
+        an entry, AttributeError in another Python.
+        """
+        import zipimport
+
+        directory = zipimport._zip_directory_cache[self.path]  # type: ignore[attr-defined] # noqa: SLF001
+        _, method, size, _, header, *_ = directory[name.replace("/", os.sep)]
+        local = self.read(header, _LOCAL_HEADER_BYTES)
+        names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
+        return header + _LOCAL_HEADER_BYTES + names, size, method
+
     def differs(self, piece: str) -> SystemExit:
         """What to raise when a piece is not what the index says: of another file, or damaged."""
         return self.replaced() if self._is_another() else damaged(self.path, piece)
@@ -170,17 +184,8 @@ class Part:
             self._whole = data[MARK_BYTES:]
 
     def _find_in_place(self) -> int:
-        """The position of the data, from the directory that the interpreter has already read."""
-        import zipimport
-
-        directory = zipimport._zip_directory_cache[self._archive.path]  # type: ignore[attr-defined] # noqa: SLF001
-        entry = directory[self._entry.replace("/", os.sep)]
-        compression, header = entry[1], entry[4]
-        if compression:
-            raise LookupError(self._entry)
-        local = self._archive.read(header, _LOCAL_HEADER_BYTES)
-        names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
-        start: int = header + _LOCAL_HEADER_BYTES + names
-        if self._archive.read(start, MARK_BYTES) != self._mark:
+        """The position of the data. Raises LookupError, AttributeError."""
+        start, _, method = self._archive.entry(self._entry)
+        if method or self._archive.read(start, MARK_BYTES) != self._mark:
             raise LookupError(self._entry)
         return start + MARK_BYTES

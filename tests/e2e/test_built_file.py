@@ -250,7 +250,7 @@ except SystemExit:
     pass
 importer = sys.modules["zipboot.launch"].program.code_importer()
 for name in importer._entries:
-    if not name.endswith("__main__"):
+    if not name.endswith(("__main__", ">")):  # nor the dictionary
         importlib.import_module(name)
         print(name)
 """

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from packing.hot_path import STARTS, hot_modules, imported
-from packing.modules import modules
-from tests.support.built import ROOT
+from packing.modules import is_from_source, modules
+from tests.support.built import BASE_PYTHON, ROOT, Machine
 from tests.support.other_pythons import require_python
 
 pytestmark = pytest.mark.e2e
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.e2e
 OURS = ("lillux", "ryeos", "zipboot")
 
 
-@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
 @pytest.mark.parametrize("start", STARTS)
 def test_a_start_imports_what_is_listed_and_nothing_else(
     start: str, version: str, built_pyz: Path
@@ -33,3 +33,36 @@ def test_every_listed_module_of_ours_exists() -> None:
     known = {module.name for module in modules(ROOT)}
 
     assert {name for name in listed if name.partition(".")[0] in OURS} <= known
+
+
+SETUP = (
+    ("keys", "generate", "-q"),
+    ("new", "tool", "mine/hello", "-q"),
+    ("sign", "mine/hello", "-q"),
+)
+OF_A_DAY = (
+    ("version",),
+    ("help",),
+    ("run", "mine/hello", "name=you"),
+    ("sign", "mine/hello"),
+    ("verify",),
+    ("search", "hello"),
+    ("list",),
+    ("chain", "mine/hello"),
+    ("remote", "push", "--help"),
+)
+
+
+def test_commands_of_a_day_compile_nothing(machine: Machine, built_pyz: Path) -> None:
+    for arguments in SETUP:
+        machine.ask(*arguments)
+    machine.rye = (BASE_PYTHON, "-X", "importtime", built_pyz)
+    rare = {module.name for module in modules(ROOT) if is_from_source(module)}
+
+    compiled = {
+        arguments: rare & {line.rpartition("|")[2].strip() for line in told.splitlines()}
+        for arguments in OF_A_DAY
+        for told in [machine.run(*arguments).stderr]
+    }
+
+    assert {arguments: names for arguments, names in compiled.items() if names} == {}

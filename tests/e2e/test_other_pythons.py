@@ -3,7 +3,6 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 
@@ -41,9 +40,7 @@ def test_it_signs_and_runs_tools_under_every_supported_python(
     told = json.loads(machine.ask(*WHERE))
 
     assert "world" in answer
-    with ZipFile(built_pyz) as archive:
-        is_packed = f"_rye/cpython-{version.replace('.', '')}.idx" in archive.namelist()
-    assert told["start"] == (way if is_packed else "shiv")
+    assert told["start"] == way
     assert {"loaded" in native for native in told["natives"].values()} == {True}
 
 
@@ -58,6 +55,29 @@ def test_an_older_python_is_refused_in_one_line(
     assert (ended.stdout, ended.returncode) == ("", 78)
     assert ended.stderr.startswith(f"rye: needs Python 3.11 or newer, this is Python {version}.")
     assert ended.stderr.count("\n") == 1
+
+
+# --- without a module of the standard library -----------------------------------------------------
+
+
+def test_it_signs_and_runs_rare_commands_under_a_python_that_was_built_without_lzma(
+    machine: Machine,
+) -> None:
+    hook = "import sys\nsys.modules['lzma'] = sys.modules['_lzma'] = None\n"
+    (machine.home / "sitecustomize.py").write_text(hook, encoding="utf-8")
+    machine.variables["PYTHONPATH"] = str(machine.home)
+    machine.ask("keys", "generate", "-q")
+    machine.ask("new", "tool", "mine/hello", "-q")
+    machine.ask("sign", "mine/hello", "-q")
+
+    answer = machine.ask("run", "mine/hello", "name=world")
+    natives = json.loads(machine.ask(*WHERE))["natives"]
+
+    assert "world" in answer
+    assert {name for name, native in natives.items() if "loaded" in native} == {
+        "_cffi_backend",
+        "nacl._sodium",
+    }
 
 
 # --- without packed code --------------------------------------------------------------------------

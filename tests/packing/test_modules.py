@@ -1,13 +1,20 @@
+import __future__
+
 import ast
 import json
 import marshal
 import subprocess
 import sys
 import zlib
+from hashlib import shake_128
+from itertools import groupby
 from pathlib import Path
+from types import CodeType
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from packing import BuildError
 from packing.compile_modules import (
@@ -17,11 +24,23 @@ from packing.compile_modules import (
     compile_patterns_late,
     erase_types,
     import_late,
+    keep_texts_of_annotations,
+    with_short_tables,
 )
-from packing.modules import Module, code_part, compiled, library_files, modules
+from packing.modules import (
+    FROM_SOURCE,
+    MAX_BYTES,
+    Module,
+    code_part,
+    compiled,
+    is_from_source,
+    library_files,
+    modules,
+    wanted_by_sources,
+)
 from tests.support.built import ROOT
 from tests.support.other_pythons import require_python
-from zipboot.importer import DICTIONARY
+from zipboot.importer import DEFLATED, DICTIONARY, SOURCE, STORED
 from zipboot.parts import checksum
 
 
@@ -45,27 +64,62 @@ def test_modules_are_python_files_whose_names_can_be_imported(tmp_path: Path) ->
     ]
 
 
+def named(**codes: bytes) -> dict[Module, bytes]:
+    """Modules with these names and codes."""
+    return {Module(name, Path(), False, ""): code for name, code in codes.items()}  # noqa: FBT003
+
+
 def test_code_is_deflated_but_for_what_every_start_needs() -> None:
-    found = [Module(name, Path(), is_package=False, shown="") for name in ("cold", "hot")]
+    codes = named(cold=b"cold code" * 9, hot=b"hot code")
 
-    data, entries, _ = code_part(found, [b"cold code" * 9, b"hot code"], [{"hot"}], b"common")
+    data, entries, _ = code_part(codes, [{"hot"}], b"common", {})
 
-    (_, offset, size, is_deflated, _), hot = entries["cold"], entries["hot"]
-    inflated = zlib.decompressobj(zdict=b"common").decompress(data[offset : offset + size])
-    assert (inflated, is_deflated) == (b"cold code" * 9, True)
-    assert hot == (False, 0, 8, False, checksum(b"hot code"))
-    assert entries[DICTIONARY] == (False, 8 + size, 6, False, checksum(b"common"))
-    assert data.startswith(b"hot code")
-    assert data.endswith(b"common")
+    (_, offset, size, packing, _), hot = entries["cold"], entries["hot"]
+    dictionary = b"hot codecommon"
+    inflated = zlib.decompressobj(zdict=dictionary).decompress(data[offset : offset + size])
+    assert (inflated, packing) == (b"cold code" * 9, DEFLATED)
+    assert hot == (False, 0, 8, STORED, checksum(b"hot code"))
+    assert entries[DICTIONARY] == (False, 0, 14, STORED, checksum(dictionary))
+    assert data.startswith(dictionary)
+
+
+def test_the_dictionary_is_no_longer_than_deflate_reaches() -> None:
+    hot = shake_128(b"hot").digest(2 * MAX_BYTES)
+
+    data, entries, _ = code_part(named(cold=b"cold", hot=hot), [{"hot"}], b"common", {})
+
+    _, offset, size, *_ = entries[DICTIONARY]
+    assert size == MAX_BYTES
+    assert data[offset : offset + size] == (hot + b"common")[-MAX_BYTES:]
 
 
 def test_what_one_start_needs_lies_together() -> None:
-    found = [Module(name, Path(), is_package=False, shown="") for name in "abcd"]
+    codes = named(a=b"A", b=b"B", c=b"C", d=b"D")
 
-    data, _, blocks = code_part(found, [b"A", b"B", b"C", b"D"], [{"d"}, {"a", "c"}], b"common")
+    data, _, blocks = code_part(codes, [{"d"}, {"a", "c"}], b"common", {})
 
     assert data.startswith(b"DAC")
     assert blocks == ((0, 1), (1, 3))
+
+
+def test_of_a_module_that_rare_commands_use_only_the_source_is_packed(tmp_path: Path) -> None:
+    path = tmp_path / "api.py"
+    path.write_bytes(b"rare = True\n")
+    rare = Module("tomlkit.api", path, is_package=False, shown="")
+
+    data, entries, _ = code_part({rare: b"code"}, [], b"common", {"tomlkit.api": 77})
+
+    assert entries["tomlkit.api"] == (False, 77, 12, SOURCE, checksum(b"rare = True\n"))
+    assert data == b"common"
+
+
+def test_every_name_of_what_is_packed_as_source_is_of_a_module() -> None:
+    known = {module.name for module in modules(ROOT)}
+
+    ours = {name for name in FROM_SOURCE if name.partition(".")[0] in OWN}
+
+    assert ours - known == set()
+    assert len(ours) == len(FROM_SOURCE) - 2  # those of libraries
 
 
 def test_modules_of_the_library_are_named_by_their_files() -> None:
@@ -77,15 +131,44 @@ def test_modules_of_the_library_are_named_by_their_files() -> None:
 
 
 def test_each_piece_has_the_checksum_of_the_bytes_that_are_packed() -> None:
-    found = [Module(name, Path(), is_package=False, shown="") for name in ("cold", "hot")]
+    codes = named(cold=b"cold code" * 9, hot=b"hot code")
 
-    data, entries, _ = code_part(found, [b"cold code" * 9, b"hot code"], [{"hot"}], b"common")
+    data, entries, _ = code_part(codes, [{"hot"}], b"common", {})
 
     for _, offset, size, _, expected in entries.values():
         assert checksum(data[offset : offset + size]) == expected
 
 
-SOURCE = '''
+def test_modules_with_code_import_one_that_is_a_source_only_when_they_use_it() -> None:
+    found = [module for module in modules(ROOT) if module.name.partition(".")[0] in OWN]
+    rare = {module.name for module in found if is_from_source(module)}
+
+    needed = {
+        (module.name, name)
+        for module in found
+        if module.name not in rare
+        for name in imported_at_once(module.path)
+        if name in rare
+    }
+
+    assert needed == set()
+
+
+def imported_at_once(path: Path) -> set[str]:
+    """The modules, and names in modules, that a module imports when it is imported itself."""
+    tree = ast.parse(path.read_bytes())
+    erase_types(tree)
+    found = set()
+    for node in tree.body:
+        match node:
+            case ast.Import(names=names):
+                found |= {alias.name for alias in names}
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {module, *(f"{module}.{alias.name}" for alias in names)}
+    return found
+
+
+EXAMPLE = '''
 """A docstring."""
 NAMES = frozenset({"alpha", "beta", "gamma", "delta"})
 def f(self, x=1, *, y="text"):
@@ -93,13 +176,13 @@ def f(self, x=1, *, y="text"):
 '''
 
 
-@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
 def test_code_is_the_same_in_every_run_and_names_no_folder(version: str, tmp_path: Path) -> None:
     python = require_python(version)
     paths = [tmp_path / "one.py", tmp_path / "two" / "x.py"]
     for path in paths:
         path.parent.mkdir(exist_ok=True)
-        path.write_text(SOURCE, "utf-8")
+        path.write_text(EXAMPLE, "utf-8")
 
     (magic, one), (_, two) = (
         compiled(python, [Module("x", path, is_package=False, shown="rye.pyz/x.py")], ROOT)
@@ -240,6 +323,60 @@ def test_libraries_as_they_are_packed_compile_nothing_when_they_are_imported() -
     assert json.loads(ended.stdout) == [0, False]
 
 
+def lines(code: CodeType) -> list[tuple[int | None, int]]:
+    """The line of each run of bytes, and where the run ends."""
+    runs = groupby(code.co_lines(), key=lambda run: run[2])
+    return [(line, max(end for _, end, _ in run)) for line, run in runs]
+
+
+@given(st.lists(st.integers(1, 100_000), min_size=1, max_size=30))
+def test_a_short_table_tells_the_same_lines(numbers: list[int]) -> None:
+    body = [ast.parse("named = f(1, 'text')[2].other").body[0] for _ in numbers]
+    for statement, number in zip(body, numbers, strict=True):
+        ast.increment_lineno(statement, number - 1)
+    code = compile(ast.Module(body, []), "some.py", "exec")
+
+    short = with_short_tables(code)
+
+    assert lines(short) == lines(code)
+    assert len(short.co_linetable) < len(code.co_linetable)
+    assert {column for *_, column in short.co_positions()} == {None}
+
+
+_COMPARES_TABLES = """
+import sys
+sys.path.insert(0, "packing")
+from compile_modules import CodeType, with_short_tables
+
+def both(old, new):
+    yield old, new
+    for one, other in zip(old.co_consts, new.co_consts, strict=True):
+        if isinstance(one, CodeType):
+            yield from both(one, other)
+
+def lines(code):
+    return [line for start, end, line in code.co_lines() for _ in range(start, end, 2)]
+
+code = compile(open(sys.argv[1], encoding="utf-8").read(), "x.py", "exec")
+pairs = list(both(code, with_short_tables(code)))
+assert all(lines(old) == lines(new) for old, new in pairs)
+print(len(pairs), sum(len(old.co_linetable) > len(new.co_linetable) for old, new in pairs))
+"""
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
+def test_tables_are_short_and_true_under_every_python(version: str) -> None:
+    command = [str(require_python(version)), "-X", "no_debug_ranges", "-c", _COMPARES_TABLES]
+    command.append("lillux/files.py")
+
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
+
+    assert ended.stderr == ""
+    codes, shorter = map(int, ended.stdout.split())
+    assert codes > 20
+    assert shorter > codes * 0.8
+
+
 def erased(source: str) -> str:
     """The source of a module of ours without what only type checkers read."""
     tree = ast.parse(source)
@@ -297,6 +434,16 @@ else:
     assert erased(source) == ast.unparse(ast.parse(kept))
 
 
+def test_types_that_modules_packed_as_sources_import_stay(tmp_path: Path) -> None:
+    (tmp_path / "api.py").write_text("from model import Names\n", "utf-8")
+    rare = Module("tomlkit.api", tmp_path / "api.py", is_package=False, shown="")
+    tree = ast.parse("Names: TypeAlias = list[str]\nOthers: TypeAlias = list[int]\n")
+
+    erase_types(tree, wanted_by_sources([rare])["model"])
+
+    assert ast.unparse(tree) == "Names = list[str]"
+
+
 def test_fields_of_values_keep_their_order_and_their_types_as_texts() -> None:
     names: dict[str, type] = {}
 
@@ -305,19 +452,29 @@ def test_fields_of_values_keep_their_order_and_their_types_as_texts() -> None:
     assert names["Point"].__annotations__ == {"x": "int", "y": "Missing"}
 
 
+def test_texts_of_annotations_are_the_same_with_the_flag_that_makes_texts() -> None:
+    tree = ast.parse("class Point:\n    x: 'list[int] | None'\n    y: 'Missing' = 0\n")
+    names: dict[str, type] = {}
+
+    keep_texts_of_annotations(tree)
+    code = compile(tree, "x.py", "exec", __future__.annotations.compiler_flag, dont_inherit=True)
+    exec(code, names)  # noqa: S102 - the lines above
+
+    assert names["Point"].__annotations__ == {"x": "list[int] | None", "y": "Missing"}
+
+
 def test_no_module_of_ours_imports_a_name_that_is_gone_with_the_types() -> None:
-    trees = {
-        module.name: ast.parse(module.path.read_bytes())
-        for module in modules(ROOT)
-        if module.name.partition(".")[0] in OWN
-    }
-    for tree in trees.values():
-        erase_types(tree)
+    found = [module for module in modules(ROOT) if module.name.partition(".")[0] in OWN]
+    kept = wanted_by_sources(found)
+    trees = {module.name: ast.parse(module.path.read_bytes()) for module in found}
+    for module in found:
+        if not is_from_source(module):
+            erase_types(trees[module.name], kept[module.name])
     defined = {name: defined_in(tree) for name, tree in trees.items()}
     missing = [
         (name, node.module, alias.name)
         for name, tree in trees.items()
-        for node in ast.walk(tree)
+        for node in set(ast.walk(tree)) - for_type_checkers(tree)
         if isinstance(node, ast.ImportFrom) and node.module in trees
         for alias in node.names
         if alias.name not in defined[node.module] and f"{node.module}.{alias.name}" not in trees
@@ -325,6 +482,16 @@ def test_no_module_of_ours_imports_a_name_that_is_gone_with_the_types() -> None:
 
     assert len(trees) > 200
     assert missing == []
+
+
+def for_type_checkers(tree: ast.Module) -> set[ast.AST]:
+    """What stands under ``TYPE_CHECKING``."""
+    blocks = [
+        node.body
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    return {node for block in blocks for statement in block for node in ast.walk(statement)}
 
 
 def defined_in(tree: ast.Module) -> set[str]:

@@ -1,5 +1,5 @@
+import lzma
 import shutil
-import zlib
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -7,7 +7,6 @@ import pytest
 
 from packing import BuildError
 from packing.natives import NativeFile, _natives_in, _Pieces, _problem, _stripped
-from zipboot.natives import restored
 from zipboot.places import digest_of
 
 
@@ -88,19 +87,18 @@ def test_a_file_that_cannot_be_stripped_stops_the_build() -> None:
         _stripped(b"\x7fELF and then nonsense", stripper)
 
 
-def test_of_modules_that_are_alike_one_is_whole_and_the_others_are_differences() -> None:
+def test_the_files_of_a_module_are_packed_together_and_equal_ones_once() -> None:
     text = bytes(number * number % 251 for number in range(4000))
-    versions = [text, text[:99] + b"!" + text[100:], text[2000:] + text[:2000]]
+    versions = [text, text[:99] + b"!" + text[100:], text]
     pieces = _Pieces()
 
-    pieces.add_alike([NativeFile("m", f"m{number}.so", d) for number, d in enumerate(versions)])
+    pieces.add([NativeFile("m", f"m{number}.so", data) for number, data in enumerate(versions)])
+    pieces.add([NativeFile("m", "m3.so", text)])
 
     data = b"".join(pieces.packed)
+    whole = lzma.decompress(data)
     places = [pieces.places[digest_of(version)] for version in versions]
-    whole, *told = (
-        zlib.decompress(data[offset : offset + size])
-        for _, offset, size, *_ in (places[1], places[0], places[2])
-    )
-    assert [place[-1] for place in places] == [places[1][1:3], None, places[1][1:3]]
-    assert [whole, *(restored(whole, one) for one in told)] == [versions[1], text, versions[2]]
-    assert len(data) < len(text) + 300
+    assert [whole[start : start + size] for *_, start, size in places] == versions
+    assert {(offset, size) for _, offset, size, *_ in places} == {(0, len(data))}
+    assert [native.file_name for native in pieces.files] == ["m2.so", "m1.so"]
+    assert len(data) < len(text) // 4

@@ -9,7 +9,7 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 from zipimport import zipimporter
 
-from zipboot.importer import DICTIONARY, SOURCES, CodeImporter
+from zipboot.importer import DEFLATED, DICTIONARY, SOURCES, STORED, CodeImporter
 from zipboot.parts import MARK_BYTES, Archive, Part, checksum
 
 ENTRY = "_rye/some.bin"
@@ -46,15 +46,16 @@ def code_importer(
     one bit changed since it was packed.
     """
     data = b""
-    entries: dict[str, tuple[bool, int, int, bool, bytes]] = {}
+    entries: dict[str, tuple[bool, int, int, int, bytes]] = {}
     for number, (name, source) in enumerate(modules.items()):
         code = marshal.dumps(compile(source, f"some.pyz/{name}.py", "exec"))
         is_deflated = bool(number % 2)
         piece = _deflated(code) if is_deflated else code
-        where = len(data), len(piece), is_deflated, checksum(piece)
+        packing = DEFLATED if is_deflated else STORED
+        where = len(data), len(piece), packing, checksum(piece)
         entries[name] = (name in packages, *where)
         data += _changed(piece) if name in damaged else piece
-    entries[DICTIONARY] = (False, len(data), len(_COMMON), False, checksum(_COMMON))
+    entries[DICTIONARY] = (False, len(data), len(_COMMON), STORED, checksum(_COMMON))
     data += _changed(_COMMON) if DICTIONARY in damaged else _COMMON
     mark = write_archive(path, data)
     with ZipFile(path, "a") as archive:

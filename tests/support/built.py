@@ -13,6 +13,7 @@ import pytest
 from lillux.files import locked
 from packing import remove_outdated
 from packing.checkout import source_digest
+from packing.modules import interpreters
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKED = ("bundle.ai", "lillux", "lillux_native", "packing", "requirements", "ryeos", "zipboot")
@@ -26,7 +27,9 @@ BASE_PYTHON = Path(getattr(sys, "_base_executable", sys.executable))
 def built_pyz() -> Path:
     """The built file, made once for each state of the sources; nobody writes to it."""
     builds = ROOT / "build" / "tested"
-    pyz = builds / f"{sys.implementation.cache_tag}-{source_digest(ROOT, PACKED)}" / "rye.pyz"
+    pythons = "-".join(f"3{minor}" for minor in interpreters())
+    tag = f"{sys.implementation.cache_tag}-{pythons}"
+    pyz = builds / f"{tag}-{source_digest(ROOT, PACKED)}" / "rye.pyz"
     with locked(builds / "lock", timeout_s=ANY_BUILD_S):
         if not pyz.is_file():
             build_pyz(ROOT, "--host", "--pythons", "all", "--out", str(pyz.parent))

@@ -10,8 +10,13 @@ from pathlib import Path
 import pytest
 
 from lillux.files import locked
+from packing.modules import PYTHONS
 from packing.wheels import requirements
 from tests.support.built import ROOT
+from tests.support.programs import unavailable
+
+INSTALLED = "3.14"
+"""What `.ci/run` installs: a test of it may not be skipped there."""
 
 
 def require_python(version: str) -> Path:
@@ -21,15 +26,21 @@ def require_python(version: str) -> Path:
     """
     ask = "import sys; sys.stdout.write('%d.%d' % sys.version_info[:2])"
     for candidate in _candidates(version):
+        if not candidate.exists():
+            continue
         ended = subprocess.run([candidate, "-c", ask], capture_output=True, check=False)
         if ended.stdout == version.encode():
             return candidate
-    pytest.skip(f"there is no Python {version} on this machine")
+    reason = f"there is no Python {version} on this machine"
+    if version == INSTALLED:
+        unavailable(f"{reason}: scripts/install_python_314")
+    pytest.skip(reason)
 
 
 def _candidates(version: str) -> Iterator[Path]:
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     yield from sorted(root.glob(f"versions/{version}.*/bin/python"))
+    yield PYTHONS / version / "bin" / f"python{version}"
     found = shutil.which(f"python{version}")
     if found:
         yield Path(found)

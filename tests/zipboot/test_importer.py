@@ -3,12 +3,14 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile
+from zipimport import zipimporter
 
 import pytest
 
-from tests.support.archives import code_importer
-from zipboot.importer import CodeImporter
-from zipboot.parts import checksum
+from tests.support.archives import ENTRY, code_importer, write_archive
+from zipboot.importer import SOURCE, SOURCES, CodeImporter
+from zipboot.parts import Archive, Part, checksum
 
 MODULES = {
     "packed_package": "from packed_package.inner import value\n",
@@ -98,19 +100,38 @@ def test_sources_that_are_damaged_only_leave_a_traceback_without_lines(
     assert importer.get_source("packed_failure") is None
 
 
-def test_a_module_of_a_rare_command_is_compiled_from_its_source(tmp_path: Path) -> None:
-    text = "packed_rare = True\n"
-    made = code_importer(
-        tmp_path / "rare.pyz",
-        MODULES,
-        packages={"packed_package"},
-        sources={"packed_rare.py": text},
-    )
-    made._entries["packed_rare"] = (False, 0, 0, False, checksum(text.encode()))
-    made._entries["packed_other"] = (False, 0, 0, False, checksum(b"another text"))
+@pytest.mark.parametrize("compression", [ZIP_LZMA, ZIP_DEFLATED, ZIP_STORED])
+@pytest.mark.parametrize("missing", ["lzma", "no such module"])
+def test_a_module_of_a_rare_command_is_compiled_from_its_source(
+    compression: int, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = b"packed_rare = True\n"
+    made = rare_importer(tmp_path / "rare.pyz", b"before it" + text + b"behind it", compression)
+    made._entries["packed_rare"] = (False, 9, len(text), SOURCE, checksum(text))
+    monkeypatch.setitem(sys.modules, missing, None)
 
     code = made.get_code("packed_rare")
 
     assert "packed_rare" in code.co_names
-    with pytest.raises(SystemExit):
-        made.get_code("packed_other")
+    assert code.co_filename == f"{tmp_path}/rare.pyz/packed_rare.py"
+
+
+@pytest.mark.parametrize("compression", [ZIP_LZMA, ZIP_STORED])
+def test_a_source_that_is_another_one_is_not_compiled(compression: int, tmp_path: Path) -> None:
+    text = b"packed_rare = True\n"
+    made = rare_importer(tmp_path / "rare.pyz", text.replace(b"True", b"Fals"), compression)
+    made._entries["packed_rare"] = (False, 0, len(text), SOURCE, checksum(text))
+
+    with pytest.raises(SystemExit) as ended:
+        made.get_code("packed_rare")
+
+    assert ended.value.code == 78
+
+
+def rare_importer(path: Path, sources: bytes, compression: int) -> CodeImporter:
+    """An importer whose archive has these bytes as its file of sources."""
+    mark = write_archive(path, b"code")
+    with ZipFile(path, "a") as archive:
+        archive.writestr(SOURCES, sources, compression)
+    opened = Archive(zipimporter(str(path)))
+    return CodeImporter(opened, Part(opened, ENTRY, mark), {})

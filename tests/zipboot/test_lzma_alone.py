@@ -1,0 +1,73 @@
+"""The decoder for Pythons that were built without LZMA, against the one of those that have it."""
+
+import lzma
+from contextlib import suppress
+from hashlib import shake_128
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zipboot.lzma_alone import decompress
+from zipboot.rare_sources import unpacked
+
+NOISE = shake_128(b"noise").digest(700)
+SETTINGS = st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 4))
+
+
+def packed(data: bytes, settings: tuple[int, int, int] = (3, 0, 0)) -> bytes:
+    """The data as a ``.lzma`` file, with these numbers of bits (lc, lp, pb)."""
+    names = dict(zip(("lc", "lp", "pb"), settings, strict=True))
+    filters = [{"id": lzma.FILTER_LZMA1, "preset": 9, **names}]
+    return lzma.compress(data, format=lzma.FORMAT_ALONE, filters=filters)
+
+
+def repetitive() -> st.SearchStrategy[bytes]:
+    """Data with near and far, short and long repetitions, and without any."""
+    piece = st.one_of(
+        st.binary(max_size=40),
+        st.builds(lambda word, count: word * count, st.binary(max_size=9), st.integers(0, 400)),
+        st.builds(lambda start, size: NOISE[start : start + size], *[st.integers(0, 700)] * 2),
+    )
+    return st.lists(piece, max_size=12).map(b"".join)
+
+
+@given(repetitive(), SETTINGS)
+def test_it_unpacks_what_lzma_has_packed(data: bytes, settings: tuple[int, int, int]) -> None:
+    assert decompress(packed(data, settings)) == data
+
+
+def test_it_unpacks_repetitions_from_far_away() -> None:
+    data = NOISE + shake_128(b"between").digest(40_000) + NOISE + NOISE[::-1]
+
+    assert decompress(packed(data)) == data
+
+
+@given(repetitive(), st.integers(0, 3000))
+def test_it_unpacks_no_more_than_enough(data: bytes, enough: int) -> None:
+    found = decompress(packed(data), enough)
+
+    assert data.startswith(found)
+    assert min(len(data), enough) <= len(found) <= enough + 273  # the longest repetition
+
+
+@given(repetitive(), st.integers(0, 3000))
+def test_the_beginning_is_the_same_with_lzma(data: bytes, size: int) -> None:
+    assert unpacked(packed(data), size) == data[:size]
+
+
+@given(repetitive(), st.data())
+def test_what_is_damaged_ends_with_an_error_or_other_data(
+    data: bytes, drawn: st.DataObject
+) -> None:
+    whole = bytearray(packed(data))
+    whole[drawn.draw(st.integers(13, len(whole) - 1))] ^= drawn.draw(st.integers(1, 255))
+
+    with suppress(ValueError, IndexError):
+        decompress(bytes(whole), 100_000)
+
+
+@pytest.mark.parametrize("size", [0, 13, 20])
+def test_what_was_cut_is_an_error(size: int) -> None:
+    with pytest.raises((ValueError, IndexError)):
+        decompress(packed(NOISE)[:size])
