@@ -176,8 +176,9 @@ def entry_at(manifest: SourceManifest, path: str) -> str | None:
 
 def changed_paths(present: SourceManifest, wanted: SourceManifest) -> list[str]:
     """The paths that are not the same in both."""
-    paths = {*present.items, *present.files, *wanted.items, *wanted.files}
-    return sorted(path for path in paths if entry_at(present, path) != entry_at(wanted, path))
+    before, after = {**present.files, **present.items}, {**wanted.files, **wanted.items}
+    changed = {path for path, digest in after.items() if before.get(path) != digest}
+    return sorted(changed | (before.keys() - after.keys()))
 
 
 def changes(

@@ -111,13 +111,19 @@ def clashes(paths: Iterable[str]) -> Iterator[Clash]:
     spelled: dict[str, str] = {}  # the first path or folder of each folded form
     files: dict[str, str] = {}
     folders: dict[str, str] = {}  # a folded folder, and a path in it
+    known = {""}  # folders that met no other: most paths are in one of a path before
     for path in sorted(paths):
         folded = fold(path)
         if folded in files:
             yield Clash(path=path, other=files[folded], type=PATH_CASE)
             continue
         files[folded] = path
-        yield from _folder_clash(path, folded, spelled, folders)
+        folder = path.rpartition("/")[0]
+        if folder not in known:
+            found = [*_folder_clash(path, folded, spelled, folders)]
+            if not found:
+                known.add(folder)
+            yield from found
     for folded, path in files.items():
         if folded in folders:
             yield Clash(path=path, other=folders[folded], type=PATH_PREFIX)
@@ -713,7 +719,10 @@ def require_incoming_allowed(
 
     def is_kept_out(path: str) -> bool:
         folded, name = fold(path), path.rpartition("/")[2]
-        if names.forbids(name) or names.forbids(fold(name)) or skipped.match(folded):
+        other = fold(name)
+        if names.forbids(name) or (other != name and names.forbids(other)):
+            return True
+        if skipped.match(folded):
             return True
         if kind_of(path):
             return False  # items travel whatever is excluded

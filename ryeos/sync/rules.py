@@ -90,10 +90,13 @@ class NameRules:
     def __init__(self, rules: ManifestRules) -> None:
         self._names = frozenset(rules.names)
         self._texts = rules.patterns
+        self._patterns: NamePatterns | None = None  # read when the first name is asked about
 
     def forbids(self, name: str) -> bool:
         """Whether a file of this name, the last segment, never travels."""
-        return name in self._names or _name_patterns(self._texts).match(name)
+        if self._patterns is None:
+            self._patterns = _name_patterns(self._texts)
+        return name in self._names or self._patterns.match(name)
 
 
 class PathPatterns:
@@ -260,7 +263,7 @@ class NamePatterns:
 
 @lru_cache(maxsize=_CACHED_RULES)
 def _name_patterns(patterns: tuple[str, ...]) -> NamePatterns:
-    """Those of a set of rules, read when the first name is held against them."""
+    """Those of a set of rules: few sets are asked about, and often."""
     return NamePatterns(patterns)
 
 
