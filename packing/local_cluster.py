@@ -141,6 +141,7 @@ class LocalCluster:
     """PostgreSQL, servers, workers and a proxy. ``settings`` are variables of all processes.
 
     The stores of users are in the object storage; without one they are in the shared folder.
+    ``port`` is that of the proxy, any that is free for 0.
     """
 
     def __init__(
@@ -153,6 +154,7 @@ class LocalCluster:
         settings: Mapping[str, str] | None = None,
         database_url: str = "",
         storage: "ObjectStorage | None" = None,
+        port: int = 0,
     ) -> None:
         self.folder = folder.absolute()
         self.storage = storage
@@ -175,7 +177,7 @@ class LocalCluster:
         self.workers = [
             self._part("work", f"worker{number}", "--places", "2") for number in range(workers)
         ]
-        self.proxy = RoundRobin()
+        self.proxy = RoundRobin(port)
 
     @property
     def url(self) -> str:

@@ -17,8 +17,8 @@ _PIECE_BYTES = 64 * 1024
 class RoundRobin:
     """The proxy, on a thread of its own. ``requests`` are those that were sent on, by server."""
 
-    def __init__(self) -> None:
-        self.port = 0
+    def __init__(self, port: int = 0) -> None:
+        self.port = port
         self.requests: dict[int, int] = {}
         self._ports: tuple[int, ...] = ()
         # The loop has weak references alone: a connection that waits would be collected.
@@ -29,7 +29,7 @@ class RoundRobin:
         self._thread = Thread(target=self._run, name="proxy", daemon=True)
 
     def start(self, ports: Sequence[int]) -> None:
-        """Answer on a free port, for the servers on these."""
+        """Answer on the port, any that is free for 0, for the servers on these."""
         self._ports = tuple(ports)
         self.requests = dict.fromkeys(ports, 0)
         self._thread.start()
@@ -51,7 +51,7 @@ class RoundRobin:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(
-            asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_HEAD_BYTES)
+            asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=_HEAD_BYTES)
         )
         self.port = server.sockets[0].getsockname()[1]
         self._is_ready.set()

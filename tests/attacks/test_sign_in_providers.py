@@ -1,7 +1,9 @@
 """An OpenID provider that lies, is away or was taken over shows nobody to be somebody else."""
 
+import socket
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -154,6 +156,21 @@ def test_a_provider_that_changes_its_keys_is_believed_by_its_new_ones(
     assert signed_in(liar, provider).subject == "ada"
 
 
+def test_a_key_that_a_provider_withdrew_counts_for_an_hour_at_most(
+    liar: LyingProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider, ahead_s = client_of(liar), 0.0
+    monkeypatch.setattr("rye_services.sign_in.monotonic", lambda: monotonic() + ahead_s)
+    signed_in(liar, provider)
+    liar.new_key("second")
+    liar.signs_with, liar.published = "first", ("second",)  # as a thief of the first key signs
+
+    assert signed_in(liar, provider).subject == "ada"
+    ahead_s = 3601.0
+    with pytest.raises(NotSignedInError, match="does not verify"):
+        signed_in(liar, provider)
+
+
 def test_unknown_keys_have_the_provider_asked_once_in_a_while(liar: LyingProvider) -> None:
     provider = client_of(liar)
     signed_in(liar, provider)
@@ -209,6 +226,36 @@ def test_a_provider_that_is_away_or_broken_is_said_to_be(liar: LyingProvider) ->
     liar.issuer = "http://127.0.0.1:9"
     with pytest.raises(ProviderAwayError):
         client_of(liar).begin(BACK)
+
+
+def test_a_provider_that_never_answers_is_away_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rye_services.sign_in._TIMEOUT_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        provider = client_of(LyingProvider(issuer=f"http://127.0.0.1:{silent.getsockname()[1]}"))
+        began_s = monotonic()
+
+        with pytest.raises(ProviderAwayError):
+            provider.begin(BACK)
+
+    assert monotonic() - began_s < 5
+
+
+def test_an_answer_without_end_is_not_read_and_no_redirect_is_followed(
+    liar: LyingProvider,
+) -> None:
+    liar.body = b" " * (1024 * 1024 + 1)
+    with pytest.raises(ProviderAwayError):
+        client_of(liar).begin(BACK)
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.settimeout(0.2)
+        liar.status, liar.body = 302, b"{}"
+        liar.location = f"http://127.0.0.1:{elsewhere.getsockname()[1]}/"
+        with pytest.raises(ProviderAwayError):
+            client_of(liar).begin(BACK)
+        with pytest.raises(TimeoutError):  # it was not asked
+            elsewhere.accept()
 
 
 def test_an_address_that_the_provider_has_not_verified_counts_for_nothing(

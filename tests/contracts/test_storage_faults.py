@@ -24,8 +24,8 @@ BLOB = ObjectKind.BLOB
 TRIES = 4
 MOST_S = 12.0
 # What a reader can be answered; the two at the end are an answer that looks whole.
-OF_READS = [one for one in Fault if one is not Fault.UNSAID]
-OF_WRITES = [Fault.LATE, Fault.CUT, Fault.UNSAID, Fault.BUSY, Fault.FULL, Fault.DENIED]
+OF_READS = [one for one in Fault if one not in (Fault.UNSAID, Fault.TORN)]
+OF_WRITES = [Fault.LATE, Fault.CUT, Fault.TORN, Fault.UNSAID, Fault.BUSY, Fault.FULL, Fault.DENIED]
 
 
 @dataclass(slots=True)

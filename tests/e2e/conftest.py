@@ -3,10 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.built import BASE_PYTHON, Machine, built_node_pyz, built_pyz
+from tests.support.built import (
+    BASE_PYTHON,
+    Machine,
+    built_cluster_pyz,
+    built_node_pyz,
+    built_pyz,
+)
 from tests.support.surroundings import SharedFile, shared_file
 
-__all__ = ["built_node_pyz", "built_pyz", "machine", "shared"]
+__all__ = ["built_cluster_pyz", "built_node_pyz", "built_pyz", "machine", "shared"]
 
 
 @pytest.fixture

@@ -1,20 +1,39 @@
 """A node whose stores are in a bucket: the storage goes away, lies, or belongs to another."""
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Barrier
+from time import time
 from urllib.parse import urlsplit
 
 import pytest
+from sqlalchemy import func, select, update
 
+from lillux.digests import sha256_hex
+from rye_services.data_folder import make_data, open_database
+from rye_services.database import (
+    Database,
+    node_identity,
+    stored_contents,
+    uploads_in_flight,
+    users,
+)
+from rye_services.node.store.bucket_store import BucketStores
+from rye_services.node.store.pack_cache import MemoryPacks
+from rye_services.node.store.stores import MARKER, WrongStoreError, open_stores
+from rye_services.settings import Settings, read_settings
+from ryeos.sync.entries import ContentEntry, encode
+from ryeos.sync.garbage import collect_garbage
 from tests.support.databases import KINDS, database_url
 from tests.support.endings import wait_until
 from tests.support.node import CHECKOUT_COMMAND, Node, running_node
 from tests.support.node_sync import push, push_tree, put, tree
-from tests.support.object_storage import SECRET, versity
+from tests.support.object_storage import SECRET, bucket_of, versity
 from tests.support.remote_projects import FUNCTION, TEXT, WRITE, RemoteProject
 from tests.support.storage_proxy import Fault, StorageProxy, storage_proxy
 from tests.support.workspace import PLAIN_ENV, Workspace
@@ -45,6 +64,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         with storage_proxy(port) as proxy:
             environ["RYE_NODE_STORE_ENDPOINT"] = proxy.url
             environ["RYE_NODE_METRICS"] = "open"
+            environ["MAX_REQUEST_BYTES"] = "300 MiB"
             environ["RYE_NODE_DATABASE_URL"] = database_url(tmp_path / "database", request.param)
             with running_node(tmp_path / "node", environ=environ) as node:
                 yield Place(node, proxy, environ)
@@ -174,6 +194,151 @@ def test_another_node_is_refused_at_the_same_bucket_and_one_beside_it_is_not(
     assert "store: expected the files of node" in words
     assert f"at {same}" in words
     assert beside[0] == 0, beside[1]
+
+
+def stored(node: Node) -> tuple[int, int]:
+    """How many bytes are counted for all users, and how many contents have a row."""
+    database = Database(node.settings.database_url)
+    try:
+        with database.reading() as connection:
+            counted = connection.scalar(select(func.coalesce(func.sum(users.c.stored_bytes), 0)))
+            rows = connection.scalar(select(func.count()).select_from(stored_contents))
+    finally:
+        database.close()
+    return int(counted or 0), int(rows or 0)
+
+
+def left_in(folder: Path) -> list[str]:
+    """The files of a storage that hold something."""
+    files = [one for one in folder.rglob("*") if one.is_file()]
+    return sorted(f"{one.relative_to(folder).as_posix()}" for one in files if one.stat().st_size)
+
+
+@pytest.mark.parametrize("fault", [Fault.TORN, Fault.UNSAID])
+def test_an_upload_of_100_mb_that_breaks_off_is_counted_nowhere_and_leaves_nothing(
+    place: Place, tmp_path: Path, fault: Fault
+) -> None:
+    user, data = place.node.user(), b"0123456789abcdef" * (100 * 65536)
+    entry = encode(ContentEntry(sha256_hex(data), "blob", data))
+    before = stored(place.node)
+    place.proxy.fail(fault, "PUT", "/packs/")
+
+    reply = user.ask("POST", "/objects/put", {"entries": [entry]}, timeout_s=120)
+
+    place.proxy.lift()
+    assert reply.status == 503
+    assert stored(place.node) == before
+    database = Database(place.node.settings.database_url)
+    store = BucketStores(bucket_of(place.environ, tmp_path), database, MemoryPacks(1024))
+    collect_garbage(store.of(user.user_id), [], now_s=time() + 7200, grace_s=3600)
+    database.close()
+    assert left_in(tmp_path / "s3") == ["bucket/nodes/one/node.json"]  # and no parts of an upload
+    assert user.ask("POST", "/objects/put", {"entries": [entry]}, timeout_s=120).status == 200
+
+
+def test_a_node_that_is_killed_in_an_upload_leaves_nothing_that_is_counted(
+    place: Place, tmp_path: Path
+) -> None:
+    user, data = place.node.user(), b"0123456789abcdef" * (100 * 65536)
+    entry = encode(ContentEntry(sha256_hex(data), "blob", data))
+    before = stored(place.node)
+    place.proxy.fail(Fault.LATE, "PUT", "/packs/")
+
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(user.ask, "POST", "/objects/put", {"entries": [entry]})
+        wait_until(lambda: place.proxy.asked["PUT"] > 0, 60)
+        place.node.kill()
+        with pytest.raises(OSError, match=r"."):
+            asked.result(60)
+    place.proxy.lift()
+    place.node.start()
+    database = Database(place.node.settings.database_url)
+    with database.writing() as connection:  # a quarter of an hour later
+        connection.execute(update(uploads_in_flight).values(lease_until_s=0.0))
+    database.close()
+    assert place.node.owner.ask("POST", "/gc").status == 200  # or the next periodic sweep
+
+    assert stored(place.node) == before
+    database = Database(place.node.settings.database_url)
+    store = BucketStores(bucket_of(place.environ, tmp_path), database, MemoryPacks(1024))
+    collect_garbage(store.of(user.user_id), [], now_s=time() + 7200, grace_s=3600)
+    database.close()
+    assert left_in(tmp_path / "s3") == ["bucket/nodes/one/node.json"]
+
+
+# --- two nodes at one bucket ----------------------------------------------------------------------
+
+
+def test_of_nodes_that_begin_at_one_bucket_at_the_same_moment_one_owns_it(tmp_path: Path) -> None:
+    with versity(tmp_path / "s3", "bucket") as environ:
+        for number in range(5):
+            prefix = {"RYE_NODE_STORE": f"s3://bucket/nodes/{number}"}
+            settings = [
+                read_settings({"data_dir": str(data)}, {**environ, **prefix}, data)
+                for data in (tmp_path / f"{number}-{each}" for each in range(8))
+            ]
+            databases = [open_database(make_data(one), make=True) for one in settings]
+            together = Barrier(len(settings))
+
+            def begin(one: Settings, database: Database, together: Barrier = together) -> bool:
+                together.wait()
+                try:
+                    open_stores(one, database, environ, make=True, is_server=True)
+                except WrongStoreError:
+                    return False
+                return True
+
+            with ThreadPoolExecutor(len(settings)) as pool:
+                won = list(pool.map(begin, settings, databases))
+
+            owner = bucket_of({**environ, **prefix}, tmp_path).get(MARKER) or b""
+            ids = [_node_id(database) for database in databases]
+            for database in databases:
+                database.close()
+            assert won.count(True) == 1
+            assert json.loads(owner)["node"] == ids[won.index(True)]
+
+
+def test_of_two_servers_that_start_at_one_bucket_at_once_one_serves(tmp_path: Path) -> None:
+    with versity(tmp_path / "s3", "bucket") as environ:
+        servers = [
+            subprocess.Popen(
+                [*CHECKOUT_COMMAND, "serve", "--port", "0", "--data", str(tmp_path / name)],
+                env={**PLAIN_ENV, **environ, "HOME": str(tmp_path)},
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+            )
+            for name in ("one", "other")
+        ]
+        try:
+            with ThreadPoolExecutor(2) as pool:
+                said = list(pool.map(_until_ready_or_ended, servers))
+        finally:
+            for server in servers:
+                server.terminate()
+            statuses = [server.wait(60) for server in servers]
+            for server in servers:
+                assert server.stderr is not None
+                server.stderr.close()
+
+    assert sorted(statuses) == [0, 6]
+    assert "ready on http" in said[statuses.index(0)]
+    assert "store: expected the files of node" in said[statuses.index(6)]
+
+
+def _until_ready_or_ended(server: "subprocess.Popen[str]") -> str:
+    assert server.stderr is not None
+    said = ""
+    for line in server.stderr:
+        said += line
+        if "ready on http" in line:
+            break
+    return said
+
+
+def _node_id(database: Database) -> str:
+    with database.reading() as connection:
+        return str(connection.scalar(select(node_identity.c.id)))
 
 
 def test_a_bucket_that_has_files_of_unknown_users_is_refused(place: Place, tmp_path: Path) -> None:

@@ -40,12 +40,24 @@ def built_pyz() -> Path:
 @pytest.fixture(scope="session")
 def built_node_pyz() -> Path:
     """The built file of the node, as `built_pyz`."""
+    return _built_node("node")
+
+
+@pytest.fixture(scope="session")
+def built_cluster_pyz() -> Path:
+    """The built file of the node in the edition for clusters, as `built_pyz`."""
+    if sys.platform != "linux":
+        pytest.skip("the edition for clusters is for Linux")
+    return _built_node("cluster", "--edition", "cluster")
+
+
+def _built_node(kind: str, *arguments: str) -> Path:
     builds = ROOT / "build" / "tested"
     digest = source_digest(ROOT, (*PACKED, "rye_services"))
-    pyz = builds / f"node-{sys.implementation.cache_tag}-{digest}" / "rye-node.pyz"
+    pyz = builds / f"{kind}-{sys.implementation.cache_tag}-{digest}" / "rye-node.pyz"
     with locked(builds / "lock", timeout_s=ANY_BUILD_S):
         if not pyz.is_file():
-            build_pyz(ROOT, "--node", "--out", str(pyz.parent))
+            build_pyz(ROOT, "--node", *arguments, "--out", str(pyz.parent))
             remove_outdated(builds, keep=pyz.parent, before_s=time.time() - UNUSED_S)
     return pyz
 

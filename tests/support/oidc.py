@@ -66,6 +66,7 @@ class LyingProvider:
     published: tuple[str, ...] | None = None
     status: int = 200
     body: bytes | None = None
+    location: str = ""
     asked: list[tuple[str, str]] = field(default_factory=list)
 
     def new_key(self, name: str) -> None:
@@ -116,6 +117,8 @@ def lying_provider() -> Iterator[LyingProvider]:
                 body = json.dumps(provider.answer(self.path)).encode()
             self.send_response(provider.status)
             self.send_header("Content-Length", str(len(body)))
+            if provider.location:
+                self.send_header("Location", provider.location)
             self.end_headers()
             self.wfile.write(body)
 

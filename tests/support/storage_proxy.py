@@ -24,6 +24,7 @@ class Fault(Enum):
 
     LATE      no answer until the fault is lifted
     CUT       the storage hears nothing of it, and the connection breaks
+    TORN      the storage gets half of what is sent, and both connections break
     UNSAID    the storage does it, and the connection breaks instead of an answer
     HALF      an answer of which the second half does not come
     SHORT     half of an answer, which says that it is all
@@ -37,6 +38,7 @@ class Fault(Enum):
 
     LATE = "late"
     CUT = "cut"
+    TORN = "torn"
     UNSAID = "unsaid"
     HALF = "half"
     SHORT = "short"
@@ -143,6 +145,10 @@ class _Handler(BaseHTTPRequestHandler):
         if fault in _BEFORE:
             self._answer_itself(proxy, fault)
             return
+        if fault is Fault.TORN:
+            self._pass_half_on(proxy.target, body)
+            self._break_off()
+            return
         reply = self._passed_on(proxy.target, body)
         if fault is Fault.UNSAID:
             self._break_off()
@@ -166,17 +172,25 @@ class _Handler(BaseHTTPRequestHandler):
     def _passed_on(self, port: int, body: bytes) -> Reply:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         try:
-            connection.putrequest(
-                self.command, self.path, skip_host=True, skip_accept_encoding=True
-            )
-            for name, value in self.headers.items():
-                if name.lower() != "connection":
-                    connection.putheader(name, value)
-            connection.endheaders(body)
+            self._send(connection, body)
             answer = connection.getresponse()
             return Reply(answer.status, answer.getheaders(), answer.read())
         finally:
             connection.close()
+
+    def _pass_half_on(self, port: int, body: bytes) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        try:
+            self._send(connection, body[: len(body) // 2])
+        finally:
+            connection.close()
+
+    def _send(self, connection: http.client.HTTPConnection, body: bytes) -> None:
+        connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in self.headers.items():
+            if name.lower() != "connection":
+                connection.putheader(name, value)
+        connection.endheaders(body)
 
     def _answer(self, reply: Reply, sent: int | None = None) -> None:
         with suppress(OSError):

@@ -498,8 +498,9 @@ def keep_entries(
     1. what is there already and damaged makes place
     2. room is reserved for what is new, for all of it or nothing
     3. it is stored; the disk has it when the next push returns
+    4. where that fails, the room of what was not stored is given back
 
-    Raises QuotaExceededError, FileSystemError.
+    Raises QuotaExceededError, FileSystemError, ObjectStorageError.
     """
     present = _present(store, entries)
     if present:  # (1)
@@ -508,9 +509,15 @@ def keep_entries(
     new = {(one.kind, one.digest): len(one.data) for one in entries}
     more = sum(size for key, size in new.items() if key not in present)
     usage.reserve(user_id, more, max_bytes=max_bytes, store=store)  # (2)
-    store.keep_all(  # (3)
-        [(ObjectKind(one.kind), one.digest, one.data) for one in entries], Durability.AT_SYNC
-    )
+    try:
+        store.keep_all(  # (3)
+            [(ObjectKind(one.kind), one.digest, one.data) for one in entries], Durability.AT_SYNC
+        )
+    except (LilluxError, OSError):  # (4)
+        known_now = _present(store, entries)
+        gone = sum(size for key, size in new.items() if key not in {*present, *known_now})
+        usage.add(user_id, -gone, store=store)
+        raise
     for entry in entries:
         _remember(entry, known)
     return tuple(entry.digest for entry in entries)

@@ -7,7 +7,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import urlencode, urljoin
+from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, Request, build_opener
 
 import pytest
@@ -17,8 +17,15 @@ from rye_services.database import Database
 from rye_services.people import OPEN, People
 from rye_services.teams import Teams
 from ryeos.remote.requests import encode_public_key
+from tests.support.endings import wait_until
 from tests.support.node import Node, User, running_node
-from tests.support.oidc import CLIENT_ID, CLIENT_SECRET, real_provider
+from tests.support.oidc import (
+    CLIENT_ID,
+    CLIENT_SECRET,
+    LyingProvider,
+    lying_provider,
+    real_provider,
+)
 
 pytest_plugins = ("tests.support.node",)
 pytestmark = pytest.mark.heavy
@@ -103,6 +110,29 @@ def signing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
             yield node
         finally:
             node.kill()
+
+
+@pytest.fixture(scope="module")
+def doubtful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, LyingProvider]]:
+    """A node that lets in whom its provider knows, and that provider, which a test changes."""
+    with lying_provider() as liar:
+        environ = {
+            "RYE_NODE_OIDC_ISSUER": liar.issuer,
+            "RYE_NODE_OIDC_CLIENT_ID": CLIENT_ID,
+            "RYE_NODE_OIDC_CLIENT_SECRET": CLIENT_SECRET,
+            "RYE_NODE_OIDC_ALLOWED_GROUPS": "staff",
+        }
+        with running_node(tmp_path_factory.mktemp("doubtful") / "node", environ=environ) as node:
+            yield node, liar
+
+
+def answered(node: Node, liar: LyingProvider, subject: str, **lies: Any) -> Browser:  # noqa: ANN401 - claims
+    """A browser that began to sign in, and comes back with what the provider says then."""
+    browser = Browser().go(f"{node.url}/page/sign-in")
+    asked = parse_qs(urlsplit(browser.url).query)
+    liar.claims = {"sub": subject, "groups": ["staff"], "nonce": asked["nonce"][0], **lies}
+    back = urlencode({"state": asked["state"][0], "code": "c"})
+    return browser.go(f"{node.url}/page/sign-in/back?{back}")
 
 
 def open_it(node: Node, user_id: str) -> None:
@@ -235,6 +265,64 @@ def test_a_machine_that_was_refused_signs_for_no_one(signing: Node) -> None:
     poll = {"device_code": begun["device_code"]}
     assert signing.ask("POST", "/sign-in/device/poll", poll).json["state"] == "refused"
     assert User(signing, pair, "").ask("GET", "/account").status == 401
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [
+        {"iss": "https://other.example"},
+        {"aud": "another client"},
+        {"nonce": "of another sign-in"},
+        {"exp": 1},
+    ],
+    ids=["issuer", "audience", "nonce", "expired"],
+)
+def test_who_comes_back_with_a_lie_is_not_signed_in_and_no_user_is_made(
+    doubtful: tuple[Node, LyingProvider], lies: dict[str, Any]
+) -> None:
+    node, liar = doubtful
+
+    browser = answered(node, liar, "frances", **lies)
+
+    assert browser.status == 403
+    assert "its ID token is not for this" in browser.text
+    assert browser.go(f"{node.url}/page/executions").status == 401
+    database = Database(node.settings.database_url)
+    assert "frances" not in str(People(database).facts())
+    database.close()
+
+
+def test_people_who_are_signed_in_go_on_while_the_provider_is_down_and_others_sign_in_later(
+    doubtful: tuple[Node, LyingProvider],
+) -> None:
+    node, liar = doubtful
+    signed_in = answered(node, liar, "jean")
+    assert signed_in.status == 200
+    begun = Browser().go(f"{node.url}/page/sign-in")
+    asked = parse_qs(urlsplit(begun.url).query)
+
+    liar.status = 503
+    back = urlencode({"state": asked["state"][0], "code": "c"})
+    failed = begun.go(f"{node.url}/page/sign-in/back?{back}")
+    others = signed_in.go(f"{node.url}/page/executions")
+
+    assert failed.status in {403, 503}
+    assert others.status == 200
+    assert node.ask("GET", "/ready").status == 200  # what is down is not this node
+    liar.status = 200
+    assert answered(node, liar, "betty").status == 200
+
+
+def test_a_provider_that_changed_its_keys_signs_people_in_after_a_moment(
+    doubtful: tuple[Node, LyingProvider],
+) -> None:
+    node, liar = doubtful
+    assert answered(node, liar, "kay").status == 200
+    liar.new_key(f"key-{len(liar.keys)}")
+    liar.published = (liar.signs_with,)
+
+    # Unknown keys are looked for every ten seconds at most, so that no one has it asked more.
+    wait_until(lambda: answered(node, liar, "kay").status == 200, 30)
 
 
 def test_a_node_without_a_provider_says_so(tmp_path: Path) -> None:
