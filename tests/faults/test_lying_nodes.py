@@ -326,7 +326,7 @@ def test_a_node_that_claims_to_have_what_it_lacks_gets_no_head(
 ) -> None:
     client.push()
     before = client.recorded()
-    client.write({"src/0.txt": "changed\n"})
+    client.write({"src/0.txt": "changed\n" * 100_000})  # too much to be sent without a question
 
     def lie(path: str, reply: Reply) -> Reply:
         if path != "/objects/has":
