@@ -140,7 +140,12 @@ def test_a_head_is_old_or_new_whenever_a_node_is_killed_while_it_folds_back(
         never.wait(times.uniform(0.0, 0.4))
         mortal_node.restart()
 
-        row = project.ended(thread)
+        def is_over(thread: str = thread) -> bool:
+            project.release()  # what had not begun is taken again, and waits
+            return bool(project.thread(thread)["state"] != "running")
+
+        wait_until(is_over)
+        row = project.thread(thread)
         found = files_there(user)
         has_moved = history(user) != head
         assert (row["state"], row.get("error_phase")) in {("completed", None), ("error", "lost")}

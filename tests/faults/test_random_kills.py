@@ -344,7 +344,8 @@ def assert_executions_ended(client: BusyClient) -> None:
     for thread_id in client.said.accepted:
         found = row(thread_id)
         assert found["state"] in {"completed", "error", "interrupted"}
-        assert found["attempt"] in {0, 1}
+        # Taken again as long as it had not begun; `benchmarks.kills` counts the beginnings.
+        assert 0 <= int(str(found["attempt"])) <= 10
     for thread_id in client.said.done:
         assert row(thread_id)["state"] in {"completed", "error"}
 
