@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from ryeos.items.refs import Space
 from tests.support.workspace import Workspace, publish
 
-pytest_plugins = ["tests.support.databases", "tests.support.node", "tests.support.registry"]
+pytest_plugins = [f"tests.support.{name}" for name in ("browser", "databases", "node", "registry")]
 
 # Time is not what these tests measure: a busy machine must not fail them. In CI the examples are
 # the same in every run, so that a red build is red again when it is looked at.

@@ -21,7 +21,7 @@ import pytest
 
 from lillux.signing import compute_key_fingerprint
 from packing.local_cluster import LocalCluster
-from tests.support.browser import Browser, chromedriver, chromium
+from tests.support.browser import Browser, chromium
 from tests.support.built import BASE_PYTHON, Machine
 from tests.support.databases import database_url
 from tests.support.endings import wait_until
@@ -343,18 +343,6 @@ def test_a_member_publishes_for_the_team_and_another_pulls_it(
 
 
 # --- sign-in --------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with chromedriver(tmp_path_factory.mktemp("chromedriver")) as port:
-        yield port
-
-
-@pytest.fixture
-def browser(driver: int) -> Iterator[Browser]:
-    with chromium(driver) as window:
-        yield window
 
 
 def sign_in(browser: Browser, url: str, login: str, invitation: str = "") -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
+
 from tests.support.programs import require_program
 
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # W3C WebDriver, 12: the key of a reference
@@ -227,3 +229,17 @@ def chromium(port: int, *, scripts: bool = True) -> Iterator[Browser]:
         yield browser
     finally:
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a driver for the tests of a module."""
+    with chromedriver(tmp_path_factory.mktemp("chromedriver")) as port:
+        yield port
+
+
+@pytest.fixture
+def browser(driver: int) -> Iterator[Browser]:
+    """A window of a test's own."""
+    with chromium(driver) as window:
+        yield window

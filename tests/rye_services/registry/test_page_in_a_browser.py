@@ -2,30 +2,17 @@
 
 import html
 import re
-from collections.abc import Iterator
 
 import pytest
 
 from lillux.signing import compute_key_fingerprint
-from tests.support.browser import Browser, chromedriver, chromium
+from tests.support.browser import Browser, chromium
 from tests.support.contrasts import CONTRASTS
 from tests.support.registry import Registry, item_text
 
 pytestmark = pytest.mark.heavy
 
 EVIL = "</code></pre><img src=x onerror=window.brokenIn=1><script>window.brokenIn=1</script>"
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with chromedriver(tmp_path_factory.mktemp("chromedriver")) as port:
-        yield port
-
-
-@pytest.fixture
-def browser(driver: int) -> Iterator[Browser]:
-    with chromium(driver) as window:
-        yield window
 
 
 def evil_item(registry: Registry) -> str:

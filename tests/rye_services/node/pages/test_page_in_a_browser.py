@@ -1,13 +1,12 @@
 """The page as a person meets it: in a headless Chromium, against a real node."""
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
 from rye_services.credentials import ApiKeys
 from rye_services.database import Database
-from tests.support.browser import Browser, chromedriver, chromium
+from tests.support.browser import Browser, chromium
 from tests.support.contrasts import CONTRASTS
 from tests.support.node import Node, User
 from tests.support.page_contents import AT, PROJECT, THREAD, Contents
@@ -29,18 +28,6 @@ PAGES = (
     f"/page/thread?id={THREAD}-{{user}}",
     "/docs",
 )
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with chromedriver(tmp_path_factory.mktemp("chromedriver")) as port:
-        yield port
-
-
-@pytest.fixture
-def browser(driver: int) -> Iterator[Browser]:
-    with chromium(driver) as window:
-        yield window
 
 
 @pytest.fixture
