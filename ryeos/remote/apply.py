@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,10 +20,16 @@ from lillux.digests import sha256_hex
 from lillux.files import create_file, file_system_error, make_directory, read_bytes, temporary_for
 from lillux.store import MAX_BYTES
 from lillux.store_files import EarlyForce, force_files
-from lillux.values import dataclass
+from lillux.values import dataclass, field
 from ryeos.remote.errors import LocalChangeError
 from ryeos.sync.objects import ReadContents, SourceManifest, item_source_of
-from ryeos.sync.paths import PresentTargets, UnsafeManifestError, require_safe_paths, safe_target
+from ryeos.sync.paths import (
+    PresentTargets,
+    UnsafeManifestError,
+    folders_above,
+    require_safe_paths,
+    safe_target,
+)
 
 # --- new files ------------------------------------------------------------------------------------
 # Files that are new to a project, put into its folders: many, and each by its last step alone.
@@ -32,7 +38,7 @@ from ryeos.sync.paths import PresentTargets, UnsafeManifestError, require_safe_p
 # the way is opened by its name in the one above it, and nothing through a link: who puts a link
 # there a moment later leads nowhere. Systems that have no such calls are not asked to.
 
-IS_SUPPORTED = {os.open, os.mkdir, os.link} <= os.supports_dir_fd and (
+IS_SUPPORTED = {os.open, os.mkdir, os.link, os.rename, os.stat} <= os.supports_dir_fd and (
     os.link in os.supports_follow_symlinks
 )
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -66,6 +72,31 @@ class NewFiles:
         except OSError:  # a file system without links, or another one
             return False
         os.unlink(content)  # noqa: PTH108 - many times
+        return True
+
+    def put_folder(self, relative: str, content: str) -> bool:
+        """Move the folder at the path ``content`` there, in one step for all that is in it.
+
+        Whether that can be done: not where anything is already, nor from another file system;
+        nothing was changed then. Takes and raises what `put` does.
+        """
+        if not self._is_supported:
+            return False
+        above, _, name = relative.rpartition("/")
+        descriptor = self._entered(above, relative)
+        try:
+            os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return False
+        else:
+            return False
+        try:
+            # What appears in this very moment stays: only an empty folder can be replaced.
+            os.rename(content, name, dst_dir_fd=descriptor)
+        except OSError:
+            return False
         return True
 
     def close(self) -> None:
@@ -126,7 +157,23 @@ class NewFiles:
 _PLAIN, _RUNNABLE = 0o644, 0o755
 
 FileOf: TypeAlias = Callable[[str], str | None]
-"""A file with the bytes of a digest that may become a file of the project, if there is one."""
+"""The path of a file with the bytes of a digest, if there is one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """What is written already, and may become files of the project.
+
+    file_of  a file with the bytes of a digest, if there is one
+    tree     a folder with files at the paths that they are for, ending with a separator
+    placed   the digests of all files in ``tree``, by their paths
+    early    was begun to force all of it
+    """
+
+    file_of: FileOf
+    tree: str = ""
+    placed: Mapping[str, str] = field(default_factory=dict)
+    early: EarlyForce | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +248,7 @@ def changes(
     return tuple(change for change in found if change.before != change.after)
 
 
-def no_file_of(_digest: str) -> str | None:
-    """Nothing was written in advance."""
-    return None
+NOTHING_ARRIVED = Arrived(file_of=lambda _digest: None)
 
 
 def apply_changes(
@@ -211,15 +256,13 @@ def apply_changes(
     changed: Sequence[FileChange],
     get_blob: Callable[[str], bytes],
     through: Path,
-    file_of: FileOf = no_file_of,
-    *,
-    early: EarlyForce | None = None,
+    arrived: Arrived = NOTHING_ARRIVED,
 ) -> Applied:
     """Carry out the changes below ``root``.
 
     Done twice it is the same as once. ``through`` is where files are written before they come to
-    their places: a killed process leaves none beside those of the project. What ``file_of`` has
-    is written already, and becomes the file where that is new; ``early`` was begun to force it.
+    their places: a killed process leaves none beside those of the project. What has ``arrived``
+    becomes the file where that is new, whole folders of it in one step.
     Raises LocalChangeError before the first file is written, or later where one changes in this
     very moment; UnsafeManifestError, FileSystemError.
     """
@@ -242,14 +285,17 @@ def apply_changes(
     with NewFiles(root) as new_files, _copies(moving, get_blob, through) as copies:  # (3)
         for change in removed:  # (4) these first: a file may have to make room for a folder
             _remove(root, safe_target(root, change.path), change)
+        folders = _put_folders(new_files, written, arrived)
         for change in written:
+            if change.path in arrived.placed and change.path.rpartition("/")[0] in folders:
+                continue
             digest = str(change.after)
-            file = copies.get(digest) or file_of(digest)
+            file = copies.get(digest) or arrived.file_of(digest)
             if change.after in once and file and _put(new_files, change, file):
                 continue
             data = Path(copies[digest]).read_bytes() if digest in copies else get_blob(digest)
             _write(safe_target(root, change.path), change, data, through)
-    force_files(root, _paths(written), early)  # (5)
+    force_files(root, _paths(written), arrived.early)  # (5)
     added = [change for change in written if change.before is None]
     return Applied(_paths(written), _paths(removed), _paths(added))
 
@@ -292,6 +338,51 @@ def _digest_of(target: Path | None) -> str | None:
         return sha256_hex(read_bytes(target, MAX_BYTES))
     except FileNotFoundError:
         return None
+
+
+def _put_folders(
+    new_files: NewFiles, written: Iterable[FileChange], arrived: Arrived
+) -> AbstractSet[str]:
+    """Move the folders that are new as a whole. They, and all folders in them.
+
+    Of a folder that is moved every file is to be written, and nothing else is in it.
+    """
+    new = {change.path: change.after for change in written if change.before is None}
+    names = _names_by_folder(arrived.placed)
+    mixed: set[str] = {""}  # the project itself is there
+    for path, digest in arrived.placed.items():
+        if new.get(path) != digest:
+            mixed.update(folders_above(path))
+    for folder, expected in names.items():
+        if not _holds_just(arrived.tree + folder, expected):
+            mixed.update((folder, *folders_above(folder)))
+    there: set[str] = set()
+    for folder in sorted(names.keys() - mixed):  # an outer one comes before those in it
+        is_in_one = folder.rpartition("/")[0] in there
+        if is_in_one or new_files.put_folder(folder, arrived.tree + folder):
+            there.add(folder)
+    return there
+
+
+def _names_by_folder(paths: Iterable[str]) -> dict[str, set[str]]:
+    """What is in each folder of some files, the outermost of which is called ``""``."""
+    names: dict[str, set[str]] = {"": set()}
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        if folder not in names:
+            for one in folders_above(path):
+                above, _, own = one.rpartition("/")
+                names.setdefault(one, set())
+                names[above].add(own)
+        names[folder].add(name)
+    return names
+
+
+def _holds_just(folder: str, names: AbstractSet[str]) -> bool:
+    try:
+        return set(os.listdir(folder)) == names  # noqa: PTH208 - names
+    except OSError:
+        return False
 
 
 def _put(new_files: NewFiles, change: FileChange, file: str) -> bool:

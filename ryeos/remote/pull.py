@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,16 @@ from lillux.store_files import (
 )
 from lillux.values import dataclass, replace
 from ryeos.items.errors import RyeError
-from ryeos.remote.apply import Applied, apply_changes, blob_at, changed_paths, changes, entry_at
+from ryeos.remote.apply import (
+    IS_SUPPORTED,
+    Applied,
+    Arrived,
+    apply_changes,
+    blob_at,
+    changed_paths,
+    changes,
+    entry_at,
+)
 from ryeos.remote.conflicts import (
     BASE,
     OURS,
@@ -47,10 +56,10 @@ from ryeos.remote.errors import RemoteConflictError
 from ryeos.remote.link import Link
 from ryeos.remote.node import RemoteHead
 from ryeos.remote.transfer import RemoteContents
-from ryeos.sync.checkout import mode_of
+from ryeos.sync.checkout import mode_of, remove_tree
 from ryeos.sync.merge import MergeConflict, three_way_merge
-from ryeos.sync.objects import Layered, ProjectSnapshot, SourceManifest, item_source_of, snapshot_of
-from ryeos.sync.paths import require_incoming_allowed
+from ryeos.sync.objects import Layered, ProjectSnapshot, SourceManifest, snapshot_of
+from ryeos.sync.paths import folders_above, require_incoming_allowed
 from ryeos.sync.tree import Tree
 
 ARRIVED = "arrived"
@@ -168,8 +177,7 @@ def _merge_in(
         forget_incoming(folder)
         return Applied()
     with incoming_at(folder, link.store) as incoming:
-        remote = RemoteContents(link.node, incoming)
-        _prefetch(link, base, tree, theirs, remote)
+        remote = _prefetched(link, base, tree, theirs, incoming)
         contents = Layered(link.store, tree, remote)
         merged = three_way_merge(base, tree.manifest, theirs, contents)  # (4)
         if merged.manifest is None:
@@ -181,31 +189,41 @@ def _merge_in(
             changes(tree.manifest, merged.manifest, contents, checked=theirs),
             contents.get_blob,
             link.incoming(),
-            incoming.file_of,
-            early=incoming.early,
+            incoming.arrived(),
         )
 
 
-def _prefetch(
+def _prefetched(
     link: Link,
     base: SourceManifest | None,
     tree: Tree,
     theirs: SourceManifest,
-    remote: RemoteContents,
-) -> None:
-    """All that the merge may ask for, in few requests: objects of items first, then bytes."""
+    incoming: "ReceivedContents",
+) -> RemoteContents:
+    """What the node has; all of it that the merge may ask for is in ``incoming``.
+
+    It comes in few requests: objects of items first, then bytes. Bytes of one file alone, which is
+    not in the project, are placed there as they would be in it.
+    """
     empty = SourceManifest("project")
-    incoming = {*changed_paths(base or empty, theirs)}
-    contested = incoming & {*changed_paths(base or empty, tree.manifest)}
-    wanted = [(theirs, path) for path in sorted(incoming)]
+    remote = RemoteContents(link.node, incoming)
+    changed = changed_paths(base or empty, theirs)
+    contested = {*changed} & {*changed_paths(base or empty, tree.manifest)}
+    wanted = [(theirs, path) for path in changed]
     wanted += [(base, path) for path in sorted(contested) if base is not None]
     items = {m.items[path] for m, path in wanted if path in m.items}
     remote.prefetch(sorted(items - {*tree.item_sources}), link.progress, ObjectKind.OBJECT)
     contents = Layered(link.store, tree, remote)
-    blobs = {m.files[path] for m, path in wanted if path in m.files}
-    for digest in items:
-        blobs.add(item_source_of(contents.get_object(digest), f"item {digest}").content_blob_hash)
-    remote.prefetch(sorted(blobs - {*tree.blobs}), link.progress, ObjectKind.BLOB)
+    places: dict[str, str] = {}  # of the file that bytes are for, "" for several
+    for manifest, path in wanted:
+        digest = blob_at(manifest, path, contents)
+        if digest is None or digest in tree.blobs:
+            continue
+        is_new = manifest is theirs and digest not in places and not entry_at(tree.manifest, path)
+        places[digest] = path if is_new else ""
+    incoming.place({digest: path for digest, path in places.items() if path})
+    remote.prefetch(sorted(places), link.progress, ObjectKind.BLOB)
+    return remote
 
 
 def keep_conflicts(
@@ -259,10 +277,15 @@ def _was_seen(former: KeptConflict | None, entry: str | None) -> bool:
 # are in memory only, the others in the store. Cut off, all of it stays, and the next pull goes on
 # from there; but after a kill those of the memory come again.
 #
-# A file is called by the digest of its bytes. Only one that this very object has written is ever
-# given away; of one from before it is unknown who wrote it, so that it is read and hashed again.
+# A file is called by the digest of its bytes, or is in a tree of its own at the path that it is to
+# have in the project, so that a folder that is new there is moved in one step. Only a file that
+# this very object has written is ever given away; of one from before it is unknown who wrote it,
+# so that it is read and hashed again.
 
 _FOLDER_MODE = 0o700
+_INNER_FOLDER_MODE = 0o755  # of what becomes a folder of the project
+_TREE = "tree"
+_MOST_OF_A_PATH = 900  # bytes; the least that a system takes, macOS, is 1024
 _MEMORY_BYTES = 16 * 1024 * 1024
 
 
@@ -285,10 +308,8 @@ def forget_incoming(folder: Path) -> None:
     """Have no such folder: what a killed pull left in it is of no use any more."""
     if folder.is_symlink() or not folder.is_dir():
         return
-    with suppress(OSError):
-        for left in folder.iterdir():
-            left.unlink()
-        folder.rmdir()
+    with suppress(OSError, LilluxError):
+        remove_tree(folder)
 
 
 class ReceivedContents:
@@ -305,8 +326,11 @@ class ReceivedContents:
         self._room = memory_bytes
         self._has_stored_blobs = store.may_have(ObjectKind.BLOB)
         self._place = f"{folder}{os.sep}"
-        self._own: set[str] = set()
-        self.early: EarlyForce | None = None
+        self._tree = f"{self._place}{_TREE}{os.sep}"
+        self._places: Mapping[str, str] = {}
+        self._folders: set[str] = set()
+        self._own: dict[str, str] = {}
+        self._early: EarlyForce | None = None
         try:
             with suppress(FileExistsError):
                 folder.mkdir(_FOLDER_MODE)
@@ -317,6 +341,7 @@ class ReceivedContents:
                     hint="remove the link, and look who put it there",
                     path=str(folder),
                 )
+            self._take_over_tree(folder / _TREE)
             self._left = {name for name in os.listdir(folder) if is_digest(name)}  # noqa: PTH208 - names
         except OSError as error:
             raise file_system_error(folder, error) from error
@@ -335,9 +360,9 @@ class ReceivedContents:
         """The bytes of a digest, hashed again. Raises ObjectMissingError, and as a store does."""
         if digest not in self._own and digest not in self._left:
             return self._store.get_blob(digest)
-        data = self._read(self._place + digest)
+        data = self._read(self._own.get(digest, self._place + digest))
         if data is None or sha256_hex(data) != digest:  # meddled with: it is fetched again
-            self._own.discard(digest)
+            self._own.pop(digest, None)
             self._left.discard(digest)
             raise ObjectMissingError(ObjectKind.BLOB.value, digest, str(self._folder))
         return data
@@ -349,7 +374,22 @@ class ReceivedContents:
 
     def file_of(self, digest: str) -> str | None:
         """A file with these bytes that may become a file of the project, if it is ours; or None."""
-        return self._place + digest if digest in self._own else None
+        return self._own.get(digest)
+
+    def place(self, places: Mapping[str, str]) -> None:
+        """Where in the project the bytes of some digests would be: paths that are not there yet.
+
+        The paths have passed `ryeos.sync.paths.require_safe_paths`. Called once, before they come.
+        """
+        room = _MOST_OF_A_PATH - len(os.fsencode(self._tree))
+        if IS_SUPPORTED:  # else no folder would be moved, and a path may be too long
+            self._places = {d: path for d, path in places.items() if len(path.encode()) < room}
+
+    def arrived(self) -> Arrived:
+        """All that was written and may become files of the project."""
+        places = self._places.items()
+        placed = {path: digest for digest, path in places if digest in self._own}
+        return Arrived(file_of=self.file_of, tree=self._tree, placed=placed, early=self._early)
 
     def keep(self, space: ObjectKind, digest: str, data: bytes, durability: Durability) -> None:
         """Keep bytes whose digest was just computed, until `discard` at least."""
@@ -357,10 +397,11 @@ class ReceivedContents:
             self._keep_object(digest, data, durability)
         elif digest not in self._own:
             try:
-                self._write(self._place + digest, data)
+                path = self._path_of(digest)
+                self._write(path, data)
             except OSError as error:
                 raise file_system_error(self._folder, error) from error
-            self._own.add(digest)
+            self._own[digest] = path
 
     def put_blob(self, data: bytes, durability: Durability = Durability.UNFORCED) -> str:
         """Keep bytes until `discard`. Their digest."""
@@ -377,8 +418,8 @@ class ReceivedContents:
 
     def sync(self) -> None:
         """Have the system begin to write where the files are many: they are forced at the end."""
-        if len(self._own) >= MANY and self.early is None:
-            self.early = EarlyForce(str(self._folder))
+        if len(self._own) >= MANY and self._early is None:
+            self._early = EarlyForce(str(self._folder))
 
     def close(self) -> None:
         """Keep all that came for another time."""
@@ -398,6 +439,31 @@ class ReceivedContents:
         elif digest not in self._objects:
             self._objects[digest] = data
             self._room -= len(data)
+
+    def _path_of(self, digest: str) -> str:
+        """Where the bytes of a digest are written, in a folder that is there."""
+        place = self._places.get(digest)
+        if place is None:
+            return self._place + digest
+        if place.rpartition("/")[0] not in self._folders:
+            for folder in ("", *folders_above(place)):
+                if folder not in self._folders:
+                    os.mkdir(self._tree + folder, _INNER_FOLDER_MODE)  # noqa: PTH102 - text
+                    self._folders.add(folder)
+        return self._tree + place
+
+    def _take_over_tree(self, tree: Path) -> None:
+        """Keep what a pull that was killed has put into its tree, by the digest of the bytes."""
+        if tree.is_symlink():
+            tree.unlink()
+            return
+        for folder, _, names in os.walk(tree) if IS_SUPPORTED else ():
+            for name in names:
+                path = f"{folder}{os.sep}{name}"
+                data = self._read(path)
+                if data is not None:
+                    os.replace(path, self._place + sha256_hex(data))  # noqa: PTH105 - text
+        remove_tree(tree)
 
     @staticmethod
     def _write(path: str, data: bytes) -> None:

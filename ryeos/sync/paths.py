@@ -159,7 +159,7 @@ class Neighbours:
             return "only letter case or Unicode form differs from another file"
         if folded in self._folders:
             return "another file needs a folder there"
-        above = list(zip(_folders(folded), _folders(path), strict=True))
+        above = list(zip(folders_above(folded), folders_above(path), strict=True))
         for key, folder in above:
             if key in self._files:
                 return "another file is where it needs a folder"
@@ -170,7 +170,8 @@ class Neighbours:
         return ""
 
 
-def _folders(path: str) -> Iterator[str]:
+def folders_above(path: str) -> Iterator[str]:
+    """The folders that a path leads through, the outermost first."""
     end = path.find("/")
     while end >= 0:
         yield path[:end]

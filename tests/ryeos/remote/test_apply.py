@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from lillux.digests import sha256_hex
-from ryeos.remote.apply import Applied, FileChange, apply_changes
+from ryeos.remote.apply import Applied, Arrived, FileChange, apply_changes
 from ryeos.remote.errors import LocalChangeError
 from ryeos.sync.paths import UnsafeManifestError
 
@@ -124,7 +124,11 @@ def test_what_is_written_already_becomes_the_file(tmp_path: Path) -> None:
     file_of = {NEW: str(file)}.get
 
     applied = apply_changes(
-        root, [FileChange("deep/a", None, NEW)], BLOBS.__getitem__, tmp_path, file_of
+        root,
+        [FileChange("deep/a", None, NEW)],
+        BLOBS.__getitem__,
+        tmp_path,
+        Arrived(file_of=file_of),
     )
 
     assert applied.added == ("deep/a",)
@@ -138,7 +142,7 @@ def test_two_files_with_the_same_bytes_are_two_files(tmp_path: Path) -> None:
     file.write_bytes(b"new")
     changed = [FileChange("a", None, NEW), FileChange("b", None, NEW)]
 
-    apply_changes(root, changed, BLOBS.__getitem__, tmp_path, {NEW: str(file)}.get)
+    apply_changes(root, changed, BLOBS.__getitem__, tmp_path, Arrived(file_of={NEW: str(file)}.get))
 
     assert [(root / name).read_bytes() for name in "ab"] == [b"new", b"new"]
     assert [(root / name).stat().st_nlink for name in "ab"] == [1, 1]
@@ -154,7 +158,13 @@ def test_what_is_written_already_does_not_replace_a_file_that_appeared(tmp_path:
         return {NEW: str(file)}.get(digest)
 
     with pytest.raises(LocalChangeError, match="meantime: a"):
-        apply_changes(root, [FileChange("a", None, NEW)], BLOBS.__getitem__, tmp_path, meddling)
+        apply_changes(
+            root,
+            [FileChange("a", None, NEW)],
+            BLOBS.__getitem__,
+            tmp_path,
+            Arrived(file_of=meddling),
+        )
 
     assert (root / "a").read_bytes() == b"mine"
 
@@ -174,7 +184,11 @@ def test_a_folder_that_became_a_link_while_others_are_written_is_not_entered(
 
     with pytest.raises(UnsafeManifestError, match="is a link"):
         apply_changes(
-            root, [FileChange("deep/a", None, NEW)], BLOBS.__getitem__, tmp_path, meddling
+            root,
+            [FileChange("deep/a", None, NEW)],
+            BLOBS.__getitem__,
+            tmp_path,
+            Arrived(file_of=meddling),
         )
 
     assert list(elsewhere.iterdir()) == []
@@ -185,6 +199,8 @@ def test_what_was_written_already_and_is_gone_is_written_again(tmp_path: Path) -
     root.mkdir()
     file_of = {NEW: str(tmp_path / "gone")}.get
 
-    apply_changes(root, [FileChange("a", None, NEW)], BLOBS.__getitem__, tmp_path, file_of)
+    apply_changes(
+        root, [FileChange("a", None, NEW)], BLOBS.__getitem__, tmp_path, Arrived(file_of=file_of)
+    )
 
     assert (root / "a").read_bytes() == b"new"
