@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from lillux.digests import sha256_hex
-from ryeos.remote.apply import Applied, Arrived, FileChange, apply_changes
+from ryeos.remote.apply import IS_SUPPORTED, Applied, Arrived, FileChange, apply_changes
 from ryeos.remote.errors import LocalChangeError
 from ryeos.sync.paths import UnsafeManifestError
 
@@ -204,3 +204,82 @@ def test_what_was_written_already_and_is_gone_is_written_again(tmp_path: Path) -
     )
 
     assert (root / "a").read_bytes() == b"new"
+
+
+def placed_in(folder: Path, **files: bytes) -> Arrived:
+    """Files that have arrived at their paths in a tree."""
+    tree = folder / "tree"
+    placed = {}
+    for path, data in files.items():
+        tree.joinpath(path).parent.mkdir(parents=True, exist_ok=True)
+        tree.joinpath(path).write_bytes(data)
+        placed[path] = sha256_hex(data)
+    paths = {digest: f"{tree}/{path}" for path, digest in placed.items()}
+    return Arrived(file_of=paths.get, tree=f"{tree}/", placed=placed)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.skipif(not IS_SUPPORTED, reason="this system has no such calls")
+def test_a_new_folder_is_moved_as_a_whole(tmp_path: Path, root: Path) -> None:
+    arrived = placed_in(tmp_path, **{"src/a": b"old", "src/deep/b": b"new"})
+    inode = tmp_path.joinpath("tree/src").stat().st_ino
+    changed = [FileChange("src/a", None, OLD), FileChange("src/deep/b", None, NEW)]
+
+    applied = apply_changes(root, changed, BLOBS.__getitem__, tmp_path, arrived)
+
+    assert applied.added == ("src/a", "src/deep/b")
+    assert root.joinpath("src").stat().st_ino == inode
+    assert root.joinpath("src/deep/b").read_bytes() == b"new"
+
+
+def test_a_folder_that_is_there_gets_the_files_and_keeps_its_own(
+    tmp_path: Path, root: Path
+) -> None:
+    root.joinpath("src").mkdir()
+    root.joinpath("src/mine").write_bytes(b"mine")
+    arrived = placed_in(tmp_path, **{"src/a": b"old", "src/deep/b": b"new"})
+    changed = [FileChange("src/a", None, OLD), FileChange("src/deep/b", None, NEW)]
+
+    apply_changes(root, changed, BLOBS.__getitem__, tmp_path, arrived)
+
+    files = {p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()}
+    assert files == {"src/mine", "src/a", "src/deep/b"}
+
+
+def test_what_the_merge_did_not_take_does_not_come_with_its_folder(
+    tmp_path: Path, root: Path
+) -> None:
+    arrived = placed_in(tmp_path, **{"src/a": b"old", "src/b": b"new"})
+
+    apply_changes(root, [FileChange("src/a", None, OLD)], BLOBS.__getitem__, tmp_path, arrived)
+
+    assert [path.name for path in root.joinpath("src").iterdir()] == ["a"]
+
+
+def test_a_file_that_was_put_into_an_arrived_folder_does_not_come(
+    tmp_path: Path, root: Path
+) -> None:
+    arrived = placed_in(tmp_path, **{"src/deep/a": b"old", "src/b": b"new"})
+    tmp_path.joinpath("tree/src/deep/planted").write_bytes(b"evil")
+    changed = [FileChange("src/b", None, NEW), FileChange("src/deep/a", None, OLD)]
+
+    apply_changes(root, changed, BLOBS.__getitem__, tmp_path, arrived)
+
+    assert [path.name for path in root.joinpath("src/deep").iterdir()] == ["a"]
+
+
+def test_a_file_that_left_an_arrived_folder_is_written_again(tmp_path: Path, root: Path) -> None:
+    arrived = placed_in(tmp_path, **{"src/a": b"old", "src/b": b"new"})
+    tmp_path.joinpath("tree/src/a").unlink()
+    changed = [FileChange("src/a", None, OLD), FileChange("src/b", None, NEW)]
+
+    apply_changes(root, changed, BLOBS.__getitem__, tmp_path, arrived)
+
+    assert root.joinpath("src/a").read_bytes() == b"old"
+    assert root.joinpath("src/b").read_bytes() == b"new"

@@ -12,6 +12,7 @@ from lillux.errors import LilluxError
 from lillux.store import Durability, Store
 from lillux.store_files import ObjectMissingError
 from ryeos.items.errors import RyeError
+from ryeos.remote.apply import IS_SUPPORTED
 from ryeos.remote.pull import ReceivedContents, forget_incoming, incoming_at
 from tests.support.errors import coded
 
@@ -215,3 +216,50 @@ def test_what_a_killed_pull_has_left_can_be_forgotten(tmp_path: Path, opened: Op
     forget_incoming(tmp_path / "incoming")
 
     assert not tmp_path.joinpath("incoming").exists()
+
+
+@pytest.mark.skipif(not IS_SUPPORTED, reason="this system moves no folders")
+def test_bytes_of_a_new_file_are_written_at_its_path(tmp_path: Path, opened: Open) -> None:
+    incoming = opened()
+    incoming.place({sha256_hex(b"one"): "src/deep/a"})
+
+    digest = incoming.put_blob(b"one")
+    other = incoming.put_blob(b"two")
+
+    arrived = incoming.arrived()
+    assert arrived.placed == {"src/deep/a": digest}
+    assert Path(arrived.tree, "src/deep/a").read_bytes() == b"one"
+    assert incoming.get_blob(digest) == b"one"
+    assert incoming.file_of(other) == str(tmp_path / "incoming" / other)
+
+
+@pytest.mark.skipif(not IS_SUPPORTED, reason="this system moves no folders")
+def test_what_a_killed_pull_has_placed_is_there_and_not_given_away(opened: Open) -> None:
+    first = opened()
+    first.place({sha256_hex(b"one"): "src/a"})
+    digest = first.put_blob(b"one")
+
+    again = opened()
+
+    assert again.get_blob(digest) == b"one"
+    assert again.file_of(digest) is None
+    assert not again.arrived().placed
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has neither")
+def test_a_planted_tree_leads_nowhere(tmp_path: Path, opened: Open) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    elsewhere.joinpath("mine").write_bytes(b"mine")
+    tmp_path.joinpath("incoming/tree/src").mkdir(parents=True)
+    tmp_path.joinpath("incoming/tree/link").symlink_to(elsewhere)
+    os.mkfifo(tmp_path / "incoming/tree/src/pipe")
+    first = opened()
+    first.close()
+    tmp_path.joinpath("incoming/tree").symlink_to(elsewhere)
+
+    incoming = opened()
+    incoming.place({sha256_hex(b"one"): "src/a"})
+    incoming.put_blob(b"one")
+
+    assert [path.name for path in elsewhere.iterdir()] == ["mine"]

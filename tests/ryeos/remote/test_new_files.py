@@ -145,3 +145,46 @@ def test_a_system_without_such_calls_changes_nothing(tmp_path: Path, root: Path)
 
     assert Path(file).exists()
     assert list(root.iterdir()) == []
+
+
+def test_a_folder_comes_to_its_place_with_all_that_is_in_it(tmp_path: Path, root: Path) -> None:
+    tmp_path.joinpath("content/inner").mkdir(parents=True)
+    tmp_path.joinpath("content/inner/a").write_bytes(b"new")
+
+    with NewFiles(root) as new_files:
+        assert new_files.put_folder("deep/er", str(tmp_path / "content"))
+
+    assert root.joinpath("deep/er/inner/a").read_bytes() == b"new"
+    assert not tmp_path.joinpath("content").exists()
+
+
+@pytest.mark.parametrize("kind", ["folder", "empty folder", "file", "link"])
+def test_a_folder_replaces_nothing(tmp_path: Path, root: Path, kind: str) -> None:
+    tmp_path.joinpath("content").mkdir()
+    place = root / "a"
+    if kind == "link":
+        place.symlink_to(tmp_path / "elsewhere")
+    elif kind == "file":
+        place.write_bytes(b"mine")
+    else:
+        place.mkdir()
+        if kind == "folder":
+            place.joinpath("mine").write_bytes(b"mine")
+    before = place.lstat().st_ino
+
+    with NewFiles(root) as new_files:
+        assert not new_files.put_folder("a", str(tmp_path / "content"))
+
+    assert place.lstat().st_ino == before
+    assert tmp_path.joinpath("content").is_dir()
+
+
+def test_no_folder_comes_through_a_link(tmp_path: Path, root: Path) -> None:
+    tmp_path.joinpath("elsewhere").mkdir()
+    tmp_path.joinpath("content").mkdir()
+    root.joinpath("link").symlink_to(tmp_path / "elsewhere")
+
+    with NewFiles(root) as new_files, pytest.raises(UnsafeManifestError, match="is a link"):
+        new_files.put_folder("link/a", str(tmp_path / "content"))
+
+    assert list(tmp_path.joinpath("elsewhere").iterdir()) == []
