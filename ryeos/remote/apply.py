@@ -85,14 +85,9 @@ class NewFiles:
         above, _, name = relative.rpartition("/")
         descriptor = self._entered(above, relative)
         try:
-            os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-        except FileNotFoundError:
-            pass
-        except OSError:
-            return False
-        else:
-            return False
-        try:
+            with suppress(FileNotFoundError):
+                os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                return False
             # What appears in this very moment stays: only an empty folder can be replaced.
             os.rename(content, name, dst_dir_fd=descriptor)
         except OSError:
@@ -262,7 +257,7 @@ def apply_changes(
 
     Done twice it is the same as once. ``through`` is where files are written before they come to
     their places: a killed process leaves none beside those of the project. What has ``arrived``
-    becomes the file where that is new, whole folders of it in one step.
+    becomes the file where that is new, a whole folder of it in one step.
     Raises LocalChangeError before the first file is written, or later where one changes in this
     very moment; UnsafeManifestError, FileSystemError.
     """
@@ -343,7 +338,7 @@ def _digest_of(target: Path | None) -> str | None:
 def _put_folders(
     new_files: NewFiles, written: Iterable[FileChange], arrived: Arrived
 ) -> AbstractSet[str]:
-    """Move the folders that are new as a whole. They, and all folders in them.
+    """Move whole folders that the project lacks; their paths, and those of all folders in them.
 
     Of a folder that is moved every file is to be written, and nothing else is in it.
     """

@@ -293,7 +293,7 @@ _MEMORY_BYTES = 16 * 1024 * 1024
 def incoming_at(folder: Path, store: Store) -> Iterator["ReceivedContents"]:
     """The folder while a pull goes on. Removed when that has succeeded.
 
-    Raises RemotePlaceError, FileSystemError.
+    Raises RyeError `INTEGRITY` where it is a link, FileSystemError.
     """
     incoming = ReceivedContents(folder, store)
     try:
@@ -305,7 +305,7 @@ def incoming_at(folder: Path, store: Store) -> Iterator["ReceivedContents"]:
 
 
 def forget_incoming(folder: Path) -> None:
-    """Have no such folder: what a killed pull left in it is of no use any more."""
+    """Remove the folder: what a killed pull left in it is of no use any more."""
     if folder.is_symlink() or not folder.is_dir():
         return
     with suppress(OSError, LilluxError):
