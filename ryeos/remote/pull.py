@@ -222,7 +222,8 @@ def _prefetched(
         is_new = manifest is theirs and digest not in places and not entry_at(tree.manifest, path)
         places[digest] = path if is_new else ""
     incoming.place({digest: path for digest, path in places.items() if path})
-    remote.prefetch(sorted(places), link.progress, ObjectKind.BLOB)
+    # Folder by folder: a file system makes many files in one faster than in all of them by turns.
+    remote.prefetch(sorted(places, key=places.__getitem__), link.progress, ObjectKind.BLOB)
     return remote
 
 
