@@ -23,20 +23,27 @@ from lillux.files import LockTimeoutError, read_bytes
 from lillux.signing import MAX_PEM_BYTES
 from lillux.values import dataclass
 from rye_services.audit import Actor, Audit, acting
-from rye_services.commands import CommandAnswer, Declare, columns, progress_of, say_line, unix_user
 from rye_services.credentials import EVERYTHING, AuthorizedKeys, PublicKeyError
 from rye_services.data_folder import make_data
 from rye_services.database import Database
 from rye_services.logs import log_as_json, log_to_stderr
 from rye_services.operator_commands import (
+    CommandAnswer,
+    Declare,
+    columns,
     declare_audit,
     declare_jobs,
     declare_migrate,
+    declare_people,
     declare_quota,
     declare_rotate,
+    declare_teams,
     declare_users,
+    progress_of,
+    say_line,
+    typed_pem,
+    unix_user,
 )
-from rye_services.people_commands import declare_people, declare_teams, typed_pem
 from rye_services.settings import SettingError, Settings, settings_of
 from ryeos import __version__
 from ryeos.app.output import Output, interrupted_status, report

@@ -18,7 +18,7 @@ from lillux.values import dataclass, replace
 from rye_services.credentials import valid_user_id
 from rye_services.database import Database, project_refs, threads, user_space_refs
 from rye_services.node.queue.rows import OldExecutions
-from rye_services.node.storage import described, is_known, roots_of_rows
+from rye_services.node.storage import AcceptedLosses, described, is_known, roots_of_rows
 from rye_services.node.store.heads import (
     Head,
     Heads,
@@ -27,7 +27,6 @@ from rye_services.node.store.heads import (
     made_again,
     stored_snapshots,
 )
-from rye_services.node.store.losses import AcceptedLosses
 from rye_services.node.store.objects import Usage, UserStores
 from rye_services.node.store.stores import Stores
 from rye_services.registry.tables import bundle_files

@@ -1,23 +1,95 @@
-"""Commands of who runs a node: ``audit``, ``users``, ``quota``, ``jobs``, ``migrate``, ``rotate``.
+"""Commands of who runs a node: ``audit``, ``users``, ``teams``, ``quota``, ``jobs``, ``migrate``.
 
-Contract: ``docs/node.md``, Commands. What only one of them needs is imported by it.
+Contract: ``docs/node.md``, Commands, and ``docs/teams.md``. What only one of them needs is imported
+by it. First what modules of commands share: answers, columns, and who types a command.
 """
 
 import argparse
+import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from getpass import getuser
+from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from rye_services.commands import CommandAnswer, Declare, columns, progress_of, unix_user
+from lillux.files import read_bytes
+from lillux.signing import MAX_PEM_BYTES
+from lillux.values import dataclass
 from rye_services.settings import Settings, bytes_of, settings_of
 from ryeos.app.output import steers_nothing
 from ryeos.items.errors import UsageError
 
 if TYPE_CHECKING:
     from rye_services.database import Database
+
+# --- answers --------------------------------------------------------------------------------------
+# What the modules of commands share: the form of an answer, columns, and who types a command.
+
+_SAY_EVERY_S = 2.0
+Declare = Callable[[str, Any, str], argparse.ArgumentParser]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandAnswer:
+    """What a command answers: as JSON, as text; and what it says besides."""
+
+    envelope: Mapping[str, Any]
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as lines, each column as wide as its widest cell; ``""`` for no rows.
+
+    What could steer a terminal is escaped: cells have texts that others wrote.
+    """
+    rows = [[cell if cell.isprintable() else ascii(cell)[1:-1] for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+    return "\n".join(lines)
+
+
+def unix_user() -> str:
+    """Who types a command, as the system says; on systems without such users as Python does."""
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError):
+        pass
+    try:
+        return getuser()
+    except (OSError, KeyError, ImportError):  # a number without a name
+        return str(os.getuid()) if hasattr(os, "getuid") else "unknown"
+
+
+def say_line(line: str) -> None:
+    """Write a line to standard error, which is read while a command works."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def progress_of(parsed: argparse.Namespace) -> Callable[[str, int, int], None]:
+    """Says on standard error how far long work is, every two seconds."""
+    said_s = monotonic()
+
+    def say(what: str, done: int, total: int) -> None:
+        nonlocal said_s
+        if not parsed.quiet and monotonic() - said_s >= _SAY_EVERY_S:
+            said_s = monotonic()
+            say_line(f"rye-node: {what}: {done} of {total}")
+
+    return say
+
+
+# --- data -----------------------------------------------------------------------------------------
 
 _LOOK_AGAIN_S = 0.5
 _PIECES = 200
@@ -288,7 +360,7 @@ def declare_migrate(declare: Declare) -> None:
 
 def _migrate(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.data_folder import require_data
-    from rye_services.database_copy import migrate
+    from rye_services.migrate import migrate
 
     if parsed.to.startswith("s3://"):
         return _move_stores(parsed, environ)
@@ -305,7 +377,7 @@ def _migrate(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
 
 def _move_stores(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.data_folder import require_data
-    from rye_services.store_copy import move_stores
+    from rye_services.migrate import move_stores
 
     settings = require_data(settings_of(parsed, environ))
     done = move_stores(settings, parsed.to, environ, progress_of(parsed))
@@ -351,3 +423,223 @@ def _rotate(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAn
         notes.append(f"{done.unreadable} secrets were sealed to a key before that one: kept")
     text = f"fp:{done.former} -> fp:{done.fingerprint}: {done.resealed} secrets sealed anew"
     return CommandAnswer({"status": "success", **facts}, text, tuple(notes))
+
+
+# --- people ---------------------------------------------------------------------------------------
+# Page: ``docs/teams.md``.
+
+_ROLES = ("read", "run", "push", "admin")
+
+
+def _by() -> str:
+    return f"command:{unix_user()}"[:64]
+
+
+def declare_people(declare: Declare) -> None:
+    """The actions of ``users`` that change something."""
+    add = declare("add", _add_user, "make a person who has no key yet")
+    add.add_argument("id", metavar="NAME", help="2 to 39 of a-z, 0-9, - and _")
+    add.add_argument("--key", metavar="KEY", help="the first key: a PEM file, or ed25519:...")
+    key = declare("add-key", _add_key, "let a person sign with a further key")
+    key.add_argument("id", metavar="ID")
+    key.add_argument("key", metavar="KEY", help="a PEM file, or ed25519:...")
+    key.add_argument("--label", metavar="TEXT", default="")
+    keys = declare("keys", _list_keys, "the further keys of a person")
+    keys.add_argument("id", metavar="ID")
+    remove = declare("remove-key", _remove_key, "let a key of a person sign no longer")
+    remove.add_argument("id", metavar="ID")
+    remove.add_argument("fingerprint", metavar="FINGERPRINT")
+    declare("open", _open_user, "let in a person who waits, or was closed").add_argument(
+        "id", metavar="ID"
+    )
+    close = declare("close", _close_user, "lock a person out, and end what they run")
+    close.add_argument("id", metavar="ID")
+    invite = declare("invite", _invite, "invite a person who signs in; the text is shown once")
+    invite.add_argument("--email", metavar="ADDRESS", default="", help="only who has this address")
+    invite.add_argument("--days", metavar="N", type=int, default=7, help="1 to 30 (default 7)")
+
+
+def _add_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.people import People
+
+    pem = None if parsed.key is None else typed_pem(parsed.key)
+    with _opened(parsed, environ) as (_, database):
+        people = People(database)
+        people.add(parsed.id)
+        if pem is not None:
+            people.add_key(parsed.id, pem, label="", scopes=None, by=_by())
+    return CommandAnswer({"status": "success", "user_id": parsed.id}, f"{parsed.id} is a user now")
+
+
+def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.people import People
+
+    pem, user_id = typed_pem(parsed.key), parsed.id.removeprefix("fp:")
+    with _opened(parsed, environ) as (_, database):
+        key = People(database).add_key(user_id, pem, label=parsed.label, scopes=None, by=_by())
+    envelope = {"status": "success", "user_id": user_id, **key.as_answer()}
+    return CommandAnswer(envelope, f"{user_id} signs with fp:{key.fingerprint}")
+
+
+def _list_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.people import People
+
+    user_id = parsed.id.removeprefix("fp:")
+    with _opened(parsed, environ) as (_, database):
+        found = People(database).keys_of(user_id)
+    rows = [(f"fp:{one.fingerprint}", one.created_at[:19], one.label) for one in found]
+    envelope = {"status": "success", "user_id": user_id}
+    keys = [one.as_answer() for one in found]
+    return CommandAnswer({**envelope, "keys": keys}, columns(rows) or "no further keys")
+
+
+def _remove_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.people import People
+
+    user_id, key = parsed.id.removeprefix("fp:"), parsed.fingerprint.removeprefix("fp:")
+    with _opened(parsed, environ) as (_, database):
+        People(database).remove_key(user_id, key)
+    envelope = {"status": "success", "user_id": user_id, "removed": f"fp:{key}"}
+    return CommandAnswer(envelope, f"fp:{key} counts no longer")
+
+
+def _open_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.people import OPEN, People
+
+    user_id = parsed.id.removeprefix("fp:")
+    with _opened(parsed, environ) as (_, database):
+        before = People(database).set_state(user_id, OPEN)
+    envelope = {"status": "success", "user_id": user_id, "before": before, "state": OPEN}
+    return CommandAnswer(envelope, f"{user_id} may use this node")
+
+
+def _close_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    """First nothing they show counts any more; then what they run is ended."""
+    from rye_services.node.queue.rows import ThreadRows
+    from rye_services.people import CLOSED, People
+    from rye_services.teams import Teams
+
+    user_id = parsed.id.removeprefix("fp:")
+    with _opened(parsed, environ) as (_, database):
+        before = People(database).set_state(user_id, CLOSED)
+        ended = ThreadRows(database, "", lambda _: False).cancel_of(user_id, _by())
+        alone = [one.team_id for one in Teams(database).of(user_id) if one.role.value == "admin"]
+    notes = tuple(
+        f"{team}: {user_id} was an admin; see: rye-node.pyz teams show {team}" for team in alone
+    )
+    envelope = {"status": "success", "user_id": user_id, "before": before, "state": CLOSED}
+    text = f"{user_id} may not use this node any more; {len(ended)} executions are being ended"
+    return CommandAnswer({**envelope, "cancelled": list(ended)}, text, notes)
+
+
+def _invite(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.teams import Teams
+
+    with _opened(parsed, environ) as (_, database):
+        text, made = Teams(database).invite(
+            None, None, email=parsed.email, days=parsed.days, by=_by()
+        )
+    envelope = {"status": "success", "invitation": text, **made.as_answer()}
+    return CommandAnswer(envelope, text, (f"it lets one person in, until {made.expires_at[:16]}",))
+
+
+def typed_pem(key: str) -> bytes:
+    """The PEM of a key as it was typed. Raises PublicKeyError, UsageError, FileSystemError."""
+    from rye_services.credentials import typed_public_key
+
+    if key.startswith("ed25519:"):
+        return typed_public_key(key, "KEY")
+    try:
+        return read_bytes(Path(key).expanduser(), MAX_PEM_BYTES)
+    except FileNotFoundError:
+        raise UsageError(
+            f"{key}: expected a PEM file, found none",
+            hint="a client's is ~/.ai/config/keys/signing/public_key.pem: rye keys show",
+        ) from None
+
+
+# --- teams ----------------------------------------------------------------------------------------
+
+
+def declare_teams(declare: Declare) -> None:
+    """The actions of ``teams``."""
+    declare("list", _list_teams, "all teams")
+    declare("show", _show_team, "the members of one").add_argument("team", metavar="TEAM")
+    add = declare("add", _add_team, "make a team, also of a reserved name")
+    add.add_argument("team", metavar="TEAM")
+    add.add_argument("--admin", metavar="USER", required=True, help="its first admin")
+    role = declare("set-role", _set_role, "give a person a role in a team")
+    role.add_argument("team", metavar="TEAM")
+    role.add_argument("user", metavar="USER")
+    role.add_argument("wanted", metavar="ROLE", choices=_ROLES, help=", ".join(_ROLES))
+    remove = declare("remove", _remove_member, "end a membership; what they run there ends")
+    remove.add_argument("team", metavar="TEAM")
+    remove.add_argument("user", metavar="USER")
+
+
+def _list_teams(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.teams import Teams
+
+    with _opened(parsed, environ) as (_, database):
+        teams = Teams(database)
+        found = [
+            {
+                "team_id": one.id,
+                "title": one.title,
+                "created_at": one.created_at,
+                "members": len(teams.members(one.id)),
+            }
+            for one in teams.all()
+        ]
+    rows = [(one["team_id"], f"{one['members']} members", one["title"]) for one in found]
+    return CommandAnswer({"status": "success", "teams": found}, columns(rows) or "no teams")
+
+
+def _show_team(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.teams import Teams
+
+    with _opened(parsed, environ) as (_, database):
+        found = Teams(database).members(parsed.team)
+    rows = [(one.user_id, one.role.value, one.added_at[:19], one.added_by) for one in found]
+    members = [one.as_answer() for one in found]
+    envelope = {"status": "success", "team_id": parsed.team, "members": members}
+    return CommandAnswer(envelope, columns(rows) or "no members")
+
+
+def _add_team(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.teams import Teams
+
+    admin = parsed.admin.removeprefix("fp:")
+    with _opened(parsed, environ) as (_, database):
+        Teams(database).add(parsed.team, admin, reserved=True)
+    envelope = {"status": "success", "team_id": parsed.team, "admin": admin}
+    return CommandAnswer(envelope, f"{parsed.team} is there, and {admin} is its admin")
+
+
+def _set_role(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.credentials import AuthorizedKeys, Role
+    from rye_services.teams import Teams
+
+    user_id = parsed.user.removeprefix("fp:")
+    with _opened(parsed, environ) as (_, database):
+        has_key = AuthorizedKeys(database).find(user_id) is not None
+        Teams(database).set_role(
+            parsed.team, user_id, Role(parsed.wanted), by=_by(), has_key=has_key
+        )
+    envelope = {"status": "success", "team_id": parsed.team, "user_id": user_id}
+    text = f"{user_id} has the role {parsed.wanted} in {parsed.team}"
+    return CommandAnswer({**envelope, "role": parsed.wanted}, text)
+
+
+def _remove_member(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.node.queue.rows import ThreadRows
+    from rye_services.teams import Teams
+
+    user_id = parsed.user.removeprefix("fp:")
+    with _opened(parsed, environ) as (_, database):
+        Teams(database).remove(parsed.team, user_id)
+        rows = ThreadRows(database, "", lambda _: False)
+        ended = rows.cancel_of(user_id, _by(), user_id=parsed.team)
+    envelope = {"status": "success", "team_id": parsed.team, "user_id": user_id}
+    text = f"{user_id} is no longer in {parsed.team}; {len(ended)} executions are being ended"
+    return CommandAnswer({**envelope, "cancelled": list(ended)}, text)

@@ -24,10 +24,9 @@ from rye_services.node.admin_routes import (
     webhook_router,
 )
 from rye_services.node.mcp import mcp_router
-from rye_services.node.pages.admin import admin_page_router
+from rye_services.node.pages.admin import admin_page_router, team_page_router
 from rye_services.node.pages.routes import Pages, page_router
 from rye_services.node.pages.sign_in import machine_router, sign_in_router
-from rye_services.node.pages.team import team_page_router
 from rye_services.node.run_routes import answer_call, execute_router, running, thread_router
 from rye_services.node.services import NodeServices
 from rye_services.node.sync_routes import (

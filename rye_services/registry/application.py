@@ -12,9 +12,14 @@ from starlette.concurrency import run_in_threadpool
 
 from rye_services.health import Health
 from rye_services.openapi import Responses
-from rye_services.registry import account_routes, bundle_routes
-from rye_services.registry.item_routes import item_router, manifest_router, search_router
 from rye_services.registry.page import page_router, page_router_alone
+from rye_services.registry.routes import (
+    account_router,
+    bundle_router,
+    item_router,
+    manifest_router,
+    search_router,
+)
 from rye_services.registry.services import RegistryServices
 from rye_services.server import ServerPart, assemble, every
 from rye_services.watch import open_watch
@@ -98,8 +103,8 @@ def _health(health: Health) -> JSONResponse:
 ROUTERS: tuple[Callable[[RegistryServices], APIRouter], ...] = (
     item_router,
     search_router,
-    bundle_routes.bundle_router,
-    account_routes.account_router,
+    bundle_router,
+    account_router,
     manifest_router,
     page_router,
 )

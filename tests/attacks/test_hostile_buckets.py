@@ -10,7 +10,7 @@ from lillux.store_files import ObjectChangedError, RefNameError
 from rye_services.backup import copy_stores
 from rye_services.node.store.bucket_store import BucketStores
 from rye_services.node.store.objects import UserStores
-from rye_services.node.store.pack_cache import MemoryPacks
+from rye_services.node.store.packs import MemoryPacks
 from rye_services.node.store.stores import MARKER, Stores, WrongStoreError, _require_own
 from rye_services.object_storage import ObjectStorageError, ObstoreBucket
 from tests.support.databases import made_database

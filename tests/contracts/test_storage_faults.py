@@ -12,7 +12,7 @@ from lillux.digests import sha256_hex
 from lillux.store import Durability
 from lillux.store_files import ObjectChangedError, ObjectKind
 from rye_services.node.store.bucket_store import BucketStore, BucketStores
-from rye_services.node.store.pack_cache import MemoryPacks
+from rye_services.node.store.packs import MemoryPacks
 from rye_services.object_storage import ObjectStorageError, ObstoreBucket
 from ryeos.sync.garbage import GarbageRefusedError, collect_garbage
 from tests.support.databases import made_database

@@ -15,7 +15,7 @@ from lillux.store_files import (
     ObjectMissingError,
 )
 from rye_services.node.store.bucket_store import BucketStore, BucketStores
-from rye_services.node.store.pack_cache import MemoryPacks, PackCache, PackFiles
+from rye_services.node.store.packs import MemoryPacks, PackCache, PackFiles
 from rye_services.object_storage import Bucket, ObjectStorageError
 from ryeos.sync.garbage import collect_garbage
 from ryeos.sync.objects import ContentStore

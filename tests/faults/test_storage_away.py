@@ -24,7 +24,7 @@ from rye_services.database import (
     users,
 )
 from rye_services.node.store.bucket_store import BucketStores
-from rye_services.node.store.pack_cache import MemoryPacks
+from rye_services.node.store.packs import MemoryPacks
 from rye_services.node.store.stores import MARKER, WrongStoreError, open_stores
 from rye_services.settings import Settings, read_settings
 from ryeos.sync.entries import ContentEntry, encode

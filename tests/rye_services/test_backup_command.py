@@ -397,7 +397,7 @@ def test_a_database_that_is_not_empty_is_not_restored_to(
 def test_a_machine_without_the_programs_of_postgresql_says_so(
     served: Node, user: User, run: Run, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rye_services.node.postgresql_copies._DEBIAN", "/nowhere")
+    monkeypatch.setattr("rye_services.backup._DEBIAN", "/nowhere")
     monkeypatch.setenv("PATH", "/nowhere")
 
     made = run("backup", target, data=served.data)

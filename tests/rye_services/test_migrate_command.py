@@ -14,7 +14,7 @@ from rye_services.audit import Audit
 from rye_services.cli import main
 from rye_services.credentials import ApiKeys
 from rye_services.database import REVISION, Database, threads
-from rye_services.database_copy import TABLES
+from rye_services.migrate import TABLES
 from rye_services.node.store.servers import ServerLease
 from rye_services.registry.search_index import IndexQuery, index_for
 from rye_services.registry.tables import items, versions
@@ -171,7 +171,7 @@ def test_what_the_other_database_does_not_take_leaves_all_as_it_was(
 def test_a_file_that_was_begun_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place(tmp_path, ("sqlite", "sqlite"), monkeypatch)
     place.fill()
-    monkeypatch.setattr("rye_services.database_copy._AT_ONCE", -1)  # partitions of no size
+    monkeypatch.setattr("rye_services.migrate._AT_ONCE", -1)  # partitions of no size
 
     assert place.migrate() != 0
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from rye_services.traces import NoTracing, OpenTelemetryTracing, open_tracing
+from rye_services.watch import NoTracing, OpenTelemetryTracing, open_tracing
 from tests.support.endings import wait_until
 from tests.support.node import Node, running_node
 from tests.support.remote_projects import RemoteProject

@@ -24,8 +24,7 @@ from rye_services.credentials import ACCOUNT
 from rye_services.database import Database, sign_ins
 from rye_services.http import RequestProblem, client_address
 from rye_services.node.answers import NewSignInAnswer, SignInStateAnswer
-from rye_services.node.pages.routes import Pages, is_https, with_session
-from rye_services.node.pages.sessions import PERSON_SCOPES, Guest
+from rye_services.node.pages.routes import PERSON_SCOPES, Guest, Pages, is_https, with_session
 from rye_services.node.services import NodeServices
 from rye_services.node.team_routes import refused
 from rye_services.openapi import answers

@@ -41,11 +41,11 @@ from rye_services.credentials import UserIdError, valid_user_id
 from rye_services.database import Database, stored_contents, users
 from rye_services.health import CheckFailedError
 from rye_services.metrics import Figure
-from rye_services.node.store.pack_cache import PackCache
 from rye_services.node.store.packs import (
     HEAD_BYTES,
     MAX_PACK_BYTES,
     Content,
+    PackCache,
     PackError,
     Place,
     groups,

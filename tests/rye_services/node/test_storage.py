@@ -16,7 +16,7 @@ from rye_services.node.services import NodeServices, open_services
 from rye_services.node.storage import FSCK_HINT, LOCK, UserGarbage, open_sync
 from rye_services.node.store.bucket_store import BucketStores
 from rye_services.node.store.objects import LEASE_S, Uploads
-from rye_services.node.store.pack_cache import MemoryPacks
+from rye_services.node.store.packs import MemoryPacks
 from rye_services.node.store.push import ProjectPush
 from rye_services.node.store.servers import ServerLease
 from rye_services.settings import read_settings

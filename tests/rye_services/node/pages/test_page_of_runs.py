@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from lillux.store_files import ObjectKind
 from rye_services.database import Database, threads
-from rye_services.node.store.losses import AcceptedLosses
+from rye_services.node.storage import AcceptedLosses
 from rye_services.node.store.objects import UserStores
 from ryeos.items.context import utc_now
 from tests.support.endings import wait_until

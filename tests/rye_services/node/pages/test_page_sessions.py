@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from rye_services.database import page_sessions
-from rye_services.node.pages.sessions import SESSION_S, PageSession, PageSessions
+from rye_services.node.pages.routes import SESSION_S, PageSession, PageSessions
 from tests.support.databases import made_database
 
 SECRET = b"a secret of the node"

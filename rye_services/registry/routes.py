@@ -1,22 +1,51 @@
-"""Routes of items: publish, pull, search, change: ``/v1/push`` and so on."""
+"""Routes of a registry: items, accounts, bundles: publish, pull, search, change.
 
+What each answers is in `rye_services.registry.answers`.
+"""
+
+import json
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
+from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from lillux.digests import compute_integrity
-from rye_services.credentials import AuthorizedKey, Principal
-from rye_services.database import stamp
+from rye_services.credentials import (
+    REGISTRY_READ,
+    REGISTRY_WRITE,
+    ApiKey,
+    AuthorizedKey,
+    Principal,
+    valid_scopes,
+)
+from rye_services.database import require_texts, stamp
 from rye_services.http import RequestProblem, described, parse_body
 from rye_services.names import namespace_name
 from rye_services.openapi import answers, refuses
-from rye_services.registry.accounts import AnyCaller, Reader, Sent, Writer
+from rye_services.registry.accounts import (
+    AnyCaller,
+    Keeper,
+    Reader,
+    Sent,
+    Writer,
+    allowed_bytes,
+    claimed_key,
+)
 from rye_services.registry.answers import (
+    AccountAnswer,
+    ApiKeysAnswer,
+    BundleAnswer,
+    BundleVisibilityAnswer,
+    ChangedSigningKeyAnswer,
+    ClaimedNamespaceAnswer,
+    DeletedBundleAnswer,
     DeletedItemAnswer,
+    FoundBundlesAnswer,
     FoundItemsAnswer,
     FoundManifestsAnswer,
     ItemAnswer,
@@ -24,19 +53,29 @@ from rye_services.registry.answers import (
     ManifestItemAnswer,
     ManifestVersionAnswer,
     NamespaceClaimAnswer,
+    NamespacesAnswer,
+    NewAccountAnswer,
+    NewApiKeyAnswer,
     PublishedManifestAnswer,
+    PulledBundleAnswer,
     PulledItemAnswer,
+    PushedBundleAnswer,
     PushedItemAnswer,
     RegisteredIdentityAnswer,
+    RevokedApiKeyAnswer,
+    SigningKeysAnswer,
+    bundle_attestation,
     item_facts,
     pulled,
     pushed,
+    shown_bundle,
     shown_item,
     shown_version,
 )
+from rye_services.registry.bundles import SentFile, bundle_publication
 from rye_services.registry.items import publication
 from rye_services.registry.manifests import PublishedItem, PublishedManifest, refusing
-from rye_services.registry.names import item_name, place, version_of
+from rye_services.registry.names import bundle_name, item_name, place, version_of
 from rye_services.registry.search_index import MAX_QUERY_CHARACTERS, IndexQuery, words_of
 from rye_services.registry.services import RegistryServices
 from rye_services.registry.tables import identities
@@ -433,3 +472,346 @@ def _shown_item(item: PublishedItem) -> dict[str, Any]:
         "latest_version": item.versions[0].version,
         "versions": {one.version: _shown(one) for one in item.versions},
     }
+
+
+# --- accounts -------------------------------------------------------------------------------------
+# Sign-up, API keys, signing keys, namespaces.
+
+OWN_SCOPES = (REGISTRY_READ, REGISTRY_WRITE)
+_LONGEST_DAYS = 36_500
+
+
+class NewApiKey(BaseModel):
+    """An API key that is to be made."""
+
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._ -]+$")
+    scopes: list[str] = Field(default_factory=lambda: list(OWN_SCOPES), max_length=20)
+    expires_in_days: int | None = Field(default=None, ge=1, le=_LONGEST_DAYS)
+
+
+class NewName(BaseModel):
+    """A namespace, or an account, that is to be given away."""
+
+    name: str
+
+
+class KeyClaim(BaseModel):
+    """A key that an account is going to sign with: a document that the key signed."""
+
+    document: dict[str, Any]
+
+
+def account_router(services: RegistryServices) -> APIRouter:
+    """The routes of accounts about themselves."""
+    routes = APIRouter(prefix="/v1", tags=["registry"])
+    _add_api_keys(routes, services)
+    _add_signing_keys(routes, services)
+    _add_account_names(routes, services)
+    return routes
+
+
+def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
+    api_keys = services.api_keys
+
+    @routes.post("/api-keys", responses=answers(NewApiKeyAnswer, 409))
+    @refusing
+    def create(writer: Keeper, new: NewApiKey) -> dict[str, Any]:
+        """Make an API key; its text is shown this once. It has no scope that the caller lacks."""
+        account = services.account_of(writer)
+        for scope in valid_scopes(new.scopes):
+            writer.require(scope)
+        token, key = api_keys.create_named(
+            account,
+            name=new.name,
+            scopes=tuple(new.scopes),
+            expires_after=timedelta(days=new.expires_in_days) if new.expires_in_days else None,
+        )
+        return {"key": token, **_shown_api_key(key)}
+
+    @routes.get("/api-keys", responses=answers(ApiKeysAnswer))
+    @refusing
+    def list_keys(reader: Reader) -> dict[str, Any]:
+        """The API keys of an account, without their texts."""
+        found = api_keys.of(services.account_of(reader))
+        kept = ("revoked_at", "last_used_at")
+        return {
+            "api_keys": [
+                {**_shown_api_key(key), **{name: getattr(key, name) for name in kept}}
+                for key in found
+            ]
+        }
+
+    @routes.delete("/api-keys/{name}", responses=answers(RevokedApiKeyAnswer, 404, 409))
+    @refusing
+    def revoke(writer: Keeper, name: str) -> dict[str, Any]:
+        """Revoke an API key."""
+        key = api_keys.revoke_named(services.account_of(writer), name)
+        return {"status": "revoked", "name": key.name, "key_prefix": key.key_prefix}
+
+
+def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
+    @routes.get("/signing-keys", responses=answers(SigningKeysAnswer))
+    @refusing
+    def list_keys(reader: Reader) -> dict[str, Any]:
+        """The keys that an account signs with."""
+        found = services.accounts.keys_of(services.account_of(reader))
+        keys = [{"fingerprint": fp, "public_key_pem": pem.decode()} for fp, pem in found.items()]
+        return {"signing_keys": keys}
+
+    @routes.post("/signing-keys", responses=answers(ChangedSigningKeyAnswer, 409))
+    @refusing
+    def add(writer: Keeper, claim: KeyClaim) -> dict[str, Any]:
+        """Have what is sent signed with a key checked by it. From then on no other key will do."""
+        account = services.account_of(writer)
+        pem = claimed_key(claim.document, account=account, keys=services.keys)
+        return {"status": "added", "fingerprint": services.accounts.add_key(account, pem)}
+
+    @routes.delete("/signing-keys/{fingerprint}", responses=answers(ChangedSigningKeyAnswer, 404))
+    @refusing
+    def remove(writer: Keeper, fingerprint: str) -> dict[str, Any]:
+        """Take a key back."""
+        bare = fingerprint.removeprefix("fp:")
+        if not services.accounts.remove_key(services.account_of(writer), bare):
+            raise RequestProblem(404, f"expected a key of this account, found {bare[:80]!a}")
+        return {"status": "removed", "fingerprint": bare}
+
+
+def _add_account_names(routes: APIRouter, services: RegistryServices) -> None:
+    namespaces = services.namespaces
+
+    @routes.get("/account", responses=answers(AccountAnswer))
+    @refusing
+    def own(reader: Reader) -> dict[str, Any]:
+        """Who one is to the registry, and what one has."""
+        account = services.accounts.open_account(services.account_of(reader))
+        with services.database.reading() as connection:
+            default = services.settings.max_user_storage_bytes
+            allowed = allowed_bytes(connection, account.name, default)
+        return {
+            "name": account.name,
+            "created_at": account.created_at,
+            "stored_bytes": account.stored_bytes,
+            "max_bytes": allowed,
+            "namespaces": [one.name for one in namespaces.of(account.name)],
+            "signing_keys": list(services.accounts.keys_of(account.name)),
+        }
+
+    @routes.get("/namespaces", responses=answers(NamespacesAnswer))
+    @refusing
+    def list_namespaces(reader: Reader) -> dict[str, Any]:
+        """The namespaces of an account."""
+        found = namespaces.of(services.account_of(reader))
+        shown = [
+            {"name": one.name, "owner": one.owner, "claimed_at": one.claimed_at} for one in found
+        ]
+        return {"namespaces": shown}
+
+    @routes.post("/namespaces", responses=answers(ClaimedNamespaceAnswer, 409))
+    @refusing
+    def claim(writer: Keeper, new: NewName) -> dict[str, Any]:
+        """Claim a free namespace. The first publication below one does the same."""
+        account = services.account_of(writer)
+        is_new = namespaces.claim(new.name, account)
+        skipped = {} if is_new else {"skipped": True}
+        return {"status": "claimed", "name": new.name, "owner": account, **skipped}
+
+    if not services.settings.open_sign_up:
+        return
+
+    @routes.post("/accounts", responses=answers(NewAccountAnswer, 409, 429))
+    @refusing
+    def sign_up(new: NewName) -> dict[str, Any]:
+        """Have an account, and its first API key, which is shown this once."""
+        services.signups.use("all")
+        account = services.accounts.add(new.name)
+        token, key = services.api_keys.create(account.name, name="first", scopes=OWN_SCOPES)
+        return {"account": account.name, "key": token, **_shown_api_key(key)}
+
+
+def _shown_api_key(key: ApiKey) -> dict[str, Any]:
+    return {
+        "name": key.name,
+        "key_prefix": key.key_prefix,
+        "scopes": None if key.scopes is None else list(key.scopes),
+        "expires_at": key.expires_at,
+        "created_at": key.created_at,
+    }
+
+
+# --- bundles --------------------------------------------------------------------------------------
+# ``/v1/bundle``.
+
+
+class BundleFile(BaseModel):
+    """A file of a bundle. ``object_hash``: that of the manifest; "" for what it does not list."""
+
+    content: str
+    object_hash: str = ""
+    inline_signed: bool = False
+
+
+class BundlePush(BaseModel):
+    """A bundle that is to be published. Without ``version`` it is that of the manifest."""
+
+    bundle_id: str
+    manifest: str
+    files: dict[str, BundleFile]
+    version: str | None = None
+
+
+class BundleSearch(BaseModel):
+    """What is searched for. ``include_mine``: what the caller does not list, too."""
+
+    query: str = Field(default="", max_length=MAX_QUERY_CHARACTERS)
+    namespace: str = Field(default="", max_length=256)
+    include_mine: bool = False
+    limit: int = Field(default=20, ge=0, le=MAX_RESULTS)
+    offset: int = Field(default=0, ge=0, le=MAX_OFFSET)
+
+
+def bundle_router(services: RegistryServices) -> APIRouter:
+    """The routes of bundles."""
+    routes = APIRouter(prefix="/v1/bundle", tags=["registry"])
+    _add_exchange(routes, services)
+    _add_lists(routes, services)
+    return routes
+
+
+def _add_exchange(routes: APIRouter, services: RegistryServices) -> None:
+    bundles = services.bundles
+
+    @routes.post(
+        "/push",
+        openapi_extra=described(BundlePush),
+        responses=answers(PushedBundleAnswer, 404, 409, 429),
+    )
+    @refusing
+    def push(writer: Writer, sent: Sent) -> dict[str, Any]:
+        """Keep a bundle as it was signed, once it is what its manifest says."""
+        account = services.account_of(writer)
+        services.pushes.use(account)
+        return _push_bundle(services, account, parse_body(sent, BundlePush))
+
+    @routes.get("/pull", response_class=Response, responses=answers(PulledBundleAnswer, 404))
+    @refusing
+    def pull_named(
+        reader: Reader,
+        bundle_id: Annotated[str, Query(max_length=128)],
+        version: Annotated[str | None, Query()] = None,
+        namespace: Annotated[str, Query(max_length=64)] = "",
+    ) -> Response:
+        """As ``/pull/{bundle_id}``, with the id in the query."""
+        return _pulled(reader, bundle_id, version, namespace)
+
+    @routes.get(
+        "/pull/{bundle_id}", response_class=Response, responses=answers(PulledBundleAnswer, 404)
+    )
+    @refusing
+    def pull(
+        reader: Reader,
+        bundle_id: str,
+        version: Annotated[str | None, Query()] = None,
+        namespace: Annotated[str, Query(max_length=64)] = "",
+    ) -> Response:
+        """A bundle with all its files: a version, or the highest one; ``namespace``: its owner."""
+        return _pulled(reader, bundle_id, version, namespace)
+
+    def _pulled(_: Reader, bundle_id: str, version: str | None, namespace: str) -> Response:
+        named = None if version is None else version_of(version).text
+        found = bundles.pull(bundle_name(bundle_id), named, namespace)
+        bundles.downloads.note(found.bundle_id)
+        answer = {
+            "bundle_id": found.bundle_id,
+            "version": found.version,
+            "manifest": found.manifest,
+            "files": found.files,
+            "author": found.author,
+            "created_at": found.created_at,
+            "attestation": bundle_attestation(found, services.keys),
+        }
+        # Made here, in a thread: it may be 50 MiB, and the event loop has others to serve.
+        return Response(json.dumps(answer, ensure_ascii=False), media_type="application/json")
+
+
+def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
+    bundles = services.bundles
+
+    @routes.get("/search", responses=answers(FoundBundlesAnswer))
+    @refusing
+    def search(caller: AnyCaller, asked: Annotated[BundleSearch, Query()]) -> dict[str, Any]:
+        """Bundles that have every word, those that are pulled most first."""
+        page = {"limit": asked.limit, "offset": asked.offset}
+        words = words_of(asked.query)
+        if asked.query.strip() and not words:
+            return {"results": [], "total": 0, **page}
+        owner = _bundle_owner(services, caller) if asked.include_mine else ""
+        wanted = IndexQuery(words=words, namespace=asked.namespace)
+        found, total = bundles.search(wanted, **page, owner=owner)
+        return {"results": [shown_bundle(one) for one in found], "total": total, **page}
+
+    @routes.get("/info/{bundle_id}", responses=answers(BundleAnswer, 404))
+    @refusing
+    def info(bundle_id: str) -> dict[str, Any]:
+        """What there is to know of a bundle, without its files; all its versions."""
+        found, versions = bundles.info(bundle_name(bundle_id))
+        return {**shown_bundle(found), "versions": list(versions)}
+
+    @routes.delete("/{bundle_id}", responses=answers(DeletedBundleAnswer, 404))
+    @refusing
+    def delete(
+        writer: Writer, bundle_id: str, version: Annotated[str | None, Query()] = None
+    ) -> dict[str, Any]:
+        """Delete a version, or every one. It can never be published again."""
+        named = None if version is None else version_of(version).text
+        account = services.account_of(writer)
+        gone = bundles.delete(bundle_name(bundle_id), named, account=account)
+        return {"status": "deleted", "bundle_id": bundle_id, "deleted_versions": list(gone)}
+
+    @routes.post("/{bundle_id}/visibility", responses=answers(BundleVisibilityAnswer, 404))
+    @refusing
+    def set_visibility(writer: Writer, bundle_id: str, new: NewVisibility) -> dict[str, Any]:
+        """Have lists show a bundle, or not; who knows its id pulls it either way."""
+        account = services.account_of(writer)
+        before = bundles.set_visibility(bundle_name(bundle_id), new.visibility, account=account)
+        return {
+            "status": "updated",
+            "bundle_id": bundle_id,
+            "visibility": new.visibility,
+            "previous_visibility": before,
+        }
+
+
+def _push_bundle(services: RegistryServices, account: str, sent: BundlePush) -> dict[str, Any]:
+    names = {path: one.object_hash for path, one in sent.files.items()}
+    require_texts({"manifest": sent.manifest, "files": names})
+    files = {
+        path: SentFile(one.content, one.object_hash, one.inline_signed)
+        for path, one in sent.files.items()
+    }
+    made = bundle_publication(
+        bundle_name(sent.bundle_id),
+        None if sent.version is None else version_of(sent.version).text,
+        sent.manifest,
+        files,
+        keys=services.accounts.keys_of(account),
+    )
+    is_new = services.bundles.publish(
+        made, account=account, max_bytes=services.settings.max_user_storage_bytes
+    )
+    return {
+        "status": "pushed",
+        **({} if is_new else {"skipped": True}),
+        "bundle_id": made.bundle_id,
+        "version": made.version,
+        "file_count": len(made.files),
+        "author": account,
+        "publisher": made.publisher,
+    }
+
+
+def _bundle_owner(services: RegistryServices, caller: Principal | None) -> str:
+    if caller is None:
+        raise RequestProblem(
+            401, "include_mine: expected an API key", {"WWW-Authenticate": "Bearer"}
+        )
+    return services.account_of(caller)
