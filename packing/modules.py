@@ -21,17 +21,14 @@ SHOWN_ROOT = "rye.pyz"
 FROM_SOURCE = frozenset(
     {"lillux.json_edits", "lillux.toml_edits", "shtab", "tomlkit"}
     | {"ryeos.graph.pictures", "ryeos.graph.svg", "ryeos.imports", "ryeos.sync.garbage"}
-    | {f"ryeos.app.{name}" for name in ("bundles", "imports", "published", "script_help")}
-    | {"ryeos.app.server_tools"}
+    | {f"ryeos.app.{name}" for name in ("bundles", "imports", "published", "server_tools")}
     | {f"ryeos.cli.{name}" for name in ("bundle", "client_settings", "completion", "dev", "doctor")}
     | {f"ryeos.cli.{name}" for name in ("doctor_probes", "import_items", "init", "keys")}
     | {f"ryeos.cli.{name}" for name in ("mcp_clients", "mcp_servers", "program", "receipts")}
-    | {f"ryeos.cli.{name}" for name in ("registry", "registry_items", "remote_secrets")}
-    | {f"ryeos.cli.{name}" for name in ("remote_setup", "remote_teams", "sandbox", "skills")}
-    | {f"ryeos.cli.{name}" for name in ("store", "trust")}
+    | {f"ryeos.cli.{name}" for name in ("registry", "registry_items", "remote_setup")}
+    | {f"ryeos.cli.{name}" for name in ("remote_teams", "sandbox", "store", "trust")}
     | {f"ryeos.remote.{name}" for name in ("registry", "registry_bundles", "registry_items")}
-    | {f"ryeos.remote.{name}" for name in ("teams", "webhooks")}
-    | {"ryeos.trust.bundles_publish"}
+    | {"ryeos.remote.account", "ryeos.trust.bundles_publish"}
 )
 """Modules, and packages with all in them, that only rare commands use: packed as sources alone.
 

@@ -24,11 +24,10 @@ from rye_services.node.storage import SyncServices, open_sync
 from rye_services.node.store.objects import StoresOfUsers
 from rye_services.node.store.servers import SERVERS, ServerLease
 from rye_services.node.store.stores import Stores, open_stores
-from rye_services.node.team_space import TeamSpaces
 from rye_services.node.webhooks import Webhooks, webhook_check
 from rye_services.people import People
 from rye_services.settings import Settings
-from rye_services.teams import Teams
+from rye_services.teams import Teams, TeamSpaces
 from rye_services.watch import Watch, open_watch
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError

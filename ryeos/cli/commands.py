@@ -36,10 +36,12 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry(
         "import", "import_items", "make items of what you have: servers, skills, tasks", _ITEMS
     ),
-    CommandEntry("skill add", "skills", "sign a folder with a SKILL.md, and all its files", _ITEMS),
-    CommandEntry("skill list", "skills", "list skills, and whether each holds", _ITEMS),
-    CommandEntry("skill verify", "skills", "verify every file of skills", _ITEMS),
-    CommandEntry("skill export", "skills", "write a directive as a skill", _ITEMS),
+    CommandEntry(
+        "skill add", "import_items", "sign a folder with a SKILL.md, and all its files", _ITEMS
+    ),
+    CommandEntry("skill list", "import_items", "list skills, and whether each holds", _ITEMS),
+    CommandEntry("skill verify", "import_items", "verify every file of skills", _ITEMS),
+    CommandEntry("skill export", "import_items", "write a directive as a skill", _ITEMS),
     CommandEntry("dev", "dev", "sign and run an item whenever it is saved", _ITEMS),
     CommandEntry("edit", "manage", "open an item in your editor", _ITEMS),
     CommandEntry("mv", "manage", "rename an item, and what refers to it", _ITEMS),
@@ -50,7 +52,7 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("sandbox show", "sandbox", "show what a tool may do", _ITEMS),
     CommandEntry("sandbox suggest", "sandbox", "run a tool once, and suggest its rights", _ITEMS),
     CommandEntry("sign", "sign", "validate and sign items", _TRUST),
-    CommandEntry("approve", "approve", "sign what agents propose", _TRUST),
+    CommandEntry("approve", "sign", "sign what agents propose", _TRUST),
     CommandEntry("verify", "sign", "verify the signatures of items, globs or folders", _TRUST),
     CommandEntry("trust", "trust", "approve what a project brings: interpreters, .env", _TRUST),
     CommandEntry("keys generate", "keys", "make a signing key", _TRUST),
@@ -104,9 +106,9 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("remote trust-items", "remote", "trust what a node signs", _REMOTES),
     CommandEntry("remote history", "remote", "list the project's snapshots on a node", _REMOTES),
     CommandEntry(
-        "remote secrets", "remote_secrets", "manage secrets that tools on a node get", _REMOTES
+        "remote secrets", "remote_setup", "manage secrets that tools on a node get", _REMOTES
     ),
-    CommandEntry("remote webhooks", "remote_secrets", "manage webhooks that start runs", _REMOTES),
+    CommandEntry("remote webhooks", "remote_setup", "manage webhooks that start runs", _REMOTES),
     CommandEntry("remote login", "remote_teams", "have a node let this machine in", _REMOTES),
     CommandEntry("remote whoami", "remote_teams", "show who a node takes you for", _REMOTES),
     CommandEntry("remote keys", "remote_teams", "manage your keys on a node", _REMOTES),

@@ -10,8 +10,8 @@ from ryeos.app.output import one_line
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
-from ryeos.graph.errors import GraphInvalidError
 from ryeos.graph.model import Graph, edges_of, error_target
+from ryeos.graph.problems import GraphInvalidError
 from ryeos.graph.reading import Reading, read_graph
 from ryeos.items.errors import InvalidRefError, UsageError
 from ryeos.items.headers import parse_header
@@ -292,7 +292,7 @@ def _states(session: Session, text: str) -> "Mapping[str, NodeState]":
 
 def _is_written_down(session: Session, run_id: str) -> bool:
     """Whether there is a run of this whole id that is no thread: one that a node has walked."""
-    from ryeos.graph.errors import RunIdError, RunPlaceError
+    from ryeos.graph.problems import RunIdError, RunPlaceError
     from ryeos.graph.run_log import TRANSCRIPT, run_place
 
     try:

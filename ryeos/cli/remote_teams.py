@@ -14,10 +14,10 @@ from ryeos.cli.arguments import Arguments
 from ryeos.cli.remote_run import linked, remote_environment, take_remote, take_team, team_of
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import RyeError, UsageError
+from ryeos.remote.account import ROLES, TeamClient, valid_team
 from ryeos.remote.link import RemoteEnvironment, open_node, remotes_of
 from ryeos.remote.requests import encode_public_key
 from ryeos.remote.settings import team_and_path, valid_project_name
-from ryeos.remote.teams import ROLES, TeamClient, valid_team
 
 _Rows = tuple[dict[str, Any], ...]
 _MOST_DAYS = 36_500

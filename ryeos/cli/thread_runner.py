@@ -15,9 +15,8 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.values import replace
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.run import MAX_INPUT_BYTES, live_stderr, show, undo_ignored_child_signals
+from ryeos.cli.run import MAX_INPUT_BYTES, ToolOutput, live_stderr, show, undo_ignored_child_signals
 from ryeos.cli.session import CommandSpec, Session
-from ryeos.cli.tool_output import ToolOutput
 from ryeos.items.errors import Answer, UsageError, error_answer
 from ryeos.items.refs import parse_reference
 from ryeos.run.thread_registry import ThreadRegistry, write_document

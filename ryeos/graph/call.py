@@ -23,13 +23,13 @@ from ryeos.graph.commands import (
     WalkSettings,
     retries_of,
 )
-from ryeos.graph.errors import (
+from ryeos.graph.model import Capabilities, Graph, Hook, Options, taken_apart
+from ryeos.graph.problems import (
     GraphInputError,
     GraphInvalidError,
     NodeNotFoundError,
     RunNotResumableError,
 )
-from ryeos.graph.model import Capabilities, Graph, Hook, Options, taken_apart
 from ryeos.graph.reading import Reading, read_graph
 from ryeos.graph.run_log import COMPLETED
 from ryeos.graph.runner import Calls, GraphRunner, OnStep, Records, ResultCache, RunEnd

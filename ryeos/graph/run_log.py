@@ -28,7 +28,7 @@ from lillux.files import (
 from lillux.signing import verify_signature
 from lillux.store import Durability, Store
 from lillux.values import dataclass, field
-from ryeos.graph.errors import (
+from ryeos.graph.problems import (
     CheckpointMismatchError,
     RecordError,
     RunIdError,

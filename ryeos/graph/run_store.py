@@ -22,7 +22,7 @@ from lillux.files import LockTimeoutError, file_system_error, locked, read_part
 from lillux.store import Durability, Store
 from lillux.store_files import ObjectChangedError, ObjectMissingError, RefUnreadableError, is_digest
 from lillux.values import dataclass, field, replace
-from ryeos.graph.errors import (
+from ryeos.graph.problems import (
     RecordError,
     RunIdError,
 )

@@ -2,7 +2,7 @@
 
 The tool is a small Python file. It has the script's place and SHA-256, its PEP 723 block, and what
 the script takes; it reads the script, compares, and runs these bytes. Nothing is imported or run
-here. `with_arguments` takes a page of ``--help`` that `ryeos.app.script_help` got in a sandbox.
+here. `with_arguments` takes a page of ``--help`` that `ryeos.app.imports` got in a sandbox.
 """
 
 import ast

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # the engine comes with the first call
     from ryeos.items.context import Context
     from ryeos.items.refs import ItemRef
     from ryeos.mcp.questions import PriorValues, States
-    from ryeos.mcp.watching import Watching
+    from ryeos.mcp.tasks import Watching
     from ryeos.run.thread_control import Program
 
 _TRACE_FIELDS = ("traceparent", "tracestate", "baggage")
@@ -152,7 +152,7 @@ class RyeFeatures:
     @cached_property
     def _watching(self) -> Watching:
         """Only ever asked for by the reader's thread."""
-        from ryeos.mcp.watching import Watching
+        from ryeos.mcp.tasks import Watching
 
         return Watching(self._state_of)
 
@@ -163,7 +163,7 @@ class RyeFeatures:
         return reported_task(lambda: self.rye, task_id)
 
     def _state_of(self, name: Watched) -> Hashable:
-        from ryeos.mcp.watching import state_of
+        from ryeos.mcp.tasks import state_of
 
         return state_of(lambda: self.rye, name)
 

@@ -31,7 +31,6 @@ from rye_services.node.secrets import Vault, open_for_execution, open_for_hook
 from rye_services.node.storage import SyncServices
 from rye_services.node.store.heads import Head, valid_project_path
 from rye_services.node.store.objects import Durable, KnownManifests, StoresOfUsers
-from rye_services.node.team_space import TeamSpaces
 from rye_services.node.webhooks import WebhookFieldError, valid_vault_keys
 from rye_services.node.worker.fork_server import ForkServer
 from rye_services.node.worker.jobs import Finished, Given, Job, JobAction, failed, given_to
@@ -44,7 +43,7 @@ from rye_services.node.worker.workspaces import (
     Checkouts,
 )
 from rye_services.settings import Settings
-from rye_services.teams import RoleError, Teams, require_role
+from rye_services.teams import RoleError, Teams, TeamSpaces, require_role
 from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError, SpecError
 from ryeos.items.refs import EXECUTABLE_KINDS, Kind, parse_reference

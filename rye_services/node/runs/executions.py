@@ -77,7 +77,6 @@ from rye_services.node.secrets import (
 from rye_services.node.storage import SyncServices
 from rye_services.node.store.objects import QuotaExceededError, StoresOfUsers
 from rye_services.node.store.servers import ServerLease
-from rye_services.node.team_space import TeamSpaces
 from rye_services.node.webhooks import record_delivery
 from rye_services.node.worker import reports
 from rye_services.node.worker.jobs import Given, JobAction
@@ -85,7 +84,7 @@ from rye_services.node.worker.process import Go, WorkerEndedError, WorkerLaunch
 from rye_services.node.worker.workspaces import Checkouts
 from rye_services.server import ENDING_S
 from rye_services.settings import Settings
-from rye_services.teams import RoleError
+from rye_services.teams import RoleError, TeamSpaces
 from rye_services.watch import FAILED, Watch
 from ryeos.items.context import Clock
 from ryeos.remote.secrets import EnvelopeError

@@ -9,7 +9,7 @@ import pytest
 
 from lillux.process.model import Captured, Outcome
 from ryeos.cli.progress import Spinner
-from ryeos.cli.tool_output import ToolOutput
+from ryeos.cli.run import ToolOutput
 from ryeos.run.calls import cause_in, map_outcome
 from tests.support.command_line import CommandLine, program_of
 from tests.support.terminal import Terminal

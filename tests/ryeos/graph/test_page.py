@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.values import replace
-from ryeos.graph.errors import RunIdError, RunPlaceError
-from ryeos.graph.page import (
+from ryeos.graph.problems import RunIdError, RunPlaceError
+from ryeos.graph.recording import (
     HistoryStep,
     RunPage,
     history_of,

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from lillux.values import replace
-from ryeos.graph.errors import RecordError
+from ryeos.graph.problems import RecordError
 from ryeos.graph.run_log import (
     NodeInput,
     Receipt,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.graph.errors import ParentUnknownError
+from ryeos.graph.problems import ParentUnknownError
 from ryeos.graph.recording import Ledger
 from ryeos.graph.run_log import run_place
 from ryeos.run.threads import Thread

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lillux.errors import FileSystemError
 from lillux.signing import generate_keypair
 from lillux.store_files import ObjectChangedError
-from ryeos.graph.errors import (
+from ryeos.graph.problems import (
     CheckpointMismatchError,
     RunIdError,
     RunPlaceError,

@@ -15,8 +15,8 @@ from lillux.background import start_token
 from lillux.cancellation import Cancellation
 from ryeos.graph.call import Lineage
 from ryeos.graph.commands import Position
-from ryeos.graph.errors import RunNotResumableError
 from ryeos.graph.model import Options
+from ryeos.graph.problems import RunNotResumableError
 from ryeos.graph.recording import Ledger, Naming, WorkspaceRecordings
 from ryeos.graph.run_log import run_place
 from ryeos.graph.runner import StepEvent

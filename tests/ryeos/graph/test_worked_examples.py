@@ -6,7 +6,7 @@ import pytest
 
 from ryeos.graph.call import valid_graph_inputs
 from ryeos.graph.commands import Act, Position
-from ryeos.graph.errors import GraphInputError
+from ryeos.graph.problems import GraphInputError
 from tests.support.graph_walks import Walked, always, bad, graph_of, ok, walked
 
 ROUTE = """

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from ryeos.cli.commands import ALIASES, TABLE
-from ryeos.graph.errors import GraphInputError, GraphInvalidError
 from ryeos.graph.expressions import SYNTAX_HINT
+from ryeos.graph.problems import GraphInputError, GraphInvalidError
 from ryeos.items.errors import (
     ExecutorNotFoundError,
     InvalidQueryError,

@@ -1,6 +1,6 @@
 from threading import Event, current_thread
 
-from ryeos.mcp.worker_pools import WorkerPool
+from ryeos.mcp.stdio import WorkerPool
 from tests.support.endings import wait_until
 
 PATIENCE_S = 20.0

@@ -7,8 +7,8 @@ import pytest
 
 from ryeos.app.workspace import Rye
 from ryeos.mcp.revisions import Watch, Watched
-from ryeos.mcp.watching import Watching
-from ryeos.mcp.watching import state_of as state_in
+from ryeos.mcp.tasks import Watching
+from ryeos.mcp.tasks import state_of as state_in
 from tests.support.workspace import Workspace
 
 QUICK_S = 0.02

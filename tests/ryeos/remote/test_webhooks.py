@@ -12,6 +12,7 @@ from lillux.http.client import HttpClient
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
 from ryeos.items.errors import UsageError
+from ryeos.remote.account import DeliveryCredentials, deliver
 from ryeos.remote.errors import RemoteError
 from ryeos.remote.node import HttpTransport, Node
 from ryeos.remote.pins import Pins
@@ -24,7 +25,6 @@ from ryeos.remote.requests import (
     verify_delivery,
 )
 from ryeos.remote.settings import RemoteConfig
-from ryeos.remote.webhooks import DeliveryCredentials, deliver
 from ryeos.trust.keys import SigningKey
 
 SECRET, NOW_S = "whsec_1", 1_700_000_000
