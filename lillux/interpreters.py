@@ -270,7 +270,7 @@ class EnvResolver:
            are no strings are written out as ``str`` does.
 
         ``{name}`` is replaced by ``context[name]`` in both, ``${NAME}`` in ``env`` as by
-        `expand_variables`; what is inserted is never looked through again. Unknown keys are left
+        `_expand`; what is inserted is never looked through again. Unknown keys are left
         alone. Raises ConfigurationError for a wrong shape.
         """
         config = _as_mapping("env_config", env_config)
@@ -371,17 +371,6 @@ def _log(warnings: tuple[str, ...]) -> None:
         logging.getLogger(__name__).warning("%s", warning)
 
 
-def expand_variables(text: str, variables: Mapping[str, str]) -> str:
-    """The text with every ``${NAME}`` and ``${NAME:-default}`` replaced, once, left to right.
-
-    NAME is upper case: ``[A-Z_][A-Z0-9_]*``; anything else, like ``${state.x}`` or ``$$``, is left
-    as it stands. A variable that is missing or empty gives the default, or nothing. A default ends
-    at the first ``}`` that does not close a ``{name}``. What is inserted, value or default, is
-    never expanded again.
-    """
-    return _expand(text, variables, {})
-
-
 def child_environment(
     resolved: ResolvedEnv,
     *,
@@ -427,6 +416,14 @@ def _filled(value: object, context: Mapping[str, str]) -> object:
 
 
 def _expand(text: str, variables: Mapping[str, str], context: Mapping[str, str]) -> str:
+    """The text with every ``${NAME}`` and ``${NAME:-default}`` replaced, once, left to right.
+
+    NAME is upper case: ``[A-Z_][A-Z0-9_]*``; anything else, like ``${state.x}`` or ``$$``, is left
+    as it stands. A variable that is missing or empty gives the default, or nothing. A default ends
+    at the first ``}`` that does not close a ``{name}``. What is inserted, value or default, is
+    never expanded again; ``{name}`` is filled in from ``context`` in the text and in defaults.
+    """
+
     def replacement(match: re.Match[str]) -> str:
         if match["placeholder"]:
             return context.get(match["placeholder"], match[0])

@@ -220,7 +220,7 @@ def _parent_lines(dots: Sequence[Dot]) -> list[HistoryLine]:
 # --- history --------------------------------------------------------------------------------------
 # The lanes as paths and circles of SVG.
 
-ROW_HEIGHT, LANE_WIDTH, MARGIN, RADIUS = 28, 18, 16, 5
+ROW_HEIGHT, LANE_WIDTH, MARGIN = 28, 18, 16
 _COLOURS = 6
 
 

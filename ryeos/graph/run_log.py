@@ -420,7 +420,6 @@ class ReadTranscript:
     dropped_bytes: int = 0
     signed_end: int = 0
     forced_end: int = 0
-    unsigned_checkpoints: int = field(default=0)
 
 
 def read_transcript(path: Path, run_id: str, trusted: KeyLookup) -> ReadTranscript:
@@ -448,7 +447,7 @@ class _Reading:
         self._rolling = rolling_sha256()
         self._events: list[LoggedEvent] = []
         self._line = 0
-        self._end = self._signed_end = self._forced_end = self._unsigned = 0
+        self._end = self._signed_end = self._forced_end = 0
         self._damage: TranscriptError | None = None
 
     def take(self, start: int, line: bytes) -> None:
@@ -477,7 +476,6 @@ class _Reading:
             dropped_bytes=size - self._end,
             signed_end=self._signed_end,
             forced_end=self._forced_end,
-            unsigned_checkpoints=self._unsigned,
         )
 
     def _event(self, line: bytes, end: int) -> LoggedEvent:
@@ -507,7 +505,6 @@ class _Reading:
             raise self._mismatch("the bytes before it were changed")
         signature, fingerprint = payload.get("sig"), payload.get("fp")
         if signature is None and fingerprint is None:
-            self._unsigned += 1
             return
         if not isinstance(signature, str) or not isinstance(fingerprint, str):
             raise self._mismatch("expected a signature and a fingerprint")

@@ -29,7 +29,7 @@ from ryeos.imports.plan import (
 from ryeos.imports.tool_texts import MAX_FILE, ToolParts, tool_text
 from ryeos.items.refs import ItemRef, Kind
 
-MAX_TASKS, MAX_NOTES, MAX_LINE = 200, 40, 2000
+MAX_TASKS, MAX_LINE = 200, 2000
 _NAME = re.compile(r"\w[\w:./-]{0,99}")
 _MAX_TEXT = 300
 _RIGHTS = {

@@ -62,7 +62,7 @@ _ANSWERS: Mapping[str, tuple[str, str]] = {
     **_TASKS,
     **_SKILLS,
 }
-_SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
+SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
 
 
 class RyeFeatures:
@@ -426,7 +426,7 @@ def server(
         capabilities["prompts"] = {"listChanged": True}
         methods |= dict.fromkeys(_PROMPTS, "prompts")
     if skills:
-        capabilities["extensions"][_SKILLS_EXTENSION] = {"directoryRead": True}
+        capabilities["extensions"][SKILLS_EXTENSION] = {"directoryRead": True}
         methods |= dict.fromkeys(_SKILLS, "extensions")
     return Server(
         info={"name": "rye", "title": "Rye OS", "version": version},

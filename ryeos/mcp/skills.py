@@ -125,7 +125,6 @@ def _verified(asked: RequestContext, record: Record) -> VerifiedItem | None:
 
 # --- skills ---------------------------------------------------------------------------------------
 
-EXTENSION = "io.modelcontextprotocol/skills"
 SCHEME = "skill://"
 MIME_TYPE, DIRECTORY_TYPE = "text/markdown", "inode/directory"
 MAX_NAME_CHARACTERS, MAX_DESCRIPTION_CHARACTERS = 64, 1024

@@ -425,8 +425,6 @@ class Link:
 _LOCK_TIMEOUT_S = 300.0
 _MAX_SINCE = 200
 
-MakeLink = Callable[[Path], Link]
-
 
 def is_same_head(recorded: LocalHead | None, head: RemoteHead | None) -> bool:
     """Whether the node is where it was when this project last looked."""

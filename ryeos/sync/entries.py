@@ -12,18 +12,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from lillux.digests import CanonicalJsonError, canonical_json, sha256_hex
-from lillux.store import Durability
-from lillux.store_files import ObjectKind, ObjectMissingError, is_digest
+from lillux.store_files import ObjectMissingError, is_digest
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError
 from ryeos.sync.objects import (
-    ContentStore,
     EntryError,
-    ImportFailedError,
     ReadContents,
-    SourceManifest,
     found,
-    item_source_of,
 )
 
 # --- sync -----------------------------------------------------------------------------------------
@@ -92,62 +87,12 @@ def canonical(digest: str, content: bytes) -> bytes:
         raise EntryError(digest, f"data: expected an object's JSON: {str(error)[:200]}") from None
 
 
-def collect_object_hashes(manifest: SourceManifest, contents: ReadContents) -> tuple[str, ...]:
-    """What a manifest needs to be whole, each once: items, the bytes of each, files.
-
-    Not the manifest itself; and the bytes of an item only if its object can be read here.
-    Raises CasObjectError.
-    """
-    digests: dict[str, None] = {}
-    for item in manifest.items.values():
-        digests[item] = None
-        try:
-            source = item_source_of(contents.get_object(item), f"item_source {item}")
-        except ObjectMissingError:
-            continue
-        digests[source.content_blob_hash] = None
-    digests.update(dict.fromkeys(manifest.files.values()))
-    return tuple(digests)
-
-
 def export_entries(digests: Iterable[str], contents: ReadContents) -> Iterator[ContentEntry]:
     """The entry of each digest that is there, in that order; of both kinds, the blob."""
     for digest in digests:
         entry = _export(digest, contents)
         if entry:
             yield entry
-
-
-def import_entries(
-    entries: Iterable[Mapping[str, Any]],
-    store: ContentStore,
-    durability: Durability = Durability.AT_SYNC,
-) -> tuple[str, ...]:
-    """Store entries of the wire, each checked. Their digests, in that order.
-
-    They are safe from a loss of power after `Store.sync` of this very store. Raises
-    ImportFailedError when some are refused (the others are stored), FileSystemError.
-    """
-    stored: list[str] = []
-    failures: list[EntryError] = []
-    for entry in entries:
-        try:
-            checked = decode(entry)
-        except EntryError as error:
-            failures.append(error)
-            continue
-        store_entry(checked, store, durability)
-        stored.append(checked.digest)
-    if failures:
-        raise ImportFailedError(stored, failures)
-    return tuple(stored)
-
-
-def store_entry(
-    entry: ContentEntry, store: ContentStore, durability: Durability = Durability.AT_SYNC
-) -> None:
-    """Store an entry that `decode` has checked. Raises StoreLinkError, FileSystemError."""
-    store.keep(ObjectKind(entry.kind), entry.digest, entry.data, durability)
 
 
 def batches(sized: Iterable[Sized], max_entries: int = MAX_ENTRIES) -> tuple[tuple[str, ...], ...]:

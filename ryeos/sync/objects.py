@@ -5,7 +5,7 @@ that names the object and the key. Paths in manifests are strings like any other
 are safe to write is for `ryeos.sync.paths` to say.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -161,24 +161,6 @@ class EntryError(RyeError):
         self.digest, self.problem = digest, problem
         super().__init__(
             f"entry {digest[:80]}: {problem}", hint="it was changed on its way; send it again"
-        )
-
-
-class ImportFailedError(RyeError):
-    """Some entries of a transfer were refused. ``stored`` are the digests of the others."""
-
-    code, exit_status = "CAS_ENTRY_INVALID", 7
-
-    def __init__(self, stored: Sequence[str], failures: Sequence[EntryError]) -> None:
-        self.stored, self.failures = tuple(stored), tuple(failures)
-        self.details = tuple(str(failure) for failure in failures)
-        self.facts = {
-            "stored": list(stored),
-            "errors": [{"hash": one.digest, "error": one.problem} for one in failures],
-        }
-        super().__init__(
-            f"{len(failures)} of {len(failures) + len(stored)} entries refused: {failures[0]}",
-            hint="the others are stored; send these again",
         )
 
 

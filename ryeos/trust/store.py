@@ -261,12 +261,6 @@ class TrustStore:
         """The key that a signature in space ``label`` may be checked with, or None."""
         return self._lookup(fingerprint, label, frozenset())
 
-    def keys_for(self, label: str) -> tuple[TrustedKey, ...]:
-        """Every key that counts for items of space ``label``, by fingerprint."""
-        names = {path.stem for space in self._sources(label) for path in _documents(space)}
-        keys = (self.get_key(fingerprint, label) for fingerprint in sorted(names))
-        return tuple(key for key in keys if key)
-
     def carried(self, fingerprint: str) -> Space | None:
         """The project space, if it carries a document of this key that is not approved."""
         project = self._spaces.project

@@ -13,8 +13,8 @@ from lillux.interpreters import (
     EnvResolver,
     MissingInterpreter,
     ResolvedEnv,
+    _expand,
     child_environment,
-    expand_variables,
 )
 from tests.support.executables import make_program
 from tests.support.scripted_process import Answer, ScriptedProcess
@@ -431,6 +431,12 @@ def test_a_list_that_holds_itself_ends() -> None:
 
 
 # --- variables in text
+
+
+def expand_variables(text: str, variables: Mapping[str, str]) -> str:
+    """What ``env`` of a tool has for a text, before any context."""
+    return _expand(text, variables, {})
+
 
 VARIABLES = {"A": "a", "B_2": "b", "_": "u", "EMPTY": "", "LOOP": "${LOOP}${A}"}
 

@@ -13,13 +13,13 @@ from urllib.parse import unquote
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
 from lillux.store import Store
-from lillux.store_files import ObjectMissingError
+from lillux.store_files import ObjectKind, ObjectMissingError
 from ryeos.remote.node import NodeReply, QueryPairs
 from ryeos.remote.requests import identity_document
-from ryeos.sync.entries import encode, export_entries, import_entries
+from ryeos.sync.entries import decode, encode, export_entries
 from ryeos.sync.merge import conflict_record, three_way_merge
 from ryeos.sync.objects import (
-    ImportFailedError,
+    EntryError,
     ItemSource,
     Layered,
     ManifestChanges,
@@ -171,10 +171,19 @@ class MemoryNode:
         }
 
     def _put(self, given: dict[str, Any]) -> dict[str, list[str]]:
-        try:
-            return {"stored": list(import_entries(given["entries"], self.store))}
-        except ImportFailedError as error:
-            raise Refusal(400, dict(error.facts or {})) from error
+        stored: list[str] = []
+        errors: list[dict[str, str]] = []
+        for sent in given["entries"]:
+            try:
+                entry = decode(sent)
+            except EntryError as error:
+                errors.append({"hash": error.digest, "error": error.problem})
+                continue
+            self.store.keep(ObjectKind(entry.kind), entry.digest, entry.data)
+            stored.append(entry.digest)
+        if errors:
+            raise Refusal(400, {"stored": stored, "errors": errors})
+        return {"stored": stored}
 
     def _history(self, given: dict[str, Any]) -> dict[str, Any]:
         project, limit = given["project_path"], int(given["limit"])

@@ -11,7 +11,7 @@ import pytest
 from ryeos.imports.plan import ImportSource
 from ryeos.imports.skills import read_skill_folder
 from ryeos.items.yaml import parse_yaml
-from ryeos.mcp.skills import EXTENSION
+from ryeos.mcp.features import SKILLS_EXTENSION
 from ryeos.trust.skill_files import MAX_BYTES, MAX_FILES
 from tests.support.mcp_conversation import Conversation
 from tests.support.workspace import Workspace
@@ -115,8 +115,8 @@ def test_skills_are_there_only_when_they_were_asked_for(workspace: Workspace) ->
     offered = conversation(workspace).result("server/discover", "DiscoverResult")
     plain = Conversation(workspace.rye())
 
-    assert offered["capabilities"]["extensions"][EXTENSION] == {"directoryRead": True}
-    assert EXTENSION not in plain.result("server/discover")["capabilities"]["extensions"]
+    assert offered["capabilities"]["extensions"][SKILLS_EXTENSION] == {"directoryRead": True}
+    assert SKILLS_EXTENSION not in plain.result("server/discover")["capabilities"]["extensions"]
     assert plain.error("skills/list")["code"] == -32601
     assert plain.error("resources/read", uri="skill://mine/review/SKILL.md")["code"] == -32602
 

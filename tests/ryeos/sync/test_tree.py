@@ -11,8 +11,14 @@ from lillux.errors import FileSystemError
 from lillux.store import Store
 from lillux.store_files import ObjectMissingError
 from lillux.values import replace
-from ryeos.sync.entries import collect_object_hashes
-from ryeos.sync.objects import Contents, Layered, SourceManifest, TreeChangedError, manifest_of
+from ryeos.sync.objects import (
+    Contents,
+    Layered,
+    SourceManifest,
+    TreeChangedError,
+    item_source_of,
+    manifest_of,
+)
 from ryeos.sync.paths import Skipped, item_source
 from ryeos.sync.rules import ManifestRules, rules_of
 from ryeos.sync.tree import StatTable, Tree, TreeEntry, build_project_tree, build_user_tree
@@ -302,9 +308,10 @@ def test_a_tree_has_all_that_its_manifest_needs_and_the_manifest(tmp_path: Path)
 
     manifest = manifest_of(tree.get_object(tree.manifest_hash), "manifest")
     assert compute_integrity(manifest.as_object()) == tree.manifest_hash
-    hashes = collect_object_hashes(manifest, tree)
-    assert len(hashes) == 3
-    assert all(tree.has_blob(one) or tree.has_object(one) for one in hashes)
+    (item,) = manifest.items.values()
+    source = item_source_of(tree.get_object(item), "item_source")
+    assert all(map(tree.has_blob, (source.content_blob_hash, *manifest.files.values())))
+    assert set(manifest.files) == {"src/a", "src/b"}
 
 
 def test_nothing_is_written_to_look_at_a_project(tmp_path: Path) -> None:
