@@ -135,10 +135,11 @@ class EndingRefusedError(LilluxError):
 
     code, exit_status = "EXECUTION_FAILED", 6
 
-    def __init__(self, pid: int, problem: str) -> None:
-        self.pid, self.problem = pid, problem
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
         super().__init__(
-            f"process {pid}: {problem}", hint="end it as the user that started it, or as root"
+            f"process {pid}: it is another user's",
+            hint="end it as the user that started it, or as root",
         )
 
 
@@ -208,7 +209,7 @@ class _Target:
         except PermissionError:
             if self.is_gone():  # macOS says so of a zombie
                 return False
-            raise EndingRefusedError(self._pid, "it is another user's") from None
+            raise EndingRefusedError(self._pid) from None
         return True
 
     def is_gone(self) -> bool:
@@ -314,7 +315,7 @@ def _end_on_windows(pid: int, grace_s: float, token: str, *, tree: bool) -> Meth
             terminate(handle)
             return "killed"
     except PermissionError:
-        raise EndingRefusedError(pid, "it is another user's") from None
+        raise EndingRefusedError(pid) from None
 
 
 # --- seen -----------------------------------------------------------------------------------------

@@ -316,14 +316,13 @@ def take_from_others(path: Path) -> None:
         raise file_system_error(path, error) from error
 
 
-def others_may(path: Path, mode: int, *, platform: str = os.name) -> bool:
+def others_may(path: Path, mode: int) -> bool:
     """Whether group or others have one of the permissions of ``mode``, like ``0o022``.
 
-    False on Windows (``platform`` is an ``os.name``), whose permissions are not in the mode, and
-    for what is not there.
+    False on Windows, whose permissions are not in the mode, and for what is not there.
     """
     try:
-        return platform == "posix" and bool(path.stat().st_mode & mode & 0o077)
+        return os.name == "posix" and bool(path.stat().st_mode & mode & 0o077)
     except OSError:
         return False
 

@@ -114,7 +114,7 @@ def _without_secrets(text: str) -> str:
     return text.rpartition("@")[2][:80]
 
 
-def require_endpoint(text: str, where: str = "store_endpoint") -> str:
+def require_endpoint(text: str) -> str:
     """The address of a server as it was given, without a slash at its end. Raises SettingError."""
     try:
         parts = urlsplit(text)
@@ -124,7 +124,9 @@ def require_endpoint(text: str, where: str = "store_endpoint") -> str:
     plain = not (parts.username or parts.password or parts.query or parts.fragment)
     if parts.scheme not in {"http", "https"} or not parts.hostname or not plain or port == 0:
         found = _without_secrets(text)
-        raise SettingError(where, f"expected like https://s3.example:9000, found {found!a}")
+        raise SettingError(
+            "store_endpoint", f"expected like https://s3.example:9000, found {found!a}"
+        )
     return text.rstrip("/")
 
 

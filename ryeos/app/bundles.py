@@ -192,11 +192,9 @@ class BundleMakingError(RyeError):
 
     code, exit_status = "VALIDATION_FAILED", 6
 
-    def __init__(self, item: str, problem: str, *, hint: str = "") -> None:
+    def __init__(self, item: str, problem: str) -> None:
         self.item, self.problem = item, problem
-        super().__init__(
-            f"{item}: {problem}", hint=hint or "choose the items of the bundle by name"
-        )
+        super().__init__(f"{item}: {problem}", hint="choose the items of the bundle by name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,7 +140,7 @@ def is_ours(entry: object, launch: ServerLaunch) -> bool:
     """
     argv = started_by(entry) or ()
     program = program_of(argv)
-    flags = _before(argv, "mcp")[1:-1]
+    flags = _before_mcp(argv)[1:-1]
     is_plain = all(word.startswith("-") and word not in ("-c", "-m") for word in flags)
     own = file_name(program_of(launch.argv))
     return bool(program) and is_plain and file_name(program) in PROGRAM_NAMES | {own}
@@ -148,12 +148,12 @@ def is_ours(entry: object, launch: ServerLaunch) -> bool:
 
 def program_of(argv: Sequence[str]) -> str:
     """The file of the program in a command line: what stands before ``mcp``."""
-    before = _before(argv, "mcp")
+    before = _before_mcp(argv)
     return before[-1] if before else ""
 
 
-def _before(argv: Sequence[str], word: str) -> Sequence[str]:
-    return argv[: argv.index(word)] if word in argv else ()
+def _before_mcp(argv: Sequence[str]) -> Sequence[str]:
+    return argv[: argv.index("mcp")] if "mcp" in argv else ()
 
 
 # --- choice ---------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ signed too while it runs, so the question says so.
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from lillux.errors import LilluxError
@@ -78,10 +77,10 @@ def _run(session: Session, target: SignTarget) -> None:
     execute(session, reference, ExecutionRequest(item_id=reference.id, parameters=given))
 
 
-def await_save(path: Path, seen: Mark, *, wait: Callable[[float], None] = time.sleep) -> None:
+def await_save(path: Path, seen: Mark) -> None:
     """Return once the file is there and another than ``seen``."""
     while _mark(path) in (seen, None):
-        wait(POLL_S)
+        time.sleep(POLL_S)
 
 
 def _mark(path: Path) -> Mark:

@@ -107,7 +107,7 @@ def _gate_node(name: str, fields: GraphFields, names: Collection[str]) -> GraphN
         name=name,
         assign=_assign(fields),
         next=_next(fields, names),
-        env_requires=fields.name_or_names("env_requires"),
+        env_requires=fields.env_requires(),
     )
 
 
@@ -141,7 +141,7 @@ def _return_node(name: str, fields: GraphFields, _: Collection[str]) -> GraphNod
         name=name,
         output=fields.any("output"),
         has_output="output" in fields.data,
-        env_requires=fields.name_or_names("env_requires"),
+        env_requires=fields.env_requires(),
     )
 
 
@@ -168,7 +168,7 @@ def _calling(fields: GraphFields, names: Collection[str]) -> dict[str, Any]:
         "cache_result": fields.truth(fields.first_of(("cache_result", "cache"))),
         "cache_ttl_s": fields.seconds("cache_ttl"),
         "remote": fields.text("remote"),
-        "env_requires": fields.name_or_names("env_requires"),
+        "env_requires": fields.env_requires(),
         "retry": _retry(fields),
         "timeout_s": fields.seconds("timeout"),
     }

@@ -169,10 +169,10 @@ class GraphFields(Fields):
                 self.findings.error(place, f"expected a text, found {found(value)}")
         return tuple(good)
 
-    def name_or_names(self, key: str) -> tuple[str, ...]:
-        """One text, or a list of them."""
-        value = self.any(key)
-        return (value,) if _says_something(value) else self.some_texts(key) or ()
+    def env_requires(self) -> tuple[str, ...]:
+        """The variables that must be set: one text, or a list of them."""
+        value = self.any("env_requires")
+        return (value,) if _says_something(value) else self.some_texts("env_requires") or ()
 
     def first_of(self, keys: Sequence[str]) -> str:
         """The first of these keys that is there, else the first; of two the second is unused."""

@@ -111,7 +111,7 @@ def _graph(top: GraphFields, graph_id: str) -> Graph | None:
     read: dict[str, Any] = {
         "permissions": top.some_texts("permissions"),
         "limits": _limits(top),
-        "env_requires": top.name_or_names("env_requires"),
+        "env_requires": top.env_requires(),
         "config_schema": top.mapping("config_schema"),
         "description": top.prose("description"),
         "max_steps": config.count("max_steps"),

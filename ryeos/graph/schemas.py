@@ -633,12 +633,12 @@ FIELDS: dict[str, Schema] = {
 }
 
 
-def without_unknown_keys(fields: dict[str, Schema]) -> dict[str, Schema]:
-    """The same where an unread key is a slip: in the blocks of a runtime."""
-    closed = dict(fields)
+def _without_unknown_keys() -> dict[str, Schema]:
+    """`FIELDS` where an unread key is a slip: in the blocks of a runtime."""
+    closed = dict(FIELDS)
     for name in BLOCKS:
-        closed[name] = {**fields[name], "additionalProperties": False}
-    variants = fields["variants"]
+        closed[name] = {**FIELDS[name], "additionalProperties": False}
+    variants = FIELDS["variants"]
     closed["variants"] = {**variants, "items": {**variants["items"], "additionalProperties": False}}
     programs = {"type": "object", "required": ["type", "var"], **_PROGRAM}
     closed["env_config"] = {**ENV_CONFIG, "additionalProperties": {**programs, "type": "object"}}
@@ -654,7 +654,7 @@ RUNTIME_SCHEMA: dict[str, Any] = {
     "description": "How tools of one kind are run: which interpreter, with which arguments.",
     "type": "object",
     "properties": {
-        **without_unknown_keys(FIELDS),
+        **_without_unknown_keys(),
         "tool_type": {"const": RUNTIME_TYPE, "description": "What the file is."},
         **{key: anything("Not read by the engine.") for key in sorted(FOREIGN)},
     },
@@ -760,7 +760,7 @@ TEST_SCHEMA: dict[str, Any] = {
 #
 # A tool may have keys of its own, so none is refused. A graph has its own schema.
 
-_BLOCKS = without_unknown_keys(FIELDS)
+_BLOCKS = _without_unknown_keys()
 
 TOOL_SCHEMA: dict[str, Any] = {
     "$schema": DRAFT,

@@ -106,10 +106,11 @@ class McpCaller:
         return isinstance(extensions, dict) and extension in extensions
 
 
-def missing_extension(extension: str) -> RpcError:
-    """The error for a client that asks for part of an extension without declaring it."""
-    needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {extension: {}}}}
-    return RpcError(MISSING_CAPABILITY, f"the client has not said that it has {extension}", needed)
+def tasks_not_declared() -> RpcError:
+    """The error for a client that asks for a task without declaring the extension."""
+    needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
+    message = f"the client has not said that it has {TASKS_EXTENSION}"
+    return RpcError(MISSING_CAPABILITY, message, needed)
 
 
 def modern_caller(meta: Mapping[str, Any]) -> McpCaller:

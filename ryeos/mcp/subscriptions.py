@@ -26,7 +26,7 @@ from ryeos.mcp.revisions import (
     RpcError,
     Server,
     TaskId,
-    missing_extension,
+    tasks_not_declared,
 )
 
 UPDATED = "notifications/resources/updated"
@@ -94,7 +94,7 @@ class Subscriptions:
         task_ids = _texts(wanted, "taskIds", "ids of tasks")
         if task_ids and self._server.extends(TASKS_EXTENSION):
             if not caller.extends(TASKS_EXTENSION):
-                raise missing_extension(TASKS_EXTENSION)
+                raise tasks_not_declared()
             honoured["taskIds"] = task_ids
         self._listeners[request.id] = _Listener(
             lists=frozenset(_LISTS[name] for name in honoured if name in _LISTS),

@@ -24,7 +24,7 @@ from ryeos.mcp.revisions import (
     TaskId,
     Watch,
     Watched,
-    missing_extension,
+    tasks_not_declared,
 )
 from ryeos.run.thread_control import GRACE_S, ended_envelope, kill_thread, refreshed, wait_for
 from ryeos.run.threads import Status, Thread, ThreadNotFoundError
@@ -113,7 +113,7 @@ def cancel_task(asked: RequestContext) -> dict[str, Any]:
 
 def _task(asked: RequestContext) -> Thread:
     if not asked.call.caller.extends(TASKS_EXTENSION):
-        raise missing_extension(TASKS_EXTENSION)
+        raise tasks_not_declared()
     task_id = text_of(asked.call.params, "taskId")
     try:
         return refreshed(asked.rye.threads, thread_of_task(asked.rye, task_id))

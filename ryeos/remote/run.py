@@ -17,7 +17,7 @@ from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, write_atomic
-from lillux.http.client import Wait, wait_for
+from lillux.http.client import wait_for
 from lillux.http.model import ExchangeCancelledError
 from lillux.patterns import pattern
 from lillux.signing import KeyNotFoundError, load_keypair
@@ -112,27 +112,24 @@ def wait_for_run(
     thread_id: str,
     timeout_s: float | None,
     cancellation: Cancellation | None = None,
-    *,
-    now: Callable[[], float] = time.monotonic,
-    wait: Wait = wait_for,
 ) -> dict[str, Any]:
     """The row of a run once it has ended, well or not; ``timeout_s`` of None waits for ever.
 
     Raises StillRunningError, ExchangeCancelledError, and as `Node.thread`.
     """
-    began, pause_s = now(), _FIRST_PAUSE_S
+    began, pause_s = time.monotonic(), _FIRST_PAUSE_S
     while True:
         row = node.thread(thread_id)
         if row.get("state") != _RUNNING:
             return row
-        left_s = pause_s if timeout_s is None else began + timeout_s - now()
+        left_s = pause_s if timeout_s is None else began + timeout_s - time.monotonic()
         if timeout_s is not None and left_s <= 0:
             raise RyeError(
                 f"remote {node.name}: {thread_id} is still running after {timeout_s:g} s; it goes"
                 " on there",
                 code="TIMEOUT",
             )
-        wait(min(pause_s, left_s), cancellation)
+        wait_for(min(pause_s, left_s), cancellation)
         if cancellation is not None and cancellation.is_set:
             raise ExchangeCancelledError(f"remote {node.name}: {thread_id}")
         pause_s = min(pause_s * _GROWTH, _LONGEST_PAUSE_S)
@@ -144,7 +141,6 @@ def follow_log(
     *,
     goes_on: bool,
     cancellation: Cancellation | None = None,
-    wait: Wait = wait_for,
 ) -> Iterator[dict[str, Any]]:
     """The pieces of a run's log: those that there are, or with ``goes_on`` to the run's end.
 
@@ -161,7 +157,7 @@ def follow_log(
         if pieces:
             pause_s = _FIRST_PAUSE_S
             continue
-        wait(pause_s, cancellation)
+        wait_for(pause_s, cancellation)
         if cancellation is not None and cancellation.is_set:
             raise ExchangeCancelledError(f"remote {node.name}: {thread_id}")
         pause_s = min(pause_s * _GROWTH, _LONGEST_LOG_PAUSE_S)

@@ -474,9 +474,9 @@ class _Looking:
         return True
 
 
-def _is_mode(found: int, wanted: int, platform: str = os.name) -> bool:
+def _is_mode(found: int, wanted: int) -> bool:
     """Whether a file has its permissions, but for what the umask may have taken."""
-    if platform != "posix":
+    if os.name != "posix":
         return True
     owner = stat.S_IRWXU
     return found & owner == wanted & owner and not found & ~wanted

@@ -24,7 +24,7 @@ from lillux.signing import (
     verify_signature,
 )
 from lillux.values import dataclass, field
-from ryeos.items.context import Clock, utc_now
+from ryeos.items.context import utc_now
 from ryeos.items.errors import KeyDocumentError, SignatureFormatError
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, Space, Spaces
 from ryeos.trust.signature import Signature, content_hash, decode, form_for, split
@@ -350,9 +350,9 @@ class TrustStore:
         return document
 
 
-def has_expired(document: KeyDocument, now: Clock = utc_now) -> bool:
+def has_expired(document: KeyDocument) -> bool:
     """Whether a key that was replaced no longer counts: its last day, UTC, is over."""
-    return bool(document.valid_until) and now().strftime("%Y-%m-%d") > document.valid_until
+    return bool(document.valid_until) and utc_now().strftime("%Y-%m-%d") > document.valid_until
 
 
 def _lost_marks(space: Space, document: KeyDocument) -> bool:
