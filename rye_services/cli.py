@@ -65,20 +65,6 @@ _SECRET_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _LONGEST_DAYS = 36_500
 
 
-class NoUserError(RyeError):
-    """An API key was to be made, without a word for whom."""
-
-    code, exit_status = "INVALID_PARAMS", 2
-
-    def __init__(self, known: tuple[str, ...]) -> None:
-        self.known = known
-        found = ", ".join(known) or "none"
-        super().__init__(
-            f"user: expected one, as there is not exactly one authorised key (found {found})",
-            hint="name one: --user FINGERPRINT, so that both ways to authenticate see one store",
-        )
-
-
 # --- keys -----------------------------------------------------------------------------------------
 
 
@@ -239,7 +225,11 @@ def _revoke_api_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> C
 def _only_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> str:
     known = tuple(key.fingerprint for key in _authorized_keys(parsed, environ).all())
     if len(known) != 1:
-        raise NoUserError(known)
+        found = ", ".join(known) or "none"
+        raise UsageError(
+            f"user: expected one, as there is not exactly one authorised key (found {found})",
+            hint="name one: --user FINGERPRINT, so that both ways to authenticate see one store",
+        )
     only: str = known[0]
     return only
 

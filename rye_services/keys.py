@@ -50,6 +50,7 @@ from lillux.signing import (
 )
 from lillux.values import dataclass, field
 from ryeos.items.context import Clock, utc_now
+from ryeos.remote.requests import identity_document
 from ryeos.trust.keys import SigningKey
 
 BOX_PUBLIC_FILE = "box_pub.pem"
@@ -112,6 +113,16 @@ class NodeKeys:
     def node_id(self) -> str:
         """What clients know the node by, and what a signed request is addressed to."""
         return f"fp:{self.fingerprint}"
+
+    def identity(self) -> dict[str, Any]:
+        """The signed document that says who the node is: ``/public-key``."""
+        return identity_document(
+            self.signing,
+            self.box_public,
+            self.created_at,
+            items_pem=self.items.public_pem,
+            previous=self.previous,
+        )
 
 
 def open_keys(directory: Path, clock: Clock = utc_now) -> NodeKeys:

@@ -69,7 +69,7 @@ def migrate(settings: Settings, url: str) -> Migrated:
     3. in one transaction of the target: tables, rows, counts, sequences, the search index
     4. no server was started meanwhile; ``node.toml`` names the target
 
-    Raises NodeRunningError, CopyError, DatabaseError, WrongDatabaseError.
+    Raises as `stopped_node`, CopyError, DatabaseError, WrongDatabaseError.
     """
     with stopped_node(settings) as require_alone:  # (1)
         source, target = open_database(settings), Database(url)
@@ -231,7 +231,7 @@ def move_stores(
     3. contents and refs of all users and of the registry, each content hashed
     4. no server was started meanwhile; the database names the bucket
 
-    What is damaged in the folders stops it. Raises NodeRunningError, StoreCopyError,
+    What is damaged in the folders stops it. Raises as `stopped_node`, StoreCopyError,
     WrongStoreError, SettingError, ObjectStorageError, LockTimeoutError.
     """
     address = address_of_store(url, "--to").url

@@ -59,7 +59,7 @@ from rye_services.openapi import Responses, answers
 from rye_services.server import every
 from ryeos import __version__
 from ryeos.items.errors import RyeError
-from ryeos.remote.requests import decode_public_key, identity_document
+from ryeos.remote.requests import decode_public_key
 from ryeos.remote.secrets import EnvelopeError, SecretNameError, SecretValuesError, why_unsafe
 
 Manager = Annotated[Principal, caller(MANAGE)]
@@ -282,14 +282,7 @@ _DEGRADED: Responses = {503: {"model": HealthAnswer, "description": "Without its
 def open_router(services: NodeServices) -> APIRouter:
     """The open routes. None of them waits for a disk or the database."""
     routes = APIRouter(tags=["open"])
-    keys = services.keys
-    identity = identity_document(
-        keys.signing,
-        keys.box_public,
-        keys.created_at,
-        items_pem=keys.items.public_pem,
-        previous=keys.previous,
-    )
+    identity = services.keys.identity()
     provided = provided_tools(services.bundle)
 
     @routes.get("/health", response_model=HealthAnswer, responses=_DEGRADED)
@@ -314,7 +307,7 @@ def open_router(services: NodeServices) -> APIRouter:
         """How busy the node is, and what it can execute."""
         queue = services.executions.queue_state
         return {
-            "node_id": keys.node_id,
+            "node_id": services.keys.node_id,
             "node_name": services.settings.name,
             "healthy": services.watch.health.last.is_ready,
             "active": queue.active,

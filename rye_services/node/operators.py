@@ -24,22 +24,10 @@ from rye_services.database import (
     users,
 )
 from rye_services.node.queue.rows import RUNNING
+from rye_services.people import PersonMissingError
 from ryeos.items.errors import RyeError
 
 # --- users ----------------------------------------------------------------------------------------
-
-
-class UserMissingError(RyeError):
-    """No user of this id is known to the node."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, user_id: str) -> None:
-        self.user_id = user_id
-        super().__init__(
-            f"user {user_id[:80]!a}: expected a user known to this node, found none",
-            hint="list them with: rye-node.pyz users list",
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,17 +98,17 @@ class Users:
         return tuple(_known(user, found[user]) for user in sorted(found))
 
     def one(self, user_id: str) -> KnownUser:
-        """A user. Raises UserMissingError."""
+        """A user. Raises PersonMissingError."""
         for user in self.all():
             if user.id == user_id:
                 return user
-        raise UserMissingError(user_id)
+        raise PersonMissingError(user_id)
 
     def set_quota(self, user_id: str, quota_bytes: int | None, *, has_key: bool) -> None:
         """How much a user may store from now on; None: as the setting says.
 
         ``has_key``: they have an authorised key, and need not have been here before.
-        Raises UserMissingError, UserIdError.
+        Raises PersonMissingError, UserIdError.
         """
         valid_user_id(user_id)
         audit = Audit(self._database)
@@ -130,7 +118,7 @@ class Users:
             before = select(users.c.quota_bytes).where(users.c.id == user_id).with_for_update()
             row = connection.execute(before).first()
             if row is None:
-                raise UserMissingError(user_id)
+                raise PersonMissingError(user_id)
             change = update(users).where(users.c.id == user_id)
             connection.execute(change.values(quota_bytes=quota_bytes))
             details = {"before": row.quota_bytes, "bytes": quota_bytes}
@@ -151,19 +139,6 @@ _SHOWN = ("thread_id", "user_id", "item_id", "project_path", "created_at", "star
 _ALSO_SHOWN = ("completed_at", "attempt", "cancelled_by", "error_message", "log_bytes")
 
 
-class JobMissingError(RyeError):
-    """No execution has this id."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, thread_id: str) -> None:
-        self.thread_id = thread_id
-        super().__init__(
-            f"execution {thread_id[:300]!a}: expected one of this node, found none",
-            hint="list them with: rye-node.pyz jobs list",
-        )
-
-
 class Jobs:
     """The executions of all users. Thread-safe."""
 
@@ -182,14 +157,18 @@ class Jobs:
             return [_job(dict(row)) for row in connection.execute(newest).mappings()]
 
     def one(self, thread_id: str) -> dict[str, Any]:
-        """One execution. Raises JobMissingError."""
+        """One execution. Raises RyeError, `ITEM_NOT_FOUND`."""
         columns = threads.c
         shown = [columns[name] for name in (*_SHOWN, "state", *_ALSO_SHOWN)]
         with self._database.reading() as connection:
             one = select(*shown).where(columns.thread_id == thread_id)
             row = connection.execute(one).mappings().first()
         if row is None:
-            raise JobMissingError(thread_id)
+            raise RyeError(
+                f"execution {thread_id[:300]!a}: expected one of this node, found none",
+                code="ITEM_NOT_FOUND",
+                hint="list them with: rye-node.pyz jobs list",
+            )
         return _job(dict(row))
 
 

@@ -66,7 +66,7 @@ class Rotated:
 def rotate(settings: Settings, database: Database, clock: Clock = utc_now) -> Rotated:
     """Give a node that is stopped new keys. The steps are those of this module.
 
-    Raises NodeRunningError, NodeKeysError, FileSystemError, DatabaseError.
+    Raises as `stopped_node`, NodeKeysError, DatabaseError.
     """
     folder = settings.signing_key_dir
     with stopped_node(settings) as require_alone:

@@ -24,7 +24,6 @@ from rye_services.registry.services import RegistryServices
 from rye_services.server import ServerPart, assemble, every
 from rye_services.watch import open_watch
 from ryeos import __version__
-from ryeos.remote.requests import identity_document
 
 # --- open routes ----------------------------------------------------------------------------------
 # Who the registry is, for any caller: ``/v1/public-key``, ``/v1/health``; alone also ``/health``.
@@ -68,14 +67,7 @@ def open_router(services: RegistryServices, health: Health) -> APIRouter:
 def open_router_alone(services: RegistryServices, health: Health) -> APIRouter:
     """Those that a node would have."""
     routes = APIRouter(tags=["registry"])
-    keys = services.keys
-    identity = identity_document(
-        keys.signing,
-        keys.box_public,
-        keys.created_at,
-        items_pem=keys.items.public_pem,
-        previous=keys.previous,
-    )
+    identity = services.keys.identity()
 
     @routes.get("/health", response_model=HealthAnswer, responses=_UNHEALTHY)
     async def state() -> JSONResponse:

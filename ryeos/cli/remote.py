@@ -540,7 +540,7 @@ def _pulled(link: Link, snapshot_hash: str, applied: Applied) -> dict[str, Any]:
 
 def _fetch(session: Session) -> int:
     from lillux.store_files import valid_digest
-    from ryeos.remote.errors import ContentNotThereError
+    from ryeos.remote.errors import listed
     from ryeos.remote.transfer import fetch_available
 
     digests = [valid_digest(digest) for digest in session.arguments.digests]
@@ -548,7 +548,12 @@ def _fetch(session: Session) -> int:
         link.node.verify()
         fetched, missing = fetch_available(link.node, digests, link.store, link.progress)
     if missing:
-        raise ContentNotThereError(link.node.name, missing)
+        name = link.node.name
+        raise RyeError(
+            f"remote {name}: not there: {listed(missing)}",
+            code="OBJECT_NOT_FOUND",
+            hint=f"snapshots of this project: rye remote history --remote {name}",
+        )
     envelope = {"status": "success", "fetched": fetched, "hashes": digests}
     text = f"{fetched} fetched into {link.store.root}"
     session.output.answer(envelope | {"message": text}, text)

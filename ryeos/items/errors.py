@@ -327,21 +327,6 @@ class NoSigningKeyError(RyeError):
         super().__init__(f"no signing key in {directory}", hint="make one with: rye keys generate")
 
 
-class KeyWithheldError(RyeError):
-    """A program that an agent, a graph or a node started asks for the private key."""
-
-    code, exit_status = "NO_SIGNING_KEY", 4
-
-    def __init__(self, directory: str) -> None:
-        self.directory = directory
-        super().__init__(
-            f"the signing key in {directory} is out of reach of what an agent, a graph or a node"
-            " starts",
-            hint="what signs is a person's to run, at a terminal; an agent proposes with the MCP"
-            " tool sign, and runs on a node with execute and target remote:NAME",
-        )
-
-
 class KeyDocumentError(RyeError):
     """A key document or PEM file handed over by the user is not what it says."""
 
@@ -487,17 +472,6 @@ class UnsupportedError(RyeError):
     """Something that is named by the design but that this build does not do."""
 
     code, exit_status = "UNSUPPORTED", 2
-
-
-class StateGraphsNotAvailableError(UnsupportedError):
-    """A tool is a state graph, and this version cannot run any. ``item_id`` is the tool."""
-
-    def __init__(self, item_id: str) -> None:
-        self.item_id = item_id
-        super().__init__(
-            f"{item_id}: state graphs are not yet available in this version",
-            hint="call the tools of the graph one by one, or from a tool of your own",
-        )
 
 
 class UsageError(RyeError):

@@ -38,32 +38,6 @@ class RemoteTimeoutError(RemoteUnreachableError):
         super().__init__(remote, problem)
 
 
-class RemoteSecretNotFoundError(RyeError):
-    """A run was to see secrets that the node does not have, or cannot open."""
-
-    code, exit_status = "SECRET_NOT_FOUND", 3
-
-    def __init__(self, remote: str, detail: Any) -> None:  # noqa: ANN401 - JSON
-        self.remote = remote
-        super().__init__(
-            f"remote {remote}: {_text_of(detail)}",
-            hint=f"what it has: rye remote secrets list --remote {remote}",
-        )
-
-
-class ContentNotThereError(RyeError):
-    """The node has no content of the digests that were asked for."""
-
-    code, exit_status = "OBJECT_NOT_FOUND", 3
-
-    def __init__(self, remote: str, digests: Sequence[str]) -> None:
-        self.remote, self.digests = remote, tuple(digests)
-        super().__init__(
-            f"remote {remote}: not there: {_listed(digests)}",
-            hint=f"snapshots of this project: rye remote history --remote {remote}",
-        )
-
-
 class RemoteError(RyeError):
     """The node refused: an HTTP ``status`` of 400 or more, and the ``detail`` it gave."""
 
@@ -80,7 +54,7 @@ class RemoteError(RyeError):
         self.status, self.detail = status, detail
         self.facts = {"http_status": status, "detail": detail}
         super().__init__(
-            f"{what or 'the node'}: refused with status {status}: {_text_of(detail)}",
+            f"{what or 'the node'}: refused with status {status}: {detail_text(detail)}",
             hint=hint or _HINTS.get(status, ""),
         )
 
@@ -155,7 +129,7 @@ class ExcludedFilesError(RyeError):
         self.facts = {"excluded": list(paths)}
         super().__init__(
             f"remote {remote}: {len(paths)} of the files that were pushed are here, but no longer"
-            f" travel: {_listed(paths)}; pushed like this, they would be removed there, and"
+            f" travel: {listed(paths)}; pushed like this, they would be removed there, and"
             " wherever it is pulled",
             hint="let them travel by .ai/config/cas/manifest.yaml; or have them removed from the"
             " node: rye remote push --drop-excluded",
@@ -176,7 +150,7 @@ class RemoteConflictError(RyeError):
         self.facts = {"conflicts": list(reasons), "reasons": dict(reasons), "kept_in": folder}
         told = [f"{path} ({reason})" for path, reason in reasons.items()]
         super().__init__(
-            f"remote {remote}: changed here and there: {_listed(told)}; nothing was merged",
+            f"remote {remote}: changed here and there: {listed(told)}; nothing was merged",
             hint=f"every version is in {folder}; settle each with:"
             " rye remote resolve PATH --ours|--theirs|--merged FILE",
         )
@@ -191,7 +165,7 @@ class LocalChangeError(RyeError):
         self.paths = tuple(paths)
         self.details = self.paths
         super().__init__(
-            f"changed here in the meantime: {_listed(paths)}; they were not overwritten",
+            f"changed here in the meantime: {listed(paths)}; they were not overwritten",
             hint="run the command again",
         )
 
@@ -205,7 +179,7 @@ class InTheWayError(RyeError):
         self.path, self.others = path, tuple(others)
         self.details = self.others
         super().__init__(
-            f"{_shown(path)}: in its way: {_listed(others)}; nothing was written",
+            f"{_shown(path)}: in its way: {listed(others)}; nothing was written",
             hint=f"settle those first: {first}"
             if first
             else "move or remove those, then try again",
@@ -232,7 +206,7 @@ class NotInConflictError(RyeError):
         self.suggestions = tuple(known)
         super().__init__(
             f"{_shown(path)}: in no conflict with remote {remote}",
-            hint=f"conflicts: {_listed(known)}" if known else "there are no conflicts to settle",
+            hint=f"conflicts: {listed(known)}" if known else "there are no conflicts to settle",
         )
 
 
@@ -258,7 +232,8 @@ class UnsafeOutputError(RyeError):
         super().__init__(f"output {path[:200]!r}: {problem}", hint="nothing was written there")
 
 
-def _text_of(detail: object) -> str:
+def detail_text(detail: object) -> str:
+    """The words of a refusal, which may be any JSON, as one line."""
     if isinstance(detail, dict) and isinstance(detail.get("error"), str):
         detail = detail["error"]
     text = detail if isinstance(detail, str) else repr(detail)
@@ -277,7 +252,8 @@ def _shown(path: str) -> str:
     return printable(path, _SHOWN)
 
 
-def _listed(paths: Sequence[str]) -> str:
+def listed(paths: Sequence[str]) -> str:
+    """The first of many paths or digests, and how many more there are."""
     shown = ", ".join(map(_shown, paths[:_MANY_PATHS]))
     left = len(paths) - _MANY_PATHS
     return f"{shown} and {left} more" if left > 0 else shown

@@ -33,10 +33,10 @@ from ryeos.remote.errors import (
     HeadMovedError,
     RemoteError,
     RemoteReplyError,
-    RemoteSecretNotFoundError,
     RemoteTimeoutError,
     RemoteUnreachableError,
     ReplyTooLargeError,
+    detail_text,
 )
 from ryeos.remote.requests import NodeIdentity, read_identity
 from ryeos.remote.settings import RemoteConfig, is_loopback
@@ -620,7 +620,7 @@ class Node:
     def execute(self, body: Mapping[str, Any], *, timeout_s: float | None) -> RemoteExecution:
         """Run an item of the head. Never asked twice: it may have run though no reply came.
 
-        Raises RunGoesOnError, RemoteSecretNotFoundError, and as `ask`.
+        Raises RyeError, `TIMEOUT` or `SECRET_NOT_FOUND`, and as `ask`.
         """
         self.verify()  # a node that is slow at that runs nothing yet
         try:
@@ -643,7 +643,11 @@ class Node:
             ) from error
         except RemoteError as error:
             if error.status == _NOT_FOUND and str(error.detail).startswith(_UNKNOWN_NAMES):
-                raise RemoteSecretNotFoundError(self.name, error.detail) from error
+                raise RyeError(
+                    f"remote {self.name}: {detail_text(error.detail)}",
+                    code="SECRET_NOT_FOUND",
+                    hint=f"what it has: rye remote secrets list --remote {self.name}",
+                ) from error
             raise
         return read_executed(reply, self._what("/execute"))
 

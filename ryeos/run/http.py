@@ -74,18 +74,6 @@ _VARIABLE = re.compile(r"\$\{([A-Z_][A-Z0-9_]*)")
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 
 
-class MissingParameterError(SpecError):
-    """A template asks for a parameter that was not given. ``name`` is the parameter."""
-
-    def __init__(self, where: str, name: str) -> None:
-        self.name = name
-        super().__init__(
-            where,
-            f"expected the parameter {name!r}, which was not given",
-            hint=f"give it: {name}=...",
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpPlan:
     """A request, and what may be shown of it.
@@ -109,7 +97,7 @@ def http_plan(
     """The request that a config asks for.
 
     ``optional`` are parameters that may be missing: an entry of the body, the query or the headers
-    that is nothing but one of them is left out. Raises SpecError, MissingParameterError.
+    that is nothing but one of them is left out. Raises SpecError.
     """
     own = replace(names, hidden=names.hidden | OWN_KEYS)
     reader = _Reader(config, own, optional)
@@ -311,10 +299,12 @@ class _Reader:
 
 
 def filled(template: object, where: str, names: Names) -> object:
-    """The template with every placeholder replaced. Raises MissingParameterError."""
+    """The template with every placeholder replaced. Raises SpecError."""
     missing = unknown_names(template, names)
     if missing:
-        raise MissingParameterError(where, missing[0])
+        name = missing[0]
+        problem = f"expected the parameter {name!r}, which was not given"
+        raise SpecError(where, problem, hint=f"give it: {name}=...")
     return fill(template, names)
 
 

@@ -11,7 +11,7 @@ from lillux.process import ProcessManager
 from lillux.process.model import Command, Outcome, ProcessRunner
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass
-from ryeos.items.errors import SpecError, StateGraphsNotAvailableError
+from ryeos.items.errors import SpecError, UnsupportedError
 from ryeos.items.specs import type_name
 from ryeos.run.calls import Call, Materials, Primitive, Services, map_outcome
 from ryeos.run.command import filled_arguments, process_call
@@ -137,9 +137,13 @@ class StateGraphPrimitive:
     """Walks graphs of tools. See `Primitive`."""
 
     def prepare(self, materials: Materials, services: Services) -> Call:
-        """The run of a graph. Raises StateGraphsNotAvailableError for an engine on its own."""
+        """The run of a graph. Raises UnsupportedError for an engine on its own."""
         if services.graphs is None:
-            raise StateGraphsNotAvailableError(materials.chain.tool.item_id)
+            raise UnsupportedError(
+                f"{materials.chain.tool.item_id}: state graphs are not yet available in this"
+                " version",
+                hint="call the tools of the graph one by one, or from a tool of your own",
+            )
         return services.graphs(materials, services.on_step)
 
 

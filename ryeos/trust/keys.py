@@ -34,7 +34,7 @@ from lillux.signing import (
 )
 from lillux.values import dataclass, replace
 from ryeos.items.context import Clock, Context, utc_now
-from ryeos.items.errors import KeyDocumentError, KeyWithheldError, RyeError
+from ryeos.items.errors import KeyDocumentError, RyeError
 from ryeos.items.refs import AI_DIRECTORY, PROJECT, Kind, Space
 from ryeos.trust.signature import (
     CommentForm,
@@ -171,7 +171,7 @@ def own_key(context: Context) -> SigningKey:
     """The user's own key: the pair in its folder, or the one that an ssh-agent holds.
 
     Raises KeyNotFoundError, KeyLockedError, PemError, KeyMismatchError, KeyDocumentError,
-    KeyWithheldError, FileSystemError.
+    FileSystemError, and RyeError, `NO_SIGNING_KEY`, in what an agent, a graph or a node started.
     """
     try:
         said = agent_settings(context.key_directory)
@@ -179,7 +179,13 @@ def own_key(context: Context) -> SigningKey:
             return SigningKey(load_keypair(context.key_directory, context.passphrase))
     except FileSystemError as error:
         if context.confines:
-            raise KeyWithheldError(str(context.key_directory)) from error
+            raise RyeError(
+                f"the signing key in {context.key_directory} is out of reach of what an agent, a"
+                " graph or a node starts",
+                code="NO_SIGNING_KEY",
+                hint="what signs is a person's to run, at a terminal; an agent proposes with the"
+                " MCP tool sign, and runs on a node with execute and target remote:NAME",
+            ) from error
         raise
     public_pem = load_public(context.key_directory)
     socket = context.process_env.get("SSH_AUTH_SOCK", "")

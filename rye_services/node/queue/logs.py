@@ -1,6 +1,6 @@
 """What programs of an execution write, kept in pieces while they run: ``/threads/ID/log``.
 
-The server masks secrets in what a worker reports (`rye_services.node.worker.reports`), bounds the
+The server masks secrets in what a worker reports (`rye_services.node.worker.jobs`), bounds the
 whole, and writes pieces into ``thread_logs``, where every server of the database reads them.
 """
 
@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from lillux.values import dataclass
 from rye_services.database import Database, stamp, storable, thread_logs, threads
 from rye_services.node.queue.rows import FIRST_ATTEMPT
-from rye_services.node.worker.reports import STDERR, STDOUT, read_report
+from rye_services.node.worker.jobs import STDERR, STDOUT, read_report
 
 MAX_LOG_BYTES = 1024 * 1024
 """Of one execution: a row is outside of every quota."""

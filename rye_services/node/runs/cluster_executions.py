@@ -47,12 +47,6 @@ _ENDING_S = 5.0
 _OK = 200
 
 
-class ClusterKeysError(RyeError):
-    """A server or worker of a cluster has other keys than the others."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-
 class ClusterParts:
     """What a process of a cluster has: rows, queue and news. Thread-safe.
 
@@ -92,7 +86,7 @@ def require_keys_of_the_node(database: Database, keys: NodeKeys) -> None:
 
     Each process makes keys of its own where none are mounted, and then clients would meet another
     node with every request. New keys of a rotation are known by what the former ones said.
-    Raises ClusterKeysError.
+    Raises RyeError, `CONFIG_ERROR`.
     """
     own = encode_public_key(keys.signing.public_pem)
     former = {one.get("signing_key") for one in keys.previous}
@@ -101,9 +95,10 @@ def require_keys_of_the_node(database: Database, keys: NodeKeys) -> None:
         if known == own:
             return
         if known is not None and known not in former:
-            raise ClusterKeysError(
+            raise RyeError(
                 f"signing keys: expected the pair of {known}, which the other servers have,"
                 f" found that of {own}",
+                code="CONFIG_ERROR",
                 hint="mount the same keys for each server and worker: SIGNING_KEY_DIR=DIR",
             )
         connection.execute(update(node_identity).values(public_key=own))

@@ -33,10 +33,17 @@ from rye_services.node.store.heads import Head, valid_project_path
 from rye_services.node.store.objects import Durable, KnownManifests, StoresOfUsers
 from rye_services.node.webhooks import WebhookFieldError, valid_vault_keys
 from rye_services.node.worker.fork_server import ForkServer
-from rye_services.node.worker.jobs import Finished, Given, Job, JobAction, failed, given_to
+from rye_services.node.worker.jobs import (
+    Finished,
+    Given,
+    Job,
+    JobAction,
+    failed,
+    given_to,
+    read_report,
+)
 from rye_services.node.worker.process import Go, WorkerDiedError, WorkerLaunch, do_job
 from rye_services.node.worker.redaction import Redaction, presentable, without_places
-from rye_services.node.worker.reports import read_report
 from rye_services.node.worker.workspaces import (
     Checkout,
     CheckoutRequest,

@@ -78,7 +78,7 @@ from rye_services.node.storage import SyncServices
 from rye_services.node.store.objects import QuotaExceededError, StoresOfUsers
 from rye_services.node.store.servers import ServerLease
 from rye_services.node.webhooks import record_delivery
-from rye_services.node.worker import reports
+from rye_services.node.worker import jobs
 from rye_services.node.worker.jobs import Given, JobAction
 from rye_services.node.worker.process import Go, WorkerEndedError, WorkerLaunch
 from rye_services.node.worker.workspaces import Checkouts
@@ -242,7 +242,14 @@ class Executions:
 
     def figures(self) -> Sequence[Figure]:
         """See `ExecutionService`."""
-        return queue_figures(self._queue.state, self.rows)
+        state = self._queue.state
+        return (
+            figure("rye_executions_running", "Executions that run on this server", state.active),
+            figure("rye_execution_places", "Executions that may run at a time here", state.places),
+            figure("rye_executions_queued", "Executions that wait here for a place", state.waiting),
+            figure("rye_execution_queue_places", "Executions that may wait here", state.longest),
+            kept_figure(self.rows),
+        )
 
     def _ask(self, order: Order, priority: int = AWAITED) -> Waiting:
         """What it starts from, and a turn. Raises RequestProblem: also 503, the queue is full."""
@@ -286,17 +293,6 @@ def accepted(order: Order, thread_id: str, place: int) -> dict[str, Any]:
         "queue_place": place,
         "message": f"{order.item_ref} {when} as {thread_id}: GET /threads/{thread_id}",
     }
-
-
-def queue_figures(state: QueueState, rows: ThreadRows) -> Sequence[Figure]:
-    """The figures of a queue, and how many executions are remembered. Raises SQLAlchemyError."""
-    return (
-        figure("rye_executions_running", "Executions that run on this server", state.active),
-        figure("rye_execution_places", "Executions that may run at a time here", state.places),
-        figure("rye_executions_queued", "Executions that wait here for a place", state.waiting),
-        figure("rye_execution_queue_places", "Executions that may wait here", state.longest),
-        kept_figure(rows),
-    )
 
 
 def kept_figure(rows: ThreadRows) -> Figure:
@@ -602,12 +598,12 @@ class _Facts:
         if self._is_begun:
             return
         match fact:
-            case reports.RETRYABLE:
+            case jobs.RETRYABLE:
                 self._retryable = True
-            case reports.CONFIDENTIAL if self._order.parameters:  # else it is in the row already
+            case jobs.CONFIDENTIAL if self._order.parameters:  # else it is in the row already
                 names = _names_in(text, self._order.parameters)
                 self._given = self._order.given(names, self._mask)
-            case reports.BEGIN:
+            case jobs.BEGIN:
                 self._is_begun = True
                 self._begin(retryable=self._retryable, given=self._given)
 

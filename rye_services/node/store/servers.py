@@ -111,24 +111,11 @@ class ServersElsewhere:
 # --- a node that is stopped ----------------------------------------------------------------------
 
 
-class NodeRunningError(RyeError):
-    """A server works on the data, or another command that wants it for itself."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        super().__init__(
-            f"{folder}: expected a node that is stopped, found a server, or another such command",
-            hint="stop the node, on every machine that serves these data, and try again",
-        )
-
-
 @contextmanager
 def stopped_node(settings: Settings) -> Iterator[Callable[[], None]]:
     """The data for one command alone; what is given raises once a server has started meanwhile.
 
-    Raises NodeRunningError, FileSystemError.
+    Raises FileSystemError, and RyeError, `CONFLICT`, for a node that is not stopped.
     """
     folder = settings.data_dir / SERVERS
     own = ServerLease(folder)
@@ -137,7 +124,12 @@ def stopped_node(settings: Settings) -> Iterator[Callable[[], None]]:
     def require_alone() -> None:
         others = {path.stem for path in folder.glob("*.lock")} - {own.server_id}
         if not all(own.is_dead(one) for one in others):
-            raise NodeRunningError(settings.data_dir)
+            raise RyeError(
+                f"{settings.data_dir}: expected a node that is stopped, found a server, or another"
+                " such command",
+                code="CONFLICT",
+                hint="stop the node, on every machine that serves these data, and try again",
+            )
 
     try:
         require_alone()

@@ -15,14 +15,19 @@ from lillux.sandbox import confine, program_places, system_places
 from lillux.seccomp import Sockets, refuse_sockets
 from lillux.values import replace
 from rye_services.node.worker.jobs import (
+    BEGIN,
+    CONFIDENTIAL,
     LEAKED,
+    RETRYABLE,
+    STDERR,
+    STDOUT,
     Finished,
     Job,
     JobAction,
+    report,
     secret_names,
     without_leaked_limits,
 )
-from rye_services.node.worker.reports import BEGIN, CONFIDENTIAL, RETRYABLE, STDERR, STDOUT, report
 from ryeos.app.workspace import Rye
 from ryeos.items.context import Context, context_from
 from ryeos.items.errors import Answer, error_answer

@@ -16,9 +16,8 @@ from lillux.cancellation import Cancellation
 from lillux.files import make_directory
 from lillux.sandbox import landlock_version
 from rye_services.node.worker import process
-from rye_services.node.worker.jobs import Finished, Job, JobAction
+from rye_services.node.worker.jobs import BEGIN, Finished, Job, JobAction, read_report
 from rye_services.node.worker.process import WorkerDiedError, WorkerEndedError, WorkerLaunch
-from rye_services.node.worker.reports import BEGIN, read_report
 from ryeos.app.workspace import Rye
 from ryeos.items.refs import Space
 from tests.support.children import Lifeline
