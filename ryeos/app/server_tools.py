@@ -37,8 +37,19 @@ from ryeos.items.yaml import parse_yaml
 from ryeos.run.calls import OnStderr
 from ryeos.run.chain import PACKAGES_SUFFIX
 from ryeos.run.model import ExecutionRequest
-from ryeos.run.server_packages import NPM, PACKAGE, PYPI
-from ryeos.run.server_pins import PINS, files_digest, read_pins, tool_pins
+from ryeos.run.server_pins import (
+    NPM,
+    PACKAGE,
+    PINS,
+    PYPI,
+    ServerInstaller,
+    files_digest,
+    newest,
+    read_package,
+    read_pins,
+    server_list_text,
+    tool_pins,
+)
 from ryeos.trust.file_types import extract
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.resolver import candidates, locations
@@ -462,12 +473,6 @@ def pin_package(rye: Rye, server: Location, *, again: bool = False) -> list[Tool
 
     from lillux.process import ProcessManager
     from ryeos.run.packages import list_path
-    from ryeos.run.server_packages import (
-        ServerInstaller,
-        newest,
-        read_package,
-        server_list_text,
-    )
 
     body, before = _signed_body(rye, server)
     package = read_package(_config_of(server, body), server.ref.name)

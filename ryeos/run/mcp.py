@@ -35,10 +35,13 @@ from ryeos.run.chain import CompanionError
 from ryeos.run.command import command_of, filled_arguments, masked, max_output_bytes, opened
 from ryeos.run.model import ChainElement, Invocation
 from ryeos.run.parameters import valid_limit
-from ryeos.run.server_packages import ServerPackage, read_package
 from ryeos.run.server_pins import (
+    NPM,
+    ServerInstaller,
+    ServerPackage,
     ServerPins,
     approved_tool,
+    read_package,
     read_pins,
     require_files,
     required_tools,
@@ -467,7 +470,6 @@ def _installed(
     import sys
 
     from ryeos.run.packages import ENVIRONMENTS, PYTHON, PackageList, PackagesError, list_path
-    from ryeos.run.server_packages import NPM, ServerInstaller
 
     element = found.server or materials.chain.tool
 
