@@ -372,7 +372,7 @@ def _is_free_of_links(root: Path, segments: Sequence[str]) -> bool:
 
 
 def force_and_close(descriptor: int, path: str | Path) -> None:
-    """Have an open file, or folder, on the disk. Raises FileSystemError; it is closed anyhow."""
+    """Force an open file, or folder, to the disk. Raises FileSystemError; it is closed anyhow."""
     try:
         os.fsync(descriptor)
     except OSError as error:

@@ -189,7 +189,7 @@ class Store:
         return Path(self._folders.path(folders, space.file_name(digest)))
 
     def touch(self, space: ObjectKind, digest: str) -> bool:
-        """Have it be as young as one stored now. False when it is not there, or is no digest.
+        """Make it as young as one stored now. False when it is not there, or is no digest.
 
         Raises StoreLinkError, FileSystemError.
         """
@@ -216,7 +216,7 @@ class Store:
         }
 
     def remove(self, space: ObjectKind, digest: str) -> None:
-        """Have it no longer there. Raises DigestError, StoreLinkError, FileSystemError."""
+        """Remove it. Raises DigestError, StoreLinkError, FileSystemError."""
         self._folders.remove(self._shard(space, valid_digest(digest)), space.file_name(digest))
         if self._packs:
             self._packs.remove_older(space, {digest}, inf)
@@ -248,7 +248,7 @@ class Store:
         return {digest for digest in removed if self.size(space, digest) is None}
 
     def set_aside(self, space: ObjectKind, digest: str) -> bool:
-        """Have a damaged one below ``damaged/`` instead, where a sound one can take its place.
+        """Move a damaged one below ``damaged/``, where a sound one can take its place.
 
         False where it is sound after all, or not there. Raises DigestError, StoreLinkError,
         FileSystemError.
@@ -322,7 +322,7 @@ class Store:
                     yield name, value
 
     def remove_ref(self, name: str) -> None:
-        """Have the ref no longer there. Raises RefNameError, StoreLinkError, FileSystemError."""
+        """Remove the ref. Raises RefNameError, StoreLinkError, FileSystemError."""
         folders, file = ref_folders(name)
         self._folders.remove((_REFS, *folders), file)
 
@@ -336,7 +336,7 @@ class Store:
         return self._read_named(("cache", kind), f"{valid_digest(key)}.json")
 
     def sync(self) -> None:
-        """Have on disk whatever was written with `Durability.AT_SYNC`. Raises FileSystemError."""
+        """Force what was written with `Durability.AT_SYNC` to the disk. Raises FileSystemError."""
         with self._lock:
             unsynced, self._unsynced = self._unsynced, {}
         from lillux.store_files import MANY, force_file_system
@@ -345,11 +345,11 @@ class Store:
             self._force(unsynced)
 
     def sync_objects(self, digests: Iterable[str]) -> None:
-        """Have these objects on disk. Raises DigestError, FileSystemError."""
+        """Force these objects to the disk. Raises DigestError, FileSystemError."""
         self.sync_stored(ObjectKind.OBJECT, digests)
 
     def sync_stored(self, space: ObjectKind, digests: Iterable[str]) -> None:
-        """Have these on disk, by any process. Raises DigestError, FileSystemError."""
+        """Force these to the disk, of any process. Raises DigestError, FileSystemError."""
         places = {self._place(space, valid_digest(digest)): None for digest in digests}
         self._force(places)
 

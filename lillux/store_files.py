@@ -208,7 +208,7 @@ MANY = 64
 
 
 def force_file_system(path: str, *, platform: str = sys.platform) -> bool:
-    """Have the system write the file system below a folder to the disk. Whether it did.
+    """Force the file system below a folder to the disk. Whether it did.
 
     Linux only, whose kernels tell of a failed write since 5.8. For many small files it takes a
     tenth of the time that each by itself would, as the journal is written once.
@@ -251,7 +251,7 @@ class EarlyForce:
 
 
 def force_files(root: Path, paths: Sequence[str], early: EarlyForce | None = None) -> None:
-    """Have files below a folder on the disk; one that is gone needs no writing.
+    """Force files below a folder to the disk; one that is gone needs no writing.
 
     ``early`` was begun when their content was written. Raises FileSystemError.
     """
@@ -373,7 +373,7 @@ class StoreFolders:
         return status
 
     def touch(self, folders: tuple[str, ...], name: str) -> bool:
-        """Have a file be as young as one written now; False if absent. Raises as `size`.
+        """Make a file as young as one written now; False if absent. Raises as `size`.
 
         Give or take `JUST_NOW_S`: what has just been stored is not written to again.
         """
@@ -392,7 +392,7 @@ class StoreFolders:
         return True
 
     def remove(self, folders: tuple[str, ...], name: str) -> None:
-        """Have no file there. Raises StoreLinkError, FileSystemError."""
+        """Remove the file, if there is one. Raises StoreLinkError, FileSystemError."""
         if self.status(folders, name) is None:
             return
         path = self.path(folders, name)
@@ -406,7 +406,7 @@ class StoreFolders:
     def move(
         self, folders: tuple[str, ...], name: str, target: tuple[str, ...], target_name: str
     ) -> bool:
-        """Have a file elsewhere, over one that is there; whether it was there. Not a link's target.
+        """Move a file, over one that is there; whether it was there. Not a link's target.
 
         Raises StoreLinkError, FileSystemError.
         """
@@ -423,7 +423,7 @@ class StoreFolders:
         return True
 
     def remove_older(self, folders: tuple[str, ...], name: str, before_s: float) -> bool:
-        """Have no file there if it was last written or touched before a time; whether it was.
+        """Remove a file that was last written or touched before a time; whether it was.
 
         It is renamed first. A touch before that is seen after it, and the file goes back; a touch
         after it finds nothing. So no caller hears that a file is there which then is not. Raises
@@ -482,7 +482,7 @@ class StoreFolders:
         return True
 
     def force(self, folders: tuple[str, ...], name: str = "") -> None:
-        """Have the system write a file to the disk; with no name the folder itself.
+        """Force a file to the disk; with no name the folder itself.
 
         One that is gone needs no writing. Raises FileSystemError.
         """

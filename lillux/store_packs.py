@@ -223,7 +223,7 @@ class Packs:
         return None
 
     def touch(self, space: ObjectKind, digest: str, *, look: bool = True) -> bool:
-        """Have a piece be as young as one written now, with all of its pack; False if absent.
+        """Make a piece as young as one written now, with all of its pack; False if absent.
 
         A pack that was young a moment ago still is: no sweep takes what is younger than a minute.
         """
@@ -275,7 +275,7 @@ class Packs:
         return removed
 
     def set_aside(self, space: ObjectKind, digest: str) -> bool:
-        """Have a damaged piece no longer there; its pack is kept below ``damaged/``.
+        """Remove a damaged piece; its pack is kept below ``damaged/``.
 
         What is sound in the pack is written to a new one first. False where the piece is sound,
         or in no pack.

@@ -33,7 +33,7 @@ class FolderWatch(Protocol):
         ...
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         ...
 
 
@@ -127,7 +127,7 @@ class _Inotify:
         return True
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         os.close(self._descriptor)
 
     def _read_events(self) -> None:
@@ -167,7 +167,7 @@ class _Kqueue:
         return bool(events)
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._queue.close()

@@ -63,7 +63,7 @@ class RoundRobin:
         self.requests = {**dict.fromkeys(ports, 0), **self.requests}
 
     def stop(self) -> None:
-        """Answer no longer."""
+        """Stop answering."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()

@@ -59,7 +59,7 @@ _actor: ContextVar[Actor | None] = ContextVar("actor", default=None)
 
 
 def act_as(actor: Actor) -> None:
-    """Have what this request or command changes be recorded as changed by this actor."""
+    """Record what this request or command changes as changed by this actor."""
     _actor.set(actor)
 
 

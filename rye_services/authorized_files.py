@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 def take_over_files(settings: Settings, database: Database) -> int:
-    """Have a row for each authorised key that has a file only, once; how many were taken over.
+    """Make a row for each authorised key that has a file only, once; how many were taken over.
 
     A file that the node has not signed, or that was changed, is named in the log and left out.
     Raises NodeKeysError, PemError, KeyMismatchError, FileSystemError, SQLAlchemyError.

@@ -143,7 +143,7 @@ def back_up(
     clock: Clock,
     progress: Progress,
 ) -> BackedUp:
-    """Have all of a node in a folder; one that has a backup of it gets what is new.
+    """Copy all of a node into a folder; one that has a backup of it gets what is new.
 
     No process may remove anything from the stores meanwhile; a server may serve.
 
@@ -463,7 +463,7 @@ def restore(
     clock: Clock,
     progress: Progress,
 ) -> Restored:
-    """Have a node's data in a folder again, as its newest backup in ``source`` has them.
+    """Write a node's data to a folder, as its newest backup in ``source`` has them.
 
     1. it is a backup, and the folder is not there or empty
     2. its settings keep everything below the folder, and its database is of the kind that they say

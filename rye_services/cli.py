@@ -767,7 +767,7 @@ def _fsck(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnsw
 
 
 def _accept_losses(fsck: Any, parsed: argparse.Namespace, reports: Sequence[Any]) -> CommandAnswer:  # noqa: ANN401 - imported late
-    """Have losses stay lost, after a person has said so. Raises RyeError, UsageError."""
+    """Accept losses, after a person has said so. Raises RyeError, UsageError."""
     from dataclasses import asdict
 
     from rye_services.fsck import REGISTRY, loss_line

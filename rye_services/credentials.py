@@ -463,7 +463,7 @@ class AuthorizedKeys:
         )
 
     def revoke(self, fingerprint: str) -> None:
-        """Let a key in no longer. Raises AuthorizedKeyMissingError."""
+        """Revoke a key. Raises AuthorizedKeyMissingError."""
         with self._database.writing(lock=_AUTHORIZED) as connection:
             self._remove(connection, fingerprint)
         self._remove_former(fingerprint)
@@ -501,7 +501,7 @@ class AuthorizedKeys:
         return key
 
     def take_over(self, connection: Connection, keys: Iterable[AuthorizedKey]) -> int:
-        """Have a row for each key of the files of an older node; how many there were."""
+        """Make a row for each key of the files of an older node; how many there were."""
         rows = [_authorized_row(key) for key in keys]
         if rows:
             dialect = sqlite if self._database.is_sqlite else postgresql
@@ -669,7 +669,7 @@ def valid_user_id(user_id: str) -> str:
 
 
 def ensure_user(connection: Connection, user_id: str, created_at: str) -> None:
-    """Have a row for a user. Raises UserIdError."""
+    """Make sure that a user has a row. Raises UserIdError."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     row = dialect.insert(users).values(id=valid_user_id(user_id), created_at=created_at)
     connection.execute(row.on_conflict_do_nothing())
@@ -763,7 +763,7 @@ class Nonces:
         return True
 
     def forget_old(self) -> int:
-        """Remove those that no request can come with any more; how many."""
+        """Remove those that are too old for any request; how many."""
         oldest_s = self._clock().timestamp() - NONCE_S
         with self._database.writing() as connection:
             gone = connection.execute(

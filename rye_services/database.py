@@ -272,7 +272,7 @@ class Database:
         return self._engine.dialect.name
 
     def on_error(self, call: Callable[[str], None]) -> None:
-        """Have ``call`` get the name of the class of each error of the database."""
+        """Call ``call`` with the name of the class of each error of the database."""
 
         def handle(context: ExceptionContext) -> None:
             error = context.sqlalchemy_exception or context.original_exception
@@ -314,7 +314,7 @@ def is_away(error: BaseException) -> bool:
 
 
 def hold(connection: Connection, lock: str) -> None:
-    """Have a lock as `Database.writing` takes it, until the transaction ends.
+    """Take a lock as `Database.writing` does, until the transaction ends.
 
     Who takes two takes that of a name first and that of its owner last, else two could wait for
     each other for ever.
@@ -357,7 +357,7 @@ def _engine(url: str) -> Engine:
 
 
 def _on_connect_of_postgresql(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
-    """Have each statement planned for its values.
+    """Make PostgreSQL plan each statement for its values.
 
     A plan that was kept from when a table was empty takes 50 ms for what takes 1 ms, until
     PostgreSQL has looked at the table again: a minute later, or never for some.
@@ -368,7 +368,7 @@ def _on_connect_of_postgresql(connection: Any, _: object) -> None:  # noqa: ANN4
 
 
 def _ping_idle(engine: Engine) -> None:
-    """Have connections that may be dead by now answer a ping before they are used.
+    """Test connections that may be dead by now before they are used.
 
     Those are the ones that were idle for a while, and those whose socket has something to read: the
     end of the connection, since no one asked anything. One that dies a moment later fails in its
@@ -408,7 +408,7 @@ def _has_news(connection: Any) -> bool:  # noqa: ANN401 - the driver's
 
 
 def _make_private(path: Path) -> None:
-    """Have a file that only its owner reads; SQLite gives those beside it the same mode."""
+    """Make a file that only its owner reads; SQLite gives those beside it the same mode."""
     make_directory(path.parent, mode=0o700)
     with suppress(FileExistsError):
         create_file(path, b"", mode=0o600)

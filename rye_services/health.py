@@ -81,7 +81,7 @@ class Health:
         self.is_draining = False
 
     def add(self, name: str, check: Check) -> None:
-        """Have one more check, before the first look. It may take longer than the others."""
+        """Add a check, before the first look. It may take longer than the others."""
         self._probes[name] = _Probe(name, check, REMOTE_TIMEOUT_S)
         self.last = replace(self.last, checks=(*self.last.checks, name))
 

@@ -394,7 +394,7 @@ class Unauthorized(RequestProblem):
 
 
 def answer_problems(app: FastAPI) -> None:
-    """Have refusals of the application answered in the one form."""
+    """Make the application answer all refusals in one form."""
     app.add_exception_handler(HTTPException, _refusal)
     app.add_exception_handler(RequestValidationError, _wrong_fields)
     app.add_exception_handler(UnicodeEncodeError, _lone_surrogate)

@@ -74,7 +74,7 @@ def note_user(user_id: str) -> None:
 
 @contextmanager
 def in_request(record: RequestRecord) -> Iterator[None]:
-    """Have the lines of a block belong to a request."""
+    """Mark the log lines of a block as those of a request."""
     token = _request.set(record)
     try:
         yield
@@ -84,7 +84,7 @@ def in_request(record: RequestRecord) -> Iterator[None]:
 
 @contextmanager
 def in_execution(thread_id: str) -> Iterator[None]:
-    """Have the lines of a block belong to an execution."""
+    """Mark the log lines of a block as those of an execution."""
     token = _execution.set(thread_id)
     try:
         yield
@@ -133,7 +133,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """Have everything logged as a line on standard error, ``level`` being a name of `logging`."""
+    """Log everything as a line on standard error, ``level`` being a name of `logging`."""
     known = logging.getLevelNamesMapping()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextLines())
@@ -144,7 +144,7 @@ def log_to_stderr(level: str) -> None:
 
 
 def log_as_json() -> None:
-    """Have lines be JSON from now on: settings are read after the first lines may be needed."""
+    """Write lines as JSON from now on: settings are read after the first lines may be needed."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, TextLines):
             handler.setFormatter(JsonLines())

@@ -62,7 +62,7 @@ class Migrated:
 
 
 def migrate(settings: Settings, url: str) -> Migrated:
-    """Have an empty database in place of the present one.
+    """Move the node to an empty database.
 
     1. the node is stopped, and no other command works on it
     2. the target is another one, and empty
@@ -176,7 +176,7 @@ def _row(table: Table, row: dict[str, Any], *, is_words: bool) -> dict[str, Any]
 
 
 def _set_sequences(connection: Connection) -> None:
-    """Have numbers that PostgreSQL gives from now on follow those that were copied."""
+    """Make numbers that PostgreSQL gives from now on follow those that were copied."""
     for table in TABLES:
         column: Column[Any] | None = table.autoincrement_column
         if column is None:
@@ -224,7 +224,7 @@ class MovedStores:
 def move_stores(
     settings: Settings, url: str, environ: Mapping[str, str], progress: Progress
 ) -> MovedStores:
-    """Have an empty folder of a bucket in place of the folders of a node.
+    """Move the stores of a node from its folders to an empty folder of a bucket.
 
     1. the node is stopped, no sweep or backup is at work, and its stores are folders
     2. the bucket is empty, or has what an attempt before has left there

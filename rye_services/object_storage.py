@@ -154,11 +154,11 @@ class Bucket(Protocol):
         ...
 
     def put(self, key: str, data: bytes) -> None:
-        """Have a file there, in place of one that is there."""
+        """Write a file, in place of one that is there."""
         ...
 
     def create(self, key: str, data: bytes) -> bool:
-        """Have a file there unless there is one: whether it was made."""
+        """Write a file unless there is one: whether it was made."""
         ...
 
     def get(self, key: str) -> bytes | None:
@@ -178,7 +178,7 @@ class Bucket(Protocol):
         ...
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Have these files no longer there; one that is not there is fine."""
+        """Remove these files; one that is not there is fine."""
         ...
 
 
@@ -217,7 +217,7 @@ class ObstoreBucket:
         return self._shown
 
     def put(self, key: str, data: bytes) -> None:
-        """Have a file there, in place of one that is there."""
+        """Write a file, in place of one that is there."""
         import obstore
 
         # In one request: of several parts a server may keep some when the rest never comes.
@@ -225,7 +225,7 @@ class ObstoreBucket:
         self.figures.count("put", written=len(data))
 
     def create(self, key: str, data: bytes) -> bool:
-        """Have a file there unless there is one: whether it was made."""
+        """Write a file unless there is one: whether it was made."""
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
@@ -291,7 +291,7 @@ class ObstoreBucket:
         return tuple(sorted(names))
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Have these files no longer there; one that is not there is fine."""
+        """Remove these files; one that is not there is fine."""
         import obstore
 
         gone = list(keys)

@@ -86,7 +86,7 @@ def answers(model: type[BaseModel], *refused: int) -> Responses:
 
 
 def describe(app: FastAPI, *, unlimited_paths: frozenset[str]) -> None:
-    """Have an application describe itself in full; ``unlimited_paths`` read no body."""
+    """Complete the description of an application; ``unlimited_paths`` read no body."""
     app.openapi = partial(document, app, app.openapi, unlimited_paths)  # type: ignore[method-assign]
 
 

@@ -284,7 +284,7 @@ class People:
         connection.execute(insert(user_keys).values(**row))
 
     def remove_key(self, user_id: str, fingerprint: str) -> None:
-        """Let a person sign with a key no longer. Raises KeyMissingError."""
+        """Revoke a key of a person. Raises KeyMissingError."""
         columns = user_keys.c
         gone = delete(user_keys).where(
             columns.user_id == user_id, columns.fingerprint == fingerprint

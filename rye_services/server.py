@@ -124,7 +124,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Have signals end this server in its own way; they are not raised again afterwards."""
+        """Handle signals in the server's own way; they are not raised again afterwards."""
         numbers = [getattr(signal, name) for name in _ASKS_TO_END if hasattr(signal, name)]
         before = {number: signal.signal(number, self._end) for number in numbers}
         try:
@@ -263,7 +263,7 @@ class PatientProtocol(H11Protocol):
             self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         self._wait_no_longer()
         super().connection_lost(exc)
 

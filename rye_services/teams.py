@@ -384,7 +384,7 @@ class Teams:
             return tuple(map(_invitation_of, rows))
 
     def revoke_invitation(self, team: str | None, invitation_id: str) -> None:
-        """End an invitation: it lets no one in any more. Raises TeamMissingError."""
+        """Revoke an invitation. Raises TeamMissingError."""
         is_its = _invitations.team_id.is_(None) if team is None else _invitations.team_id == team
         ended = update(invitations).where(
             is_its, _invitations.id == invitation_id, _invitations.ended_at.is_(None)

@@ -79,7 +79,7 @@ class LaterInput:
         return self._rest
 
     def give(self, rest: bytes) -> None:
-        """Have the child read the rest, and the end. A second call changes nothing."""
+        """Give the child the rest, and the end of its input. A second call changes nothing."""
         with self._changed:
             if self._rest is not None:
                 return
@@ -89,7 +89,7 @@ class LaterInput:
         hear()
 
     def when_given(self, hear: Callable[[], None]) -> None:
-        """Have a function called when the rest is there: at once where it is."""
+        """Call a function when the rest is there: at once where it is."""
         with self._changed:
             self._hear = hear
             is_given = self._rest is not None
@@ -406,7 +406,7 @@ class ThreadPump:
                     unsent = unsent[pipe.write(unsent[:CHUNK_BYTES]) :]
 
     def _end_input(self) -> None:
-        """Have the thread that feeds the child wait for nothing any more."""
+        """End the waiting of the thread that feeds the child."""
         if self._later is not None:
             self._later.give(b"")
 

@@ -110,7 +110,7 @@ def admin_router(services: NodeServices) -> APIRouter:
 
     @routes.delete("/{fingerprint}", responses=answers(RevokedAnswer, 404))
     def revoke(_: Manager, fingerprint: str) -> dict[str, str]:
-        """Let a key in no longer; the last one that may manage keys stays."""
+        """Revoke a key; the last one that may manage keys stays."""
         bare = fingerprint.removeprefix("fp:")
         try:
             authorized.revoke_unless_last(bare)

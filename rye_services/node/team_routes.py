@@ -191,7 +191,7 @@ def _add_account(routes: APIRouter, services: NodeServices) -> None:
         "/account/keys/{fingerprint}", tags=["account"], responses=answers(DeletedAnswer, 404)
     )
     def remove_key(who: Person, fingerprint: str) -> dict[str, str]:
-        """Let a key of the caller sign no longer; the first one is the operator's to revoke."""
+        """Revoke a key of the caller; the first one is the operator's to revoke."""
         bare = fingerprint.removeprefix("fp:")
         with refused():
             people.remove_key(who.user_id, bare)

@@ -139,7 +139,7 @@ class Accounts:
         return found
 
     def disable(self, name: str) -> None:
-        """Let an account publish no longer; what it published stays. Raises AccountMissingError."""
+        """Close an account; what it published stays. Raises AccountMissingError."""
         self._mark(name, stamp(self._clock()), "accounts.disable")
 
     def enable(self, name: str) -> None:
@@ -194,7 +194,7 @@ class Accounts:
         return fingerprint
 
     def remove_key(self, name: str, fingerprint: str) -> bool:
-        """Let an account sign with a key no longer; whether it was one of its own."""
+        """Remove a key that an account signs with; whether it was one of its own."""
         columns = account_keys.c
         gone = account_keys.delete().where(
             columns.account == name, columns.fingerprint == fingerprint

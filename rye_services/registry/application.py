@@ -141,7 +141,7 @@ def part_of(services: RegistryServices, health: Health) -> ServerPart:
 
 @asynccontextmanager
 async def _present(services: RegistryServices) -> AsyncIterator[None]:
-    """Have commands that want the data for themselves know that this server works on them."""
+    """Hold the lock that tells commands that this server works on the data."""
     if services.presence is None:
         yield
         return

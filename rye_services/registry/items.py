@@ -724,7 +724,7 @@ def _version_row(connection: Connection, item: int, version: str) -> RowMapping 
 
 
 def index_all(connection: Connection, index: SearchIndex) -> int:
-    """Have every item of a database found whose index is empty; how many there are."""
+    """Index every item of a database whose index is empty; how many there are."""
     shown = items.c.latest_version.is_not(None)
     numbers = connection.scalars(select(items.c.id).where(shown)).all()
     for item in numbers:

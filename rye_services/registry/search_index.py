@@ -68,10 +68,10 @@ class SearchIndex(Protocol):
     """Where documents are put, and found by their words; in the caller's transaction."""
 
     def put(self, connection: Connection, documents: Sequence[IndexedItem]) -> None:
-        """Have these documents found, in place of what they were."""
+        """Index these documents, in place of what they were."""
 
     def remove(self, connection: Connection, item: int) -> None:
-        """Have an item found no longer."""
+        """Remove an item from the index."""
 
     def find(
         self, connection: Connection, wanted: IndexQuery, *, limit: int, offset: int

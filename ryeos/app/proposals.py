@@ -121,7 +121,7 @@ class Proposals:
         return sorted(found, key=lambda one: (one.proposed_at, one.id))
 
     def decide(self, proposal: Proposal, state: str) -> None:
-        """It waits no longer; what became of it is kept for who asked, of the last ones."""
+        """Close a proposal; what became of the last ones is kept for the agent that asked."""
         write_atomic(self._folder / f"{proposal.id}{_DECIDED}", state.encode(), mode=0o600)
         (self._folder / f"{proposal.id}.json").unlink(missing_ok=True)
         decided = sorted(self._folder.glob(f"*{_DECIDED}"), key=lambda path: path.stat().st_mtime)

@@ -360,7 +360,7 @@ def _set_aside(location: Location) -> Path:
 
 
 def _move_lockfile(rye: Rye, old: Location, new: ItemRef) -> None:
-    """Have what pins a tool under its new id, where signing finds it and writes it anew."""
+    """Move what pins a tool to its new id, where signing finds it and writes it anew."""
     if old.ref.kind is not Kind.TOOL:
         return
     from ryeos.run.lockfiles import lockfile_path

@@ -67,7 +67,7 @@ class WorkerPool:
         return not self._unfinished
 
     def put(self, work: Work) -> None:
-        """Have it done. ``work`` raises nothing."""
+        """Do it on one of the threads. ``work`` raises nothing."""
         with self._news:
             self._waiting.append(work)
             self._unfinished += 1

@@ -58,7 +58,7 @@ class TeamClient:
         return self._ask("POST", "/account/keys", {**body, **_given(more)})
 
     def remove_key(self, fingerprint: str) -> None:
-        """Let a key sign no longer."""
+        """Revoke a key."""
         self._ask("DELETE", f"/account/keys/{_part('FINGERPRINT', fingerprint)}")
 
     def tokens(self) -> tuple[dict[str, Any], ...]:

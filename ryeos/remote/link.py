@@ -380,7 +380,7 @@ class Link:
         self._kept.clear()  # what no ref names may be swept from here on
 
     def _keep(self, manifest_data: bytes) -> str:
-        """Have a manifest in the store, and on the disk. Its digest."""
+        """Store a manifest, forced to the disk. Its digest."""
         digest = sha256_hex(manifest_data)
         if digest not in self._kept:  # a push has it kept twice: before it is sent, and after
             self.store.keep(ObjectKind.OBJECT, digest, manifest_data, Durability.AT_SYNC)

@@ -364,7 +364,7 @@ class RegistryClient:
         return self._asked("POST", "/v1/signing-keys", body={"document": signed})
 
     def remove_signing_key(self, fingerprint: str) -> dict[str, Any]:
-        """Have a key checked no longer. Raises NotInRegistryError."""
+        """End the checks of pushes by a key. Raises NotInRegistryError."""
         path = f"/v1/signing-keys/{fingerprint}"
         return self._asked("DELETE", path, wanted=f"signing key {fingerprint}")
 

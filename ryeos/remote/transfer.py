@@ -125,7 +125,7 @@ class ContentSink(Protocol):
         """Keep bytes whose digest was just computed; of an object its canonical JSON."""
 
     def sync(self) -> None:
-        """Have it on disk."""
+        """Force it to the disk."""
 
 
 class KeptContents(ContentSink, ReadContents, Protocol):

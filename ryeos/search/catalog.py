@@ -415,7 +415,7 @@ class Catalog:
         self._put(files, Index(packed=index.packed(living)), links)
 
     def _put(self, files: _Files, index: Index, links: Iterable[int] = ()) -> None:
-        """Have these rows, all of them living."""
+        """Take over these rows, all of them living."""
         for shelf in self._shelves:
             shelf.numbers = {}
         for number, place in enumerate(files.shelves):
@@ -462,7 +462,7 @@ class Catalog:
         return f"{sha256_hex(body)}\n".encode() + body
 
     def _load(self) -> None:
-        """Have what an earlier process kept; nothing where that does not fit."""
+        """Take over what an earlier process kept; nothing where that does not fit."""
         try:
             data = _own_file(self._path) if self._path else b""
             body = data[_DIGEST_LINE:]

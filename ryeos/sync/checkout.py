@@ -111,7 +111,7 @@ class TreeFiles:
         return digest.hexdigest(), first
 
     def write(self, relative: str, data: bytes, mode: int) -> None:
-        """Have a file there with this content, whole or not at all. Not forced to the disk."""
+        """Write a file with this content, whole or not at all. Not forced to the disk."""
         folder, _, _ = relative.rpartition("/")
         self._require_folder(folder, relative)
         path = self._path(relative)
@@ -127,7 +127,7 @@ class TreeFiles:
             raise
 
     def remove(self, relative: str) -> None:
-        """Have nothing there: no file, no folder with all that is in it, no link."""
+        """Remove what is there: a file, a link, a folder with all that is in it."""
         path = self._path(relative)
         try:
             status = os.lstat(path)
@@ -213,7 +213,7 @@ class TreeFiles:
 
 
 def remove_tree(path: Path) -> None:
-    """Have no such folder, whatever is in it. Raises FileSystemError."""
+    """Remove the folder, whatever is in it. Raises FileSystemError."""
     if path.parent.is_dir():
         TreeFiles(path.parent).remove(path.name)
 
@@ -321,7 +321,7 @@ def write_tree(
     is_checked: bool = False,
     found: Written | None = None,
 ) -> Written:
-    """Have ``root`` hold what ``manifest`` says, and nothing else. What changed for that.
+    """Make ``root`` hold what ``manifest`` says, and nothing else. What changed for that.
 
     With ``present`` and no table the tree is taken to hold that manifest: what differs is
     written or removed, and nothing else is looked at. Else every file is looked at: what the

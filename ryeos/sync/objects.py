@@ -674,7 +674,7 @@ class ContentStore(Contents, Protocol):
         ...
 
     def touch(self, space: ObjectKind, digest: str) -> bool:
-        """Have it be as young as one stored now. False when it is not there, or is no digest."""
+        """Make it as young as one stored now. False when it is not there, or is no digest."""
         ...
 
     def touch_all(self, space: ObjectKind, digests: Iterable[str]) -> set[str]:
@@ -688,7 +688,7 @@ class ContentStore(Contents, Protocol):
         ...
 
     def set_aside(self, space: ObjectKind, digest: str) -> bool:
-        """Have a damaged one elsewhere, where a sound one can take its place; whether it was."""
+        """Move a damaged one aside, where a sound one can take its place; whether it was."""
         ...
 
     def leftovers(self, before_s: float) -> int:
@@ -712,11 +712,11 @@ class ContentStore(Contents, Protocol):
         ...
 
     def remove_ref(self, name: str) -> None:
-        """Have the ref no longer there."""
+        """Remove the ref."""
         ...
 
     def sync(self) -> None:
-        """Have safe what was written with `Durability.AT_SYNC`."""
+        """Make safe what was written with `Durability.AT_SYNC`."""
         ...
 
 

@@ -315,7 +315,7 @@ class BundlePins:
         self._write({**self.all(), pin.bundle_id: pin})
 
     def forget(self, bundle_id: str) -> None:
-        """Keep nothing of a bundle any more."""
+        """Forget a bundle."""
         self._write({name: pin for name, pin in self.all().items() if name != bundle_id})
 
     def _write(self, pins: Mapping[str, BundlePin]) -> None:

@@ -178,7 +178,7 @@ class PageSessions:
         )
 
     def look_at(self, cookie: str, owner: str | None) -> None:
-        """Have the pages show what a team owns, or what the person does."""
+        """Let the pages show what a team owns, or what the person does."""
         change = update(page_sessions).where(page_sessions.c.id_hash == _hash(cookie))
         with self._database.writing() as connection:
             connection.execute(change.values(owner=owner))
@@ -679,7 +679,7 @@ def _add_forms(routes: APIRouter, pages: Pages) -> None:
 
 
 def _repeated(pages: Pages, guest: Guest, thread_id: str) -> str:
-    """Have the same run once more, from HEAD as it is now; its id. Raises RequestProblem."""
+    """Start the same run once more, from HEAD as it is now; its id. Raises RequestProblem."""
     run = pages.data(guest).run(thread_id)
     if run is None:
         raise RequestProblem(404, "There is no such run.")

@@ -182,7 +182,7 @@ class ClusterQueue:
             raise full(_NO_ANSWER) from error
 
     def put(self, connection: Connection, run: QueuedRun) -> None:
-        """Have an execution wait, as a part of the caller's transaction, however long the queue."""
+        """Add an execution to the queue, however long, as a part of the caller's transaction."""
         if not connection.scalar(_WAITS, {"thread_id": run.thread_id}):
             self._insert(connection, run)
 
@@ -451,7 +451,7 @@ class News:
         self._thread.start()
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         self._is_closed.set()
         self._wake_all()
 
@@ -513,7 +513,7 @@ class News:
 
 
 def make_queue_tables(database: Database) -> None:
-    """Have Procrastinate's tables of this version. Of many that begin at once one makes them.
+    """Make Procrastinate's tables of this version. Of many that begin at once one makes them.
 
     Raises QueueTablesError, SQLAlchemyError.
     """

@@ -135,7 +135,7 @@ class SharedQueue(Protocol):
     """The queue of many machines, as rows of executions know it."""
 
     def put(self, connection: Connection, run: QueuedRun) -> None:
-        """Have an execution wait, as a part of the caller's transaction."""
+        """Add an execution to the queue, as a part of the caller's transaction."""
         ...
 
     def tell(self, connection: Connection, thread_id: str) -> None:
@@ -298,7 +298,7 @@ class ThreadRows:
         return row.cancelled_by is None
 
     def put_back(self, thread_id: str, attempt: int) -> bool:
-        """Have an execution wait again; False for one that may not, or is another's."""
+        """Put an execution back into the queue; False for one that may not, or is another's."""
         columns = threads.c
         mine = and_(self._is_mine(thread_id, attempt), _may_run_again())
         with self._database.writing() as connection:

@@ -76,7 +76,7 @@ class ExecutionQueue(Protocol):
         ...
 
     def wait_again(self, run: QueuedRun) -> None:
-        """Have an execution wait whose row waits, however long the queue is."""
+        """Add an execution whose row waits, however long the queue is."""
         ...
 
     def place_of(self, thread_id: str) -> int:
@@ -84,18 +84,18 @@ class ExecutionQueue(Protocol):
         ...
 
     def withdraw(self, thread_id: str) -> None:
-        """Have an execution wait no longer."""
+        """Take an execution out of the queue."""
         ...
 
     def work(self, carry_out: Callable[[str], None]) -> None:
-        """Have executions handed over to a function, by the id of the thread, from now on.
+        """Hand executions over to a function, by the id of the thread, from now on.
 
         It is called in a thread of its own, and the place is free again when it returns.
         """
         ...
 
     def close(self) -> None:
-        """Have nothing handed over any more."""
+        """Hand nothing over any more."""
         ...
 
 
@@ -205,7 +205,7 @@ class Queue:
             self._serve()
 
     def close(self) -> None:
-        """Let no request in any more; those that wait are refused."""
+        """Refuse requests from now on, and those that wait."""
         with self._lock:
             self._is_closed = True
             left = [turn for turns in self._waiting.values() for turn in turns]

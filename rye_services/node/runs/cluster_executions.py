@@ -217,7 +217,7 @@ class ClusterExecutions:
         return _Patience(self._admission.wait_s, self._runs_s, lambda: self._ends_at_s)
 
     def _defer(self, order: Order, priority: int) -> str:
-        """Have an execution wait: the id of its thread. Raises RequestProblem."""
+        """Add an execution to the queue: the id of its thread. Raises RequestProblem."""
         thread_id = new_thread_id(order.item_ref)
         basis = self._admission.basis(order)
         run = QueuedRun(thread_id=thread_id, user_id=order.user_id, priority=priority)
@@ -322,7 +322,7 @@ class ClusterWorker:
         self._runs.listen()
 
     def drain(self, grace_s: float) -> None:
-        """Take nothing any more; what still runs after the grace is ended then."""
+        """Take nothing new; what still runs after the grace is ended then."""
         self._queue.close()
         self._runs.drain(grace_s)
 

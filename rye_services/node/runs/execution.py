@@ -764,7 +764,7 @@ class Engine:
         return OwnHead(self.sync, order.user_id, self.settings.name, order.project_path, self.clock)
 
     def hold_head(self, connection: Connection, order: Order) -> bool:
-        """Have the project stay its owner's to the end of a transaction."""
+        """Keep the project its owner's to the end of a transaction."""
         name = self.settings.name
         return self.sync.heads.hold(connection, order.user_id, name, order.project_path)
 

@@ -125,7 +125,7 @@ class ExecutionService(Protocol):
         ...
 
     def accept(self, order: Order) -> dict[str, Any]:
-        """Have it executed later, and answer at once. Raises RequestProblem."""
+        """Accept it for later, and answer at once. Raises RequestProblem."""
         ...
 
     def cancel(self, user_id: str, thread_id: str, by: str) -> str | None:
@@ -145,11 +145,11 @@ class ExecutionService(Protocol):
         ...
 
     def drain(self, grace_s: float) -> None:
-        """Begin nothing any more; what still runs after the grace is ended then."""
+        """Begin nothing new; what still runs after the grace is ended then."""
         ...
 
     def close(self, grace_s: float) -> None:
-        """Take nothing any more, and wait for the end of what runs."""
+        """Take nothing new, and wait for the end of what runs."""
         ...
 
     def figures(self) -> Sequence[Figure]:
@@ -398,7 +398,7 @@ class Runs:
             self.end(thread_id)
 
     def drain(self, grace_s: float) -> None:
-        """Begin nothing any more; what still runs after the grace is ended then."""
+        """Begin nothing new; what still runs after the grace is ended then."""
         with self._changed:
             if self._ends_at_s is not None:
                 return

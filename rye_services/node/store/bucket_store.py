@@ -160,7 +160,7 @@ class BucketStore:
         self._store(given)
 
     def sync(self) -> None:
-        """Have safe what was written with `Durability.AT_SYNC`, by whatever thread.
+        """Make safe what was written with `Durability.AT_SYNC`, by whatever thread.
 
         What an error left behind waits for the next call. Raises ObjectStorageError.
         """
@@ -376,7 +376,7 @@ class BucketStore:
         return (space, digest) in self._waiting
 
     def touch(self, space: ObjectKind, digest: str) -> bool:
-        """Have it be as young as one stored now. False when it is not there, or is no digest."""
+        """Make it as young as one stored now. False when it is not there, or is no digest."""
         return digest in self.touch_all(space, [digest])
 
     def touch_all(self, space: ObjectKind, digests: Iterable[str]) -> set[str]:
@@ -439,7 +439,7 @@ class BucketStore:
         return gone
 
     def set_aside(self, space: ObjectKind, digest: str) -> bool:
-        """Have the bytes of a damaged one below ``damaged/``, and no row for it.
+        """Keep the bytes of a damaged one below ``damaged/``, and remove its row.
 
         False where it is sound after all, or not there. Raises ObjectStorageError.
         """
@@ -541,7 +541,7 @@ class BucketStore:
         return [one for one in found if one.modified_s < oldest_s]
 
     def forget_absent(self) -> bool:
-        """Have no rows of packs that are not in this bucket; whether any row is left."""
+        """Remove rows of packs that are not in this bucket; whether any row is left."""
         listed = {_name_of(one) for one in self._bucket.listed(f"{self._owner}/{_PACKS}/")}
         named = {*self._used_bytes()}
         for some in _parts(sorted(named - listed)):
@@ -646,7 +646,7 @@ class BucketStore:
             yield name, value
 
     def remove_ref(self, name: str) -> None:
-        """Have the ref no longer there. Raises RefNameError, ObjectStorageError."""
+        """Remove the ref. Raises RefNameError, ObjectStorageError."""
         self._bucket.delete([self._ref_key(name)])
 
     def _ref_key(self, name: str) -> str:
@@ -718,7 +718,7 @@ class BucketStores:
         )
 
     def forget_absent(self) -> bool:
-        """Have no rows of packs that are not in this bucket; whether any row is left."""
+        """Remove rows of packs that are not in this bucket; whether any row is left."""
         with self._database.reading() as connection:
             owners = connection.scalars(select(_columns.owner).distinct()).all()
         is_left = [self._store(owner).forget_absent() for owner in owners]  # of each, not of some

@@ -57,7 +57,7 @@ class Heads:
     def hold(
         self, connection: Connection, user_id: str, remote_name: str, project_path: str
     ) -> bool:
-        """Have a project stay its owner's to the end of a transaction; False where it is not."""
+        """Keep a project its owner's to the end of a transaction; False where it is not."""
         row = select(project_refs.c.snapshot_hash).where(
             _head_row(user_id, remote_name, project_path)
         )

@@ -97,7 +97,7 @@ class Uploads:
             return any(until_s > now_s for until_s in connection.execute(statement).scalars())
 
     def _renew_row(self, user_id: str) -> None:
-        """Have a row with a lease that is not old: most requests find one and write nothing."""
+        """Write a row with a lease that is not old: most requests find one and write nothing."""
         now_s = self._database.now_s
         until_s = now_s + LEASE_S
         row = postgresql.insert(uploads_in_flight).values(
@@ -646,7 +646,7 @@ class Durable:
         self._lock = Lock()
 
     def force(self, store: ContentStore) -> None:
-        """Have on the disk what any process put into a store before. Raises FileSystemError.
+        """Force to the disk what any process put into a store before. Raises FileSystemError.
 
         1. a store remembers what this process has put there
         2. what others have put there is not known here: a server that was killed, or one that
@@ -669,7 +669,7 @@ class Durable:
 
 
 def _force_each(folder: Path) -> None:
-    """Have each file of a store on the disk, on systems that cannot force all at once."""
+    """Force each file of a store to the disk, on systems that cannot force all at once."""
     store = Store(folder, levels=_LEVELS)
     for space in ObjectKind:
         store.sync_stored(space, (one.digest for one in store.stored(space)))

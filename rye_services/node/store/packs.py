@@ -140,7 +140,7 @@ class PackCache(Protocol):
         ...
 
     def forget(self, name: str) -> None:
-        """Have a pack no longer kept."""
+        """Forget a pack."""
         ...
 
     def figures(self) -> "CacheFigures":
@@ -189,7 +189,7 @@ class MemoryPacks:
                 self._bytes -= len(gone)
 
     def forget(self, name: str) -> None:
-        """Have a pack no longer kept."""
+        """Forget a pack."""
         with self._lock:
             self._bytes -= len(self._packs.pop(name, b""))
 
@@ -254,7 +254,7 @@ class PackFiles:
             self._make_room()
 
     def forget(self, name: str) -> None:
-        """Have a pack no longer kept."""
+        """Forget a pack."""
         with suppress(OSError):
             self._path(name).unlink()
 

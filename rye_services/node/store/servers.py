@@ -44,7 +44,7 @@ class ServerLease:
         self._held.enter_context(locked(self._path(self.server_id), timeout_s=_BEGIN_S))
 
     def end(self) -> None:
-        """Hold it no longer."""
+        """Release it."""
         self._held.close()
 
     def is_dead(self, server_id: str) -> bool:

@@ -174,7 +174,7 @@ class _Template:
             return ForkedChild(int(number), files, news, exit_fd, ours.pop_all())
 
     def retire(self, *, ends_children: bool) -> None:
-        """Ask it for nothing any more. It ends at once, or when the last of its children has."""
+        """Close it for requests. It ends at once, or when the last of its children has."""
         with self._lock:
             self._is_retired = True
             if not ends_children and self._children:

@@ -129,7 +129,7 @@ class _Slot:
         self._found: Written | None = None  # what the run has changed in the project
 
     def lock(self, held: ExitStack) -> None:
-        """Have it for oneself until the stack is closed. Raises LockTimeoutError."""
+        """Lock it until the stack is closed. Raises LockTimeoutError."""
         held.enter_context(locked(self._beside("lock"), timeout_s=0))
 
     def used_at(self) -> float:
@@ -140,7 +140,7 @@ class _Slot:
             return 0.0
 
     def prepare(self, wanted: CheckoutRequest) -> Checkout:
-        """Have in it what is wanted. Raises as `Workspaces.checkout`."""
+        """Make it hold what is wanted. Raises as `Workspaces.checkout`."""
         make_directory(self.folder, mode=_PRIVATE)
         os.utime(self._beside("lock"))
         table = self._filled(
@@ -178,7 +178,7 @@ class _Slot:
             remove_tree(self.folder / name)
 
     def remove(self) -> None:
-        """Have no such workspace. Raises FileSystemError."""
+        """Remove the workspace. Raises FileSystemError."""
         remove_tree(self.folder)
         try:
             for name in ("json", "user.json", "lock"):
