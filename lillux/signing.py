@@ -534,7 +534,7 @@ def decode_private(pem: bytes) -> bytes:
 def stored_public_half(pem: bytes) -> bytes | None:
     """The public key (32 bytes) that a version 2 private key carries; None in version 1.
 
-    Only stored: whether it is the public key of the seed can be said by who can derive that.
+    Only stored: whether it is the public key of the seed can be said where that can be derived.
     Raises PemError.
     """
     der = _private_der(pem)

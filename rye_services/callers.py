@@ -300,7 +300,7 @@ async def resolve_execution(
 async def authenticate(request: Request, check: Callable[[RequestFacts], Found]) -> Found:
     """What a check finds out about a request, in a thread: it may wait for the database.
 
-    What the request changes is said to be changed by who sent it (`rye_services.audit`).
+    What the request changes is said to be changed by its sender (`rye_services.audit`).
     """
     found = await run_in_threadpool(check, await facts_of(request))
     sender = found.principal if isinstance(found, WebhookDelivery) else found

@@ -213,7 +213,7 @@ def _node_of(database: Database) -> str:
 
 
 def _made(database: Database, said: Belonging | None) -> str:
-    """Make or change the tables, in one transaction with the id; that of who was first."""
+    """Make or change the tables, in one transaction with the id; that of the first process."""
     made = said.node if said else token_hex(16)
 
     def identify(connection: Connection) -> None:

@@ -263,7 +263,7 @@ class Database:
 
     @property
     def conninfo(self) -> str:
-        """The address as libpq takes it, password and all: for who listens beside SQLAlchemy."""
+        """The address as libpq takes it, password and all: for what listens beside SQLAlchemy."""
         return self._engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
 
     @property
@@ -814,7 +814,7 @@ threads = Table(
     Column("warnings", JSON(none_as_null=True)),
     Column("log_bytes", BigInteger, nullable=False, default=0),
     Column("given", JSON(none_as_null=True)),  # parameters, secret ones left out; also when over
-    Column("answer", JSON(none_as_null=True)),  # for who waits on another machine; gone once read
+    Column("answer", JSON(none_as_null=True)),  # for a caller on another machine; gone once read
     Index("threads_by_user", "user_id", "remote_name", "created_at"),
     Index("threads_by_state", "state"),
 )

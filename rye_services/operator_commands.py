@@ -1,4 +1,4 @@
-"""Commands of who runs a node: ``audit``, ``users``, ``teams``, ``quota``, ``jobs``, ``migrate``.
+"""Commands of operators: ``audit``, ``users``, ``teams``, ``quota``, ``jobs``, ``migrate``.
 
 Contract: ``docs/node.md``, Commands, and ``docs/teams.md``. What only one of them needs is imported
 by it. First what modules of commands share: answers, columns, and who types a command.

@@ -225,7 +225,7 @@ def assemble(
 
 
 # --- patient protocol -----------------------------------------------------------------------------
-# HTTP/1.1 as uvicorn serves it, but patient only for a while with who sends no whole request.
+# HTTP/1.1 as uvicorn serves it, patient for a while with a client that sends no whole request.
 
 
 class PatientProtocol(H11Protocol):

@@ -126,7 +126,7 @@ class Provider:
     def finish(self, code: str, redirect_uri: str, *, nonce: str, verifier: str) -> Subject:
         """Who has signed in.
 
-        1. the provider gives a token for the code, to who has the verifier
+        1. the provider gives a token for the code, to the holder of the verifier
         2. it is signed by one of its keys, by no weak algorithm
         3. it is of this provider, for this node, of these minutes, for this sign-in (nonce)
 

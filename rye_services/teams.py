@@ -474,7 +474,7 @@ def require_role(connection: Connection, team: str, user_id: str, wanted: Role) 
 
 
 def _may_always(_: Connection) -> None:
-    """Who owns something may change it."""
+    """An owner may change what is theirs."""
 
 
 def _lock(team: str) -> str:

@@ -1,4 +1,4 @@
-"""What who runs a server sees of it: ``/live``, ``/ready``, ``/metrics``, and each request.
+"""What operators see of a server: ``/live``, ``/ready``, ``/metrics``, and each request.
 
 Logs, figures and health are modules of their own; here they are put around an application.
 Page: ``docs/operating.md``; who may read figures: ADR 0002.
@@ -415,7 +415,7 @@ def watch_router(watch: Watch) -> APIRouter:
 
     @routes.get("/live")
     async def live() -> LiveAnswer:
-        """That the process answers. It looks at nothing else: for who restarts what hangs."""
+        """That the process answers, and nothing else: for a supervisor that restarts what hangs."""
         return LiveAnswer(status="live")
 
     @routes.get("/ready", response_model=ReadyAnswer, responses=_NOT_READY)

@@ -149,7 +149,7 @@ def confined(
             if listeners[0] is not None:
                 may_start.wait()
             made.append(start())
-        except BaseException as error:  # noqa: BLE001 - raised again below, by who asked
+        except BaseException as error:  # noqa: BLE001 - raised again below, by the caller
             failed.append(error)
         finally:
             has_entered.set()

@@ -216,7 +216,7 @@ def collecting_garbage(services: NodeServices) -> AbstractAsyncContextManager[No
 
 
 def sweep(services: NodeServices, *, dry_run: bool = False) -> tuple[UserGarbage, ...]:
-    """As `Storage.collect`, seen by who watches this server. Raises SQLAlchemyError."""
+    """As `Storage.collect`, seen by those who watch this server. Raises SQLAlchemyError."""
     collect = partial(services.sync.storage.collect, dry_run=dry_run)
     return _watched_sweep(services, collect, is_counted=not dry_run)
 
@@ -353,7 +353,7 @@ class NewSecrets(BaseModel):
 
 
 class SealedSecret(BaseModel):
-    """One secret, sealed to the box key of this node by who sends it."""
+    """One secret, sealed to the box key of this node by its sender."""
 
     name: str
     envelope: dict[str, Any]

@@ -53,7 +53,7 @@ def open_router(services: RegistryServices, health: Health) -> APIRouter:
 
     @routes.get("/v1/public-key", response_class=PemResponse)
     async def public_key() -> Response:
-        """The key that signs what is published: PEM, to be pinned by who pulls."""
+        """The key that signs what is published: PEM, to be pinned by clients that pull."""
         return PemResponse(registry_key)
 
     @routes.get("/v1/health", response_model=HealthAnswer, responses=_UNHEALTHY)

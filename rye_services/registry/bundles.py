@@ -362,7 +362,7 @@ class Bundles:
         return gone
 
     def take_down(self, bundle_id: str, version: str | None) -> tuple[str, ...]:
-        """As `delete`, for who runs the registry. Raises ItemGoneError."""
+        """As `delete`, for operators of the registry. Raises ItemGoneError."""
         with self._database.writing(lock=name_lock(bundle_id)) as connection:
             gone, blobs = self._delete(connection, bundle_id, version)
             details = {"versions": list(gone)}

@@ -505,7 +505,7 @@ class Items:
             return self._delete(connection, name, version, self._own(connection, name, account))
 
     def take_down(self, name: ItemName, version: str | None) -> tuple[str, ...]:
-        """As `delete`, for who runs the registry. Raises ItemGoneError."""
+        """As `delete`, for operators of the registry. Raises ItemGoneError."""
         with self._deciding(name) as connection:
             row = self._named(connection, name)
             if row is None:

@@ -1,4 +1,4 @@
-"""Hints for who calls tools: a call where they name a command, an argument for a flag. Pure.
+"""Hints for callers of tools: a call where they name a command, an argument for a flag. Pure.
 
 Errors are written for people at a command line. What a tool does is named as its call; what gives
 rights (keys, trust, nodes, registries) has no tool, and is what the user is asked to run.
@@ -162,7 +162,7 @@ def _of_arguments(text: str) -> str:
 
 
 def naming_tools(hint: str) -> str:
-    """The hint, for who can call tools but has called none: flags are those of the server."""
+    """The hint, for a caller that has tools and called none: flags are those of the server."""
     return hint if _is_said(hint) else _reworded(hint, _COMMANDS)
 
 

@@ -72,7 +72,7 @@ class RpcError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpCaller:
-    """What a request says of who makes it.
+    """What a request says of its caller.
 
     version       the revision whose rules hold for it
     capabilities  what the client can do, as it said for this request or when it began

@@ -196,7 +196,7 @@ class Pins:
         return tuple(found[key] for key in sorted(found))
 
     def _pinned(self, name: str, netloc: str, identity: NodeIdentity, *, is_certain: bool) -> Pin:
-        """The pin of a remote that had none, or half a one: this node's, or of who was first.
+        """The pin of a remote that had none, or half a one: this node's, or an earlier process's.
 
         ``is_certain``: the configuration or half a pin says the same, so it may go on where nothing
         is written.

@@ -616,7 +616,7 @@ def _is_reparse_point(status: os.stat_result) -> bool:
 # --- admission ------------------------------------------------------------------------------------
 # Which paths a manifest may have at all, from any sender: asked on both sides of every exchange.
 #
-# What never travels is left out by who sends it (`ryeos.sync.tree`). Who receives a manifest asks
+# What never travels is left out by the sender (`ryeos.sync.tree`). The receiver of a manifest asks
 # the same again: else a hostile side would have files written that decide what runs. Pure. Rules
 # and reasons: ``docs/store.md``, What is taken in.
 

@@ -1,4 +1,4 @@
-"""Many machines: turns and workers of their queue, rates, and answers for who waits elsewhere.
+"""Many machines: turns and workers of their queue, rates, and answers for callers elsewhere.
 
 A file of its own, as each version is.
 """

@@ -128,7 +128,7 @@ def _add_key_forms(routes: APIRouter, pages: Pages) -> None:
 
 
 def _page(pages: Pages, guest: Guest, collected: Sequence[UserGarbage] = ()) -> Response:
-    """The page, for who may see it. Raises RequestProblem."""
+    """The page, for users who may see it. Raises RequestProblem."""
     if not guest.may(MANAGE):
         raise RequestProblem(403, f"This key may not manage the node: it lacks the scope {MANAGE}.")
     services = pages.services

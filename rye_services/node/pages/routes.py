@@ -77,7 +77,7 @@ from ryeos import __version__
 # --- sessions -------------------------------------------------------------------------------------
 # Sessions of people on the pages of a node: rows of the database, so that any server knows them.
 #
-# A session is begun by who shows an API key, or whom an OpenID provider knows. The cookie is
+# A session is begun by a user with an API key, or whom an OpenID provider knows. The cookie is
 # random, new with each sign-in, and only its digest is kept. Whether the key still counts, or the
 # person may still use the node, is asked for each request. A form carries the HMAC of the cookie
 # (`form_token`): a page of another site cannot know it.
@@ -321,7 +321,7 @@ class Pages:
         return PageData(self.services, guest.user_id, self._comparisons)
 
     def shown(self, request: Request, page: Callable[[Guest], Response | None]) -> Response:
-        """The page for who is logged in, else the login. What is refused is a page too."""
+        """The page for a user who is logged in, else the login. What is refused is a page too."""
         guest = self.gate.guest(request)
         if guest is None:
             return self.login("", 200 if request.url.path == HOME else 401)
@@ -359,7 +359,7 @@ class Pages:
         return await run_in_threadpool(self.shown, request, work)
 
     def is_own(self, guest: Guest, fields: Mapping[str, str]) -> bool:
-        """Whether a form was made for the session of who sent it."""
+        """Whether a form was made for the session of its sender."""
         return self.gate.is_own_form(guest, fields.get("token", ""))
 
     def page(self, guest: Guest, template: str, /, status: int = 200, **values: object) -> Response:

@@ -23,7 +23,7 @@ from rye_services.texts import DiffLine, MarkedPart
 class RunFilter:
     """Which runs a list is of; what is empty narrows nothing. Dates are days, UTC.
 
-    user    "" is who looks; another one may be asked for by who manages the node
+    user    "" is the viewer; managers of the node may ask for another one
     text    a part of the item, the project, the id or the error
     page    from 1 on, each of ``size`` runs
     """

@@ -288,7 +288,7 @@ async def _not_here(_: str) -> None:
 def _declare(app: App, carry_out: Callable[[str], Any]) -> Any:  # noqa: ANN401 - a task of Procrastinate
     """The one task of an app: to carry out an execution."""
 
-    async def execution(thread_id: str, user_id: str) -> None:  # noqa: ARG001 - for who counts
+    async def execution(thread_id: str, user_id: str) -> None:  # noqa: ARG001 - to count them
         await carry_out(thread_id)
 
     return app.task(name=TASK)(execution)

@@ -511,7 +511,7 @@ class ThreadRows:
         return Progress(row.state, is_begun=row.started_at is not None)
 
     def take_answer(self, thread_id: str) -> Mapping[str, Any] | None:
-        """What the process that ran an execution keeps for who waits for it: once, then None."""
+        """What the process that ran an execution keeps for its caller: once, then None."""
         columns = threads.c
         mine = columns.thread_id == thread_id
         with self._database.writing() as connection:

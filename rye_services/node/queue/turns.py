@@ -124,7 +124,7 @@ class Turn:
         return False
 
     async def come(self, timeout_s: float) -> bool:
-        """As `wait`, for who must not stand still."""
+        """As `wait`, for a caller that must not block."""
         waiting = asyncio.wrap_future(self.place)
         await asyncio.wait({waiting}, timeout=timeout_s)
         if waiting.done():

@@ -229,7 +229,7 @@ class ClusterExecutions:
         return thread_id
 
     def _answer(self, order: Order, thread_id: str) -> dict[str, Any]:
-        """What is answered to who has waited. Raises RequestProblem."""
+        """The answer to a caller that has waited. Raises RequestProblem."""
         row = self.rows.one(order.user_id, thread_id)
         if row is not None and row["state"] == RUNNING:
             return accepted(order, thread_id, self._queue.place_of(thread_id))

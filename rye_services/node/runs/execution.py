@@ -74,7 +74,7 @@ JITTER_MS = 50
 
 MergeType = Literal["no-op", "fast-forward", "merge", "conflict", "retry_exhausted", "refused"]
 REFUSED: MergeType = "refused"
-"""Who started it may run items of a team and not change its projects: the change is kept apart."""
+"""Its starter may run items of a team and not change its projects: the change is kept apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -248,7 +248,7 @@ class Usage:
 
 
 def _counting(store: ContentStore) -> AbstractContextManager[object]:
-    """The lock of who counts. Raises LockTimeoutError."""
+    """The lock for counting. Raises LockTimeoutError."""
     if store.folder is None:
         return nullcontext()
     return locked(store.folder.with_name(_COUNTING), timeout_s=0)

@@ -279,7 +279,7 @@ def serve_forks(control: int, work: Callable[[int], int]) -> NoReturn:
     needs before this.
     """
     orders = socket.socket(fileno=control)
-    for number in _IGNORED:  # it ends with who started it, and its children with it
+    for number in _IGNORED:  # it ends with its parent, and its children with it
         signal.signal(number, signal.SIG_IGN)
     bell, ringer = os.pipe()
     os.set_blocking(ringer, False)
