@@ -1,4 +1,4 @@
-"""Commands of operators: ``audit``, ``users``, ``teams``, ``quota``, ``jobs``, ``migrate``.
+"""Commands of operators: ``audit``, ``users``, ``teams``, ``quota``, ``jobs``, ``accounts``...
 
 Contract: ``docs/node.md``, Commands, and ``docs/teams.md``. What only one of them needs is imported
 by it. First what modules of commands share: answers, columns, and who types a command.
@@ -547,15 +547,15 @@ def typed_pem(key: str) -> bytes:
     """The PEM of a key as it was typed. Raises PublicKeyError, UsageError, FileSystemError."""
     from rye_services.credentials import typed_public_key
 
-    if key.startswith("ed25519:"):
-        return typed_public_key(key, "KEY")
+    return typed_public_key(key, "KEY") if key.startswith("ed25519:") else _pem_file(key)
+
+
+def _pem_file(path: str) -> bytes:
     try:
-        return read_bytes(Path(key).expanduser(), MAX_PEM_BYTES)
+        return read_bytes(Path(path).expanduser(), MAX_PEM_BYTES)
     except FileNotFoundError:
-        raise UsageError(
-            f"{key}: expected a PEM file, found none",
-            hint="a client's is ~/.ai/config/keys/signing/public_key.pem: rye keys show",
-        ) from None
+        hint = "a client's is ~/.ai/config/keys/signing/public_key.pem: rye keys show"
+        raise UsageError(f"{path}: expected a PEM file, found none", hint=hint) from None
 
 
 # --- teams ----------------------------------------------------------------------------------------
@@ -643,3 +643,126 @@ def _remove_member(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Co
     envelope = {"status": "success", "team_id": parsed.team, "user_id": user_id}
     text = f"{user_id} is no longer in {parsed.team}; {len(ended)} executions are being ended"
     return CommandAnswer({**envelope, "cancelled": list(ended)}, text)
+
+
+# --- accounts -------------------------------------------------------------------------------------
+# ``accounts``: who may publish in a registry, said by a user who can write its files.
+
+_FIRST_KEY = "first"
+_ACCOUNT_SCOPES = ("registry:read", "registry:write")
+
+
+def declare_accounts(declare: Declare) -> None:
+    """The actions of ``accounts``."""
+    add = declare("add", _add_account, "make an account, and show its first API key once")
+    add.add_argument("name", metavar="NAME", help="2 to 39 of a-z, 0-9, - and _")
+    add.add_argument("--key", metavar="FILE", help="the public key that it signs with, PEM")
+    add.add_argument("--reserved", action="store_true", help="also under a reserved name")
+    declare("list", _list_accounts, "all there are, with their namespaces and keys")
+    for name, run, words in (
+        ("disable", _disable_account, "let one publish no longer; what it published stays"),
+        ("enable", _enable_account, "let one publish again"),
+    ):
+        declare(name, run, words).add_argument("name", metavar="NAME")
+    add_key = declare("add-key", _add_account_key, "let one sign with a key")
+    add_key.add_argument("name", metavar="NAME")
+    add_key.add_argument("key", metavar="FILE", help="a public key, PEM")
+    grant = declare("grant", _grant_namespace, "give one a namespace, also one that is reserved")
+    grant.add_argument("name", metavar="NAME")
+    grant.add_argument("namespace", metavar="NAMESPACE")
+
+
+def declare_take_down(declare: Declare) -> None:
+    """The command ``take-down``."""
+    command = declare("take-down", _take_down, "delete an item or bundle from a registry")
+    command.add_argument("ref", metavar="REF", help="like tool:ada/text/count, or bundle:shapes")
+    command.add_argument("--version", metavar="V", help="this one only")
+
+
+def _take_down(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.registry.names import bundle_name, item_name, version_of
+
+    kind, _, item_id = parsed.ref.partition(":")
+    version = None if parsed.version is None else version_of(parsed.version).text
+    services = _registry(parsed, environ)
+    if kind == "bundle":
+        gone = services.bundles.take_down(bundle_name(item_id), version)
+    else:
+        gone = services.items.take_down(item_name(kind, item_id), version)
+    envelope = {"status": "success", "ref": parsed.ref, "deleted_versions": list(gone)}
+    return CommandAnswer(envelope, f"deleted {parsed.ref}: {', '.join(gone)}")
+
+
+def _add_account(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    pem = None if parsed.key is None else _pem_file(parsed.key)
+    services = _registry(parsed, environ)
+    account = services.accounts.add(parsed.name, reserved=parsed.reserved)
+    if pem is not None:
+        services.accounts.add_key(account.name, pem)
+    token, _ = services.api_keys.create(account.name, name=_FIRST_KEY, scopes=_ACCOUNT_SCOPES)
+    envelope = {"status": "success", "account": account.name, "key": token, "name": _FIRST_KEY}
+    return CommandAnswer(envelope, token, ("keep it safe: it cannot be shown again",))
+
+
+def _list_accounts(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    services = _registry(parsed, environ)
+    shown = [
+        {
+            "name": account.name,
+            "created_at": account.created_at,
+            "disabled_at": account.disabled_at,
+            "stored_bytes": account.stored_bytes,
+            "namespaces": [one.name for one in services.namespaces.of(account.name)],
+            "keys": list(services.accounts.keys_of(account.name)),
+        }
+        for account in services.accounts.all()
+    ]
+    lines = [
+        "  ".join(
+            (
+                one["name"],
+                "disabled" if one["disabled_at"] else "open",
+                f"{one['stored_bytes']} bytes",
+                ",".join(one["namespaces"]) or "no namespace",
+            )
+        )
+        for one in shown
+    ]
+    return CommandAnswer(
+        {"status": "success", "accounts": shown}, "\n".join(lines) or "no accounts"
+    )
+
+
+def _disable_account(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    _registry(parsed, environ).accounts.disable(parsed.name)
+    return CommandAnswer({"status": "success", "disabled": parsed.name}, f"disabled {parsed.name}")
+
+
+def _enable_account(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    _registry(parsed, environ).accounts.enable(parsed.name)
+    return CommandAnswer({"status": "success", "enabled": parsed.name}, f"enabled {parsed.name}")
+
+
+def _add_account_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    pem = _pem_file(parsed.key)
+    fingerprint = _registry(parsed, environ).accounts.add_key(parsed.name, pem)
+    envelope = {"status": "success", "account": parsed.name, "fingerprint": fingerprint}
+    return CommandAnswer(envelope, f"{parsed.name} signs with {fingerprint}")
+
+
+def _grant_namespace(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    services = _registry(parsed, environ)
+    account = services.accounts.open_account(parsed.name).name
+    services.namespaces.claim(parsed.namespace, account, reserved=True)
+    envelope = {"status": "success", "account": account, "namespace": parsed.namespace}
+    return CommandAnswer(envelope, f"{parsed.namespace} belongs to {account}")
+
+
+def _registry(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
+    """The services on the data, which are there already."""
+    from rye_services.data_folder import require_data
+    from rye_services.registry.services import open_registry_alone
+
+    services = open_registry_alone(require_data(settings_of(parsed, environ)), environ=environ)
+    parsed.held.callback(services.database.close)
+    return services
