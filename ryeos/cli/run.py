@@ -16,7 +16,6 @@ from ryeos.app.output import escaped, steers_nothing
 from ryeos.cli.arguments import Arguments, PlainArguments, declare_shared
 from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.items.errors import Answer, UsageError
-from ryeos.run.calls import TRACEBACK
 from ryeos.run.model import ExecutionRequest
 from ryeos.run.parameters import STEERS
 
@@ -743,7 +742,6 @@ COMMANDS = {
 # Standard output only on a terminal, and only where it is no JSON, which is laid out at the end. A
 # traceback on standard error is held back: if the tool fails with it, its last line comes first.
 
-_MARKER = TRACEBACK.encode()
 _MAX_HELD_BYTES = 1024 * 1024
 # How the text begins that another traceback follows.
 _LINKS = (b"During handling of", b"The above exception")
@@ -753,6 +751,9 @@ class ToolOutput:
     """Passes on what a tool writes."""
 
     def __init__(self) -> None:
+        from ryeos.run.calls import TRACEBACK
+
+        self._marker = TRACEBACK.encode()
         # Of standard output: what might become JSON, and the last byte that was shown.
         self._unsure: bytearray | None = bytearray()
         self._is_json = False
@@ -790,7 +791,7 @@ class ToolOutput:
         *lines, self._line = (self._line + chunk).split(b"\n")
         for line in lines:
             self._take(line + b"\n")
-        if self._line and not self._traceback and not _MARKER.startswith(self._line):
+        if self._line and not self._traceback and not self._marker.startswith(self._line):
             self._write(self._line)
             self._line, self._is_inside_line = b"", True
 
@@ -812,7 +813,7 @@ class ToolOutput:
             return
         if self._traceback and not self._belongs(line):
             self._release()
-        if self._traceback or line.startswith(_MARKER):
+        if self._traceback or line.startswith(self._marker):
             self._traceback += line
             if len(self._traceback) > _MAX_HELD_BYTES:
                 self._release()
@@ -826,7 +827,7 @@ class ToolOutput:
         if line.startswith(_LINKS) and self._has_message:
             self._has_message = False
             return True
-        if line.startswith(_MARKER):
+        if line.startswith(self._marker):
             return not self._has_message
         had_message, self._has_message = self._has_message, True
         return not had_message
