@@ -25,10 +25,10 @@ FROM_SOURCE = frozenset(
     | {f"ryeos.cli.{name}" for name in ("bundle", "client_settings", "completion", "dev", "doctor")}
     | {f"ryeos.cli.{name}" for name in ("doctor_probes", "import_items", "init", "keys")}
     | {f"ryeos.cli.{name}" for name in ("mcp_clients", "mcp_servers", "program", "receipts")}
-    | {f"ryeos.cli.{name}" for name in ("registry", "registry_items", "remote_setup")}
-    | {f"ryeos.cli.{name}" for name in ("remote_teams", "sandbox", "store", "trust")}
+    | {f"ryeos.cli.{name}" for name in ("registry", "registry_items", "remote_secrets")}
+    | {f"ryeos.cli.{name}" for name in ("remote_setup", "remote_teams", "sandbox", "store")}
     | {f"ryeos.remote.{name}" for name in ("registry", "registry_bundles", "registry_items")}
-    | {"ryeos.remote.account", "ryeos.trust.bundles_publish"}
+    | {"ryeos.cli.trust", "ryeos.remote.account", "ryeos.trust.bundles_publish"}
 )
 """Modules, and packages with all in them, that only rare commands use: packed as sources alone.
 

@@ -106,9 +106,9 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("remote trust-items", "remote", "trust what a node signs", _REMOTES),
     CommandEntry("remote history", "remote", "list the project's snapshots on a node", _REMOTES),
     CommandEntry(
-        "remote secrets", "remote_setup", "manage secrets that tools on a node get", _REMOTES
+        "remote secrets", "remote_secrets", "manage secrets that tools on a node get", _REMOTES
     ),
-    CommandEntry("remote webhooks", "remote_setup", "manage webhooks that start runs", _REMOTES),
+    CommandEntry("remote webhooks", "remote_secrets", "manage webhooks that start runs", _REMOTES),
     CommandEntry("remote login", "remote_teams", "have a node let this machine in", _REMOTES),
     CommandEntry("remote whoami", "remote_teams", "show who a node takes you for", _REMOTES),
     CommandEntry("remote keys", "remote_teams", "manage your keys on a node", _REMOTES),

@@ -1,0 +1,401 @@
+"""``rye remote secrets`` and ``rye remote webhooks``.
+
+A value is typed, or comes from standard input, a file or the environment: never from the command
+line, which every user of the machine can read. None is ever shown.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from lillux.errors import as_word
+from lillux.signing import KeyNotFoundError, load_keypair
+from ryeos.app.output import one_line
+from ryeos.cli import run
+from ryeos.cli.arguments import Arguments
+from ryeos.cli.remote_run import linked, remote_environment, take_remote, take_team, team_of
+from ryeos.cli.session import CommandSpec, Session
+from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, NoSigningKeyError, UsageError
+from ryeos.remote.account import DeliveryCredentials, WebhookClient, deliver
+from ryeos.remote.link import RemoteEnvironment, open_node, remotes_of
+from ryeos.remote.run import verified_item
+from ryeos.remote.secrets import (
+    FOR_EXECUTION,
+    MAX_VALUE_BYTES,
+    LocalSecrets,
+    NodeVault,
+    SecretMissingError,
+    injectable,
+    read_env_file,
+    seal_secrets,
+)
+
+SECRET_ACTIONS = ("set", "seal", "import", "list", "delete")
+_LOCAL = "your own store"
+
+
+class Keeper(Protocol):
+    """Where secrets are kept: a node, or the user's own store."""
+
+    def set(self, values: Mapping[str, str]) -> object:
+        """Add secrets, or replace them."""
+
+    def names(self) -> tuple[str, ...]:
+        """The names, sorted."""
+
+    def delete(self, name: str) -> object:
+        """Remove one; False, or a SecretMissingError, if there is none."""
+
+
+def _configure_secrets(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("action", metavar="ACTION", choices=SECRET_ACTIONS, help=", ".join(SECRET_ACTIONS))
+    add("words", metavar="NAME|FILE", nargs="*", help="NAME; for import a file of NAME=VALUE lines")
+    add("--stdin", action="store_true", help="set, seal: the value is standard input")
+    add("--env", action="store_true", help="import: the words are variables of your environment")
+    add("--local", action="store_true", help="in your own store: sent along with each run")
+    take_team(parser)
+    take_remote(parser)
+
+
+def _secrets(session: Session) -> int:
+    arguments = session.arguments
+    if arguments.local and (arguments.remote or arguments.team):
+        raise UsageError("--local, --remote or --team: expected one of them")
+    return _SECRET_ACTIONS[arguments.action](session)
+
+
+def _set(session: Session) -> int:
+    name = _one_word(session, "NAME")
+    values = {name: _value(session, name)}
+    with _kept(session) as (keeper, where):
+        keeper.set(values)
+    _show_stored(session, (name,), (), where)
+    return 0
+
+
+def _seal(session: Session) -> int:
+    """Print the envelope of a secret, for requests that another user makes."""
+    if session.arguments.local:
+        raise UsageError("--local: a secret is sealed to a node, expected none or --remote")
+    name = _one_word(session, "NAME")
+    value = _value(session, name)
+    with remote_environment(session) as around:
+        remote = remotes_of(around).resolve(session.arguments.remote)
+        sealed = NodeVault(open_node(around, remote, owner=team_of(session)), remote.url).seal(
+            name, value
+        )
+    envelope = {"status": "success", "secret": name, "remote": remote.name, "envelope": sealed}
+    session.output.answer(envelope, json.dumps(sealed))
+    return 0
+
+
+def _import(session: Session) -> int:
+    values, skipped = injectable(_imported(session))
+    for name in skipped:
+        session.output.warn(f"{name}: reserved, so it is left out")
+    with _kept(session) as (keeper, where):
+        keeper.set(values)
+    _show_stored(session, tuple(values), skipped, where)
+    return 0
+
+
+def _list_secrets(session: Session) -> int:
+    _no_words(session)
+    with _kept(session) as (keeper, where):
+        names = keeper.names()
+    envelope = {"status": "success", "secrets": list(names), "kept_by": where}
+    session.output.answer(envelope, "\n".join(names))
+    if not names and not session.output.as_json:
+        session.output.note(f"no secrets in {where}")
+    return 0
+
+
+def _delete_secret(session: Session) -> int:
+    name = _one_word(session, "NAME")
+    with _kept(session) as (keeper, where):
+        if keeper.delete(name) is False:
+            raise SecretMissingError(name, where, flag=" --local")
+    envelope = {"status": "success", "deleted": name, "kept_by": where}
+    session.output.answer(envelope, f"deleted {name} from {where}")
+    return 0
+
+
+_SECRET_ACTIONS: Mapping[str, Callable[[Session], int]] = {
+    "set": _set,
+    "seal": _seal,
+    "import": _import,
+    "list": _list_secrets,
+    "delete": _delete_secret,
+}
+
+
+@contextmanager
+def _kept(session: Session) -> Iterator[tuple[Keeper, str]]:
+    """What keeps the secrets, and what to call it."""
+    if session.arguments.local:
+        yield local_secrets(session), _LOCAL
+        return
+    with remote_environment(session) as around:
+        remote = remotes_of(around).resolve(session.arguments.remote)
+        yield (
+            NodeVault(open_node(around, remote, owner=team_of(session)), remote.url),
+            f"remote {remote.name}",
+        )
+
+
+def local_secrets(session: Session) -> LocalSecrets:
+    """The user's own store. Raises NoSigningKeyError: it opens with the signing key."""
+    directory = session.context.key_directory
+    try:
+        private_pem = load_keypair(directory).private_pem
+    except KeyNotFoundError:
+        raise NoSigningKeyError(str(directory)) from None
+    return LocalSecrets(session.context.spaces.user.base, private_pem)
+
+
+def _show_stored(
+    session: Session, names: tuple[str, ...], skipped: tuple[str, ...], where: str
+) -> None:
+    envelope = {
+        "status": "success",
+        "stored": list(names),
+        "count": len(names),
+        "skipped": list(skipped),
+        "kept_by": where,
+    }
+    session.output.answer(envelope, f"{where} keeps {', '.join(names) or 'nothing new'}")
+
+
+# --- where values come from -----------------------------------------------------------------------
+
+
+def _value(session: Session, name: str) -> str:
+    if session.arguments.stdin:
+        data = sys.stdin.buffer.read(MAX_VALUE_BYTES + 2)
+        try:
+            return data.decode("utf-8").removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError:
+            raise UsageError("standard input: expected UTF-8") from None
+    if session.arguments.no_input or not sys.stdin.isatty():
+        raise UsageError(
+            "expected a terminal to type the value at, or --stdin",
+            hint=f"rye remote secrets {session.arguments.action} {name} --stdin < FILE",
+        )
+    from getpass import getpass
+
+    return getpass(f"value of {name}: ", stream=sys.stderr)
+
+
+def _imported(session: Session) -> Mapping[str, str]:
+    words = session.arguments.words
+    if not session.arguments.env:
+        path = _one_word(session, "FILE")
+        try:
+            return read_env_file(Path(path))
+        except FileNotFoundError:
+            command = f"rye remote secrets import {as_word(path)} --env"
+            hint = f"for variables of your environment: {command}"
+            raise UsageError(f"{path}: expected a file, found none", hint=hint) from None
+    missing = [name for name in words if not session.environ.get(name)]
+    if missing or not words:
+        found = f"{', '.join(missing)}: not set" if missing else "found no name"
+        raise UsageError(f"--env: expected names of variables that are set, {found}")
+    return {name: session.environ[name] for name in words}
+
+
+def _one_word(session: Session, what: str) -> str:
+    words = session.arguments.words
+    if len(words) != 1:
+        hint = ""
+        if session.arguments.action in ("set", "seal") and words:
+            hint = "a value is never typed on the command line, where other users see it"
+        action = f"rye remote secrets {session.arguments.action}"
+        raise UsageError(f"{action}: expected one {what}, found {len(words)}", hint=hint)
+    return str(words[0])
+
+
+def _no_words(session: Session) -> None:
+    if session.arguments.words:
+        raise UsageError("rye remote secrets list: expected nothing behind it")
+
+
+# --- remote webhooks ------------------------------------------------------------------------------
+# ``rye remote webhooks list|create|delete|trigger``: runs that others may start with a secret.
+
+WEBHOOK_ACTIONS = ("list", "create", "delete", "trigger")
+SECRET_VARIABLE = "WEBHOOK_SECRET"  # noqa: S105 - a name, no secret
+
+
+def _configure_webhooks(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("action", metavar="ACTION", choices=WEBHOOK_ACTIONS, help=", ".join(WEBHOOK_ACTIONS))
+    add(
+        "words",
+        metavar="REF|HOOK",
+        nargs="*",
+        help="create REF, delete HOOK, trigger HOOK [k=v...]",
+    )
+    add("--description", metavar="TEXT", help="create: what it is for")
+    add("--vault-keys", metavar="NAME,...", help="create: secrets of the node that its runs see")
+    add("--with-secrets", action="store_true", help="create: its runs see your own secrets of now")
+    add("--params", metavar="JSON|@FILE|-", help="trigger: all parameters as one JSON object")
+    add("--delivery-id", metavar="ID", help="trigger: the same again is not run again")
+    take_team(parser)
+    take_remote(parser)
+
+
+def _webhooks(session: Session) -> int:
+    return _WEBHOOK_ACTIONS[session.arguments.action](session)
+
+
+def _list_webhooks(session: Session) -> int:
+    _words(session, 0, "nothing behind it")
+    with remote_environment(session) as around:
+        rows = _hooks(session, around).list()
+    session.output.answer(
+        {"status": "success", "bindings": list(rows)}, "\n".join(_webhook_line(row) for row in rows)
+    )
+    if not rows and not session.output.as_json:
+        session.output.note("no webhooks; make one with: rye remote webhooks create REF")
+    return 0
+
+
+def _webhook_line(row: Mapping[str, Any]) -> str:
+    state = "revoked" if row.get("revoked_at") else "active"
+    about = f"  ({one_line(str(row['description']), 60)})" if row.get("description") else ""
+    item, project = (one_line(str(row.get(key))) for key in ("item_id", "project_path"))
+    return f"{one_line(str(row.get('hook_id')))}  {state:<7}  {item} of {project}{about}"
+
+
+def _create(session: Session) -> int:
+    """The item is verified here first, as it would be for a run."""
+    arguments = session.arguments
+    (typed,) = _words(session, 1, "one REF")
+    item_ref, _ = verified_item(session.rye, session.rye.reference(typed))
+    names = tuple(name.strip() for name in (arguments.vault_keys or "").split(",") if name.strip())
+    with linked(session) as link:
+        envelope = None
+        if arguments.with_secrets:
+            values = local_secrets(session).values()
+            box_public = link.node.verify().box_public
+            envelope = seal_secrets(
+                values, box_public, user=link.node.sealed_for, purpose=FOR_EXECUTION
+            )
+        made = WebhookClient(link.node).create(
+            item_ref,
+            link.project_path,
+            description=arguments.description or "",
+            vault_keys=names,
+            secret_envelope=envelope,
+        )
+    session.output.note("its secret is shown this once; who has it can run the item")
+    text = f"{one_line(made['hook_id'])}\n{one_line(made['hmac_secret'])}"
+    session.output.answer({"status": "success", **made}, text)
+    return 0
+
+
+def _delete_webhook(session: Session) -> int:
+    (hook_id,) = _words(session, 1, "one HOOK")
+    with remote_environment(session) as around:
+        _hooks(session, around).revoke(hook_id)
+    session.output.answer({"status": "success", "revoked": hook_id}, f"revoked {hook_id}")
+    return 0
+
+
+def _trigger(session: Session) -> int:
+    arguments = session.arguments
+    if not arguments.words:
+        raise UsageError("rye remote webhooks trigger: expected a HOOK, found none")
+    hook_id, *pairs = arguments.words
+    given = run.json_object(arguments.params, "--params") if arguments.params else {}
+    parameters = given | run.pairs(pairs)
+    secret = session.environ.get(SECRET_VARIABLE, "")
+    if not secret:
+        raise UsageError(
+            f"{SECRET_VARIABLE}: expected the secret of the webhook in this variable, found none"
+        )
+    delivery_id = arguments.delivery_id or os.urandom(16).hex()
+    credentials = DeliveryCredentials(secret, delivery_id)
+    with remote_environment(session) as around:
+        remote = remotes_of(around).resolve(arguments.remote)
+        node = open_node(around, remote, credentials)
+        answer = deliver(node, hook_id, parameters, delivery_id=delivery_id)
+    was_run = "detail" not in answer
+    failed = answer.get("status") == "error"
+    envelope: dict[str, Any] = {
+        "status": "error" if failed else "success",
+        "triggered": was_run,
+        "hook_id": hook_id,
+        "delivery_id": delivery_id,
+        "result": answer,
+    }
+    words = f"delivered {delivery_id}" if was_run else f"{delivery_id} was delivered before"
+    if failed:
+        envelope |= _failure(answer)
+        words = f"{words}; the run failed"
+    thread_id = one_line(str(answer.get("thread_id", "")))
+    session.output.answer(envelope, f"{words}: {thread_id}" if thread_id else words)
+    if failed and not session.output.as_json:
+        session.output.note(f"error: {one_line(envelope['error'])}")
+    return EXIT_BY_CODE.get(envelope["code"], TOOL_FAILED) if failed else 0
+
+
+def _failure(answer: Mapping[str, Any]) -> dict[str, str]:
+    """What the envelope of a run that failed says of it, at the top of ours."""
+    result = answer.get("result")
+    found = result if isinstance(result, Mapping) else answer
+    error, code = found.get("error") or "the run failed", found.get("code") or "EXECUTION_FAILED"
+    return {"error": str(error), "code": str(code)}
+
+
+_WEBHOOK_ACTIONS: Mapping[str, Callable[[Session], int]] = {
+    "list": _list_webhooks,
+    "create": _create,
+    "delete": _delete_webhook,
+    "trigger": _trigger,
+}
+
+
+def _hooks(session: Session, around: RemoteEnvironment) -> WebhookClient:
+    remote = remotes_of(around).resolve(session.arguments.remote)
+    return WebhookClient(open_node(around, remote, owner=team_of(session)))
+
+
+def _words(session: Session, count: int, what: str) -> tuple[str, ...]:
+    words = session.arguments.words
+    if len(words) != count:
+        action = f"rye remote webhooks {session.arguments.action}"
+        raise UsageError(f"{action}: expected {what}, found {len(words)}")
+    return tuple(words)
+
+
+COMMANDS = {
+    "remote secrets": CommandSpec(
+        _configure_secrets,
+        _secrets,
+        [
+            "rye remote secrets set OPENAI_API_KEY",
+            "rye remote secrets set TOKEN --stdin --remote gpu < token.txt",
+            "rye remote secrets seal TOKEN --stdin < token.txt > envelope.json",
+            "rye remote secrets import .env",
+            "rye remote secrets import OPENAI_API_KEY --env",
+            "rye remote secrets list --local",
+            "rye remote secrets delete TOKEN",
+        ],
+    ),
+    "remote webhooks": CommandSpec(
+        _configure_webhooks,
+        _webhooks,
+        [
+            "rye remote webhooks create tool:mine/deploy --vault-keys DEPLOY_TOKEN",
+            "rye remote webhooks list",
+            "WEBHOOK_SECRET=whsec_... rye remote webhooks trigger wh_0a1b tag=v1",
+            "rye remote webhooks delete wh_0a1b",
+        ],
+    ),
+}
