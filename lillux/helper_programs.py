@@ -82,14 +82,14 @@ class Flags:
         return values[-1] if values else None
 
     def required(self, flag: str) -> str:
-        """The value. Raises ArgumentError if there is none."""
+        """The value. Raises CommandLineError if there is none."""
         value = self.last(flag)
         if value is None:
             raise CommandLineError(f"{flag}: expected a value, got nothing")
         return value
 
     def seconds(self, flag: str, default: float) -> float:
-        """A number of seconds, 0 or more. Raises ArgumentError for anything else."""
+        """A number of seconds, 0 or more. Raises CommandLineError for anything else."""
         text = self.last(flag)
         number = default if text is None else _number(text, float)
         if number is None or not 0 <= number < math.inf:
@@ -97,7 +97,7 @@ class Flags:
         return number
 
     def integer(self, flag: str, default: int | None = None) -> int:
-        """A whole number. Raises ArgumentError for anything else."""
+        """A whole number. Raises CommandLineError for anything else."""
         text = self.required(flag) if default is None else self.last(flag)
         number = default if text is None else _number(text, int)
         if number is None:
@@ -108,7 +108,7 @@ class Flags:
 def read_flags(arguments: Sequence[str], known: Mapping[str, bool]) -> Flags:
     """The flags of a command line; ``known`` says of each whether it takes a value.
 
-    Raises ArgumentError, and HelpRequest for ``-h`` where a flag may stand.
+    Raises CommandLineError, and HelpRequest for ``-h`` where a flag may stand.
     """
     values: dict[str, list[str]] = {}
     rest = iter(arguments)

@@ -60,7 +60,10 @@ class Belonging:
 
 
 def require_data(settings: Settings) -> Settings:
-    """The settings, whose node has data already. Raises NoDataError, SettingError for a file."""
+    """The settings, whose node has data already.
+
+    Raises RyeError `ITEM_NOT_FOUND`, SettingError for a file.
+    """
     _require_folder(settings.data_dir)
     places = (settings.signing_key_dir, settings.cas_base_path, settings.data_dir / "node.db")
     if not any(place.exists() for place in places) and _is_sqlite_below(settings):

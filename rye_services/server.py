@@ -62,7 +62,7 @@ class Listener:
 
 
 def listen(host: str, port: int) -> Listener:
-    """Take connections. Raises AddressError."""
+    """Take connections. Raises RyeError `CONFIG_ERROR`."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         opened = socket.create_server((host, port), family=family, backlog=_BACKLOG)

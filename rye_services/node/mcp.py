@@ -180,7 +180,7 @@ def call_of(name: str, arguments: Mapping[str, Any]) -> RouteCall:
 
     The item is named in both forms: canonical, and its kind apart, where a kind is known.
 
-    Raises ToolNameError, ArgumentError.
+    Raises ToolNameError, VerbArgumentError.
     """
     tool = TOOLS.get(name)
     if tool is None:

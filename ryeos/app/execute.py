@@ -48,7 +48,7 @@ def execute(
     calling: Calling,
     program: "Callable[[Context], Program]",
 ) -> Answer:
-    """The answer of the item. Raises what finding it raises, and ArgumentError."""
+    """The answer of the item. Raises what finding it raises, and VerbArgumentError."""
     values = valid_arguments(TOOLS["execute"], arguments)  # (1)
     if values["action"] in FORWARDED:
         from ryeos.app.verbs import answer
@@ -239,7 +239,7 @@ def _require_kept_inputs(parameters: Mapping[str, Any], schema: Mapping[str, Any
 def _steered(rye: Rye, wish: ExecuteOptions, kind: Kind) -> ExecuteOptions:
     """The wish with ``dry_run`` taken out of the parameters, where it is no input of the item.
 
-    Raises ArgumentError, and what looking at the item raises.
+    Raises VerbArgumentError, and what looking at the item raises.
     """
     if DRY_RUN not in wish.parameters or DRY_RUN in _declared_inputs(rye, wish.reference.id, kind):
         return wish
@@ -306,7 +306,7 @@ def forwarded(
 ) -> dict[str, object]:
     """The arguments of the tool ``action``: those given, and what ``parameters`` holds for it.
 
-    Raises ArgumentError for one that only a run takes.
+    Raises VerbArgumentError for one that only a run takes.
     """
     shared = _SHARED[action]
     kept = {name: value for name, value in given.items() if value is not None}

@@ -46,7 +46,7 @@ _LOOK_S = 0.5
 
 
 Search = Callable[["SearchRequest"], "SearchResult"]
-"""Finds the items of the workspace. Raises InvalidQueryError, ArgumentError."""
+"""Finds the items of the workspace. Raises InvalidQueryError, VerbArgumentError."""
 
 
 class WorkspaceCalls:

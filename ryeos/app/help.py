@@ -39,7 +39,10 @@ _EXAMPLES: Mapping[str, Any] = {
 def help(  # noqa: A001 - the tool's name
     rye: Rye, arguments: Mapping[str, object], face: Face = Face.AGENT
 ) -> Answer:
-    """What there is to say on a topic, in the words of the one who asks. Raises ArgumentError."""
+    """What there is to say on a topic, in the words of the one who asks.
+
+    Raises VerbArgumentError.
+    """
     return help_on(lambda: rye, valid_arguments(TOOLS["help"], arguments)["topic"].strip(), face)
 
 

@@ -23,7 +23,7 @@ _NOT_YET = "it does not run yet: read it, then sign it with the tool sign"
 def search_published(rye: Rye, values: Mapping[str, Any], kind: Kind | None, prefix: str) -> Answer:
     """The published items that have every word. ``prefix`` is a namespace, and a category of it.
 
-    Raises ArgumentError for what only a search of local spaces has, and what asking raises.
+    Raises VerbArgumentError for what only a search of local spaces has, and what asking raises.
     """
     for name in _LOCAL_ONLY:
         if values.get(name):

@@ -48,7 +48,7 @@ _MAX_SLIPS, _MAX_DISTANCE = 2, 1000
 def search(rye: Rye, arguments: Mapping[str, object]) -> Answer:
     """The items that match; of a query that breaks the grammar its words are searched.
 
-    Raises ArgumentError, InvalidQueryError, NoProjectError.
+    Raises VerbArgumentError, InvalidQueryError, NoProjectError.
     """
     values = valid_arguments(TOOLS["search"], arguments)
     here = rye_of(rye, values)
@@ -268,7 +268,7 @@ def _verified(rye: Rye, hit: Hit) -> dict[str, Any]:
 
 
 def fetch(rye: Rye, arguments: Mapping[str, object]) -> Answer:
-    """What the one mode answers that the arguments choose. Raises ArgumentError and theirs."""
+    """What the one mode answers that the arguments choose. Raises VerbArgumentError and theirs."""
     values = valid_arguments(TOOLS["fetch"], arguments)
     if "item_id" in values and "query" in values:
         raise VerbArgumentError("item_id", "item_id or query, not both", hint="leave one out")

@@ -67,7 +67,7 @@ def sign_targets(
 ) -> tuple[Rye, tuple[SignTarget, ...], dict[str, Any]]:
     """The project's Rye, the files that the arguments of ``sign`` mean, and these, checked.
 
-    Raises ArgumentError, ItemNotFoundError, SystemImmutableError.
+    Raises VerbArgumentError, ItemNotFoundError, SystemImmutableError.
     """
     values = valid_arguments(TOOLS["sign"], arguments)
     rye = rye_of(rye, values)

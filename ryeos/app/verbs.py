@@ -423,7 +423,7 @@ def listed(profile: str) -> list[dict[str, Any]]:
 # Checking the arguments of a call against the table. Pure.
 #
 # Lenient on three habits of models: an object sent as its JSON text, numbers and booleans sent as
-# text, and null for what may be left out. Everything else that does not fit is an ArgumentError
+# text, and null for what may be left out. Everything else that does not fit is a VerbArgumentError
 # that names it, what was expected and what was found.
 
 _MAX_SHOWN = 60
@@ -434,7 +434,7 @@ _MAX_DIGITS = 15
 def valid_arguments(tool: Tool, arguments: Mapping[str, object]) -> dict[str, Any]:
     """The arguments with defaults filled in, those left out without a default missing.
 
-    Raises ArgumentError.
+    Raises VerbArgumentError.
     """
     rows = {row.name: row for row in tool.parameters}
     for name in arguments:
@@ -537,7 +537,7 @@ def _integer(row: Parameter, value: object) -> int:
 
 
 def boolean(name: str, value: object) -> bool:
-    """The value of an argument that is true or false. Raises ArgumentError."""
+    """The value of an argument that is true or false. Raises VerbArgumentError."""
     found = _BOOLEANS.get(value.strip().lower()) if isinstance(value, str) else value
     if not isinstance(found, bool):
         raise _wrong(Parameter(name=name, type="boolean", description=""), "true or false", value)

@@ -311,7 +311,7 @@ class ClientSettings:
 def read_settings(client: Client, path: Path, *, project: Path | None = None) -> ClientSettings:
     """A client's settings. Those of a ``project`` must lie in it, all links followed.
 
-    Raises SettingsOutsideError, ClientSettingsError, FileTooLargeError, FileSystemError.
+    Raises RyeError `INVALID_REF`, ClientSettingsError, FileTooLargeError, FileSystemError.
     """
     target = Path(os.path.realpath(path))
     if project and not is_inside(path, project):
@@ -336,7 +336,7 @@ def with_entry(
 ) -> tuple[EntryChange, str]:
     """The text with an entry that starts ``launch``; what else stands in our entry stays.
 
-    Raises ForeignEntryError, ClientSettingsError.
+    Raises RyeError `CONFLICT`, ClientSettingsError.
     """
     wanted = launch.entry(settings.client)
     present = settings.entry()
@@ -356,7 +356,7 @@ def with_entry(
 def without_entry(
     settings: ClientSettings, launch: ServerLaunch, *, force: bool = False
 ) -> tuple[EntryChange, str]:
-    """The text without the entry. Raises ForeignEntryError, ClientSettingsError."""
+    """The text without the entry. Raises RyeError `CONFLICT`, ClientSettingsError."""
     present = settings.entry()
     if present is None:
         return EntryChange.ABSENT, settings.text

@@ -397,7 +397,7 @@ def modules_path() -> Path:
 
 
 def require_packed_program(*, hint: str = "") -> "Program":
-    """What `rye.pyz` knows about itself. Raises NotPackedError when something else runs."""
+    """What `rye.pyz` knows about itself. Raises RyeError `UNSUPPORTED` when something else runs."""
     program = packed_program()
     if program is None:
         raise RyeError(

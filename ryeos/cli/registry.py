@@ -116,7 +116,7 @@ def _url(typed: str | None) -> str | None:
 
 
 def _config(session: Session, name: str, settings: dict[str, object]) -> RegistryConfig:
-    """What these settings will come to. Raises RegistryConfigError, InsecureRegistryError."""
+    """What these settings will come to. Raises RegistryConfigError, RyeError `REMOTE_INSECURE`."""
     from pathlib import Path
 
     from ryeos.remote.registry_settings import SECTION, Registries

@@ -97,7 +97,8 @@ def resumed_position(
     """Where the saved run goes on.
 
     Its own inputs count, unless ``override_inputs`` lays the given ones over them. Raises
-    RunNotResumableError, RunCompletedError, GraphChangedError, NodeNotFoundError, GraphInputError.
+    RunNotResumableError, RyeError `CONFLICT`, NodeNotFoundError,
+    GraphInputError.
     """
     if saved.graph_id and saved.graph_id != graph.graph_id:
         raise RunNotResumableError(
@@ -202,7 +203,7 @@ class Recordings(Protocol):
     """Where runs are written down."""
 
     def load(self, run_id: str) -> SavedRun:
-        """An earlier run. Raises ResumeStateNotFoundError and its kin."""
+        """An earlier run. Raises RyeError `RUN_NOT_FOUND` and similar ones."""
 
     def begin(
         self,
@@ -356,7 +357,10 @@ class GraphCall:
         return self._reading.graph
 
     def _lineage(self, graph: Graph, options: Options) -> Lineage:
-        """Every list that there is must allow a call. Raises NoPermissionsError and its kin."""
+        """Every list that there is must allow a call.
+
+        Raises RyeError `VALIDATION_FAILED` and similar ones.
+        """
         above = self._surroundings.lineage(self._materials)
         before = self._surroundings.given_to(options.run_id) if options.resume else Lineage()
         asked = () if options.capabilities is None else (options.capabilities,)

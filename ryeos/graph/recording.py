@@ -465,7 +465,7 @@ class WorkspaceRecordings:
         self._behaviour = behaviour
 
     def load(self, run_id: str) -> SavedRun:
-        """An earlier run. Raises ResumeStateNotFoundError and what else reading it raises."""
+        """An earlier run. Raises RyeError `RUN_NOT_FOUND` and what else reading it raises."""
         loaded = load_run(self._place(), run_id, self._trusted)
         for warning in loaded.warnings:
             self._workspace.warn(warning)

@@ -426,7 +426,7 @@ def read_transcript(path: Path, run_id: str, trusted: KeyLookup) -> ReadTranscri
     """Read and verify a transcript.
 
     Raises FileNotFoundError as it is, TranscriptError, CheckpointMismatchError,
-    CheckpointSignerError, FileTooLargeError, FileSystemError.
+    RyeError `UNTRUSTED_KEY`, FileTooLargeError, FileSystemError.
     """
     return parse_transcript(read_bytes(path, MAX_TRANSCRIPT_BYTES), str(path), run_id, trusted)
 

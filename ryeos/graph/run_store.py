@@ -124,8 +124,8 @@ def load_run(place: RunPlace, run_id: str, trusted: KeyLookup) -> LoadedRun:
     (3) without a transcript that names one: the ref
     (4) the suppressed failures of all blocks
 
-    Raises RunIdError, RunPlaceError, ResumeStateNotFoundError, TranscriptError,
-    CheckpointMismatchError, CheckpointSignerError, RecordError, ObjectMissingError,
+    Raises RunIdError, RunPlaceError, RyeError `RUN_NOT_FOUND`, TranscriptError,
+    CheckpointMismatchError, RyeError `UNTRUSTED_KEY`, RecordError, ObjectMissingError,
     ObjectChangedError, FileSystemError.
     """
     store = place.store()
@@ -422,7 +422,7 @@ class RunRecords:
     ) -> "RunRecords":
         """Begin a run; when this returns, it can be resumed from ``current_node``.
 
-        Raises RunIdError, RunPlaceError, RunExistsError, RunBusyError.
+        Raises RunIdError, RunPlaceError, RyeError `CONFLICT`.
         """
         run_id = identity.run_id
         place.make(run_id)
@@ -471,7 +471,7 @@ class RunRecords:
         """Go on with a run. ``allow`` gets what was loaded and raises to refuse it.
 
         Nothing is written before that.
-        Raises as `load_run`, RunBusyError, and what ``allow`` raises.
+        Raises as `load_run`, RyeError `CONFLICT`, and what ``allow`` raises.
         """
         if not place.run_file(run_id, TRANSCRIPT).exists():
             allow(load_run(place, run_id, trusted))

@@ -261,7 +261,7 @@ class WebhookClient:
         return rows_at(self._node.ask("GET", PATH), "bindings", what)
 
     def revoke(self, hook_id: str) -> None:
-        """End a webhook. Raises WebhookMissingError."""
+        """End a webhook. Raises RyeError `ITEM_NOT_FOUND`."""
         if not _HOOK_ID.fullmatch(hook_id):
             raise RyeError(
                 f"webhook {hook_id[:80]!a}: not found on remote {self._node.name}",

@@ -251,7 +251,7 @@ _IGNORE = b"# Of this machine only.\n*\n"
 
 
 def project_store(ai: Path) -> Store:
-    """The store of a project. Raises RemotePlaceError, FileSystemError."""
+    """The store of a project. Raises RyeError `INTEGRITY`, FileSystemError."""
     folder = ai / "state" / "objects"
     return Store(own_folder(folder, ai))
 

@@ -193,8 +193,8 @@ class WorkingTree:
     def rules(self) -> ManifestRules:
         """Which files of the project travel, as configured now.
 
-        Raises SpecError, and RulesUnreadableError: without its rules a project looks as if most of
-        it had been removed.
+        Raises SpecError, and RyeError `CONFIG_ERROR`: without its rules a project looks as if most
+        of it had been removed.
         """
         return read_rules(
             bundles=self._bundles, user=self.user, project=self.project, is_strict=True

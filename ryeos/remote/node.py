@@ -660,7 +660,7 @@ class Node:
     def thread(self, thread_id: str) -> dict[str, Any]:
         """One run. ``thread_id`` is checked by the caller: it is a part of the address.
 
-        Raises RemoteThreadNotFoundError, and as `ask`.
+        Raises RyeError `THREAD_NOT_FOUND`, and as `ask`.
         """
         return self._of_thread("GET", thread_id, "")
 

@@ -286,8 +286,8 @@ def push(
 
     With ``drops_excluded`` files that are still here, but no longer travel, are removed there.
     With ``is_new_project`` the project may have another name than when it was last pushed.
-    Raises ExcludedFilesError and ProjectRenamedError without, RemoteConflictError,
-    RemoteUnrelatedError, HeadMovedError where it moves all the time, EntryTooLargeError,
+    Raises ExcludedFilesError and ProjectRenamedError without, RemoteConflictError, RyeError
+    `REMOTE_UNRELATED`, HeadMovedError where it moves all the time, RyeError `RESOURCE_EXCEEDED`,
     TreeChangedError, RemoteError.
     """
     if not is_new_project:
@@ -395,7 +395,7 @@ def _replaced(link: Link, head: RemoteHead, tree: Tree) -> Replaced | None:
 
 
 def _is_news(link: Link, head: RemoteHead, tree: Tree) -> bool:
-    """Whether the node has what this project has not seen. Raises RemoteUnrelatedError."""
+    """Whether the node has what this project has not seen. Raises RyeError `REMOTE_UNRELATED`."""
     recorded = link.recorded()
     if is_same_head(recorded, head):
         return False

@@ -421,7 +421,7 @@ class InstalledBundles:
     ) -> Installation:
         """Install a bundle, in place of another version of it.
 
-        Raises BundlePinMismatchError, OlderBundleError, OverlappingBundleError, BundleError,
+        Raises BundlePinMismatchError, RyeError `CONFLICT`, BundleError,
         FileSystemError.
         """
         with self._alone():
@@ -463,7 +463,7 @@ class InstalledBundles:
     def uninstall(self, bundle_id: str, *, forget: bool) -> BundlePin:
         """Remove a bundle; its key is still known, unless it is to be forgotten.
 
-        Raises BundleNotInstalledError, BundleError, FileSystemError.
+        Raises RyeError `ITEM_NOT_FOUND`, BundleError, FileSystemError.
         """
         with self._alone():
             pin = self.pins.all().get(bundle_id)

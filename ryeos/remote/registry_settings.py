@@ -96,7 +96,7 @@ class Registries:
     def resolve(self, name: str | None = None) -> RegistryConfig:
         """A registry by name; ``default`` without one.
 
-        Raises RegistryNotConfiguredError, RegistryConfigError, InsecureRegistryError.
+        Raises RegistryNotConfiguredError, RegistryConfigError, RyeError `REMOTE_INSECURE`.
         """
         name = name or DEFAULT_NAME
         if name not in self._own:

@@ -115,7 +115,7 @@ def wait_for_run(
 ) -> dict[str, Any]:
     """The row of a run once it has ended, well or not; ``timeout_s`` of None waits for ever.
 
-    Raises StillRunningError, ExchangeCancelledError, and as `Node.thread`.
+    Raises RyeError `TIMEOUT`, ExchangeCancelledError, and as `Node.thread`.
     """
     began, pause_s = time.monotonic(), _FIRST_PAUSE_S
     while True:

@@ -60,8 +60,8 @@ class NodeVault:
     def set(self, values: Mapping[str, str]) -> tuple[str, ...]:
         """Keep secrets, each one by itself; their names.
 
-        Raises SecretNameError and SecretValuesError before anything is sent, PlainSecretError,
-        RemoteError.
+        Raises SecretNameError and SecretValuesError before anything is sent, RyeError
+        `REMOTE_INSECURE`, RemoteError.
         """
         for name in values:
             require_safe(name)
@@ -299,7 +299,7 @@ class LocalSecrets:
     def values(self) -> dict[str, str]:
         """Every secret by name; none where there is no store.
 
-        Raises SecretStoreError, FileTooLargeError, FileSystemError.
+        Raises RyeError `INTEGRITY`, FileTooLargeError, FileSystemError.
         """
         try:
             data = read_bytes(self.path, _MAX_FILE_BYTES)

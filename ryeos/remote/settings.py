@@ -304,7 +304,8 @@ class Remotes:
     def resolve(self, name: str | None = None) -> RemoteConfig:
         """A remote by name; ``default`` without one.
 
-        Raises RemoteNotFoundError, RemoteConfigError, RemoteNotApprovedError, InsecureRemoteError.
+        Raises RemoteNotFoundError, RemoteConfigError, RemoteNotApprovedError, RyeError
+        `REMOTE_INSECURE`.
         """
         name = name or DEFAULT_NAME
         url, source = self.address(name)

@@ -79,8 +79,8 @@ def send(
 
     size_of  the size of a piece here, and the name of its file
     ask      which pieces are not there: `Node.missing`
-    Raises EntryTooLargeError before anything is sent, ObjectMissingError for what is nowhere,
-    and what reading and asking raise.
+    Raises RyeError `RESOURCE_EXCEEDED` before anything is sent, ObjectMissingError for what is
+    nowhere, and what reading and asking raise.
     """
     missing = missing_of(ask or node.missing, digests, progress)
     most = MAX_FRAMES if node.takes_frames else MAX_ENTRIES

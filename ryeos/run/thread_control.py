@@ -234,7 +234,7 @@ def kill_thread(
     """The thread, ended: `killed` or `cancelled` by this call, or whatever it had become before.
 
     Only a process that this user's own seal names is sent a signal, and what it left behind.
-    Raises ThreadNotFoundError, UnknownRunnerError, EndingRefusedError, StillRunningError.
+    Raises ThreadNotFoundError, UnknownRunnerError, EndingRefusedError, RyeError `TIMEOUT`.
     """
     thread = refreshed(registry, registry.get(thread_id))
     if thread.has_ended:
@@ -406,7 +406,7 @@ def wait_for(
 ) -> Thread:
     """The thread once it has ended, or the one that carried on with its work; else as it is.
 
-    ``timeout_s`` of None waits for ever. Raises ThreadNotFoundError, ThreadLoopError.
+    ``timeout_s`` of None waits for ever. Raises ThreadNotFoundError, RyeError `REGISTRY_INVALID`.
     """
     from lillux.watch import await_status
 

@@ -130,7 +130,7 @@ def _names_another_file(journal: Path) -> bool:
 def open_writable(path: Path) -> "Connection":
     """A connection to the registry, made or brought up to date first where needed.
 
-    Any number of processes may do this at once. Raises RegistryError, RegistryBusyError,
+    Any number of processes may do this at once. Raises RegistryError, RyeError `CONFLICT`,
     FileSystemError, LockTimeoutError.
     """
     require_plain_files(path)

@@ -139,7 +139,7 @@ _SCORE_PLACES = 4
 def search(
     catalog: Catalog, request: SearchRequest, suggest: Callable[[str], tuple[str, ...]]
 ) -> SearchResult:
-    """The items that match a request, best first. Raises InvalidQueryError, ArgumentError."""
+    """The items that match a request, best first. Raises InvalidQueryError, VerbArgumentError."""
     query = parse_query(request.query)
     fields = [
         InField(name.lower(), parse_query(text).node) for name, text in request.fields.items()
@@ -281,7 +281,7 @@ class SearchScope:
 
 
 def parse_scope(text: str) -> SearchScope:
-    """The scope that a text names. Raises ArgumentError for a kind that there is not.
+    """The scope that a text names. Raises VerbArgumentError for a kind that there is not.
 
     ``rye.`` and a verb in front are left out, ``.*`` or ``*`` at the end too; dots and slashes
     separate alike. ``*`` instead of a kind means all of them.
@@ -336,7 +336,7 @@ Filter = Callable[[Record], bool]
 
 
 def conditions(filters: Mapping[str, object]) -> tuple[Filter, ...]:
-    """What the filters ask, ready to be applied. Raises ArgumentError for a value of no use."""
+    """What the filters ask, ready to be applied. Raises VerbArgumentError for a value of no use."""
     if len(filters) > _MAX_FILTERS:
         raise VerbArgumentError("filters", f"expected at most {_MAX_FILTERS}, found {len(filters)}")
     return tuple(_condition(name, value) for name, value in filters.items() if name != "verify")

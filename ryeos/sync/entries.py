@@ -99,7 +99,7 @@ def batches(sized: Iterable[Sized], max_entries: int = MAX_ENTRIES) -> tuple[tup
     """Digests in groups for one request each, in the order given.
 
     At most ``max_entries`` and `MAX_BATCH_BYTES` in a group; one larger than that is alone.
-    Raises EntryTooLargeError, before anything is sent.
+    Raises RyeError `RESOURCE_EXCEEDED`, before anything is sent.
     """
     groups: list[tuple[str, ...]] = []
     group: list[str] = []

@@ -485,8 +485,8 @@ def walk(
 
     ``enter`` is asked of each folder with its relative path and its name. ``named`` are paths whose
     names were found good before; what ``take`` takes has such a path. Nothing below a folder that
-    is not there, or no folder. Raises FileSystemError, LinkedFolderError: a folder that cannot be
-    read is not taken for an empty one.
+    is not there, or no folder. Raises FileSystemError, RyeError `CONFIG_ERROR`: a folder that
+    cannot be read is not taken for an empty one.
     """
     waiting = [top] if not top or _is_folder(f"{root}/{top}") else []
     is_regular = stat.S_ISREG

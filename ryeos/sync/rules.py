@@ -149,7 +149,7 @@ def read_rules(
     A file that cannot be read, or is no YAML, is passed over with a warning; the floor holds
     anyhow. With ``is_strict`` it is an error: what it lets travel would be taken for removed. One
     with a wrong value always is: what it was to keep at home would travel. Raises SpecError,
-    RulesUnreadableError.
+    RyeError `CONFIG_ERROR`.
     """
     spaces = [*bundles, *([user] if user else []), project]
     read = ((f"{base / PLACE}", _read(base, is_strict=is_strict)) for base in spaces)

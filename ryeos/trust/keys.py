@@ -235,7 +235,7 @@ class SigningKeyExistsError(RyeError):
 def require_user_space(context: Context) -> Space:
     """User space, if it may be written to: never the root of the file system.
 
-    Raises NoUserSpaceError.
+    Raises RyeError `CONFIG_ERROR`.
     """
     user = context.spaces.user
     if user.base == user.base.parent:
