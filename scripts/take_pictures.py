@@ -107,7 +107,6 @@ def main() -> int:
                 take(browser, user, "home", "/")
                 take(browser, user, "run", f"{run}#steps")
                 take(browser, user, "changes", f"/page/thread?id={quote(changing_run)}#changes")
-                take(browser, user, "project", "/page/project?path=project")
                 take(browser, user, "item", f"/browse/item/tool/{item_id}")
             with window(port, PHONE, "dark") as browser:
                 log_in(browser, user)

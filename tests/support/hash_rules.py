@@ -10,7 +10,7 @@ from hashlib import sha256
 from ryeos.items.refs import Kind
 
 HASH_PREFIX, SLASH_PREFIX = "# ", "// "
-MARKDOWN_PREFIX, MARKDOWN_END = "<!-- ", "-->"
+MARKDOWN_PREFIX = "<!-- "
 SLASH_SUFFIXES = (".js", ".ts", ".mjs", ".cjs")
 SIGNATURE_WORDS = tuple(
     f"{who}:{what}:" for who in ("rye", "kiwi-mcp") for what in ("validated", "signed")

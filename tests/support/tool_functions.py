@@ -10,8 +10,6 @@ import pytest
 
 from tests.support.workspace import BUNDLE_SOURCE
 
-FILE_SYSTEM = BUNDLE_SOURCE / "tools" / "rye" / "file-system"
-
 
 def tool_module(item_id: str) -> ModuleType:
     """The module of a tool, with what it imports from the ``lib`` beside it."""
