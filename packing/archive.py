@@ -19,11 +19,11 @@ from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipInfo
 
 from packing import BuildError
 from packing.build_time import VARIABLE, BuildTime
-from packing.hot_path import hot_blocks
 from packing.modules import (
     code_part,
     compiled,
     dictionary,
+    hot_blocks,
     is_from_source,
     library_files,
     modules,

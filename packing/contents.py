@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from packing.build_time import BuildTime
-from packing.natives import NativeFile
 from packing.programs import Crate, NativeProgram
 from packing.stage import Recipe, Stage
-from packing.wheels import COMPILED
+from packing.wheels import COMPILED, NativeFile
 from ryeos import __version__
 
 Component = dict[str, Any]

@@ -8,7 +8,6 @@ from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
 from packing.modules import MINORS
-from packing.natives import NativePart, Strip, native_part
 from packing.programs import (
     NOTICES,
     Crate,
@@ -18,7 +17,7 @@ from packing.programs import (
     programs_part,
 )
 from packing.signed_bundle import Edition, stage_bundle
-from packing.wheels import Platform, all_wheels, this_platform
+from packing.wheels import NativePart, Platform, Strip, all_wheels, native_part, this_platform
 from ryeos.trust.keys import SigningKey
 
 PACKAGES = ("lillux", "ryeos", "zipboot")

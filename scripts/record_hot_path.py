@@ -14,8 +14,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from packing.hot_path import LIST, STARTS, imported, written  # noqa: E402 - of this checkout
-from packing.modules import interpreters  # noqa: E402 - of this checkout
+from packing.modules import (  # noqa: E402 - of this checkout
+    LIST,
+    STARTS,
+    imported,
+    interpreters,
+    written,
+)
 
 
 def main() -> None:
