@@ -3,6 +3,7 @@
 Nothing of the building machine is kept: no modes, no order of its file system, no paths.
 """
 
+import _imp
 import marshal
 import os
 import subprocess
@@ -20,6 +21,8 @@ from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipInfo
 from packing import BuildError
 from packing.build_time import VARIABLE, BuildTime
 from packing.modules import (
+    SHOWN_ROOT,
+    Module,
     code_part,
     compiled,
     dictionary,
@@ -40,12 +43,15 @@ from zipboot.places import digest_of
 # A part begins with 16 bytes that name the build, so that two builds are never mixed in one
 # process.
 
+START = "__main__.py"
 # Run straight from the index, before anything can be imported.
 BOOT_MODULES = ("zipboot", "zipboot.parts", "zipboot.importer", "zipboot.launch")
 # What the rest of the bundle is checked against, by name in the folder that holds `.ai`.
 _KEY_FILE = "public_key.pem"
 # Read by every version of marshal, and the same whatever else a process has loaded.
 _PLAIN = 2
+# Flags of a file of bytecode: valid for a hash of its source, which is not looked at.
+_UNCHECKED_HASH = (1).to_bytes(4, "little")
 
 Index = dict[str, Any]
 
@@ -93,13 +99,17 @@ def _code_parts(
     sources: Mapping[str, int],
 ) -> Iterator[Part]:
     found = modules(stage.tree)
+    start = checkout / "zipboot" / START
+    start_module = Module("__main__", start, is_package=False, shown=f"{SHOWN_ROOT}/{START}")
     stored = hot_blocks()
     hot = frozenset(chain.from_iterable(stored))
     common = dictionary(module.path for module in found if module.name not in hot)
     by_name = {module.name: module for module in found}
     others = LATE.keys() | hot.difference(by_name)
     for minor, interpreter in sorted(interpreters.items()):
-        magic, codes = compiled(interpreter, found, checkout)
+        magic, (start_code, *codes) = compiled(interpreter, [start_module, *found], checkout)
+        if minor == min(interpreters):
+            yield Part(f"{START}c", _bytecode(magic, start_code, start.read_bytes()), stored=True)
         code_of = dict(zip(found, codes, strict=True))
         boot = [(name, code_of.pop(by_name[name])) for name in BOOT_MODULES]
         data, entries, blocks = code_part(code_of, stored, common, sources)
@@ -110,6 +120,18 @@ def _code_parts(
         yield _marked("code", f"_rye/{tag}.bin", data, index)
         code_index = magic + marshal.dumps(index, _PLAIN)
         yield Part(f"_rye/{tag}.idx", checksum(code_index) + code_index, stored=True)
+
+
+def _bytecode(magic: bytes, code: bytes, source: bytes) -> bytes:
+    """The file of bytecode (PEP 552) of a source, compared with it on request alone.
+
+    Python compiles the source of a start anew each time, and makes 200 types of syntax trees for
+    the first thing it compiles: a quarter of a short start. It takes the bytecode that lies beside
+    the source if that is its own, and passes over any other. There can be one: that of the oldest
+    Python, whose own start costs most.
+    """
+    key = int.from_bytes(magic, "little")
+    return magic + _UNCHECKED_HASH + _imp.source_hash(key, source) + code
 
 
 def _marked(name: str, entry: str, data: bytes, index: Index) -> Part:
@@ -214,7 +236,7 @@ def run_shiv(tree: Path, target: Path, moment: BuildTime, *, entry_point: str, p
 def _boot_parts(checkout: Path) -> Iterator[Part]:
     """What runs first, from source; the rest is for the way that shiv takes."""
     folder = checkout / "zipboot"
-    yield Part("__main__.py", (folder / "__main__.py").read_bytes(), stored=True)
+    yield Part(START, (folder / START).read_bytes(), stored=True)
     for path in sorted(folder.glob("[!_]*.py")):
         yield Part(f"zipboot/{path.name}", path.read_bytes())
     yield Part("zipboot/__init__.py", (folder / "__init__.py").read_bytes())
@@ -223,7 +245,7 @@ def _boot_parts(checkout: Path) -> Iterator[Part]:
 def _kept_parts(shivs: ZipFile) -> Iterator[Part]:
     """What shiv packed, in an order that does not depend on the file system."""
     for name in sorted(shivs.namelist()):
-        if name != "__main__.py":
+        if name != START:
             yield Part(name, shivs.read(name))
 
 

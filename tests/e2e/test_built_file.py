@@ -1,8 +1,10 @@
 """``rye.pyz`` in processes of its own: what it does, and what is inside."""
 
+import _imp
 import ast
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ from zipboot.importer import SOURCES
 pytestmark = pytest.mark.e2e
 
 ECHO = ("run", "rye/bash/bash", "command=echo hi")
+INDEX = re.compile(r"_rye/cpython-3(\d+)\.idx")
 
 
 # --- anywhere -------------------------------------------------------------------------------------
@@ -194,7 +197,9 @@ def test_nothing_inside_tells_of_the_machine_that_built_it(built_pyz: Path) -> N
         (3, 0o100644)
     }
     assert len({entry.date_time for entry in entries}) == 1
-    assert [name for name in names if name.endswith((".pyc", "/RECORD", "/INSTALLER"))] == []
+    assert [name for name in names if name.endswith((".pyc", "/RECORD", "/INSTALLER"))] == [
+        "0 __main__.pyc"  # of the start, see the test below
+    ]
     assert [name for name in names if "/bin/" in name or "__pycache__" in name] == []
     assert len(set(names)) == len(names)
     assert str(ROOT).encode() not in b"".join(archived(built_pyz))
@@ -263,6 +268,18 @@ def test_every_module_inside_can_be_imported(machine: Machine, built_pyz: Path) 
 
     assert (ended.stderr, ended.returncode) == ("", 0)
     assert {"yaml.cyaml", "nacl.bindings", "ryeos.app.workspace"} <= set(ended.stdout.splitlines())
+
+
+def test_the_start_is_bytecode_for_the_oldest_python_that_has_code(built_pyz: Path) -> None:
+    with ZipFile(built_pyz) as archive:
+        oldest = min(int(found[1]) for found in map(INDEX.fullmatch, archive.namelist()) if found)
+        bytecode = archive.read("__main__.pyc")
+        index = archive.read(f"_rye/cpython-3{oldest}.idx")
+        source = archive.read("__main__.py")
+
+    magic = index[8:12]
+    key = int.from_bytes(magic, "little")
+    assert bytecode[:16] == magic + b"\1\0\0\0" + _imp.source_hash(key, source)
 
 
 def test_what_only_builds_need_is_not_inside(built_pyz: Path) -> None:

@@ -26,6 +26,7 @@ ANSWERS = {VERSION: "rye 0.1.0\n", ECHO: "hi\n"}
 
 OWN = f"_rye/{sys.implementation.cache_tag}"
 HEADER_BYTES = 30
+BYTECODE = "__main__.pyc"
 WORKERS = 2
 
 Regions = dict[str, tuple[int, int]]
@@ -105,7 +106,7 @@ def index(built_pyz: Path) -> dict[str, Any]:
 
 def is_read_by_python(region: str) -> bool:
     """Whether the interpreter reads a region before the first line of ours runs."""
-    return region == "directory" or region.endswith("__main__.py")
+    return region == "directory" or region.endswith(("__main__.py", BYTECODE))
 
 
 def flips(regions: Regions, count: int) -> Iterator[tuple[str, int, int]]:
@@ -174,12 +175,30 @@ def test_so_is_one_on_the_way_without_packed_code(copies: list[Copy], regions: R
 def test_one_in_what_python_reads_before_us_is_at_worst_an_error_of_python(
     copies: list[Copy], regions: Regions
 ) -> None:
-    pythons = {name: where for name, where in regions.items() if is_read_by_python(name)}
-
     def is_expected(copy: Copy, ended: CompletedProcess[str]) -> bool:
         return copy.is_said(ended) or (ended.returncode in (1, 78) and ended.stderr != "")
 
+    pythons = {
+        name: where
+        for name, where in regions.items()
+        if is_read_by_python(name) and not name.endswith(BYTECODE)
+    }
+
     assert surprises(copies, flips(pythons, 20), is_expected) == []
+
+
+def test_one_in_the_bytecode_of_the_start_may_crash_python_and_never_gives_a_wrong_answer(
+    copies: list[Copy], regions: Regions
+) -> None:
+    def is_expected(copy: Copy, ended: CompletedProcess[str]) -> bool:
+        crashed = ended.returncode < 0 and ended.stdout == ""
+        return (
+            copy.is_said(ended) or crashed or (ended.returncode in (1, 78) and ended.stderr != "")
+        )
+
+    bytecode = {name: where for name, where in regions.items() if name.endswith(BYTECODE)}
+
+    assert surprises(copies, flips(bytecode, 20), is_expected) == []
 
 
 # --- each part ------------------------------------------------------------------------------------
