@@ -28,11 +28,19 @@ config: {command: "echo owned"}
 landlock = pytest.mark.skipif(not landlock_version(), reason="keys are held back by Landlock")
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    made = Machine(tmp_path, *RYE)
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    made = Machine(tmp_path_factory.mktemp("prepared"), *RYE)
     assert made.run("init", "--project", ".").returncode == 0
     write(made)
+    return made
+
+
+@pytest.fixture
+def machine(tmp_path: Path, prepared: Machine) -> Machine:
+    made = Machine(tmp_path, *RYE)
+    for source, target in ((prepared.home, made.home), (prepared.project, made.project)):
+        copytree(source, target, symlinks=True, dirs_exist_ok=True)
     return made
 
 

@@ -10,12 +10,13 @@ import pytest
 
 from lillux.errors import LilluxError
 from lillux.signing import generate_keypair
+from lillux.values import replace
 from ryeos.items.errors import IntegrityError, UntrustedKeyError
 from ryeos.items.refs import Kind, Space
 from ryeos.trust.bundles import manifest_path
 from ryeos.trust.verify import Target, VerifiedItem
 from tests.support.signed_files import put_key_document, sign_text
-from tests.support.workspace import Workspace, publish
+from tests.support.workspace import Workspace
 
 TOOL = "tools/rye/bash/bash.yaml"
 INSTALL_AGAIN = "install the bundle (or rye.pyz) again"
@@ -23,9 +24,9 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="links and FIFOs")
 
 
 @pytest.fixture
-def bundle(tmp_path: Path) -> Space:
-    """A bundle of its own for each test."""
-    return publish(tmp_path / "ryeos")
+def bundle(tmp_path: Path, bundle: Space) -> Space:
+    """A copy of the bundle for each test."""
+    return replace(bundle, base=shutil.copytree(bundle.base, tmp_path / "ryeos"))
 
 
 @pytest.fixture

@@ -2,13 +2,14 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.built import Machine
+from tests.support.built import BASE_PYTHON, Machine
 from tests.support.graph_machine import STEPS, Gate, GraphMachine, a_line
 from tests.support.surroundings import SharedFile
 
@@ -20,12 +21,20 @@ pytestmark = [
 SEEN = "".join(f" n{number}" for number in range(1, STEPS))
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory, built_pyz: Path) -> Machine:
+    """A machine with a key and a line of ten nodes, to be copied."""
+    machine = Machine(tmp_path_factory.mktemp("prepared"), BASE_PYTHON, built_pyz)
+    GraphMachine(machine).graph("line", a_line())
+    return machine
+
+
 @pytest.fixture
-def graphs(machine: Machine) -> GraphMachine:
+def graphs(machine: Machine, prepared: Machine) -> GraphMachine:
     """A machine with a line of ten nodes."""
-    made = GraphMachine(machine)
-    made.graph("line", a_line())
-    return made
+    for source, target in ((prepared.home, machine.home), (prepared.project, machine.project)):
+        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+    return GraphMachine(machine, with_key=False)
 
 
 # --- run ------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 import stat
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,9 +30,12 @@ from tests.support.request_costs import counting
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Database:
-    """A database in a file."""
-    return made_database(tmp_path / "data")
+def database(tmp_path: Path) -> Iterator[Database]:
+    """A new database, made as a node makes it and no copy of a prepared one."""
+    made = Database(database_url(tmp_path / "data"))
+    made.make_tables()
+    yield made
+    made.close()
 
 
 def add(database: Database, user_id: str) -> None:
