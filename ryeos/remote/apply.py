@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 from lillux.digests import sha256_hex
 from lillux.files import create_file, file_system_error, make_directory, read_bytes, temporary_for
@@ -171,8 +171,7 @@ class Arrived:
     early: EarlyForce | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(NamedTuple):  # made for each path: a tuple is made in a third of the time
     """A file that is to hold other bytes. Digests of bytes, None where there is no file."""
 
     path: str
@@ -203,12 +202,23 @@ class Applied:
         )
 
 
-def blob_at(manifest: SourceManifest, path: str, contents: ReadContents) -> str | None:
-    """The digest of the bytes that a manifest has at a path. Raises CasObjectError."""
-    digest = manifest.items.get(path)
-    if digest is None:
-        return manifest.files.get(path)
-    return item_source_of(contents.get_object(digest), f"{path}: {digest}").content_blob_hash
+class Blobs:
+    """The digests of the bytes at the paths of manifests; the object of an item is read once."""
+
+    def __init__(self, contents: ReadContents) -> None:
+        self._contents = contents
+        self._of_items: dict[str, str] = {}
+
+    def at(self, manifest: SourceManifest, path: str) -> str | None:
+        """That of one path, None where nothing is. Raises CasObjectError."""
+        digest = manifest.items.get(path)
+        if digest is None:
+            return manifest.files.get(path)
+        blob = self._of_items.get(digest)
+        if blob is None:
+            item = item_source_of(self._contents.get_object(digest), f"{path}: {digest}")
+            blob = self._of_items[digest] = item.content_blob_hash
+        return blob
 
 
 def entry_at(manifest: SourceManifest, path: str) -> str | None:
@@ -226,7 +236,7 @@ def changed_paths(present: SourceManifest, wanted: SourceManifest) -> list[str]:
 def changes(
     present: SourceManifest,
     wanted: SourceManifest,
-    contents: ReadContents,
+    blobs: Blobs,
     *,
     checked: SourceManifest | None = None,
 ) -> tuple[FileChange, ...]:
@@ -237,7 +247,7 @@ def changes(
     if wanted != checked:
         require_safe_paths(wanted.paths())
     found = (
-        FileChange(path, blob_at(present, path, contents), blob_at(wanted, path, contents))
+        FileChange(path, blobs.at(present, path), blobs.at(wanted, path))
         for path in changed_paths(present, wanted)
     )
     return tuple(change for change in found if change.before != change.after)

@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,8 @@ from ryeos.remote.apply import (
     IS_SUPPORTED,
     Applied,
     Arrived,
+    Blobs,
     apply_changes,
-    blob_at,
     changed_paths,
     changes,
     entry_at,
@@ -55,7 +55,7 @@ from ryeos.remote.conflicts import (
 from ryeos.remote.errors import RemoteConflictError
 from ryeos.remote.link import Link
 from ryeos.remote.node import RemoteHead
-from ryeos.remote.transfer import RemoteContents
+from ryeos.remote.transfer import RemoteContents, fetch
 from ryeos.sync.checkout import mode_of, remove_tree
 from ryeos.sync.merge import MergeConflict, three_way_merge
 from ryeos.sync.objects import Layered, ProjectSnapshot, SourceManifest, snapshot_of
@@ -92,40 +92,48 @@ def merge_head(link: Link, head: RemoteHead, tree: Tree) -> Pulled:
     """Steps 4 to 6 of a pull."""
     theirs = link.received(head.project_manifest_hash, tree)
     base = link.base(tree)
-    _check_incoming(link, tree, base, theirs)
-    applied = _merge_in(link, ConflictRecord(head.snapshot_hash), base, tree, theirs)
-    _force_others(link, base, theirs, applied)
+    sides = _sides(base, tree, theirs)
+    _check_incoming(link, sides)
+    applied = _merge_in(link, ConflictRecord(head.snapshot_hash), sides)
+    _force_others(link, sides, applied)
     link.record(head.snapshot_hash, theirs, head.user_manifest_hash)  # (6)
     link.conflicts.clear()
     return Pulled(snapshot_hash=head.snapshot_hash, applied=applied)
 
 
-def _force_others(
-    link: Link, base: SourceManifest | None, theirs: SourceManifest, applied: Applied
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """What is merged. ``base`` is what both had, ``changed`` the paths that the node changed."""
+
+    base: SourceManifest | None
+    tree: Tree
+    theirs: SourceManifest
+    changed: Sequence[str]
+
+
+def _sides(base: SourceManifest | None, tree: Tree, theirs: SourceManifest) -> _Sides:
+    return _Sides(base, tree, theirs, changed_paths(base or SourceManifest("project"), theirs))
+
+
+def _force_others(link: Link, sides: _Sides, applied: Applied) -> None:
     """Have on the disk what is new in common and was here before: by a pull that failed, maybe."""
-    if base == theirs:
-        return
     written = {*applied.written}
-    new = changed_paths(base or SourceManifest("project"), theirs)
-    force_files(link.working_tree.project, [path for path in new if path not in written])
+    others = [path for path in sides.changed if path not in written]
+    force_files(link.working_tree.project, others)
 
 
-def _check_incoming(
-    link: Link, tree: Tree, base: SourceManifest | None, theirs: SourceManifest
-) -> None:
+def _check_incoming(link: Link, sides: _Sides) -> None:
     """Of what is not here and was not in common, nothing that the own rules keep at home.
 
     They are read before anything is written. What both had once is only removed, as it is not here.
     """
-    if tree.manifest == theirs:
+    ours, theirs = sides.tree.manifest, sides.theirs
+    if ours == theirs:
         return
-    there = {*theirs.items, *theirs.files}
-    new = changed_paths(base or SourceManifest("project"), theirs)
     require_incoming_allowed(
-        [path for path in new if path in there],
+        [path for path in sides.changed if path in theirs.files or path in theirs.items],
         link.working_tree.rules(),
-        present={*tree.manifest.items, *tree.manifest.files},
+        present={*ours.items, *ours.files},
         accepted=link.accepted,
     )
 
@@ -143,12 +151,12 @@ def merge_run(link: Link, snapshot_hash: str) -> Applied:
         (link.manifest(_snapshot(link, one).project_manifest_hash) for one in parents), None
     )
     theirs = link.received(snapshot.project_manifest_hash, tree)
-    _check_incoming(link, tree, base, theirs)
+    _check_incoming(link, _sides(base, tree, theirs))
     kept = link.conflicts.read()
     if kept and kept.is_of_run and kept.snapshot_hash == snapshot_hash:
         base = kept.seen_by(base or SourceManifest("project"))
     record = ConflictRecord(snapshot_hash, is_of_run=True)
-    applied = _merge_in(link, record, base, tree, theirs)
+    applied = _merge_in(link, record, _sides(base, tree, theirs))
     MergedRuns(link.conflicts.folder.parent).add(snapshot_hash)
     link.conflicts.clear()
     return applied
@@ -164,67 +172,56 @@ def _snapshot(link: Link, digest: str) -> ProjectSnapshot:
     return snapshot_of(link.contents.get_object(digest), f"snapshot {digest}")
 
 
-def _merge_in(
-    link: Link,
-    record: ConflictRecord,
-    base: SourceManifest | None,
-    tree: Tree,
-    theirs: SourceManifest,
-) -> Applied:
+def _merge_in(link: Link, record: ConflictRecord, sides: _Sides) -> Applied:
     """Steps 4 and 5. ``record`` is what conflicts are kept in, if there are any."""
     folder = link.conflicts.folder.parent / ARRIVED
+    base, tree, theirs = sides.base, sides.tree, sides.theirs
     if tree.manifest == theirs:
         forget_incoming(folder)
         return Applied()
     with incoming_at(folder, link.store) as incoming:
-        remote = _prefetched(link, base, tree, theirs, incoming)
-        contents = Layered(link.store, tree, remote)
+        contents = Layered(link.store, tree, RemoteContents(link.node, incoming))
+        blobs = Blobs(contents)
+        _prefetch(link, sides, incoming, blobs)
         merged = three_way_merge(base, tree.manifest, theirs, contents)  # (4)
         if merged.manifest is None:
-            sides = (base, tree.manifest, theirs)
-            kept = keep_conflicts(link, record, merged.conflicts, sides, contents)
+            manifests = (base, tree.manifest, theirs)
+            kept = keep_conflicts(link, record, merged.conflicts, manifests, contents)
             raise RemoteConflictError(link.node.name, kept.reasons(), str(link.conflicts.folder))
         return apply_changes(  # (5)
             link.working_tree.project,
-            changes(tree.manifest, merged.manifest, contents, checked=theirs),
+            changes(tree.manifest, merged.manifest, blobs, checked=theirs),
             contents.get_blob,
             link.incoming(),
             incoming.arrived(),
         )
 
 
-def _prefetched(
-    link: Link,
-    base: SourceManifest | None,
-    tree: Tree,
-    theirs: SourceManifest,
-    incoming: "ReceivedContents",
-) -> RemoteContents:
-    """What the node has; all of it that the merge may ask for is in ``incoming``.
+def _prefetch(link: Link, sides: _Sides, incoming: "ReceivedContents", blobs: Blobs) -> None:
+    """Have in ``incoming`` all that the merge may ask the node for.
 
     It comes in few requests: objects of items first, then bytes. Bytes of one file alone, which is
     not in the project, are placed there as they would be in it.
     """
-    empty = SourceManifest("project")
-    remote = RemoteContents(link.node, incoming)
-    changed = changed_paths(base or empty, theirs)
-    contested = {*changed} & {*changed_paths(base or empty, tree.manifest)}
-    wanted = [(theirs, path) for path in changed]
-    wanted += [(base, path) for path in sorted(contested) if base is not None]
+    base, ours, theirs = sides.base or SourceManifest("project"), sides.tree.manifest, sides.theirs
+    contested = {*sides.changed} & {*changed_paths(base, ours)}
+    wanted = [(theirs, path) for path in sides.changed]
+    wanted += [(base, path) for path in sorted(contested)]
     items = {m.items[path] for m, path in wanted if path in m.items}
-    remote.prefetch(sorted(items - {*tree.item_sources}), link.progress, ObjectKind.OBJECT)
-    contents = Layered(link.store, tree, remote)
+    here = sides.tree
+    missing = sorted(items - {*here.item_sources})
+    fetch(link.node, missing, incoming, link.progress, ObjectKind.OBJECT)
     places: dict[str, str] = {}  # of the file that bytes are for, "" for several
     for manifest, path in wanted:
-        digest = blob_at(manifest, path, contents)
-        if digest is None or digest in tree.blobs:
+        digest = blobs.at(manifest, path)
+        if digest is None or digest in here.blobs:
             continue
-        is_new = manifest is theirs and digest not in places and not entry_at(tree.manifest, path)
+        is_new = manifest is theirs and digest not in places and not entry_at(ours, path)
         places[digest] = path if is_new else ""
     incoming.place({digest: path for digest, path in places.items() if path})
     # Folder by folder: a file system makes many files in one faster than in all of them by turns.
-    remote.prefetch(sorted(places, key=places.__getitem__), link.progress, ObjectKind.BLOB)
-    return remote
+    by_folder = sorted(places, key=places.__getitem__)
+    fetch(link.node, by_folder, incoming, link.progress, ObjectKind.BLOB)
 
 
 def keep_conflicts(
@@ -237,6 +234,7 @@ def keep_conflicts(
     """Write every version down, for a person to choose from. What was settled before, stays so."""
     empty = SourceManifest("project")
     sides = [manifest or empty for manifest in manifests]
+    blobs = Blobs(contents)
     last = link.conflicts.read()
     former = last.conflicts if last and last.is_of_run == record.is_of_run else {}
     contested = {conflict.path for conflict in conflicts}
@@ -244,7 +242,7 @@ def keep_conflicts(
     link.conflicts.forget_others(kept.keys())
     for conflict in conflicts:
         path = conflict.path
-        digests = [blob_at(side, path, contents) for side in sides]
+        digests = [blobs.at(side, path) for side in sides]
         for version, digest in zip((BASE, OURS, THEIRS), digests, strict=True):
             if digest is not None:
                 link.conflicts.keep(version, path, contents.get_blob(digest))

@@ -169,9 +169,10 @@ def fetch_available(
     total, done = len(wanted), 0
     progress("fetching", 0, total)
     missing: list[str] = []
+    spaces = {one.value: one for one in ObjectKind}
     for asked, entries in _got_all(node, wanted):
         for entry in entries:
-            store.keep(ObjectKind(entry.kind), entry.digest, entry.data, Durability.AT_SYNC)
+            store.keep(spaces[entry.kind], entry.digest, entry.data, Durability.AT_SYNC)
         came = {entry.digest for entry in entries}
         missing += (digest for digest in asked if digest not in came)
         done += len(came)
@@ -262,21 +263,12 @@ class RemoteContents:
     def __init__(self, node: Node, store: KeptContents) -> None:
         self._node, self._store = node, store
 
-    def prefetch(
-        self,
-        digests: Iterable[str],
-        progress: TransferProgress = no_progress,
-        space: ObjectKind | None = None,
-    ) -> None:
-        """Bring many at once: one by one each would cost a request. ``space`` is where they go."""
-        fetch(self._node, digests, self._store, progress, space)
-
     def get_blob(self, digest: str) -> bytes:
         """The bytes of a digest."""
         try:
             return self._store.get_blob(digest)
         except ObjectMissingError:
-            self.prefetch((digest,))
+            fetch(self._node, (digest,), self._store)
             if not self._store.has_blob(digest):  # the same bytes came, called an object
                 data = canonical_json(self._store.get_object(digest))
                 self._store.put_blob(data, Durability.AT_SYNC)
@@ -285,7 +277,7 @@ class RemoteContents:
     def get_object(self, digest: str) -> Any:  # noqa: ANN401 - any JSON
         """The value of a digest."""
         if not self._store.has_object(digest):
-            self.prefetch((digest,))
+            fetch(self._node, (digest,), self._store)
             if not self._store.has_object(digest):  # the same bytes came, called a blob
                 self._put_as_object(digest)
         return self._store.get_object(digest)

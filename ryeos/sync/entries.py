@@ -9,7 +9,7 @@ import binascii
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from lillux.digests import CanonicalJsonError, canonical_json, sha256_hex
 from lillux.store_files import ObjectMissingError, is_digest
@@ -34,8 +34,7 @@ _PART_CHARS = 1024 * 1024  # a multiple of four
 EntryKind = Literal["blob", "object"]
 
 
-@dataclass(frozen=True, slots=True)
-class ContentEntry:
+class ContentEntry(NamedTuple):  # made for each piece: a tuple is made in a third of the time
     """A blob, or an object in its canonical JSON, under its digest."""
 
     digest: str

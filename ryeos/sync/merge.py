@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from lillux.store_files import ObjectMissingError
@@ -72,9 +71,9 @@ def three_way_merge(
     if ours == common and not any(clashes(theirs.paths())):
         return Merged(SourceManifest(ours.space, theirs.items, theirs.files))  # (1) for all of them
     sides = _Sides(common, ours, theirs)
-    taken: dict[str, _Entry] = {}
+    taken = sides.new_there()  # (1) for these, which are most of a first pull
     conflicts: list[MergeConflict] = []
-    for path in sides.paths():
+    for path in sides.known_here():
         versions = sides.of(path)
         found = _decide(versions)  # (1)
         if found == CONTENT:
@@ -126,8 +125,12 @@ class _Sides:
     def __init__(self, *manifests: SourceManifest) -> None:
         self._base, self._ours, self._theirs = (_entries(one) for one in manifests)
 
-    def paths(self) -> list[str]:
-        return sorted({*self._base, *self._ours, *self._theirs})
+    def known_here(self) -> list[str]:
+        return sorted({*self._base, *self._ours})
+
+    def new_there(self) -> dict[str, _Entry]:
+        known = self._base.keys() | self._ours.keys()
+        return {path: entry for path, entry in self._theirs.items() if path not in known}
 
     def of(self, path: str) -> _Versions:
         return _Versions(self._base.get(path), self._ours.get(path), self._theirs.get(path))
@@ -394,6 +397,8 @@ def _between(
     start_a, end_a, start_b, end_b = window
     if start_a == end_a or start_b == end_b:
         return []
+    from difflib import SequenceMatcher
+
     matcher = SequenceMatcher(None, a[start_a:end_a], b[start_b:end_b], autojunk=False)
     times = Counter(b[start_b:end_b])
     found = []

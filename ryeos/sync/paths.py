@@ -695,8 +695,8 @@ def _accepting(paths: Sequence[str]) -> str:
 
 def takes_orders(path: str) -> bool:
     """Whether programs do what a file of this name says: dotfiles, Makefiles and similar."""
-    segments = fold(path).split("/")
-    return any(one.startswith(".") for one in segments) or segments[-1] in _ORDERS
+    folded = fold(path)
+    return folded.startswith(".") or "/." in folded or folded.rpartition("/")[2] in _ORDERS
 
 
 def require_incoming_allowed(
