@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.digests import CanonicalJsonError, canonical_json, sha256_hex
@@ -88,7 +88,6 @@ def test_a_known_object_has_its_known_path(store: Store, vector: dict[str, Any])
 
 
 @pytest.mark.property
-@settings(max_examples=50, deadline=None)
 @given(value=JSON_VALUES)
 def test_what_was_stored_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, value: object

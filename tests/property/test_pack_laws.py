@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.digests import sha256_hex
@@ -50,7 +50,6 @@ def require_healing(store: Store, by_digest: dict[str, bytes]) -> None:
 
 
 @pytest.mark.property
-@settings(max_examples=60)
 @given(contents=pieces, data=st.data())
 def test_flipped_bytes_are_refused_or_healed(
     tmp_path_factory: pytest.TempPathFactory, contents: list[bytes], data: st.DataObject
@@ -66,7 +65,6 @@ def test_flipped_bytes_are_refused_or_healed(
 
 
 @pytest.mark.property
-@settings(max_examples=60)
 @given(contents=pieces, data=st.data())
 def test_a_pack_that_a_power_loss_has_cut_short_is_refused_or_healed(
     tmp_path_factory: pytest.TempPathFactory, contents: list[bytes], data: st.DataObject
@@ -81,7 +79,6 @@ def test_a_pack_that_a_power_loss_has_cut_short_is_refused_or_healed(
 
 
 @pytest.mark.property
-@settings(max_examples=40)
 @given(contents=pieces, rounds=st.lists(st.sets(st.integers(0, MIN_PIECES + 3)), max_size=4))
 def test_sweeps_remove_what_they_are_asked_for_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, contents: list[bytes], rounds: list[set[int]]

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ryeos.sync.rules import rules_of
@@ -47,7 +47,6 @@ def edit(root: Path, how: str, relative: str, data: bytes) -> None:
 
 
 @pytest.mark.property
-@settings(max_examples=60)
 @given(changes=edits)
 def test_a_look_with_a_table_sees_what_a_look_without_one_sees(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str, bytes]]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.store import Store
@@ -53,7 +53,6 @@ def build(folder: Path) -> Tree:
     return build_project_tree(folder, RULES, StatTable())
 
 
-@settings(max_examples=50, deadline=None)
 @given(files=FILES, binary=BINARY)
 def test_what_was_built_and_written_is_the_same_tree(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], binary: dict[str, bytes]
@@ -68,7 +67,6 @@ def test_what_was_built_and_written_is_the_same_tree(
     assert build(folder / "there").manifest_hash == tree.manifest_hash
 
 
-@settings(max_examples=50, deadline=None)
 @given(base=FILES, ours=FILES, theirs=FILES)
 def test_what_was_merged_and_written_is_the_merged_manifest(
     tmp_path_factory: pytest.TempPathFactory,

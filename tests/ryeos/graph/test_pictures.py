@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ryeos.graph.pictures import (
@@ -197,7 +197,7 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=200)
+@pytest.mark.property
 @given(lines=LINES)
 def test_no_two_boxes_overlap_and_every_line_runs_from_box_to_box(lines: list[LayoutArrow]) -> None:
     sizes = [Size(40 + 10 * index, 36) for index in range(12)]

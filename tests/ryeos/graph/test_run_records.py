@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.errors import FileSystemError
@@ -234,7 +234,6 @@ def test_a_run_that_failed_goes_on_at_the_node_that_failed(place: RunPlace) -> N
 
 
 @pytest.mark.property
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_transcript_that_is_cut_anywhere_gives_whole_steps(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -321,7 +320,6 @@ def test_a_transcript_that_was_changed_is_refused(
 
 
 @pytest.mark.property
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_no_changed_byte_before_a_checkpoint_goes_unnoticed(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

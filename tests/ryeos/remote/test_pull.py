@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ryeos.remote.errors import (
@@ -129,7 +129,6 @@ TREES = st.dictionaries(PLACES, st.sampled_from([b"1\n", b"2\n", b"#!/bin/sh\n"]
 
 
 @pytest.mark.property
-@settings(deadline=None, max_examples=60)
 @given(before=TREES, after=TREES)
 def test_whatever_others_have_made_of_it_is_here_after_a_pull(
     tmp_path_factory: pytest.TempPathFactory, before: dict[str, bytes], after: dict[str, bytes]

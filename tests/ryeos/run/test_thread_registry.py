@@ -299,7 +299,7 @@ UPDATES = st.one_of(
 
 
 @pytest.mark.property
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(updates=st.lists(UPDATES, max_size=8))
 def test_no_sequence_of_updates_leaves_a_terminal_status(
     updates: list[tuple[str, object]], registry: ThreadRegistry

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.digests import sha256_hex
@@ -216,7 +216,7 @@ def test_a_catalog_that_says_nonsense_is_made_anew(
     assert found(opened(), "number107") == ["many/t107"]
 
 
-@settings(max_examples=30)
+@pytest.mark.property
 @given(st.data())
 def test_any_other_byte_makes_no_search_fail(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
@@ -303,7 +303,7 @@ _NAMES = ("a", "b", "c/a", "c/d/e")
 _WORDS = ("one", "two", "three")
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.property
 @given(
     st.lists(
         st.one_of(

@@ -4,7 +4,7 @@ from pathlib import Path
 from time import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.store import Durability, Store
@@ -220,7 +220,6 @@ def test_an_empty_store_has_no_garbage(store: Store) -> None:
 
 
 @pytest.mark.property
-@settings(max_examples=30, deadline=None)
 @given(history=st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=6))
 def test_a_snapshot_that_is_kept_can_be_read_whole(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple[int, bool]]

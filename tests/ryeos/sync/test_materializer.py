@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.store import Durability, Store
@@ -412,7 +412,6 @@ TREES = st.dictionaries(NAMES, st.sampled_from(["1", "2", "#!/bin/sh\n", ""]))
 
 
 @pytest.mark.property
-@settings(max_examples=60, deadline=None)
 @given(steps=st.lists(st.tuples(TREES, st.sampled_from(["table", "present", "nothing"]))))
 def test_a_tree_is_what_the_last_manifest_says(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[dict[str, str], str]]
