@@ -281,7 +281,7 @@ def _value_warnings(op: str, data: Mapping[Any, Any], path: str) -> Iterator[Gra
 def _unknown_keys(data: Mapping[Any, Any], groups: list[str], path: str) -> Iterator[GraphProblem]:
     known = _GROUPS if groups else (*_KEYS, *_GROUPS)
     for key in data:
-        if key not in {*_KEYS, *_GROUPS}:
+        if key not in {*_KEYS, *_GROUPS} and not str(key).startswith("x-"):
             shown = str(key)[:_SHOWN]
             yield GraphProblem(
                 f"{path}.{shown}", "unknown key is not used", _meant(str(key), known)

@@ -283,6 +283,10 @@ def test_a_condition_that_means_nothing_is_an_error(data: object, problem: Graph
     assert parse_condition(data, WHERE) == (None, [problem])
 
 
+def test_a_key_for_other_programs_is_no_unknown_key() -> None:
+    assert parse_condition({"path": "a", "op": "exists", "x-mine": {}}, WHERE)[1] == []
+
+
 @pytest.mark.parametrize(
     ("data", "problem"),
     [

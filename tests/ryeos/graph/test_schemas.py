@@ -95,7 +95,13 @@ MEANING = (
         "do not cover",
         "no node of type return",
     ),
-    *("the graph has none", "denies every call", "config_schema", "there is nothing called"),
+    *(
+        "the graph has none",
+        "denies every call",
+        "what the graph may call",
+        "config_schema",
+        "there is nothing called",
+    ),
     *("tried", "expected a path", "path", "compare", "looks at no value", "regular expression"),
     *("list to look in", "names a", "goes into a command", "in params", "characters that can be"),
 )
