@@ -140,7 +140,7 @@ class _Files:
             location = self.location(number)
             known = self._records[number] = Record(
                 location=location,
-                header=json.loads(self.headers[number] or "{}"),
+                header=_header(self.headers[number], location),
                 read=lambda: _text(location),
                 verify=lambda: _is_signed(location, self._verifier),
                 modified_ns=max(self.marks[0][number], 0) or _modified_ns(self.paths[number]),
@@ -154,6 +154,18 @@ class _Files:
             for shelf in self._shelves
             if shelf.kind is ref.kind and ref.id in shelf.numbers
         )
+
+
+def _header(kept: str, location: Location) -> Mapping[str, Any]:
+    """The header of a row: of its file where what was kept is damaged."""
+    with suppress(ValueError, RecursionError):
+        header = json.loads(kept or "{}")
+        if isinstance(header, dict):
+            return header
+    try:
+        return read_item(location)[1]
+    except (OSError, LilluxError, ValueError, TypeError, RecursionError):
+        return {}
 
 
 class _Documents(dict[int, SearchDocument]):

@@ -216,6 +216,15 @@ def test_a_catalog_that_says_nonsense_is_made_anew(
     assert found(opened(), "number107") == ["many/t107"]
 
 
+def test_a_header_that_is_kept_damaged_is_read_from_its_file(
+    opened: Callable[[], Catalog], place: Path
+) -> None:
+    found(opened(), "common")
+    _resigned(kept(place), lambda _, rest: rest.replace(b'{"', b'x"'))
+
+    assert found(opened(), "author:x OR number107") == ["many/t107"]
+
+
 @pytest.mark.property
 @given(st.data())
 def test_any_other_byte_makes_no_search_fail(data: st.DataObject) -> None:
