@@ -387,6 +387,8 @@ def params_text(values: Mapping[str, Any]) -> str:
     Parameters are JSON by then; a configuration file may hold dates, which become text.
     """
     text = json.dumps(dict(values), ensure_ascii=False, default=str)
+    if text.isascii():  # most are: no expression is compiled for them
+        return text
     return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 

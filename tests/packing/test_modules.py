@@ -139,25 +139,41 @@ def test_each_piece_has_the_checksum_of_the_bytes_that_are_packed() -> None:
         assert checksum(data[offset : offset + size]) == expected
 
 
-def test_modules_with_code_import_one_that_is_a_source_only_when_they_use_it() -> None:
+@pytest.fixture(scope="module")
+def packed_trees() -> dict[str, ast.Module]:
+    """By its name, each module of ours as it is packed: with its types, or without."""
     found = [module for module in modules(ROOT) if module.name.partition(".")[0] in OWN]
-    rare = {module.name for module in found if is_from_source(module)}
+    kept = wanted_by_sources(found)
+    trees = {module.name: ast.parse(module.path.read_bytes()) for module in found}
+    for module in found:
+        if not is_from_source(module):
+            erase_types(trees[module.name], kept[module.name])
+    return trees
+
+
+def test_modules_with_code_import_one_that_is_a_source_only_when_they_use_it(
+    packed_trees: dict[str, ast.Module],
+) -> None:
+    rare = {
+        module.name
+        for module in modules(ROOT)
+        if module.name in packed_trees and is_from_source(module)
+    }
 
     needed = {
-        (module.name, name)
-        for module in found
-        if module.name not in rare
-        for name in imported_at_once(module.path)
+        (importer, name)
+        for importer, tree in packed_trees.items()
+        if importer not in rare
+        for name in imported_at_once(tree)
         if name in rare
     }
 
+    assert rare
     assert needed == set()
 
 
-def imported_at_once(path: Path) -> set[str]:
+def imported_at_once(tree: ast.Module) -> set[str]:
     """The modules, and names in modules, that a module imports when it is imported itself."""
-    tree = ast.parse(path.read_bytes())
-    erase_types(tree)
     found = set()
     for node in tree.body:
         match node:
@@ -463,24 +479,21 @@ def test_texts_of_annotations_are_the_same_with_the_flag_that_makes_texts() -> N
     assert names["Point"].__annotations__ == {"x": "list[int] | None", "y": "Missing"}
 
 
-def test_no_module_of_ours_imports_a_name_that_is_gone_with_the_types() -> None:
-    found = [module for module in modules(ROOT) if module.name.partition(".")[0] in OWN]
-    kept = wanted_by_sources(found)
-    trees = {module.name: ast.parse(module.path.read_bytes()) for module in found}
-    for module in found:
-        if not is_from_source(module):
-            erase_types(trees[module.name], kept[module.name])
-    defined = {name: defined_in(tree) for name, tree in trees.items()}
+def test_no_module_of_ours_imports_a_name_that_is_gone_with_the_types(
+    packed_trees: dict[str, ast.Module],
+) -> None:
+    defined = {name: defined_in(tree) for name, tree in packed_trees.items()}
     missing = [
         (name, node.module, alias.name)
-        for name, tree in trees.items()
+        for name, tree in packed_trees.items()
         for node in set(ast.walk(tree)) - for_type_checkers(tree)
-        if isinstance(node, ast.ImportFrom) and node.module in trees
+        if isinstance(node, ast.ImportFrom) and node.module in packed_trees
         for alias in node.names
-        if alias.name not in defined[node.module] and f"{node.module}.{alias.name}" not in trees
+        if alias.name not in defined[node.module]
+        and f"{node.module}.{alias.name}" not in packed_trees
     ]
 
-    assert len(trees) > 200
+    assert len(packed_trees) > 200
     assert missing == []
 
 
@@ -489,7 +502,9 @@ def for_type_checkers(tree: ast.Module) -> set[ast.AST]:
     blocks = [
         node.body
         for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
     ]
     return {node for block in blocks for statement in block for node in ast.walk(statement)}
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from zipboot.lzma_alone import decompress
 from zipboot.rare_sources import unpacked
 
+MEBIBYTE = 1 << 20  # 64 of them, as the preset has it, take longer than all else
 NOISE = shake_128(b"noise").digest(700)
 SETTINGS = st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 4))
 
@@ -18,7 +19,7 @@ SETTINGS = st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 4))
 def packed(data: bytes, settings: tuple[int, int, int] = (3, 0, 0)) -> bytes:
     """The data as a ``.lzma`` file, with these numbers of bits (lc, lp, pb)."""
     names = dict(zip(("lc", "lp", "pb"), settings, strict=True))
-    filters = [{"id": lzma.FILTER_LZMA1, "preset": 9, **names}]
+    filters = [{"id": lzma.FILTER_LZMA1, "preset": 9, "dict_size": MEBIBYTE, **names}]
     return lzma.compress(data, format=lzma.FORMAT_ALONE, filters=filters)
 
 
@@ -32,6 +33,7 @@ def repetitive() -> st.SearchStrategy[bytes]:
     return st.lists(piece, max_size=12).map(b"".join)
 
 
+@pytest.mark.property
 @given(repetitive(), SETTINGS)
 def test_it_unpacks_what_lzma_has_packed(data: bytes, settings: tuple[int, int, int]) -> None:
     assert decompress(packed(data, settings)) == data
@@ -43,6 +45,7 @@ def test_it_unpacks_repetitions_from_far_away() -> None:
     assert decompress(packed(data)) == data
 
 
+@pytest.mark.property
 @given(repetitive(), st.integers(0, 3000))
 def test_it_unpacks_no_more_than_enough(data: bytes, enough: int) -> None:
     found = decompress(packed(data), enough)
@@ -51,11 +54,13 @@ def test_it_unpacks_no_more_than_enough(data: bytes, enough: int) -> None:
     assert min(len(data), enough) <= len(found) <= enough + 273  # the longest repetition
 
 
+@pytest.mark.property
 @given(repetitive(), st.integers(0, 3000))
 def test_the_beginning_is_the_same_with_lzma(data: bytes, size: int) -> None:
     assert unpacked(packed(data), size) == data[:size]
 
 
+@pytest.mark.property
 @given(repetitive(), st.data())
 def test_what_is_damaged_ends_with_an_error_or_other_data(
     data: bytes, drawn: st.DataObject
