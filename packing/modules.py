@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 from packing import BuildError
+from packing.compile_modules import nodes
 from zipboot.importer import DEFLATED, DICTIONARY, SOURCE, STORED
 from zipboot.parts import checksum
 
@@ -300,21 +301,25 @@ def _as_marshalled(word: str) -> bytes:
     return bytes((_SHORT_ASCII_INTERNED, len(data) & 0xFF)) + data
 
 
+_WORDS: Mapping[type[ast.AST], str] = {
+    ast.Name: "id",
+    ast.Attribute: "attr",
+    ast.Constant: "value",
+    ast.ImportFrom: "module",
+    ast.FunctionDef: "name",
+    ast.ClassDef: "name",
+    ast.alias: "name",
+    ast.arg: "arg",
+    ast.keyword: "arg",
+}
+"""Which attribute of a node of the syntax tree is a word that code has too."""
+
+
 def _words(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        match node:
-            case (
-                ast.Name(id=word)
-                | ast.Attribute(attr=word)
-                | ast.arg(arg=word)
-                | ast.FunctionDef(name=word)
-                | ast.ClassDef(name=word)
-                | ast.alias(name=word)
-                | ast.keyword(arg=str(word))
-                | ast.ImportFrom(module=str(word))
-                | ast.Constant(value=str(word))
-            ):
-                yield word
+    for node in nodes(tree):
+        word = getattr(node, _WORDS[type(node)]) if type(node) in _WORDS else None
+        if isinstance(word, str):
+            yield word
 
 
 # --- hot path -------------------------------------------------------------------------------------
