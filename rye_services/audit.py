@@ -9,7 +9,6 @@ for the count of repetitions, and are removed by age alone. Page: ``docs/node.md
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import datetime, timedelta
 from math import isfinite
 from threading import Lock
@@ -19,10 +18,8 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from lillux.values import dataclass
+from rye_services.actors import NODE, Actor, current_actor
 from rye_services.database import Database, audit, stamp
-
-NODE = "node"
-"""Who acts where no caller asked for it: the node itself, as when it lets the first key in."""
 
 UNKNOWN_CALLER = "nobody"
 """Who acts when it is not known who it is: a log-in that failed."""
@@ -38,44 +35,6 @@ _MOST_TEXT, _MOST_PARTS, _DEEPEST = 300, 50, 3
 _MOST_DETAILS = 8 * 1024
 _SPAN = timedelta(hours=1)
 _OPERATORS = "command:"
-
-
-# --- who acts -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Actor:
-    """Who changes something: a user id or ``command:UNIXUSER``; the address that they ask from.
-
-    key  the id of the API key or hook that they used, where it was one
-    """
-
-    name: str
-    address: str = ""
-    key: str = ""
-
-
-_actor: ContextVar[Actor | None] = ContextVar("actor", default=None)
-
-
-def act_as(actor: Actor) -> None:
-    """Record what this request or command changes as changed by this actor."""
-    _actor.set(actor)
-
-
-def current_actor() -> Actor:
-    """Who changes what is changed now."""
-    return _actor.get() or Actor(NODE)
-
-
-@contextmanager
-def acting(actor: Actor) -> Iterator[None]:
-    """As `act_as`, for a block."""
-    token = _actor.set(actor)
-    try:
-        yield
-    finally:
-        _actor.reset(token)
 
 
 # --- rows -----------------------------------------------------------------------------------------

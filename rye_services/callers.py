@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 
 from lillux.digests import sha256_hex
 from lillux.values import dataclass, replace
-from rye_services.audit import Actor, act_as
+from rye_services.actors import Actor, act_as
 from rye_services.credentials import (
     EXECUTE,
     ApiKeys,

@@ -1,6 +1,7 @@
 """``rye-node``: find the command, carry it out, turn what happened into text and a status.
 
-Contract: ``docs/node.md``. What only serving needs is imported by serving.
+Contract: ``docs/node.md``. What only one command needs is imported by it: help and the version load
+no database and no server.
 """
 
 import argparse
@@ -21,11 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError
 from lillux.values import dataclass
-from rye_services.audit import Actor, Audit, acting
-from rye_services.credentials import EVERYTHING, AuthorizedKeys, PublicKeyError
-from rye_services.data_folder import make_data
-from rye_services.database import Database
-from rye_services.logs import log_as_json, log_to_stderr
+from rye_services.actors import Actor, acting
 from rye_services.operator_commands import (
     CommandAnswer,
     Declare,
@@ -56,6 +53,8 @@ from ryeos.trust.bundles import BundleHome, own_bundle
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from rye_services.credentials import AuthorizedKeys
+    from rye_services.database import Database
     from rye_services.server import ServerPart
 
 # --- key commands ---------------------------------------------------------------------------------
@@ -92,6 +91,8 @@ def declare_keys(declare: Declare) -> None:
 
 
 def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.credentials import EVERYTHING
+
     public_pem = typed_pem(parsed.key)  # first: a slip is no reason to make a database
     key = _authorized_keys(parsed, environ).authorize(
         public_pem,
@@ -131,7 +132,8 @@ def _revoke_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comma
 
 def _export_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     """A manifest of Kubernetes; its keys are the paths of files, with dots for slashes."""
-    from rye_services.data_folder import has_database, open_database
+    from rye_services.audit import Audit
+    from rye_services.data_folder import has_database, make_data, open_database
     from rye_services.keys import exported_files, open_keys
 
     if not _SECRET_NAME.fullmatch(parsed.secret):
@@ -215,6 +217,8 @@ def _list_api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Co
 
 
 def _scopes(scopes: Sequence[str] | None) -> str:
+    from rye_services.credentials import EVERYTHING
+
     return EVERYTHING if scopes is None else ",".join(scopes)
 
 
@@ -333,7 +337,7 @@ def _run(arguments: list[str], bundle: BundleHome) -> int:
 
 def _init(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     """What the first start would make; of an older version the tables of this one."""
-    from rye_services.data_folder import address_of, open_database
+    from rye_services.data_folder import address_of, make_data, open_database
     from rye_services.keys import REGISTRY_FOLDER, open_keys, open_pair
     from rye_services.node.store.stores import open_stores
 
@@ -490,6 +494,8 @@ _LOG_IN = "rye registry login --url {url}"
 
 def serve_node(parsed: argparse.Namespace, bundle: Path, environ: Mapping[str, str]) -> int:
     """Serve until asked to end; the exit status. Raises what the parts of a node cannot stand."""
+    from rye_services.data_folder import make_data
+    from rye_services.logs import log_as_json, log_to_stderr
     from rye_services.server import listen, serve
 
     log_to_stderr(environ.get("RYE_LOG", "info"))
@@ -527,8 +533,8 @@ class ServedNode:
 
     app: "FastAPI"
     node_id: str
-    database: Database
-    authorized_keys: AuthorizedKeys
+    database: "Database"
+    authorized_keys: "AuthorizedKeys"
     on_a_client: tuple[str, ...]
 
 
@@ -605,9 +611,11 @@ def _url(given: str | None) -> str:
 
 
 def _let_first_key_in(
-    authorized_keys: AuthorizedKeys, public_key: str, environ: Mapping[str, str]
+    authorized_keys: "AuthorizedKeys", public_key: str, environ: Mapping[str, str]
 ) -> None:
     """What a node that no person can log in to takes from its environment."""
+    from rye_services.credentials import PublicKeyError
+
     label = environ.get("BOOTSTRAP_LABEL") or "bootstrap"
     try:
         authorized_keys.bootstrap(public_key, label)
@@ -650,6 +658,7 @@ def declare_gc(declare: Declare) -> None:
 
 
 def _collect(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.audit import Audit
     from rye_services.data_folder import open_database, require_data
     from rye_services.node.admin_routes import shown
     from rye_services.node.storage import open_sync
@@ -853,6 +862,7 @@ class IncompleteError(RyeError):
 
 
 def _back_up(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.audit import Audit
     from rye_services.backup import back_up, facts_of
     from rye_services.data_folder import open_database, require_data
     from rye_services.node.store.stores import open_stores
@@ -905,6 +915,7 @@ def _note_restore(
     parsed: argparse.Namespace, environ: Mapping[str, str], source: Path, made_at: str
 ) -> None:
     """Say in the audit of what was restored that it was; tables of an older version wait."""
+    from rye_services.audit import Audit
     from rye_services.data_folder import open_database, require_data
 
     try:
@@ -948,7 +959,7 @@ def _backup_folder(parsed: argparse.Namespace) -> Path:
 
 
 @contextmanager
-def _storage_alone(settings: Settings, database: Database) -> Iterator[None]:
+def _storage_alone(settings: Settings, database: "Database") -> Iterator[None]:
     """No sweep, backup or other repair works on the stores meanwhile. Raises StorageBusyError."""
     from rye_services.node.storage import LOCK, storage_alone
 

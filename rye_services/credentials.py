@@ -18,7 +18,8 @@ from lillux.digests import sha256_hex
 from lillux.files import file_system_error
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass, replace
-from rye_services.audit import Audit, current_actor
+from rye_services.actors import current_actor
+from rye_services.audit import Audit
 from rye_services.database import (
     Database,
     api_keys,
@@ -27,7 +28,6 @@ from rye_services.database import (
     stamp,
     users,
 )
-from rye_services.http import RequestProblem
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
 from ryeos.remote.requests import NONCE_S, IdentityError, decode_public_key, encode_public_key
@@ -734,6 +734,8 @@ class Principal:
     def require(self, scope: str) -> None:
         """Nothing, when they may do this. Raises Problem, 403."""
         if not allows(self.scopes, scope):
+            from rye_services.http import RequestProblem
+
             raise RequestProblem(403, f"this key lacks the scope {scope}")
 
 

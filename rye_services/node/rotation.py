@@ -26,7 +26,8 @@ from lillux.files import create_file, file_system_error, read_bytes
 from lillux.sealing import encode_box_key, generate_box_pair
 from lillux.signing import BOX_KEY_FILE, generate_keypair, save_keypair
 from lillux.values import dataclass
-from rye_services.audit import Actor, Audit, AuditFilter, acting, current_actor
+from rye_services.actors import Actor, acting, current_actor
+from rye_services.audit import Audit, AuditFilter
 from rye_services.database import Database, threads, user_secrets, webhook_bindings
 from rye_services.keys import (
     BOX_PUBLIC_FILE,

@@ -17,7 +17,8 @@ from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, locked
 from lillux.store_files import ObjectKind, is_digest
 from lillux.values import dataclass, field
-from rye_services.audit import Audit, current_actor
+from rye_services.actors import current_actor
+from rye_services.audit import Audit
 from rye_services.database import (
     Database,
     accepted_losses,

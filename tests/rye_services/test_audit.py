@@ -9,16 +9,8 @@ from sqlalchemy import func, select
 
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
-from rye_services.audit import (
-    MANY,
-    MOST_AN_HOUR,
-    Actor,
-    Audit,
-    AuditEntry,
-    AuditFilter,
-    FailedLogIns,
-    acting,
-)
+from rye_services.actors import Actor, acting
+from rye_services.audit import MANY, MOST_AN_HOUR, Audit, AuditEntry, AuditFilter, FailedLogIns
 from rye_services.credentials import ApiKeys, AuthorizedKeyMissingError, AuthorizedKeys
 from rye_services.database import Database, audit
 from rye_services.node.secrets import Vault, VaultFullError

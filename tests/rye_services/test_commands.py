@@ -246,6 +246,34 @@ def test_the_version_is_reported_in_every_usual_way(capsys: pytest.CaptureFixtur
     assert (shown["name"], shown["version"]) == ("rye-node", __version__)
 
 
+def loaded_by(words: list[str], *modules: str) -> list[str]:
+    """Which of the modules a process has loaded when its command has ended."""
+    code = (
+        "import atexit, json, sys\n"
+        "from rye_services.cli import main\n"
+        "arguments, modules = map(json.loads, sys.argv[1:])\n"
+        "atexit.register(lambda: print(json.dumps([m for m in modules if m in sys.modules])))\n"
+        "main(arguments)\n"
+    )
+    command = [sys.executable, "-c", code, json.dumps(words), json.dumps(modules)]
+    ended = subprocess.run(command, capture_output=True, check=True, encoding="utf-8", cwd=ROOT)
+    found: list[str] = json.loads(ended.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("words", [["--version"], ["version"], ["--help"], ["serve", "--prot"]])
+def test_what_needs_no_database_loads_neither_database_nor_server(words: list[str]) -> None:
+    assert loaded_by(words, "sqlalchemy", "fastapi", "starlette", "pydantic", "uvicorn") == []
+
+
+def test_a_command_about_keys_loads_no_server(data: str, ada: KeyPair) -> None:
+    words = ["keys", "add", encode_public_key(ada.public_pem), "--data", data]
+
+    loaded = loaded_by(words, "sqlalchemy", "fastapi", "starlette", "pydantic", "uvicorn")
+
+    assert loaded == ["sqlalchemy"]
+
+
 def test_help_has_examples_and_statuses(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = ended(capsys, "--help")
     _, of_a_command, _ = ended(capsys, "help", "serve")

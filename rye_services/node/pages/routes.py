@@ -24,7 +24,8 @@ from lillux.digests import sha256_hex
 from lillux.store_files import is_digest
 from lillux.values import dataclass
 from rye_services import texts
-from rye_services.audit import Actor, FailedLogIns, act_as, acting
+from rye_services.actors import Actor, act_as, acting
+from rye_services.audit import FailedLogIns
 from rye_services.credentials import (
     ACCOUNT,
     EXECUTE,

@@ -19,7 +19,7 @@ from lillux.errors import LilluxError
 from lillux.http.client import HttpClient
 from lillux.signing import compute_key_fingerprint
 from lillux.values import dataclass
-from rye_services.audit import Actor, acting
+from rye_services.actors import Actor, acting
 from rye_services.credentials import ACCOUNT
 from rye_services.database import Database, sign_ins
 from rye_services.http import RequestProblem, client_address

@@ -9,7 +9,7 @@ from sqlalchemy import insert, select
 from lillux.files import locked
 from lillux.store import Store
 from lillux.store_files import ObjectKind
-from rye_services.audit import Actor, acting
+from rye_services.actors import Actor, acting
 from rye_services.database import Database, stamp, threads, uploads_in_flight
 from rye_services.database import sweeps as table_of_sweeps
 from rye_services.node.services import NodeServices, open_services
