@@ -111,7 +111,7 @@ def open_database(settings: Settings, *, make: bool = False) -> Database:
     (1) its address is the one that ``node.toml`` says
     (2) it is there, or ``make`` says that it may be made, and no files are there that want one
     (3) its tables are of this version, or are brought to it where ``make`` says so
-    (4) its id is the one that ``node.toml`` says; where one of them is not there yet it is written
+    (4) its id is the one that ``node.toml`` says; without ``node.toml`` both are written
     (5) authorised keys that older nodes kept as files are rows, where ``make`` says so
 
     Raises WrongDatabaseError, RyeError for a database that is not there, DatabaseError; of (5)
@@ -157,7 +157,8 @@ def _open(
             f"expected tables of version {REVISION}, found version {found}",
             hint=f"bring them to this version with: {init}",
         )
-    node = _made(database, said) if found != REVISION else _node_of(database)
+    is_made = found != REVISION or said is None
+    node = _made(database, said) if is_made else _node_of(database)
     if said is None:  # (4)
         _write(folder, Belonging(node, address))
     elif said.node != node:

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from rye_services.cli import main
 from rye_services.data_folder import WrongDatabaseError, address_of, open_database
+from rye_services.database import Database, node_identity
 from rye_services.node.store.objects import UserStores
 from rye_services.settings import Settings, read_settings
 from tests.support.databases import database_url, made_database
@@ -112,6 +114,20 @@ def test_a_folder_that_says_nothing_gets_no_database_whose_projects_lie_elsewher
 
     with pytest.raises(WrongDatabaseError, match=f"found none of {USER}"):
         opened(tmp_path / "b", url, make=True)
+
+
+def test_tables_without_an_id_get_one_with_the_folder(tmp_path: Path) -> None:
+    database = Database(database_url(tmp_path / "a"))
+    (tmp_path / "a").mkdir()
+    database.make_tables()
+
+    opened(tmp_path / "a", make=True)
+
+    with database.reading() as connection:
+        node = connection.scalar(select(node_identity.c.id))
+    database.close()
+    assert f'node = "{node}"' in (tmp_path / "a" / "node.toml").read_text("utf-8").splitlines()
+    assert node
 
 
 def test_no_password_is_written_into_the_folder(tmp_path: Path) -> None:
