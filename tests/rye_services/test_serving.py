@@ -35,9 +35,18 @@ def test_a_node_tells_its_address_and_what_a_client_needs(shared_node: Node) -> 
     assert client == f"rye-node: on a client: rye remote add default {url} --node-id {node_id}\n"
 
 
-def test_the_data_of_a_node_are_its_owners_alone(shared_node: Node) -> None:
+def test_a_first_start_makes_tables_and_data_that_are_its_owners_alone(tmp_path: Path) -> None:
+    node = Node(tmp_path / "node")
+
+    node.start()
+    node.end()
+
+    database = Database(node.settings.database_url)
+    assert database.revision() == REVISION
+    database.close()
     if sys.platform != "win32":
-        assert shared_node.data.stat().st_mode & 0o077 == 0
+        for path in (node.data, *node.data.glob("node.*")):
+            assert path.stat().st_mode & 0o077 == 0, path
 
 
 @pytest.mark.heavy

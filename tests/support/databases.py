@@ -67,12 +67,18 @@ def made_database(folder: Path, clock: Clock | None = None, kind: str = "") -> D
     """The database of a folder, with its tables; of SQLite a copy of one that is made once."""
     url = database_url(folder, kind)
     if url.startswith("sqlite:") and not (folder / "node.db").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "node.db").write_bytes(_new_sqlite())
+        copy_new_sqlite(folder)
     database = Database(url, clock)
     _made.append(database)
     database.make_tables()
     return database
+
+
+def copy_new_sqlite(folder: Path) -> None:
+    """Give a folder the SQLite database that a first start of a node would make there."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "node.db").touch(mode=0o600)
+    (folder / "node.db").write_bytes(_new_sqlite())
 
 
 @cache
