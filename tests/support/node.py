@@ -31,6 +31,7 @@ from rye_services.settings import Settings, read_settings
 from ryeos.remote.requests import new_nonce, sign_request
 from ryeos.trust.keys import SigningKey
 from tests.support.databases import copy_new_sqlite, database_environ
+from tests.support.node_forks import CAN_FORK, ForkedProcess
 from tests.support.workspace import PLAIN_ENV, ROOT
 
 CHECKOUT_COMMAND = (sys.executable, str(ROOT / "rye_node.py"))
@@ -133,7 +134,7 @@ class Node:
         self.log: list[str] = []
         self._command = [*command, "serve", "--data", str(data)]
         self._environ = {**database_environ(data), **(environ or {})}
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[str] | ForkedProcess | None = None
         self._reader: Thread | None = None
         self._logged = Condition()
 
@@ -196,15 +197,8 @@ class Node:
         """Start it; it answers when this returns. Fails the test with its log when it does not."""
         ready = Event()
         own = {"HOME": str(self.data.parent), "RYE_LOG": "info"}
-        self._process = subprocess.Popen(
-            [*self._command, "--port", str(self.port)],
-            env={**PLAIN_ENV, **own, **self._environ},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
+        command = [*self._command, "--port", str(self.port)]
+        self._process = self._started(command, {**PLAIN_ENV, **own, **self._environ})
         self._reader = Thread(target=self._read_log, args=(self._process, ready), daemon=True)
         self._reader.start()
         if not ready.wait(READY_S) or not self.port:
@@ -274,12 +268,25 @@ class Node:
         assert line, f"nothing about {part!r} in the log:\n" + "".join(self.log)
         return line
 
+    def _started(
+        self, command: Sequence[str], environ: Mapping[str, str]
+    ) -> subprocess.Popen[str] | ForkedProcess:
+        return subprocess.Popen(
+            command,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+
     def _end(self, number: int) -> int:
         assert self._process is not None
         self._process.send_signal(number)
         return self.wait()
 
-    def _read_log(self, process: subprocess.Popen[str], ready: Event) -> None:
+    def _read_log(self, process: subprocess.Popen[str] | ForkedProcess, ready: Event) -> None:
         assert process.stderr is not None
         with process.stderr as lines:
             for line in lines:
@@ -294,6 +301,20 @@ class Node:
         ready.set()  # it has ended: nobody needs to wait any longer
 
 
+class ForkedNode(Node):
+    """A node of this checkout that is forked where its environment allows it.
+
+    What no setting of Rye is might be read when modules are imported.
+    """
+
+    def _started(
+        self, command: Sequence[str], environ: Mapping[str, str]
+    ) -> subprocess.Popen[str] | ForkedProcess:
+        if not CAN_FORK or not all(name.startswith("RYE_") for name in self._environ):
+            return super()._started(command, environ)
+        return ForkedProcess(command[len(CHECKOUT_COMMAND) :], environ)
+
+
 @contextmanager
 def running_node(
     data: Path,
@@ -303,11 +324,12 @@ def running_node(
 ) -> Iterator[Node]:
     """A node while a block runs.
 
-    One of this checkout finds its tables in a new folder: a `Node` that makes them itself, at its
-    first start, needs a quarter more time of the processor.
+    One of this checkout is forked, and finds its tables in a new folder. A test of starts, of
+    signals or of kills takes a `Node`, or the fixture ``node``.
     """
-    node = Node(data, command=command, environ=environ)
-    if command == CHECKOUT_COMMAND and not data.exists() and node.is_on_sqlite_below:
+    is_own = tuple(command) == CHECKOUT_COMMAND
+    node = (ForkedNode if is_own else Node)(data, command=command, environ=environ)
+    if is_own and not data.exists() and node.is_on_sqlite_below:
         copy_new_sqlite(data)
     node.start()
     try:
@@ -319,8 +341,12 @@ def running_node(
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
     """A node for one test, which may end it."""
-    with running_node(tmp_path / "node") as running:
+    running = Node(tmp_path / "node")
+    running.start()
+    try:
         yield running
+    finally:
+        running.kill()
 
 
 @pytest.fixture(scope="session")
