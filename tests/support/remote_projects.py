@@ -29,6 +29,9 @@ def execute(params, project_path):
 TEXT = "one\ntwo\nthree\n"
 FILES_TRAVEL = "sync:\n  include: [src/, data/]\n"
 BATCH = 500
+_PATIENCE_S = 120.0
+"""Until an execution is over. One that is lost ends after a lease and some beats of another server,
+which takes several times as long on a loaded machine."""
 _WAIT = "while ! [ -e $TMPDIR/go ]; do sleep 0.02; done"
 
 
@@ -130,7 +133,7 @@ class RemoteProject:
 
     def ended(self, thread_id: str) -> dict[str, Any]:
         """The row of an execution, once it is over."""
-        wait_until(lambda: self.thread(thread_id)["state"] != "running")
+        wait_until(lambda: self.thread(thread_id)["state"] != "running", _PATIENCE_S)
         return self.thread(thread_id)
 
     def _waiting(self) -> list[Path]:
