@@ -322,7 +322,7 @@ def statements(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def nodes(tree: ast.AST) -> Sequence[ast.AST]:
-    """What `ast.walk` gives, less contexts and operators, in a third of the time."""
+    """What `ast.walk` gives, less contexts and most operators, in three fifths of the time."""
     pending = [tree]
     for node in pending:  # grows meanwhile
         for name in node._fields:

@@ -317,8 +317,8 @@ _WORDS: Mapping[type[ast.AST], str] = {
 
 def _words(tree: ast.Module) -> Iterator[str]:
     for node in nodes(tree):
-        word = getattr(node, _WORDS[type(node)]) if type(node) in _WORDS else None
-        if isinstance(word, str):
+        field = _WORDS.get(type(node))
+        if field and isinstance(word := getattr(node, field), str):
             yield word
 
 

@@ -24,6 +24,7 @@ from packing.compile_modules import (
     compile_patterns_late,
     erase_types,
     import_late,
+    is_named,
     keep_texts_of_annotations,
     with_short_tables,
 )
@@ -502,9 +503,7 @@ def for_type_checkers(tree: ast.Module) -> set[ast.AST]:
     blocks = [
         node.body
         for node in ast.walk(tree)
-        if isinstance(node, ast.If)
-        and isinstance(node.test, ast.Name)
-        and node.test.id == "TYPE_CHECKING"
+        if isinstance(node, ast.If) and is_named(node.test, "TYPE_CHECKING")
     ]
     return {node for block in blocks for statement in block for node in ast.walk(statement)}
 
