@@ -157,8 +157,7 @@ def _open(
             f"expected tables of version {REVISION}, found version {found}",
             hint=f"bring them to this version with: {init}",
         )
-    is_made = found != REVISION or said is None
-    node = _made(database, said) if is_made else _node_of(database)
+    node = _node_of(database) if said and found == REVISION else _made(database, said)
     if said is None:  # (4)
         _write(folder, Belonging(node, address))
     elif said.node != node:

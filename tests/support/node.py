@@ -331,6 +331,12 @@ def running_node(
     node = (ForkedNode if is_own else Node)(data, command=command, environ=environ)
     if is_own and not data.exists() and node.is_on_sqlite_below:
         copy_new_sqlite(data)
+    with _until_killed(node):
+        yield node
+
+
+@contextmanager
+def _until_killed(node: Node) -> Iterator[Node]:
     node.start()
     try:
         yield node
@@ -341,12 +347,8 @@ def running_node(
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
     """A node for one test, which may end it."""
-    running = Node(tmp_path / "node")
-    running.start()
-    try:
+    with _until_killed(Node(tmp_path / "node")) as running:
         yield running
-    finally:
-        running.kill()
 
 
 @pytest.fixture(scope="session")
