@@ -1,8 +1,8 @@
 """The databases of tests: SQLite, or PostgreSQL with ``RYE_TEST_DATABASE=postgresql``.
 
 A test takes the address of its database from `database_url`, which is the same for the same
-folder. PostgreSQL is a cluster of the process's own below ``build``, started when it is first
-needed; it ends with the process, however that ends.
+folder. PostgreSQL is a cluster of the process's own, started when it is first needed; it ends with
+the process, however that ends.
 """
 
 import atexit
@@ -20,13 +20,16 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rye_services.database import Database
 from ryeos.items.context import Clock
 from tests.support.programs import require_program
-from tests.support.workspace import ROOT
+
+if TYPE_CHECKING:
+    import psycopg
 
 KINDS = ("sqlite", "postgresql")
 _VARIABLE = "RYE_TEST_DATABASE"
@@ -39,7 +42,9 @@ _SETTINGS = (
     "max_connections=300",
     "listen_addresses=",
     "autovacuum=off",
+    "max_wal_size=256MB",
 )
+_MODEL = "model_of_new_tables"
 _made: list[Database] = []
 _END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
@@ -60,35 +65,63 @@ def database_url(folder: Path, kind: str = "") -> str:
         return f"sqlite:///{folder / 'node.db'}"
     schema = f"t{sha256(os.fsencode(folder)).hexdigest()[:24]}"
     _execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-    return f"{_cluster()}&options=-csearch_path%3D{schema}"
+    return _schema_url(schema)
 
 
 def made_database(folder: Path, clock: Clock | None = None, kind: str = "") -> Database:
-    """The database of a folder, with its tables; of SQLite a copy of one that is made once."""
-    url = database_url(folder, kind)
-    if url.startswith("sqlite:") and not (folder / "node.db").exists():
-        copy_new_sqlite(folder)
-    database = Database(url, clock)
+    """The database of a folder, with its tables."""
+    database = Database(give_tables(folder, kind), clock)
     _made.append(database)
     database.make_tables()
     return database
 
 
-def copy_new_sqlite(folder: Path) -> None:
-    """Give a folder the SQLite database that a first start of a node would make there."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (folder / "node.db").touch(mode=0o600)
-    (folder / "node.db").write_bytes(_new_sqlite())
+def give_tables(folder: Path, kind: str = "") -> str:
+    """Copy the tables of a first start into the database of a folder, and give its address.
+
+    A database that has tables keeps them.
+    """
+    url = database_url(folder, kind)
+    if url.startswith("sqlite:"):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (folder / "node.db").exists():
+            (folder / "node.db").touch(mode=0o600)
+            (folder / "node.db").write_bytes(_new_sqlite())
+    else:
+        schema = url.rpartition("%3D")[2]
+        table = f"{schema}.alembic_version"
+        with _connection() as connection:
+            if connection.execute("SELECT to_regclass(%s)", (table,)).fetchone() == (None,):
+                connection.execute(_new_schema().replace(_MODEL, schema))
+    return url
 
 
 @cache
 def _new_sqlite() -> bytes:
-    """The file of a new SQLite database: to apply the versions takes 0.15 s each time."""
+    """The file of a new database: to apply the versions takes 0.15 s each time."""
     with TemporaryDirectory() as folder:
         database = Database(f"sqlite:///{folder}/node.db")
         database.make_tables()
         database.close()
         return Path(folder, "node.db").read_bytes()
+
+
+@cache
+def _new_schema() -> str:
+    """The statements that make the tables of a schema, whose name in them is `_MODEL`."""
+    _execute(f"CREATE SCHEMA {_MODEL}")
+    database = Database(_schema_url(_MODEL))
+    database.make_tables()
+    database.close()
+    options = ("--inserts", "--no-owner", "--schema", _MODEL, "--dbname", _plain_url())
+    dumped = subprocess.run(
+        [_programs() / "pg_dump", *options], user=_owner(), capture_output=True, check=True
+    )
+    lines = dumped.stdout.decode().splitlines()
+    made = f"CREATE SCHEMA {_MODEL};"
+    assert made in lines
+    # A line with a backslash is for the program psql alone.
+    return "\n".join(line for line in lines if line != made and not line.startswith("\\"))
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +143,7 @@ def database_environ(folder: Path) -> Mapping[str, str]:
 
 
 class Cluster:
-    """A server of PostgreSQL with a folder of its own, below ``build``. It is not started yet."""
+    """A server of PostgreSQL with a folder of its own. It is not started yet."""
 
     def __init__(self, settings: Sequence[str]) -> None:
         self._programs, self._owner = _programs(), _owner()
@@ -236,14 +269,11 @@ def _owner() -> str | None:
 
 
 def _folder(owner: str | None) -> Path:
-    """An empty folder below ``build``; a socket's address is short, so perhaps elsewhere."""
-    build = ROOT / "build"
-    build.mkdir(exist_ok=True)
-    folder = Path(mkdtemp(prefix="pg", dir=build))
-    is_open = all(parent.stat().st_mode & 0o001 for parent in folder.parents)
-    if len(str(folder)) > 80 or (owner and not is_open):
-        folder.rmdir()
-        folder = Path(mkdtemp(prefix="rye-pg"))
+    """An empty folder of the server's own, where temporary files are: ``scripts/test`` has memory.
+
+    Tables of a test are 130 files, which a disk takes three times as long to make.
+    """
+    folder = Path(mkdtemp(prefix="rye-pg"))
     if owner:
         shutil.chown(folder, owner)
     return folder
@@ -253,9 +283,20 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGQUIT)
 
 
+def _schema_url(schema: str) -> str:
+    return f"{_cluster()}&options=-csearch_path%3D{schema}"
+
+
+def _plain_url() -> str:
+    return _cluster().replace("+psycopg", "")
+
+
 def _execute(statement: str) -> None:
+    with _connection() as connection:
+        connection.execute(statement)
+
+
+def _connection() -> "psycopg.Connection":
     import psycopg
 
-    plain = _cluster().replace("+psycopg", "")
-    with psycopg.connect(plain, autocommit=True) as connection:
-        connection.execute(statement)
+    return psycopg.connect(_plain_url(), autocommit=True)

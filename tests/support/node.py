@@ -30,7 +30,7 @@ from rye_services.keys import NodeKeys, open_keys
 from rye_services.settings import Settings, read_settings
 from ryeos.remote.requests import new_nonce, sign_request
 from ryeos.trust.keys import SigningKey
-from tests.support.databases import copy_new_sqlite, database_environ
+from tests.support.databases import database_environ, give_tables
 from tests.support.node_forks import CAN_FORK, ForkedProcess
 from tests.support.workspace import PLAIN_ENV, ROOT
 
@@ -142,11 +142,6 @@ class Node:
     def url(self) -> str:
         """Where it answers, without a slash at the end."""
         return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def is_on_sqlite_below(self) -> bool:
-        """Whether its database is a file in its folder, as no setting names another one."""
-        return not any(name.endswith("DATABASE_URL") for name in self._environ)
 
     @property
     def pid(self) -> int:
@@ -329,8 +324,8 @@ def running_node(
     """
     is_own = tuple(command) == CHECKOUT_COMMAND
     node = (ForkedNode if is_own else Node)(data, command=command, environ=environ)
-    if is_own and not data.exists() and node.is_on_sqlite_below:
-        copy_new_sqlite(data)
+    if is_own and not data.exists() and not any("DATABASE_URL" in name for name in environ or ()):
+        give_tables(data)
     with _until_killed(node):
         yield node
 
