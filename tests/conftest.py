@@ -28,6 +28,11 @@ settings.register_profile("all", patient, max_examples=200)
 settings.load_profile(os.environ.get("RYE_TEST_EXAMPLES", "quick"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long tests, so that no worker waits at the end for another's."""
+    items.sort(key=lambda item: item.get_closest_marker("heavy") is None)
+
+
 def pytest_collection_finish() -> None:
     """From now on look for garbage in what tests make, not in the tests themselves."""
     gc.freeze()

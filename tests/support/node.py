@@ -310,6 +310,23 @@ class ForkedNode(Node):
         return ForkedProcess(command[len(CHECKOUT_COMMAND) :], environ)
 
 
+def node_at(
+    data: Path,
+    *,
+    command: Sequence[str] = CHECKOUT_COMMAND,
+    environ: Mapping[str, str] | None = None,
+) -> Node:
+    """A node, not started. One of this checkout is forked, and finds its tables in a new folder.
+
+    A test of starts, of signals or of kills takes a `Node`, or the fixture ``node``.
+    """
+    if tuple(command) != CHECKOUT_COMMAND:
+        return Node(data, command=command, environ=environ)
+    if not data.exists() and not any("DATABASE_URL" in name for name in environ or ()):
+        give_tables(data)
+    return ForkedNode(data, environ=environ)
+
+
 @contextmanager
 def running_node(
     data: Path,
@@ -317,21 +334,14 @@ def running_node(
     command: Sequence[str] = CHECKOUT_COMMAND,
     environ: Mapping[str, str] | None = None,
 ) -> Iterator[Node]:
-    """A node while a block runs.
-
-    One of this checkout is forked, and finds its tables in a new folder. A test of starts, of
-    signals or of kills takes a `Node`, or the fixture ``node``.
-    """
-    is_own = tuple(command) == CHECKOUT_COMMAND
-    node = (ForkedNode if is_own else Node)(data, command=command, environ=environ)
-    if is_own and not data.exists() and not any("DATABASE_URL" in name for name in environ or ()):
-        give_tables(data)
-    with _until_killed(node):
+    """The node of `node_at` while a block runs."""
+    with until_killed(node_at(data, command=command, environ=environ)) as node:
         yield node
 
 
 @contextmanager
-def _until_killed(node: Node) -> Iterator[Node]:
+def until_killed(node: Node) -> Iterator[Node]:
+    """Start a node, and kill it at the end of a block."""
     node.start()
     try:
         yield node
@@ -342,7 +352,7 @@ def _until_killed(node: Node) -> Iterator[Node]:
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
     """A node for one test, which may end it."""
-    with _until_killed(Node(tmp_path / "node")) as running:
+    with until_killed(Node(tmp_path / "node")) as running:
         yield running
 
 

@@ -23,7 +23,7 @@ from ryeos.sync.paths import item_source
 from ryeos.trust.bundles import MANIFEST_FORM
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import Identity, SignedText, form_for
-from tests.support.node import CHECKOUT_COMMAND, Node, Reply
+from tests.support.node import CHECKOUT_COMMAND, Reply, node_at, until_killed
 
 _NUMBERS = count(1)
 SCOPES = ("registry:read", "registry:write")
@@ -82,7 +82,8 @@ class Registry:
         command: Sequence[str] = CHECKOUT_COMMAND,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self.node = Node(data, command=command, environ={"RYE_NODE_ROLES": role, **(environ or {})})
+        environ = {"RYE_NODE_ROLES": role, **(environ or {})}
+        self.node = node_at(data, command=command, environ=environ)
 
     @property
     def url(self) -> str:
@@ -182,11 +183,8 @@ def running_registry(
 ) -> Iterator[Registry]:
     """A registry while a block runs."""
     made = Registry(data, role=role, command=command, environ=environ)
-    made.node.start()
-    try:
+    with until_killed(made.node):
         yield made
-    finally:
-        made.node.kill()
 
 
 @pytest.fixture
