@@ -318,7 +318,7 @@ def node_at(
 ) -> Node:
     """A node, not started. One of this checkout is forked, and finds its tables in a new folder.
 
-    A test of starts, of signals or of kills takes a `Node`, or the fixture ``node``.
+    A test of starts or of signals takes a `Node`.
     """
     if tuple(command) != CHECKOUT_COMMAND:
         return Node(data, command=command, environ=environ)
@@ -352,7 +352,7 @@ def until_killed(node: Node) -> Iterator[Node]:
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
     """A node for one test, which may end it."""
-    with until_killed(Node(tmp_path / "node")) as running:
+    with until_killed(node_at(tmp_path / "node")) as running:
         yield running
 
 
