@@ -532,8 +532,8 @@ _ETC = (
     *("perl", "static"),
 )
 _ETC_PATTERNS = ("python3*", "java-*")
-BESIDE_PROGRAMS = ("lib", "lib64", "libexec")
-"""Folders beside a folder of programs that belong to the programs."""
+BESIDE_PROGRAMS = ("lib", "lib64", "libexec", "pyvenv.cfg")
+"""What lies beside a folder of programs and belongs to them; the file, of a virtual environment."""
 
 
 def system_places(etc: Path = Path("/etc")) -> Iterator[Path]:

@@ -566,7 +566,6 @@ class _Places:
         real = [Path(os.path.realpath(path)) for path in named if path]
         for path in (*(Path(path) for path in named if path), *real):
             yield path
-            yield path.parent.parent / "pyvenv.cfg"
             folders.append(str(path.parent))
         for folder in dict.fromkeys(filter(os.path.isabs, folders)):
             yield from program_places(Path(folder))

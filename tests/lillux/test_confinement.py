@@ -474,6 +474,10 @@ def test_this_process_keeps_its_rights(tmp_path: Path) -> None:
     assert subprocess.run(["/bin/true"], check=False).returncode == 0
 
 
+def test_the_settings_of_a_virtual_environment_are_read_with_its_programs() -> None:
+    assert Path("/opt/app/pyvenv.cfg") in program_places(Path("/opt/app/bin"))
+
+
 def test_shims_are_read_with_the_version_that_they_start() -> None:
     places = program_places(Path("/opt/pyenv/shims"))
 

@@ -1,6 +1,7 @@
 import os
 import sys
 import threading
+import venv
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -62,6 +63,21 @@ def _folder_of(pid: int) -> str:
         return str(Path(f"/proc/{pid}/cwd").readlink())
     except OSError:
         return ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has Landlock")
+def test_tools_run_on_the_python_of_a_virtual_environment_on_the_path(
+    tmp_path: Path, workspace: Workspace
+) -> None:
+    venv.create(tmp_path / "tools", symlinks=True)
+    python = tmp_path / "tools" / "bin" / "python3"
+    path = os.pathsep.join((str(python.parent), os.environ["PATH"]))
+
+    with running_node(tmp_path / "node", environ={"PATH": path}) as node:
+        project = RemoteProject.with_tools(workspace, node.user())
+        answer = project.script("command -v python3; python3 -c 'print(6 * 7)'").json
+
+    assert answer["result"]["data"]["stdout"] == f"{python}\n42\n"
 
 
 def test_the_next_execution_after_a_kill_starts_from_a_clean_checkout(
