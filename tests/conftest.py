@@ -30,7 +30,7 @@ settings.load_profile(os.environ.get("RYE_TEST_EXAMPLES", "quick"))
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the long tests, so that no worker waits at the end for another's."""
-    items.sort(key=lambda item: item.get_closest_marker("heavy") is None)
+    items.sort(key=lambda item: not item.get_closest_marker("heavy"))
 
 
 def pytest_collection_finish() -> None:

@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -18,10 +19,17 @@ from ryeos.remote.requests import encode_public_key
 from tests.support.databases import database_environ
 from tests.support.endings import wait_until
 from tests.support.errors import coded
-from tests.support.node import CHECKOUT_COMMAND, Node, Reply, User, running_node
+from tests.support.node import CHECKOUT_COMMAND, Node, Reply, User, running_node, until_killed
 from tests.support.workspace import PLAIN_ENV
 
 KEYS = "/admin/authorized-keys"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    """A node that is started by its command line, not forked."""
+    with until_killed(Node(tmp_path / "node")) as running:
+        yield running
 
 
 def test_a_node_tells_its_address_and_what_a_client_needs(shared_node: Node) -> None:
