@@ -262,23 +262,25 @@ class ClusterQueue:
     def sweep(self) -> None:
         """See to what dead workers and lost connections have left: executions without a turn.
 
-        (1) Jobs of workers that are dead are ended. (2) An execution that waits and has no job gets
-        one. (3) Workers and turns that are of no use any more are forgotten. Every process may do
+        (1) Workers that are dead are forgotten, before anything else: a worker that starts forgets
+        them too, and its statement locks their rows before their jobs. The other order here would
+        be a deadlock. (2) Jobs of dead workers are ended. (3) An execution that waits and has no
+        job gets one. (4) Turns that are of no use any more are forgotten. Every process may do
         this; one at a time does. Raises SQLAlchemyError.
         """
         values = {"queue": self._queue, "dead_s": STALLED_S}
         with self._database.writing(lock="queue sweep") as connection:
             connection.execute(text(_LOCK_TIMEOUT))
-            connection.execute(_END_STALLED, values)  # (1)
-            for row in connection.execute(_TURNLESS).all():  # (2)
+            connection.execute(_PRUNE, {"dead_s": 2 * STALLED_S})  # (1)
+            connection.execute(_FORGET_WORKERS)
+            connection.execute(_END_STALLED, values)  # (2)
+            for row in connection.execute(_TURNLESS).all():  # (3)
                 _log.warning("%s waited without a turn, and has one now", row.thread_id)
                 run = QueuedRun(
                     thread_id=row.thread_id, user_id=row.user_id, priority=int(row.is_awaited)
                 )
                 self._insert(connection, run)
-            connection.execute(_PRUNE, {"dead_s": 2 * STALLED_S})  # (3)
-            connection.execute(_FORGET_WORKERS)
-            connection.execute(_FORGET_TURNS, {"queue": self._queue})
+            connection.execute(_FORGET_TURNS, {"queue": self._queue})  # (4)
 
 
 async def _not_here(_: str) -> None:

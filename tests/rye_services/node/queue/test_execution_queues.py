@@ -1,6 +1,7 @@
 """What every queue of executions promises: in memory and in PostgreSQL, by the same tests."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Condition
@@ -307,6 +308,24 @@ def test_a_queue_that_is_closed_hands_over_nothing_and_refuses(case: Case) -> No
 # --- many machines --------------------------------------------------------------------------------
 
 
+def take_and_die(database: Database) -> None:
+    """Take what waits as a worker does that is killed at once, one minute ago."""
+    with database.writing() as connection:
+        fetch = "SELECT procrastinate_fetch_job_v2(NULL, procrastinate_register_worker_v1())"
+        connection.execute(text(fetch))
+        old = "UPDATE procrastinate_events SET at = at - interval '1 minute'"
+        connection.execute(text(old))
+        dead = "UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 minute'"
+        connection.execute(text(dead))
+
+
+def waits_for_a_lock(database: Database) -> bool:
+    """Whether a transaction waits for another one."""
+    with database.reading() as connection:
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        return bool(connection.scalar(text(waiting)))
+
+
 @pytest.fixture
 def database(tmp_path: Path) -> Database:
     return made_cluster_database(tmp_path)
@@ -415,15 +434,29 @@ def test_a_job_of_a_worker_that_died_before_it_began_goes_to_another(
     queue = cluster.queue()
     assert isinstance(queue, ClusterQueue)
     cluster.defer(queue, "taken")
-    with database.writing() as connection:  # as a worker takes it that is killed at once
-        fetch = "SELECT procrastinate_fetch_job_v2(NULL, procrastinate_register_worker_v1())"
-        connection.execute(text(fetch))
-        old = "UPDATE procrastinate_events SET at = at - interval '1 minute'"
-        connection.execute(text(old))
-        dead = "UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 minute'"
-        connection.execute(text(dead))
+    take_and_die(database)
     queue.work(cluster.hands.carry_out)
     queue.sweep()
+
+    assert cluster.hands.wait_for(1) == ["taken"]
+
+
+def test_a_sweep_and_a_worker_that_starts_may_forget_one_dead_worker_at_a_time(
+    cluster: Case, database: Database
+) -> None:
+    queue = cluster.queue()
+    assert isinstance(queue, ClusterQueue)
+    cluster.defer(queue, "taken")
+    take_and_die(database)
+    # A worker that starts deletes the row of the dead one, and then takes its name from its jobs.
+    with ThreadPoolExecutor(1) as another:
+        with database.writing() as starting:
+            starting.execute(text("SELECT 1 FROM procrastinate_workers FOR UPDATE"))
+            sweep = another.submit(queue.sweep)
+            wait_until(lambda: waits_for_a_lock(database))
+            starting.execute(text("DELETE FROM procrastinate_workers"))
+        sweep.result(WAIT_S)
+    queue.work(cluster.hands.carry_out)
 
     assert cluster.hands.wait_for(1) == ["taken"]
 
