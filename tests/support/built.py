@@ -19,8 +19,14 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKED = ("bundle.ai", "lillux", "lillux_native", "packing", "requirements", "ryeos", "zipboot")
 ANY_BUILD_S, UNUSED_S = 600, 24 * 3600
 
-# Without the libraries of the environment that runs the tests: the file has to bring its own.
-BASE_PYTHON = Path(getattr(sys, "_base_executable", sys.executable))
+# Without the libraries of the environment that runs the tests: the file has to bring its own. That
+# of scripts/test also loads no package of this machine at each start.
+_BARE_PYTHON = ROOT / "build" / "bare-python" / "bin" / "python"
+BASE_PYTHON = (
+    _BARE_PYTHON
+    if _BARE_PYTHON.exists()
+    else Path(getattr(sys, "_base_executable", sys.executable))
+)
 
 
 @pytest.fixture(scope="session")
