@@ -70,7 +70,11 @@ class Anchor:
 
 
 def anchor_of(chain: Chain, context: Context) -> Anchor:
-    """The anchor of a chain: the first element that declares one decides. Raises SpecError."""
+    """The anchor of a chain: the first element that declares one decides. Raises SpecError.
+
+    But ``env`` of the others counts too, for variables that it does not name: by variables a
+    runtime keeps out bytecode that was not verified, also of a tool with an anchor of its own.
+    """
     item = chain.tool.item
     if item is None:
         return Anchor(names=_names(Path(), "", context))
@@ -92,7 +96,7 @@ def anchor_of(chain: Chain, context: Context) -> Anchor:
         names=names,
         active=True,
         env_paths=dict(_env_paths(config.get("env_paths") or {}, names)),
-        env={name: _filled(value, names) for name, value in _env(config)},
+        env={name: _filled(value, names) for name, value in _env(chain)},
         cwd=_filled(config.get("cwd") or "", names),
     )
 
@@ -209,11 +213,13 @@ def _folders(entries: object, where: str, names: Mapping[str, str]) -> Iterator[
             yield path
 
 
-def _env(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, value in (config.get("env") or {}).items():
-        if not isinstance(value, str):
-            raise SpecError(f"anchor.env.{name}", f"expected a string, got {type_name(value)}")
-        yield name, value
+def _env(chain: Chain) -> Iterator[tuple[str, str]]:
+    """The variables of all anchors, those of the tool last."""
+    for element in reversed(chain.elements):
+        for name, value in (_checked(element.spec.anchor or {}).get("env") or {}).items():
+            if not isinstance(value, str):
+                raise SpecError(f"anchor.env.{name}", f"expected a string, got {type_name(value)}")
+            yield name, value
 
 
 def _filled(template: str, names: Mapping[str, str]) -> str:

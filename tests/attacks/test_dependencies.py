@@ -18,6 +18,7 @@ from ryeos.run.model import ExecutionResult
 from tests.support.workspace import BUNDLE_SOURCE, SpaceFolder, Workspace
 
 SCRIPT = "rye/core/runtimes/python/script"
+FUNCTION = "rye/core/runtimes/python/function"
 EVIL = "open(__import__('os').environ['CANARY'], 'w').close()\nX = 'evil'\n"
 
 
@@ -198,6 +199,44 @@ def test_bytecode_in_a_cache_folder_is_not_taken_for_the_source(
     compiled(victim, base / f"__pycache__/tool.{sys.implementation.cache_tag}.pyc")
 
     assert run(victim).data["stdout"] == "good good\n"
+
+
+@pytest.mark.parametrize("runtime", [SCRIPT, FUNCTION])
+def test_bytecode_is_not_taken_by_a_tool_with_an_anchor_of_its_own(
+    victim: Workspace, runtime: str
+) -> None:
+    base = package(victim)
+    body = """
+import helper
+ANCHOR = {
+    "enabled": True,
+    "mode": "always",
+    "env_paths": {"PYTHONPATH": {"prepend": ["{tool_dir}"]}},
+}
+def execute(params, project_path): return helper.X
+print(helper.X)
+"""
+    victim.project.signed_tool("pack/tool", body, executor=runtime)
+    compiled(victim, base / f"__pycache__/helper.{sys.implementation.cache_tag}.pyc")
+
+    assert run(victim).success
+
+
+def test_bytecode_is_not_taken_by_a_function_that_imports_a_file_by_its_path(
+    victim: Workspace,
+) -> None:
+    base = package(victim)
+    body = f"""
+import importlib.util, helper
+spec = importlib.util.spec_from_file_location("again", {str(base / "helper.py")!r})
+again = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(again)
+def execute(params, project_path): return [helper.X, again.X]
+"""
+    victim.project.signed_tool("pack/tool", body, executor=FUNCTION)
+    compiled(victim, base / f"__pycache__/helper.{sys.implementation.cache_tag}.pyc")
+
+    assert run(victim).data == ["good", "good"]
 
 
 def test_bytecode_is_not_taken_by_the_processes_of_a_tool_either(victim: Workspace) -> None:

@@ -243,8 +243,23 @@ def test_an_active_anchor_sets_variables_and_an_inactive_one_none(workspace: Wor
     active = anchor(workspace, {**config, "mode": "always"})
     inactive = anchor(workspace, config, "other/tool")
 
-    assert active.apply_to({"A": "1"}) == {"A": "1", "HERE": f"{tools(workspace) / 'a/b/c'}!"}
+    variables = active.apply_to({"A": "1"})
+    assert (variables["A"], variables["HERE"]) == ("1", f"{tools(workspace) / 'a/b/c'}!")
     assert inactive.apply_to({"A": "1"}) == {"A": "1"}
+
+
+def test_an_anchor_takes_no_variable_of_its_runtime_away_but_may_set_it(
+    workspace: Workspace,
+) -> None:
+    unnamed = anchor(workspace, {"enabled": True, "mode": "always", "env": {"HERE": "there"}})
+    named = anchor(
+        workspace,
+        {"enabled": True, "mode": "always", "env": {"PYTHONDONTWRITEBYTECODE": ""}},
+        "other/tool",
+    )
+
+    assert unnamed.env["PYTHONDONTWRITEBYTECODE"] == "1"
+    assert named.env["PYTHONDONTWRITEBYTECODE"] == ""
 
 
 # --- in whole executions

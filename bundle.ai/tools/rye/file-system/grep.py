@@ -22,7 +22,6 @@ ANCHOR = {
     "enabled": True,
     "mode": "always",
     "env_paths": {"PYTHONPATH": {"prepend": ["{tool_dir}/lib"]}},
-    "env": {"PYTHONPYCACHEPREFIX": "{user_space}/.ai/state/cache/python"},
 }
 CONFIG = {"timeout": 60}
 CONFIG_RESOLVE = {"path": "file-system/access.yaml", "spaces": ["user", "system"]}

@@ -17,7 +17,6 @@ ANCHOR = {
     "enabled": True,
     "mode": "always",
     "env_paths": {"PYTHONPATH": {"prepend": ["{tool_dir}/lib"]}},
-    "env": {"PYTHONPYCACHEPREFIX": "{user_space}/.ai/state/cache/python"},
 }
 CONFIG_RESOLVE = {"path": "file-system/access.yaml", "spaces": ["user", "system"]}
 SANDBOX = {"read": ["{project}", "{config.allow}"], "env": ["USER_SPACE"]}

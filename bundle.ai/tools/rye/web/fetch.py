@@ -15,7 +15,6 @@ ANCHOR = {
     "enabled": True,
     "mode": "always",
     "env_paths": {"PYTHONPATH": {"prepend": ["{tool_dir}/lib"]}},
-    "env": {"PYTHONPYCACHEPREFIX": "{user_space}/.ai/state/cache/python"},
 }
 CONFIG = {"timeout": 120}
 CONFIG_RESOLVE = {"path": "web/access.yaml", "spaces": ["user", "system"]}

@@ -19,7 +19,6 @@ ANCHOR = {
     "enabled": True,
     "mode": "always",
     "env_paths": {"PYTHONPATH": {"prepend": ["{tool_dir}/lib"]}},
-    "env": {"PYTHONPYCACHEPREFIX": "{user_space}/.ai/state/cache/python"},
 }
 CONFIG = {"timeout": 90}
 CONFIG_RESOLVE = {"path": "web/search.yaml", "spaces": ["user", "system"]}
