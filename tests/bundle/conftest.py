@@ -1,3 +1,3 @@
-from tests.e2e.conftest import built_pyz, machine
+from tests.e2e.conftest import built_pyz, caches, machine
 
-__all__ = ["built_pyz", "machine"]
+__all__ = ["built_pyz", "caches", "machine"]

@@ -12,12 +12,26 @@ from tests.support.built import (
 )
 from tests.support.surroundings import SharedFile, shared_file
 
-__all__ = ["built_cluster_pyz", "built_node_pyz", "built_pyz", "machine", "shared"]
+__all__ = ["built_cluster_pyz", "built_node_pyz", "built_pyz", "caches", "machine", "new_machine", "shared"]
+
+
+@pytest.fixture(scope="session")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of caches of all machines, so that only one of them unpacks the built file."""
+    folder = tmp_path_factory.mktemp("caches")
+    folder.chmod(0o700)
+    return folder
 
 
 @pytest.fixture
-def machine(tmp_path: Path, built_pyz: Path) -> Machine:
-    """Somebody's machine, with the built file."""
+def machine(tmp_path: Path, built_pyz: Path, caches: Path) -> Machine:
+    """Somebody's machine, with the built file, which has been started on it before."""
+    return Machine(tmp_path, BASE_PYTHON, built_pyz, caches=caches)
+
+
+@pytest.fixture
+def new_machine(tmp_path: Path, built_pyz: Path) -> Machine:
+    """Somebody's machine, with the built file, which has never been started on it."""
     return Machine(tmp_path, BASE_PYTHON, built_pyz)
 
 

@@ -17,6 +17,11 @@ WHERE = ("self", "where", "--json")
 KILLS = 60
 
 
+@pytest.fixture
+def machine(new_machine: Machine) -> Machine:
+    return new_machine
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder."""
     files = (path for path in folder.rglob("*") if path.is_file())

@@ -21,6 +21,11 @@ BESIDE = (".sha256", ".sig")
 
 
 @pytest.fixture
+def machine(new_machine: Machine) -> Machine:
+    return new_machine
+
+
+@pytest.fixture
 def downloaded(machine: Machine, built_pyz: Path) -> Path:
     """A copy of the built file with what lies beside it, which runs from now on."""
     folder = machine.home / "downloads"

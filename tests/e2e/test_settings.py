@@ -17,6 +17,11 @@ FOLDERS = {
 }
 
 
+@pytest.fixture
+def machine(new_machine: Machine) -> Machine:
+    return new_machine
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="files in memory are Linux's")
 @pytest.mark.parametrize("way", FOLDERS)
 def test_compiled_modules_are_loaded_the_way_that_was_asked_for(way: str, machine: Machine) -> None:

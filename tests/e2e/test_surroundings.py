@@ -19,6 +19,11 @@ ECHO = ("run", "rye/bash/bash", "command=echo hi")
 KEY = ("keys", "generate", "--json")
 
 
+@pytest.fixture
+def machine(new_machine: Machine) -> Machine:
+    return new_machine
+
+
 def natives(machine: Machine, **environ: str) -> dict[str, dict[str, str]]:
     """From where each compiled module was loaded, or why it was not."""
     told = json.loads(machine.ask("self", "where", "--json", environ=machine.environ(**environ)))

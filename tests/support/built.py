@@ -101,16 +101,19 @@ def run(command: list[str | Path], **start: Unpack[Start]) -> subprocess.Complet
 
 
 class Machine:
-    """A home, a project and a temporary folder of their own, and Rye in some form."""
+    """A home, a project and a temporary folder of their own, and Rye in some form.
 
-    def __init__(self, folder: Path, *rye: str | Path) -> None:
+    With ``caches`` it starts with what others have unpacked there, as after a first start.
+    """
+
+    def __init__(self, folder: Path, *rye: str | Path, caches: Path | None = None) -> None:
         self.rye = rye
         self.home, self.project = folder / "home", folder / "project"
         self.temporary = folder / "tmp"
-        self.variables: dict[str, str] = {}
+        self.variables = {"XDG_CACHE_HOME": str(caches)} if caches else dict[str, str]()
         for made in (self.home, self.project, self.temporary):
             made.mkdir()
-        self.cache = self.home / ".cache" / "rye"
+        self.cache = (caches or self.home / ".cache") / "rye"
 
     def environ(self, **more: str) -> dict[str, str]:
         """Where programs are, of the environment of the tests, and the machine's variables."""
