@@ -388,6 +388,7 @@ def test_a_state_that_doubles_with_each_step_ends_the_run(value: str, ground: Gr
     assert "found more" in data["error"]
 
 
+@pytest.mark.heavy
 def test_a_state_of_many_large_values_ends_the_run(ground: GraphGround) -> None:
     names = [f"s{number}" for number in range(24)]
     doubled = ", ".join(f'{name}: "${{state.{name}}}${{state.{name}}}"' for name in names)

@@ -12,7 +12,15 @@ from tests.support.built import (
 )
 from tests.support.surroundings import SharedFile, shared_file
 
-__all__ = ["built_cluster_pyz", "built_node_pyz", "built_pyz", "caches", "machine", "new_machine", "shared"]
+__all__ = [
+    "built_cluster_pyz",
+    "built_node_pyz",
+    "built_pyz",
+    "caches",
+    "machine",
+    "new_machine",
+    "shared",
+]
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.e2e
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "items.md"
 
 
+@pytest.mark.heavy
 def test_lua_is_added_by_the_files_that_the_page_shows(machine: Machine) -> None:
     require_program("lua")
     assert machine.run("keys", "generate").returncode == 0

@@ -144,6 +144,7 @@ def test_waiting_ends_with_the_time_and_the_run_goes_on(
     assert machine.run("threads", "kill", thread_id).returncode == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_ends_the_waiting_and_not_the_run(
     name: str, project: Path, machine: Machine, holding: Holding
@@ -294,6 +295,7 @@ def test_a_run_ends_at_its_time_limit(project: Path, machine: Machine) -> None:
 PARENT = "command=tr '\\0' ' ' < /proc/$PPID/cmdline"
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="reads /proc")  # noqa: PTH112
 @pytest.mark.parametrize("options", [(), ("-I",), ("-X", "utf8", "-W", "error")])
 @pytest.mark.parametrize("boot", ["auto", "shiv"])

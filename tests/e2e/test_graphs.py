@@ -144,6 +144,7 @@ def test_an_error_that_the_graph_goes_on_after_is_counted(graphs: GraphMachine) 
     assert listed["threads"][0]["status"] == "completed_with_errors"
 
 
+@pytest.mark.heavy
 def test_a_run_ends_at_its_time_limit(graphs: GraphMachine) -> None:
     graphs.command("sleeps", "sleep 600")
     graphs.graph(
@@ -183,6 +184,7 @@ def test_a_trace_is_part_of_the_answer(graphs: GraphMachine) -> None:
 # --- what is refused ------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
@@ -314,6 +316,7 @@ def test_a_background_run_is_killed_with_its_call(graphs: GraphMachine) -> None:
 # --- surroundings ---------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_a_foreground_run_that_is_killed_by_threads_kill_ends_with_130(
     graphs: GraphMachine,
 ) -> None:

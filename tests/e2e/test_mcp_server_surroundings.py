@@ -77,6 +77,7 @@ def surroundings(machine: Machine, *names: str, **more: str) -> dict[str, str]:
     return {name: known[name] for name in names if name in known} | more
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("way", ["flag", "variable", "folder", "below"])
 def test_the_greeting_names_the_project_however_it_was_found(way: str, items: Machine) -> None:
     words = ["--project", str(items.project)] if way == "flag" else []

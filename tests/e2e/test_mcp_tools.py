@@ -57,6 +57,7 @@ def test_a_server_is_started_and_called(machine: Machine) -> None:
     assert answer["metadata"]["protocol_version"] == "2026-07-28"
 
 
+@pytest.mark.heavy
 def test_a_server_at_an_address_is_called(machine: Machine) -> None:
     with sdk_over_http("stream") as url:
         given(machine, {"transport": "http", "url": url}, "http")

@@ -91,6 +91,7 @@ def test_what_execute_prints_goes_to_standard_error(shop: Shop) -> None:
     assert document["metadata"]["stderr"] == "noise\nmore\n"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("body", "data"),
     [("", {}), ("return null;", {}), ("return 0;", 0), ("return 10n ** 20n;", "1" + "0" * 20)],
@@ -101,6 +102,7 @@ def test_whatever_execute_gives_is_json(shop: Shop, body: str, data: object) -> 
     assert shop.data("mine/gives") == data
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("body", "error", "error_type"),
     [
@@ -134,6 +136,7 @@ def test_a_syntax_error_names_the_line(shop: Shop) -> None:
     assert "broken.js:10" in document["metadata"]["stderr"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("status", [0, 3])
 def test_a_tool_that_ends_its_process_without_a_result_has_failed(shop: Shop, status: int) -> None:
     shop.write("mine/leaves.js", EXPORTS["a.js"] % f"process.exit({status});")
@@ -144,6 +147,7 @@ def test_a_tool_that_ends_its_process_without_a_result_has_failed(shop: Shop, st
     assert document["error"] == f"process.exit({status}) was called before there was a result"
 
 
+@pytest.mark.heavy
 def test_a_loop_without_end_ends_at_the_time_limit(shop: Shop) -> None:
     shop.write("mine/loops.mjs", EXPORTS["d.mjs"] % "for (;;) {}")
 
@@ -152,6 +156,7 @@ def test_a_loop_without_end_ends_at_the_time_limit(shop: Shop) -> None:
     assert (document["exit_status"], document["code"]) == (124, "TIMEOUT")
 
 
+@pytest.mark.heavy
 def test_a_megabyte_goes_in_and_out(shop: Shop, tmp_path: Path) -> None:
     shop.write("mine/echo.js", EXPORTS["a.js"] % "return params.text;")
     text = "ü" * 1024 * 1024
@@ -181,6 +186,7 @@ def test_a_script_gets_its_parameters_as_an_option_when_it_looks_for_one(shop: S
     assert shop.data("mine/own", "n:=1") == expected
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "source",
     [
@@ -196,6 +202,7 @@ def test_what_only_looks_like_a_start_is_none(shop: Shop, source: str) -> None:
     assert shop.data("mine/calm") == 7
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "source",
     [
@@ -265,6 +272,7 @@ def test_constants_are_a_header_too(shop: Shop) -> None:
 # --- packages
 
 
+@pytest.mark.heavy
 def test_a_package_has_modules_packages_and_a_folder_of_its_own(shop: Shop) -> None:
     folder = shop.tools / "pack"
     (folder / "node_modules" / "left").mkdir(parents=True)
@@ -298,6 +306,7 @@ TYPED = """
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("tsx")
 def test_typescript_runs_with_tsx_of_the_project(shop: Shop) -> None:
     shop.write("mine/typed.ts", TYPED)
@@ -306,6 +315,7 @@ def test_typescript_runs_with_tsx_of_the_project(shop: Shop) -> None:
     assert shop.data("mine/typed", "n:=21") == expected
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("tsx")
 @pytest.mark.parametrize("name", ["b.cjs", "d.mjs"])
 def test_javascript_runs_with_tsx_as_it_does_without(shop: Shop, name: str) -> None:

@@ -67,6 +67,7 @@ def test_the_runtime_speaks_to_lillux_proc_in_flags(machine: Machine) -> None:
     assert (answer["stdout"], answer["return_code"]) == ("--a b c\n", 0)
 
 
+@pytest.mark.heavy
 def test_a_program_that_keeps_the_limit_itself_tells_of_it(machine: Machine) -> None:
     add_tool(machine, "slow", "config: {binary: lillux-proc, subcommand: exec, cmd: sleep}")
 
@@ -75,6 +76,7 @@ def test_a_program_that_keeps_the_limit_itself_tells_of_it(machine: Machine) -> 
     assert "Command timed out after 0.5 seconds" in ended.stdout
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("config", "variable", "words"),
     [
@@ -96,6 +98,7 @@ def test_a_program_that_keeps_the_limit_itself_is_reported_none(
     assert said.endswith(words)
 
 
+@pytest.mark.heavy
 def test_the_runtime_looks_at_a_process(machine: Machine) -> None:
     add_tool(machine, "alive", "config: {binary: lillux-proc, subcommand: status}")
 
@@ -115,6 +118,7 @@ def test_the_runtime_waits_for_a_thread_unless_told_otherwise(machine: Machine) 
     assert json.loads(said) == {"status": "completed", "thread_id": "t"}
 
 
+@pytest.mark.heavy
 def test_a_variable_chooses_another_lillux_proc(machine: Machine, tmp_path: Path) -> None:
     add_tool(machine, "alive", "config: {binary: lillux-proc, subcommand: status}")
     mine = tmp_path / "mine"

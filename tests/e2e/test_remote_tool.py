@@ -88,6 +88,7 @@ def test_the_core_actions(agent: Agent) -> None:
     assert agent.act("pull", hashes=[pushed["snapshot_hash"]])["success"]
 
 
+@pytest.mark.heavy
 def test_a_secret_is_sealed_for_the_node_alone(agent: Agent, shared_node: Node) -> None:
     sealed = agent.act("seal", secret_name="MY_TOKEN", secret_value="s3cret")
 
@@ -118,6 +119,7 @@ def test_the_code_of_a_failure_is_that_of_the_run(agent: Agent) -> None:
     assert (envelope["status"], envelope["code"]) == ("error", "REMOTE_NOT_FOUND")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("params", "name"), [({"bogus": 1}, "bogus"), ({"limit": 0}, "limit"), ({"take": "x"}, "take")]
 )

@@ -94,6 +94,7 @@ def runtime(item_id: str, body: str, **header: str) -> str:
 # --- a runtime is a file
 
 
+@pytest.mark.heavy
 def test_a_runtime_written_in_yaml_is_added_as_a_file(shop: Shop) -> None:
     require_program("perl")
     shop.write("langs/perl.yaml", PERL)
@@ -106,6 +107,7 @@ def test_a_runtime_written_in_yaml_is_added_as_a_file(shop: Shop) -> None:
     assert chain[:2] == [("langs/shout", "project"), ("langs/perl", "project")]
 
 
+@pytest.mark.heavy
 def test_a_runtime_written_in_python_is_added_as_a_file(shop: Shop) -> None:
     require_program("awk")
     shop.write("langs/awk.py", AWK)
@@ -191,11 +193,13 @@ def test_a_runtime_answers_to_its_short_and_older_names(
     assert document["chain"][1]["item_id"] == canonical
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("item_id", ["rye/bash", "rye/bash/bash"])
 def test_a_folder_stands_for_the_item_of_its_name(shop: Shop, item_id: str) -> None:
     assert shop.runs(item_id, "command=echo 7")["data"]["stdout"] == "7\n"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("executor", ["subprocess", "execute", "rye/core/primitives/subprocess"])
 def test_a_primitive_answers_to_its_names(shop: Shop, executor: str) -> None:
     body = 'config:\n  command: /bin/sh\n  args: ["-c", "echo 7"]\n'
@@ -204,6 +208,7 @@ def test_a_primitive_answers_to_its_names(shop: Shop, executor: str) -> None:
     assert shop.runs("mine/tool")["data"] == 7
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "executor",
     ["rye/core/runtimes/state-graph/runtime", "state_graph_runtime", "state-graph", "state_graph"],
@@ -230,6 +235,7 @@ def test_a_script_sees_parameters_twice_and_the_project(shop: Shop) -> None:
     assert data == f'{tool}|{{"a": "b"}}|{shop.machine.project}|2|{{"a": "b"}}'
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("key", ["script", "command_template", "command"])
 def test_a_command_tool_sees_its_file_parameters_and_project(shop: Shop, key: str) -> None:
     body = f"""config:\n  {key}: printf '%s|' "$0" "$1" "$2" {{a}}; cat\n"""
@@ -301,6 +307,7 @@ def test_what_is_no_program_is_reported_with_the_reason(shop: Shop) -> None:
     assert error == f"program 'gone or lost': no such interpreter (searched: {folder}; {found})"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("kind", "problem"),
     [
@@ -356,6 +363,7 @@ def test_a_key_of_a_runtime_that_is_nearly_another_is_not_signed(shop: Shop) -> 
         shop.write("mine/own.yaml", runtime("mine/own", body))
 
 
+@pytest.mark.heavy
 def test_a_runtime_written_in_python_may_have_other_constants(shop: Shop) -> None:
     extra = '"""Docs."""\n__author__ = "me"\nGREETING = "hi"\n'
 

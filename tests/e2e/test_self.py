@@ -232,6 +232,7 @@ def _left(machine: Machine) -> set[str]:
     return {path.name for path in machine.cache.rglob("*") if path.is_file()}
 
 
+@pytest.mark.heavy
 def test_what_would_be_removed_is_reported_first(filled: Machine) -> None:
     before = _contents(filled.cache)
 
@@ -244,6 +245,7 @@ def test_what_would_be_removed_is_reported_first(filled: Machine) -> None:
     assert _contents(filled.cache) == before
 
 
+@pytest.mark.heavy
 def test_what_the_program_keeps_is_removed_and_nothing_else(filled: Machine) -> None:
     told = json.loads(filled.ask("self", "clean", "--json"))
 
@@ -253,6 +255,7 @@ def test_what_the_program_keeps_is_removed_and_nothing_else(filled: Machine) -> 
     assert filled.ask(*ECHO) == "hi\n"
 
 
+@pytest.mark.heavy
 def test_an_unpacked_program_can_remove_itself(filled: Machine) -> None:
     filled.ask("self", "clean", environ=filled.environ(RYE_BOOT="shiv"))
 
@@ -267,6 +270,7 @@ def test_a_home_without_a_cache_has_nothing_to_remove(machine: Machine) -> None:
     assert (told["cache"], told["removed"], told["bytes"]) == (None, [], 0)
 
 
+@pytest.mark.heavy
 def test_what_cannot_be_removed_is_reported(filled: Machine) -> None:
     busy = filled.cache / "bundle" / "0123456789abcdef"
     with mounted(busy, "size=64k"):

@@ -162,6 +162,7 @@ def test_every_verdict_of_wycheproof_is_ours_and_that_of_libsodium() -> None:
 # --- one change -----------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("part", ["public key", "message", "signature"])
 def test_no_bit_of_a_signature_its_message_or_its_key_can_be_changed(part: str) -> None:
     public_key, secret = keypair(1)
@@ -247,6 +248,7 @@ def test_r_is_compared_and_not_decoded() -> None:
         assert not libsodium_accepts(encode(a), b"text", signature)
 
 
+@pytest.mark.heavy
 def test_points_of_mixed_order_are_judged_without_the_cofactor() -> None:
     # A = a B + i T and R = r B + j T, T of order 8: S B - h A is R only if h i + j is 0 modulo 8.
     source = random.Random(8032)  # noqa: S311 - the same cases every time

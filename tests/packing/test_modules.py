@@ -152,6 +152,7 @@ def packed_trees() -> dict[str, ast.Module]:
     return trees
 
 
+@pytest.mark.heavy
 def test_modules_with_code_import_one_that_is_a_source_only_when_they_use_it(
     packed_trees: dict[str, ast.Module],
 ) -> None:
@@ -480,6 +481,7 @@ def test_texts_of_annotations_are_the_same_with_the_flag_that_makes_texts() -> N
     assert names["Point"].__annotations__ == {"x": "list[int] | None", "y": "Missing"}
 
 
+@pytest.mark.heavy
 def test_no_module_of_ours_imports_a_name_that_is_gone_with_the_types(
     packed_trees: dict[str, ast.Module],
 ) -> None:

@@ -21,6 +21,8 @@ from rye_services.registry.tables import items, versions
 from tests.support.databases import KINDS, database_url
 from tests.support.workspace import PLAIN_ENV, ROOT
 
+pytestmark = pytest.mark.heavy  # each fills, moves and compares two databases
+
 URL = "RYE_NODE_DATABASE_URL"
 WAYS = [(one, other) for one in KINDS for other in KINDS if one != other] + [KINDS[:1] * 2]
 
@@ -80,12 +82,7 @@ class Place:
         database.close()
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(way, marks=[pytest.mark.heavy] if "postgresql" in way else []) for way in WAYS
-    ],
-    ids=["-to-".join(way) for way in WAYS],
-)
+@pytest.fixture(params=WAYS, ids=["-to-".join(way) for way in WAYS])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A node that is stopped, and an empty database."""
     found = Place(tmp_path, request.param, monkeypatch)
@@ -286,7 +283,6 @@ _BY_STATEMENT = ROOT / "tests" / "support" / "killed_at_statement.py"
 _BY_FILE = ROOT / "tests" / "support" / "killed_at_step.py"
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     "way",
     [("sqlite", "postgresql"), ("postgresql", "sqlite")],
@@ -317,7 +313,6 @@ def test_a_kill_before_any_statement_leaves_all_as_it_was(
     assert main(["api-keys", "list", "--data", str(place.data)]) == 0
 
 
-@pytest.mark.heavy
 def test_a_kill_before_any_file_leaves_one_database_or_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

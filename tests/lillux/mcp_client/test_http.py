@@ -73,6 +73,7 @@ def test_a_server_of_the_sdk_is_called_over_each_transport(
     assert answer.version == spoken.get(version, version)
 
 
+@pytest.mark.heavy
 def test_progress_of_the_sdk_is_reported_as_a_line() -> None:
     told: list[bytes] = []
 

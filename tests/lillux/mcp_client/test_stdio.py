@@ -84,6 +84,7 @@ def test_a_server_of_the_sdk_is_called_in_every_revision(version: str, spoken: s
     assert (text_of(answered), answered.answer.version) == ("5", spoken)
 
 
+@pytest.mark.heavy
 def test_progress_of_the_sdk_is_reported_as_a_line() -> None:
     told: list[bytes] = []
 
@@ -92,6 +93,7 @@ def test_progress_of_the_sdk_is_reported_as_a_line() -> None:
     assert b"progress 1/2 half of it\n" in told
 
 
+@pytest.mark.heavy
 def test_a_tool_of_the_sdk_that_fails_says_so() -> None:
     answered = ask(sdk(), "fail", arguments={"reason": "no paper"})
 

@@ -63,6 +63,7 @@ def test_a_protected_key_signs_with_its_passphrase_alone(machine: Machine) -> No
     assert machine.run("run", "mine/x").stdout == "it runs\n"
 
 
+@pytest.mark.heavy
 def test_a_passphrase_can_be_taken_off_again(machine: Machine) -> None:
     before = private_key(machine).read_bytes()
     protect(machine)
@@ -86,6 +87,7 @@ def test_a_passphrase_is_no_word_that_is_guessed_at_once(machine: Machine) -> No
     assert private_key(machine).read_bytes() == before
 
 
+@pytest.mark.heavy
 def test_a_damaged_protected_key_is_named(machine: Machine) -> None:
     protect(machine)
     text = private_key(machine).read_bytes()
@@ -184,6 +186,7 @@ def test_a_new_key_signs_again_and_the_old_one_counts_until_its_day(machine: Mac
     assert machine.run("verify").returncode == 0
 
 
+@pytest.mark.heavy
 def test_a_new_key_is_under_the_passphrase_of_the_old_one(machine: Machine) -> None:
     protect(machine)
     known = machine.environ(RYE_KEY_PASSPHRASE=SECRET)

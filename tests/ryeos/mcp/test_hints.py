@@ -208,6 +208,7 @@ def _problem(place: str, hint: str) -> str:
     return ""
 
 
+@pytest.mark.heavy
 def test_over_mcp_every_hint_of_the_source_names_calls_or_whose_command_it_is() -> None:
     hints = dict(_hints())
 

@@ -78,6 +78,7 @@ def test_replies_that_are_too_large_are_asked_for_in_parts(
     assert fetch(node, digests, other) == 40
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("count", "size", "requests"),
     [
