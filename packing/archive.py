@@ -30,6 +30,7 @@ from packing.modules import (
     is_from_source,
     library_files,
     modules,
+    wanted_by_sources,
 )
 from packing.stage import Recipe, Stage
 from zipboot.importer import SOURCES
@@ -105,9 +106,10 @@ def _code_parts(
     hot = frozenset(chain.from_iterable(stored))
     common = dictionary(module.path for module in found if module.name not in hot)
     by_name = {module.name: module for module in found}
+    kept = wanted_by_sources(found)
     others = LATE.keys() | hot.difference(by_name)
     for minor, interpreter in sorted(interpreters.items()):
-        magic, (start_code, *codes) = compiled(interpreter, [start_module, *found], checkout)
+        magic, (start_code, *codes) = compiled(interpreter, [start_module, *found], checkout, kept)
         if minor == min(interpreters):
             yield Part(f"{START}c", _bytecode(magic, start_code, start.read_bytes()), stored=True)
         code_of = dict(zip(found, codes, strict=True))
@@ -222,10 +224,14 @@ def _places(tree: Path, sources: bytes) -> dict[str, int]:
 
 
 def run_shiv(tree: Path, target: Path, moment: BuildTime, *, entry_point: str, python: str) -> None:
-    """Have shiv pack the folder ``tree`` into the file ``target``. Raises BuildError."""
+    """Have shiv pack the folder ``tree`` into the file ``target``. Raises BuildError.
+
+    Nothing is deflated there: we write every entry again.
+    """
     command = [
-        *(sys.executable, "-I", "-m", "shiv", "--reproducible", "--site-packages", str(tree)),
-        *("--entry-point", entry_point, "--python", python, "--output-file", str(target)),
+        *(sys.executable, "-I", "-m", "shiv", "--reproducible", "--uncompressed"),
+        *("--site-packages", str(tree), "--output-file", str(target)),
+        *("--entry-point", entry_point, "--python", python),
     ]
     environ = os.environ | {VARIABLE: str(moment.epoch)}
     ended = subprocess.run(command, env=environ, capture_output=True, check=False)

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 from packing import BuildError
-from packing.compile_modules import nodes
+from packing.compile_modules import nodes, statements
 from zipboot.importer import DEFLATED, DICTIONARY, SOURCE, STORED
 from zipboot.parts import checksum
 
@@ -70,27 +70,30 @@ def _modules(tree: Path) -> Iterator[Module]:
 
 
 def compiled(
-    interpreter: Path, found: Sequence[Module], checkout: Path
+    interpreter: Path,
+    found: Sequence[Module],
+    checkout: Path,
+    kept: Mapping[str, Collection[str]],
 ) -> tuple[bytes, list[bytes]]:
     """What code of an interpreter begins with, and the marshalled code of each module.
 
     Made by a fresh process of that interpreter, which sees nothing of this one's environment.
+    ``kept`` are names that stay though they are types alone, by module: `wanted_by_sources`.
 
     Raises BuildError for a module that it cannot compile.
     """
-    types = wanted_by_sources(found)
     wanted = json.dumps(
-        [[str(module.path), module.shown, sorted(types[module.name])] for module in found]
+        [[str(module.path), module.shown, sorted(kept.get(module.name, ()))] for module in found]
     )
     script = checkout / "packing" / "compile_modules.py"
     # Not -I: it would ignore the hash seed. Without the columns of every instruction, which only
     # underline parts of lines in tracebacks, a module takes a quarter less.
     command = [str(interpreter), "-s", "-S", "-P", "-X", "no_debug_ranges", str(script)]
-    kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
+    environ = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
     ended = subprocess.run(
         command,
         input=wanted.encode(),
-        env=kept | {"PYTHONHASHSEED": "0"},
+        env=environ | {"PYTHONHASHSEED": "0"},
         capture_output=True,
         check=False,
     )
@@ -107,7 +110,7 @@ def wanted_by_sources(found: Sequence[Module]) -> Mapping[str, set[str]]:
     """
     wanted = defaultdict[str, set[str]](set)
     for module in filter(is_from_source, found):
-        for node in ast.walk(ast.parse(module.path.read_bytes())):
+        for node in statements(ast.parse(module.path.read_bytes())):
             if isinstance(node, ast.ImportFrom) and node.module:
                 wanted[node.module].update(alias.name for alias in node.names)
     return wanted

@@ -203,7 +203,7 @@ def test_code_is_the_same_in_every_run_and_names_no_folder(version: str, tmp_pat
         path.write_text(EXAMPLE, "utf-8")
 
     (magic, one), (_, two) = (
-        compiled(python, [Module("x", path, is_package=False, shown="rye.pyz/x.py")], ROOT)
+        compiled(python, [Module("x", path, is_package=False, shown="rye.pyz/x.py")], ROOT, {})
         for path in paths
     )
 
@@ -217,7 +217,10 @@ def test_compiled_code_runs(tmp_path: Path) -> None:
     path.write_text("answer = 6 * 7\n", "utf-8")
 
     _, (code,) = compiled(
-        Path(sys.executable), [Module("x", path, is_package=False, shown="rye.pyz/x.py")], ROOT
+        Path(sys.executable),
+        [Module("x", path, is_package=False, shown="rye.pyz/x.py")],
+        ROOT,
+        {},
     )
 
     names: dict[str, int] = {}
@@ -230,7 +233,9 @@ def test_a_module_that_is_no_python_stops_the_build(tmp_path: Path) -> None:
     path.write_text("def\n", "utf-8")
 
     with pytest.raises(BuildError) as error:
-        compiled(Path(sys.executable), [Module("x", path, is_package=False, shown="x.py")], ROOT)
+        compiled(
+            Path(sys.executable), [Module("x", path, is_package=False, shown="x.py")], ROOT, {}
+        )
 
     assert "SyntaxError" in str(error.value)
 
