@@ -1,7 +1,6 @@
 """An agent that signs its own work, or gets at what gives rights: over MCP, by tools, by shells."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from shutil import copy, copytree
@@ -11,12 +10,11 @@ import pytest
 
 from lillux.sandbox import landlock_version
 from lillux.signing import save_keypair
-from tests.support.built import Machine
+from tests.support.built import BASE_PYTHON, Machine
 from tests.support.mcp_client import INITIALIZE, McpClient, envelope_of
 from tests.support.mcp_conversation import ELICITATION, Conversation
 from tests.support.workspace import ROOT, Workspace
 
-RYE = (sys.executable, str(ROOT / "rye.py"))
 TOOL = """\
 version: "1.0.0"
 tool_type: bash
@@ -29,8 +27,8 @@ landlock = pytest.mark.skipif(not landlock_version(), reason="keys are held back
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    made = Machine(tmp_path_factory.mktemp("prepared"), *RYE)
+def prepared(tmp_path_factory: pytest.TempPathFactory, built_pyz: Path) -> Machine:
+    made = Machine(tmp_path_factory.mktemp("prepared"), BASE_PYTHON, built_pyz)
     assert made.run("init", "--project", ".").returncode == 0
     write(made)
     return made
@@ -38,7 +36,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, prepared: Machine) -> Machine:
-    made = Machine(tmp_path, *RYE)
+    made = Machine(tmp_path, *prepared.rye)
     for source, target in ((prepared.home, made.home), (prepared.project, made.project)):
         copytree(source, target, symlinks=True, dirs_exist_ok=True)
     return made
@@ -86,7 +84,7 @@ def start(machine: Machine, tmp_path: Path) -> Iterator[Start]:
 
     def begin(*flags: str, elicitation: bool = False) -> Agent:
         client = McpClient(
-            [*RYE, "mcp", "--project", machine.project, *flags],
+            [*machine.rye, "mcp", "--project", machine.project, *flags],
             env=machine.environ(),
             cwd=machine.project,
             stderr=tmp_path / f"stderr{len(opened)}",
@@ -386,7 +384,7 @@ def test_a_shell_of_an_agent_reaches_no_key_and_gives_no_rights(
 
 @landlock
 def test_rye_in_a_shell_of_an_agent_signs_nothing(machine: Machine, start: Start) -> None:
-    program = " ".join(RYE)
+    program = " ".join(map(str, machine.rye))
     command = f"{program} sign tool:mine/x; {program} approve --all; {program} trust --yes"
 
     start().call("execute", item_id="rye/bash/bash", parameters={"command": command})
@@ -401,7 +399,7 @@ def test_rye_in_a_shell_of_an_agent_approves_no_import(machine: Machine, start: 
     copy(vectors / "scripts/report.py", machine.project)
     copy(vectors / "tasks/mise.toml", machine.project)
     copy(vectors / "tasks/deploy.sh", machine.project)
-    program = " ".join(RYE)
+    program = " ".join(map(str, machine.rye))
     command = (
         f"{program} import --yes; {program} skill add skills/release-notes --yes;"
         f" {program} approve --all; {program} sign --yes tool:scripts/report"
