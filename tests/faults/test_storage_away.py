@@ -64,7 +64,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         with storage_proxy(port) as proxy:
             environ["RYE_NODE_STORE_ENDPOINT"] = proxy.url
             environ["RYE_NODE_METRICS"] = "open"
-            environ["MAX_REQUEST_BYTES"] = "300 MiB"
+            environ["RYE_NODE_MAX_REQUEST_BYTES"] = "300 MiB"
             environ["RYE_NODE_DATABASE_URL"] = database_url(tmp_path / "database", request.param)
             with running_node(tmp_path / "node", environ=environ) as node:
                 yield Place(node, proxy, environ)

@@ -299,13 +299,14 @@ class Node:
 class ForkedNode(Node):
     """A node of this checkout that is forked where its environment allows it.
 
-    What no setting of Rye is might be read when modules are imported.
+    Settings of Rye and those of an object storage are read at its start; what else there is might
+    be read when modules are imported.
     """
 
     def _started(
         self, command: Sequence[str], environ: Mapping[str, str]
     ) -> subprocess.Popen[str] | ForkedProcess:
-        if not CAN_FORK or not all(name.startswith("RYE_") for name in self._environ):
+        if not CAN_FORK or not all(name.startswith(("RYE_", "AWS_")) for name in self._environ):
             return super()._started(command, environ)
         return ForkedProcess(command[len(CHECKOUT_COMMAND) :], environ)
 
