@@ -19,6 +19,11 @@ TOO_OLD = ("2.7", "3.6", "3.7", "3.8", "3.9", "3.10")
 
 
 @pytest.fixture
+def machine(new_machine: Machine) -> Machine:
+    return new_machine
+
+
+@pytest.fixture
 def unpacking(machine: Machine) -> Machine:
     """The machine of an interpreter that no code is packed for."""
     machine.rye = ("env", "RYE_BOOT=shiv", *machine.rye)

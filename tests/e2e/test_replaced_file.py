@@ -36,6 +36,11 @@ print("imported", flush=True)
 """
 
 
+@pytest.fixture
+def machine(new_machine: Machine) -> Machine:
+    return new_machine
+
+
 class Server:
     """A program that has started from a copy of the built file."""
 
