@@ -214,9 +214,12 @@ def _folders(entries: object, where: str, names: Mapping[str, str]) -> Iterator[
 
 
 def _env(chain: Chain) -> Iterator[tuple[str, str]]:
-    """The variables of all anchors, those of the tool last."""
+    """The variables of all anchors that are on, those of the tool last."""
     for element in reversed(chain.elements):
-        for name, value in (_checked(element.spec.anchor or {}).get("env") or {}).items():
+        config = _checked(element.spec.anchor or {})
+        if config.get("enabled") is not True:
+            continue
+        for name, value in (config.get("env") or {}).items():
             if not isinstance(value, str):
                 raise SpecError(f"anchor.env.{name}", f"expected a string, got {type_name(value)}")
             yield name, value

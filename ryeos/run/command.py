@@ -929,9 +929,7 @@ def _single_invocation(
     tool: VerifiedItem,
     project_path: str,
 ) -> Invocation:
-    # The interpreter starts from its own bytecode; what the variable says is for what follows.
-    call = (str(host.target.path), "call", str(tool.target.path), tool.sha256, project_path)
-    arguments = ("-X", "pycache_prefix=", *call)
+    arguments = (str(host.target.path), "call", str(tool.target.path), tool.sha256, project_path)
     stdin = params_text(materials.values.tool).encode("utf-8", "surrogatepass")
     return replace(invocation, argv=(invocation.argv[0], *arguments), stdin=stdin)
 

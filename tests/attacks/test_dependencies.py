@@ -222,6 +222,25 @@ print(helper.X)
     assert run(victim).success
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("sitecustomize", "X = 'good'\n"),
+        ("hashlib", "from _hashlib import openssl_sha256 as sha256\n"),
+    ],
+)
+def test_bytecode_is_not_taken_while_a_function_is_only_being_started(
+    victim: Workspace, name: str, text: str
+) -> None:
+    base = package(victim)
+    victim.project.signed(f"tools/pack/{name}.py", text)
+    body = f"\nimport {name}\ndef execute(params, project_path): return {name}.__file__\n"
+    victim.project.signed_tool("pack/tool", body, executor=FUNCTION)
+    compiled(victim, base / f"__pycache__/{name}.{sys.implementation.cache_tag}.pyc")
+
+    assert run(victim).data == str(base / f"{name}.py")
+
+
 def test_bytecode_is_not_taken_by_a_function_that_imports_a_file_by_its_path(
     victim: Workspace,
 ) -> None:

@@ -600,8 +600,7 @@ def test_a_dry_run_shows_the_command_and_calls_nothing(caller: Caller) -> None:
     result = caller.rye.executor.execute(request)
 
     assert result.success
-    command = result.metadata["command"]
-    assert command[command.index("call") + 1] == str(path)
+    assert result.metadata["command"][2:4] == ["call", str(path)]
     assert json.dumps(result.metadata)
 
 

@@ -262,6 +262,16 @@ def test_an_anchor_takes_no_variable_of_its_runtime_away_but_may_set_it(
     assert named.env["PYTHONDONTWRITEBYTECODE"] == ""
 
 
+def test_variables_of_an_anchor_that_is_off_are_not_set(workspace: Workspace) -> None:
+    off = "anchor: {enabled: false, env: {OFF: here}}\n"
+    workspace.user.sign(workspace.user.runtime("mine/off", extra=off))
+    on = "ANCHOR = {'enabled': True, 'mode': 'always', 'env': {'ON': 'there'}}\n"
+    workspace.project.signed_tool("own", executor="mine/off", extra=on)
+
+    chain = workspace.rye().executor.build_chain("own")
+    assert anchor_of(chain, workspace.context()).env == {"ON": "there"}
+
+
 # --- in whole executions
 
 

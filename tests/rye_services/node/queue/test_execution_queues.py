@@ -308,8 +308,11 @@ def test_a_queue_that_is_closed_hands_over_nothing_and_refuses(case: Case) -> No
 # --- many machines --------------------------------------------------------------------------------
 
 
-def take_and_die(database: Database) -> None:
-    """Take what waits as a worker does that is killed at once, one minute ago."""
+def queue_of_a_dead_worker(cluster: Case, database: Database) -> ClusterQueue:
+    """A queue with one execution, which a worker took that was killed at once, a minute ago."""
+    queue = cluster.queue()
+    assert isinstance(queue, ClusterQueue)
+    cluster.defer(queue, "taken")
     with database.writing() as connection:
         fetch = "SELECT procrastinate_fetch_job_v2(NULL, procrastinate_register_worker_v1())"
         connection.execute(text(fetch))
@@ -317,6 +320,7 @@ def take_and_die(database: Database) -> None:
         connection.execute(text(old))
         dead = "UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 minute'"
         connection.execute(text(dead))
+    return queue
 
 
 def waits_for_a_lock(database: Database) -> bool:
@@ -431,10 +435,7 @@ def test_an_execution_without_a_turn_gets_one_from_the_sweep(
 def test_a_job_of_a_worker_that_died_before_it_began_goes_to_another(
     cluster: Case, database: Database
 ) -> None:
-    queue = cluster.queue()
-    assert isinstance(queue, ClusterQueue)
-    cluster.defer(queue, "taken")
-    take_and_die(database)
+    queue = queue_of_a_dead_worker(cluster, database)
     queue.work(cluster.hands.carry_out)
     queue.sweep()
 
@@ -444,10 +445,7 @@ def test_a_job_of_a_worker_that_died_before_it_began_goes_to_another(
 def test_a_sweep_and_a_worker_that_starts_may_forget_one_dead_worker_at_a_time(
     cluster: Case, database: Database
 ) -> None:
-    queue = cluster.queue()
-    assert isinstance(queue, ClusterQueue)
-    cluster.defer(queue, "taken")
-    take_and_die(database)
+    queue = queue_of_a_dead_worker(cluster, database)
     # A worker that starts deletes the row of the dead one, and then takes its name from its jobs.
     with ThreadPoolExecutor(1) as another:
         with database.writing() as starting:

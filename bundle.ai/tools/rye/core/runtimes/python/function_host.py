@@ -12,8 +12,6 @@ interpreter of the tool, so it keeps to what Python 3.8 has.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import marshal
 import os
 import sys
@@ -27,18 +25,98 @@ from importlib.machinery import (
     SourceFileLoader,
     SourcelessFileLoader,
 )
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import CodeType, ModuleType
-    from typing import Any, NoReturn
 
 __version__ = "1.0.0"
 __tool_type__ = "library"
 __executor_id__ = None
 __category__ = "rye/core/runtimes/python"
 __description__ = "Calls the function of a Python tool, once or as a warm worker"
+
+
+# --- modules: before the first import of one that lies in a folder
+
+COMPARED_BY_TIME, NOT_COMPARED = 0, 1  # flags of a file of bytecode, PEP 552
+PYC_HEADER_BYTES = 16
+
+
+def compile_verified_sources(prefix: str | None) -> None:
+    """Take no bytecode of a module from beside its source: only the source was verified.
+
+    ``prefix`` is a folder where no bytecode is (`sys.pycache_prefix`); without one nothing changes.
+    What the interpreter and its packages consist of keeps its bytecode: nothing of it is verified,
+    and to compile the standard library at every start takes longer than all else that a start does.
+    """
+    if not prefix:
+        return
+    sys.pycache_prefix = prefix
+    sys.path_hooks.insert(0, _installed_finder)
+    sys.path_importer_cache.clear()
+
+
+def _installed_folders() -> list[str]:
+    """Those of the standard library, with packages in it, and of a virtual environment."""
+    library = os.path.dirname(os.__file__)
+    folders = [library]
+    if library.startswith(sys.base_prefix):
+        folders.append(sys.prefix + library[len(sys.base_prefix) :])
+    return folders
+
+
+def _installed_finder(folder: str) -> FileFinder:
+    """A path hook, for installed folders alone."""
+    if not any(f"{folder}{os.sep}".startswith(one + os.sep) for one in _installed_folders()):
+        raise ImportError(f"{folder} is not a folder of the interpreter", path=folder)
+    return FileFinder(
+        folder,
+        (ExtensionFileLoader, EXTENSION_SUFFIXES),
+        (_InstalledLoader, SOURCE_SUFFIXES),
+        (SourcelessFileLoader, BYTECODE_SUFFIXES),
+    )
+
+
+class _InstalledLoader(SourceFileLoader):
+    """Takes the bytecode beside a source where it is of that source, whatever the prefix is."""
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        return _cached_code(self.get_filename(fullname)) or super().get_code(fullname)
+
+
+def _cached_code(path: str) -> CodeType | None:
+    """What ``__pycache__`` has of a source; None where that is nothing, or not of this source."""
+    folder, name = os.path.split(path)
+    file_name = f"{name.rpartition('.')[0]}.{sys.implementation.cache_tag}.pyc"
+    try:
+        with open(os.path.join(folder, "__pycache__", file_name), "rb") as file:
+            data = file.read()
+        status = os.stat(path)
+    except OSError:
+        return None
+    made_of = b"".join(
+        (int(number) & 0xFFFFFFFF).to_bytes(4, "little")
+        for number in (COMPARED_BY_TIME, status.st_mtime, status.st_size)
+    )
+    is_unchecked = data[4:8] == NOT_COMPARED.to_bytes(4, "little")
+    is_of_source = is_unchecked or data[4:PYC_HEADER_BYTES] == made_of
+    if sys.flags.optimize or data[:4] != MAGIC_NUMBER or not is_of_source:
+        return None
+    try:
+        code: CodeType = marshal.loads(data[PYC_HEADER_BYTES:])  # noqa: S302 - the interpreter's own
+    except (EOFError, ValueError, TypeError):
+        return None  # damaged
+    return code
+
+
+# Modules of a tool may have the names of these, and come first: they are under the rule already.
+compile_verified_sources(os.environ.get("PYTHONPYCACHEPREFIX"))
+
+import hashlib  # noqa: E402
+import json  # noqa: E402
+from typing import TYPE_CHECKING  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType, ModuleType
+    from typing import Any, NoReturn
 
 MODULE_NAME = "rye_tool"
 LENGTH_BYTES = 4
@@ -48,8 +126,6 @@ MAX_DEPTH = 100
 PARAMS_AND_PROJECT = 2
 TAKES_ANY_NUMBER, IS_COROUTINE = 0x04, 0x80  # flags of code, as `inspect` names them
 SET_CHILD_SUBREAPER = 36  # of prctl
-COMPARED_BY_TIME, NOT_COMPARED = 0, 1  # flags of a file of bytecode, PEP 552
-PYC_HEADER_BYTES = 16
 
 
 class ToolError(Exception):
@@ -65,7 +141,6 @@ def call_once(tool_path: str, sha256: str, project_path: str) -> NoReturn:
     os.dup2(2, 1)
     params = _read_all(0)
     _attach_null(0)
-    compile_verified_sources(os.environ.get("PYTHONPYCACHEPREFIX"))
 
     def run() -> Any:
         return load(tool_path, sha256)(json.loads(params or b"{}"), project_path)
@@ -180,77 +255,6 @@ def _print_traceback(error: BaseException) -> None:
         traceback.print_exception(type(error), error, shown or error.__traceback__)
     except (AttributeError, OSError, ValueError):
         pass  # the tool has closed its standard error
-
-
-# --- modules
-
-
-def compile_verified_sources(prefix: str | None) -> None:
-    """Take no bytecode of a module from beside its source: only the source was verified.
-
-    ``prefix`` is a folder where no bytecode is (`sys.pycache_prefix`); with None nothing changes.
-    What the interpreter and its packages consist of keeps its bytecode: nothing of it is verified,
-    and to compile the standard library at every start takes longer than all else that a start does.
-    """
-    if prefix is None:
-        return
-    sys.pycache_prefix = prefix
-    sys.path_hooks.insert(0, _installed_finder)
-    sys.path_importer_cache.clear()
-
-
-def _installed_folders() -> list[str]:
-    """Those of the standard library, with packages in it, and of a virtual environment."""
-    library = os.path.dirname(os.__file__)
-    folders = [library]
-    if library.startswith(sys.base_prefix):
-        folders.append(sys.prefix + library[len(sys.base_prefix) :])
-    return folders
-
-
-def _installed_finder(folder: str) -> FileFinder:
-    """A path hook, for installed folders alone."""
-    if not any(f"{folder}{os.sep}".startswith(one + os.sep) for one in _installed_folders()):
-        raise ImportError(f"{folder} is not a folder of the interpreter", path=folder)
-    return FileFinder(
-        folder,
-        (ExtensionFileLoader, EXTENSION_SUFFIXES),
-        (_InstalledLoader, SOURCE_SUFFIXES),
-        (SourcelessFileLoader, BYTECODE_SUFFIXES),
-    )
-
-
-class _InstalledLoader(SourceFileLoader):
-    """Takes the bytecode beside a source where it is of that source, whatever the prefix is."""
-
-    def get_code(self, fullname: str) -> CodeType | None:
-        kept = _kept_code(self.get_filename(fullname))
-        return super().get_code(fullname) if kept is None else kept
-
-
-def _kept_code(path: str) -> CodeType | None:
-    """What ``__pycache__`` has of a source; None where that is nothing, or not of this source."""
-    folder, name = os.path.split(path)
-    file_name = f"{name.rpartition('.')[0]}.{sys.implementation.cache_tag}.pyc"
-    try:
-        with open(os.path.join(folder, "__pycache__", file_name), "rb") as file:
-            data = file.read()
-        status = os.stat(path)
-    except OSError:
-        return None
-    made_of = b"".join(
-        (int(number) & 0xFFFFFFFF).to_bytes(4, "little")
-        for number in (COMPARED_BY_TIME, status.st_mtime, status.st_size)
-    )
-    is_unchecked = data[4:8] == NOT_COMPARED.to_bytes(4, "little")
-    is_of_source = is_unchecked or data[4:PYC_HEADER_BYTES] == made_of
-    if sys.flags.optimize or data[:4] != MAGIC_NUMBER or not is_of_source:
-        return None
-    try:
-        code: CodeType = marshal.loads(data[PYC_HEADER_BYTES:])  # noqa: S302 - the interpreter's own
-    except (EOFError, ValueError, TypeError):
-        return None  # damaged
-    return code
 
 
 # --- the tool's module
