@@ -9,6 +9,7 @@ frozen sets. A file of its own because other interpreters run it alone.
 import __future__
 
 import ast
+import gc
 import json
 import marshal
 import sys
@@ -33,6 +34,7 @@ LATE_IMPORTS = {"urllib3/http2/__init__.py": frozenset({"importlib.metadata"})}
 
 def main() -> None:
     """Compile what standard input names."""
+    gc.disable()  # looking for cycles in trees takes a fifth of the time and frees nothing
     compiled = [MAGIC_NUMBER]
     for path, shown, kept in json.load(sys.stdin):
         with open(path, "rb") as file:  # noqa: PTH123 - as little as possible is loaded here

@@ -5,16 +5,16 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from lillux.files import locked
 from lillux.signing import compute_key_fingerprint, generate_keypair, save_keypair
 from packing.modules import MINORS
 from packing.wheels import PLATFORMS
-from tests.support.built import BASE_PYTHON, PACKED, ROOT, Machine, build_pyz, run
+from tests.support.built import ANY_BUILD_S, BASE_PYTHON, PACKED, ROOT, Machine, build_pyz, run
 from tests.support.other_pythons import builder
 from tests.support.programs import require_program
 
@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.heavy]
 
 PYTHON_CACHES = shutil.ignore_patterns("__pycache__")
 MADE = {"rye.pyz", "rye.pyz.sha256", "rye.pyz.sig", "rye.pyz.cdx.json"}
+PRIVATE = "private_key.pem"
 EPOCH = {"SOURCE_DATE_EPOCH": "1767225600"}
 
 
@@ -42,72 +43,87 @@ def copy_checkout(target: Path) -> Path:
     return target
 
 
-@pytest.fixture
-def sign_key(tmp_path: Path) -> Path:
-    """A publisher's private key."""
-    save_keypair(tmp_path / "publisher", generate_keypair())
-    return tmp_path / "publisher" / "private_key.pem"
+@pytest.fixture(scope="session")
+def signed_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of this run's one signed build of the checkout for this machine.
+
+    It holds ``dist``, ``key`` and ``said``, what the builder printed. Tests of one file run in
+    several processes, and a build takes long: the first one that asks builds for all.
+    """
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "shared-build"
+    with locked(folder.with_suffix(".lock"), timeout_s=ANY_BUILD_S):
+        if not (folder / "said").exists():
+            save_keypair(folder / "key", generate_keypair())
+            options = ("--host", "--sign-key", str(folder / "key" / PRIVATE))
+            said = build_pyz(ROOT, *options, "--out", str(folder / "dist"), **EPOCH)
+            (folder / "said").write_text(said, "utf-8")
+    return folder
 
 
-def build(python: Path, checkout: Path, key: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Build for this machine; the digest of each file that was made."""
+def build(python: Path, checkout: Path, key: Path, environ: Mapping[str, str]) -> None:
+    """Build for this machine, into the checkout."""
     command: list[str | Path] = [python, checkout / "build_zipapp.py", "--host", "--sign-key", key]
     ended = run(command, environ={**os.environ, **EPOCH, **environ}, umask=int(environ["UMASK"], 8))
     assert ended.returncode == 0, ended.stderr
-    made = (checkout / "dist").iterdir()
-    return {path.name: sha256(path.read_bytes()).hexdigest() for path in made}
 
 
-def test_two_builds_of_one_tree_with_one_key_are_the_same_bytes(
-    tmp_path: Path, sign_key: Path
+def digests(dist: Path) -> dict[str, str]:
+    """The digest of each file that a build made."""
+    return {path.name: sha256(path.read_bytes()).hexdigest() for path in dist.iterdir()}
+
+
+def test_a_build_of_another_copy_in_other_surroundings_is_the_same_bytes(
+    tmp_path: Path, signed_build: Path
 ) -> None:
-    one, two = copy_checkout(tmp_path / "one"), copy_checkout(tmp_path / "and two")
-    for path in two.rglob("*"):
+    checkout = copy_checkout(tmp_path / "another copy")
+    for path in checkout.rglob("*"):
         if not path.is_symlink():
             path.chmod(0o700 if path.is_dir() else 0o600)
             os.utime(path, (1_000_000_000, 1_000_000_000))
-    tokyo = {"TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "1", "UMASK": "022"}
     lima = {"TZ": "America/Lima", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "2", "UMASK": "077"}
 
-    with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(build, Path(sys.executable), one, sign_key, tokyo)
-        second = pool.submit(build, Path(sys.executable), two, sign_key, lima)
+    build(Path(sys.executable), checkout, signed_build / "key" / PRIVATE, lima)
 
-    assert first.result().keys() == MADE
-    assert first.result() == second.result()
+    made = digests(checkout / "dist")
+    assert made.keys() == MADE
+    assert made == digests(signed_build / "dist")
 
 
 def test_a_build_by_another_version_of_python_is_the_same_bytes(
-    tmp_path: Path, sign_key: Path
+    tmp_path: Path, signed_build: Path
 ) -> None:
     other = builder("3.12" if sys.version_info[:2] != (3, 12) else "3.11")
     checkout = copy_checkout(tmp_path / "checkout")
-    plain = {"UMASK": "022"}
 
-    own = build(Path(sys.executable), checkout, sign_key, plain)
-    others = build(other, checkout, sign_key, plain)
+    build(other, checkout, signed_build / "key" / PRIVATE, {"UMASK": "022"})
 
-    assert own == others
+    assert digests(checkout / "dist") == digests(signed_build / "dist")
 
 
-def test_a_build_says_what_it_made_and_who_signed_it(tmp_path: Path, sign_key: Path) -> None:
-    said = build_pyz(ROOT, "--host", "--out", str(tmp_path / "out"), "--sign-key", str(sign_key))
-
-    data = (tmp_path / "out" / "rye.pyz").read_bytes()
-    public = sign_key.parent / "public_key.pem"
-    machine = Machine(tmp_path, BASE_PYTHON, tmp_path / "out" / "rye.pyz")
+def test_a_build_says_what_it_made_and_who_signed_it(tmp_path: Path, signed_build: Path) -> None:
+    said = (signed_build / "said").read_text("utf-8")
+    data = (signed_build / "dist" / "rye.pyz").read_bytes()
+    private, public = signed_build / "key" / PRIVATE, signed_build / "key" / "public_key.pem"
+    machine = Machine(tmp_path, BASE_PYTHON, signed_build / "dist" / "rye.pyz")
     assert sha256(data).hexdigest() in said
     assert f"{len(data):,} bytes" in said
-    assert f"by {compute_key_fingerprint(public.read_bytes())}, {sign_key}" in said
+    assert f"by {compute_key_fingerprint(public.read_bytes())}, {private}" in said
     assert machine.ask("self", "verify", "--key", str(public)).startswith("valid    ")
 
 
-def test_the_file_forevery_platform_has_its_compiled_modules_and_is_not_too_large(
-    tmp_path: Path, sign_key: Path
+def test_a_file_for_this_machine_alone_is_small(signed_build: Path) -> None:
+    assert "; without code, and so slower to start: " in (signed_build / "said").read_text("utf-8")
+    assert (signed_build / "dist" / "rye.pyz").stat().st_size < 6_000_000
+
+
+def test_the_file_for_every_platform_has_its_compiled_modules_and_is_not_too_large(
+    tmp_path: Path, signed_build: Path
 ) -> None:
     require_program("llvm-strip")
+    key = signed_build / "key" / PRIVATE
 
-    said = build_pyz(ROOT, "--out", str(tmp_path / "out"), "--sign-key", str(sign_key))
+    said = build_pyz(ROOT, "--out", str(tmp_path / "out"), "--sign-key", str(key))
 
     pyz = tmp_path / "out" / "rye.pyz"
     listed = json.loads(pyz.with_name("rye.pyz.cdx.json").read_text("utf-8"))["components"]

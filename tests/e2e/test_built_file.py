@@ -14,7 +14,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.support.built import BASE_PYTHON, ROOT, Machine, build_pyz, run
+from tests.support.built import BASE_PYTHON, ROOT, Machine, run
 from zipboot.importer import SOURCES
 
 pytestmark = pytest.mark.e2e
@@ -286,14 +286,6 @@ def test_what_only_builds_need_is_not_inside(built_pyz: Path) -> None:
     names = sources(built_pyz).namelist()
 
     assert [name for name in names if name.startswith(("cffi/", "pycparser", "packing/"))] == []
-
-
-@pytest.mark.heavy
-def test_a_file_for_this_machine_alone_is_small(tmp_path: Path) -> None:
-    said = build_pyz(ROOT, "--host", "--out", str(tmp_path))
-
-    assert "; without code, and so slower to start: " in said
-    assert (tmp_path / "rye.pyz").stat().st_size < 6_000_000
 
 
 def archived(built_pyz: Path) -> Iterator[bytes]:

@@ -75,8 +75,7 @@ class Place:
         ApiKeys(database).create("ada", name="ci", scopes=None)
         Audit(database).note("gc", "", {"removed": 3})
         with database.writing() as connection:
-            for number in range(2500):
-                connection.execute(insert(threads).values(**_thread(number)))
+            connection.execute(insert(threads), [_thread(number) for number in range(2500)])
             connection.execute(insert(items).values(**_item()))
             connection.execute(insert(versions).values(**_version()))
         database.close()
