@@ -42,13 +42,15 @@ Rewrite = Callable[[str, Reply], Reply]
 class Proxy:
     """A node's address as a client of it is told, with what happens there.
 
-    asked    the paths that were asked for, in order
-    rewrite  makes of each path and reply what the client gets
+    asked     the paths that were asked for, in order
+    rewrite   makes of each path and reply what the client gets
+    failures  what `rewrite` has raised: the test fails with it
     """
 
     def __init__(self, node: Node, url: str) -> None:
         self.node, self.url = node, url
         self.asked: list[str] = []
+        self.failures: list[Exception] = []
         self.rewrite: Rewrite = lambda _, reply: reply
         self._traps: list[_Trap] = []
         self._lock = Lock()
@@ -118,7 +120,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._break_off(act)
             return
         headers = {k: v for k, v in reply.headers.items() if k != "content-encoding"}
-        self._answer(proxy.rewrite(path, Reply(reply.status, headers, reply.body)))
+        try:
+            rewritten = proxy.rewrite(path, Reply(reply.status, headers, reply.body))
+        except Exception as error:
+            # The client only sees a connection that breaks, which a test may take for a refusal.
+            proxy.failures.append(error)
+            raise
+        self._answer(rewritten)
 
     def _break_off(self, act: Callable[[], object]) -> None:
         act()
@@ -159,3 +167,5 @@ def proxy_to(node: Node) -> Iterator[Proxy]:
         finally:
             server.shutdown()
             thread.join()
+        if proxy.failures:
+            raise ExceptionGroup("rewriting replies", proxy.failures)
