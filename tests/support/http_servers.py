@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -98,6 +99,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Exchange)
         self.reply = reply
         self.requests: list[Seen] = []
+        self.failures: list[Exception] = []
         self.stopping = threading.Event()
         self._context = context
         self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
@@ -116,8 +118,11 @@ class Server(ThreadingHTTPServer):
         with suppress(OSError), self._context.wrap_socket(request, server_side=True) as wrapped:
             super().finish_request(wrapped, client_address)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        """Clients that go away are what many tests are about."""
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002
+        """Keep what went wrong here; clients that go away are what many tests are about."""
+        error = sys.exception()
+        if isinstance(error, Exception) and not isinstance(error, OSError):
+            self.failures.append(error)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -133,6 +138,9 @@ class Server(ThreadingHTTPServer):
         self.shutdown()
         self._thread.join()
         self.server_close()
+        if error is None and self.failures:
+            # The client only saw a connection that broke, which a test may take for a refusal.
+            raise ExceptionGroup("answering requests", self.failures)
 
 
 def closed_port() -> int:
