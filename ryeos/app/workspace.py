@@ -265,9 +265,10 @@ class Rye:
 
     def schema_of(self, reference: Reference) -> Mapping[str, Any]:
         """The schema of an item's inputs, empty without one. Raises what looking at it raises."""
-        kind = reference.kind or self.resolver.resolve(reference).location.ref.kind
+        kind, resolution = self._kind(reference)
         if kind is Kind.TOOL:
-            return self.executor.build_chain(reference.id).tool.spec.config_schema or {}
+            chain = self.executor.build_chain(reference.id, resolution=resolution)
+            return chain.tool.spec.config_schema or {}
         if kind is Kind.DIRECTIVE:
             from ryeos.items.rendering import input_schema
 

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -301,6 +302,7 @@ def parameters(
     ``place`` makes a relative path (``format: path``) one of the shell's folder: `in_shell`.
     """
     given: dict[str, Any] = {}
+    schema = cache(schema)
     if arguments.stdin and arguments.params:
         raise UsageError("--stdin and --params: expected one of them")
     source = "-" if arguments.stdin else arguments.params

@@ -32,7 +32,7 @@ from lillux.signing import compute_key_digest
 from lillux.values import dataclass, field, replace
 from ryeos.items.context import Clock, Context, LockMode, log_warning, utc_now
 from ryeos.items.errors import ChainValidationError, IntegrityError, LockfileMismatchError
-from ryeos.items.refs import ItemRef, Kind
+from ryeos.items.refs import ItemRef, Kind, Resolution
 from ryeos.run.anchor import Anchor, AnchoredFiles, anchor_of, verify_anchored_files
 from ryeos.run.calls import (
     Call,
@@ -176,9 +176,11 @@ class PrimitiveExecutor:
 
         return _logged(request, run)
 
-    def build_chain(self, item_id: str, *, force_refresh: bool = False) -> Chain:
-        """The verified chain of a tool. Raises what the failing step raises."""
-        return self._chains.build(item_id, force_refresh=force_refresh)
+    def build_chain(
+        self, item_id: str, *, force_refresh: bool = False, resolution: Resolution | None = None
+    ) -> Chain:
+        """The verified chain of a tool, as `ChainBuilder.build`."""
+        return self._chains.build(item_id, force_refresh=force_refresh, resolution=resolution)
 
     def lock(self, item_id: str) -> Path | None:
         """Pin a tool's chain as it is now; the lockfile's path. Raises as `build_chain`."""
