@@ -10,7 +10,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,10 +25,10 @@ from rye_services.node.queue.rows import MOST_ATTEMPTS
 from ryeos.remote.secrets import seal_secrets
 from tests.support.databases import Cluster, children_of, database_url, mortal_cluster
 from tests.support.endings import wait_until
-from tests.support.node import CHECKOUT_COMMAND, Node, Reply, User
+from tests.support.node import Node, Reply, User, run_command
 from tests.support.node_sync import blob_entry, contents_of, put, tree
 from tests.support.remote_projects import RemoteProject
-from tests.support.workspace import PLAIN_ENV, Workspace
+from tests.support.workspace import Workspace
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="finds workers as Linux does"),
@@ -353,9 +352,6 @@ def assert_executions_ended(client: BusyClient) -> None:
 
 def assert_sound(data: Path, environ: dict[str, str]) -> None:
     """What is stored is what its names say, and whole."""
-    command = [*CHECKOUT_COMMAND, "fsck", "--json", "--data", str(data)]
-    ended = subprocess.run(
-        command, env={**PLAIN_ENV, **environ}, capture_output=True, encoding="utf-8", check=False
-    )
+    ended = run_command("fsck", "--json", "--data", str(data), environ=environ)
     assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
     assert {one["state"] for one in json.loads(ended.stdout)["stores"]} == {"sound"}

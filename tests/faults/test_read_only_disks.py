@@ -11,7 +11,7 @@ import pytest
 from rye_services.http import READ_ONLY
 from tests.support.databases import KINDS, database_url
 from tests.support.endings import wait_until
-from tests.support.node import CHECKOUT_COMMAND, Node, running_node
+from tests.support.node import Node, run_command, running_node
 from tests.support.node_sync import put, tree
 from tests.support.programs import require_program
 from tests.support.remote_projects import RemoteProject
@@ -99,10 +99,7 @@ def test_a_node_on_a_disk_that_can_only_be_read_does_not_start_and_says_why(
         remount("ro")
 
         def said(*words: str) -> tuple[int, str]:
-            command = [*CHECKOUT_COMMAND, *words, "--data", str(data)]
-            ended = subprocess.run(
-                command, env=environ, capture_output=True, encoding="utf-8", check=False, timeout=60
-            )
+            ended = run_command(*words, "--data", str(data), environ=environ)
             return ended.returncode, ended.stderr
 
         status, words = said("serve", "--port", "0")

@@ -31,7 +31,7 @@ from ryeos.sync.entries import ContentEntry, encode
 from ryeos.sync.garbage import collect_garbage
 from tests.support.databases import KINDS, database_url
 from tests.support.endings import wait_until
-from tests.support.node import CHECKOUT_COMMAND, Node, running_node
+from tests.support.node import CHECKOUT_COMMAND, Node, run_command, running_node
 from tests.support.node_sync import push, push_tree, put, tree
 from tests.support.object_storage import SECRET, bucket_of, versity
 from tests.support.remote_projects import FUNCTION, TEXT, WRITE, RemoteProject
@@ -170,14 +170,7 @@ def test_a_retryable_run_whose_change_cannot_be_stored_runs_again(
 
 def said(environ: dict[str, str], *words: str) -> tuple[int, str]:
     """The status of a command, and what it says of an error."""
-    ended = subprocess.run(
-        [*CHECKOUT_COMMAND, *words],
-        env={**PLAIN_ENV, **environ},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=60,
-    )
+    ended = run_command(*words, environ=environ)
     return ended.returncode, ended.stderr
 
 

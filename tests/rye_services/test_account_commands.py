@@ -6,20 +6,16 @@ import pytest
 
 from lillux.signing import compute_key_fingerprint, generate_keypair
 from tests.support.databases import database_environ
-from tests.support.node import CHECKOUT_COMMAND
+from tests.support.node import run_command
 from tests.support.registry import Account, Registry
-from tests.support.workspace import PLAIN_ENV
 
 pytestmark = pytest.mark.heavy
 
 
 def run(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
     words = words if words[0] == "take-down" else ("accounts", *words)
-    command = [*CHECKOUT_COMMAND, *words, "--data", str(data)]
-    env = {**PLAIN_ENV, "HOME": str(data.parent), **database_environ(data)}
-    return subprocess.run(
-        command, env=env, capture_output=True, text=True, encoding="utf-8", check=False
-    )
+    environ = {"HOME": str(data.parent), **database_environ(data)}
+    return run_command(*words, "--data", str(data), environ=environ)
 
 
 def test_an_account_that_the_operator_makes_publishes_at_once(registry: Registry) -> None:

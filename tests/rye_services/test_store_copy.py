@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,12 +11,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.databases import KINDS, database_url
-from tests.support.node import CHECKOUT_COMMAND, User, running_node
+from tests.support.node import User, run_command, running_node
 from tests.support.node_sync import push_tree
 from tests.support.object_storage import versity
 from tests.support.remote_projects import TEXT, RemoteProject
 from tests.support.storage_proxy import Fault, StorageProxy, storage_proxy
-from tests.support.workspace import PLAIN_ENV, Workspace
+from tests.support.workspace import Workspace
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX"),
@@ -36,14 +35,8 @@ class Place:
 
     def say(self, *words: str, data: Path | None = None) -> tuple[int, dict[str, Any]]:
         """The status of a command, and what it answers."""
-        ended = subprocess.run(
-            [*CHECKOUT_COMMAND, *words, "--json", "--data", str(data or self.data)],
-            env={**PLAIN_ENV, **self.environ},
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-            timeout=120,
-        )
+        folder = str(data or self.data)
+        ended = run_command(*words, "--json", "--data", folder, environ=self.environ)
         return ended.returncode, json.loads(ended.stdout)
 
     def move(self, url: str = "") -> tuple[int, dict[str, Any]]:

@@ -31,7 +31,7 @@ from rye_services.settings import Settings, read_settings
 from ryeos.remote.requests import new_nonce, sign_request
 from ryeos.trust.keys import SigningKey
 from tests.support.databases import database_environ, give_tables
-from tests.support.node_forks import CAN_FORK, ForkedProcess
+from tests.support.node_forks import CAN_FORK, ForkedProcess, run_forked
 from tests.support.workspace import PLAIN_ENV, ROOT
 
 CHECKOUT_COMMAND = (sys.executable, str(ROOT / "rye_node.py"))
@@ -326,6 +326,27 @@ def node_at(
     if not data.exists() and not any("DATABASE_URL" in name for name in environ or ()):
         give_tables(data)
     return ForkedNode(data, environ=environ)
+
+
+def run_command(
+    *words: str, environ: Mapping[str, str], timeout_s: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of ``rye-node`` of this checkout to its end, forked where that is known.
+
+    ``environ`` is all that it gets beside the PATH.
+    """
+    environ = {**PLAIN_ENV, **environ}
+    if CAN_FORK:
+        return run_forked(words, environ, timeout_s)
+    return subprocess.run(
+        [*CHECKOUT_COMMAND, *words],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=timeout_s,
+    )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Nodes that are forked from a process which has their modules: a third of the CPU of a start.
+"""Nodes and their commands, forked from a process that has their modules: a third of the CPU.
 
 A file of its own, as that process loads it too: it imports nothing of pytest.
 """
@@ -9,6 +9,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TextIO
 
 CAN_FORK = "forkserver" in get_all_start_methods()
@@ -28,8 +31,7 @@ class ForkedProcess:
     """A node as `subprocess.Popen` would start it: what `Node` needs of one."""
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-        context = get_context("forkserver")
-        context.set_forkserver_preload(list(_LOADED))
+        context = _context()
         reading, writing = context.Pipe(duplex=False)
         self._process = context.Process(
             target=_serve, args=(tuple(arguments), dict(environ), writing), daemon=True
@@ -59,13 +61,47 @@ class ForkedProcess:
         return status
 
 
+def run_forked(
+    arguments: Sequence[str], environ: Mapping[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as `subprocess.run` would. Raises TimeoutExpired, and kills it then."""
+    context = _context()
+    with TemporaryDirectory() as folder:
+        said = [Path(folder, name) for name in ("stdout", "stderr")]
+        process = context.Process(
+            target=_say, args=(tuple(arguments), dict(environ), *map(str, said)), daemon=True
+        )
+        process.start()
+        process.join(timeout_s)
+        if process.exitcode is None:
+            process.kill()
+            raise subprocess.TimeoutExpired("rye_node.py", timeout_s)
+        stdout, stderr = (path.read_text("utf-8") for path in said)
+        return subprocess.CompletedProcess(arguments, process.exitcode, stdout, stderr)
+
+
+def _context() -> ForkServerContext:
+    context = get_context("forkserver")
+    context.set_forkserver_preload(list(_LOADED))
+    return context
+
+
 def _serve(arguments: Sequence[str], environ: Mapping[str, str], log: Connection) -> None:
+    with log, open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - no path of a folder
+        _run(arguments, environ, nowhere.fileno(), log.fileno())
+
+
+def _say(arguments: Sequence[str], environ: Mapping[str, str], stdout: str, stderr: str) -> None:
+    with open(stdout, "wb") as answer, open(stderr, "wb") as problems:  # noqa: PTH123 - texts
+        _run(arguments, environ, answer.fileno(), problems.fileno())
+
+
+def _run(arguments: Sequence[str], environ: Mapping[str, str], stdout: int, stderr: int) -> None:
     """Be the process that ``python rye_node.py`` would be, with these arguments."""
     from rye_node import main
 
-    with log, open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - no path of a folder
-        os.dup2(nowhere.fileno(), 1)
-        os.dup2(log.fileno(), 2)
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
     os.environ.clear()
     os.environ.update(environ)
     sys.argv = ["rye_node.py", *arguments]
