@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from packing import BuildError
+from packing.build_time import VARIABLE
 from packing.wheels import Platform
 from zipboot.places import digest_of
 
@@ -159,6 +160,8 @@ def _environment(
         flags.append("-Ctarget-feature=+crt-static")
     kept = {name: value for name, value in environ.items() if not name.startswith("CARGO_")}
     kept.pop("RUSTFLAGS", None)
+    # Nothing that is compiled names a moment, and SQLite would be compiled anew for each one.
+    kept.pop(VARIABLE, None)
     # Nothing unwinds the stack: a panic ends the program.
     c_flags = f"-ffile-prefix-map={home}=/cargo -fno-asynchronous-unwind-tables"
     return kept | {

@@ -1,9 +1,18 @@
 import lzma
+import os
 from pathlib import Path
 
 import pytest
 
-from packing.programs import NativeProgram, built_programs, file_name, programs_part
+from packing.build_time import VARIABLE
+from packing.programs import (
+    WORKSPACE,
+    NativeProgram,
+    built_programs,
+    compile_programs,
+    file_name,
+    programs_part,
+)
 from packing.wheels import PLATFORMS
 from zipboot.places import digest_of
 
@@ -34,3 +43,28 @@ def test_for_a_platform_that_is_not_known_nothing_is_packed() -> None:
 
 def test_a_cargo_that_is_not_there_builds_nothing() -> None:
     assert built_programs(Path(), cargo="/no/such/cargo") == ()
+
+
+CARGO = """#!/bin/sh
+echo "host: x86_64-unknown-linux-gnu"
+[ "$1" = build ] && env > "$CARGO_TARGET_DIR/environment"
+exit 0
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="this cargo is a shell script")
+def test_the_moment_of_a_build_compiles_nothing_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cargo = tmp_path / "cargo"
+    cargo.write_text(CARGO, "utf-8")
+    cargo.chmod(0o700)
+    (tmp_path / WORKSPACE).mkdir()
+    (tmp_path / "build" / "native").mkdir(parents=True)
+    monkeypatch.setenv(VARIABLE, "1767225600")
+
+    compile_programs(tmp_path, cargo=str(cargo))
+
+    seen = (tmp_path / "build" / "native" / "environment").read_text("utf-8")
+    assert "CARGO_TARGET_DIR=" in seen
+    assert VARIABLE not in seen
