@@ -36,6 +36,7 @@ from tests.support.workspace import PLAIN_ENV, ROOT
 
 CHECKOUT_COMMAND = (sys.executable, str(ROOT / "rye_node.py"))
 READY_S, END_S = float(os.environ.get("RYE_TEST_READY_S", "60")), 30.0
+COMMAND_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,16 +329,14 @@ def node_at(
     return ForkedNode(data, environ=environ)
 
 
-def run_command(
-    *words: str, environ: Mapping[str, str], timeout_s: float = 120
-) -> subprocess.CompletedProcess[str]:
+def run_command(*words: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a command of ``rye-node`` of this checkout to its end, forked where that is known.
 
     ``environ`` is all that it gets beside the PATH.
     """
     environ = {**PLAIN_ENV, **environ}
     if CAN_FORK:
-        return run_forked(words, environ, timeout_s)
+        return run_forked(words, environ, COMMAND_S)
     return subprocess.run(
         [*CHECKOUT_COMMAND, *words],
         env=environ,
@@ -345,7 +344,7 @@ def run_command(
         capture_output=True,
         encoding="utf-8",
         check=False,
-        timeout=timeout_s,
+        timeout=COMMAND_S,
     )
 
 

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext  # Windows has none
 
 CAN_FORK = "forkserver" in get_all_start_methods()
 
@@ -80,7 +82,7 @@ def run_forked(
         return subprocess.CompletedProcess(arguments, process.exitcode, stdout, stderr)
 
 
-def _context() -> ForkServerContext:
+def _context() -> "ForkServerContext":
     context = get_context("forkserver")
     context.set_forkserver_preload(list(_LOADED))
     return context
