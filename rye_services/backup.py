@@ -39,6 +39,7 @@ from rye_services.data_folder import name_database, open_database
 from rye_services.database import (
     Database,
     accepted_losses,
+    may_pause,
     node_identity,
     project_refs,
     stamp,
@@ -764,6 +765,7 @@ def copy_postgresql(
 
     The connection is in a transaction of one state, which the program shares. Raises ProgramError.
     """
+    may_pause(connection)
     schema = str(connection.scalar(text("SELECT current_schema()")))
     snapshot = str(connection.scalar(text("SELECT pg_export_snapshot()")))
     words = ("--format=custom", f"--snapshot={snapshot}", f"--schema={quoted(schema)}")

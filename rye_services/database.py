@@ -63,6 +63,13 @@ BUSY_TIMEOUT_S = 15.0
 PING_AFTER_S = 5.0
 """How long a connection to PostgreSQL may be idle until it is asked whether it still is one."""
 
+RELEASE_IDLE = "SET idle_in_transaction_session_timeout = '15s'"
+"""What each connection says to PostgreSQL: a transaction that asks for nothing this long is ended.
+
+A process that is paused, or whose machine is gone, would keep the rows that it locked until TCP
+gives it up, for hours; no other could take its executions over.
+"""
+
 _USED_S = "rye_used_s"
 _LOCK = sqlalchemy.text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
 _TRY_ALONE = sqlalchemy.text("SELECT pg_try_advisory_lock(hashtextextended(:name, 0))")
@@ -323,6 +330,15 @@ def hold(connection: Connection, lock: str) -> None:
         connection.execute(_LOCK, {"name": f"rye {lock}"})
 
 
+def may_pause(connection: Connection) -> None:
+    """Let a transaction be silent for as long as it takes: see `RELEASE_IDLE`.
+
+    It is for what waits for another program or another database in the middle of one.
+    """
+    if connection.dialect.name != "sqlite":
+        connection.execute(sqlalchemy.text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+
+
 def _revision(connection: Connection) -> str:
     tables = set(sqlalchemy.inspect(connection).get_table_names())
     if "alembic_version" in tables:
@@ -357,13 +373,14 @@ def _engine(url: str) -> Engine:
 
 
 def _on_connect_of_postgresql(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
-    """Make PostgreSQL plan each statement for its values.
+    """Make PostgreSQL plan each statement for its values, and end what was left in the middle.
 
     A plan that was kept from when a table was empty takes 50 ms for what takes 1 ms, until
     PostgreSQL has looked at the table again: a minute later, or never for some.
     """
     with connection.cursor() as cursor:
         cursor.execute("SET plan_cache_mode = force_custom_plan")
+        cursor.execute(RELEASE_IDLE)
     connection.commit()
 
 

@@ -20,7 +20,7 @@ from lillux.values import dataclass, replace
 from rye_services.audit import Audit
 from rye_services.backup import copy_stores
 from rye_services.data_folder import address_of, name_database, open_database
-from rye_services.database import METADATA, Database, node_identity
+from rye_services.database import METADATA, Database, may_pause, node_identity
 from rye_services.fsck import Progress
 from rye_services.node.storage import LOCK, storage_alone
 from rye_services.node.store.objects import is_sound
@@ -119,12 +119,14 @@ def _copied(source: Database, target: Database, address: str) -> tuple[dict[str,
     """Copy all; how many rows each table has, and the id of the node."""
     rows: dict[str, int] = {}
     with source.writing() as reading:  # so that no other process writes
+        may_pause(reading)
         if not source.is_sqlite:
             names = ", ".join(table.name for table in TABLES)
             reading.execute(text(f"LOCK TABLE {names} IN SHARE MODE"))
         node = str(reading.scalar(select(node_identity.c.id)))
 
         def copy(writing: Connection) -> None:
+            may_pause(writing)
             if writing.scalar(select(func.count()).select_from(node_identity)):
                 raise _not_empty(target)  # another one was faster
             for table in TABLES:

@@ -20,7 +20,13 @@ from rye_services.cli import main
 from rye_services.data_folder import open_database
 from rye_services.node.store.objects import UserStores
 from rye_services.settings import read_settings
-from tests.support.databases import database_environ, database_url, kind_of_database
+from tests.support.databases import (
+    IMPATIENT,
+    database_environ,
+    database_url,
+    kind_of_database,
+    programs,
+)
 from tests.support.node import Node, User, running_node
 from tests.support.node_sync import history, push_tree
 
@@ -405,6 +411,23 @@ def test_a_machine_without_the_programs_of_postgresql_says_so(
     words = "pg_dump: expected this program of PostgreSQL, found none"
     assert (made.status, made.json["error"]) == (6, words)
     assert [*target.glob("*state*"), *target.glob(".making-*")] == []
+
+
+@pytest.mark.skipif(kind_of_database() == "sqlite", reason="this is about PostgreSQL")
+def test_a_program_of_postgresql_may_take_its_time(
+    served: Node, run: Run, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "programs" / "99" / "bin"
+    folder.mkdir(parents=True)
+    program = programs() / "pg_dump"
+    (folder / "pg_dump").write_text(f'#!/bin/sh\nsleep 0.8\nexec {program} "$@"\n')
+    (folder / "pg_dump").chmod(0o700)
+    monkeypatch.setattr("rye_services.backup._DEBIAN", str(folder.parent.parent))
+    monkeypatch.setattr("rye_services.database.RELEASE_IDLE", IMPATIENT)
+
+    made = run("backup", target, data=served.data)
+
+    assert made.status == 0, made.json
 
 
 @pytest.mark.heavy

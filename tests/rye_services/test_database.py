@@ -9,7 +9,7 @@ from time import time
 
 import pytest
 from sqlalchemy import Connection, func, inspect, select, text
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from rye_services.database import (
     LANDED,
@@ -328,6 +328,31 @@ def test_a_connection_that_ends_while_it_is_used_is_an_outage_and_the_next_is_an
 
     assert is_away(failed.value)
     assert count(remote) == 0
+
+
+def test_a_row_that_a_paused_process_has_locked_is_free_again_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = made_database(tmp_path, kind="postgresql")
+    add(other, "ada")
+    monkeypatch.setattr(
+        "rye_services.database.RELEASE_IDLE", "SET idle_in_transaction_session_timeout = '50ms'"
+    )
+    paused = made_database(tmp_path, kind="postgresql")
+
+    def write_with_a_pause() -> None:
+        with paused.writing() as connection:
+            connection.execute(users.update().values(created_at="paused"))
+            with other.writing() as free:
+                free.execute(users.update().values(created_at="free"))
+            connection.execute(users.update().values(created_at="paused"))
+
+    with pytest.raises(SQLAlchemyError) as failed:
+        write_with_a_pause()
+
+    assert is_away(failed.value)
+    with paused.reading() as connection:
+        assert connection.scalar(select(users.c.created_at)) == "free"
 
 
 @pytest.mark.parametrize(

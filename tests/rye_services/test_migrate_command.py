@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select, text
 
 from rye_services.audit import Audit
 from rye_services.cli import main
@@ -16,9 +16,10 @@ from rye_services.credentials import ApiKeys
 from rye_services.database import REVISION, Database, threads
 from rye_services.migrate import TABLES
 from rye_services.node.store.servers import ServerLease
-from rye_services.registry.search_index import IndexQuery, index_for
+from rye_services.registry.items import index_all
+from rye_services.registry.search_index import IndexQuery, SearchIndex, index_for
 from rye_services.registry.tables import items, versions
-from tests.support.databases import KINDS, database_url
+from tests.support.databases import IMPATIENT, KINDS, database_url
 from tests.support.workspace import PLAIN_ENV, ROOT
 
 pytestmark = pytest.mark.heavy  # each fills, moves and compares two databases
@@ -100,6 +101,25 @@ def test_everything_is_in_the_other_database(place: Place) -> None:
     assert (after, len(migrated)) == (before, len(audited) + 1)
     place.move()
     assert main(["api-keys", "list", "--data", str(place.data)]) == 0
+
+
+@pytest.mark.parametrize("way", [KINDS, KINDS[::-1]], ids="-to-".join)
+def test_a_move_may_take_its_time_in_the_middle(
+    way: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Database(database_url(tmp_path, "postgresql"))
+
+    def index_slowly(connection: Connection, index: SearchIndex) -> None:
+        with watch.asking() as asked:
+            asked.execute(text("SELECT pg_sleep(0.8)"))
+        watch.close()
+        index_all(connection, index)
+
+    monkeypatch.setattr("rye_services.database.RELEASE_IDLE", IMPATIENT)
+    monkeypatch.setattr("rye_services.migrate.index_all", index_slowly)
+    place = Place(tmp_path, way, monkeypatch)
+
+    assert place.migrate() == 0
 
 
 def test_the_source_is_as_it_was_and_no_longer_the_nodes_own(

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 KINDS = ("sqlite", "postgresql")
 _VARIABLE = "RYE_TEST_DATABASE"
+IMPATIENT = "SET idle_in_transaction_session_timeout = '500ms'"
+"""In place of `RELEASE_IDLE`: whatever waits longer in the middle of a transaction fails."""
+
 _DEBIAN = "/usr/lib/postgresql"
 # Nothing of a test has to survive a power cut.
 _SETTINGS = (
@@ -115,7 +118,7 @@ def _new_schema() -> str:
     database.close()
     options = ("--inserts", "--no-owner", "--schema", _MODEL, "--dbname", _plain_url())
     dumped = subprocess.run(
-        [_programs() / "pg_dump", *options], user=_owner(), capture_output=True, check=True
+        [programs() / "pg_dump", *options], user=_owner(), capture_output=True, check=True
     )
     lines = dumped.stdout.decode().splitlines()
     made = f"CREATE SCHEMA {_MODEL};"
@@ -146,7 +149,7 @@ class Cluster:
     """A server of PostgreSQL with a folder of its own. It is not started yet."""
 
     def __init__(self, settings: Sequence[str]) -> None:
-        self._programs, self._owner = _programs(), _owner()
+        self._programs, self._owner = programs(), _owner()
         self.folder = _folder(self._owner)
         self._options = [word for setting in settings for word in ("-c", setting)]
         self._server: subprocess.Popen[bytes] | None = None
@@ -252,7 +255,7 @@ def _cluster() -> str:
     return cluster.url
 
 
-def _programs() -> Path:
+def programs() -> Path:
     """The folder of PostgreSQL's programs; the test skips where there are none."""
     versions = sorted(Path(_DEBIAN).glob("*/bin"), key=lambda path: int(path.parent.name))
     if versions:

@@ -26,7 +26,7 @@ from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
-from rye_services.database import Database, node_identity
+from rye_services.database import RELEASE_IDLE, Database, node_identity
 from rye_services.node.queue.turns import Defer, QueuedRun, QueueState, full, why_too_many
 from ryeos.items.errors import RyeError
 
@@ -349,7 +349,12 @@ class _Worker:
     async def _serve(self) -> None:
         while not self._is_closed.is_set():
             connector = _LastingConnector(
-                self._is_closed, conninfo=self._conninfo, min_size=1, max_size=4, timeout=10.0
+                self._is_closed,
+                conninfo=self._conninfo,
+                configure=_release_idle,
+                min_size=1,
+                max_size=4,
+                timeout=10.0,
             )
             app = App(connector=connector)
             _declare(app, self._carry_out_in_thread)
@@ -370,6 +375,12 @@ class _Worker:
 
     async def _carry_out_in_thread(self, thread_id: str) -> None:
         await self._loop.run_in_executor(self._threads, self._carry_out, thread_id)
+
+
+async def _release_idle(connection: psycopg.AsyncConnection) -> None:
+    """Make ready a connection of the pool: each of its statements is a transaction."""
+    await connection.execute(RELEASE_IDLE)
+    await connection.commit()
 
 
 class _LastingConnector(PsycopgConnector):

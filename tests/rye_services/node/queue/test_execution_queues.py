@@ -417,6 +417,22 @@ def test_a_locked_table_of_the_queue_is_a_refusal_in_time(
         assert connection.scalars(select(threads.c.thread_id)).all() == ["b"]
 
 
+def test_a_worker_tells_its_connections_to_release_what_a_pause_would_keep(
+    cluster: Case, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "rye_services.node.queue.cluster.RELEASE_IDLE", "SET application_name = 'releases'"
+    )
+    told = text("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'releases'")
+    queue = cluster.queue()
+    queue.work(cluster.hands.carry_out)
+    cluster.defer(queue, "a")
+    cluster.hands.wait_for(1)
+
+    with database.asking() as connection:
+        assert connection.scalar(told) >= 1
+
+
 def test_an_execution_without_a_turn_gets_one_from_the_sweep(
     cluster: Case, database: Database
 ) -> None:
