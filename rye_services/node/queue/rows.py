@@ -367,8 +367,8 @@ class ThreadRows:
     def renew(self) -> None:
         """Say that this server is alive, and with it all that it runs."""
         mine = and_(threads.c.server_id == self._server_id, threads.c.state == RUNNING)
-        with self._database.writing() as connection:
-            until_s = self._database.now(connection).timestamp() + self._lease_s
+        until_s = self._database.now_s + self._lease_s
+        with self._database.doing() as connection:
             connection.execute(update(threads).where(mine).values(lease_until_s=until_s))
 
     def end(
