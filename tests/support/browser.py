@@ -81,6 +81,23 @@ class Browser:
         """End it."""
         self._call("DELETE", self._session)
 
+    def renew(self) -> None:
+        """Show an empty window in place of all others, and forget what pages have left.
+
+        A window has its history, its size and its scripts; cookies and files are the browser's.
+        """
+        former = self.command("GET", "/window/handles")
+        made = self.command("POST", "/window/new", {"type": "tab"})["handle"]
+        if (origin := self.run("return location.origin")) != "null":
+            self._cdp("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
+        self._cdp("Network.clearBrowserCookies")
+        self._cdp("Network.clearBrowserCache")
+        for handle in former:
+            self.command("POST", "/window", {"handle": handle})
+            self.command("DELETE", "/window")
+        self.command("POST", "/window", {"handle": made})
+        self.log()
+
     def open(self, url: str) -> None:
         """Go to an address and wait until it is loaded."""
         self.command("POST", "/url", {"url": url})
@@ -122,19 +139,16 @@ class Browser:
     def prefer_colours(self, scheme: str) -> None:
         """Have the person prefer ``dark`` or ``light``."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
-        body = {"cmd": "Emulation.setEmulatedMedia", "params": {"features": features}}
-        self.command("POST", "/goog/cdp/execute", body)
+        self._cdp("Emulation.setEmulatedMedia", features=features)
 
     def show_in(self, width: int, height: int) -> None:
         """Have a screen of this size; a window of a desktop cannot be as narrow as a phone."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        body = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
-        self.command("POST", "/goog/cdp/execute", body)
+        self._cdp("Emulation.setDeviceMetricsOverride", **metrics)
 
     def before_each_page(self, script: str) -> None:
         """Run a script in each page that is opened from now on, before any script of the page."""
-        body = {"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": script}}
-        self.command("POST", "/goog/cdp/execute", body)
+        self._cdp("Page.addScriptToEvaluateOnNewDocument", source=script)
 
     def press(self, key: str) -> None:
         """Press a key, by its code in WebDriver (17.4.2) or as a letter."""
@@ -165,6 +179,10 @@ class Browser:
     def command(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401
         """One command of WebDriver for this window."""
         return self._call(method, self._session + path, body)
+
+    def _cdp(self, command: str, **parameters: object) -> None:
+        """A command of Chromium's own protocol."""
+        self.command("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def _call(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401
         connection = HTTPConnection("127.0.0.1", self._port, timeout=120)
@@ -231,15 +249,22 @@ def chromium(port: int, *, scripts: bool = True) -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The port of a driver for the tests of a module."""
+    """The port of a driver for all tests."""
     with chromedriver(tmp_path_factory.mktemp("chromedriver")) as port:
         yield port
 
 
-@pytest.fixture
-def browser(driver: int) -> Iterator[Browser]:
-    """A window of a test's own."""
+@pytest.fixture(scope="session")
+def shared_browser(driver: int) -> Iterator[Browser]:
+    """A Chromium for all tests: one takes a second of a processor to start."""
     with chromium(driver) as window:
         yield window
+
+
+@pytest.fixture
+def browser(shared_browser: Browser) -> Iterator[Browser]:
+    """A window of a test's own."""
+    yield shared_browser
+    shared_browser.renew()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ryeos.remote.secrets import seal_secrets
-from tests.support.browser import chromedriver, chromium
+from tests.support.browser import Browser
 from tests.support.endings import wait_until
 from tests.support.node import Node
 from tests.support.remote_projects import RemoteProject
@@ -27,33 +27,32 @@ def folders(project: RemoteProject) -> list[Path]:
 
 
 def test_a_run_is_followed_to_its_end(
-    shared_node: Node, workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
+    shared_node: Node, workspace: Workspace, browser: Browser
 ) -> None:
     project = RemoteProject.with_tools(workspace, shared_node.user())
     thread_id = project.begun("echo new > src/x.txt; echo digging; echo stones >&2")
 
-    with chromedriver(tmp_path_factory.mktemp("chrome")) as port, chromium(port) as browser:
-        browser.open(shared_node.url)
-        browser.find("#key").type(project.user.token)
-        browser.find("main button").click()
-        browser.find_xpath("//a[text()='tool:sh']").click()
-        assert browser.find("#run .state").text == "running"
-        browser.run("window.notReloaded = true")
-        assert "digging" in browser.find("pre.log").text
-        assert browser.find("pre.log .bad").text == "stones"
+    browser.open(shared_node.url)
+    browser.find("#key").type(project.user.token)
+    browser.find("main button").click()
+    browser.find_xpath("//a[text()='tool:sh']").click()
+    assert browser.find("#run .state").text == "running"
+    browser.run("window.notReloaded = true")
+    assert "digging" in browser.find("pre.log").text
+    assert browser.find("pre.log .bad").text == "stones"
 
-        project.release()
+    project.release()
 
-        assert browser.find("#run .state.good").text == "completed"
-        assert browser.find("tr.added code").text == "new"
-        assert thread_id in browser.find(".command").text
-        assert browser.run("return document.querySelector('[hx-get]')") is None
-        assert browser.run("return window.notReloaded") is True
-        assert browser.log() == []
+    assert browser.find("#run .state.good").text == "completed"
+    assert browser.find("tr.added code").text == "new"
+    assert thread_id in browser.find(".command").text
+    assert browser.run("return document.querySelector('[hx-get]')") is None
+    assert browser.run("return window.notReloaded") is True
+    assert browser.log() == []
 
 
 def test_a_conflict_is_seen_as_it_happens(
-    shared_node: Node, workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
+    shared_node: Node, workspace: Workspace, browser: Browser
 ) -> None:
     workspace.project.signed_yaml("sh", 'config: {command: "sh -c \\"$SCRIPT\\""}')
     project = RemoteProject(workspace, shared_node.user())
@@ -62,34 +61,31 @@ def test_a_conflict_is_seen_as_it_happens(
     project.pushed()
     envelope = seal_secrets({"SCRIPT": SCRIPT}, shared_node.keys.box_public)
 
-    # Short: Chromium has a socket in there, of which no path may have 108 characters.
-    folder = tmp_path_factory.mktemp("chrome")
-    with chromedriver(folder) as port, chromium(port) as browser:
-        browser.open(shared_node.url)
-        browser.find("#key").type(project.user.token)
-        browser.find("main button").click()
-        browser.find("#runs .empty")
+    browser.open(shared_node.url)
+    browser.find("#key").type(project.user.token)
+    browser.find("main button").click()
+    browser.find("#runs .empty")
 
-        project.ask("tool:sh", secret_envelope=envelope, **{"async": True})
-        assert browser.find("#runs .state.live").text == "running"
+    project.ask("tool:sh", secret_envelope=envelope, **{"async": True})
+    assert browser.find("#runs .state.live").text == "running"
 
-        wait_until(lambda: bool(folders(project)))
-        project.write("src/x.txt", "of the push\n")
-        project.push()
-        for folder in folders(project):
-            (folder / "go").touch()
+    wait_until(lambda: bool(folders(project)))
+    project.write("src/x.txt", "of the push\n")
+    project.push()
+    for folder in folders(project):
+        (folder / "go").touch()
 
-        assert browser.find("#runs .state.warn").text == "completed"
-        assert "1 conflict" in browser.find("#runs").text
-        browser.find_xpath("//a[text()='tool:sh']").click()
-        browser.find(".conflicts")
-        assert [each.text for each in browser.all(".sides mark")] == [
-            "of the push",
-            "of the execution",
-        ]
-        browser.find_xpath("//summary[text()='What both began with']").click()
-        assert "of both" in browser.find(".conflicts").text
+    assert browser.find("#runs .state.warn").text == "completed"
+    assert "1 conflict" in browser.find("#runs").text
+    browser.find_xpath("//a[text()='tool:sh']").click()
+    browser.find(".conflicts")
+    assert [each.text for each in browser.all(".sides mark")] == [
+        "of the push",
+        "of the execution",
+    ]
+    browser.find_xpath("//summary[text()='What both began with']").click()
+    assert "of both" in browser.find(".conflicts").text
 
-        browser.open(shared_node.url)
-        assert browser.find("meter").label == "Storage"
-        assert int(browser.find("meter").attribute("value") or 0) > 0
+    browser.open(shared_node.url)
+    assert browser.find("meter").label == "Storage"
+    assert int(browser.find("meter").attribute("value") or 0) > 0
