@@ -1,9 +1,8 @@
 """``rye-node.pyz migrate``: everything of a node in another database, or nothing."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,10 @@ from rye_services.node.store.servers import ServerLease
 from rye_services.registry.items import index_all
 from rye_services.registry.search_index import IndexQuery, SearchIndex, index_for
 from rye_services.registry.tables import items, versions
+from tests.support import killed_at_statement, killed_at_step
 from tests.support.databases import IMPATIENT, KINDS, database_url
-from tests.support.workspace import PLAIN_ENV, ROOT
+from tests.support.node_forks import run_forked
+from tests.support.workspace import PLAIN_ENV
 
 pytestmark = pytest.mark.heavy  # each fills, moves and compares two databases
 
@@ -298,9 +299,6 @@ def _version() -> dict[str, Any]:
 
 # --- kills ----------------------------------------------------------------------------------------
 
-_BY_STATEMENT = ROOT / "tests" / "support" / "killed_at_statement.py"
-_BY_FILE = ROOT / "tests" / "support" / "killed_at_step.py"
-
 
 @pytest.mark.parametrize(
     "way",
@@ -319,7 +317,7 @@ def test_a_kill_before_any_statement_leaves_all_as_it_was(
         other = tmp_path / str(step)
         other.mkdir()
         place.target = database_url(other, way[1])
-        status = _killed(place, _BY_STATEMENT, step)
+        status = _killed(place, partial(killed_at_statement.kill_before, step))
         if status == 0:
             break
         assert (status, place.said, place.rows(place.source)) == (-9, *before), step
@@ -341,7 +339,7 @@ def test_a_kill_before_any_file_leaves_one_database_or_the_other(
         place.fill()
         source = place.rows(place.source)
 
-        status = _killed(place, _BY_FILE, step, str(place.data))
+        status = _killed(place, partial(killed_at_step.kill_before, step, str(place.data)))
 
         is_moved = "other" in place.said
         outcomes.add((status, is_moved))
@@ -353,14 +351,8 @@ def test_a_kill_before_any_file_leaves_one_database_or_the_other(
     assert {(-9, False), (0, True)} <= outcomes
 
 
-def _killed(place: Place, program: Path, step: int, *folder: str) -> int:
-    ended = subprocess.run(
-        [
-            *(sys.executable, str(program), str(step), *folder, str(ROOT / "rye_node.py")),
-            *("migrate", "--to", place.target, "-q", "--data", str(place.data)),
-        ],
-        env={**PLAIN_ENV, "HOME": str(place.data.parent), URL: place.source},
-        capture_output=True,
-        check=False,
-    )
-    return ended.returncode
+def _killed(place: Place, kill: Callable[[], None]) -> int:
+    """The status of a move in a process of its own, which ``kill`` is called in first."""
+    words = ("migrate", "--to", place.target, "-q", "--data", str(place.data))
+    environ = {**PLAIN_ENV, "HOME": str(place.data.parent), URL: place.source}
+    return run_forked(words, environ, 60, kill).returncode

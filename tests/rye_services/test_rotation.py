@@ -1,9 +1,8 @@
 """``rye-node.pyz keys rotate``: new keys of a node, and all that hangs on them."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -37,7 +36,9 @@ from ryeos.remote.pins import PinMismatchError, Pins
 from ryeos.remote.requests import identity_document, read_identity
 from ryeos.remote.secrets import FOR_EXECUTION, seal_secrets
 from tests.support.databases import database_environ
-from tests.support.workspace import PLAIN_ENV, ROOT
+from tests.support.killed_at_step import kill_before
+from tests.support.node_forks import run_forked
+from tests.support.workspace import PLAIN_ENV
 
 STEPS = 48
 """More changes of files than a rotation makes below the data folder."""
@@ -293,20 +294,15 @@ def test_a_kill_at_any_step_leaves_the_old_keys_or_the_new_and_every_secret(
 ) -> None:
     place = Place(tmp_path / "data")
     outcomes = set()
-    program = str(ROOT / "tests" / "support" / "killed_at_step.py")
     for step in (*range(1, STEPS, 4), 10_000):
         former = place.keys.fingerprint
         for lock in (place.data / "servers").glob("*.lock"):  # of who was killed: a step each
             lock.unlink()
-        ended = subprocess.run(
-            [
-                *(sys.executable, program, str(step), str(place.data)),
-                str(ROOT / "rye_node.py"),
-                *("keys", "rotate", "-q", "--data", str(place.data)),
-            ],
-            env={**PLAIN_ENV, "HOME": str(tmp_path), **place.environ},
-            capture_output=True,
-            check=False,
+        ended = run_forked(
+            ("keys", "rotate", "-q", "--data", str(place.data)),
+            {**PLAIN_ENV, "HOME": str(tmp_path), **place.environ},
+            60,
+            partial(kill_before, step, str(place.data)),
         )
 
         keys = place.keys

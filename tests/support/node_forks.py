@@ -6,7 +6,7 @@ A file of its own, as that process loads it too: it imports nothing of pytest.
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -63,15 +63,25 @@ class ForkedProcess:
         return status
 
 
+def _nothing() -> None:
+    """What most commands do before they begin."""
+
+
 def run_forked(
-    arguments: Sequence[str], environ: Mapping[str, str], timeout_s: float
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    timeout_s: float,
+    first: Callable[[], None] = _nothing,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command as `subprocess.run` would. Raises TimeoutExpired, and kills it then."""
+    """Run a command as `subprocess.run` would. Raises TimeoutExpired, and kills it then.
+
+    ``first``, which pickle takes, is called in its process before it begins.
+    """
     context = _context()
     with TemporaryDirectory() as folder:
         said = [Path(folder, name) for name in ("stdout", "stderr")]
         process = context.Process(
-            target=_say, args=(tuple(arguments), dict(environ), *map(str, said)), daemon=True
+            target=_say, args=(tuple(arguments), dict(environ), *map(str, said), first), daemon=True
         )
         process.start()
         process.join(timeout_s)
@@ -93,7 +103,14 @@ def _serve(arguments: Sequence[str], environ: Mapping[str, str], log: Connection
         _run(arguments, environ, nowhere.fileno(), log.fileno())
 
 
-def _say(arguments: Sequence[str], environ: Mapping[str, str], stdout: str, stderr: str) -> None:
+def _say(
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    stdout: str,
+    stderr: str,
+    first: Callable[[], None],
+) -> None:
+    first()
     with open(stdout, "wb") as answer, open(stderr, "wb") as problems:  # noqa: PTH123 - texts
         _run(arguments, environ, answer.fileno(), problems.fileno())
 
