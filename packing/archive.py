@@ -170,6 +170,7 @@ SHEBANG = f"#!{INTERPRETER}\n".encode("ascii")
 # this encoding then, instead of the zip file's bytes.
 _IF_CUT = b"# coding: rye.pyz-is-damaged.get-it-again\n"
 
+SMALLEST = 9  # as zlib counts
 _UNIX, _REGULAR_FILE = 3, 0o100644
 
 
@@ -262,8 +263,13 @@ def _compression(part: Part) -> int:
     return ZIP_STORED if part.stored else ZIP_DEFLATED
 
 
-def zipped(parts: Iterable[Part], moment: BuildTime, *, offset: int = 0) -> bytes:
-    """A zip file of the parts, made to stand behind ``offset`` other bytes."""
+def zipped(
+    parts: Iterable[Part], moment: BuildTime, *, offset: int = 0, level: int = SMALLEST
+) -> bytes:
+    """A zip file of the parts, made to stand behind ``offset`` other bytes.
+
+    ``level`` is how hard deflate tries, up to `SMALLEST`.
+    """
     buffer = BytesIO(bytes(offset))
     buffer.seek(offset)
     with ZipFile(buffer, "w") as archive:
@@ -271,5 +277,5 @@ def zipped(parts: Iterable[Part], moment: BuildTime, *, offset: int = 0) -> byte
             entry = ZipInfo(part.name, moment.zip_time())
             entry.create_system, entry.external_attr = _UNIX, _REGULAR_FILE << 16
             entry.compress_type = _compression(part)
-            archive.writestr(entry, part.data, compresslevel=9)
+            archive.writestr(entry, part.data, compresslevel=level)
     return buffer.getvalue()[offset:]

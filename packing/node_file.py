@@ -33,6 +33,7 @@ CLUSTER_LOCKS = (*LOCKS, "requirements/cluster.txt")
 # PyNaCl is compiled with cffi, which needs this; at run time neither does.
 _BUILD_TIME = frozenset({"pycparser"})
 _INSTALLATION_NOTES = frozenset({"RECORD", "WHEEL"})
+_LEVEL = 7  # a third of the time of the smallest file, which is 0.3 % smaller
 _PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
@@ -66,7 +67,7 @@ def build_node(
     run_shiv(tree, target, moment, entry_point=ENTRY_POINT, python=shebang)
     with ZipFile(target) as shivs:
         head = f"#!{shebang}\n".encode("ascii")
-        data = head + zipped(_parts(checkout, shivs), moment, offset=len(head))
+        data = head + zipped(_parts(checkout, shivs), moment, offset=len(head), level=_LEVEL)
     none = ProgramsPart(b"", {})
     stage = Stage(tree=tree, bundle=bundle, natives=_no_natives(), programs=none, wheels=wheels)
     return data, stage
