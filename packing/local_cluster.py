@@ -19,12 +19,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from shlex import quote
 from threading import Condition, Event, Thread
+from typing import IO, Protocol
 
 # --- round robin ----------------------------------------------------------------------------------
 # A proxy on loopback that sends each request to the next server, for `packing.local_cluster`.
@@ -150,16 +151,62 @@ class ClusterError(Exception):
     """A part of the cluster does not start."""
 
 
+class PartProcess(Protocol):
+    """What a part needs of its process: `subprocess.Popen` has it."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    @property
+    def stderr(self) -> IO[str] | None:
+        """What it says."""
+
+    def poll(self) -> int | None:
+        """Its exit status, None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status, once it has ended. Raises TimeoutExpired."""
+
+    def send_signal(self, sig: int) -> None:
+        """Send it a signal, if it has not ended."""
+
+    def kill(self) -> None:
+        """End it as a power cut does."""
+
+
+Begin = Callable[[Sequence[str], Mapping[str, str]], PartProcess]
+
+
+def begin_process(words: Sequence[str], environ: Mapping[str, str]) -> PartProcess:
+    """Start a program with these variables; what it says is read from ``stderr``."""
+    return subprocess.Popen(
+        words,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+    )
+
+
 class Part:
     """One process of the cluster, which can be ended, killed, stopped and started again."""
 
     def __init__(
-        self, name: str, words: Sequence[str], environ: Mapping[str, str], log: Path
+        self,
+        name: str,
+        words: Sequence[str],
+        environ: Mapping[str, str],
+        log: Path,
+        begin: Begin,
     ) -> None:
         self.name, self.log = name, log
         self.port = 0
-        self._words, self._environ = words, environ
-        self._process: subprocess.Popen[str] | None = None
+        self._words, self._environ, self._begin = words, environ, begin
+        self._process: PartProcess | None = None
         self._changed = Condition()
 
     @property
@@ -180,19 +227,9 @@ class Part:
 
     def start(self) -> None:
         """Start it, on the port that it had before; `wait_until_ready` waits for it."""
-        self._process = subprocess.Popen(
-            [*self._words, "--port", str(self.port)],
-            env={
-                **{name: os.environ[name] for name in _KEPT if name in os.environ},
-                **self._environ,
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-        )
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        words = [*self._words, "--port", str(self.port)]
+        self._process = self._begin(words, {**kept, **self._environ})
         self._is_ready = False
         Thread(target=self._read, args=(self._process,), daemon=True).start()
 
@@ -231,7 +268,7 @@ class Part:
         """End it as a power cut does."""
         self.end(signal.SIGKILL)
 
-    def _read(self, process: "subprocess.Popen[str]") -> None:
+    def _read(self, process: PartProcess) -> None:
         assert process.stderr is not None  # noqa: S101 - it is a pipe
         with process.stderr as lines, self.log.open("a", encoding="utf-8") as log:
             for line in lines:
@@ -260,6 +297,7 @@ class LocalCluster:
         servers: int = 3,
         workers: int = 4,
         command: Sequence[str] = COMMAND,
+        begin: Begin = begin_process,
         settings: Mapping[str, str] | None = None,
         database_url: str = "",
         storage: "ObjectStorage | None" = None,
@@ -267,7 +305,7 @@ class LocalCluster:
     ) -> None:
         self.folder = folder.absolute()
         self.storage = storage
-        self._command = command
+        self._command, self._begin = command, begin
         self.postgresql = None if database_url else PostgreSql(self.folder / "postgresql")
         shared = self.folder / "shared"
         self.environ: dict[str, str] = {
@@ -336,10 +374,11 @@ class LocalCluster:
         if self.storage is not None:
             self.storage.stop()
 
-    def _part(self, verb: str, name: str, *words: str) -> Part:
+    def _part(self, verb: str, name: str, *more: str) -> Part:
         data = ("--data", str(self.folder / name))
         log = self.folder / f"{name}.log"
-        return Part(name, [*self._command, verb, *data, *words], self.environ, log)
+        words = (*self._command, verb, *data, *more)
+        return Part(name, words, self.environ, log, self._begin)
 
 
 class PostgreSql:

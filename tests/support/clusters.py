@@ -1,12 +1,19 @@
 """A real cluster on loopback: servers behind a proxy that changes with each request, workers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from packing.local_cluster import LocalCluster, ObjectStorage
+from packing.local_cluster import (
+    COMMAND,
+    LocalCluster,
+    ObjectStorage,
+    PartProcess,
+    begin_process,
+)
 from tests.support.databases import database_url
 from tests.support.node import Node
+from tests.support.node_forks import CAN_FORK, ForkedProcess
 
 
 class TestedCluster(LocalCluster):
@@ -27,6 +34,13 @@ class TestedCluster(LocalCluster):
         return "".join(part.log.read_text("utf-8") for part in self.parts if part.log.exists())
 
 
+def begin_forked(words: Sequence[str], environ: Mapping[str, str]) -> PartProcess:
+    """Start a server or a worker of this checkout, forked where that is known."""
+    if CAN_FORK:
+        return ForkedProcess(words[len(COMMAND) :], environ)
+    return begin_process(words, environ)
+
+
 @contextmanager
 def running_cluster(
     folder: Path,
@@ -42,6 +56,7 @@ def running_cluster(
         servers=servers,
         workers=workers,
         storage=storage,
+        begin=begin_forked,
         database_url=database_url(folder, "postgresql"),
         settings={
             "RYE_NODE_EXECUTION_LEASE_S": "4",

@@ -4,6 +4,7 @@ A file of its own, as that process loads it too: it imports nothing of pytest.
 """
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -54,13 +55,21 @@ class ForkedProcess:
         if self._process.exitcode is None:
             os.kill(self.pid, number)
 
-    def wait(self, timeout_s: float) -> int:
+    def poll(self) -> int | None:
+        """Its exit status, None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
         """Its exit status, once it has ended. Raises TimeoutExpired."""
-        self._process.join(timeout_s)
+        self._process.join(timeout)
         status = self._process.exitcode
         if status is None:
-            raise subprocess.TimeoutExpired("rye_node.py", timeout_s)
+            raise subprocess.TimeoutExpired("rye_node.py", timeout or 0.0)
         return status
+
+    def kill(self) -> None:
+        """End it as a power cut does."""
+        self.send_signal(signal.SIGKILL)
 
 
 def _nothing() -> None:
