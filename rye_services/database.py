@@ -340,12 +340,19 @@ def may_pause(connection: Connection) -> None:
 
 
 def _revision(connection: Connection) -> str:
-    tables = set(sqlalchemy.inspect(connection).get_table_names())
-    if "alembic_version" in tables:
+    if _has_table(connection, "alembic_version"):
         found = connection.scalar(sqlalchemy.text("SELECT version_num FROM alembic_version"))
         if found:
             return str(found)
-    return LANDED if "schema_versions" in tables else ""
+    return LANDED if _has_table(connection, "schema_versions") else ""
+
+
+def _has_table(connection: Connection, name: str) -> bool:
+    # A list of all tables takes PostgreSQL the longer the more schemas its database has.
+    if connection.dialect.name == "sqlite":
+        return sqlalchemy.inspect(connection).has_table(name)
+    found = sqlalchemy.text("SELECT to_regclass(:name) IS NOT NULL")
+    return bool(connection.scalar(found, {"name": name}))
 
 
 def _engine(url: str) -> Engine:
