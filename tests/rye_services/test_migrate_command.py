@@ -1,6 +1,7 @@
 """``rye-node.pyz migrate``: everything of a node in another database, or nothing."""
 
 import json
+from bisect import bisect
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -71,13 +72,13 @@ class Place:
             database.close()
         return {name: sorted(map(repr, rows)) for name, rows in found.items()}
 
-    def fill(self) -> None:
+    def fill(self, executions: int = 2500) -> None:
         """Write what a node has: keys, executions, items that are published, an audit."""
         database = Database(self.source)
         ApiKeys(database).create("ada", name="ci", scopes=None)
         Audit(database).note("gc", "", {"removed": 3})
         with database.writing() as connection:
-            connection.execute(insert(threads), [_thread(number) for number in range(2500)])
+            connection.execute(insert(threads), [_thread(number) for number in range(executions)])
             connection.execute(insert(items).values(**_item()))
             connection.execute(insert(versions).values(**_version()))
         database.close()
@@ -299,6 +300,8 @@ def _version() -> dict[str, Any]:
 
 # --- kills ----------------------------------------------------------------------------------------
 
+MOST_STATEMENTS = 256
+
 
 @pytest.mark.parametrize(
     "way",
@@ -309,23 +312,33 @@ def test_a_kill_before_any_statement_leaves_all_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: tuple[str, str]
 ) -> None:
     place = Place(tmp_path, way, monkeypatch)
-    place.fill()
+    place.fill(executions=20)
     before = place.said, place.rows(place.source)
-    left: list[str] = []
+    left: dict[int, str] = {}
 
-    for step in (1, 2, 10, 30, 50, 60, 64, 66, 68, 70, 72, 80, 100, 10_000):
-        other = tmp_path / str(step)
-        other.mkdir()
-        place.target = database_url(other, way[1])
+    def aim_at(name: str) -> None:
+        (tmp_path / name).mkdir()
+        place.target = database_url(tmp_path / name, way[1])
+
+    def is_killed(step: int) -> bool:
+        aim_at(str(step))
         status = _killed(place, partial(killed_at_statement.kill_before, step))
         if status == 0:
-            break
+            (place.data / "node.toml").write_text(before[0], "utf-8")
+            return False
         assert (status, place.said, place.rows(place.source)) == (-9, *before), step
-        left.append(_tables(place.target))  # all of it, where nothing but node.toml was missing
+        left[step] = _tables(place.target)
+        return True
 
-    assert status == 0
-    assert set(left) <= {"", REVISION}
-    assert left.count("") > 5
+    assert all(is_killed(step) for step in (1, 2, 10, 30, 60))
+    assert not is_killed(MOST_STATEMENTS)
+    end = bisect(range(MOST_STATEMENTS), 0, lo=61, key=lambda step: int(not is_killed(step)))
+
+    # The last statement ends the transaction of the source: all is there, and node.toml is not.
+    assert left.pop(end - 1) == REVISION
+    assert set(left.values()) == {""}
+    aim_at("whole")
+    assert place.migrate() == 0
     place.move()
     assert main(["api-keys", "list", "--data", str(place.data)]) == 0
 
@@ -336,7 +349,7 @@ def test_a_kill_before_any_file_leaves_one_database_or_the_other(
     outcomes = set()
     for step in range(1, 9):
         place = Place(tmp_path / str(step), ("sqlite", "sqlite"), monkeypatch)
-        place.fill()
+        place.fill(executions=20)
         source = place.rows(place.source)
 
         status = _killed(place, partial(killed_at_step.kill_before, step, str(place.data)))

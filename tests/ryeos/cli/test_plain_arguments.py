@@ -3,7 +3,7 @@
 from importlib import import_module
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ryeos.cli.arguments import PlainArguments, declare_shared
@@ -36,6 +36,7 @@ def plainly(command: CommandSpec, arguments: list[str]) -> dict[str, object] | N
 
 
 @pytest.mark.property
+@settings(max_examples=min(50, settings().max_examples))  # of each of 131 commands
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry.words)
 @given(arguments=st.lists(WORDS | FLAGS | ODD, max_size=6))
 def test_what_is_read_plainly_is_what_argparse_reads(
