@@ -170,7 +170,6 @@ SHEBANG = f"#!{INTERPRETER}\n".encode("ascii")
 # this encoding then, instead of the zip file's bytes.
 _IF_CUT = b"# coding: rye.pyz-is-damaged.get-it-again\n"
 
-SMALLEST = 9  # as zlib counts
 _UNIX, _REGULAR_FILE = 3, 0o100644
 
 
@@ -263,12 +262,10 @@ def _compression(part: Part) -> int:
     return ZIP_STORED if part.stored else ZIP_DEFLATED
 
 
-def zipped(
-    parts: Iterable[Part], moment: BuildTime, *, offset: int = 0, level: int = SMALLEST
-) -> bytes:
+def zipped(parts: Iterable[Part], moment: BuildTime, *, offset: int = 0, level: int = 9) -> bytes:
     """A zip file of the parts, made to stand behind ``offset`` other bytes.
 
-    ``level`` is how hard deflate tries, up to `SMALLEST`.
+    ``level`` is zlib's, of which 9 makes the smallest file.
     """
     buffer = BytesIO(bytes(offset))
     buffer.seek(offset)

@@ -340,19 +340,13 @@ def may_pause(connection: Connection) -> None:
 
 
 def _revision(connection: Connection) -> str:
-    if _has_table(connection, "alembic_version"):
+    tables = sqlalchemy.inspect(connection)
+    # Asked for by name: a list of all takes the longer the more schemas a database has.
+    if tables.has_table("alembic_version"):
         found = connection.scalar(sqlalchemy.text("SELECT version_num FROM alembic_version"))
         if found:
             return str(found)
-    return LANDED if _has_table(connection, "schema_versions") else ""
-
-
-def _has_table(connection: Connection, name: str) -> bool:
-    # A list of all tables takes PostgreSQL the longer the more schemas its database has.
-    if connection.dialect.name == "sqlite":
-        return sqlalchemy.inspect(connection).has_table(name)
-    found = sqlalchemy.text("SELECT to_regclass(:name) IS NOT NULL")
-    return bool(connection.scalar(found, {"name": name}))
+    return LANDED if tables.has_table("schema_versions") else ""
 
 
 def _engine(url: str) -> Engine:

@@ -301,6 +301,7 @@ def _version() -> dict[str, Any]:
 # --- kills ----------------------------------------------------------------------------------------
 
 MOST_STATEMENTS = 256
+"""More than a move makes."""
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from lillux.signing import KeyPair, generate_keypair
+from packing.local_cluster import PartProcess, begin_process
 from rye_services.credentials import EVERYTHING, ApiKeys, AuthorizedKeys
 from rye_services.database import Database
 from rye_services.keys import NodeKeys, open_keys
@@ -135,7 +136,7 @@ class Node:
         self.log: list[str] = []
         self._command = [*command, "serve", "--data", str(data)]
         self._environ = {**database_environ(data), **(environ or {})}
-        self._process: subprocess.Popen[str] | ForkedProcess | None = None
+        self._process: PartProcess | None = None
         self._reader: Thread | None = None
         self._logged = Condition()
 
@@ -264,25 +265,15 @@ class Node:
         assert line, f"nothing about {part!r} in the log:\n" + "".join(self.log)
         return line
 
-    def _started(
-        self, command: Sequence[str], environ: Mapping[str, str]
-    ) -> subprocess.Popen[str] | ForkedProcess:
-        return subprocess.Popen(
-            command,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
+    def _started(self, command: Sequence[str], environ: Mapping[str, str]) -> PartProcess:
+        return begin_process(command, environ)
 
     def _end(self, number: int) -> int:
         assert self._process is not None
         self._process.send_signal(number)
         return self.wait()
 
-    def _read_log(self, process: subprocess.Popen[str] | ForkedProcess, ready: Event) -> None:
+    def _read_log(self, process: PartProcess, ready: Event) -> None:
         assert process.stderr is not None
         with process.stderr as lines:
             for line in lines:
@@ -304,9 +295,7 @@ class ForkedNode(Node):
     be read when modules are imported.
     """
 
-    def _started(
-        self, command: Sequence[str], environ: Mapping[str, str]
-    ) -> subprocess.Popen[str] | ForkedProcess:
+    def _started(self, command: Sequence[str], environ: Mapping[str, str]) -> PartProcess:
         if not CAN_FORK or not all(name.startswith(("RYE_", "AWS_")) for name in self._environ):
             return super()._started(command, environ)
         return ForkedProcess(command[len(CHECKOUT_COMMAND) :], environ)

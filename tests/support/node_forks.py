@@ -72,15 +72,11 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
 
-def _nothing() -> None:
-    """What most commands do before they begin."""
-
-
 def run_forked(
     arguments: Sequence[str],
     environ: Mapping[str, str],
     timeout_s: float,
-    first: Callable[[], None] = _nothing,
+    first: Callable[[], None] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command as `subprocess.run` would. Raises TimeoutExpired, and kills it then.
 
@@ -117,9 +113,10 @@ def _say(
     environ: Mapping[str, str],
     stdout: str,
     stderr: str,
-    first: Callable[[], None],
+    first: Callable[[], None] | None,
 ) -> None:
-    first()
+    if first is not None:
+        first()
     with open(stdout, "wb") as answer, open(stderr, "wb") as problems:  # noqa: PTH123 - texts
         _run(arguments, environ, answer.fileno(), problems.fileno())
 

@@ -36,7 +36,7 @@ def plainly(command: CommandSpec, arguments: list[str]) -> dict[str, object] | N
 
 
 @pytest.mark.property
-@settings(max_examples=min(50, settings().max_examples))  # of each of 131 commands
+@settings(max_examples=min(50, settings().max_examples))  # for each of 131 commands
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry.words)
 @given(arguments=st.lists(WORDS | FLAGS | ODD, max_size=6))
 def test_what_is_read_plainly_is_what_argparse_reads(
