@@ -162,7 +162,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         for unit in sorted((CHECKOUT / "deploy").glob("*.service")):
-            check_unit(unit)
+            validate_unit(unit)
         if arguments.keep is not None:
             arguments.keep.mkdir(parents=True, exist_ok=True)
             try_container_file(arguments.keep.resolve(), arguments.venv)
@@ -386,7 +386,7 @@ def _ask_for_health(stage: Stage, root: Root, environ: Mapping[str, str]) -> Non
 # --- the unit -------------------------------------------------------------------------------------
 
 
-def check_unit(unit: Path) -> None:
+def validate_unit(unit: Path) -> None:
     """Have systemd read the unit, where this machine has systemd. Raises BuildError."""
     analyze = shutil.which("systemd-analyze")
     if analyze is None:

@@ -157,7 +157,7 @@ def back_up(
 
     Raises BackupError, RyeError, FileSystemError, LockTimeoutError; what was there before stays.
     """
-    _check_target(target, settings, database)  # (1)
+    _require_empty_target(target, settings, database)  # (1)
     make_directory(target, mode=0o700)
     with locked(target / _LOCK, timeout_s=0):
         for left in target.glob(f"{_MAKING}*"):
@@ -189,7 +189,7 @@ def back_up(
     )
 
 
-def _check_target(target: Path, settings: Settings, database: Database) -> None:
+def _require_empty_target(target: Path, settings: Settings, database: Database) -> None:
     inside = (settings.data_dir, settings.cas_base_path, settings.config_dir)
     if any(target.is_relative_to(folder) for folder in inside):
         raise BackupError(

@@ -178,13 +178,13 @@ class _Probe:
 def checks_of(settings: Settings, database: Database) -> dict[str, Check]:
     """The checks of a server, by name."""
     return {
-        DATABASE: lambda: check_database(database),
-        DISK: lambda: check_disk((settings.data_dir, settings.cas_base_path)),
-        KEYS: lambda: check_keys(settings.signing_key_dir),
+        DATABASE: lambda: probe_database(database),
+        DISK: lambda: probe_disk((settings.data_dir, settings.cas_base_path)),
+        KEYS: lambda: probe_keys(settings.signing_key_dir),
     }
 
 
-def check_database(database: Database) -> None:
+def probe_database(database: Database) -> None:
     """Read from a table. Raises CheckFailedError."""
     try:
         with database.reading() as connection:
@@ -194,7 +194,7 @@ def check_database(database: Database) -> None:
         raise CheckFailedError(f"cannot be read ({type(error).__name__})") from error
 
 
-def check_disk(folders: Sequence[Path], room_bytes: int = ROOM_BYTES) -> None:
+def probe_disk(folders: Sequence[Path], room_bytes: int = ROOM_BYTES) -> None:
     """Write a file of one byte to each of the folders that are there. Raises CheckFailedError."""
     for folder in folders:
         try:
@@ -212,7 +212,7 @@ def check_disk(folders: Sequence[Path], room_bytes: int = ROOM_BYTES) -> None:
             raise CheckFailedError(f"{expected}, found {free // MIB} MiB")
 
 
-def check_keys(signing: Path) -> None:
+def probe_keys(signing: Path) -> None:
     """Read the node's own keys. Raises CheckFailedError."""
     required = (signing / PRIVATE_KEY_FILE, signing / BOX_KEY_FILE)
     others = (ITEMS_FOLDER, RECEIPTS_FOLDER, REGISTRY_FOLDER)

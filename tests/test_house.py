@@ -19,6 +19,8 @@ MADE = {".git", "build", "dist", "__pycache__"}  # not written by us, or not by 
 MAX_FUNCTION_LINES = 60
 SHORT_MODULE_LINES = 80
 MAX_DECISION_WORDS = 450
+_BACKQUOTED = re.compile(r"(?<![`\w])`([A-Za-z_][\w.]*)`(?!`)")
+_CODE_WORD = re.compile(r"\w+")
 EMPTY_NAMES = {"utils", "helpers", "common", "manager", "base"}
 
 
@@ -382,3 +384,22 @@ def test_every_page_that_the_code_cites_exists() -> None:
     }
 
     assert sorted(page for page in cited if not (ROOT / page).is_file()) == []
+
+
+def test_every_name_in_a_docstring_or_comment_of_the_product_exists() -> None:
+    product = [
+        (path, path.read_text("utf-8"))
+        for layer in ("lillux", "ryeos", "rye_services", "packing", "zipboot")
+        for path in sorted((ROOT / layer).rglob("*.py"))
+    ]
+    words = {word for _, text in product for word in _CODE_WORD.findall(_BACKQUOTED.sub("", text))}
+    words |= {part for path, _ in product for part in path.relative_to(ROOT).with_suffix("").parts}
+
+    unknown = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, text in product
+        for name in _BACKQUOTED.findall(text)
+        if not words.issuperset(name.split("."))
+    ]
+
+    assert unknown == []

@@ -114,7 +114,7 @@ def tls_context(env: Mapping[str, str]) -> ssl.SSLContext:
 
     Raises ConfigurationError for a file that cannot be read.
     """
-    # (Not `ssl.create_default_context`: it reads SSLKEYLOGFILE from the process.)
+    # (Not ``ssl.create_default_context``: it reads SSLKEYLOGFILE from the process.)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     name = next((name for name in CA_FILES if env.get(name)), None)
     if name is None:

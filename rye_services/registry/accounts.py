@@ -185,7 +185,7 @@ class Accounts:
             if owner is not None and owner != name:
                 raise AccountError(name, f"the key {fingerprint} belongs to another account")
             if owner is None:
-                _check_room_for_key(connection, name)
+                _require_room_for_key(connection, name)
                 row = {"fingerprint": fingerprint, "account": name, "public_pem": pem.decode()}
                 now = stamp(self._clock())
                 connection.execute(insert(account_keys).values(**row, created_at=now))
@@ -256,7 +256,7 @@ def _stored_bytes(connection: Connection, name: str) -> int:
     )
 
 
-def _check_room_for_key(connection: Connection, name: str) -> None:
+def _require_room_for_key(connection: Connection, name: str) -> None:
     wanted = select(account_keys.c.fingerprint).where(account_keys.c.account == name)
     if len(connection.execute(wanted).all()) >= MAX_ACCOUNT_KEYS:
         raise AccountError(name, f"expected at most {MAX_ACCOUNT_KEYS} keys", hint="remove one")
@@ -374,7 +374,7 @@ def claim_in(
         return False
     hold(connection, owner_lock(owner))
     if not reserved:
-        _check_claimable(connection, name, folded, owner)
+        _require_claimable(connection, name, folded, owner)
     row = {"folded": folded, "name": name, "owner": owner, "claimed_at": now}
     connection.execute(insert(namespaces).values(**row, claim=claim and dict(claim)))
     return True
@@ -393,7 +393,7 @@ def owner_lock(owner: str) -> str:
     return f"registry owner {owner}"
 
 
-def _check_claimable(connection: Connection, name: str, folded: str, owner: str) -> None:
+def _require_claimable(connection: Connection, name: str, folded: str, owner: str) -> None:
     named = connection.scalar(select(accounts.c.name).where(accounts.c.folded == folded))
     if named is not None and named != owner:
         raise NamespaceError(name, "it is the name of another account")

@@ -276,7 +276,7 @@ class Bundles:
         Raises NamespaceError, VersionTakenError, AccountQuotaError, FileSystemError.
         """
         with self._database.reading() as connection:
-            self._check_owner(connection, sent.bundle_id, account)
+            self._require_owner(connection, sent.bundle_id, account)
             if self._is_there(connection, sent):
                 return False
             require_room(
@@ -356,7 +356,7 @@ class Bundles:
         """Delete a version, or every one; which ones. Raises ItemGoneError, NamespaceError."""
         with self._database.writing(lock=name_lock(bundle_id)) as connection:
             if self._row(connection, bundle_id) is not None:
-                self._check_owner(connection, bundle_id, account)
+                self._require_owner(connection, bundle_id, account)
             gone, blobs = self._delete(connection, bundle_id, version)
         self._remove(blobs)
         return gone
@@ -392,7 +392,7 @@ class Bundles:
             row = self._row(connection, bundle_id)
             if row is None:
                 raise ItemGoneError(f"bundle {bundle_id}")
-            self._check_owner(connection, bundle_id, account)
+            self._require_owner(connection, bundle_id, account)
             change = update(bundles).where(bundles.c.bundle_id == row["bundle_id"])
             connection.execute(change.values(visibility=visibility))
         return str(row["visibility"])
@@ -432,7 +432,7 @@ class Bundles:
     def _write(
         self, connection: Connection, sent: BundlePublication, account: str, max_bytes: int
     ) -> bool:
-        self._check_owner(connection, sent.bundle_id, account)
+        self._require_owner(connection, sent.bundle_id, account)
         if self._is_there(connection, sent):
             return False
         reserve(connection, account, sent.size, max_bytes=max_bytes)
@@ -504,7 +504,7 @@ class Bundles:
         before_s = self._clock().timestamp() - _BEING_PUBLISHED_S
         self._store.remove_all_older(ObjectKind.BLOB, blobs, before_s)
 
-    def _check_owner(self, connection: Connection, bundle_id: str, account: str) -> None:
+    def _require_owner(self, connection: Connection, bundle_id: str, account: str) -> None:
         """Raises NamespaceError where the bundle is not the account's, and cannot become so."""
         row = self._row(connection, bundle_id)
         if row is not None and (row["owner"], row["bundle_id"]) == (account, bundle_id):

@@ -330,7 +330,7 @@ def _target(name: ItemName, suffix: str) -> SignTarget:
 
 
 def _validate_header(target: SignTarget, header: Mapping[str, object], version: Version) -> None:
-    """What `check_item` leaves to others: that it is an item, and of the version it is sent as."""
+    """What `validate_item` does not look at: that it is an item, and its declared version."""
     if is_module(target, header) and target.path.suffix != ".sh":
         raise PublicationError("expected an item, found a module: there is no header in it")
     own = header.get("version")

@@ -91,7 +91,7 @@ class PublishedManifests:
 
         Raises ManifestMissingError, NamespaceError, VersionTakenError.
         """
-        _check_manifest(sent.manifest_hash, store)
+        _verify_manifest(sent.manifest_hash, store)
         namespace, now = sent.item_id.partition("/")[0], stamp(self._clock())
         what = f"{sent.kind}:{sent.item_id}@{sent.version}"
         with self._database.writing(lock=name_lock(namespace)) as connection:
@@ -142,7 +142,7 @@ class PublishedManifests:
         return tuple(self.item(row.kind, row.item_id) for row in rows), int(total or 0)
 
 
-def _check_manifest(digest: str, store: ContentStore) -> None:
+def _verify_manifest(digest: str, store: ContentStore) -> None:
     try:
         manifest = manifest_of(store.get_object(digest), digest)
         verify_pushed_objects(digest, manifest.space, store, KnownItems())

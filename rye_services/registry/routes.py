@@ -335,7 +335,7 @@ def _add_items(routes: APIRouter, services: RegistryServices) -> None:
             publisher=key.fingerprint,
             published_at="",
         )
-        _check_namespace(key, sent.item_id.partition("/")[0])
+        _require_allowed_namespace(key, sent.item_id.partition("/")[0])
         services.pushes.use(key.fingerprint)
         owner = services.accounts.name_of(key.fingerprint)
         store = services.stores.of(key.fingerprint)
@@ -388,7 +388,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
     def register(writer: Writer, sent: Identity) -> dict[str, Any]:
         """Have others find the caller's identity document, in place of an older one."""
         key, found = _key(services, writer), read_identity(sent.identity)
-        _check_size(sent.identity, "identity")
+        _validate_size(sent.identity, "identity")
         if found.fingerprint != key.fingerprint:
             raise RequestProblem(403, "identity: expected that of the key that signed the request")
         values = {"document": sent.identity, "registered_at": stamp(clock())}
@@ -417,21 +417,21 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
     def claim(writer: Writer, sent: NamespaceClaim) -> dict[str, Any]:
         """Claim a free namespace. The claim is signed by its sender."""
         key, document = _key(services, writer), sent.claim
-        _check_size(document, "claim")
+        _validate_size(document, "claim")
         expected = {"kind": CLAIM, "owner": principal_id(key.fingerprint)}
         for field, value in expected.items():
             if document.get(field) != value:
                 raise RequestProblem(400, f"claim: {field}: expected {value}")
         verify_document(document, key.public_pem)
         name = namespace_name(str(document.get("namespace")))
-        _check_namespace(key, name)
+        _require_allowed_namespace(key, name)
         owner = services.accounts.name_of(key.fingerprint)
         is_new = services.namespaces.claim(name, owner, claim=document)
         answer = {"ok": True, "claim_hash": compute_integrity(document)}
         return answer if is_new else {**answer, "skipped": True}
 
 
-def _check_size(document: dict[str, Any], field: str) -> None:
+def _validate_size(document: dict[str, Any], field: str) -> None:
     if len(str(document)) > MAX_DOCUMENT_CHARACTERS:
         problem = f"{field}: expected at most {MAX_DOCUMENT_CHARACTERS} characters"
         raise RequestProblem(413, problem)
@@ -447,7 +447,7 @@ def _key(services: RegistryServices, principal: Principal) -> AuthorizedKey:
     return found
 
 
-def _check_namespace(key: AuthorizedKey, namespace: str) -> None:
+def _require_allowed_namespace(key: AuthorizedKey, namespace: str) -> None:
     if not any(fnmatchcase(namespace, pattern) for pattern in key.publish_namespaces):
         raise RequestProblem(403, f"this key may not publish below {namespace[:40]}")
 

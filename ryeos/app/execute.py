@@ -63,7 +63,7 @@ def execute(
     wish = _wish(rye, values, is_here=arguments.get("target") == LOCAL)
     kind = wish.reference.kind or rye.resolver.resolve(wish.reference).location.ref.kind
     wish = _steered(rye, wish, kind)  # (3)
-    _check_combination(wish, kind)  # (4)
+    _validate_combination(wish, kind)  # (4)
     request = ExecutionRequest(  # (5)
         item_id=wish.reference.id,
         parameters=wish.parameters,
@@ -270,7 +270,7 @@ def _place(target: str, thread: str, *, is_here: bool) -> tuple[str, str]:
     return target, thread
 
 
-def _check_combination(wish: ExecuteOptions, kind: Kind) -> None:
+def _validate_combination(wish: ExecuteOptions, kind: Kind) -> None:
     if wish.in_background and wish.dry_run:
         raise VerbArgumentError(
             "async", "expected without dry_run, which starts nothing to wait for"

@@ -510,7 +510,7 @@ def _trust_file(session: Session, path: Path) -> int:
     """Write a document; where it is for the project, that is the approval as well."""
     key = session.rye.signing_key()
     offered = _offered(path)
-    _check_expected(session, path, offered.fingerprint)
+    _require_expected_key(session, path, offered.fingerprint)
     space = session.rye.space(session.arguments.space or USER)
     trust_own_key(key, require_user_space(session.context))
     if offered.fingerprint == key.fingerprint and space.tier == USER:
@@ -524,7 +524,7 @@ def _trust_file(session: Session, path: Path) -> int:
     return 0
 
 
-def _check_expected(session: Session, path: Path, found: str) -> None:
+def _require_expected_key(session: Session, path: Path, found: str) -> None:
     expected = session.arguments.fingerprint
     if expected and expected != found:
         raise KeyDocumentError(str(path), f"expected the key {expected}, found {found}")
@@ -583,7 +583,7 @@ def _approve(session: Session, fingerprint: str) -> int:
         session.output.answer(envelope, f"{fingerprint} ({owner}) is trusted already")
         return 0
     path = _carried_document(session, fingerprint)
-    _check_expected(session, path, fingerprint)
+    _require_expected_key(session, path, fingerprint)
     document = _document(path)
     session.output.note(f"owner, in the words of its document: {one_line(document.owner)}")
     session.output.note(f"document: {path}")

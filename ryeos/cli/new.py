@@ -33,10 +33,10 @@ def _run(session: Session) -> int:
     arguments = session.arguments
     reference = parse_reference(arguments.id, arguments.kind)
     ref = ItemRef(Kind(arguments.kind), reference.id)
-    _check_name(ref)
+    _validate_name(ref)
     template = _template(ref, arguments.language)
     space = _space(session)
-    _check_free(ref, space)
+    _require_free(ref, space)
     path = Path(f"{space.directory(ref.kind) / ref.id}{template.suffix}")
     text = template.fill(name=ref.name, category=ref.category, author=_author(session))
     make_directory(path.parent)
@@ -48,7 +48,7 @@ def _run(session: Session) -> int:
     return 0
 
 
-def _check_name(ref: ItemRef) -> None:
+def _validate_name(ref: ItemRef) -> None:
     for segment in ref.id.split("/"):
         if not _PLAIN_SEGMENT.fullmatch(segment):
             problem = f"expected letters, digits, '-', '_' and '.' in {segment[:60]!r}"
@@ -73,7 +73,7 @@ def _space(session: Session) -> Space:
     return session.rye.space(PROJECT)
 
 
-def _check_free(ref: ItemRef, space: Space) -> None:
+def _require_free(ref: ItemRef, space: Space) -> None:
     """One id, one file: the same name with another suffix would hide one of the two."""
     for path in candidates(space, ref):
         if path.exists():

@@ -64,7 +64,7 @@ def _configure_run(parser: Arguments) -> None:
 def run(session: Session) -> int:
     """Run what the arguments name, here or in the background."""
     arguments = session.arguments
-    _check_supported(arguments)
+    _require_supported(arguments)
     callers = sandbox(session)
     if arguments.receipt:
         session.use_receipts(arguments.receipt)
@@ -691,7 +691,7 @@ def timeout(seconds: float | None) -> float | None:
     return seconds
 
 
-def _check_supported(arguments: SimpleNamespace) -> None:
+def _require_supported(arguments: SimpleNamespace) -> None:
     if arguments.detached and arguments.dry_run:
         raise UsageError(
             "--async, --dry-run: expected one of them", hint="a dry run starts nothing to wait for"

@@ -292,7 +292,7 @@ class GraphCall:
         if options.validate:
             return self._judgement()
         graph = self._graph()  # (2)
-        self._check_names(graph, options)
+        self._validate_names(graph, options)
         recordings = self._surroundings.recordings(self._materials)
         saved = recordings.load(options.run_id) if options.resume else None
         lineage = self._lineage(graph, options)  # (3)
@@ -383,7 +383,7 @@ class GraphCall:
             )
         return lineage
 
-    def _check_names(self, graph: Graph, options: Options) -> None:
+    def _validate_names(self, graph: Graph, options: Options) -> None:
         present = self._materials.env.variables
         missing = [name for name in graph.env_requires if name not in present]
         if missing:

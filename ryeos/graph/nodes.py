@@ -333,7 +333,7 @@ def read_action(value: object, path: str, findings: Findings, *, foreach: bool) 
     written = fields.text("item_id")
     item_id, kind = _item(fields, written, kind) if written else ("", kind)
     if not written and value.get("item_id") is None:
-        _check_search(fields, primary, params)
+        _validate_search(fields, primary, params)
     if not written and primary == "fetch" and kind and "scope" not in params:
         params["scope"] = kind
     if primary == "execute" and kind and kind not in {k.value for k in EXECUTABLE_KINDS}:
@@ -420,7 +420,7 @@ def _checked(fields: GraphFields, path: str, item_id: str) -> str:
         return item_id
 
 
-def _check_search(fields: GraphFields, primary: Primary, params: Mapping[str, Any]) -> None:
+def _validate_search(fields: GraphFields, primary: Primary, params: Mapping[str, Any]) -> None:
     if primary == "fetch" and params.get("query") is not None:
         return
     wanted = "an item_id, or a query in params" if primary == "fetch" else "an item_id"

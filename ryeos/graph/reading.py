@@ -103,7 +103,7 @@ def read_graph(data: Mapping[str, Any], graph_id: str) -> Reading:
 
 
 def _graph(top: GraphFields, graph_id: str) -> Graph | None:
-    _check_type(top)
+    _validate_type(top)
     config = GraphFields(top.mapping("config") or {}, "config", top.findings)
     if top.data.get("config") is None:
         top.findings.error("config", "expected the graph, found nothing")
@@ -142,7 +142,7 @@ def _drafted(read: Mapping[str, Any]) -> dict[str, Any]:
     return {key: read[key] for key in keys}
 
 
-def _check_type(top: GraphFields) -> None:
+def _validate_type(top: GraphFields) -> None:
     for key in ("version", "executor_id", "category", "tool_id", "name"):
         top.prose(key)  # the chain and the search use them
     word = top.text("tool_type")
@@ -178,12 +178,12 @@ def _nodes(config: GraphFields) -> dict[str, GraphNode | None]:
     nodes = {}
     for name, value in entries.items():
         path = below("config.nodes", name)
-        _check_name(name, path, config.findings)
+        _validate_name(name, path, config.findings)
         nodes[name] = read_node(name, value, path, config.findings, entries)
     return nodes
 
 
-def _check_name(name: str, path: str, findings: Findings) -> None:
+def _validate_name(name: str, path: str, findings: Findings) -> None:
     if not name.strip() or len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
         expected = f"a name of 1 to {MAX_NAME_CHARACTERS} characters that can be seen"
         findings.error(path, f"expected {expected}, found {shown(name)}")
@@ -338,24 +338,24 @@ def note_graph_problems(draft: GraphDraft, findings: Findings) -> None:
     uses += [use for number, hook in enumerate(draft.hooks) for use in hook_uses(hook, number)]
     note_bad_expressions(uses, findings)
     for node in draft.known.values():
-        _check_edges(node, findings)
+        _validate_edges(node, findings)
     if draft.nodes and not any(_ends(node) for node in draft.nodes.values()):
         findings.warn(
             "config.nodes", "no node of type return", "the run ends where a node has no next"
         )
-    _check_permissions(draft, findings)
-    _check_covered(draft, findings)
-    _check_inputs(draft, uses, findings)
+    _validate_permissions(draft, findings)
+    _validate_covered(draft, findings)
+    _validate_inputs(draft, uses, findings)
     if None not in draft.nodes.values():
-        _check_reachable(draft, findings)
-        _check_state(draft, uses, findings)
+        _validate_reachable(draft, findings)
+        _validate_state(draft, uses, findings)
 
 
 def _ends(node: GraphNode | None) -> bool:
     return node is None or isinstance(node, ReturnNode)
 
 
-def _check_edges(node: GraphNode, findings: Findings) -> None:
+def _validate_edges(node: GraphNode, findings: Findings) -> None:
     edges = edges_of(node)
     path = below(below("config.nodes", node.name), "next")
     always = next((index for index, edge in enumerate(edges) if edge.when is None), None)
@@ -395,7 +395,7 @@ def _taken(edges: Iterable[Edge]) -> Iterator[Edge]:
             return
 
 
-def _check_reachable(draft: GraphDraft, findings: Findings) -> None:
+def _validate_reachable(draft: GraphDraft, findings: Findings) -> None:
     if draft.start not in draft.nodes:
         return
     seen = reachable(draft.start or "", draft.known)
@@ -404,7 +404,7 @@ def _check_reachable(draft: GraphDraft, findings: Findings) -> None:
             findings.warn(below("config.nodes", name), "no way leads to this node")
 
 
-def _check_permissions(draft: GraphDraft, findings: Findings) -> None:
+def _validate_permissions(draft: GraphDraft, findings: Findings) -> None:
     if not draft.is_declared:
         needed = json.dumps(list(_needed(draft)))
         findings.refuse(
@@ -437,7 +437,7 @@ def _needed(draft: GraphDraft) -> Iterator[str]:
             yield needed
 
 
-def _check_covered(draft: GraphDraft, findings: Findings) -> None:
+def _validate_covered(draft: GraphDraft, findings: Findings) -> None:
     """A call that the graph's own list denies can never be made; ids with expressions may be."""
     if not draft.permissions:
         return
@@ -462,7 +462,7 @@ def _actions(draft: GraphDraft) -> Iterator[tuple[str, Action]]:
             yield below(below("config.hooks", number), "action"), hook.action
 
 
-def _check_inputs(draft: GraphDraft, uses: Iterable[Use], findings: Findings) -> None:
+def _validate_inputs(draft: GraphDraft, uses: Iterable[Use], findings: Findings) -> None:
     """An input that the schema does not know is most likely misspelt."""
     schema = draft.config_schema or {}
     properties = schema.get("properties")
@@ -480,7 +480,7 @@ def _check_inputs(draft: GraphDraft, uses: Iterable[Use], findings: Findings) ->
                 )
 
 
-def _check_state(draft: GraphDraft, uses: Sequence[Use], findings: Findings) -> None:
+def _validate_state(draft: GraphDraft, uses: Sequence[Use], findings: Findings) -> None:
     assigned = _assigned(draft)
     referenced = set()
     everything = draft.result != "output"

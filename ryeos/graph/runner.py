@@ -151,7 +151,7 @@ class Calls(Protocol):
 
 
 class ResultCache(Protocol):
-    """Results that are used again. See `ryeos.graph.kept_results`."""
+    """Results that are used again."""
 
     def find(self, act: Act, integrity: str) -> Mapping[str, Any] | None:
         """The kept result of the same call, None without one."""

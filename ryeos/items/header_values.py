@@ -225,7 +225,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     import tomllib
 
     require_parsable_text("toml", text)
-    _check_dotted_keys(text)
+    _validate_dotted_keys(text)
     try:
         table = tomllib.loads(text)
         return {key: plain_value(value) for key, value in table.items()}
@@ -257,7 +257,7 @@ _PLACE = pattern(r" \(at line ([0-9]+), column [0-9]+\)$")
 _DOTTED = pattern(r"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+)*")
 
 
-def _check_dotted_keys(text: str) -> None:
+def _validate_dotted_keys(text: str) -> None:
     """Refuse keys of very many parts, on which the standard library spends quadratic time."""
 
     def blank(quoted: re.Match[str]) -> str:

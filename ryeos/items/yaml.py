@@ -144,7 +144,7 @@ class _Document:
     def _sequence(self, start: "yaml.SequenceStartEvent", depth: int) -> list[object]:
         import yaml
 
-        self._check_collection(start, _SEQUENCE, depth)
+        self._validate_collection(start, _SEQUENCE, depth)
         values: list[object] = []
         while not self._loader.check_event(yaml.SequenceEndEvent):
             values.append(self._node(depth + 1))
@@ -154,7 +154,7 @@ class _Document:
     def _mapping(self, start: "yaml.MappingStartEvent", depth: int) -> dict[str, object]:
         import yaml
 
-        self._check_collection(start, _MAPPING, depth)
+        self._validate_collection(start, _MAPPING, depth)
         own: dict[str, object] = {}
         inherited: dict[str, object] = {}
         while not self._loader.check_event(yaml.MappingEndEvent):
@@ -236,7 +236,9 @@ class _Document:
             raise self._unknown_tag(tag, event)
         return tag
 
-    def _check_collection(self, start: "yaml.CollectionStartEvent", tag: str, depth: int) -> None:
+    def _validate_collection(
+        self, start: "yaml.CollectionStartEvent", tag: str, depth: int
+    ) -> None:
         if depth >= MAX_DEPTH:
             problem = f"expected at most {MAX_DEPTH} levels of nesting, found more"
             raise self._error(problem, start)

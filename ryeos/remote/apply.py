@@ -242,7 +242,7 @@ def changes(
 ) -> tuple[FileChange, ...]:
     """What has to be written and removed. Raises CasObjectError, UnsafeManifestError.
 
-    ``checked`` is a manifest whose paths have passed `check_manifest_paths`.
+    ``checked`` is a manifest whose paths have passed `require_safe_paths`.
     """
     if wanted != checked:
         require_safe_paths(wanted.paths())

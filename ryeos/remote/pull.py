@@ -93,7 +93,7 @@ def merge_head(link: Link, head: RemoteHead, tree: Tree) -> Pulled:
     theirs = link.received(head.project_manifest_hash, tree)
     base = link.base(tree)
     sides = _sides(base, tree, theirs)
-    _check_incoming(link, sides)
+    _require_incoming_allowed(link, sides)
     applied = _merge_in(link, ConflictRecord(head.snapshot_hash), sides)
     _force_others(link, sides, applied)
     link.record(head.snapshot_hash, theirs, head.user_manifest_hash)  # (6)
@@ -122,10 +122,10 @@ def _force_others(link: Link, sides: _Sides, applied: Applied) -> None:
     force_files(link.working_tree.project, others)
 
 
-def _check_incoming(link: Link, sides: _Sides) -> None:
-    """Of what is not here and was not in common, nothing that the own rules keep at home.
+def _require_incoming_allowed(link: Link, sides: _Sides) -> None:
+    """Refuse a path that the node adds and that the rules of this project do not let travel.
 
-    They are read before anything is written. What both had once is only removed, as it is not here.
+    The rules are read before anything is written. Paths that are here already may change.
     """
     ours, theirs = sides.tree.manifest, sides.theirs
     if ours == theirs:
@@ -151,7 +151,7 @@ def merge_run(link: Link, snapshot_hash: str) -> Applied:
         (link.manifest(_snapshot(link, one).project_manifest_hash) for one in parents), None
     )
     theirs = link.received(snapshot.project_manifest_hash, tree)
-    _check_incoming(link, _sides(base, tree, theirs))
+    _require_incoming_allowed(link, _sides(base, tree, theirs))
     kept = link.conflicts.read()
     if kept and kept.is_of_run and kept.snapshot_hash == snapshot_hash:
         base = kept.seen_by(base or SourceManifest("project"))

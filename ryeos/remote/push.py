@@ -291,7 +291,7 @@ def push(
     TreeChangedError, RemoteError.
     """
     if not is_new_project:
-        _check_name(link)
+        _require_same_name(link)
     with naming_merged(link) as naming:
         return _push_alone(naming, sleep, force=force, drops_excluded=drops_excluded)
 
@@ -308,7 +308,7 @@ def _push_alone(
             head = asked.answer()
             user_there = _user_space_there(link, head, trees.user)
             if not drops_excluded:
-                _check_excluded(link, trees.project)
+                _require_none_excluded(link, trees.project)
             if head and not force and _is_news(link, head, trees.project):
                 applied = merge_head(link, head, trees.project).applied  # (3)
                 if applied.paths:
@@ -316,7 +316,7 @@ def _push_alone(
                     link.report_merged(link.node.name, applied)
                     trees = _Trees(link.working_tree.project_tree(), trees.user)
                     if not drops_excluded:  # what came may be what does not travel from here
-                        _check_excluded(link, trees.project)
+                        _require_none_excluded(link, trees.project)
             replaced = _replaced(link, head, trees.project) if head and force else None
             try:
                 pushed = (_restored if force else _sent)(link, head, trees, user_there)
@@ -367,14 +367,14 @@ def _finish_run(link: Link) -> Applied:
     return applied
 
 
-def _check_name(link: Link) -> None:
+def _require_same_name(link: Link) -> None:
     """Raises ProjectRenamedError."""
     former = link.former_name()
     if former:
         raise ProjectRenamedError(link.node.name, former, link.name)
 
 
-def _check_excluded(link: Link, tree: Tree) -> None:
+def _require_none_excluded(link: Link, tree: Tree) -> None:
     """Raises ExcludedFilesError."""
     paths = excluded_paths(link.working_tree.project, link.base(tree), tree.manifest)
     if paths:

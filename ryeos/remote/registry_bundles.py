@@ -124,9 +124,9 @@ def verify_bundle_files(
     if bundle_id in RESERVED_CONFIG:
         raise BundleContentError(bundle_id, "expected an id that is no name of Rye's own settings")
     for path in files:
-        _check_path(bundle_id, path)  # (1)
-    _check_collisions(bundle_id, files)
-    _check_sizes(bundle_id, files)  # (2)
+        _validate_path(bundle_id, path)  # (1)
+    _validate_collisions(bundle_id, files)
+    _validate_sizes(bundle_id, files)  # (2)
     public_pem = _public_pem(bundle_id, files)
     found = compute_key_fingerprint(public_pem)
     if expected and expected != found:  # (3)
@@ -136,11 +136,11 @@ def verify_bundle_files(
         raise BundleContentError(
             bundle_id, f"expected version {version}, found {manifest.version[:20]!a}"
         )
-    _check_listed(bundle_id, files, manifest)  # (4)
+    _verify_listed(bundle_id, files, manifest)  # (4)
     for relative, entry in manifest.files.items():
-        _check_place(bundle_id, relative, found)  # (5)
+        _validate_place(bundle_id, relative, found)  # (5)
         if "header" in entry:
-            _check_header(bundle_id, relative, entry["header"], files)  # (6)
+            _verify_header(bundle_id, relative, entry["header"], files)  # (6)
     return CheckedBundle(
         bundle_id=bundle_id,
         version=valid_version(manifest.version),
@@ -150,7 +150,7 @@ def verify_bundle_files(
     )
 
 
-def _check_path(bundle_id: str, path: str) -> None:
+def _validate_path(bundle_id: str, path: str) -> None:
     try:
         require_plain_path(path)
         is_long = len(path.encode()) > MAX_PATH_BYTES
@@ -164,7 +164,7 @@ def _check_path(bundle_id: str, path: str) -> None:
         )
 
 
-def _check_collisions(bundle_id: str, files: Mapping[str, bytes]) -> None:
+def _validate_collisions(bundle_id: str, files: Mapping[str, bytes]) -> None:
     """No path may be another's folder, or be the same file where letter case does not count."""
     folded: dict[str, str] = {}
     for path in files:
@@ -181,7 +181,7 @@ def _check_collisions(bundle_id: str, files: Mapping[str, bytes]) -> None:
                 raise BundleContentError(bundle_id, f"{path!a}: its folder is a file as well")
 
 
-def _check_sizes(bundle_id: str, files: Mapping[str, bytes]) -> None:
+def _validate_sizes(bundle_id: str, files: Mapping[str, bytes]) -> None:
     if len(files) > MAX_FILES:
         raise BundleContentError(
             bundle_id, f"expected at most {MAX_FILES} files, found {len(files)}"
@@ -222,7 +222,7 @@ def _verified_manifest(bundle_id: str, files: Mapping[str, bytes], public_pem: b
         raise BundleContentError(bundle_id, str(error)) from error
 
 
-def _check_listed(bundle_id: str, files: Mapping[str, bytes], manifest: Manifest) -> None:
+def _verify_listed(bundle_id: str, files: Mapping[str, bytes], manifest: Manifest) -> None:
     prefix = f"{AI_DIRECTORY}/"
     there = {path.removeprefix(prefix) for path in files if path != KEY_NAME}
     missing = sorted(set(manifest.files) - there)
@@ -236,7 +236,7 @@ def _check_listed(bundle_id: str, files: Mapping[str, bytes], manifest: Manifest
             raise BundleContentError(bundle_id, f"{relative!a}: {problem}")
 
 
-def _check_place(bundle_id: str, relative: str, fingerprint: str) -> None:
+def _validate_place(bundle_id: str, relative: str, fingerprint: str) -> None:
     folder, _, rest = relative.partition("/")
     kind = kind_of_directory(folder)
     first = rest.partition("/")[0]
@@ -256,7 +256,7 @@ def _check_place(bundle_id: str, relative: str, fingerprint: str) -> None:
         raise BundleContentError(bundle_id, f"{relative!a}: expected an id of at least two words")
 
 
-def _check_header(
+def _verify_header(
     bundle_id: str, relative: str, listed: object, files: Mapping[str, bytes]
 ) -> None:
     kind = kind_of_directory(relative.partition("/")[0])
@@ -455,7 +455,7 @@ class InstalledBundles:
             space = installed_space(self._user, pin)
             if previous == bundle.version and _holds(space.base, bundle.files):
                 return Installation(state=Installed.UNCHANGED, space=space, previous=previous)
-            self._check_overlap(bundle, pins)
+            self._require_no_overlap(bundle, pins)
             self._put(space.base, bundle.files, pin)
         state = Installed.UPDATED if previous else Installed.INSTALLED
         return Installation(state=state, space=space, previous=previous, is_new_key=known is None)
@@ -497,7 +497,7 @@ class InstalledBundles:
             return BundleState(pin=pin, space=space, problem=str(error))
         return BundleState(pin=pin, space=space, files=len(files))
 
-    def _check_overlap(self, bundle: CheckedBundle, pins: Mapping[str, BundlePin]) -> None:
+    def _require_no_overlap(self, bundle: CheckedBundle, pins: Mapping[str, BundlePin]) -> None:
         """No bundle puts an item of its own in the place of another bundle's."""
         own = _items(bundle.manifest)
         for name in sorted(pins):

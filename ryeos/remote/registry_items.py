@@ -115,8 +115,8 @@ def verify_pulled(
         raise PulledItemError(what, str(error)) from error
     if signature.content_hash != covered:  # (4)
         raise PulledItemError(what, "changed since the registry signed it")
-    _check_value(covered, signature.value, pin, what)
-    covers_all = _check_covers(signed, ref, pin, what)
+    _verify_value(covered, signature.value, pin, what)
+    covers_all = _verify_covers(signed, ref, pin, what)
     verify_item_attestation(reply, ref, pin, what)  # (5)
     header = _checked_header(ref, suffix, signed, reply.version, what)  # (6)
     description = header.get("description") or header.get("title")
@@ -177,7 +177,7 @@ def _signature(signed: SignedText, reply: PulledReply, pin: RegistryPin, what: s
     return signature
 
 
-def _check_covers(signed: SignedText, ref: ItemRef, pin: RegistryPin, what: str) -> bool:
+def _verify_covers(signed: SignedText, ref: ItemRef, pin: RegistryPin, what: str) -> bool:
     """Whether all of the text is covered: by the one line, or by two."""
     if not needs_covers(ref.kind, signed.body):
         return True
@@ -187,11 +187,11 @@ def _check_covers(signed: SignedText, ref: ItemRef, pin: RegistryPin, what: str)
     is_whole = covers.content_hash == content_hash(signed.covered)
     if covers.fingerprint != pin.fingerprint or not is_whole:
         raise PulledItemError(what, "changed since the registry signed it (outside of the block)")
-    _check_value(covers.content_hash, covers.value, pin, what)
+    _verify_value(covers.content_hash, covers.value, pin, what)
     return True
 
 
-def _check_value(covered: str, value: str, pin: RegistryPin, what: str) -> None:
+def _verify_value(covered: str, value: str, pin: RegistryPin, what: str) -> None:
     if not verify_signature(covered, value, pin.public_pem):
         raise PulledItemError(what, f"the signature of {pin.fingerprint} does not hold")
 
@@ -199,7 +199,7 @@ def _check_value(covered: str, value: str, pin: RegistryPin, what: str) -> None:
 def _checked_header(
     ref: ItemRef, suffix: str, signed: SignedText, version: str, what: str
 ) -> dict[str, object]:
-    """Its metadata, which `check_item` has compared with its place already."""
+    """Its metadata, which `validate_item` has compared with its place already."""
     header = extract(ref.kind, suffix, signed.shebang + signed.body, what)
     own = header.get("version")
     if own != version and not (own is None and suffix == ".sh"):
@@ -486,7 +486,7 @@ class Placing:
         kind = item.ref.kind
         target = SignTarget(path=path, kind=kind, space=self.space, ref=item.ref)
         valid = validate_item(target, item.data)
-        assert valid.signed is not None  # noqa: S101 - `check_pulled` took no file without a line
+        assert valid.signed is not None  # noqa: S101 - `verify_pulled` took no file without a line
         form, where = form_for(kind, item.suffix), str(path)
         return self._key.signed_text(kind, valid.signed, form, where, valid.identity).encode()
 
@@ -627,7 +627,7 @@ def verify_item_attestation(reply: PulledReply, ref: ItemRef, pin: RegistryPin, 
 
 
 def verify_bundle_attestation(reply: BundleReply, pin: RegistryPin) -> None:
-    """As `check_item_attestation`, for a bundle and all its files."""
+    """As `verify_item_attestation`, for a bundle and all its files."""
     files = {path: sha256_hex(content.encode()) for path, content in reply.files.items()}
     said = {
         "kind": BUNDLE,

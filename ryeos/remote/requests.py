@@ -195,7 +195,7 @@ def verify_request_signature(
 ) -> None:
     """Nothing, when the key signed exactly this request to this node.
 
-    ``path`` is decoded, ``query`` as it was sent. Looks at no clock: see `check_time`.
+    ``path`` is decoded, ``query`` as it was sent. Looks at no clock: see `require_recent`.
     Raises RequestSignatureError.
     """
     request = parse_headers(headers)

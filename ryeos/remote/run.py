@@ -283,13 +283,13 @@ def _wanted(
     data = get_blob(digest)
     is_ref = path.startswith(REFS)
     if is_ref:
-        _check_ref(path, data)
+        _validate_ref(path, data)
     elif current not in {None, last}:
         raise UnsafeOutputError(path, "another file is here, and stays")
     return data
 
 
-def _check_ref(path: str, data: bytes) -> None:
+def _validate_ref(path: str, data: bytes) -> None:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):

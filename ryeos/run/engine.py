@@ -247,7 +247,7 @@ class PrimitiveExecutor:
         self._validate(chain, request, log)  # (2)
         anchor, files = self._verify_files(chain, log.warnings.append)  # (3)
         self._require_newest(chain)
-        locked = self._check_lock(chain, files, request, log)  # (4)
+        locked = self._verify_lock(chain, files, request, log)  # (4)
         parameters = parameters_for(chain, request)  # (5)
         return CheckedCall(
             chain=chain, anchor=anchor, files=files, locked=locked, parameters=parameters
@@ -321,7 +321,7 @@ class PrimitiveExecutor:
 
         return package_list(chain, self._chains.companion_at)
 
-    def _check_lock(
+    def _verify_lock(
         self, chain: Chain, files: AnchoredFiles, request: ExecutionRequest, log: "ExecutionLog"
     ) -> bool:
         """Whether a lockfile pins the chain. Raises LockfileMismatchError in mode ``strict``."""

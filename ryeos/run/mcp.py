@@ -281,7 +281,7 @@ def server_config(
     )
     server = _server_item(materials, services, names)  # (1)
     config = _layered(materials, server)  # (2)
-    _check_transport(config, server, transports)
+    _validate_transport(config, server, transports)
     # A server that is run itself says which tools it has.
     tool_name = "" if tool.spec.tool_type == SERVER_TYPE else _tool_name(config)
     pins = read_pins(server.spec.config if server else config)
@@ -399,7 +399,7 @@ def _layered(materials: Materials, server: ChainElement | None) -> dict[str, Any
     return {**materials.config, **theirs, **own, **joined}
 
 
-def _check_transport(
+def _validate_transport(
     config: Mapping[str, Any], server: ChainElement | None, transports: tuple[str, ...]
 ) -> None:
     declared = (server.spec.config if server else config).get("transport")

@@ -126,7 +126,7 @@ def parse_query(text: str) -> Query:
             MAX_QUERY_CHARACTERS,
         )
     tokens = list(_tokens(text))
-    _check_count(tokens)
+    _validate_count(tokens)
     is_plain = all(token.kind in {"term", "end"} for token in tokens)
     parser = _Parser(tokens)
     node = EVERYTHING if len(tokens) == 1 else parser.alternatives(0)
@@ -134,7 +134,7 @@ def parse_query(text: str) -> Query:
     return Query(text.strip(), _without_empty_words(node, is_plain=is_plain), is_plain)
 
 
-def _check_count(tokens: list[_Token]) -> None:
+def _validate_count(tokens: list[_Token]) -> None:
     leaves = [token for token in tokens if token.kind in {"term", "phrase"}]
     if len(leaves) > MAX_TERMS:
         raise InvalidQueryError(

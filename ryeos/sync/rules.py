@@ -205,11 +205,11 @@ def _texts(values: Mapping[str, Any], key: str, where: str) -> list[str]:
     if len(found) > _MAX_ENTRIES:
         raise SpecError(f"{where}: {key}", f"expected at most {_MAX_ENTRIES}, got {len(found)}")
     if key == _PATTERNS:
-        _check_patterns(found, where)
+        _validate_patterns(found, where)
     return found
 
 
-def _check_patterns(patterns: Sequence[str], where: str) -> None:
+def _validate_patterns(patterns: Sequence[str], where: str) -> None:
     for index, pattern in enumerate(patterns):
         if pattern in _OF_THE_FLOOR:
             continue

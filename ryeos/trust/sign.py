@@ -161,7 +161,7 @@ def targets_of_reference(reference: Reference, space: Space) -> tuple[SignTarget
             str(reference), f"several kinds have it: {', '.join(t.label for t in found)}"
         )
     if not found:
-        _check_not_a_folder(reference, space)
+        _require_no_folder(reference, space)
         raise ItemNotFoundError(str(reference), [space.label])
     return tuple(found)
 
@@ -225,7 +225,7 @@ def _target_below(path: Path, space: Space) -> SignTarget | None:
     return None
 
 
-def _check_not_a_folder(reference: Reference, space: Space) -> None:
+def _require_no_folder(reference: Reference, space: Space) -> None:
     for ref in reference.refs(tuple(Kind)):
         if is_directory(space.directory(ref.kind) / ref.id):
             raise InvalidRefError(
@@ -681,7 +681,7 @@ def _audit_one(
 ) -> AuditReport:
     ref = _ref(target)
     try:
-        _check_inside(target)
+        _require_inside(target)
         item = verifier.verify(target)
         if ref and item.verified:
             require(ref, item)
@@ -711,7 +711,7 @@ def _not_valid(target: Target, ref: ItemRef | None, error: IntegrityError) -> Au
     )
 
 
-def _check_inside(target: Target) -> None:
+def _require_inside(target: Target) -> None:
     """Refuse what no resolver would find: a link that leads out of the folder of its kind."""
     space, path = target.space, target.path
     for root in (space.directory(target.kind), space.ai):

@@ -207,7 +207,7 @@ class Verifier:
         manifest = self._manifests.of(target.space)
         listed = _path_in_bundle(target) if manifest else None
         if manifest and listed:
-            return self._check_listed(target, data, manifest, listed)
+            return self._verify_listed(target, data, manifest, listed)
         signed, detached = self._signed_text(target, data)
         signature = detached or signed.signature
         if signature is None:
@@ -223,9 +223,9 @@ class Verifier:
                 hint=f"if the change is yours: {target.sign_command}",
             )
         key = self._key_for(target, signature, data)  # (5)
-        _check_value(where, signature.content_hash, signature.value, key)  # (6)
-        coverage = Coverage.FULL if detached else self._check_coverage(target, signed, key)  # (7)
-        _check_identity(target, signed.identity, key)  # (8)
+        _verify_value(where, signature.content_hash, signature.value, key)  # (6)
+        coverage = Coverage.FULL if detached else self._verify_coverage(target, signed, key)  # (7)
+        _verify_identity(target, signed.identity, key)  # (8)
         return VerifiedItem(
             target=target,
             data=data,
@@ -237,7 +237,7 @@ class Verifier:
             identity=signed.identity,
         )
 
-    def _check_listed(
+    def _verify_listed(
         self, target: Target, data: bytes, manifest: Manifest, relative: str
     ) -> VerifiedItem:
         """(2) A file of a bundle that has a manifest: nothing that is not listed counts."""
@@ -335,12 +335,12 @@ class Verifier:
             )
         return "if you know whose key it is: rye keys trust PEMFILE; or review and sign it yourself"
 
-    def _check_coverage(self, target: Target, signed: SignedText, key: TrustedKey) -> Coverage:
+    def _verify_coverage(self, target: Target, signed: SignedText, key: TrustedKey) -> Coverage:
         if not needs_covers(target.kind, signed.body):
             return Coverage.FULL
         where, covers = str(target.path), signed.covers
         if covers:
-            _check_covers(where, covers, signed, key)
+            _verify_covers(where, covers, signed, key)
             return Coverage.FULL
         if key.covers_all:
             raise IntegrityError(
@@ -418,7 +418,7 @@ def _covered_hash(target: Target, signed: SignedText) -> str:
     return content_hash(hashed_text(target.kind, signed, str(target.path)))
 
 
-def _check_covers(where: str, covers: Covers, signed: SignedText, key: TrustedKey) -> None:
+def _verify_covers(where: str, covers: Covers, signed: SignedText, key: TrustedKey) -> None:
     is_whole = covers.content_hash == content_hash(signed.covered)
     if covers.fingerprint != key.fingerprint or not is_whole:
         raise IntegrityError(
@@ -426,10 +426,10 @@ def _check_covers(where: str, covers: Covers, signed: SignedText, key: TrustedKe
             "content modified since signing (outside the signed block)",
             hint="review the whole text, then sign the file again",
         )
-    _check_value(where, covers.content_hash, covers.value, key)
+    _verify_value(where, covers.content_hash, covers.value, key)
 
 
-def _check_value(where: str, covered: str, value: str, key: TrustedKey) -> None:
+def _verify_value(where: str, covered: str, value: str, key: TrustedKey) -> None:
     if not _holds(covered, value, key.public_pem):
         raise IntegrityError(
             where,
@@ -444,7 +444,7 @@ def _holds(covered: str, value: str, public_pem: bytes) -> bool:
     return verify_signature(covered, value, public_pem)
 
 
-def _check_identity(target: Target, identity: Identity | None, key: TrustedKey) -> None:
+def _verify_identity(target: Target, identity: Identity | None, key: TrustedKey) -> None:
     """(8) What was signed as one item is no other, wherever its file is put."""
     place = target.identity()
     if place is None:

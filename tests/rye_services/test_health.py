@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
-from rye_services.health import CheckFailedError, Health, check_disk, check_keys
+from rye_services.health import CheckFailedError, Health, probe_disk, probe_keys
 from rye_services.keys import open_keys
 from tests.support.databases import database_url
 from tests.support.endings import wait_until
@@ -101,11 +101,11 @@ def test_what_a_check_did_not_expect_is_reported_by_its_class_alone() -> None:
 
 def test_an_error_about_a_full_disk_says_what_is_left(tmp_path: Path) -> None:
     with pytest.raises(CheckFailedError, match=r"^expected at least \d+ MiB free, found \d+ MiB$"):
-        check_disk((tmp_path,), room_bytes=2**60)
+        probe_disk((tmp_path,), room_bytes=2**60)
 
 
 def test_a_disk_is_written_to_and_nothing_stays_there(tmp_path: Path) -> None:
-    check_disk((tmp_path, tmp_path / "not made yet"), room_bytes=0)
+    probe_disk((tmp_path, tmp_path / "not made yet"), room_bytes=0)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -115,18 +115,18 @@ def test_a_folder_that_cannot_be_written_is_reported_without_its_path(tmp_path: 
     file.write_bytes(b"")
 
     with pytest.raises(CheckFailedError) as error:
-        check_disk((file,))
+        probe_disk((file,))
 
     assert str(error.value) == "cannot be written: not a directory"
 
 
 def test_keys_that_are_gone_are_reported_without_their_path(tmp_path: Path) -> None:
     open_keys(tmp_path / "signing")
-    check_keys(tmp_path / "signing")
+    probe_keys(tmp_path / "signing")
     (tmp_path / "signing" / "box_key.pem").unlink()
 
     with pytest.raises(CheckFailedError) as error:
-        check_keys(tmp_path / "signing")
+        probe_keys(tmp_path / "signing")
 
     assert str(error.value) == "a key of the node is missing"
 

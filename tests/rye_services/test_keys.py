@@ -11,7 +11,7 @@ import pytest
 
 from lillux.sealing import box_public, decode_box_key
 from lillux.signing import compute_key_fingerprint, load_keypair
-from rye_services.health import check_keys
+from rye_services.health import probe_keys
 from rye_services.keys import NodeKeysError, exported_files, open_keys, open_pair
 from ryeos.remote.requests import identity_document, read_identity
 
@@ -175,7 +175,7 @@ def test_a_mounted_secret_is_the_same_node_and_is_only_read(tmp_path: Path) -> N
     assert keys.receipts == again.receipts
     assert keys.box_private == again.box_private
     assert open_pair(folder / "registry") == open_pair(own / "registry")
-    check_keys(folder)
+    probe_keys(folder)
     assert listing(folder) == before
 
 

@@ -394,7 +394,7 @@ class _LastingConnector(PsycopgConnector):
         self._is_closing = is_closing
 
     async def execute_query_async(self, query: LiteralString, **arguments: Any) -> None:  # noqa: ANN401 - as Procrastinate has it
-        """See `BaseConnector`."""
+        """See ``BaseConnector`` of Procrastinate."""
         await self._lasting(
             lambda: super(_LastingConnector, self).execute_query_async(query, **arguments)
         )
@@ -404,7 +404,7 @@ class _LastingConnector(PsycopgConnector):
         query: LiteralString,
         **arguments: Any,  # noqa: ANN401 - as Procrastinate has it
     ) -> dict[str, Any]:
-        """See `BaseConnector`."""
+        """See ``BaseConnector`` of Procrastinate."""
         ask = super().execute_query_one_async
         return cast("dict[str, Any]", await self._lasting(lambda: ask(query, **arguments)))
 
@@ -413,12 +413,12 @@ class _LastingConnector(PsycopgConnector):
         query: LiteralString,
         **arguments: Any,  # noqa: ANN401 - as Procrastinate has it
     ) -> list[dict[str, Any]]:
-        """See `BaseConnector`."""
+        """See ``BaseConnector`` of Procrastinate."""
         ask = super().execute_query_all_async
         return cast("list[dict[str, Any]]", await self._lasting(lambda: ask(query, **arguments)))
 
     async def listen_notify(self, on_notification: Any, channels: Iterable[str]) -> None:  # noqa: ANN401 - as Procrastinate has it
-        """See `BaseConnector`."""
+        """See ``BaseConnector`` of Procrastinate."""
         names, listen = tuple(channels), super().listen_notify
         await self._lasting(lambda: listen(on_notification, names))
 

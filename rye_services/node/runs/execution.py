@@ -348,7 +348,7 @@ def execute_order(body: Mapping[str, Any], user_id: str) -> Order:
     """What a request to execute an item wants: a canonical reference, or its kind apart."""
     body = _with_known_keys(body)
     item_ref, kind = _item(body)
-    _check_thread(body, kind)
+    _validate_thread(body, kind)
     return Order(
         user_id=user_id,
         project_path=_project(body),
@@ -391,7 +391,7 @@ _KNOWN = sorted(_EXECUTE_KEYS)
 def delivery_order(delivery: WebhookDelivery, body: Mapping[str, Any]) -> Order:
     """What a delivery of a webhook wants: the item is the binding's, and so are the secrets."""
     _, kind = _item({"item_id": delivery.item_id})
-    _check_thread(body, kind)
+    _validate_thread(body, kind)
     return Order(
         user_id=delivery.principal.user_id,
         project_path=delivery.project_path,
@@ -423,7 +423,7 @@ def _item(body: Mapping[str, Any]) -> tuple[str, Kind]:
     return f"{reference.kind.value}:{reference.id}", reference.kind
 
 
-def _check_thread(body: Mapping[str, Any], kind: Kind) -> None:
+def _validate_thread(body: Mapping[str, Any], kind: Kind) -> None:
     """A directive forks, all else is inline; a fork of a tool is taken for that too."""
     thread = body.get("thread")
     if thread is None:

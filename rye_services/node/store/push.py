@@ -146,7 +146,7 @@ class Pushing:
         Raises HeadMovedError, ManifestGraphError; what is changed is not looked at.
         """
         head = self._heads.read(user_id, self._remote_name, push.project_path)
-        _check_head(push.expected_snapshot_hash, head)
+        _require_expected_head(push.expected_snapshot_hash, head)
         base = SourceManifest("project")
         if head:
             known = self._known.manifests
@@ -185,8 +185,8 @@ class Pushing:
         manifest_hash, path = push.project_manifest_hash, push.project_path
         head = self._heads.read(user_id, self._remote_name, path)
         self._verify(push, head, store)  # (1)
-        self._check_version(push.system_version)  # (2)
-        _check_head(push.expected_snapshot_hash, head)  # (3)
+        self._require_same_version(push.system_version)  # (2)
+        _require_expected_head(push.expected_snapshot_hash, head)  # (3)
         is_lost_for_good = head is not None and not _restored(store, head)
         user_manifest_hash = self._user_manifest_hash(user_id)
         is_same = head is not None and _is_same(head, manifest_hash, user_manifest_hash)
@@ -269,13 +269,13 @@ class Pushing:
         kept = keep_loose_ends(store, heads)
         _log.warning("%a begins a new history, kept by refs: %s", push.project_path, kept)
 
-    def _check_version(self, version: str) -> None:
+    def _require_same_version(self, version: str) -> None:
         own = _major_minor(ryeos.__version__)
         if version and _major_minor(version) not in {*self._versions, own}:
             raise SystemVersionError(version, (*self._versions, own))
 
 
-def _check_head(expected: str | None, head: Head | None) -> None:
+def _require_expected_head(expected: str | None, head: Head | None) -> None:
     if expected != (head.snapshot_hash if head else None):
         raise HeadMovedError(expected, head)
 

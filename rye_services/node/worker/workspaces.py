@@ -140,7 +140,7 @@ class _Slot:
             return 0.0
 
     def prepare(self, wanted: CheckoutRequest) -> Checkout:
-        """Make it hold what is wanted. Raises as `Workspaces.checkout`."""
+        """Make it hold what is wanted. Raises as `Checkouts.checkout`."""
         make_directory(self.folder, mode=_PRIVATE)
         os.utime(self._beside("lock"))
         table = self._filled(
