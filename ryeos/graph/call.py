@@ -28,7 +28,7 @@ from ryeos.graph.problems import (
     GraphInputError,
     GraphInvalidError,
     NodeNotFoundError,
-    RunNotResumableError,
+    not_resumable_error,
 )
 from ryeos.graph.reading import Reading, read_graph
 from ryeos.graph.run_log import COMPLETED
@@ -97,11 +97,10 @@ def resumed_position(
     """Where the saved run goes on.
 
     Its own inputs count, unless ``override_inputs`` lays the given ones over them. Raises
-    RunNotResumableError, RyeError `CONFLICT`, NodeNotFoundError,
-    GraphInputError.
+    RyeError `CONFLICT`, NodeNotFoundError, GraphInputError.
     """
     if saved.graph_id and saved.graph_id != graph.graph_id:
-        raise RunNotResumableError(
+        raise not_resumable_error(
             saved.run_id,
             f"it is a run of {saved.graph_id}, and not of {graph.graph_id}",
             hint=f"resume it with: rye graph resume {saved.run_id}",
@@ -122,7 +121,7 @@ def resumed_position(
 
 def _require_resumable(saved: SavedRun, options: Options, graph_hash: str) -> None:
     if saved.is_alive:
-        raise RunNotResumableError(
+        raise not_resumable_error(
             saved.run_id,
             "a process is working on it",
             hint=f"wait for it (rye threads wait {saved.run_id}), or end it: rye threads kill",
@@ -136,7 +135,7 @@ def _require_resumable(saved: SavedRun, options: Options, graph_hash: str) -> No
             hint="run the graph again for a new run",
         )
     if saved.node is None:
-        raise RunNotResumableError(saved.run_id, "it does not say which node comes next")
+        raise not_resumable_error(saved.run_id, "it does not say which node comes next")
     if saved.graph_hash != graph_hash and not options.force:
         raise RyeError(
             f"Cannot resume {saved.run_id}: the graph has changed since:"
@@ -220,10 +219,10 @@ class GraphEnvironment(Protocol):
     """What a run needs of the program that it runs in."""
 
     def lineage(self, materials: Materials) -> Lineage:
-        """Of the caller. Raises ParentUnknownError."""
+        """Of the caller. Raises RyeError `PERMISSION_DENIED`."""
 
     def given_to(self, run_id: str) -> Lineage:
-        """Of an earlier run: what its starter left it. Raises GrantsLostError."""
+        """Of an earlier run: what its starter left it. Raises RyeError `PERMISSION_DENIED`."""
 
     def hooks(self) -> Sequence[Hook]:
         """Those of the infrastructure."""

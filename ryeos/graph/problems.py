@@ -269,40 +269,9 @@ class NodeNotFoundError(RyeError):
         )
 
 
-class ParentUnknownError(RyeError):
-    """A run that another one is said to have started, which is not known here."""
-
-    code, exit_status = "PERMISSION_DENIED", 4
-
-    def __init__(self, parent_id: str, problem: str) -> None:
-        self.parent_id = parent_id
-        super().__init__(
-            f"Permission denied: RYE_PARENT_THREAD_ID names {parent_id[:200]!r}, {problem}",
-            hint="what a run starts may do no more than the run; unset the variable to start over",
-        )
-
-
-class GrantsLostError(RyeError):
-    """The record of what a run may call is lost."""
-
-    code, exit_status = "PERMISSION_DENIED", 4
-
-    def __init__(self, run_id: str, problem: str) -> None:
-        self.run_id, self.problem = run_id, problem
-        super().__init__(
-            f"Permission denied: cannot resume {run_id}: {problem}",
-            hint="run the graph again for a new run",
-        )
-
-
-class RunNotResumableError(RyeError):
-    """A run that cannot be gone on with as it is."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, run_id: str, problem: str, *, hint: str = "") -> None:
-        self.run_id, self.problem = run_id, problem
-        super().__init__(f"Cannot resume {run_id}: {problem}", hint=hint)
+def not_resumable_error(run_id: str, problem: str, *, hint: str = "") -> RyeError:
+    """The error of a run that cannot be resumed as it is."""
+    return RyeError(f"Cannot resume {run_id}: {problem}", code="CONFLICT", hint=hint)
 
 
 # --- run errors -----------------------------------------------------------------------------------
@@ -350,16 +319,3 @@ class TranscriptError(RyeError):
     def __init__(self, path: str, line: int, problem: str) -> None:
         self.path, self.line, self.problem = path, line, problem
         super().__init__(f"{path}, line {line}: {problem}")
-
-
-class CheckpointMismatchError(RyeError):
-    """What stands before a checkpoint is not what was there when it was made."""
-
-    code, exit_status = "INTEGRITY", 4
-
-    def __init__(self, path: str, line: int, problem: str) -> None:
-        self.path, self.line, self.problem = path, line, problem
-        super().__init__(
-            f"{path}, line {line}: checkpoint does not match: {problem}",
-            hint="the record of this run was changed; start a new run",
-        )

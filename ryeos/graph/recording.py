@@ -23,11 +23,9 @@ from ryeos.graph.call import Lineage, SavedRun
 from ryeos.graph.commands import Act, Acted, Enter, Left, Position, WalkOutcome
 from ryeos.graph.model import Graph, Options
 from ryeos.graph.problems import (
-    GrantsLostError,
     GraphInvalidError,
-    ParentUnknownError,
-    RunNotResumableError,
     RunPlaceError,
+    not_resumable_error,
 )
 from ryeos.graph.reading import read_graph
 from ryeos.graph.run_log import (
@@ -50,7 +48,7 @@ from ryeos.graph.run_store import (
 )
 from ryeos.graph.runner import ResultCache
 from ryeos.items.context import log_warning
-from ryeos.items.errors import NoSigningKeyError
+from ryeos.items.errors import NoSigningKeyError, RyeError
 from ryeos.items.headers import parse_header
 from ryeos.items.refs import ItemRef, Kind, valid_id
 from ryeos.run.calls import MappedResult
@@ -309,7 +307,7 @@ class Ledger:
         self._registry, self._seals, self._runs, self._warn = registry, seals, runs, warn
 
     def lineage_of(self, thread_id: str) -> Lineage:
-        """What a run may do that this thread has started. Raises ParentUnknownError.
+        """What a run may do that this thread has started. Raises RyeError `PERMISSION_DENIED`.
 
         A thread that is no run of a graph hands on what it has from its own parent; one that a
         person has started hands on no limits.
@@ -319,31 +317,31 @@ class Ledger:
                 thread = self._registry.get(thread_id)
                 grants = read_grants(self._registry.place, self._seals, thread_id)
             except ThreadNotFoundError:
-                raise ParentUnknownError(thread_id, "which is no thread of this project") from None
+                raise _parent_unknown(thread_id, "which is no thread of this project") from None
             except (LilluxError, ValueError) as error:
-                raise ParentUnknownError(thread_id, f"but {error}") from None
+                raise _parent_unknown(thread_id, f"but {error}") from None
             if grants is not None:
                 depth = None if grants.depth is None else grants.depth - 1
                 own = () if grants.own is None else (grants.own,)
                 return Lineage(grants=(*grants.lists, *own), depth=depth)
             if (self._runs.runs / thread_id).exists():  # the run of a graph, which had some
-                raise ParentUnknownError(thread_id, "but the list of what it may call is missing")
+                raise _parent_unknown(thread_id, "but the list of what it may call is missing")
             if not thread.parent_id:
                 return Lineage()
             thread_id = thread.parent_id
-        raise ParentUnknownError(thread_id, "which has too many threads above it")
+        raise _parent_unknown(thread_id, "which has too many threads above it")
 
     def given_to(self, run_id: str) -> Lineage:
         """What the caller allows a run, the graph's own list aside.
 
-        Raises GrantsLostError.
+        Raises RyeError `PERMISSION_DENIED`.
         """
         try:
             grants = read_grants(self._registry.place, self._seals, run_id)
         except (LilluxError, ValueError) as error:
-            raise GrantsLostError(run_id, str(error)) from None
+            raise _grants_lost(run_id, str(error)) from None
         if grants is None:
-            raise GrantsLostError(run_id, "the list of what it may call is missing")
+            raise _grants_lost(run_id, "the list of what it may call is missing")
         return Lineage(grants=grants.lists, depth=grants.depth)
 
     def parent_of(self, thread_id: str) -> str:
@@ -365,7 +363,7 @@ class Ledger:
     def begin(self, run_id: str, graph_id: str, parent_id: str, lineage: Lineage) -> bool:
         """Enter a run as one of this process; False where its runner sees to that.
 
-        Raises RunNotResumableError where another process was quicker, RegistryError and its kin.
+        Raises RyeError `CONFLICT` where another process was quicker, and as `ThreadRegistry`.
         """
         from lillux.background import start_token
 
@@ -392,7 +390,7 @@ class Ledger:
         if known.status == Status.RUNNING and known.pid == pid and run_id not in _active:
             return False
         if not self._registry.reopen(run_id, pid, token):
-            raise RunNotResumableError(run_id, f"it is {known.status}, or another process has it")
+            raise not_resumable_error(run_id, f"it is {known.status}, or another process has it")
         with suppress(FileNotFoundError):  # that ended it last time
             self._registry.place.file(run_id, CANCEL).unlink()
         end_rest(self._registry, known, self._seals)  # what it did last is about to be done again
@@ -407,7 +405,7 @@ class Ledger:
         _active.discard(run_id)
 
     def end(self, run_id: str, status: str, answer: Mapping[str, object]) -> None:
-        """Tell how a run of this process has ended. Raises RegistryError and its kin."""
+        """Tell how a run of this process has ended. Raises as `ThreadRegistry`."""
         import json
 
         error = answer.get("error")
@@ -705,6 +703,24 @@ def _answer(identity: _Identity, result: MappedResult) -> Mapping[str, Any]:
     return answer if result.success else answer | {"error": result.error, "code": result.code}
 
 
+def _parent_unknown(parent_id: str, problem: str) -> RyeError:
+    """The error of a thread that a run is said to be started by, and that is not known here."""
+    return RyeError(
+        f"Permission denied: RYE_PARENT_THREAD_ID names {parent_id[:200]!r}, {problem}",
+        code="PERMISSION_DENIED",
+        hint="what a run starts may do no more than the run; unset the variable to start over",
+    )
+
+
+def _grants_lost(run_id: str, problem: str) -> RyeError:
+    """The error of a run without a whole record of what it may call."""
+    return RyeError(
+        f"Permission denied: cannot resume {run_id}: {problem}",
+        code="PERMISSION_DENIED",
+        hint="run the graph again for a new run",
+    )
+
+
 def _told(error: BaseException) -> Mapping[str, Any]:
     """The answer of a run that did not come to its end."""
     return {"status": "error", "error": str(error) or type(error).__name__}
@@ -723,7 +739,7 @@ def _still_at(position: Position) -> Callable[[LoadedRun], None]:
 
     def check(run: LoadedRun) -> None:
         if (run.step, run.current_node) != (position.step, position.node):
-            raise RunNotResumableError(
+            raise not_resumable_error(
                 run.snapshot.graph_run_id,
                 "another process has gone on with it meanwhile",
                 hint="see how it is now: rye threads list --all",

@@ -29,7 +29,6 @@ from lillux.signing import verify_signature
 from lillux.store import Durability, Store
 from lillux.values import dataclass, field
 from ryeos.graph.problems import (
-    CheckpointMismatchError,
     RecordError,
     RunIdError,
     RunPlaceError,
@@ -425,7 +424,7 @@ class ReadTranscript:
 def read_transcript(path: Path, run_id: str, trusted: KeyLookup) -> ReadTranscript:
     """Read and verify a transcript.
 
-    Raises FileNotFoundError as it is, TranscriptError, CheckpointMismatchError,
+    Raises FileNotFoundError as it is, TranscriptError, RyeError `INTEGRITY`,
     RyeError `UNTRUSTED_KEY`, FileTooLargeError, FileSystemError.
     """
     return parse_transcript(read_bytes(path, MAX_TRANSCRIPT_BYTES), str(path), run_id, trusted)
@@ -522,8 +521,13 @@ class _Reading:
             raise self._mismatch("the signature is not of its key")
         self._signed_end = start
 
-    def _mismatch(self, problem: str) -> CheckpointMismatchError:
-        return CheckpointMismatchError(self._where, self._line, problem)
+    def _mismatch(self, problem: str) -> RyeError:
+        return RyeError(
+            f"{self._where}, line {self._line}: checkpoint does not match: {problem}",
+            code="INTEGRITY",
+            hint="the record of this run was changed; start a new run",
+            path=self._where,
+        )
 
 
 def _whole_lines(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -125,7 +125,7 @@ def load_run(place: RunPlace, run_id: str, trusted: KeyLookup) -> LoadedRun:
     (4) the suppressed failures of all blocks
 
     Raises RunIdError, RunPlaceError, RyeError `RUN_NOT_FOUND`, TranscriptError,
-    CheckpointMismatchError, RyeError `UNTRUSTED_KEY`, RecordError, ObjectMissingError,
+    RyeError `INTEGRITY` or `UNTRUSTED_KEY`, RecordError, ObjectMissingError,
     ObjectChangedError, FileSystemError.
     """
     store = place.store()

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.graph.problems import ParentUnknownError
 from ryeos.graph.recording import Ledger
 from ryeos.graph.run_log import run_place
+from ryeos.items.errors import RyeError
 from ryeos.run.threads import Thread
 from tests.ryeos.app.test_graph_calls import DENIED, ECHO, RECURSIVE
 from tests.support.background_runs import program_of
+from tests.support.errors import coded
 from tests.support.graph_runs import GraphGround
 
 PARENT = "RYE_PARENT_THREAD_ID"
@@ -119,7 +120,9 @@ def test_threads_that_are_their_own_parents_allow_nothing(ground: GraphGround) -
 
     spaces = ground.rye.context.spaces
 
-    with pytest.raises(ParentUnknownError, match="too many threads above it"):
+    with pytest.raises(
+        RyeError, check=coded("PERMISSION_DENIED"), match="too many threads above it"
+    ):
         Ledger(threads, ground.rye.runner_seals, run_place(spaces)).lineage_of("mine/t/t-1")
 
 

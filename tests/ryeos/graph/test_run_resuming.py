@@ -16,10 +16,11 @@ from lillux.cancellation import Cancellation
 from ryeos.graph.call import Lineage
 from ryeos.graph.commands import Position
 from ryeos.graph.model import Options
-from ryeos.graph.problems import RunNotResumableError
 from ryeos.graph.recording import Ledger, Naming, WorkspaceRecordings
 from ryeos.graph.run_log import run_place
 from ryeos.graph.runner import StepEvent
+from ryeos.items.errors import RyeError
+from tests.support.errors import coded
 from tests.support.graph_runs import GraphGround
 from tests.support.graph_walks import gate, nodes
 
@@ -334,6 +335,6 @@ def test_a_run_that_was_resumed_meanwhile_is_not_begun_where_it_was(
     resumed(ground, run_id, max_steps=1)
 
     options = Options(resume=True, run_id=run_id)
-    with pytest.raises(RunNotResumableError, match="another process has gone on"):
+    with pytest.raises(RyeError, check=coded("CONFLICT"), match="another process has gone on"):
         recordings.begin(nodes(a=gate()), saved.graph_hash, read, options, Lineage())
     assert resumed(ground, run_id, max_steps=9)["success"]
