@@ -72,8 +72,8 @@ def start_thread(
     """The thread that runs the item from now on, as far as this process knows it.
 
     ``thread_id`` is that of the thread, where it is to have another than those of tools.
-    Raises RegistryError, FileSystemError, and what starting a process raises: then the thread is
-    registered as failed.
+    Raises RyeError `REGISTRY_INVALID`, FileSystemError, and what starting a process raises: then
+    the thread is registered as failed.
     """
     from lillux.background import start_detached
 
@@ -445,7 +445,10 @@ _READ_FLAGS = (
 
 
 class ThreadLog:
-    """``spawn.log`` of a thread. Raises ThreadIdError, RegistryError for one outside the place."""
+    """``spawn.log`` of a thread.
+
+    Raises RyeError `INVALID_REF`, or `REGISTRY_INVALID` for one outside the place.
+    """
 
     def __init__(self, place: ThreadsPlace, thread_id: str) -> None:
         self.thread_id = thread_id

@@ -20,13 +20,13 @@ from ryeos.run.threads import (
     DOCUMENT,
     REOPENABLE,
     TERMINAL,
-    RegistryError,
     Status,
     Thread,
     ThreadNotFoundError,
     ThreadsPlace,
     find_thread_id,
     leavable,
+    registry_error,
     thread_of,
 )
 
@@ -92,7 +92,10 @@ def sqlite() -> "ModuleType":
 
 
 def require_plain_files(path: Path) -> None:
-    """Refuse a registry that SQLite must not be given. Raises RegistryError, FileSystemError."""
+    """Refuse a registry that SQLite must not be given.
+
+    Raises RyeError `REGISTRY_INVALID`, FileSystemError.
+    """
     for suffix in _BESIDE:
         beside = path.with_name(path.name + suffix)
         try:
@@ -102,9 +105,9 @@ def require_plain_files(path: Path) -> None:
         except OSError as error:
             raise file_system_error(beside, error) from error
         if not stat.S_ISREG(status.st_mode):
-            raise RegistryError(str(beside), f"expected a plain file, found {_word(status)}")
+            raise registry_error(str(beside), f"expected a plain file, found {_word(status)}")
         if suffix == _JOURNAL and _names_another_file(beside):
-            raise RegistryError(
+            raise registry_error(
                 str(beside),
                 "this journal has SQLite delete a file of its choice; it was not opened",
             )
@@ -130,7 +133,7 @@ def _names_another_file(journal: Path) -> bool:
 def open_writable(path: Path) -> "Connection":
     """A connection to the registry, made or brought up to date first where needed.
 
-    Any number of processes may do this at once. Raises RegistryError, RyeError `CONFLICT`,
+    Any number of processes may do this at once. Raises RyeError `REGISTRY_INVALID` or `CONFLICT`,
     FileSystemError, LockTimeoutError.
     """
     require_plain_files(path)
@@ -206,10 +209,13 @@ def _is_ready(connection: "Connection", path: Path) -> bool:
 
 
 def _require_known(connection: "Connection", path: Path) -> None:
-    """Refuse what a newer program wrote, and what is no registry. Raises RegistryError."""
+    """Refuse what a newer program wrote, and what is no registry.
+
+    Raises RyeError `REGISTRY_INVALID`.
+    """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
-        raise RegistryError(
+        raise registry_error(
             str(path),
             f"expected version {VERSION} of the registry, found {version}",
             hint="a newer rye wrote it: use that one here",
@@ -217,12 +223,12 @@ def _require_known(connection: "Connection", path: Path) -> None:
     for kind, name, text in connection.execute("SELECT type, name, sql FROM sqlite_master"):
         if kind in _ACTIVE or str(text).upper().startswith("CREATE VIRTUAL"):
             word = kind if kind in _ACTIVE else "virtual table"
-            raise RegistryError(
+            raise registry_error(
                 str(path), f"expected tables and indexes only, found the {word} {str(name)!r}"
             )
     columns = columns_of(connection)
     if columns and "thread_id" not in columns:
-        raise RegistryError(str(path), "its table threads has no column thread_id")
+        raise registry_error(str(path), "its table threads has no column thread_id")
 
 
 def _prepare(connection: "Connection", path: Path) -> None:
@@ -268,7 +274,7 @@ def _failure(error: "Error", path: Path) -> LilluxError:
         return FileSystemError(
             str(path), str(error), hint="check the permissions of the file and of its folder"
         )
-    return RegistryError(str(path), f"expected a registry of threads, found: {error}")
+    return registry_error(str(path), f"expected a registry of threads, found: {error}")
 
 
 # --- registry -------------------------------------------------------------------------------------
@@ -284,7 +290,10 @@ class ThreadRegistry:
         self._clock = clock
 
     def register(self, thread: Thread) -> None:
-        """Add a thread that is `created`. Raises RegistryError, FileSystemError and their like."""
+        """Add a thread that is `created`.
+
+        Raises RyeError `REGISTRY_INVALID`, FileSystemError and similar ones.
+        """
         self.place.make()
         now = self._now()
         values = {"created_at": now, "updated_at": now, "status": Status.CREATED.value}
@@ -412,7 +421,7 @@ class ThreadRegistry:
 def write_document(registry: ThreadRegistry, thread_id: str) -> None:
     """Write the thread as it is now, also while other processes do.
 
-    Raises ThreadNotFoundError, RegistryError, FileSystemError.
+    Raises ThreadNotFoundError, RyeError `REGISTRY_INVALID`, FileSystemError.
     """
     place = registry.place
     folder = place.make_thread_folder(thread_id)

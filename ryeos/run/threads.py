@@ -179,16 +179,16 @@ def is_short_thread_id(text: str) -> bool:
 
 
 def valid_thread_id(thread_id: str) -> str:
-    """The id, if it may be used as a relative path. Raises ThreadIdError."""
+    """The id, if it may be used as a relative path. Raises RyeError `INVALID_REF`."""
     try:
         require_plain_path(thread_id)
     except UnsafePathError as error:
-        raise ThreadIdError(thread_id, error.problem) from None
+        raise thread_id_error(thread_id, error.problem) from None
     data = thread_id.encode("utf-8", "surrogateescape")
     if len(data) > MAX_ID_BYTES or any(len(name) > MAX_NAME_BYTES for name in data.split(b"/")):
-        raise ThreadIdError(thread_id, f"expected at most {MAX_ID_BYTES} bytes, 255 in a segment")
+        raise thread_id_error(thread_id, f"expected at most {MAX_ID_BYTES} bytes, 255 in a segment")
     if thread_id.lower().startswith(_TAKEN):
-        raise ThreadIdError(thread_id, "names a file of the registry")
+        raise thread_id_error(thread_id, "names a file of the registry")
     return thread_id
 
 
@@ -197,8 +197,8 @@ def find_thread_id(text: str, known: Iterable[str], registry: str) -> str:
 
     ``run-d150`` is the short form of one that ends with ``-d150``: see `short_thread_id`.
 
-    Raises ThreadIdError, ThreadNotFoundError with the closest, AmbiguousThreadError, and a RyeError
-    of the same code as the second for a run on a node.
+    Raises RyeError `INVALID_REF`, ThreadNotFoundError with the closest, AmbiguousThreadError, and a
+    RyeError of the same code as the second for a run on a node.
     """
     ids = list(known)
     if text in ids:
@@ -237,29 +237,23 @@ def _closest(text: str, ids: list[str]) -> list[str]:
 # What can be wrong with a registry of threads, or with asking for one of them.
 
 
-class RegistryError(RyeError):
-    """A registry of threads that cannot be used: damaged, not a registry, or not to be trusted."""
-
-    code, exit_status = "REGISTRY_INVALID", 6
-
-    def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
-        self.path, self.problem = path, problem
-        super().__init__(
-            f"{path}: {problem}",
-            hint=hint or "move it away, with the files beside it; the next run --async makes one",
-        )
+def registry_error(path: str, problem: str, *, hint: str = "") -> RyeError:
+    """The error of a registry of threads that is damaged, of another kind, or not to be trusted."""
+    return RyeError(
+        f"{path}: {problem}",
+        code="REGISTRY_INVALID",
+        hint=hint or "move it away, with the files beside it; the next run --async makes one",
+        path=path,
+    )
 
 
-class ThreadIdError(RyeError):
-    """A thread id that could not be the name of a thread's folder."""
-
-    code, exit_status = "INVALID_REF", 2
-
-    def __init__(self, thread_id: str, problem: str) -> None:
-        self.thread_id, self.problem = thread_id, problem
-        super().__init__(
-            f"thread id {thread_id[:200]!r}: {problem}", hint="list threads with: rye threads list"
-        )
+def thread_id_error(thread_id: str, problem: str) -> RyeError:
+    """The error of a thread id that could not be the name of a thread's folder."""
+    return RyeError(
+        f"thread id {thread_id[:200]!r}: {problem}",
+        code="INVALID_REF",
+        hint="list threads with: rye threads list",
+    )
 
 
 class ThreadNotFoundError(RyeError):
@@ -335,9 +329,9 @@ class ThreadsPlace:
         return self.folder / REGISTRY
 
     def require_inside(self) -> None:
-        """Refuse a folder that a link leads out of ``.ai``. Raises RegistryError."""
+        """Refuse a folder that a link leads out of ``.ai``. Raises RyeError `REGISTRY_INVALID`."""
         if not is_inside(self.folder, self.ai):
-            raise RegistryError(
+            raise registry_error(
                 str(self.folder),
                 f"leads outside {self.ai} through a link",
                 hint="remove the link; threads are kept in a folder of their own",
@@ -353,7 +347,10 @@ class ThreadsPlace:
             return
 
     def thread_folder(self, thread_id: str) -> Path:
-        """The folder of a thread, which may not be there. Raises ThreadIdError, RegistryError."""
+        """The folder of a thread, which may not be there.
+
+        Raises RyeError `INVALID_REF` or `REGISTRY_INVALID`.
+        """
         return self._within(valid_thread_id(thread_id))
 
     def make_thread_folder(self, thread_id: str) -> Path:
@@ -371,7 +368,7 @@ class ThreadsPlace:
         try:
             return safe_join(self.folder, relative)
         except UnsafePathError as error:
-            raise RegistryError(
+            raise registry_error(
                 str(self.folder / relative), error.problem, hint="remove the link"
             ) from None
 
@@ -414,7 +411,10 @@ class RunnerSeals:
         self._path = user_ai / "state" / KEY_FILE
 
     def seal(self, place: ThreadsPlace, thread_id: str, started: "Started | ThreadRunner") -> None:
-        """Write down which process runs the thread. Raises FileSystemError, RegistryError."""
+        """Write down which process runs the thread.
+
+        Raises FileSystemError, RyeError `REGISTRY_INVALID`.
+        """
         code = self.code(_RUNNER_PURPOSE, thread_id, started.pid, started.start_token)
         document = {"pid": started.pid, "start_token": started.start_token, "seal": code}
         data = json.dumps(document).encode() + b"\n"
@@ -521,7 +521,7 @@ def write_grants(
     grants: Grants,
     warn: Callable[[str], None] = log_warning,
 ) -> None:
-    """Write down what a run may call. Raises FileSystemError, RegistryError.
+    """Write down what a run may call. Raises FileSystemError, RyeError `REGISTRY_INVALID`.
 
     Where this user's code cannot be made, no reader will believe the file: that is a warning.
     """

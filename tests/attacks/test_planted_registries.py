@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from lillux.background import start_token
+from ryeos.items.errors import RyeError
 from ryeos.run.thread_control import ThreadLog
 from ryeos.run.thread_registry import ThreadRegistry
-from ryeos.run.threads import RunnerSeals, Thread, ThreadIdError, ThreadRunner, UnknownRunnerError
+from ryeos.run.threads import RunnerSeals, Thread, ThreadRunner, UnknownRunnerError
 from tests.support.command_line import CommandLine
+from tests.support.errors import coded
 from tests.support.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
@@ -218,7 +220,7 @@ def test_an_id_that_leads_elsewhere_is_no_folder(
 
     assert cli("threads", "logs", planted).status == 2
     assert cli("threads", "kill", planted).status in {2, 0}
-    with pytest.raises(ThreadIdError):
+    with pytest.raises(RyeError, match=r"^thread id ", check=coded("INVALID_REF")):
         ThreadLog(registry.place, planted)
     assert "\x1b" not in cli("threads", "list").stdout
 

@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 from ryeos.items.errors import RyeError
 from ryeos.run.threads import (
     AmbiguousThreadError,
-    ThreadIdError,
     ThreadNotFoundError,
     find_thread_id,
     short_thread_id,
     thread_id_for,
     valid_thread_id,
 )
+from tests.support.errors import coded
 
 KNOWN = ("mine/build/build-1-2-00aa", "mine/build/build-3-4-11aa", "rye/bash/bash-5-6-22bb")
 
@@ -46,10 +46,10 @@ def test_a_long_name_still_fits_into_a_folder() -> None:
     ],
 )
 def test_an_id_that_could_be_no_folder_is_refused(thread_id: str, problem: str) -> None:
-    with pytest.raises(ThreadIdError) as error:
+    with pytest.raises(RyeError, check=coded("INVALID_REF")) as error:
         valid_thread_id(thread_id)
 
-    assert error.value.problem == problem
+    assert str(error.value) == f"thread id {thread_id[:200]!r}: {problem}"
 
 
 @pytest.mark.parametrize("text", ["rye/", "22bb", "bash-5", KNOWN[2]])
@@ -82,7 +82,11 @@ def test_a_text_is_found_ambiguous_unknown_or_no_id_and_nothing_else(text: str) 
         return
     try:
         found = find_thread_id(text, KNOWN, "db")
-    except (ThreadIdError, ThreadNotFoundError, AmbiguousThreadError):
+    except (ThreadNotFoundError, AmbiguousThreadError):
+        return
+    except RyeError as error:
+        if error.code != "INVALID_REF":
+            raise
         return
 
     assert text in found

@@ -3,8 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from ryeos.items.errors import RyeError
 from ryeos.items.refs import PROJECT, USER, Space, Spaces
-from ryeos.run.threads import RegistryError, ThreadIdError, ThreadsPlace, threads_place
+from ryeos.run.threads import ThreadsPlace, threads_place
+from tests.support.errors import coded
 
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 
@@ -28,7 +30,7 @@ def test_threads_of_any_other_folder_are_kept_in_user_space(tmp_path: Path) -> N
 
 
 def test_an_id_that_leads_elsewhere_has_no_folder(place: ThreadsPlace) -> None:
-    with pytest.raises(ThreadIdError):
+    with pytest.raises(RyeError, check=coded("INVALID_REF")):
         place.thread_folder("../../tools/x")
 
 
@@ -41,10 +43,10 @@ def test_no_link_leads_a_write_out_of_the_project(linked: str, place: ThreadsPla
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(outside)
 
-    with pytest.raises(RegistryError) as error:
+    with pytest.raises(RyeError, check=coded("REGISTRY_INVALID")) as error:
         place.make_thread_folder("mine/x-1")
 
-    assert error.value.problem.startswith("leads outside ")
+    assert ": leads outside " in str(error.value)
     assert list(outside.iterdir()) == []
 
 
@@ -54,5 +56,5 @@ def test_no_link_leads_a_read_out_of_the_project(place: ThreadsPlace) -> None:
     secret.write_text("secret", "utf-8")
     place.make_thread_folder("mine/x-1").joinpath("spawn.log").symlink_to(secret)
 
-    with pytest.raises(RegistryError):
+    with pytest.raises(RyeError, check=coded("REGISTRY_INVALID")):
         place.file("mine/x-1", "spawn.log")

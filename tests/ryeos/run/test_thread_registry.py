@@ -13,15 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lillux.errors import FileSystemError
+from ryeos.items.errors import RyeError
 from ryeos.run.thread_registry import COLUMNS, ThreadRegistry
 from ryeos.run.threads import (
     TERMINAL,
-    RegistryError,
     Status,
     Thread,
     ThreadNotFoundError,
     ThreadsPlace,
 )
+from tests.support.errors import coded
 
 ROOT = Path(__file__).resolve().parents[3]
 NOW = "2026-01-02T03:04:05.000+00:00"
@@ -185,7 +186,7 @@ def test_what_is_no_registry_of_ours_is_refused(
 ) -> None:
     path = foreign(registry.place, script)
 
-    with pytest.raises(RegistryError) as error:
+    with pytest.raises(RyeError, check=coded("REGISTRY_INVALID")) as error:
         registry.register(thread())
 
     assert str(error.value) == f"{path}: {problem}"
@@ -195,10 +196,11 @@ def test_a_damaged_file_is_refused_with_a_way_out(registry: ThreadRegistry) -> N
     registry.place.folder.mkdir(parents=True)
     registry.place.registry.write_bytes(b"no database, but longer than a header " * 9)
 
-    with pytest.raises(RegistryError) as error:
+    with pytest.raises(RyeError, check=coded("REGISTRY_INVALID")) as error:
         registry.threads()
 
-    assert error.value.problem == "expected a registry of threads, found: file is not a database"
+    problem = "expected a registry of threads, found: file is not a database"
+    assert str(error.value) == f"{registry.place.registry}: {problem}"
     assert "move it away" in error.value.hint
 
 
@@ -225,10 +227,11 @@ class _ReadOnly(ThreadRegistry):
 def test_a_folder_where_the_registry_would_be_is_refused(registry: ThreadRegistry) -> None:
     registry.place.registry.mkdir(parents=True)
 
-    with pytest.raises(RegistryError) as error:
+    with pytest.raises(RyeError, check=coded("REGISTRY_INVALID")) as error:
         registry.register(thread())
 
-    assert error.value.problem == "expected a plain file, found a folder"
+    problem = "expected a plain file, found a folder"
+    assert str(error.value) == f"{registry.place.registry}: {problem}"
 
 
 def test_a_file_where_the_folder_would_be_is_reported(registry: ThreadRegistry) -> None:
