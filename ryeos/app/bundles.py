@@ -13,7 +13,7 @@ from lillux.signing import canonical_public_pem, compute_key_fingerprint, verify
 from lillux.values import dataclass, field
 from ryeos.app.workspace import Rye
 from ryeos.items.context import utc_now
-from ryeos.items.errors import ItemNotFoundError, RyeError, TargetExistsError
+from ryeos.items.errors import ItemNotFoundError, RyeError, target_exists_error
 from ryeos.items.header_values import MAX_HEADER_BYTES
 from ryeos.items.refs import AI_DIRECTORY, SYSTEM, USER, ItemRef, Kind, Space, kind_of_directory
 from ryeos.items.yaml import parse_yaml, yaml_text
@@ -187,14 +187,7 @@ def _of(value: object, key: str) -> object:
 # (4) it is moved to its place
 
 
-class BundleMakingError(RyeError):
-    """Something that no bundle may hold was chosen for one; nothing was made."""
-
-    code, exit_status = "VALIDATION_FAILED", 6
-
-    def __init__(self, item: str, problem: str) -> None:
-        self.item, self.problem = item, problem
-        super().__init__(f"{item}: {problem}", hint="choose the items of the bundle by name")
+_HINT_BY_NAME = "choose the items of the bundle by name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +206,8 @@ def chosen_files(
     """The verified bytes of items by their path below ``.ai``.
 
     Without targets all tools, directives and knowledge of the space, and the bundle's own
-    configuration. Raises IntegrityError and its kin, ItemNotFoundError, BundleMakingError.
+    configuration. Raises IntegrityError and its kin, ItemNotFoundError, RyeError
+    `VALIDATION_FAILED`.
     """
     chosen = targets or _everything(rye, bundle_id, space)
     if not chosen:
@@ -222,8 +216,11 @@ def chosen_files(
     for target in chosen:
         item = rye.verifier.verify(target.verify_target)  # (1)
         if not item.verified or item.target.suffix == ".json":
-            problem = "expected a file with a signature line of its own"
-            raise BundleMakingError(target.label, problem)
+            raise RyeError(
+                f"{target.label}: expected a file with a signature line of its own",
+                code="VALIDATION_FAILED",
+                hint=_HINT_BY_NAME,
+            )
         files[target.path.relative_to(target.space.ai).as_posix()] = item.data
     return files
 
@@ -233,13 +230,13 @@ def make_bundle(
 ) -> CheckedBundle:
     """Sign a copy of the files with the user's key, as a bundle in a folder that is not there yet.
 
-    Raises RegistryIdError, TargetExistsError, BundleError, ItemValidationError,
+    Raises RegistryIdError, RyeError `CONFLICT` or `CONFIG_ERROR`, ItemValidationError,
     BundleContentError, NoSigningKeyError, FileSystemError.
     """
     valid_bundle_id(recipe.bundle_id)
     valid_version(recipe.version)
     if target.exists() or target.is_symlink():
-        raise TargetExistsError(str(target), "a file or folder", "name another with --out DIR")
+        raise target_exists_error(str(target), "a file or folder", "name another with --out DIR")
     key = rye.signing_key()
     make_directory(target.parent)
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -299,6 +296,10 @@ def _readable(recipe: BundleRecipe, space: Space, paths: Sequence[str]) -> str:
     }
     text = yaml_text({"bundle": bundle, "files": listed})
     if len(text.encode()) > MAX_HEADER_BYTES:
-        problem = f"expected a readable manifest of at most {MAX_HEADER_BYTES} bytes"
-        raise BundleMakingError(recipe.bundle_id, f"{problem}, found more: {len(listed)} items")
+        raise RyeError(
+            f"{recipe.bundle_id}: expected a readable manifest of at most {MAX_HEADER_BYTES} bytes,"
+            f" found more: {len(listed)} items",
+            code="VALIDATION_FAILED",
+            hint=_HINT_BY_NAME,
+        )
     return text

@@ -40,7 +40,7 @@ def open_workspace(
     user_space  the folder whose ``.ai`` is the user's; the home
     bundle      the items of Rye itself; those of the installed package
 
-    Raises NoProjectError, BundleError, FileSystemError.
+    Raises RyeError `NO_PROJECT` or `CONFIG_ERROR`, FileSystemError.
     """
     env = dict(os.environ if environ is None else environ)
     spaces = (

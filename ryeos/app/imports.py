@@ -38,7 +38,7 @@ from ryeos.imports.plan import (
     joined,
 )
 from ryeos.imports.server_items import SERVER_FOLDER, unpinned
-from ryeos.items.errors import TargetExistsError
+from ryeos.items.errors import target_exists_error
 from ryeos.items.refs import PROJECT, Space
 from ryeos.items.rights import Rights
 from ryeos.trust.resolver import candidates
@@ -173,7 +173,7 @@ def write_items(writes: Sequence[PlannedWrite], env_file: Path) -> list[SignTarg
     """Write what is due, all of it or nothing: step (3). The items that were written.
 
     A text that is replaced is kept beside its file. Raises FileSystemError, FileChangedError,
-    TargetExistsError; nothing of this import stays then.
+    RyeError `CONFLICT`; nothing of this import stays then.
     """
     due = [write for write in writes if write.is_due]
     done: list[tuple[Path, bytes | None]] = []
@@ -202,7 +202,7 @@ def _write(
         try:
             create_file(path, data, mode=0o755 if data.startswith(b"#!") else 0o644)
         except FileExistsError:
-            raise TargetExistsError(str(path), "a file", "look at it, and import again") from None
+            raise target_exists_error(str(path), "a file", "look at it, and import again") from None
     else:
         keep_prior(path, before)
         write_atomic(path, data, expected=before)

@@ -159,17 +159,13 @@ class CaseFileError(RyeError):
         )
 
 
-class NoCasesError(RyeError):
-    """No file of cases is where it was asked for."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, asked: str) -> None:
-        self.asked = asked
-        super().__init__(
-            f"no test cases: {asked}",
-            hint="write them beside the tool, in NAME.test.yaml, and sign that: rye help test",
-        )
+def no_cases_error(asked: str) -> RyeError:
+    """The error of a request for cases where no file has any."""
+    return RyeError(
+        f"no test cases: {asked}",
+        code="ITEM_NOT_FOUND",
+        hint="write them beside the tool, in NAME.test.yaml, and sign that: rye help test",
+    )
 
 
 # --- expectations ---------------------------------------------------------------------------------
@@ -605,7 +601,8 @@ def case_files(rye: Rye, asked: Sequence[str]) -> list[Location]:
     """The files of cases that the words are for, each once; without words those of the project.
 
     A word is the reference of a tool or of such a file, or a pattern for ids of tools in every
-    space, where the nearest file of an id counts. Raises ItemNotFoundError, NoCasesError.
+    space, where the nearest file of an id counts. Raises ItemNotFoundError, and
+    RyeError with the same code where no file has any.
     """
     if asked:
         found = [location for word in asked for location in _named(rye, word)]
@@ -613,7 +610,7 @@ def case_files(rye: Rye, asked: Sequence[str]) -> list[Location]:
         project = rye.context.spaces.project
         found = list(_files_in([project] if project else []))
     if not found:
-        raise NoCasesError(", ".join(asked) or "none in this project")
+        raise no_cases_error(", ".join(asked) or "none in this project")
     return list({location.ref: location for location in found}.values())
 
 
@@ -630,7 +627,7 @@ def _named(rye: Rye, word: str) -> Iterator[Location]:
     reference = rye.reference(word)
     found = rye.resolver.find(ItemRef(Kind.TOOL, _test_id(rye, reference.id)))
     if found is None:
-        raise NoCasesError(word)
+        raise no_cases_error(word)
     yield found.location
 
 

@@ -48,7 +48,7 @@ _MAX_SLIPS, _MAX_DISTANCE = 2, 1000
 def search(rye: Rye, arguments: Mapping[str, object]) -> Answer:
     """The items that match; of a query that breaks the grammar its words are searched.
 
-    Raises VerbArgumentError, InvalidQueryError, NoProjectError.
+    Raises VerbArgumentError, InvalidQueryError, RyeError `NO_PROJECT`.
     """
     values = valid_arguments(TOOLS["search"], arguments)
     here = rye_of(rye, values)

@@ -10,7 +10,7 @@ from lillux.errors import LilluxError
 from lillux.files import create_file, make_directory
 from lillux.values import dataclass
 from ryeos.app.workspace import Rye
-from ryeos.items.errors import TargetExistsError, UsageError
+from ryeos.items.errors import UsageError, target_exists_error
 from ryeos.items.markdown import parse_directive
 from ryeos.items.refs import Kind, Location, Reference
 from ryeos.trust.resolver import locations
@@ -83,7 +83,7 @@ def export_skill(rye: Rye, reference: Reference, folder: Path) -> list[Path]:
     """Write a verified directive as a skill that other programs read; the files that were written.
 
     A directive that signs a folder gives the files of that folder. Raises IntegrityError,
-    TargetExistsError where the folder of the skill is there.
+    RyeError `CONFLICT` where the folder of the skill is there.
     """
     from ryeos.trust.skill_files import read_skill
 
@@ -111,7 +111,7 @@ def export_skill(rye: Rye, reference: Reference, folder: Path) -> list[Path]:
         files = {FILE: skill_text(said, text + (directive.body or directive.xml)).encode()}
     target = folder / name
     if target.exists():
-        raise TargetExistsError(str(target), "a folder", "name another folder: --to FOLDER")
+        raise target_exists_error(str(target), "a folder", "name another folder: --to FOLDER")
     for relative, data in files.items():
         path = target / relative
         make_directory(path.parent)

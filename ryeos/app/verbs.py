@@ -586,7 +586,7 @@ def _wrong(row: Parameter, expected: str, value: object, *, hint: str = "") -> V
 
 
 def rye_of(rye: "Rye", arguments: Mapping[str, object]) -> "Rye":
-    """The Rye of the named project, else the server's own. Raises NoProjectError."""
+    """The Rye of the named project, else the server's own. Raises RyeError `NO_PROJECT`."""
     project = arguments.get("project_path")
     return rye.at(str(project)) if project else rye
 

@@ -28,11 +28,11 @@ from ryeos.items.errors import (
     TOOL_FAILED,
     Answer,
     IntegrityError,
-    NoProjectError,
     NoSigningKeyError,
     UnsupportedError,
     UsageError,
     error_envelope,
+    no_project_error,
 )
 from ryeos.items.refs import (
     AI_DIRECTORY,
@@ -174,7 +174,7 @@ class Rye:
     def at(self, project: str) -> "Rye":
         """The same for another project; a relative path starts at this one. Few are kept.
 
-        Raises NoProjectError when it is no folder.
+        Raises RyeError `NO_PROJECT` when it is no folder.
         """
         context = self.context
         path = named_project(project, context.working_directory, context.process_env)
@@ -437,10 +437,10 @@ class Rye:
             versions.note(ref, signer, version)
 
     def space(self, label: str) -> Space:
-        """The project or user space. Raises NoProjectError outside a project."""
+        """The project or user space. Raises RyeError `NO_PROJECT` outside a project."""
         space = self.context.spaces.named(label)
         if space is None:
-            raise NoProjectError("this folder is the home folder or a file system root")
+            raise no_project_error("this folder is the home folder or a file system root")
         return space
 
     def network_layers(self, path: str) -> tuple[Layer, ...]:

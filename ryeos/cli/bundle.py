@@ -23,7 +23,7 @@ from ryeos.cli.registry import (
 )
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.context import utc_now
-from ryeos.items.errors import ItemNotFoundError, TargetExistsError, UsageError
+from ryeos.items.errors import ItemNotFoundError, UsageError, target_exists_error
 from ryeos.items.refs import PROJECT, SYSTEM, USER
 from ryeos.remote.registry_bundles import (
     BundleState,
@@ -358,7 +358,7 @@ def _pull(session: Session) -> int:
     arguments = session.arguments
     target = Path(arguments.to or valid_bundle_id(arguments.bundle)).absolute()
     if target.exists():
-        raise TargetExistsError(str(target), "a file or folder", "name another with --to DIR")
+        raise target_exists_error(str(target), "a file or folder", "name another with --to DIR")
     bundle, source, author = _fetched(session, _expected_key(session))
     write_bundle_files(target, bundle.files)
     envelope = {

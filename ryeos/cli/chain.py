@@ -8,7 +8,7 @@ from lillux.errors import LilluxError
 from lillux.lockfile import dump_lockfile
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
-from ryeos.items.errors import ItemNotFoundError, NoProjectError, UsageError
+from ryeos.items.errors import ItemNotFoundError, UsageError, no_project_error
 from ryeos.items.refs import Kind
 from ryeos.run.anchor import anchor_of
 from ryeos.run.chain import ChainValidator
@@ -212,7 +212,7 @@ def _update(session: Session) -> int:
     reference = session.rye.reference(session.arguments.ref)
     path = session.rye.executor.lock(reference.id)
     if path is None:
-        raise NoProjectError("no .ai folder to keep the lockfile in")
+        raise no_project_error("no .ai folder to keep the lockfile in")
     item_id, _ = _tool(session)
     envelope = {"status": "success", "item_id": item_id, "path": str(path)}
     session.output.answer(envelope, f"wrote {path}")

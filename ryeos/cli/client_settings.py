@@ -27,7 +27,7 @@ from ryeos.imports.clients import (
     Shape,
     file_name,
 )
-from ryeos.items.errors import NoProjectError, RyeError, UnsupportedError, UsageError
+from ryeos.items.errors import RyeError, UnsupportedError, UsageError, no_project_error
 from ryeos.items.refs import AI_DIRECTORY
 
 # --- launch ---------------------------------------------------------------------------------------
@@ -169,7 +169,10 @@ class SettingsScope(StrEnum):
 def settings_path(
     client: Client, scope: SettingsScope, machine: Machine, project: Path | None
 ) -> Path:
-    """The settings file. Raises UnsupportedError where there is none to write, NoProjectError."""
+    """The settings file.
+
+    Raises UnsupportedError where there is none to write, RyeError `NO_PROJECT`.
+    """
     is_project = scope is SettingsScope.PROJECT
     path = _project_path(client, project) if is_project else user_path(client, machine)
     other = path.with_suffix(".jsonc")
@@ -183,7 +186,7 @@ def _project_path(client: Client, project: Path | None) -> Path:
             hint=f"paste what this prints: rye mcp config {client.name}",
         )
     if project is None:
-        raise NoProjectError("the home folder and a file system root are no projects")
+        raise no_project_error("the home folder and a file system root are no projects")
     return project / client.project
 
 

@@ -39,11 +39,11 @@ from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session, typed_passphrase
 from ryeos.items.context import PRIVATE_KEY_VARIABLE, utc_now
 from ryeos.items.errors import (
-    KeyDocumentError,
     RyeError,
-    TargetExistsError,
     UnsupportedError,
     UsageError,
+    key_document_error,
+    target_exists_error,
 )
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Space
 from ryeos.trust.keys import (
@@ -53,7 +53,6 @@ from ryeos.trust.keys import (
     KeyState,
     OfferedKey,
     SigningKey,
-    SigningKeyExistsError,
     binds_identity,
     document_problem,
     install_keypair,
@@ -65,6 +64,7 @@ from ryeos.trust.keys import (
     require_user_space,
     retire_key,
     set_aside,
+    signing_key_exists_error,
     trust_key,
     trust_own_key,
     upgrade_own_key,
@@ -193,7 +193,7 @@ def _export(session: Session) -> int:
     except FileExistsError:
         if _read(path) != key.public_pem:
             hint = "name another file, or remove that one first"
-            raise TargetExistsError(str(path), "another file", hint) from None
+            raise target_exists_error(str(path), "another file", hint) from None
     session.output.answer(envelope | {"path": str(path)}, f"wrote {path}")
     return 0
 
@@ -319,7 +319,7 @@ def _use_agent(session: Session) -> int:
         or (directory / PRIVATE_KEY_FILE).exists()
     ):
         if not session.arguments.force:
-            raise SigningKeyExistsError(
+            raise signing_key_exists_error(
                 str(directory / PRIVATE_KEY_FILE), own_fingerprint(directory), "rye keys use-agent"
             )
         backups = list(set_aside(directory))
@@ -527,13 +527,13 @@ def _trust_file(session: Session, path: Path) -> int:
 def _require_expected_key(session: Session, path: Path, found: str) -> None:
     expected = session.arguments.fingerprint
     if expected and expected != found:
-        raise KeyDocumentError(str(path), f"expected the key {expected}, found {found}")
+        raise key_document_error(str(path), f"expected the key {expected}, found {found}")
 
 
 def _show_trusted(session: Session, offered: OfferedKey, space: Space, document: Path) -> None:
     trusted = session.rye.trust.get_key(offered.fingerprint, space.label)
     if trusted is None:
-        raise KeyDocumentError(str(document), "written, but the key is not trusted")
+        raise key_document_error(str(document), "written, but the key is not trusted")
     envelope = {
         "status": "success",
         "fingerprint": trusted.fingerprint,
@@ -561,7 +561,7 @@ def _offered(path: Path) -> OfferedKey:
 
 
 def _carried_document(session: Session, fingerprint: str) -> Path:
-    """The document of a key in project space. Raises NoProjectError, KeyMissingError."""
+    """The document of a key in project space. Raises RyeError `NO_PROJECT`, KeyMissingError."""
     path = document_path(session.rye.space(PROJECT), fingerprint)
     if not path.is_file():
         raise RyeError(
@@ -591,7 +591,7 @@ def _approve(session: Session, fingerprint: str) -> int:
     if document.fingerprint != fingerprint:
         problem = f"its key is {document.fingerprint}, not {fingerprint}"
     if problem:
-        raise KeyDocumentError(str(path), problem)
+        raise key_document_error(str(path), problem)
     session.rye.approvals.approve(project.base, document.digest)
     envelope |= {"owner": document.owner, "path": str(path), "unchanged": False}
     session.output.answer(envelope, f"{fingerprint} is trusted in {project.base} now")

@@ -22,8 +22,8 @@ from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import (
     RyeError,
     SystemImmutableError,
-    TargetExistsError,
     UsageError,
+    target_exists_error,
 )
 from ryeos.items.refs import (
     PROJECT,
@@ -280,12 +280,12 @@ def _beside(location: Location) -> Iterator[Location]:
 
 
 def _free_path(space: Space, ref: ItemRef, suffix: str) -> Path:
-    """Where the file goes. Raises TargetExistsError for an id that is taken, UnsafePathError."""
+    """Where the file goes. Raises RyeError `CONFLICT` for an id that is taken, UnsafePathError."""
     from lillux.files import safe_join
 
     for path in candidates(space, ref):
         if os.path.lexists(path):
-            raise TargetExistsError(str(path), "an item of this id", "choose another id")
+            raise target_exists_error(str(path), "an item of this id", "choose another id")
     return safe_join(space.directory(ref.kind), f"{ref.id}{suffix}")
 
 

@@ -46,8 +46,8 @@ from ryeos.items.errors import (
     Answer,
     ApprovalRequiredError,
     ExecutorNotFoundError,
-    TargetExistsError,
     UsageError,
+    target_exists_error,
 )
 from ryeos.items.refs import PROJECT, USER, Location
 from ryeos.run.packages import list_path
@@ -91,7 +91,7 @@ def _add(session: Session) -> int:
         before = read_bytes(target.path, MAX_ITEM_BYTES)
     if before is not None and not arguments.replace:
         hint = "choose another name, or give --replace"
-        raise TargetExistsError(str(target.path), "a server of this name", hint)
+        raise target_exists_error(str(target.path), "a server of this name", hint)
     write_signed(session.rye, key, target, text, before)
     following = f"rye mcp discover {arguments.name}"
     envelope = {

@@ -9,7 +9,7 @@ from ryeos.app.output import one_line
 from ryeos.app.templates import TEMPLATES, Template
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
-from ryeos.items.errors import InvalidRefError, TargetExistsError, UsageError
+from ryeos.items.errors import InvalidRefError, RyeError, UsageError, target_exists_error
 from ryeos.items.refs import PROJECT, USER, ItemRef, Kind, Reference, Space, parse_reference
 from ryeos.trust.keys import require_user_space
 from ryeos.trust.resolver import candidates
@@ -80,8 +80,8 @@ def _require_free(ref: ItemRef, space: Space) -> None:
             raise _taken(path)
 
 
-def _taken(path: Path) -> TargetExistsError:
-    return TargetExistsError(
+def _taken(path: Path) -> RyeError:
+    return target_exists_error(
         str(path), "an item of this id", "choose another id, or edit that file"
     )
 

@@ -16,8 +16,8 @@ from ryeos.items.errors import (
     IntegrityError,
     RyeError,
     SignatureFormatError,
-    TargetExistsError,
     UntrustedKeyError,
+    target_exists_error,
 )
 from ryeos.trust.signature import Signature, detached_path, parse_core
 
@@ -115,7 +115,7 @@ def _extract(session: Session) -> int:
     program = require_packed_program(hint="the sources are there already")
     folder = Path(session.arguments.folder)
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise TargetExistsError(str(folder), "something", "name a folder that is new or empty")
+        raise target_exists_error(str(folder), "something", "name a folder that is new or empty")
     try:
         count = _write_sources(program, folder / "sources")
         count += _write_bundle(program, folder / "bundle")

@@ -8,10 +8,10 @@ from lillux.files import write_atomic
 from ryeos.app.item_tests import (
     CaseResult,
     CaseState,
-    NoCasesError,
     Planned,
     case_files,
     junit_xml,
+    no_cases_error,
     planned,
     run_cases,
 )
@@ -66,7 +66,7 @@ def _chosen(session: Session) -> list[Planned]:
         if wanted in f"{case.ref} {case.case.name}".lower()
     ]
     if not cases:
-        raise NoCasesError(f"none has {arguments.containing!r} in its id or name")
+        raise no_cases_error(f"none has {arguments.containing!r} in its id or name")
     return cases
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lillux.values import dataclass
-from ryeos.items.errors import NoProjectError, UsageError
+from ryeos.items.errors import UsageError, no_project_error
 from ryeos.items.places import named_folder, project_folder, user_folder
 from ryeos.items.refs import PRIVATE_FOLDERS, PROJECT, USER, Space, Spaces
 
@@ -176,7 +176,8 @@ def context_from(
 ) -> Context:
     """The context for an environment, a working directory and the global flags.
 
-    Raises NoProjectError when a named project is no folder, UsageError for an unknown RYE_LOCK.
+    Raises RyeError `NO_PROJECT` when a named project is no folder, UsageError for an unknown
+    RYE_LOCK.
     """
     user_base = _user_base(env, user_space, platform, cwd)
     project_path = _project_path(env, cwd, project, user_base)
@@ -214,15 +215,15 @@ def _project_path(
 ) -> Path | None:
     found, missing = project_folder(env, project or "", str(cwd), str(user_base))
     if missing:
-        raise NoProjectError(f"{missing} is not a folder")
+        raise no_project_error(f"{missing} is not a folder")
     return Path(found) if found else None
 
 
 def named_project(named: str, cwd: Path, env: Mapping[str, str]) -> Path:
-    """The folder that the user named as the project. Raises NoProjectError if it is no folder."""
+    """The folder that the user named as the project. Raises RyeError `NO_PROJECT` if it is none."""
     found = named_folder(named, str(cwd), env)
     if found is None:
-        raise NoProjectError(f"{named} is not a folder")
+        raise no_project_error(f"{named} is not a folder")
     return Path(found)
 
 

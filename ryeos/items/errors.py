@@ -163,16 +163,13 @@ class ItemNotFoundError(RyeError):
         )
 
 
-class NoProjectError(RyeError):
-    """The command needs a project and there is none here."""
-
-    code, exit_status = "NO_PROJECT", 2
-
-    def __init__(self, found: str) -> None:
-        super().__init__(
-            f"no project: {found}",
-            hint="name one with --project DIR, or make one with: rye init --project",
-        )
+def no_project_error(found: str) -> RyeError:
+    """The error of a command that needs a project where there is none."""
+    return RyeError(
+        f"no project: {found}",
+        code="NO_PROJECT",
+        hint="name one with --project DIR, or make one with: rye init --project",
+    )
 
 
 class SystemImmutableError(RyeError):
@@ -188,27 +185,18 @@ class SystemImmutableError(RyeError):
         )
 
 
-class TargetExistsError(RyeError):
-    """A file that was to be made is already there; nothing was written."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, path: str, subject: str, hint: str) -> None:
-        self.path, self.subject = path, subject
-        super().__init__(f"{path}: {subject} is already there", hint=hint)
+def target_exists_error(path: str, subject: str, hint: str) -> RyeError:
+    """The error of a file that was to be made and is already there; nothing was written."""
+    return RyeError(f"{path}: {subject} is already there", code="CONFLICT", hint=hint, path=path)
 
 
-class BundleError(RyeError):
-    """A system bundle that cannot be used. ``root`` is its folder."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, root: str, problem: str) -> None:
-        self.root, self.problem = root, problem
-        super().__init__(
-            f"bundle {root}: {problem}",
-            hint="a bundle is an absolute folder that holds .ai/ (see RYE_BUNDLE_PATH)",
-        )
+def bundle_error(root: str, problem: str) -> RyeError:
+    """The error of a system bundle that cannot be used. ``root`` is its folder."""
+    return RyeError(
+        f"bundle {root}: {problem}",
+        code="CONFIG_ERROR",
+        hint="a bundle is an absolute folder that holds .ai/ (see RYE_BUNDLE_PATH)",
+    )
 
 
 class SpecError(RyeError):
@@ -327,14 +315,9 @@ class NoSigningKeyError(RyeError):
         super().__init__(f"no signing key in {directory}", hint="make one with: rye keys generate")
 
 
-class KeyDocumentError(RyeError):
-    """A key document or PEM file handed over by the user is not what it says."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path, self.problem = path, problem
-        super().__init__(f"{path}: {problem}")
+def key_document_error(path: str, problem: str) -> RyeError:
+    """The error of a key document, or another file of keys, that is not what it says."""
+    return RyeError(f"{path}: {problem}", code="CONFIG_ERROR", path=path)
 
 
 # ---------------------------------------------------------------- chain
@@ -367,57 +350,6 @@ class ExecutorNotFoundError(ChainError):
         if out_of_reach:
             hint = f"{out_of_reach} space has it, but only items of that space may use it"
         super().__init__(f"Executor not found: {executor_id} (needed by {child_id})", hint=hint)
-
-
-class NoExecutorDeclaredError(ChainError):
-    """A tool that says neither what runs it nor that it is a primitive."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, item_id: str, path: str) -> None:
-        self.item_id, self.path = item_id, path
-        line = '__executor_id__ = "rye/core/runtimes/python/script"'
-        if path.endswith(".sh"):
-            line = "# executor_id: rye/core/runtimes/bash/bash"
-        super().__init__(f"{item_id} declares no executor ({path})", hint=f"add one, like {line}")
-
-
-class CircularDependencyError(ChainError):
-    """An element is reached a second time."""
-
-    code = "CIRCULAR_DEPENDENCY"
-
-    def __init__(self, ids: Sequence[str]) -> None:
-        self.ids = tuple(ids)
-        super().__init__(
-            f"Circular dependency: {' -> '.join(ids)}",
-            hint="let one of them name another executor_id, and sign it again",
-        )
-
-
-class ChainTooDeepError(ChainError):
-    """More elements than `MAX_CHAIN_DEPTH`."""
-
-    code = "CHAIN_TOO_DEEP"
-
-    def __init__(self, item_id: str, limit: int) -> None:
-        self.item_id, self.limit = item_id, limit
-        super().__init__(
-            f"Chain too deep (max {limit}): {item_id}",
-            hint="let one of its elements name an executor nearer to a primitive",
-        )
-
-
-class UnknownPrimitiveError(ChainError):
-    """The last element is no primitive that this engine has."""
-
-    code = "EXECUTOR_NOT_FOUND"
-
-    def __init__(self, item_id: str, known: Sequence[str]) -> None:
-        self.item_id = item_id
-        super().__init__(
-            f"Unknown primitive: {item_id}", hint=f"known primitives: {', '.join(known)}"
-        )
 
 
 class ChainValidationError(ChainError):

@@ -17,7 +17,7 @@ from lillux.store_files import ObjectKind, RefUnreadableError, is_digest
 from lillux.values import dataclass, field, replace
 from ryeos import __version__
 from ryeos.items.context import Clock, Context, cache_place, utc_now
-from ryeos.items.errors import NoProjectError, NoSigningKeyError
+from ryeos.items.errors import NoSigningKeyError, no_project_error
 from ryeos.remote.apply import Applied
 from ryeos.remote.conflicts import ConflictFolder, new_incoming_folder, own_folder, project_store
 from ryeos.remote.node import BearerCredentials, Credentials, Node, RemoteHead, credentials_for
@@ -486,7 +486,7 @@ def open_node(
 def open_link(around: RemoteEnvironment, name: str | None) -> Link:
     """The project and its counterpart on a remote; ``default`` without a name.
 
-    Raises NoProjectError, RemoteNotFoundError, and as `open_node`.
+    Raises RyeError `NO_PROJECT`, RemoteNotFoundError, and as `open_node`.
     """
     remotes = remotes_of(around)
     remote = remotes.resolve(name)
@@ -495,18 +495,18 @@ def open_link(around: RemoteEnvironment, name: str | None) -> Link:
 
 
 def _project_name(around: RemoteEnvironment, remotes: Remotes, remote: RemoteConfig) -> str:
-    """What the project is called on a node, with its owner. Raises NoProjectError."""
+    """What the project is called on a node, with its owner. Raises RyeError `NO_PROJECT`."""
     project = around.context.spaces.project
     if project is None:
-        raise NoProjectError("this folder is the home folder or a file system root")
+        raise no_project_error("this folder is the home folder or a file system root")
     return remote.project_path or remotes.project_name(project.base)
 
 
 def link_to(around: RemoteEnvironment, remotes: Remotes, remote: RemoteConfig, node: Node) -> Link:
-    """The project and its counterpart on a node. Raises NoProjectError."""
+    """The project and its counterpart on a node. Raises RyeError `NO_PROJECT`."""
     project = around.context.spaces.project
     if project is None:
-        raise NoProjectError("this folder is the home folder or a file system root")
+        raise no_project_error("this folder is the home folder or a file system root")
     store = project_store(project.ai)
     link = Link(
         node=node,
@@ -523,10 +523,10 @@ def link_to(around: RemoteEnvironment, remotes: Remotes, remote: RemoteConfig, n
 
 
 def working_tree_of(around: RemoteEnvironment) -> WorkingTree:
-    """The project and the user space. Raises NoProjectError."""
+    """The project and the user space. Raises RyeError `NO_PROJECT`."""
     context = around.context
     if context.spaces.project is None:
-        raise NoProjectError("this folder is the home folder or a file system root")
+        raise no_project_error("this folder is the home folder or a file system root")
     return WorkingTree(
         project=context.spaces.project.base,
         user=context.spaces.user.base,

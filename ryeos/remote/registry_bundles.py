@@ -421,7 +421,7 @@ class InstalledBundles:
     ) -> Installation:
         """Install a bundle, in place of another version of it.
 
-        Raises BundlePinMismatchError, RyeError `CONFLICT`, BundleError,
+        Raises BundlePinMismatchError, RyeError `CONFLICT` or `CONFIG_ERROR`,
         FileSystemError.
         """
         with self._alone():
@@ -463,7 +463,7 @@ class InstalledBundles:
     def uninstall(self, bundle_id: str, *, forget: bool) -> BundlePin:
         """Remove a bundle; its key is still known, unless it is to be forgotten.
 
-        Raises RyeError `ITEM_NOT_FOUND`, BundleError, FileSystemError.
+        Raises RyeError `ITEM_NOT_FOUND` or `CONFIG_ERROR`, FileSystemError.
         """
         with self._alone():
             pin = self.pins.all().get(bundle_id)
@@ -482,7 +482,7 @@ class InstalledBundles:
         return pin
 
     def states(self) -> Iterator[BundleState]:
-        """Every installed bundle, each of its files hashed anew. Raises BundleError."""
+        """Every installed bundle, each of its files hashed anew. Raises RyeError `CONFIG_ERROR`."""
         pins = self.pins.all()
         for name in sorted(pins):
             if pins[name].version:

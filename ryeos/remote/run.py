@@ -28,9 +28,9 @@ from ryeos.items.errors import (
     EXIT_BY_CODE,
     TOOL_FAILED,
     Answer,
-    NoProjectError,
     RyeError,
     UsageError,
+    no_project_error,
 )
 from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference
 from ryeos.remote.errors import UnsafeOutputError
@@ -677,7 +677,7 @@ def _page_signer(around: RemoteEnvironment) -> Callable[[Path], object]:
 
     space = around.context.spaces.project
     if space is None:
-        raise NoProjectError("there is no page to sign")
+        raise no_project_error("there is no page to sign")
     signer = Signer(around.workspace.signing_key(), around.workspace.verifier)
 
     def sign(path: Path) -> object:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 from lillux.fields import Fields, is_number
 from lillux.patterns import pattern
 from lillux.values import dataclass, field
-from ryeos.items.errors import RyeError, TargetExistsError
+from ryeos.items.errors import RyeError, target_exists_error
 from ryeos.items.refs import PROJECT, Space
 from ryeos.items.yaml import UneditableYamlError, parse_yaml, with_entry, without_entry
 from ryeos.trust.config import Layer
@@ -437,7 +437,7 @@ class RemotesFile:
         self.path = self._file.path
 
     def add(self, name: str, settings: Mapping[str, object], *, replace: bool = False) -> None:
-        """Write a remote. Raises TargetExistsError, RemoteConfigError, IntegrityError."""
+        """Write a remote. Raises RyeError `CONFLICT`, RemoteConfigError, IntegrityError."""
         valid_remote_name(name)
         for key, value in settings.items():
             validate_setting(f"remotes.{name}", key, value)
@@ -447,7 +447,7 @@ class RemotesFile:
             if name in known and not replace:
                 url = quote(str(settings.get("url", "URL")))
                 hint = f"replace it: rye remote add {name} {url} --replace"
-                raise TargetExistsError(str(self.path), f"remote {name}", hint)
+                raise target_exists_error(str(self.path), f"remote {name}", hint)
             self._file.write(with_remote(text, name, settings), is_signed=is_signed)
 
     def remove(self, name: str) -> None:

@@ -18,13 +18,9 @@ from lillux.files import path_inside, read_bytes
 from lillux.values import dataclass
 from ryeos.items.errors import (
     ChainError,
-    ChainTooDeepError,
-    CircularDependencyError,
     ExecutorNotFoundError,
     InvalidRefError,
-    NoExecutorDeclaredError,
     SpecError,
-    UnknownPrimitiveError,
 )
 from ryeos.items.headers import parse_header
 from ryeos.items.refs import (
@@ -50,27 +46,9 @@ the list of these, before which the id of the tool stands."""
 _READ_BY_OTHERS = frozenset({"config", "extractor", "library", "test"})
 
 
-class NothingToRunError(ChainError):
-    """An item that others read or import, and that nothing runs: a library, say."""
-
-    code = "EXECUTOR_NOT_FOUND"
-
-    def __init__(self, item_id: str, tool_type: str) -> None:
-        self.item_id, self.tool_type = item_id, tool_type
-        super().__init__(
-            f"{item_id}: expected something to run, found a {tool_type} file",
-            hint=f"read it with: rye load tool:{item_id}",
-        )
-
-
-class CompanionError(ChainError):
-    """A file that an item would use besides its chain, and must not. ``path`` names it."""
-
-    code = "CHAIN_INVALID"
-
-    def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
-        self.path, self.problem = path, problem
-        super().__init__(f"{path}: {problem}", hint=hint)
+def companion_error(path: str, problem: str, *, hint: str = "") -> ChainError:
+    """The error of a file that an item would use besides its chain, and must not."""
+    return ChainError(f"{path}: {problem}", hint=hint, path=path)
 
 
 class ChainBuilder:
@@ -124,17 +102,17 @@ class ChainBuilder:
         """The verified tool item in this very file; None for one in no space's tools folder.
 
         The rules of spaces hold as for `companion`, and the file must be the one that its id leads
-        to: not one that another hides. Raises CompanionError, IntegrityError and similar.
+        to: not one that another hides. Raises ChainError, IntegrityError and similar.
         """
         for space in self._resolver.spaces:
             tool = path_inside(path, space.directory(Kind.TOOL))
             if tool is None:
                 continue
             if not space.has_suffix(Kind.TOOL, Path(tool).suffix.lower()):
-                raise CompanionError(str(path), "expected a file that can be a signed tool item")
+                raise companion_error(str(path), "expected a file that can be a signed tool item")
             found = self.companion(Path(tool).with_suffix("").as_posix(), element)
             if found.path is None or not found.path.samefile(path):
-                raise CompanionError(str(path), f"{found.item_id} is another file: {found.path}")
+                raise companion_error(str(path), f"{found.item_id} is another file: {found.path}")
             return found
         return None
 
@@ -159,25 +137,45 @@ class ChainBuilder:
         current: str | None = item_id
         while current is not None:
             if len(elements) == MAX_CHAIN_DEPTH:
-                raise ChainTooDeepError(item_id, MAX_CHAIN_DEPTH)
+                raise ChainError(
+                    f"Chain too deep (max {MAX_CHAIN_DEPTH}): {item_id}",
+                    code="CHAIN_TOO_DEEP",
+                    hint="let one of its elements name an executor nearer to a primitive",
+                )
             resolution = resolved if elements == [] else None
             resolution = resolution or self._resolve(current, elements)
             element = self._element(current, resolution)
             if any(element.item_id == earlier.item_id for earlier in elements):
-                ids = [earlier.item_id for earlier in elements]
-                raise CircularDependencyError([*ids, element.item_id])
+                ids = [one.item_id for one in (*elements, element)]
+                raise ChainError(
+                    f"Circular dependency: {' -> '.join(ids)}",
+                    code="CIRCULAR_DEPENDENCY",
+                    hint="let one of them name another executor_id, and sign it again",
+                )
             elements.append(element)
             if resolution:
                 missed.extend(resolution.missed)
                 warnings.extend(resolution.warnings)
                 warnings.extend(_unknown_keys(element))
             current = element.executor_id
-        last = elements[-1]
-        if last.item_id not in self._primitives:
-            if last.spec.tool_type in _READ_BY_OTHERS:
-                raise NothingToRunError(last.item_id, last.spec.tool_type)
-            raise UnknownPrimitiveError(last.item_id, sorted(self._primitives))
+        self._require_primitive(elements[-1])
         return Chain(elements=tuple(elements), missed=tuple(missed), warnings=tuple(warnings))
+
+    def _require_primitive(self, last: ChainElement) -> None:
+        """Refuse a last element that no engine runs. Raises ChainError."""
+        if last.item_id in self._primitives:
+            return
+        if last.spec.tool_type in _READ_BY_OTHERS:
+            raise ChainError(
+                f"{last.item_id}: expected something to run, found a {last.spec.tool_type} file",
+                code="EXECUTOR_NOT_FOUND",
+                hint=f"read it with: rye load tool:{last.item_id}",
+            )
+        raise ChainError(
+            f"Unknown primitive: {last.item_id}",
+            code="EXECUTOR_NOT_FOUND",
+            hint=f"known primitives: {', '.join(sorted(self._primitives))}",
+        )
 
     def _resolve(self, item_id: str, elements: list[ChainElement]) -> Resolution | None:
         """Where an element is; None for a primitive that exists without a file."""
@@ -214,7 +212,7 @@ class ChainBuilder:
         said = {"version": spec.version, "category": spec.category}
         require_place(item, location.ref, said)
         if spec.executor_id is ABSENT and spec.tool_type != PRIMITIVE_TYPE:
-            raise NoExecutorDeclaredError(location.ref.id, str(location.path))
+            raise _no_executor_declared(location.ref.id, str(location.path))
         return ChainElement(
             item_id=location.ref.id,
             requested_id=requested_id,
@@ -254,6 +252,19 @@ class ChainBuilder:
         except (OSError, LilluxError):
             return False
         return same and item.verified and self._verifier.key_counts(item)
+
+
+def _no_executor_declared(item_id: str, path: str) -> ChainError:
+    """The error of a tool that says neither what runs it nor that it is a primitive."""
+    line = '__executor_id__ = "rye/core/runtimes/python/script"'
+    if path.endswith(".sh"):
+        line = "# executor_id: rye/core/runtimes/bash/bash"
+    return ChainError(
+        f"{item_id} declares no executor ({path})",
+        code="CONFIG_ERROR",
+        hint=f"add one, like {line}",
+        path=path,
+    )
 
 
 def _unknown_keys(element: ChainElement) -> Iterator[str]:

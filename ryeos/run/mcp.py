@@ -31,7 +31,7 @@ from ryeos.run.calls import (
     Services,
     network_env,
 )
-from ryeos.run.chain import CompanionError
+from ryeos.run.chain import companion_error
 from ryeos.run.command import command_of, filled_arguments, masked, max_output_bytes, opened
 from ryeos.run.model import ChainElement, Invocation
 from ryeos.run.parameters import valid_limit
@@ -272,7 +272,7 @@ class ServerProgram:
 def server_config(
     materials: Materials, services: Services, transports: tuple[str, ...]
 ) -> ServerConfig:
-    """Steps (1) to (3). Raises SpecError, CompanionError, IntegrityError and similar."""
+    """Steps (1) to (3). Raises SpecError, ChainError, IntegrityError and similar."""
     tool = materials.chain.tool
     variables = template_variables(materials, services)
     names = Names(
@@ -301,7 +301,7 @@ def server_config(
 
 
 def program(materials: Materials, services: Services) -> tuple[ServerConfig, ServerProgram]:
-    """Step (4) for a pipe. Raises SpecError, CompanionError, IntegrityError and similar."""
+    """Step (4) for a pipe. Raises SpecError, ChainError, IntegrityError and similar."""
     found = server_config(materials, services, _STDIO)
     names, config = found.names, found.config
     files: tuple[VerifiedItem, ...] = ()
@@ -355,7 +355,7 @@ def _server_item(materials: Materials, services: Services, names: Names) -> Chai
     if path:
         by_path = services.companion_at(Path(as_text(fill(path, names))), tool)
         if by_path is None:
-            raise CompanionError(
+            raise companion_error(
                 str(path),
                 "expected a server item of a space, found a file outside of all spaces",
                 hint="put it below .ai/tools/ and sign it; then config.server can name it",
@@ -378,7 +378,7 @@ def _companion(item_id: str, tool: ChainElement, services: Services) -> ChainEle
     try:
         return services.companion(item_id, tool)
     except ExecutorNotFoundError as error:
-        raise CompanionError(
+        raise companion_error(
             f"server {item_id}",
             f"no such item in the spaces that {tool.item_id} may use",
             hint=error.hint,
@@ -510,17 +510,17 @@ def _launch_words(config: Mapping[str, Any], path: str) -> tuple[object, ...]:
 def _server_file(
     found: ServerConfig, materials: Materials, services: Services
 ) -> tuple[str, tuple[VerifiedItem, ...]]:
-    """The path of the server's file, and what of it was verified. Raises CompanionError."""
+    """The path of the server's file, and what of it was verified. Raises ChainError."""
     template, chosen = found.config.get(_SERVER_PATH), _chosen_path(materials)
     path = Path(materials.anchor.names["tool_dir"], found.filled(_SERVER_PATH))
     if template is None and chosen is not None:
         path = Path(materials.anchor.names["project_path"], chosen)
     if not os.path.isfile(path):  # noqa: PTH113 - says no to names that no system takes
-        raise CompanionError(str(path), "expected the file of an MCP server, found none")
+        raise companion_error(str(path), "expected the file of an MCP server, found none")
     companion = services.companion_at(path, materials.chain.tool)
     if companion is None:
         if template is None or not Path(template).is_absolute():
-            raise CompanionError(
+            raise companion_error(
                 str(path),
                 "expected a server file in a space, or an absolute path without placeholders",
                 hint="put it below .ai/tools/ and sign it",
@@ -621,7 +621,7 @@ CLIENT = ClientInfo("rye", __version__)
 
 
 def mcp_stdio_call(materials: Materials, services: Services) -> Call:
-    """The call for a server that is started. Raises SpecError, CompanionError and similar."""
+    """The call for a server that is started. Raises SpecError, ChainError and similar."""
     found, server = program(materials, services)
     rights = materials.rights.narrowed(found.server.spec.sandbox if found.server else None)
     files = tuple(item.target.path for item in server.files)

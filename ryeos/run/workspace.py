@@ -71,7 +71,7 @@ class Workspace(Protocol):
         """The verified item that a reference names."""
 
     def space(self, label: str) -> "Space":
-        """The project or user space. Raises NoProjectError outside a project."""
+        """The project or user space. Raises RyeError `NO_PROJECT` outside a project."""
 
     def network_layers(self, path: str) -> "tuple[Layer, ...]":
         """The layers of settings that say where things are sent."""

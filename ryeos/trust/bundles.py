@@ -19,7 +19,7 @@ from lillux.files import is_directory, make_directory, read_bytes, write_atomic
 from lillux.signing import canonical_public_pem, compute_key_fingerprint, verify_signature
 from lillux.values import dataclass, field
 from ryeos.items.context import ToolPrograms, log_warning, no_programs
-from ryeos.items.errors import BundleError, IntegrityError, SignatureFormatError
+from ryeos.items.errors import IntegrityError, SignatureFormatError, bundle_error
 from ryeos.items.refs import AI_DIRECTORY, SYSTEM, Space
 from ryeos.trust.signature import CommentForm, Signature, content_hash, decode, split
 
@@ -192,12 +192,12 @@ def manifest_signer(space: Space) -> str:
 def embedded_bundle(root: Path, version: str) -> Space:
     """The bundle that came with this program: ``root`` has ``.ai`` and ``public_key.pem``.
 
-    Raises BundleError when the program is incomplete.
+    Raises RyeError `CONFIG_ERROR` when the program is incomplete.
     """
     try:
         pinned = read_bytes(root / "public_key.pem", 1024)
     except FileNotFoundError:
-        raise BundleError(str(root), "no public_key.pem; this copy of rye is incomplete") from None
+        raise bundle_error(str(root), "no public_key.pem; this copy of rye is incomplete") from None
     is_core = is_directory(root / AI_DIRECTORY / "bundles" / CORE_ID)
     return Space(f"{SYSTEM}:{CORE_ID if is_core else EMBEDDED_ID}", root, version, pinned)
 
@@ -222,11 +222,14 @@ def discover(embedded: Space | None, env: Mapping[str, str]) -> tuple[Space, ...
 
 
 def bundle_at(root: Path, bundle_id: str = "", version: str = "0.0.0") -> Space:
-    """The bundle in a folder; its id is said by its own manifest folder. Raises BundleError."""
+    """The bundle in a folder; its id is said by its own manifest folder.
+
+    Raises RyeError `CONFIG_ERROR`.
+    """
     if not root.is_absolute():
-        raise BundleError(str(root), "expected an absolute path")
+        raise bundle_error(str(root), "expected an absolute path")
     if not is_directory(root / AI_DIRECTORY):
-        raise BundleError(str(root), f"expected a folder that holds {AI_DIRECTORY}/")
+        raise bundle_error(str(root), f"expected a folder that holds {AI_DIRECTORY}/")
     return Space(f"{SYSTEM}:{bundle_id or _sole_id(root)}", root, version)
 
 
@@ -298,16 +301,16 @@ class BundlePins:
         self.path = user.ai / PINS_NAME
 
     def all(self) -> dict[str, BundlePin]:
-        """By id. Raises BundleError for a file that is not to be relied on."""
+        """By id. Raises RyeError `CONFIG_ERROR` for a file that is not to be relied on."""
         try:
             document = json.loads(read_bytes(self.path, MAX_PINS_BYTES))
         except FileNotFoundError:
             return {}
         except (ValueError, RecursionError) as error:
-            raise BundleError(str(self.path), f"expected JSON, found: {error}") from error
+            raise bundle_error(str(self.path), f"expected JSON, found: {error}") from error
         bundles = document.get("bundles") if isinstance(document, dict) else None
         if not isinstance(bundles, dict) or document.get("version") != PINS_VERSION:
-            raise BundleError(str(self.path), f"expected pins of version {PINS_VERSION}")
+            raise bundle_error(str(self.path), f"expected pins of version {PINS_VERSION}")
         return {name: self._pin(name, values) for name, values in bundles.items()}
 
     def put(self, pin: BundlePin) -> None:
@@ -336,11 +339,11 @@ class BundlePins:
 
     def _pin(self, name: str, values: Any) -> BundlePin:  # noqa: ANN401 - JSON
         if not isinstance(values, dict) or not all(isinstance(v, str) for v in values.values()):
-            raise BundleError(str(self.path), f"{name[:80]!a}: expected a mapping of texts")
+            raise bundle_error(str(self.path), f"{name[:80]!a}: expected a mapping of texts")
         try:
             public_pem = canonical_public_pem(values.get("key", "").encode())
         except LilluxError as error:
-            raise BundleError(str(self.path), f"{name[:80]!a}: key: {error}") from error
+            raise bundle_error(str(self.path), f"{name[:80]!a}: key: {error}") from error
         return BundlePin(
             bundle_id=name,
             public_pem=public_pem,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.digests import sha256_hex
-from ryeos.items.errors import BundleError
+from ryeos.items.errors import bundle_error
 from ryeos.items.refs import SYSTEM, ItemRef, Kind, Space, kind_of_directory
 from ryeos.items.specs import SPELLINGS
 from ryeos.trust.bundles import MANIFEST_FORM, dump_manifest, manifest_path, readable_manifest_name
@@ -39,8 +39,8 @@ def publish_bundle(
     ``target`` must not exist yet. ``readable`` makes the text of ``manifest.yaml``, which is for
     other programs, from the signed files; it gets their paths below ``.ai``.
 
-    Raises ItemValidationError for the first item that breaks a rule, BundleError for a file that
-    cannot be signed.
+    Raises ItemValidationError for the first item that breaks a rule, RyeError `CONFIG_ERROR` for a
+    file that cannot be signed.
     """
     space = Space(f"{SYSTEM}:{bundle_id}", target, version, key.public_pem)
     shutil.copytree(source, space.ai, ignore=_LEFT_OUT)
@@ -64,7 +64,9 @@ def _publish_file(path: Path, space: Space, key: SigningKey) -> dict[str, Any]:
     valid = validate_item(target, path.read_bytes())
     signed = valid.signed
     if signed is None:
-        raise BundleError(str(path), "a bundle holds only files with a signature line of their own")
+        raise bundle_error(
+            str(path), "a bundle holds only files with a signature line of their own"
+        )
     suffix = target.verify_target.suffix
     form = form_for(target.kind, suffix)
     text = key.signed_text(target.kind, signed, form, str(path), valid.identity)
@@ -92,7 +94,7 @@ def _target(path: Path, space: Space) -> SignTarget:
     folder, _, rest = path.relative_to(space.ai).as_posix().partition("/")
     kind = kind_of_directory(folder)
     if kind is None or path.suffix not in kind.suffixes:
-        raise BundleError(str(path), "a bundle holds only tools, directives, knowledge and config")
+        raise bundle_error(str(path), "a bundle holds only tools, directives, knowledge and config")
     ref = ItemRef(kind, Path(rest).with_suffix("").as_posix())
     return SignTarget(path=path, kind=kind, space=space, ref=ref)
 

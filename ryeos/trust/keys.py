@@ -34,7 +34,7 @@ from lillux.signing import (
 )
 from lillux.values import dataclass, replace
 from ryeos.items.context import Clock, Context, utc_now
-from ryeos.items.errors import KeyDocumentError, RyeError
+from ryeos.items.errors import RyeError, key_document_error
 from ryeos.items.refs import AI_DIRECTORY, PROJECT, Kind, Space
 from ryeos.trust.signature import (
     CommentForm,
@@ -170,7 +170,7 @@ AGENT_FILE = "agent.json"
 def own_key(context: Context) -> SigningKey:
     """The user's own key: the pair in its folder, or the one that an ssh-agent holds.
 
-    Raises KeyNotFoundError, KeyLockedError, PemError, KeyMismatchError, KeyDocumentError,
+    Raises KeyNotFoundError, KeyLockedError, PemError, KeyMismatchError, RyeError `CONFIG_ERROR`,
     FileSystemError, and RyeError, `NO_SIGNING_KEY`, in what an agent, a graph or a node started.
     """
     try:
@@ -195,7 +195,7 @@ def own_key(context: Context) -> SigningKey:
 def agent_settings(directory: Path) -> Mapping[str, Any] | None:
     """What says that an ssh-agent holds the key; None where a file does.
 
-    Raises KeyDocumentError.
+    Raises RyeError `CONFIG_ERROR`.
     """
     path = directory / AGENT_FILE
     try:
@@ -203,9 +203,9 @@ def agent_settings(directory: Path) -> Mapping[str, Any] | None:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise KeyDocumentError(str(path), f"expected JSON, found: {error}") from error
+        raise key_document_error(str(path), f"expected JSON, found: {error}") from error
     if not isinstance(said, dict):
-        raise KeyDocumentError(str(path), "expected a JSON object")
+        raise key_document_error(str(path), "expected a JSON object")
     return said
 
 
@@ -215,21 +215,15 @@ OWN_OWNER, UNKNOWN_OWNER = "local", "unknown"
 _PEM_START = b"-----BEGIN "
 
 
-class SigningKeyExistsError(RyeError):
-    """A signing key is already where a new one was to be written. ``path`` is the file in the way.
-
-    ``command`` is what the user types to replace it.
-    """
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, path: str, fingerprint: str, command: str) -> None:
-        self.path, self.fingerprint = path, fingerprint
-        named = f" ({fingerprint})" if fingerprint else ""
-        super().__init__(
-            f"{path}: a signing key is already there{named}",
-            hint=f"use it; or replace it, the old one is kept as .bak: {command} --force",
-        )
+def signing_key_exists_error(path: str, fingerprint: str, command: str) -> RyeError:
+    """The error of a new key with a file in its way. ``command`` is what the user typed."""
+    named = f" ({fingerprint})" if fingerprint else ""
+    return RyeError(
+        f"{path}: a signing key is already there{named}",
+        code="CONFLICT",
+        hint=f"use it; or replace it, the old one is kept as .bak: {command} --force",
+        path=path,
+    )
 
 
 def require_user_space(context: Context) -> Space:
@@ -253,12 +247,12 @@ def require_user_space(context: Context) -> Space:
 def install_keypair(directory: Path, keypair: KeyPair, command: str) -> None:
     """Write a pair where there is none. ``command`` is what the user typed, for the hint.
 
-    Raises SigningKeyExistsError, FileSystemError.
+    Raises RyeError `CONFLICT`, FileSystemError.
     """
     try:
         save_keypair(directory, keypair)
     except KeyExistsError as error:
-        raise SigningKeyExistsError(error.path, own_fingerprint(directory), command) from None
+        raise signing_key_exists_error(error.path, own_fingerprint(directory), command) from None
 
 
 def replace_keypair(directory: Path, keypair: KeyPair) -> tuple[Path, ...]:
@@ -349,7 +343,7 @@ class OfferedKey:
 def read_offered_key(path: Path) -> OfferedKey:
     """The public key in a PEM file or in a key document.
 
-    Raises FileNotFoundError, KeyDocumentError, PemError, FileSystemError, FileTooLargeError.
+    Raises FileNotFoundError, RyeError `CONFIG_ERROR`, PemError, FileSystemError, FileTooLargeError.
     """
     data = read_bytes(path, MAX_DOCUMENT_BYTES)
     if data.lstrip().startswith(_PEM_START):
@@ -371,7 +365,7 @@ def trust_own_key(key: SigningKey, user: Space, owner: str = "") -> tuple[Path, 
 
     The document is signed by the key itself and marks it as one that signs texts whole, and each
     for one item; a document from before that mark keeps without it (`upgrade_own_key`). Raises
-    KeyDocumentError for an owner that cannot be written down, FileSystemError.
+    RyeError `CONFIG_ERROR` for an owner that cannot be written down, FileSystemError.
     """
     path = document_path(user, key.fingerprint)
     known = _read_own_document(path, key)
@@ -422,7 +416,7 @@ def trust_key(
     """Write the document of another's key, signed by the own one; its path.
 
     ``known`` is the key as it counts already: what its document says must not get lost.
-    Raises KeyDocumentError, FileSystemError.
+    Raises RyeError `CONFIG_ERROR`, FileSystemError.
     """
     said = owner or offered.owner or (known.owner if known else "")
     text = write_key_document(
@@ -453,7 +447,7 @@ def _offered_pem(data: bytes, where: str) -> OfferedKey:
 
 
 def _is_self_signed(document: KeyDocument, where: str) -> bool:
-    """Whether the key itself signed the document. Raises KeyDocumentError if it was changed."""
+    """Whether the key itself signed the document. Raises RyeError `CONFIG_ERROR` if changed."""
     signature = document.signature
     if signature is None:
         return False
@@ -462,7 +456,7 @@ def _is_self_signed(document: KeyDocument, where: str) -> bool:
     else:
         changed = not verifies_with(document, document.public_pem)
     if changed:
-        raise KeyDocumentError(where, "changed since it was signed")
+        raise key_document_error(where, "changed since it was signed")
     return signature.fingerprint == document.fingerprint
 
 
@@ -526,7 +520,10 @@ class KeyState:
 
 
 def key_states(trust: TrustStore, approvals: Approvals) -> tuple[KeyState, ...]:
-    """The state of every document, space by space. Raises KeyDocumentError for bad approvals."""
+    """The state of every document, space by space.
+
+    Raises RyeError `CONFIG_ERROR` for bad approvals.
+    """
     return tuple(_state(space, path, trust, approvals) for space, path in trust.documents())
 
 

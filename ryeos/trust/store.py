@@ -25,7 +25,7 @@ from lillux.signing import (
 )
 from lillux.values import dataclass, field
 from ryeos.items.context import utc_now
-from ryeos.items.errors import KeyDocumentError, SignatureFormatError
+from ryeos.items.errors import SignatureFormatError, key_document_error
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, Space, Spaces
 from ryeos.trust.signature import Signature, content_hash, decode, form_for, split
 
@@ -52,7 +52,7 @@ class Approvals:
         self._state: tuple[int, ...] = ()
 
     def is_approved(self, project: Path, digest: str) -> bool:
-        """Whether the user approved this key for this project. Raises KeyDocumentError."""
+        """Whether the user approved this key for this project. Raises RyeError `CONFIG_ERROR`."""
         real = os.path.realpath(project)
         known = self._load().get(self._originals.get(real, real), [])
         return digest in known or digest[:FINGERPRINT_DIGITS] in known
@@ -62,7 +62,10 @@ class Approvals:
         self._originals[os.path.realpath(copy)] = os.path.realpath(original)
 
     def all(self) -> tuple[tuple[str, str], ...]:
-        """Each approval: a project's real path, and a key's digest. Raises KeyDocumentError."""
+        """Each approval: a project's real path, and a key's digest.
+
+        Raises RyeError `CONFIG_ERROR`.
+        """
         projects = self._load().items()
         return tuple((path, digest) for path, keys in projects for digest in keys)
 
@@ -100,10 +103,10 @@ class Approvals:
         except FileNotFoundError:
             return {}
         except (ValueError, RecursionError) as error:
-            raise KeyDocumentError(str(self.path), f"expected JSON, found: {error}") from error
+            raise key_document_error(str(self.path), f"expected JSON, found: {error}") from error
         projects = document.get("projects") if isinstance(document, dict) else None
         if not isinstance(projects, dict) or document.get("version") != APPROVALS_VERSION:
-            raise KeyDocumentError(
+            raise key_document_error(
                 str(self.path), f"expected an approvals file of version {APPROVALS_VERSION}"
             )
         return {
@@ -186,7 +189,7 @@ def _document_in(ai: Path, fingerprint: str) -> Path:
 
 
 def parse_key_document(data: bytes, where: str) -> KeyDocument:
-    """Parse a key document, signed or not. Raises KeyDocumentError with the reason."""
+    """Parse a key document, signed or not. Raises RyeError `CONFIG_ERROR` with the reason."""
     from ryeos.items.header_values import parse_toml
 
     try:
@@ -198,7 +201,7 @@ def parse_key_document(data: bytes, where: str) -> KeyDocument:
         if not owner.isprintable():
             raise SignatureFormatError(where, "expected the owner's name in visible characters")
     except LilluxError as error:
-        raise KeyDocumentError(where, f"not a key document: {error}") from error
+        raise key_document_error(where, f"not a key document: {error}") from error
     return KeyDocument(
         digest=digest,
         fingerprint=digest[:FINGERPRINT_DIGITS],
@@ -242,9 +245,9 @@ def write_key_document(
 
 
 def valid_owner(owner: str) -> None:
-    """Refuse a name that a key document could not hold as it is. Raises KeyDocumentError."""
+    """Refuse a name that a key document could not hold as it is. Raises RyeError `CONFIG_ERROR`."""
     if not owner or not owner.isprintable() or not {'"', "\\"}.isdisjoint(owner):
-        raise KeyDocumentError(
+        raise key_document_error(
             "owner", "expected a plain name without quotes, backslashes or control characters"
         )
 

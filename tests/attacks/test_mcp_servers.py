@@ -10,8 +10,7 @@ import pytest
 
 from lillux.errors import LilluxError
 from lillux.signing import generate_keypair
-from ryeos.items.errors import IntegrityError, UnsignedError, UntrustedKeyError
-from ryeos.run.chain import CompanionError
+from ryeos.items.errors import ChainError, IntegrityError, UnsignedError, UntrustedKeyError
 from ryeos.run.engine import ExecutionLog
 from ryeos.run.model import ExecutionRequest
 from tests.support.http_servers import Exchange, Server
@@ -95,7 +94,8 @@ def test_a_tool_of_the_user_uses_no_server_of_a_project(workspace: Workspace) ->
 
     error = failure(workspace)
 
-    assert type(error) is CompanionError
+    assert type(error) is ChainError
+    assert str(error).endswith("no such item in the spaces that mcp/test/tool may use")
     assert error.hint == "project space has it, but only items of that space may use it"
     assert not mark.exists()
 
@@ -118,7 +118,12 @@ def test_a_server_item_outside_of_all_spaces_is_refused(workspace: Workspace) ->
     body = f"config: {json.dumps({'server_config_path': str(path), 'tool_name': 't'})}\n"
     workspace.project.signed_yaml("mcp/test/tool", body, executor=STDIO)
 
-    assert type(failure(workspace)) is CompanionError
+    error = failure(workspace)
+
+    assert type(error) is ChainError
+    assert str(error) == (
+        f"{path}: expected a server item of a space, found a file outside of all spaces"
+    )
     assert not mark.exists()
 
 
@@ -209,7 +214,12 @@ def test_an_unsigned_server_file_is_named_by_no_placeholder(
     body = f"config: {json.dumps({'mcp_server_path': written, 'tool_name': 't'})}\n"
     workspace.project.signed_yaml("mcp/test/tool", body, executor=STDIO)
 
-    assert type(failure(workspace)) is CompanionError
+    error = failure(workspace)
+
+    assert type(error) is ChainError
+    assert str(error).endswith(
+        "server.py: expected a server file in a space, or an absolute path without placeholders"
+    )
 
 
 def test_a_file_that_no_signature_fits_is_no_server_file(workspace: Workspace) -> None:
@@ -219,7 +229,10 @@ def test_a_file_that_no_signature_fits_is_no_server_file(workspace: Workspace) -
         "mcp/test/tool", "config: {mcp_server_path: server, tool_name: t}\n", executor=STDIO
     )
 
-    assert type(failure(workspace)) is CompanionError
+    error = failure(workspace)
+
+    assert type(error) is ChainError
+    assert str(error) == f"{path}: expected a file that can be a signed tool item"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")

@@ -9,12 +9,12 @@ from ryeos.app.item_tests import (
     FILE_ITSELF,
     CaseResult,
     CaseState,
-    NoCasesError,
     case_files,
     planned,
     run_cases,
 )
-from ryeos.items.errors import ItemNotFoundError
+from ryeos.items.errors import ItemNotFoundError, RyeError
+from tests.support.errors import coded
 from tests.support.workspace import Workspace
 
 HEADER = """\
@@ -271,9 +271,9 @@ def test_files_are_chosen_by_tool_by_pattern_and_by_project(hello: Workspace) ->
 def test_where_there_are_no_cases_that_is_said(hello: Workspace) -> None:
     rye = hello.rye()
 
-    with pytest.raises(NoCasesError, match="no test cases: mine/hello"):
+    with pytest.raises(RyeError, check=coded("ITEM_NOT_FOUND"), match="no test cases: mine/hello"):
         case_files(rye, ["mine/hello"])
-    with pytest.raises(NoCasesError, match="none in this project"):
+    with pytest.raises(RyeError, check=coded("ITEM_NOT_FOUND"), match="none in this project"):
         case_files(rye, [])
     with pytest.raises(ItemNotFoundError, match="mine/helo"):
         case_files(rye, ["mine/helo"])

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from ryeos.app.verbs import answer, item_reference, rye_of
-from ryeos.items.errors import AmbiguousItemError, InvalidRefError, NoProjectError
+from ryeos.items.errors import AmbiguousItemError, InvalidRefError, RyeError
+from tests.support.errors import coded
 from tests.support.workspace import Workspace
 
 
@@ -109,7 +110,9 @@ def test_a_project_may_be_named_from_here_from_home_or_by_its_ai_folder(
 
 
 def test_what_is_no_folder_is_no_project(workspace: Workspace) -> None:
-    with pytest.raises(NoProjectError, match=r"^no project: nowhere is not a folder$"):
+    with pytest.raises(
+        RyeError, check=coded("NO_PROJECT"), match=r"^no project: nowhere is not a folder$"
+    ):
         workspace.rye().at("nowhere")
 
 

@@ -15,11 +15,12 @@ from ryeos.items.errors import (
     Answer,
     IntegrityError,
     ItemNotFoundError,
-    NoProjectError,
+    RyeError,
     UsageError,
 )
 from ryeos.items.refs import Kind, Reference
 from ryeos.run.model import ExecutionRequest
+from tests.support.errors import coded
 from tests.support.workspace import Workspace, publish
 
 
@@ -250,7 +251,7 @@ def test_a_space_is_found_by_its_label(workspace: Workspace) -> None:
 
     assert rye.space("project") == workspace.project.space
     assert rye.space("user") == workspace.user.space
-    with pytest.raises(NoProjectError):
+    with pytest.raises(RyeError, check=coded("NO_PROJECT")):
         workspace.rye(spaces=spaces).space("project")
 
 

@@ -14,7 +14,8 @@ from ryeos.cli.client_settings import (
     started_by,
 )
 from ryeos.imports.clients import CLIENTS, NAMES, Machine, find_client
-from ryeos.items.errors import NoProjectError, UnsupportedError, UsageError
+from ryeos.items.errors import RyeError, UnsupportedError, UsageError
+from tests.support.errors import coded
 
 LAUNCH = ServerLaunch(argv=("/usr/bin/python3", "/home/me/rye.pyz", "mcp"))
 
@@ -241,7 +242,7 @@ def test_a_client_whose_settings_are_unknown_is_refused(
 
 
 def test_settings_of_a_project_need_one() -> None:
-    with pytest.raises(NoProjectError):
+    with pytest.raises(RyeError, check=coded("NO_PROJECT")):
         settings_path(find_client("cursor"), SettingsScope.PROJECT, LINUX, None)
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from ryeos.items.context import Context, LockMode, context_from
-from ryeos.items.errors import NoProjectError, UsageError
+from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import Space
+from tests.support.errors import coded
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 
@@ -134,7 +135,7 @@ def test_the_first_name_wins(home: Path, project: Path) -> None:
 
 @pytest.mark.parametrize("name", ["nowhere", "~nobody-by-that-name/x", "a\0b", "x" * 5000])
 def test_a_named_project_must_be_a_folder(home: Path, name: str) -> None:
-    with pytest.raises(NoProjectError) as error:
+    with pytest.raises(RyeError, check=coded("NO_PROJECT")) as error:
         context(home, home, RYE_PROJECT=name)
 
     assert str(error.value) == f"no project: {name} is not a folder"

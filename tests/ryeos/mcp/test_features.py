@@ -5,7 +5,7 @@ import pytest
 from lillux.cancellation import Cancellation
 from lillux.mcp_client.versions import MODERN
 from ryeos.app.workspace import Rye
-from ryeos.items.errors import NoProjectError
+from ryeos.items.errors import no_project_error
 from ryeos.mcp.features import RyeFeatures
 from ryeos.mcp.hints import USERS_COMMAND
 from ryeos.mcp.revisions import McpCall, McpCaller, Pace, RpcError
@@ -60,7 +60,7 @@ def test_a_failure_of_ours_is_an_envelope_with_a_number_and_no_traceback(
 @pytest.mark.parametrize("name", ["search", "execute"])
 def test_surroundings_that_are_refused_are_reported_by_each_tool(name: str) -> None:
     def fail() -> Rye:
-        raise NoProjectError("lost is no folder")
+        raise no_project_error("lost is no folder")
 
     assert told(features(fail), call(name, query="x"))["code"] == "NO_PROJECT"
 
@@ -93,7 +93,7 @@ TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 
 def nowhere() -> Rye:
     """The surroundings of a server that was given a folder that is none."""
-    raise NoProjectError("lost is no folder")
+    raise no_project_error("lost is no folder")
 
 
 def asked_nowhere(method: str, version: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
@@ -130,7 +130,7 @@ def test_surroundings_that_are_refused_are_reported_by_each_method(
     with pytest.raises(RpcError) as refused:
         asked_nowhere(method, version, **params)
 
-    error = NoProjectError("lost is no folder")
+    error = no_project_error("lost is no folder")
     assert refused.value.message == str(error)
     told = {name: value for name, value in (refused.value.data or {}).items() if name != "uri"}
     assert told == {"code": "NO_PROJECT", "hint": f"{error.hint} {USERS_COMMAND}"}

@@ -14,10 +14,10 @@ from ryeos.items.errors import (
     ExecutorNotFoundError,
     InvalidQueryError,
     ItemNotFoundError,
-    NoProjectError,
     NoSigningKeyError,
     SystemImmutableError,
     UnsignedError,
+    no_project_error,
 )
 from ryeos.items.header_values import MetadataError
 from ryeos.mcp.hints import COMMAND, COMMAND_WORDS, USERS_COMMAND, for_callers
@@ -42,7 +42,7 @@ _CALL = re.compile(r"\b(execute|load|search|sign|help|fetch) (\{.*?\}+)(?=[^}]|$
             "replace it with --overwrite; a .bak is kept",
             "replace it with overwrite; a .bak is kept",
         ),
-        (NoProjectError("x").hint, "name one with project_path"),
+        (no_project_error("x").hint, "name one with project_path"),
         (
             SystemImmutableError("tool:a/b").hint,
             'copy it first: load {"item_id": "tool:a/b", "destination": "project"}',
@@ -124,10 +124,10 @@ def test_a_warning_is_reworded_too() -> None:
 
 
 def test_a_refusal_names_tools_but_keeps_the_flags_of_the_server() -> None:
-    told = refusal(NoProjectError("x")).data, refusal(SystemImmutableError("tool:a/b")).data
+    told = refusal(no_project_error("x")).data, refusal(SystemImmutableError("tool:a/b")).data
 
     assert told == (
-        {"code": "NO_PROJECT", "hint": f"{NoProjectError('x').hint} {USERS_COMMAND}"},
+        {"code": "NO_PROJECT", "hint": f"{no_project_error('x').hint} {USERS_COMMAND}"},
         {
             "code": "SYSTEM_IMMUTABLE",
             "hint": 'copy it first: load {"item_id": "tool:a/b", "destination": "project"}',

@@ -13,7 +13,6 @@ from ryeos.app.verbs import answer
 from ryeos.items.errors import (
     IntegrityError,
     ItemNotFoundError,
-    NoProjectError,
     RyeError,
     UnsignedError,
     UntrustedKeyError,
@@ -212,7 +211,7 @@ def test_a_copy_never_leaves_the_space_through_a_link(workspace: Workspace) -> N
 def test_without_a_project_nothing_is_copied_to_one(workspace: Workspace) -> None:
     rye = workspace.rye(spaces=replace(workspace.context().spaces, project=None))
 
-    with pytest.raises(NoProjectError):
+    with pytest.raises(RyeError, check=coded("NO_PROJECT")):
         load(rye, {"item_id": BASH, "destination": "project"})
 
 

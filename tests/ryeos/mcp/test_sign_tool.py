@@ -13,11 +13,12 @@ from ryeos.app.workspace import Rye
 from ryeos.items.errors import (
     InvalidRefError,
     ItemNotFoundError,
-    NoProjectError,
     NoSigningKeyError,
+    RyeError,
     SystemImmutableError,
     VerbArgumentError,
 )
+from tests.support.errors import coded
 from tests.support.workspace import Workspace
 
 
@@ -143,7 +144,7 @@ def test_an_item_of_the_system_is_no_missing_one(rye: Rye) -> None:
 def test_without_a_project_its_items_cannot_be_signed(workspace: Workspace) -> None:
     context = workspace.context()
 
-    with pytest.raises(NoProjectError):
+    with pytest.raises(RyeError, check=coded("NO_PROJECT")):
         signed(workspace.rye(spaces=replace(context.spaces, project=None)), "mine/x")
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.items.errors import IntegrityError, TargetExistsError
+from ryeos.items.errors import IntegrityError, RyeError
 from ryeos.items.yaml import parse_yaml
 from ryeos.remote.settings import (
     CONFIG_PATH,
@@ -15,6 +15,7 @@ from ryeos.remote.settings import (
     without_remote,
 )
 from ryeos.trust.keys import SigningKey
+from tests.support.errors import coded
 from tests.support.workspace import Workspace
 
 URL = "https://gpu.example"
@@ -80,7 +81,7 @@ def test_a_remote_that_is_there_is_replaced_only_when_asked(workspace: Workspace
     file = remotes_file(workspace)
     file.add("gpu", {"url": URL})
 
-    with pytest.raises(TargetExistsError) as error:
+    with pytest.raises(RyeError, check=coded("CONFLICT")) as error:
         file.add("gpu", {"url": "https://other.example"})
     file.add("gpu", {"url": "https://other.example"}, replace=True)
 

@@ -8,23 +8,20 @@ import pytest
 from lillux.signing import compute_key_fingerprint, generate_keypair
 from ryeos.items.errors import (
     AmbiguousItemError,
-    ChainTooDeepError,
-    CircularDependencyError,
+    ChainError,
     ExecutorNotFoundError,
     IntegrityError,
     InvalidRefError,
     ItemNotFoundError,
-    NoExecutorDeclaredError,
     SignatureFormatError,
     SpecError,
-    UnknownPrimitiveError,
     UnsignedError,
     UntrustedKeyError,
 )
 from ryeos.items.header_values import MetadataError
-from ryeos.run.chain import NothingToRunError
 from ryeos.run.model import Chain
 from ryeos.trust.store import document_path
+from tests.support.errors import coded
 from tests.support.workspace import SpaceFolder, Workspace
 
 EXECUTE = "rye/core/primitives/execute"
@@ -113,7 +110,7 @@ def test_a_shell_script_without_a_header_is_no_tool(workspace: Workspace) -> Non
     path = workspace.project.write("tools/hi.sh", "# says hi\necho hi\n")
     workspace.project.sign_unchecked(path)
 
-    with pytest.raises(NoExecutorDeclaredError) as error:
+    with pytest.raises(ChainError, check=coded("CONFIG_ERROR")) as error:
         build(workspace, "hi")
 
     assert error.value.hint == "add one, like # executor_id: rye/core/runtimes/bash/bash"
@@ -131,18 +128,19 @@ def test_a_chain_of_ten_elements_runs_and_one_of_eleven_is_refused(workspace: Wo
     workspace.project.signed_yaml("mine/eleven", command, executor="mine/ten")
 
     result = workspace.run("mine/ten")
-    with pytest.raises(ChainTooDeepError) as error:
+    with pytest.raises(ChainError, check=coded("CHAIN_TOO_DEEP")) as error:
         build(workspace, "mine/eleven")
 
     assert (len(result.chain), result.data["stdout"]) == (10, "ten\n")
     assert str(error.value) == "Chain too deep (max 10): mine/eleven"
+    assert error.value.hint == "let one of its elements name an executor nearer to a primitive"
 
 
 def test_the_depth_is_judged_before_the_next_element_is_looked_for(workspace: Workspace) -> None:
     for number in range(10):
         link(workspace.project, f"mine/r{number}", f"mine/r{number + 1}")
 
-    with pytest.raises(ChainTooDeepError):
+    with pytest.raises(ChainError, check=coded("CHAIN_TOO_DEEP")):
         build(workspace, "mine/r0")
 
 
@@ -151,19 +149,20 @@ def test_an_element_that_comes_twice_is_a_cycle(workspace: Workspace) -> None:
     link(workspace.project, "mine/b", "mine/a")
     link(workspace.project, "mine/self", "mine/self")
 
-    with pytest.raises(CircularDependencyError) as pair:
+    with pytest.raises(ChainError, check=coded("CIRCULAR_DEPENDENCY")) as pair:
         build(workspace, "mine/a")
-    with pytest.raises(CircularDependencyError) as alone:
+    with pytest.raises(ChainError, check=coded("CIRCULAR_DEPENDENCY")) as alone:
         build(workspace, "mine/self")
 
     assert str(pair.value) == "Circular dependency: mine/a -> mine/b -> mine/a"
     assert str(alone.value) == "Circular dependency: mine/self -> mine/self"
+    assert alone.value.hint == "let one of them name another executor_id, and sign it again"
 
 
 def test_two_spellings_of_one_element_are_a_cycle_too(workspace: Workspace) -> None:
     link(workspace.project, "mine/x/x", "mine/x")
 
-    with pytest.raises(CircularDependencyError) as error:
+    with pytest.raises(ChainError, check=coded("CIRCULAR_DEPENDENCY")) as error:
         build(workspace, "mine/x/x")
 
     assert str(error.value) == "Circular dependency: mine/x/x -> mine/x/x"
@@ -201,11 +200,11 @@ def test_an_executor_that_is_absent_is_an_error_and_null_ends_the_chain(
     for path in (absent, null, primitive):
         workspace.project.sign_unchecked(path)
 
-    with pytest.raises(NoExecutorDeclaredError) as missing:
+    with pytest.raises(ChainError, check=coded("CONFIG_ERROR")) as missing:
         build(workspace, "absent")
-    with pytest.raises(UnknownPrimitiveError) as unknown:
+    with pytest.raises(ChainError, check=coded("EXECUTOR_NOT_FOUND")) as unknown:
         build(workspace, "null")
-    with pytest.raises(UnknownPrimitiveError):
+    with pytest.raises(ChainError, match=r"^Unknown primitive: primitive$"):
         build(workspace, "primitive")
 
     assert str(missing.value) == f"absent declares no executor ({absent})"
@@ -221,10 +220,11 @@ def test_a_library_is_not_run(workspace: Workspace) -> None:
     library = workspace.project.write("tools/lib.yaml", "tool_type: library\nexecutor_id: null\n")
     workspace.project.sign_unchecked(library)
 
-    with pytest.raises(NothingToRunError) as error:
+    with pytest.raises(ChainError, check=coded("EXECUTOR_NOT_FOUND")) as error:
         build(workspace, "lib")
 
     assert str(error.value) == "lib: expected something to run, found a library file"
+    assert error.value.hint == "read it with: rye load tool:lib"
 
 
 @pytest.mark.parametrize(

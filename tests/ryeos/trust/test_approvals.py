@@ -9,8 +9,9 @@ import pytest
 
 from lillux.errors import FileSystemError
 from lillux.files import FileTooLargeError
-from ryeos.items.errors import KeyDocumentError
+from ryeos.items.errors import RyeError
 from ryeos.trust.store import MAX_APPROVALS_BYTES, Approvals
+from tests.support.errors import coded
 
 ROOT = Path(__file__).resolve().parents[3]
 ONE, TWO = "1" * 16, "2" * 16
@@ -117,7 +118,7 @@ def test_a_broken_file_is_an_error_and_no_empty_list(
 ) -> None:
     write(approvals, text)
 
-    with pytest.raises(KeyDocumentError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         approvals.is_approved(project, ONE)
 
     assert str(error.value) == f"{approvals.path}: {problem}"
@@ -138,7 +139,7 @@ def test_whatever_the_file_holds_it_is_no_traceback(
 ) -> None:
     write(approvals, data)
 
-    with pytest.raises(KeyDocumentError):
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")):
         approvals.approve(project, ONE)
 
     assert approvals.path.read_bytes() == data

@@ -9,7 +9,7 @@ import pytest
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
 from lillux.values import replace
-from ryeos.items.errors import BundleError, IntegrityError
+from ryeos.items.errors import IntegrityError, RyeError
 from ryeos.items.refs import Kind, Space
 from ryeos.trust.bundles import (
     EMBEDDED_ID,
@@ -23,6 +23,7 @@ from ryeos.trust.bundles import (
 )
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import split
+from tests.support.errors import coded
 from tests.support.workspace import BUNDLE_SOURCE, fixed_clock, publish
 
 INSTALL_AGAIN = "install the bundle (or rye.pyz) again"
@@ -153,7 +154,7 @@ def test_the_bundle_of_the_program_brings_its_key(tmp_path: Path) -> None:
 
 
 def test_a_program_without_the_key_of_its_bundle_is_incomplete(tmp_path: Path) -> None:
-    with pytest.raises(BundleError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         embedded_bundle(tmp_path, "1.2.3")
 
     assert str(error.value) == (
@@ -208,7 +209,7 @@ def test_of_two_bundles_with_one_id_the_first_stays(
 def test_a_folder_that_is_no_bundle_is_an_error(tmp_path: Path, name: str, problem: str) -> None:
     path = name or str(tmp_path)
 
-    with pytest.raises(BundleError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         discover(None, {"RYE_BUNDLE_PATH": path})
 
     assert str(error.value) == f"bundle {path}: {problem}"

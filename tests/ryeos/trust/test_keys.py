@@ -5,12 +5,13 @@ import pytest
 
 from lillux.errors import FileSystemError
 from lillux.signing import KeyPair, generate_keypair, load_keypair
+from ryeos.items.errors import RyeError
 from ryeos.trust.keys import (
-    SigningKeyExistsError,
     install_keypair,
     own_fingerprint,
     replace_keypair,
 )
+from tests.support.errors import coded
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_a_folder_that_cannot_be_made_is_a_file_system_error(tmp_path: Path) -> 
 def test_a_public_key_alone_is_in_the_way_too(tmp_path: Path) -> None:
     (tmp_path / "public_key.pem").write_bytes(b"somebody's")
 
-    with pytest.raises(SigningKeyExistsError) as error:
+    with pytest.raises(RyeError, check=coded("CONFLICT")) as error:
         install_keypair(tmp_path, generate_keypair(), "rye keys generate")
 
     assert str(error.value) == f"{tmp_path / 'public_key.pem'}: a signing key is already there"

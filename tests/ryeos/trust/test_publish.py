@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import KeyPair
-from ryeos.items.errors import BundleError, ItemValidationError
+from ryeos.items.errors import ItemValidationError, RyeError
 from ryeos.items.refs import Space
 from ryeos.trust.bundles import manifest_path
 from ryeos.trust.bundles_publish import publish_bundle
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.store import document_path, parse_key_document
+from tests.support.errors import coded
 from tests.support.signed_files import SEED_FINGERPRINT, seed_keypair
 from tests.support.workspace import fixed_clock
 
@@ -142,7 +143,7 @@ def test_a_file_that_cannot_be_signed_stops_it(
 ) -> None:
     write(source / name, "{}")
 
-    with pytest.raises(BundleError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         publish(source, tmp_path / "out", keypair)
 
     path = tmp_path / "out" / ".ai" / name

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
-from ryeos.items.errors import KeyDocumentError
+from ryeos.items.errors import RyeError
 from ryeos.items.refs import PROJECT, USER
 from ryeos.trust.store import (
     MAX_DOCUMENT_BYTES,
@@ -13,6 +13,7 @@ from ryeos.trust.store import (
     parse_key_document,
     write_key_document,
 )
+from tests.support.errors import coded
 from tests.support.signed_files import (
     SEED_FINGERPRINT,
     put_key_document,
@@ -106,7 +107,9 @@ def test_a_key_is_read_in_its_canonical_form(pem: str, same: object) -> None:
     if same:
         assert parse_key_document(data, "x.toml").public_pem == SEED.public_pem
     else:
-        with pytest.raises(KeyDocumentError, match=r"^x\.toml: not a key document: "):
+        with pytest.raises(
+            RyeError, check=coded("CONFIG_ERROR"), match=r"^x\.toml: not a key document: "
+        ):
             parse_key_document(data, "x.toml")
 
 
@@ -128,7 +131,7 @@ def test_a_key_is_read_in_its_canonical_form(pem: str, same: object) -> None:
     ],
 )
 def test_what_is_no_key_document_is_refused(data: bytes) -> None:
-    with pytest.raises(KeyDocumentError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         parse_key_document(data, "x.toml")
 
     assert str(error.value).startswith("x.toml: not a key document: ")
@@ -136,7 +139,7 @@ def test_what_is_no_key_document_is_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("owner", ["", 'a"b', "a\\b", "a\nb", "a\x7fb", "a\x1bb"])
 def test_an_owner_that_the_document_could_not_hold_is_refused(owner: str) -> None:
-    with pytest.raises(KeyDocumentError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         write_key_document(SEED.public_pem, owner, covers_all=False)
 
     assert str(error.value) == (
