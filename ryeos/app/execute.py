@@ -61,7 +61,7 @@ def execute(
     if _names_run(rye, values):
         return _answer_of_run(rye, values, arguments)
     wish = _wish(rye, values, is_here=arguments.get("target") == LOCAL)
-    kind = wish.reference.kind or rye.resolver.resolve(wish.reference).location.ref.kind
+    kind, resolution = rye.kind_of(wish.reference)
     wish = _steered(rye, wish, kind)  # (3)
     _validate_combination(wish, kind)  # (4)
     request = ExecutionRequest(  # (5)
@@ -72,6 +72,7 @@ def execute(
         trace=wish.trace,
         dry_run=wish.dry_run,
         extra_env=calling.extra_env,
+        resolution=resolution,
     )
     reference = Reference(kind, wish.reference.id)
     if wish.target != LOCAL:

@@ -209,7 +209,7 @@ class Rye:
 
         Raises LilluxError for an item that cannot be found; what goes wrong later is an answer.
         """
-        kind, resolution = self._kind(reference)
+        kind, resolution = self.kind_of(reference, request.resolution)
         if kind is Kind.CONFIG:
             raise UsageError(f"{reference}: configuration is read by tools, never run")
         if kind is Kind.TOOL:
@@ -263,9 +263,27 @@ class Rye:
             versions.require_newest(ref, item.signer, version, item.target.path)
             versions.note(ref, item.signer, version)
 
-    def schema_of(self, reference: Reference) -> Mapping[str, Any]:
-        """The schema of an item's inputs, empty without one. Raises what looking at it raises."""
-        kind, resolution = self._kind(reference)
+    def kind_of(
+        self, reference: Reference, resolution: Resolution | None = None
+    ) -> tuple[Kind, Resolution | None]:
+        """The kind of an item, and where the item is if it had to be resolved for that.
+
+        ``resolution`` is where it is, if the caller knows. Raises ItemNotFoundError,
+        AmbiguousItemError, IntegrityError.
+        """
+        if resolution is None and reference.kind:
+            return reference.kind, None
+        resolution = resolution or self.resolver.resolve(reference)
+        return resolution.location.ref.kind, resolution
+
+    def schema_of(
+        self, reference: Reference, resolution: Resolution | None = None
+    ) -> Mapping[str, Any]:
+        """The schema of an item's inputs, empty without one. Raises what looking at it raises.
+
+        ``resolution`` is where the item is, if the caller has resolved the reference already.
+        """
+        kind, resolution = self.kind_of(reference, resolution)
         if kind is Kind.TOOL:
             chain = self.executor.build_chain(reference.id, resolution=resolution)
             return chain.tool.spec.config_schema or {}
@@ -278,7 +296,7 @@ class Rye:
     def check(self, reference: Reference, request: ExecutionRequest) -> Answer:
         """Whether `execute` would begin, here or on a machine with other programs. Raises as it."""
         dry = replace(request, dry_run=True)
-        kind, resolution = self._kind(reference)
+        kind, resolution = self.kind_of(reference, request.resolution)
         if kind is not Kind.TOOL:
             return self.execute(reference, dry)
         return tool_answer(self.executor.check(replace(dry, resolution=resolution)), dry)
@@ -299,7 +317,9 @@ class Rye:
         )
 
         started_at = perf_counter()
-        require_detachable(self._kind(reference)[0], str(reference))
+        kind, resolution = self.kind_of(reference, request.resolution)
+        require_detachable(kind, str(reference))
+        request = replace(request, resolution=resolution)
         checked = self.execute(reference, replace(request, dry_run=True))
         if checked.exit_status:
             return checked
@@ -497,13 +517,6 @@ class Rye:
             directives = layer.values.get("directives") or {}
             aliases |= {ItemRef(Kind.DIRECTIVE, name): directives[name] for name in directives}
         return aliases
-
-    def _kind(self, reference: Reference) -> tuple[Kind, Resolution | None]:
-        """The kind of an item, and where the item is if it had to be resolved for that."""
-        if reference.kind:
-            return reference.kind, None
-        resolution = self.resolver.resolve(reference)
-        return resolution.location.ref.kind, resolution
 
     def _require_coverage(self, location: Location, item: VerifiedItem) -> None:
         if item.coverage is Coverage.FULL or not item.verified:

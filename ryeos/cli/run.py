@@ -73,11 +73,12 @@ def run(session: Session) -> int:
     if getattr(arguments, "inputs", False):  # `graph run` has no such flag
         return _show_inputs(session)
     is_here = arguments.target == LOCAL
+    resolution = cache(lambda: rye.resolver.resolve(reference))
     request = ExecutionRequest(
         item_id=reference.id,
         parameters=parameters(
             arguments,
-            lambda: rye.schema_of(reference),
+            lambda: rye.schema_of(reference, resolution()),
             place=in_shell if is_here else in_project(session),
         ),
         timeout_s=timeout(arguments.timeout),
@@ -87,6 +88,8 @@ def run(session: Session) -> int:
         dry_run=arguments.dry_run,
         callers=callers,
     )
+    if resolution.cache_info().currsize:  # a parameter depended on the schema
+        request = replace(request, resolution=resolution())
     undo_ignored_child_signals()
     if not is_here and (arguments.sandbox or arguments.receipt):
         raise UsageError(
