@@ -21,7 +21,7 @@ from packing.contents import contents_document
 from packing.modules import MINORS, interpreters, own_interpreter
 from packing.node_file import CLUSTER_LOCKS, LOCKS, build_node
 from packing.node_file import NAME as NODE_NAME
-from packing.node_start import surroundings
+from packing.node_start import python_platform
 from packing.programs import built_programs, linked_crates
 from packing.signed_bundle import Edition, publisher_key
 from packing.stage import Recipe, stage
@@ -54,14 +54,14 @@ def main() -> int:
             parser.error("--edition cluster is an edition of the node: add --node")
         arguments.locks, arguments.edition = CLUSTER_LOCKS, Edition.FULL
     try:
-        moment = build_time(os.environ)
-        key = publisher_key(arguments.sign_key, moment)
+        built_at = build_time(os.environ)
+        key = publisher_key(arguments.sign_key, built_at)
         if arguments.node:
-            return _build_node(arguments, key, moment)
+            return _build_node(arguments, key, built_at)
         recipe = recipe_for(
             host_only=arguments.host, own_python=own_python(arguments), edition=arguments.edition
         )
-        files = build(key, moment, recipe)
+        files = build(key, built_at, recipe)
         _write(arguments.out, NAME, files)
     except LilluxError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -72,7 +72,7 @@ def main() -> int:
     return 0
 
 
-def build(key: SigningKey, moment: BuildTime, recipe: Recipe) -> Files:
+def build(key: SigningKey, built_at: BuildTime, recipe: Recipe) -> Files:
     """The file, and those beside it that speak about it: the same bytes for the same arguments.
 
     Raises BuildError, and ItemValidationError for an item of the bundle that breaks a rule.
@@ -81,12 +81,12 @@ def build(key: SigningKey, moment: BuildTime, recipe: Recipe) -> Files:
     make_directory(scratch)
     with TemporaryDirectory(prefix="stage-", dir=scratch) as folder:
         staged = stage(CHECKOUT, Path(folder), key, recipe)
-        data = pack(staged, CHECKOUT, Path(folder), moment, recipe)
-        contents = contents_document(NAME, data, staged, recipe, moment)
+        data = pack(staged, CHECKOUT, Path(folder), built_at, recipe)
+        contents = contents_document(NAME, data, staged, recipe, built_at)
     return _with_companions(NAME, data, contents, key)
 
 
-def _build_node(arguments: argparse.Namespace, key: SigningKey, moment: BuildTime) -> int:
+def _build_node(arguments: argparse.Namespace, key: SigningKey, built_at: BuildTime) -> int:
     """Build the file of the node, and say what was built; the exit status."""
     scratch = CHECKOUT / "build" / "zipapp"
     make_directory(scratch)
@@ -95,20 +95,20 @@ def _build_node(arguments: argparse.Namespace, key: SigningKey, moment: BuildTim
             CHECKOUT,
             Path(folder),
             key,
-            moment,
+            built_at,
             edition=arguments.edition,
             locks=arguments.locks,
         )
         recipe = Recipe(
             interpreters={}, platforms=(), strip=strip_if_possible, edition=arguments.edition
         )
-        contents = contents_document(NODE_NAME, data, staged, recipe, moment)
+        contents = contents_document(NODE_NAME, data, staged, recipe, built_at)
     _write(arguments.out, NODE_NAME, _with_companions(NODE_NAME, data, contents, key))
     print(f"built     {os.path.relpath(arguments.out / NODE_NAME)}")
     print(f"version   {__version__}")
     print(f"size      {len(data):,} bytes")
     print(f"sha256    {sha256(data).hexdigest()}")
-    print(f"for       {surroundings()}")
+    print(f"for       {python_platform()}")
     return 0
 
 

@@ -9,7 +9,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 LIBRARIES = ("dotenv", "fastjsonschema", "nacl", "packaging", "shtab", "tomlkit", "urllib3", "yaml")
-NO_LIBRARIES = 78  # EX_CONFIG of sysexits.h: the surroundings are wrong, not the command
+NO_LIBRARIES = 78  # EX_CONFIG of sysexits.h: the environment is wrong, not the command
 
 
 def main() -> int:

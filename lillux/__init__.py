@@ -1,1 +1,1 @@
-"""Layer 1: what the operating system offers, safely. Knows nothing of Rye."""
+"""Layer 1: what the operating system offers, safely. Does not depend on Rye."""

@@ -134,7 +134,7 @@ def _require_json(value: object, path: tuple[str | int, ...]) -> None:
             limit = f"at most {MAX_DEPTH} levels of nesting"
             raise CanonicalJsonError(json_pointer(path), limit, "more")
         case dict():
-            # (Most are text alone: told without a step for each.)
+            # (Most hold only text: checked by their types, without a call for each value.)
             if {*map(type, value)} <= _TEXT and {*map(type, value.values())} <= _ALWAYS_JSON:
                 return
             for key, child in value.items():

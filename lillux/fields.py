@@ -24,7 +24,7 @@ Wrong: TypeAlias = Callable[[str, str, Any], None]
 
 
 class Fields:
-    """One mapping. ``asked`` are the keys that were read.
+    """One mapping. ``read_keys`` are the keys that were read.
 
     With ``null_is_absent`` a key that holds null is one that is not there; else null is a value of
     another type. ``text_word`` and ``mapping_word`` are what messages call these types.
@@ -35,11 +35,11 @@ class Fields:
 
     def __init__(self, data: Mapping[str, Any], wrong: Wrong) -> None:
         self.data, self._wrong = data, wrong
-        self.asked: set[str] = set()
+        self.read_keys: set[str] = set()
 
     def value(self, key: str) -> Any:  # noqa: ANN401 - JSON passes through
         """The value as it is, `ABSENT` if the key is not there."""
-        self.asked.add(key)
+        self.read_keys.add(key)
         value = self.data.get(key, ABSENT)
         return ABSENT if value is None and self.null_is_absent else value
 

@@ -160,7 +160,7 @@ def interruption() -> Iterator[Cancellation]:
         came.append(number)
         cancellation.cancel()
 
-    before = {number: signal.getsignal(number) for number in _asking_to_end()}
+    before = {number: signal.getsignal(number) for number in _termination_signals()}
     taken = {number: kept for number, kept in before.items() if kept is not signal.SIG_IGN}
     try:
         for number in taken:
@@ -174,7 +174,7 @@ def interruption() -> Iterator[Cancellation]:
             signal.raise_signal(came[-1])
 
 
-def _asking_to_end() -> tuple[signal.Signals, ...]:
+def _termination_signals() -> tuple[signal.Signals, ...]:
     names = ("SIGTERM", "SIGINT", "SIGHUP") if os.name == "posix" else ()
     return tuple(signal.Signals[name] for name in names)
 

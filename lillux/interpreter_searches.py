@@ -103,15 +103,15 @@ class SearchEnvironment:
 class Search:
     """What one search did: the program it found, or the names and folders it tried in vain.
 
-    ``problem`` says why nothing was found, where names and folders do not tell; with ``told`` it
-    is worth a warning even where the fallback is found.
+    ``problem`` says why nothing was found, where names and folders do not show it; ``warns`` says
+    that it becomes a warning even where the fallback is found.
     """
 
     found: str | None
     names: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
     problem: str = ""
-    told: bool = False
+    warns: bool = False
 
 
 def find_on_path(name: str, search_path: str, *, platform: str) -> str | None:
@@ -505,7 +505,7 @@ def _manager(block: InterpreterBlock, platform: str) -> VersionManager:
 
 
 def _in_vain(name: str, folders: tuple[str, ...], problem: str) -> Search:
-    return Search(found=None, names=(name,), directories=folders, problem=problem, told=True)
+    return Search(found=None, names=(name,), directories=folders, problem=problem, warns=True)
 
 
 # --- which version
@@ -608,7 +608,10 @@ def _numbers(version: str) -> tuple[int, ...]:
 #
 # A confined program is started directly: the manager would need additional rights.
 
-_ASKED = {"python": ("-c", "import sys; print(sys.executable)"), "node": ("-p", "process.execPath")}
+_SELF_QUERIES = {
+    "python": ("-c", "import sys; print(sys.executable)"),
+    "node": ("-p", "process.execPath"),
+}
 _ASK_S = 10.0
 
 
@@ -625,7 +628,7 @@ def behind_shim(path: str, env: Mapping[str, str], cwd: str) -> str:
         found = root / "versions" / version / "bin" / shim.name
         if os.access(found, os.X_OK):
             return str(found)
-    return _asked(path, tuple(sorted(env.items())), cwd)
+    return _ask_shim(path, tuple(sorted(env.items())), cwd)
 
 
 def _shim_versions(root: Path, env: Mapping[str, str], cwd: Path) -> Iterator[str]:
@@ -646,16 +649,16 @@ def _shim_versions(root: Path, env: Mapping[str, str], cwd: Path) -> Iterator[st
 
 
 @cache
-def _asked(path: str, variables: tuple[tuple[str, str], ...], cwd: str) -> str:
+def _ask_shim(path: str, variables: tuple[tuple[str, str], ...], cwd: str) -> str:
     """The program that a shim names; the shim itself if it names none."""
     import subprocess
 
-    name = next((name for name in _ASKED if Path(path).name.startswith(name)), "")
+    name = next((name for name in _SELF_QUERIES if Path(path).name.startswith(name)), "")
     if not name:
         return path
     with suppress(OSError, subprocess.SubprocessError, UnicodeDecodeError):
         said = subprocess.run(
-            [path, *_ASKED[name]],
+            [path, *_SELF_QUERIES[name]],
             env=dict(variables),
             cwd=cwd,
             stdin=subprocess.DEVNULL,

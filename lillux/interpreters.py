@@ -99,8 +99,8 @@ def find_interpreter(
     # (3) as it stands, a name may still mean something to the code that starts the program
     fallback = search_names((block.fallback,) if block.fallback else (), around)
     if fallback.found:
-        told = (f"{block.where}: {search.problem}",) if search.told else ()
-        return InterpreterResult(fallback.found, (*warnings, *told))
+        notes = (f"{block.where}: {search.problem}",) if search.warns else ()
+        return InterpreterResult(fallback.found, (*warnings, *notes))
     names = unique((*search.names, *fallback.names))
     directories = unique((*search.directories, *fallback.directories))
     missing = MissingInterpreter(block.var, names, directories, _unusable(names, directories))
@@ -152,7 +152,7 @@ SEARCHES: Mapping[str, Callable[[InterpreterBlock, SearchEnvironment], Search]] 
 def _search_unknown_type(block: InterpreterBlock, _around: SearchEnvironment) -> Search:
     expected = either(tuple(sorted(SEARCHES)))
     problem = f"type {block.type!r} is not known, expected {expected}"
-    return Search(found=None, problem=problem, told=True)
+    return Search(found=None, problem=problem, warns=True)
 
 
 def _preset_warnings(block: InterpreterBlock, preset: str) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ def _missing_warning(block: InterpreterBlock, search: Search, missing: MissingIn
 
 
 def _unusable(names: tuple[str, ...], directories: tuple[str, ...]) -> tuple[str, ...]:
-    """What lies where a program was looked for, and why it is none."""
+    """What lies where a program was looked for, and why it cannot be used."""
     paths = unique(str(Path(folder, name)) for folder in directories for name in names)
     kinds = ((path, "is a folder" if is_folder(path) else "is not executable") for path in paths)
     return tuple(f"{path} {kind}" for path, kind in kinds if is_folder(path) or is_file(path))

@@ -154,7 +154,7 @@ class _Reader:
         return JsonNode(start=position, end=found.end(), value=json.loads(found.group()))
 
     def _string_problem(self, position: int) -> int:
-        """The first place that no string goes on with."""
+        """The first place at which the text can no longer be a string."""
         inside = re.compile(_STRING.pattern[:-1])  # the same, without its closing quote
         return _matched(inside, self._text, position)
 

@@ -158,7 +158,7 @@ class _Part(Fields):
         super().__init__(value, self.refuse)
 
     def required(self, key: str) -> Any:  # noqa: ANN401 - JSON, judged by the caller
-        self.asked.add(key)
+        self.read_keys.add(key)
         if key not in self.data:
             place = ".".join(map(str, (*self.path, key)))
             raise LockfileError(self.where, f"Missing required field {place}")
@@ -176,7 +176,7 @@ class _Part(Fields):
 
     def rest(self) -> dict[str, Any]:
         """What was not read."""
-        return {key: value for key, value in self.data.items() if key not in self.asked}
+        return {key: value for key, value in self.data.items() if key not in self.read_keys}
 
     def refuse(self, key: str, expected: str, value: object) -> NoReturn:
         place = json_pointer((*self.path, key))

@@ -3,7 +3,7 @@
 The rules are fastjsonschema's, and this package is the only one that imports it. Supported
 keywords and how they are read: docs/items.md, Parameter schemas. ``format`` is a remark and
 checks nothing, a pattern may match anywhere, ``$ref`` stays inside the schema, ``3.0`` is an
-integer and ``true`` is none.
+integer and ``true`` is not.
 
 A schema comes from a signed item: it cannot run code or reach the network, but one written to be
 slow (a pathological pattern) is slow.

@@ -226,7 +226,7 @@ def wrong(path: Path, expected: str, found: object) -> SchemaError:
 
 
 def validate_keyword(keyword: str, rule: object, path: Path) -> None:
-    """Nothing, when the keyword can hold the rule, or is none that holds plain values.
+    """Nothing, when the keyword can hold the rule, or does not hold plain values.
 
     Raises SchemaError.
     """

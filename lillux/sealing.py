@@ -23,7 +23,7 @@ _ONE_TIME_NONCE = bytes(NONCE_BYTES)
 
 
 class SealingError(LilluxError):
-    """A box key that is none, or a ciphertext that this key does not open."""
+    """An invalid box key, or a ciphertext that this key does not open."""
 
     code, exit_status = "INTEGRITY", 4
 

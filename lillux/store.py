@@ -174,9 +174,9 @@ class Store:
 
     def sizes(self, space: ObjectKind, digests: Iterable[str]) -> dict[str, int]:
         """How many bytes each has, of those that are there. Raises as `size`."""
-        asked = [digest for digest in digests if is_digest(digest)]
-        sizes = self._packs.sizes(space, asked) if self._packs else {}
-        for digest in asked:
+        wanted = [digest for digest in digests if is_digest(digest)]
+        sizes = self._packs.sizes(space, wanted) if self._packs else {}
+        for digest in wanted:
             if digest not in sizes:
                 size = self._folders.size(self._shard(space, digest), space.file_name(digest))
                 if size is not None:
@@ -204,14 +204,14 @@ class Store:
 
     def touch_all(self, space: ObjectKind, digests: Iterable[str]) -> set[str]:
         """Those that are there, each touched as `touch` does. Raises as `touch`."""
-        asked = {digest for digest in digests if is_digest(digest)}
+        wanted = {digest for digest in digests if is_digest(digest)}
         found: set[str] = set()
         if self._packs:
             self._packs.look()
-            found = {one for one in asked if self._packs.touch(space, one, look=False)}
+            found = {one for one in wanted if self._packs.touch(space, one, look=False)}
         return found | {
             digest
-            for digest in asked - found
+            for digest in wanted - found
             if self._folders.touch(self._shard(space, digest), space.file_name(digest))
         }
 
@@ -224,7 +224,7 @@ class Store:
     def remove_older(self, space: ObjectKind, digest: str, before_s: float) -> bool:
         """Remove it if it was not written or touched since a time. Whether it was removed.
 
-        ``before_s``: since the epoch. A touch at the same moment either keeps it or finds nothing.
+        ``before_s``: since the epoch. A touch at the same time either keeps it or finds nothing.
         Raises DigestError, StoreLinkError, FileSystemError.
         """
         return bool(self.remove_all_older(space, (digest,), before_s))
@@ -233,17 +233,17 @@ class Store:
         self, space: ObjectKind, digests: Iterable[str], before_s: float
     ) -> set[str]:
         """Remove each as `remove_older` does; those that were removed. Raises as `remove_older`."""
-        asked = {*map(valid_digest, digests)}
+        wanted = {*map(valid_digest, digests)}
         removed = {
             digest
-            for digest in asked
+            for digest in wanted
             if self._folders.remove_older(
                 self._shard(space, digest), space.file_name(digest), before_s
             )
         }
         if self._packs is None:
             return removed
-        removed |= self._packs.remove_older(space, asked, before_s)
+        removed |= self._packs.remove_older(space, wanted, before_s)
         # (It may be in two places, one of them younger.)
         return {digest for digest in removed if self.size(space, digest) is None}
 

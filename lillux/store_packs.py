@@ -225,7 +225,7 @@ class Packs:
     def touch(self, space: ObjectKind, digest: str, *, look: bool = True) -> bool:
         """Make a piece as young as one written now, with all of its pack; False if absent.
 
-        A pack that was young a moment ago still is: no sweep takes what is younger than a minute.
+        A pack that was young just before still is: no sweep takes what is younger than a minute.
         """
         key = _key(space, digest)
         for _ in range(2):
@@ -264,7 +264,7 @@ class Packs:
         """Remove pieces from packs that were not written or touched since a time; which those are.
 
         What else is in such a pack is written to a new one first, as old as it was. A touch at the
-        same moment either keeps the pack or finds nothing.
+        same time either keeps the pack or finds nothing.
         """
         wanted = {bytes.fromhex(digest) + _MARKS[space] for digest in digests}
         removed: set[str] = set()

@@ -210,7 +210,7 @@ TIMEOUT = "timeout"
 SAFETY_S = 0.5
 # Without a folder that can be watched.
 _UNWATCHED_S = 0.1
-# SQLite tells readers about a commit a moment after it wrote the file, without another event.
+# SQLite tells readers about a commit shortly after it wrote the file, without another event.
 _SETTLING_S = (0.002, 0.01, 0.04)
 _BUSY_S = 0.1
 

@@ -30,14 +30,14 @@ def move_unless_made(made: Path, target: Path) -> None:
 
 
 def remove_outdated(folder: Path, *, keep: Path, before_s: float) -> None:
-    """Remove what lies in ``folder`` since before a moment, in seconds since 1970."""
+    """Remove what lies in ``folder`` since before a time, in seconds since 1970."""
     for path in folder.iterdir():
         if path != keep and _is_older(path, before_s):
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _is_older(path: Path, moment_s: float) -> bool:
+def _is_older(path: Path, before_s: float) -> bool:
     try:
-        return path.lstat().st_mtime < moment_s
+        return path.lstat().st_mtime < before_s
     except FileNotFoundError:  # another process finished or removed it
         return False

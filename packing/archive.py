@@ -173,16 +173,18 @@ _IF_CUT = b"# coding: rye.pyz-is-damaged.get-it-again\n"
 _UNIX, _REGULAR_FILE = 3, 0o100644
 
 
-def pack(stage: Stage, checkout: Path, scratch: Path, moment: BuildTime, recipe: Recipe) -> bytes:
+def pack(
+    stage: Stage, checkout: Path, scratch: Path, build_time: BuildTime, recipe: Recipe
+) -> bytes:
     """The bytes of the executable zip file.
 
     In front of what shiv packs stand our start and what it reads in place. Raises BuildError.
     """
-    sources = _sources(stage.tree, moment)
+    sources = _sources(stage.tree, build_time)
     folder, target = scratch / "sources", scratch / "shiv.pyz"
     folder.mkdir()
     folder.joinpath(Path(SOURCES).name).write_bytes(sources)
-    run_shiv(folder, target, moment, entry_point=ENTRY_POINT, python=INTERPRETER)
+    run_shiv(folder, target, build_time, entry_point=ENTRY_POINT, python=INTERPRETER)
     with ZipFile(target) as shivs:
         parts = [
             *_boot_parts(checkout),
@@ -190,10 +192,10 @@ def pack(stage: Stage, checkout: Path, scratch: Path, moment: BuildTime, recipe:
             *_kept_parts(shivs),
         ]
     head = SHEBANG + _IF_CUT
-    return head + zipped(parts, moment, offset=len(head))
+    return head + zipped(parts, build_time, offset=len(head))
 
 
-def _sources(tree: Path, moment: BuildTime) -> bytes:
+def _sources(tree: Path, build_time: BuildTime) -> bytes:
     """What shiv unpacks for interpreters that no code is packed for: one zip file of all sources.
 
     One entry instead of hundreds, since every start reads the archive's directory. Stored, so that
@@ -207,7 +209,7 @@ def _sources(tree: Path, moment: BuildTime) -> bytes:
             Part(path.relative_to(tree).as_posix(), path.read_bytes(), stored=True)
             for path in ordered
         ],
-        moment,
+        build_time,
     )
 
 
@@ -223,7 +225,9 @@ def _places(tree: Path, sources: bytes) -> dict[str, int]:
     return places
 
 
-def run_shiv(tree: Path, target: Path, moment: BuildTime, *, entry_point: str, python: str) -> None:
+def run_shiv(
+    tree: Path, target: Path, build_time: BuildTime, *, entry_point: str, python: str
+) -> None:
     """Have shiv pack the folder ``tree`` into the file ``target``. Raises BuildError.
 
     Nothing is deflated there: we write every entry again.
@@ -233,7 +237,7 @@ def run_shiv(tree: Path, target: Path, moment: BuildTime, *, entry_point: str, p
         *("--site-packages", str(tree), "--output-file", str(target)),
         *("--entry-point", entry_point, "--python", python),
     ]
-    environ = os.environ | {VARIABLE: str(moment.epoch)}
+    environ = os.environ | {VARIABLE: str(build_time.epoch)}
     ended = subprocess.run(command, env=environ, capture_output=True, check=False)
     if ended.returncode:
         raise BuildError("shiv", ended.stderr.decode("utf-8", "replace").strip())
@@ -262,7 +266,9 @@ def _compression(part: Part) -> int:
     return ZIP_STORED if part.stored else ZIP_DEFLATED
 
 
-def zipped(parts: Iterable[Part], moment: BuildTime, *, offset: int = 0, level: int = 9) -> bytes:
+def zipped(
+    parts: Iterable[Part], build_time: BuildTime, *, offset: int = 0, level: int = 9
+) -> bytes:
     """A zip file of the parts, made to stand behind ``offset`` other bytes.
 
     ``level`` is zlib's, of which 9 makes the smallest file.
@@ -271,7 +277,7 @@ def zipped(parts: Iterable[Part], moment: BuildTime, *, offset: int = 0, level: 
     buffer.seek(offset)
     with ZipFile(buffer, "w") as archive:
         for part in parts:
-            entry = ZipInfo(part.name, moment.zip_time())
+            entry = ZipInfo(part.name, build_time.zip_time())
             entry.create_system, entry.external_attr = _UNIX, _REGULAR_FILE << 16
             entry.compress_type = _compression(part)
             archive.writestr(entry, part.data, compresslevel=level)

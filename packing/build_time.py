@@ -22,17 +22,17 @@ class BuildTime:
     epoch: int
 
     def now(self) -> datetime:
-        """This moment, as the clock of a signing key."""
+        """This time, as the clock of a signing key."""
         return datetime.fromtimestamp(self.epoch, UTC)
 
     def zip_time(self) -> tuple[int, int, int, int, int, int]:
-        """This moment, as a zip file stores it."""
+        """This time, as a zip file stores it."""
         year, month, day, hour, minute, second, *_ = time.gmtime(self.epoch)
         return year, month, day, hour, minute, second
 
 
 def build_time(environ: Mapping[str, str]) -> BuildTime:
-    """The moment in ``SOURCE_DATE_EPOCH``, else now. Raises BuildError for one that is no time.
+    """The time in ``SOURCE_DATE_EPOCH``, else now. Raises BuildError for one that is no time.
 
     https://reproducible-builds.org/specs/source-date-epoch/
     """

@@ -69,7 +69,7 @@ _NO_COLUMNS, _NO_LOCATION = 13, 15
 
 
 def with_short_tables(code: CodeType) -> CodeType:
-    """The same code, and all code in it, with the same lines told in fewer entries."""
+    """The same code, and all code in it, with the same lines in fewer entries."""
     inner = (with_short_tables(c) if isinstance(c, CodeType) else c for c in code.co_consts)
     return code.replace(co_consts=tuple(inner), co_linetable=bytes(_entries_of_lines(code)))
 

@@ -45,7 +45,7 @@ _HTMX, HTMX_VERSION = "rye_services/page_files/htmx.min.js", "2.0.11"
 
 
 def contents_document(
-    name: str, data: bytes, stage: Stage, recipe: Recipe, moment: BuildTime
+    name: str, data: bytes, stage: Stage, recipe: Recipe, build_time: BuildTime
 ) -> bytes:
     """The list for a file that was built, which is called ``name`` and holds ``data``."""
     program: Component = {
@@ -67,7 +67,7 @@ def contents_document(
         "specVersion": "1.6",
         "version": 1,
         "metadata": {
-            "timestamp": moment.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "timestamp": build_time.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
             "component": program,
         },
         "components": [*libraries, *programs, *crates],

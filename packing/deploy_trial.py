@@ -285,8 +285,8 @@ def _run(step: Step, words: Sequence[str], cwd: Path, environ: Mapping[str, str]
         words, cwd=cwd, env=environ, capture_output=True, text=True, encoding="utf-8", check=False
     )
     if done.returncode:
-        told = (done.stdout + done.stderr)[-3000:]
-        raise BuildError(f"line {step.line}", f"{step.text}: status {done.returncode}\n{told}")
+        output = (done.stdout + done.stderr)[-3000:]
+        raise BuildError(f"line {step.line}", f"{step.text}: status {done.returncode}\n{output}")
 
 
 def _own_python(scratch: Path) -> str:
@@ -330,9 +330,9 @@ def _run_image(stage: Stage, root: Root, path: str) -> None:
     finally:
         stop = stage.last("STOPSIGNAL")
         process.send_signal(getattr(signal, stop.text if stop else "SIGTERM"))
-        told = process.communicate(timeout=_SECONDS_TO_END)[1]
+        stderr = process.communicate(timeout=_SECONDS_TO_END)[1]
     if process.returncode:
-        raise BuildError("STOPSIGNAL", f"expected status 0, found {process.returncode}\n{told}")
+        raise BuildError("STOPSIGNAL", f"expected status 0, found {process.returncode}\n{stderr}")
 
 
 def _user(stage: Stage, root: Root) -> int | None:
@@ -368,12 +368,12 @@ def _can_start(python: str, user: int) -> bool:
 
 def _ready_url(process: subprocess.Popen[str]) -> str:
     assert process.stderr is not None  # noqa: S101 - it was asked for
-    told = []
+    lines = []
     for line in process.stderr:
-        told.append(line)
+        lines.append(line)
         if found := _READY.search(line):
             return found[1]
-    raise BuildError("ENTRYPOINT", "the node did not start\n" + "".join(told)[-3000:])
+    raise BuildError("ENTRYPOINT", "the node did not start\n" + "".join(lines)[-3000:])
 
 
 def _ask_for_health(stage: Stage, root: Root, environ: Mapping[str, str]) -> None:
@@ -399,9 +399,9 @@ def validate_unit(unit: Path) -> None:
         encoding="utf-8",
         check=False,
     )
-    told = [line for line in done.stderr.splitlines() if unit.name in line]
-    if done.returncode or told:
-        raise BuildError(unit.name, "\n".join(told) or done.stderr)
+    problems = [line for line in done.stderr.splitlines() if unit.name in line]
+    if done.returncode or problems:
+        raise BuildError(unit.name, "\n".join(problems) or done.stderr)
     _say(f"{unit.name}: systemd takes it")
 
 

@@ -37,7 +37,7 @@ PACKAGES = (
     "httpx",
 )
 _URL = re.compile(r"(http://127\.0\.0\.1:\d+)")
-_TOLD = 3000
+_MAX_SHOWN = 3000
 _SECONDS_TO_END = 30
 # The call that the public command line makes; its own `execute` takes no parameters.
 _ASK = """
@@ -86,7 +86,7 @@ class Client:
         words = [python, "-c", _ASK, item_ref, json.dumps(parameters)]
         answer = _read(_done(words, self.project, _environ(self.home, self.path)))
         if answer.get("status") != "success":
-            raise BuildError(item_ref, f"expected success, found {json.dumps(answer)[:_TOLD]}")
+            raise BuildError(item_ref, f"expected success, found {json.dumps(answer)[:_MAX_SHOWN]}")
         return dict(answer["data"])
 
     def remote(self, action: str, **parameters: object) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _served(
             if found:
                 break
         else:
-            raise BuildError(words[2], f"it did not start\n{said[-_TOLD:]}")
+            raise BuildError(words[2], f"it did not start\n{said[-_MAX_SHOWN:]}")
         # From here on a file takes what it says: a full pipe would stop it.
         Thread(target=_keep, args=(process.stderr, log), daemon=True).start()
         yield found[1]
@@ -199,8 +199,8 @@ def _done(
         check=False,
     )
     if done.returncode:
-        told = (done.stdout + done.stderr)[-_TOLD:]
-        raise BuildError(" ".join(words[1:])[:200], f"status {done.returncode}\n{told}")
+        output = (done.stdout + done.stderr)[-_MAX_SHOWN:]
+        raise BuildError(" ".join(words[1:])[:200], f"status {done.returncode}\n{output}")
     return done.stdout
 
 

@@ -437,10 +437,10 @@ class PostgreSql:
             self._server = None
 
     def _is_ready(self, programs: Path) -> bool:
-        asked = subprocess.run(
+        ended = subprocess.run(
             [str(programs / "pg_isready"), "-q", "-h", str(self._sockets)], check=False
         )
-        return not asked.returncode
+        return not ended.returncode
 
     def _run(self, *words: object) -> None:
         ended = subprocess.run(
@@ -551,10 +551,10 @@ def main(arguments: Sequence[str]) -> int:
         return _ask(facts, verb)
     cluster = LocalCluster(place, storage=_storage_for(place))
     stopped = Condition()
-    asked: list[int] = []
+    received: list[int] = []
 
     def stop(number: int, _: object) -> None:
-        asked.append(number)
+        received.append(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
@@ -562,7 +562,7 @@ def main(arguments: Sequence[str]) -> int:
         cluster.start()
         _say_how(cluster)
         with stopped:
-            while not asked:
+            while not received:
                 stopped.wait(0.2)
     except ClusterError as error:
         sys.stderr.write(f"scripts/cluster: {error}\n")

@@ -232,7 +232,7 @@ def interpreters() -> dict[int, Path]:
 def own_interpreter() -> dict[int, Path]:
     """The CPython that ``python3`` starts on this machine, by its minor; of `interpreters`.
 
-    All of them where that is none of `MINORS`. It does not depend on which one runs the build.
+    All of them where that is not in `MINORS`. It does not depend on which one runs the build.
     """
     every = interpreters()
     started = shutil.which("python3")
@@ -287,7 +287,7 @@ _SHORT_ASCII_INTERNED = 0xDA  # how `marshal` begins most of them, with the leng
 
 
 def dictionary(sources: Iterable[Path]) -> bytes:
-    """The dictionary for the modules of these files. Raises SyntaxError for one that is none."""
+    """The dictionary for the modules of these files. Raises SyntaxError for another file."""
     modules = Counter[str]()
     for source in sources:
         modules.update(set(_words(ast.parse(source.read_bytes()))))
@@ -360,16 +360,16 @@ _HEADING = """\
 # Python imports this first of all, if it finds it.
 _HOOK = """\
 import atexit, os, sys
-target, write = os.environ.pop("MODULES_TOLD_TO"), os.write
-def tell():
+target, write = os.environ.pop("MODULES_LISTED_IN"), os.write
+def list_modules():
     if not os.path.exists(target):
-        with open(target, "w", encoding="utf-8") as told:
-            told.write("\\n".join(sys.modules))
+        with open(target, "w", encoding="utf-8") as listed:
+            listed.write("\\n".join(sys.modules))
 def watched(descriptor, data):
     if bytes(data[:10]) == b'{"jsonrpc"':
-        tell()
+        list_modules()
     return write(descriptor, data)
-atexit.register(tell)
+atexit.register(list_modules)
 os.write = watched
 """
 
@@ -425,14 +425,14 @@ def imported(python: Path, pyz: Path, start: Start) -> set[str]:
 def _loaded(command: list[str | Path], stdin: bytes, scratch: Path) -> set[str]:
     """The modules of a program at its first answer, else when it ends."""
     (scratch / "sitecustomize.py").write_text(_HOOK, "utf-8")
-    told = scratch / "modules"
-    told.unlink(missing_ok=True)
+    listed_modules = scratch / "modules"
+    listed_modules.unlink(missing_ok=True)
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": str(scratch),
         "PYTHONPATH": str(scratch),
-        "MODULES_TOLD_TO": str(told),
+        "MODULES_LISTED_IN": str(listed_modules),
     }
     null = subprocess.DEVNULL
     subprocess.run(command, env=environ, cwd=scratch, check=True, input=stdin, stdout=null)
-    return set(told.read_text("utf-8").splitlines())
+    return set(listed_modules.read_text("utf-8").splitlines())

@@ -16,7 +16,7 @@ from zipfile import ZipFile
 from packing import BuildError, move_unless_made
 from packing.archive import Part, run_shiv, zipped
 from packing.build_time import BuildTime
-from packing.node_start import surroundings
+from packing.node_start import python_platform
 from packing.programs import ProgramsPart
 from packing.signed_bundle import Edition, stage_bundle
 from packing.stage import Stage, copy_notes_of_shiv
@@ -41,7 +41,7 @@ def build_node(
     checkout: Path,
     scratch: Path,
     key: SigningKey,
-    moment: BuildTime,
+    build_time: BuildTime,
     *,
     edition: Edition = Edition.FULL,
     locks: tuple[str, ...] = LOCKS,
@@ -64,10 +64,10 @@ def build_node(
     bundle = tree / "ryeos" / "bundle"
     stage_bundle(checkout, bundle, key, edition)
     shebang = f"/usr/bin/env python{_PYTHON}"
-    run_shiv(tree, target, moment, entry_point=ENTRY_POINT, python=shebang)
+    run_shiv(tree, target, build_time, entry_point=ENTRY_POINT, python=shebang)
     with ZipFile(target) as shivs:
         head = f"#!{shebang}\n".encode("ascii")
-        data = head + zipped(_parts(checkout, shivs), moment, offset=len(head), level=_LEVEL)
+        data = head + zipped(_parts(checkout, shivs), build_time, offset=len(head), level=_LEVEL)
     none = ProgramsPart(b"", {})
     stage = Stage(tree=tree, bundle=bundle, natives=_no_natives(), programs=none, wheels=wheels)
     return data, stage
@@ -128,7 +128,7 @@ def _parts(checkout: Path, shivs: ZipFile) -> Iterator[Part]:
     """Our start in place of shiv's, and what shiv packed, in an order of our own."""
     start = (checkout / "packing" / "node_start.py").read_bytes()
     yield Part("__main__.py", start)
-    yield Part("_built_for.py", f"MODULES = {surroundings()!r}\n".encode())
+    yield Part("_built_for.py", f"MODULES = {python_platform()!r}\n".encode())
     for name in sorted(shivs.namelist()):
         if name != "__main__.py" and not name.endswith("/"):
             yield Part(name, shivs.read(name))

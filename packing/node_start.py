@@ -10,16 +10,16 @@ import sys
 import sysconfig
 from importlib import import_module
 
-NOT_FOR_THIS = 78  # EX_CONFIG of sysexits.h: the surroundings are wrong, not the command
+NOT_FOR_THIS = 78  # EX_CONFIG of sysexits.h: the environment is wrong, not the command
 
 
 def main() -> int:
     """Run the node; the exit status, where it does not end by itself."""
     built_for = import_module("_built_for").MODULES
-    if surroundings() != built_for:
+    if python_platform() != built_for:
         version = ".".join(map(str, sys.version_info[:2]))
         sys.stderr.write(
-            f"error: rye-node.pyz: built for {built_for}, started by {surroundings()}\n"
+            f"error: rye-node.pyz: built for {built_for}, started by {python_platform()}\n"
             f"  hint: start it with another Python than {version}, or build one for this machine\n"
         )
         return NOT_FOR_THIS
@@ -31,7 +31,7 @@ def main() -> int:
     return 0
 
 
-def surroundings() -> str:
+def python_platform() -> str:
     """What compiled modules have to be made for: implementation, version, system, processor."""
     import platform
 

@@ -160,7 +160,7 @@ def _environment(
         flags.append("-Ctarget-feature=+crt-static")
     kept = {name: value for name, value in environ.items() if not name.startswith("CARGO_")}
     kept.pop("RUSTFLAGS", None)
-    # Nothing that is compiled names a moment, and SQLite would be compiled anew for each one.
+    # Nothing that is compiled contains a time, and SQLite would be compiled anew for each one.
     kept.pop(VARIABLE, None)
     # Nothing unwinds the stack: a panic ends the program.
     c_flags = f"-ffile-prefix-map={home}=/cargo -fno-asynchronous-unwind-tables"
@@ -207,11 +207,11 @@ def linked_crates(checkout: Path, *, cargo: str | None = None) -> tuple[Crate, .
     if cargo is None:
         return ()
     workspace = checkout / WORKSPACE
-    told = _metadata(cargo, workspace)
+    metadata = _metadata(cargo, workspace)
     lock = tomllib.loads((workspace / "Cargo.lock").read_text("utf-8"))
     sums = {(one["name"], one["version"]): one.get("checksum", "") for one in lock["package"]}
-    packages = {package["id"]: package for package in told["packages"]}
-    nodes = {node["id"]: node for node in told["resolve"]["nodes"]}
+    packages = {package["id"]: package for package in metadata["packages"]}
+    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     ours = {package["name"]: key for key, package in packages.items() if package["name"] in NAMES}
     linked = {name: _reachable(ours[name], nodes, packages) for name in NAMES}
     found = {key for keys in linked.values() for key in keys} - set(ours.values())
@@ -242,8 +242,8 @@ def _metadata(cargo: str, workspace: Path) -> dict[str, Any]:
     if ended.returncode:
         words = ended.stderr.decode("utf-8", "replace").strip()
         raise BuildError(" ".join(["cargo", *command[1:]]), words)
-    told: dict[str, Any] = json.loads(ended.stdout)
-    return told
+    metadata: dict[str, Any] = json.loads(ended.stdout)
+    return metadata
 
 
 def _reachable(start: str, nodes: Mapping[str, Any], packages: Mapping[str, Any]) -> frozenset[str]:

@@ -41,7 +41,7 @@ _PLACES = {
 }
 _HEADING = re.compile(r"^## \[([^\]]+)\] - (.+)$", re.MULTILINE)
 # A second build differs from the first in all that must not matter.
-_SURROUNDINGS = (
+_BUILD_ENVIRONMENTS = (
     {"TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0"},
     {"TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "1"},
 )
@@ -57,7 +57,7 @@ def prepare(checkout: Path, version: str, today: str) -> tuple[str, ...]:
     """Write the version and its date where they belong; the paths that changed.
 
     ``today`` is a date as 2026-11-24. Nothing is written unless all of it can be.
-    Raises BuildError for a version that is none, or is not above the last one that has a date.
+    Raises BuildError for an invalid version, or one that is not above the last one that has a date.
     """
     if not _VERSION.fullmatch(version):
         raise BuildError("version", f"expected three numbers, such as 1.2.0, found {version!r}")
@@ -158,14 +158,14 @@ def build(
     """Build the files of a release into ``target``, from a clone in a folder of its own.
 
     ``key`` and ``signatures`` are what ``packing.signed_bundle.publisher_key`` takes; ``order``,
-    0 or 1, chooses the surroundings. Raises BuildError with what the failing step printed.
+    0 or 1, chooses the build environment. Raises BuildError with what the failing step printed.
     """
     with TemporaryDirectory(prefix=f"rye-release-{'ab'[order]}-") as folder:
         clone = Path(folder, "x" * (1 + 7 * order), "rye")
         _run(["git", "clone", "--quiet", str(source.repository), str(clone)], Path(folder), {})
         _run(["git", "checkout", "--quiet", source.commit], clone, {})
         signing = {"RYE_SIGN_KEY": str(key.resolve()), SIGNATURES_VARIABLE: str(signatures)}
-        environ = {**_SURROUNDINGS[order], **signing, VARIABLE: source.epoch}
+        environ = {**_BUILD_ENVIRONMENTS[order], **signing, VARIABLE: source.epoch}
         _share_downloads(source.repository, clone)
         python = source.repository / "build" / "venv" / "bin" / "python"
         for command in commands(str(python), str(target), str(key.resolve())):
@@ -291,17 +291,17 @@ def _require_sums(release: Path, public_pem: bytes) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; the exit status."""
-    asked = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     checkout = Path(__file__).resolve().parent.parent
     try:
-        if asked.command == "prepare":
+        if options.command == "prepare":
             today = datetime.now(UTC).strftime("%Y-%m-%d")
-            print("\n".join(prepare(checkout, asked.version, today)))
+            print("\n".join(prepare(checkout, options.version, today)))
             return 0
-        if asked.command == "build":
-            print(f"release in {make_release(checkout, asked.sign_key, asked.out)}")
+        if options.command == "build":
+            print(f"release in {make_release(checkout, options.sign_key, options.out)}")
             return 0
-        found = rebuild(checkout, asked.folder, asked.key)
+        found = rebuild(checkout, options.folder, options.key)
     except LilluxError as error:
         print(f"error: {error}", file=sys.stderr)
         if error.hint:

@@ -66,7 +66,7 @@ def selected(source: Path, target: Path, edition: Edition) -> Path:
 
 
 def publisher_key(
-    pem_file: Path | None, moment: BuildTime, environ: Mapping[str, str] = os.environ
+    pem_file: Path | None, build_time: BuildTime, environ: Mapping[str, str] = os.environ
 ) -> SigningKey:
     """The key in a file, else a fresh one whose private half is nowhere but in this process.
 
@@ -77,12 +77,14 @@ def publisher_key(
     key without signatures.
     """
     if pem_file is None:
-        return SigningKey(generate_keypair(), moment.now)
+        return SigningKey(generate_keypair(), build_time.now)
     pem, record = _read(pem_file), environ.get(SIGNATURES_VARIABLE)
     if record and pem.lstrip().startswith(_PUBLIC):
-        return RecordedKey(pem, read_signatures(Path(record), pem), moment)
+        return RecordedKey(pem, read_signatures(Path(record), pem), build_time)
     pair = KeyPair(pem, public_pem_of(pem))
-    return RecordingKey(pair, Path(record), moment) if record else SigningKey(pair, moment.now)
+    return (
+        RecordingKey(pair, Path(record), build_time) if record else SigningKey(pair, build_time.now)
+    )
 
 
 def _read(pem_file: Path) -> bytes:
@@ -107,8 +109,8 @@ _MISSING = f"{'A' * 86}=="
 class RecordingKey(SigningKey):
     """A key that writes down what it signs."""
 
-    def __init__(self, keypair: KeyPair, record: Path, moment: BuildTime) -> None:
-        super().__init__(keypair, moment.now)
+    def __init__(self, keypair: KeyPair, record: Path, build_time: BuildTime) -> None:
+        super().__init__(keypair, build_time.now)
         self._record = record
 
     def _sign(self, covered: str) -> str:
@@ -121,8 +123,10 @@ class RecordingKey(SigningKey):
 class RecordedKey(SigningKey):
     """A public key with the signatures that its private half made, by the digest they are for."""
 
-    def __init__(self, public_pem: bytes, signatures: Mapping[str, str], moment: BuildTime) -> None:
-        super().__init__(KeyPair(b"", canonical_public_pem(public_pem)), moment.now)
+    def __init__(
+        self, public_pem: bytes, signatures: Mapping[str, str], build_time: BuildTime
+    ) -> None:
+        super().__init__(KeyPair(b"", canonical_public_pem(public_pem)), build_time.now)
         self._signatures = signatures
 
     def _sign(self, covered: str) -> str:

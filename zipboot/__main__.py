@@ -10,7 +10,7 @@ import sys
 def end(problem):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - as above
     """Say in one line why nothing can start here."""
     sys.stderr.write("rye: " + problem + "\n")
-    sys.exit(78)  # EX_CONFIG of sysexits.h: the surroundings are wrong, not the command
+    sys.exit(78)  # EX_CONFIG of sysexits.h: the environment is wrong, not the command
 
 
 if sys.version_info < (3, 11):  # noqa: UP036 - the point of this file

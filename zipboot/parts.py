@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from zipimport import zipimporter
 
-DAMAGED = 78  # EX_CONFIG of sysexits.h: the surroundings are wrong, not the command
+DAMAGED = 78  # EX_CONFIG of sysexits.h: the environment is wrong, not the command
 MARK_BYTES = 16
 _LOCAL_HEADER_BYTES = 30
 _LAST_STREAM = 2

@@ -52,9 +52,9 @@ def cache_root(environ: Mapping[str, str], platform: str) -> str | None:
 
     ``RYE_CACHE_DIR``, else ``rye`` in ``XDG_CACHE_HOME`` or in the platform's folder for caches.
     """
-    asked = environ.get("RYE_CACHE_DIR")
-    if asked:
-        return os.path.abspath(asked)
+    configured = environ.get("RYE_CACHE_DIR")
+    if configured:
+        return os.path.abspath(configured)
     if platform == "win32":
         return _inside(environ.get("LOCALAPPDATA", ""), "rye")
     if platform == "darwin":

@@ -3,7 +3,7 @@
 What `HttpClient` guarantees:
 
 - ``timeout_s`` bounds an attempt from the look-up of the name to the last byte, however slowly
-  bytes drip; a `Cancellation` ends it within moments, whatever it waits for.
+  bytes drip; a `Cancellation` ends it at once, whatever it waits for.
 - No body grows beyond ``max_response_bytes``, counted after it was decoded.
 - Certificates and names are checked, always.
 - Authorization, cookies and keys do not follow a redirect to another server, and no redirect leads

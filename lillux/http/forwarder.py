@@ -165,14 +165,14 @@ class Forwarder:
 
     def _forward(self, client: socket.socket, head: str, rest: bytes) -> None:
         line, _, fields = head.partition("\r\n")
-        asked = _REQUEST.fullmatch(line)
-        if not asked:
+        request_line = _REQUEST.fullmatch(line)
+        if not request_line:
             raise _RefusedError("400 Bad Request", "expected a request to a proxy")
         if not self._is_ours(fields):
             raise _RefusedError(
                 "407 Proxy Authentication Required", "expected the name and password"
             )
-        method, target = asked.groups()
+        method, target = request_line.groups()
         host, port, path = _target(method, target)
         is_named = self._hosts.names(host, port)
         shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

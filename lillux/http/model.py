@@ -572,9 +572,9 @@ def parse_retry_after(value: str, now: datetime) -> float | None:
     from email.utils import parsedate_to_datetime
 
     try:
-        moment = parsedate_to_datetime(value)
+        retry_time = parsedate_to_datetime(value)
     except (ValueError, TypeError, IndexError):
         return None
-    if moment.tzinfo is None:  # "-0000": the time of Greenwich, local zone unknown
-        moment = moment.replace(tzinfo=UTC)
-    return max((moment - now).total_seconds(), 0.0)
+    if retry_time.tzinfo is None:  # "-0000": the time of Greenwich, local zone unknown
+        retry_time = retry_time.replace(tzinfo=UTC)
+    return max((retry_time - now).total_seconds(), 0.0)

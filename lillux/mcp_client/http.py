@@ -3,7 +3,7 @@
 (1) the session's messages are posted, one after the other; 404 for a session that the server has
     forgotten begins a new one, once
 (2) a server that takes no POST at its address is one of 2024-11-05: `lillux.mcp_client.http`
-(3) a session of the older era is deleted at the end
+(3) a session, which only revisions up to 2025-11-25 have, is deleted at the end
 """
 
 import base64
@@ -74,7 +74,7 @@ def message_headers(
     """The headers for one message.
 
     version     the negotiated one, ``""`` before that
-    session_id  of the older era, ``""`` if absent
+    session_id  of revisions up to 2025-11-25, ``""`` if absent
     schema      of the tool's arguments
     """
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -351,7 +351,7 @@ class _Exchange:
             self._resume(message, resumption)
 
     def _take_refusal(self, request: Request, stream: HttpStream) -> None:
-        """A status that is none of success, with a JSON-RPC error in its body or without."""
+        """A status other than success, with a JSON-RPC error in its body or without."""
         state = self._session.state
         found = [m for m in parse_messages(self._line.body(stream)) if isinstance(m, Failure)]
         if found:

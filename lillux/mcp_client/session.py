@@ -4,8 +4,8 @@ A transport sends what `ClientSession` gives it, and hands in what came. Its tab
 says what an answer means in which state:
 
 (1) PROBING       ``server/discover`` was sent. A server that speaks the modern revision says so;
-                  whatever else it answers, it is asked the older way.
-(2) BOTH_ASKED    it has not answered the probe for a while: ``initialize`` was sent as well, and
+                  any other answer leads to ``initialize``.
+(2) BOTH_SENT     it has not answered the probe for a while: ``initialize`` was sent as well, and
                   the first of both that succeeds decides.
 (3) INITIALIZING  ``initialize`` alone is out.
 (4) CALLING       ``tools/call`` is out, or ``tools/list``, which is asked for page after page.
@@ -93,7 +93,7 @@ class SessionState(Enum):
 
     NEW = "new"
     PROBING = "probing"
-    BOTH_ASKED = "both asked"
+    BOTH_SENT = "both sent"
     INITIALIZING = "initializing"
     CALLING = "calling"
     OVER = "over"
@@ -204,11 +204,11 @@ class ClientSession:
         return Turn((Request(PROBE_ID, "server/discover", {"_meta": self._meta()}),))
 
     def probe_is_overdue(self) -> Turn:
-        """Ask the older way too. For transports on which an answer can fail to come."""
+        """Send ``initialize`` as well. For transports on which an answer can fail to come."""
         if self.state is not SessionState.PROBING:
             return NOTHING
         turn = self._initialize()
-        self.state = SessionState.BOTH_ASKED
+        self.state = SessionState.BOTH_SENT
         return turn
 
     def receive(self, message: Incoming) -> Turn:
@@ -225,12 +225,12 @@ class ClientSession:
             case Result() | Failure():
                 if message.id == CALL_ID != self.call_id:
                     return NOTHING  # a page that came already
-                asked = CALL_ID if message.id == self.call_id else message.id
-                handler = self.TRANSITIONS.get((self.state, asked, type(message)))
+                request_id = CALL_ID if message.id == self.call_id else message.id
+                handler = self.TRANSITIONS.get((self.state, request_id, type(message)))
                 return handler(self, message) if handler else NOTHING
 
     def refused(self, code: int, message: str) -> Turn:
-        """The transport was refused the request that is out, without a JSON-RPC answer."""
+        """The server refused the pending request, without a JSON-RPC answer."""
         return self._refused_unread(Failure(None, code, message))
 
     def _refused_unread(self, failure: Failure) -> Turn:
@@ -253,8 +253,8 @@ class ClientSession:
         return self._not_modern(message)
 
     def _not_modern(self, message: Result | Failure) -> Turn:
-        """The probe came to nothing. Only a server of strange revisions alone is given up."""
-        if self.state is SessionState.BOTH_ASKED:
+        """The probe failed. Only a server that speaks no revision of ours is given up."""
+        if self.state is SessionState.BOTH_SENT:
             self.state = SessionState.INITIALIZING
             return NOTHING
         if isinstance(message, Failure) and message.code == UNSUPPORTED_VERSION:
@@ -274,7 +274,7 @@ class ClientSession:
         return self._end(Refusal("initialize", message.code, message.message, message.data))
 
     def _initialize_refused_first(self, _: Failure) -> Turn:
-        """The probe may still be answered: a server can have chosen the modern era for good."""
+        """The probe may still be answered: a server may speak the stateless revision alone."""
         self.state = SessionState.PROBING
         return NOTHING
 
@@ -355,10 +355,10 @@ class ClientSession:
     TRANSITIONS: ClassVar[Mapping[tuple[SessionState, object, type], Handler]] = {
         (SessionState.PROBING, PROBE_ID, Result): _discovered,
         (SessionState.PROBING, PROBE_ID, Failure): _not_modern,
-        (SessionState.BOTH_ASKED, PROBE_ID, Result): _discovered,
-        (SessionState.BOTH_ASKED, PROBE_ID, Failure): _not_modern,
-        (SessionState.BOTH_ASKED, INITIALIZE_ID, Result): _initialized,
-        (SessionState.BOTH_ASKED, INITIALIZE_ID, Failure): _initialize_refused_first,
+        (SessionState.BOTH_SENT, PROBE_ID, Result): _discovered,
+        (SessionState.BOTH_SENT, PROBE_ID, Failure): _not_modern,
+        (SessionState.BOTH_SENT, INITIALIZE_ID, Result): _initialized,
+        (SessionState.BOTH_SENT, INITIALIZE_ID, Failure): _initialize_refused_first,
         (SessionState.INITIALIZING, INITIALIZE_ID, Result): _initialized,
         (SessionState.INITIALIZING, INITIALIZE_ID, Failure): _not_initialized,
         (SessionState.CALLING, CALL_ID, Result): _answered,
@@ -367,7 +367,7 @@ class ClientSession:
 
 
 def cancelled(reason: str, call_id: int = CALL_ID) -> Notification:
-    """What tells a server of either era, over a pipe, that its answer is no longer wanted."""
+    """The notification that cancels a call over a pipe, for servers of every revision."""
     return Notification("notifications/cancelled", {"requestId": call_id, "reason": reason})
 
 

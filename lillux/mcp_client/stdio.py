@@ -181,7 +181,7 @@ class _Exchange:
             self._server.name,
             ending,
             self._stderr_text(),
-            was_probed=self._session.state in {SessionState.PROBING, SessionState.BOTH_ASKED},
+            was_probed=self._session.state in {SessionState.PROBING, SessionState.BOTH_SENT},
         )
 
     def _say_goodbye(self, conversation: Conversation) -> None:

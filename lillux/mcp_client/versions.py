@@ -32,7 +32,7 @@ class AllowedVersions:
 
     @property
     def legacy_only(self) -> "AllowedVersions":
-        """The same without the modern era."""
+        """The same without the modern revision."""
         return AllowedVersions(modern=False, legacy=self.legacy)
 
 

@@ -5,8 +5,8 @@ What every `ProcessManager.run` guarantees:
 - The child leads a session and a process group of its own, and inherits no file but its pipes.
 - Its three pipes are moved at the same time, so no order of reading and writing can deadlock.
 - After ``timeout_s``, or a cancellation, the whole group gets TERM, and KILL after a grace.
-- When the child has ended, what is left of its group is killed too: a finished tool has no
-  leftovers. A descendant that moved to a session of its own is found where the command
+- When the child has ended, what is left of its group is killed too: a finished tool leaves no
+  orphan processes. A descendant that moved to a session of its own is found where the command
   ``leaves_nothing`` (Linux); else it is not waited for longer than a second, however long it keeps
   a pipe open.
 - Memory is bounded by ``max_output_bytes``, and no zombie and no open file stay.

@@ -487,7 +487,7 @@ def end_descendants(limit_s: float, *, platform: str = sys.platform) -> bool:
 
 
 MARK_VARIABLE = "LILLUX_RUN"
-"""What tells apart whose orphans are whose: each run that leaves nothing has its own value."""
+"""Marks the orphans of each run: a run with ``leaves_nothing`` has a value of its own."""
 _MAX_ROUNDS = 100
 
 

@@ -142,5 +142,5 @@ class _Writer:
 
 
 def remaining_s(deadline: float | None) -> float | None:
-    """Seconds until a moment of `time.monotonic`, not below 0; None for no limit."""
+    """Seconds until a deadline on `time.monotonic`, not below 0; None for no limit."""
     return None if deadline is None else max(0.0, deadline - monotonic())

@@ -129,7 +129,7 @@ def await_exit(process: Piped) -> None:
 # --- selector pump --------------------------------------------------------------------------------
 # The pump of POSIX: one thread that sleeps until a pipe, the child or a waker has news.
 
-_NOBODY = -1
+_NO_WAKEUP_FD = -1
 
 
 def open_pidfd(pid: int) -> int | None:
@@ -282,13 +282,13 @@ def rung_by_signals(bell: "Bell") -> Iterator[None]:
     except ValueError:  # not the main thread, which hears no signal
         yield
         return
-    if before != _NOBODY:
+    if before != _NO_WAKEUP_FD:
         signal.set_wakeup_fd(before)
     try:
         yield
     finally:
-        if before == _NOBODY:
-            signal.set_wakeup_fd(_NOBODY)
+        if before == _NO_WAKEUP_FD:
+            signal.set_wakeup_fd(_NO_WAKEUP_FD)
 
 
 class Bell:

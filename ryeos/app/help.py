@@ -127,10 +127,10 @@ def _item_answer(rye: Callable[[], Rye], topic: str, face: Face) -> Answer:
     except LilluxError as error:
         suggestions = error.suggestions if isinstance(error, RyeError) else ()
         listed = _unknown(topic, [f"{_ITEM}{one}" for one in suggestions]).envelope
-        return Answer({**listed, "content": f"{_told(error)}\n\n{listed['content']}"})
+        return Answer({**listed, "content": f"{_error_text(error)}\n\n{listed['content']}"})
 
 
-def _told(error: LilluxError) -> str:
+def _error_text(error: LilluxError) -> str:
     return f"{error} ({error.hint})" if error.hint else str(error)
 
 
@@ -165,7 +165,7 @@ def _overview_of(rye: Callable[[], Rye], face: Face) -> Iterator[str]:
     try:
         yield from _overview(rye(), face)
     except LilluxError as error:
-        yield f"- nothing can run here: {_told(error)}"
+        yield f"- nothing can run here: {_error_text(error)}"
     yield ""
     yield _LAST[face]
 

@@ -159,10 +159,10 @@ class CaseFileError(RyeError):
         )
 
 
-def no_cases_error(asked: str) -> RyeError:
+def no_cases_error(requested: str) -> RyeError:
     """The error of a request for cases where no file has any."""
     return RyeError(
-        f"no test cases: {asked}",
+        f"no test cases: {requested}",
         code="ITEM_NOT_FOUND",
         hint="write them beside the tool, in NAME.test.yaml, and sign that: rye help test",
     )
@@ -365,18 +365,18 @@ def run_cases(
     on_result: Callable[[CaseResult], None] = lambda _: None,
 ) -> list[CaseResult]:
     """Run the cases; the results are in the order of the cases. ``on_result`` gets each."""
-    asked_to_end = cancellation or Cancellation()
-    in_project, told = Lock(), Lock()
+    cancelled = cancellation or Cancellation()
+    in_project, reporting = Lock(), Lock()
 
     def run(case: Planned) -> CaseResult:
-        if asked_to_end.is_set:
+        if cancelled.is_set:
             return _result(case, CaseState.SKIPPED, ("interrupted",))
         if case.case.in_project:
             with in_project:  # they see what the others have left behind, but not half of it
-                result = _run(rye, case, asked_to_end)
+                result = _run(rye, case, cancelled)
         else:
-            result = _run(rye, case, asked_to_end)
-        with told:
+            result = _run(rye, case, cancelled)
+        with reporting:
             on_result(result)
         return result
 
@@ -597,20 +597,20 @@ def _is_left_out(path: Path, private: Container[Path]) -> bool:
 _SUFFIXES = (".yaml", ".yml")
 
 
-def case_files(rye: Rye, asked: Sequence[str]) -> list[Location]:
+def case_files(rye: Rye, requested: Sequence[str]) -> list[Location]:
     """The files of cases that the words are for, each once; without words those of the project.
 
     A word is the reference of a tool or of such a file, or a pattern for ids of tools in every
     space, where the nearest file of an id counts. Raises ItemNotFoundError, and
     RyeError with the same code where no file has any.
     """
-    if asked:
-        found = [location for word in asked for location in _named(rye, word)]
+    if requested:
+        found = [location for word in requested for location in _named(rye, word)]
     else:
         project = rye.context.spaces.project
         found = list(_files_in([project] if project else []))
     if not found:
-        raise no_cases_error(", ".join(asked) or "none in this project")
+        raise no_cases_error(", ".join(requested) or "none in this project")
     return list({location.ref: location for location in found}.values())
 
 

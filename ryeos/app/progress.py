@@ -52,8 +52,8 @@ class ToolProgress:
         self._begun = bytearray()
         self._last_line = ""
         self._last_progress = -1.0
-        self._told_at = 0.0
-        self._untold: tuple[float, float | None, str] | None = None
+        self._reported_at = 0.0
+        self._unreported: tuple[float, float | None, str] | None = None
         self._reports = False
         self._started = monotonic()
         self._is_over = Event()
@@ -64,8 +64,8 @@ class ToolProgress:
 
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
-        if self._untold:
-            self._tell(*self._untold)
+        if self._unreported:
+            self._tell(*self._unreported)
 
     def feed(self, chunk: bytes) -> None:
         """The next bytes of standard error."""
@@ -87,15 +87,15 @@ class ToolProgress:
 
     def _report(self, text: bytes) -> None:
         try:
-            told = json.loads(text)
+            report = json.loads(text)
         except (ValueError, RecursionError):
             return
-        if not isinstance(told, dict) or not _is_number(told.get("progress")):
+        if not isinstance(report, dict) or not _is_number(report.get("progress")):
             return
-        total = told.get("total") if _is_number(told.get("total")) else None
-        message = told.get("message")
+        total = report.get("total") if _is_number(report.get("total")) else None
+        message = report.get("message")
         self._reports = True
-        self._say(float(told["progress"]), total, message if isinstance(message, str) else "")
+        self._say(float(report["progress"]), total, message if isinstance(message, str) else "")
 
     def _say(self, done: float, total: float | None, message: str) -> None:
         with self._lock:
@@ -103,10 +103,10 @@ class ToolProgress:
                 return
             self._last_progress = done
             words = message[:MAX_MESSAGE_CHARACTERS]
-            if monotonic() - self._told_at < LEAST_APART_S and done != total:
-                self._untold = done, total, words
+            if monotonic() - self._reported_at < LEAST_APART_S and done != total:
+                self._unreported = done, total, words
                 return
-            self._told_at, self._untold = monotonic(), None
+            self._reported_at, self._unreported = monotonic(), None
         self._tell(done, total, words)
 
     def _beat(self) -> None:
@@ -127,15 +127,15 @@ class StepProgress:
 
     def __init__(self, tell: Progress, *, clock: Callable[[], float] = monotonic) -> None:
         self._tell, self._clock = tell, clock
-        self._told_at: float | None = None
+        self._reported_at: float | None = None
 
     def step(self, done: int, total: int, message: str) -> None:
         """So many are done, of so many, this one the last."""
         now = self._clock()
-        too_soon = self._told_at is not None and now - self._told_at < LEAST_APART_S
+        too_soon = self._reported_at is not None and now - self._reported_at < LEAST_APART_S
         if too_soon and done < total:
             return
-        self._told_at = now
+        self._reported_at = now
         self._tell(done, total, message[:MAX_MESSAGE_CHARACTERS])
 
 

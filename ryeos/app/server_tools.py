@@ -113,9 +113,9 @@ def _described(rye: Rye, location: Location) -> dict[str, Any]:
     except LilluxError as error:
         return described | {"problem": str(error)}
     config = header.get("config")
-    told = config if isinstance(config, dict) else {}
-    shown = {key: told[key] for key in ("transport", "command", "args", "url") if key in told}
-    package = told.get(PACKAGE)
+    config = config if isinstance(config, dict) else {}
+    shown = {key: config[key] for key in ("transport", "command", "args", "url") if key in config}
+    package = config.get(PACKAGE)
     if isinstance(package, dict):
         shown["command"] = " ".join(
             f"{name} {package[name]}" for name in (NPM, PYPI) if name in package

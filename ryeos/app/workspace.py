@@ -483,17 +483,17 @@ class Rye:
 
         if self._signing_key:
             return self._signing_key
-        was_asked: list[Path] = []
+        asked_for: list[Path] = []
 
-        def asked(path: Path) -> bytes | None:
-            was_asked.append(path)
+        def passphrase_of(path: Path) -> bytes | None:
+            asked_for.append(path)
             return self.context.passphrase(path)
 
         try:
-            key = own_key(replace(self.context, passphrase=asked))
+            key = own_key(replace(self.context, passphrase=passphrase_of))
         except KeyNotFoundError:
             raise NoSigningKeyError(str(self.context.key_directory)) from None
-        self._signing_key = key if was_asked else None  # a person types it once
+        self._signing_key = key if asked_for else None  # a person types it once
         return key
 
     def reference(self, text: str, item_type: str | None = None) -> Reference:

@@ -188,12 +188,12 @@ def _configure_search(parser: Arguments) -> None:
 
 def _search(session: Session) -> int:
     arguments = session.arguments
-    asked = {
+    filters = {
         "query": " ".join(arguments.query),
         "namespace": arguments.namespace,
         "include_mine": "true" if arguments.mine else None,
     }
-    query = [(key, value) for key, value in asked.items() if value]
+    query = [(key, value) for key, value in filters.items() if value]
     registry = registry_of(session)
     reply = registry.search_bundles([*query, *page_of(session)])
     rows = reply["results"]

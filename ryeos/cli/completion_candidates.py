@@ -223,8 +223,8 @@ def _topics(session: Session, typed: str) -> Iterator[str]:
     from ryeos.cli.help import TOPICS
 
     if typed.startswith(_ITEM):
-        asked = typed.removeprefix(_ITEM)
-        yield from (f"{_ITEM}{ref}" for ref in _refs(session, asked))
+        typed_ref = typed.removeprefix(_ITEM)
+        yield from (f"{_ITEM}{ref}" for ref in _refs(session, typed_ref))
     else:
         yield from (*TOPICS, *first_words(), OVERVIEW, _ITEM)
 

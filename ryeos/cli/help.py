@@ -50,23 +50,23 @@ def _run_help(session: Session) -> int:
     if not words:
         _show_overview(session)
         return 0
-    asked = " ".join(words)
+    topic = " ".join(words)
     texts = [*_command_texts(words), *_group_texts(words), *_topic_texts(words)]
     if not texts:
         from ryeos.app.help import named_topic
 
-        asked = named_topic(asked)
-        texts = [*_topic_texts([asked])]
-    if asked == OVERVIEW or asked.startswith(LIVE_TOPICS):
-        return _show_live(session, asked)
+        topic = named_topic(topic)
+        texts = [*_topic_texts([topic])]
+    if topic == OVERVIEW or topic.startswith(LIVE_TOPICS):
+        return _show_live(session, topic)
     if not texts:
         raise _unknown(words)
     text = "\n\n".join(texts)
-    envelope = {"status": "success", "topic": asked, "text": text}
-    if asked in SHARED:
+    envelope = {"status": "success", "topic": topic, "text": text}
+    if topic in SHARED:
         from ryeos.app.help import help as help_tool
 
-        envelope |= help_tool(session.rye, {"topic": asked}, Face.PERSON).envelope
+        envelope |= help_tool(session.rye, {"topic": topic}, Face.PERSON).envelope
     session.output.answer(envelope, text)
     return 0
 
@@ -172,9 +172,9 @@ def _group_texts(words: list[str]) -> Iterator[str]:
 
 def _topic_texts(words: list[str]) -> Iterator[str]:
     """A command is also explained under its other name."""
-    asked = " ".join(words)
-    others = (alias for alias, command in ALIASES.items() if command == asked)
-    names = (asked, ALIASES.get(asked, ""), *others)
+    topic = " ".join(words)
+    others = (alias for alias, command in ALIASES.items() if command == topic)
+    names = (topic, ALIASES.get(topic, ""), *others)
     yield from (TOPICS[name].rstrip() for name in names if name in TOPICS)
 
 

@@ -189,8 +189,8 @@ def _replaced(
     backup = write_settings(settings, text, mode=SETTINGS_MODES[scope])
     kept = f"; as it was, with its secrets: {backup}" if backup else ""
     session.output.note(f"changed: {source.path}{kept}")
-    told = {"path": str(source.path), "done": True, "servers": names}
-    return told | {"backup": str(backup) if backup else None}
+    change = {"path": str(source.path), "done": True, "servers": names}
+    return change | {"backup": str(backup) if backup else None}
 
 
 def _without_secrets(line: str, secrets: Sequence[str]) -> str:
@@ -289,9 +289,9 @@ def _table(session: Session, plan: ImportPlan, writes: list[PlannedWrite]) -> li
         color = _COLORS.get(write.state, "dim")
         ref = one_line(str(item.ref)).ljust(min(width, 60))
         lines.append(f"{session.output.paint(state, color)}  {ref}  {one_line(item.origin, 60)}")
-        told = [item.shown, item.held and f"pinned: {item.held}", write.reason, *item.notes]
-        told += [f"its value goes to the variable {one.variable}" for one in item.secrets]
-        lines += [f"{'':<13}    {one_line(text, _WIDTH)}" for text in told if text]
+        notes = [item.shown, item.held and f"pinned: {item.held}", write.reason, *item.notes]
+        notes += [f"its value goes to the variable {one.variable}" for one in item.secrets]
+        lines += [f"{'':<13}    {one_line(text, _WIDTH)}" for text in notes if text]
     return [*lines, *(one_line(note, _WIDTH) for note in plan.notes)]
 
 

@@ -90,7 +90,7 @@ def _natives(program: "Program") -> dict[str, dict[str, str]]:
         try:
             import_module(name)
         except ImportError:
-            continue  # told among the problems
+            continue  # listed among the problems
     loaded, problems = program.natives.loaded, program.natives.problems
     return {
         **{name: {"loaded": path} for name, path in loaded.items()},
@@ -102,8 +102,8 @@ def _packed_lines(packed: dict[str, Any]) -> Iterator[str]:
     if packed:
         ways = {"code": "packed code", "shiv": "unpacked sources"}
         yield f"start          {ways[packed['start']]}"
-        for name, told in sorted(packed["natives"].items()):
-            yield f"native         {name}: {told.get('loaded') or told['problem']}"
+        for name, native in sorted(packed["natives"].items()):
+            yield f"native         {name}: {native.get('loaded') or native['problem']}"
         for folder in packed["cache_folders"].values():
             yield f"cache folder   {folder}"
 

@@ -96,12 +96,12 @@ class ProgressBar:
 
     def tell(self, what: str, done: int, total: int) -> None:
         """Show how far it is, if that was not shown just now."""
-        moment = self._now()
-        if self._is_silent or not total or moment - self._started < PATIENCE_S:
+        now = self._now()
+        if self._is_silent or not total or now - self._started < PATIENCE_S:
             return
-        if self._shown_at is not None and moment - self._shown_at < LEAST_APART_S:
+        if self._shown_at is not None and now - self._shown_at < LEAST_APART_S:
             return
-        self._shown_at = moment
+        self._shown_at = now
         self._write(f"{_CLEAR}{bar(what, done, total)}")
 
     def end(self) -> None:

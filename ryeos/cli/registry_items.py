@@ -206,14 +206,14 @@ def _configure_search(parser: Arguments) -> None:
 
 def _search(session: Session) -> int:
     arguments = session.arguments
-    asked = {
+    filters = {
         "query": " ".join(arguments.query),
         "item_type": arguments.type,
         "namespace": arguments.namespace,
         "category": arguments.category,
         "include_mine": "true" if arguments.mine else None,
     }
-    query = [(key, value) for key, value in asked.items() if value]
+    query = [(key, value) for key, value in filters.items() if value]
     registry = registry_of(session)
     if arguments.mine and not registry.config.api_key:
         raise UsageError("--mine: expected an API key", hint="see: rye registry login --help")

@@ -200,7 +200,7 @@ def _threads(session: Session) -> int:
     merged = MergedRuns(link.conflicts.folder.parent).all()
     unmerged = [str(digest) for row in rows if (digest := row.get(UNMERGED))]
     lines = [
-        f"{_cell(row, 'state'):<10} {_moment(row)[:19]:<19}  {_cell(row, 'thread_id')}"
+        f"{_cell(row, 'state'):<10} {_time_cell(row)[:19]:<19}  {_cell(row, 'thread_id')}"
         f"{_merge_words(row.get(UNMERGED), merged)}"
         for row in rows
     ]
@@ -221,7 +221,7 @@ def _merge_words(unmerged: object, merged: Container[str]) -> str:
     return "  merged here" if str(unmerged) in merged else "  not merged"
 
 
-def _moment(row: dict[str, Any]) -> str:
+def _time_cell(row: dict[str, Any]) -> str:
     """When a run began; of one that has ended, the public node lists only when that was."""
     return _cell(row, "created_at") or _cell(row, "completed_at")
 

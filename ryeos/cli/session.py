@@ -282,8 +282,8 @@ _WITHOUT_SPINNER = frozenset({"completion", "dev", "edit", "help", "mcp", "versi
 
 def _spinner(entry: CommandEntry, output: Output) -> AbstractContextManager[object]:
     """A sign of life on a terminal, for a command that is silent for long."""
-    is_told = output.as_json or output.quiet or entry.words in _WITHOUT_SPINNER
-    if is_told or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty():
+    is_silent = output.as_json or output.quiet or entry.words in _WITHOUT_SPINNER
+    if is_silent or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty():
         return nullcontext()
     from ryeos.cli.progress import Spinner
 

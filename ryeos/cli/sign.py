@@ -332,7 +332,7 @@ def _decide(session: Session, waiting: Proposals, proposal: Proposal, mode: Mode
     if mode is not Mode.ALL or session.arguments.verbose:
         for line in shown:
             session.output.note(line)
-    answer = "y" if mode is Mode.ALL else _asked(session, proposal, mode)
+    answer = "y" if mode is Mode.ALL else _decision(session, proposal, mode)
     if answer == "d":
         waiting.decide(proposal, DROPPED)
         return {**row, "state": DROPPED}
@@ -369,7 +369,7 @@ def _shown(session: Session, proposal: Proposal, target: SignTarget) -> Iterator
         yield session.output.paint(line, color, stream=sys.stderr) if color else line
 
 
-def _asked(session: Session, proposal: Proposal, mode: Mode) -> str:
+def _decision(session: Session, proposal: Proposal, mode: Mode) -> str:
     """``y``, ``n`` or ``d``; ``n`` without a terminal."""
     is_silent = mode is Mode.LIST or session.arguments.no_input or session.output.as_json
     if is_silent or not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -154,12 +154,12 @@ def _kill(session: Session) -> int:
     envelope = {
         "status": "success",
         "killed": ended.by_this,
-        "leftovers": ended.leftovers,
+        "leftovers": ended.orphan_processes,
         "thread": ended.thread.describe(),
     }
     words = ended.thread.status if ended.by_this else f"had ended already ({ended.thread.status})"
-    if ended.leftovers:
-        words += f"; {ended.leftovers} of its processes were left, and are ended"
+    if ended.orphan_processes:
+        words += f"; {ended.orphan_processes} of its processes were left, and are ended"
     session.output.answer(envelope, f"{one_line(thread_id)}: {one_line(words)}")
     return 0
 
@@ -168,10 +168,10 @@ def _wait(session: Session) -> int:
     timeout_s = _seconds(session.arguments.timeout, "--timeout")
     interrupt_on_signals()
     registry = session.rye.threads
-    asked = [registry.find(text) for text in session.arguments.threads]
+    thread_ids = [registry.find(text) for text in session.arguments.threads]
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     ended: list[Thread] = []
-    for thread_id in asked:
+    for thread_id in thread_ids:
         left_s = None if deadline is None else max(deadline - time.monotonic(), 0.0)
         ended.append(wait_for(registry, thread_id, left_s))
     status, envelope = _outcome(ended, timeout_s)

@@ -246,9 +246,9 @@ class GraphCall:
     """One run, not begun. Raises MetadataError for an invalid file."""
 
     def __init__(
-        self, materials: Materials, surroundings: GraphEnvironment, on_step: OnStep | None
+        self, materials: Materials, environment: GraphEnvironment, on_step: OnStep | None
     ) -> None:
-        self._materials, self._surroundings, self._on_step = materials, surroundings, on_step
+        self._materials, self._environment, self._on_step = materials, environment, on_step
         tool = materials.chain.tool
         if tool.item is None:
             raise SpecError(tool.item_id, "expected a graph file, got a built-in primitive")
@@ -292,7 +292,7 @@ class GraphCall:
             return self._judgement()
         graph = self._graph()  # (2)
         self._validate_names(graph, options)
-        recordings = self._surroundings.recordings(self._materials)
+        recordings = self._environment.recordings(self._materials)
         saved = recordings.load(options.run_id) if options.resume else None
         lineage = self._lineage(graph, options)  # (3)
         if saved:  # (4)
@@ -309,7 +309,7 @@ class GraphCall:
                 graph,
                 position,
                 self._settings(graph, options, lineage),
-                hooks=(*graph.hooks, *self._surroundings.hooks()),
+                hooks=(*graph.hooks, *self._environment.hooks()),
             )
             outcome = runner.run(walk, is_resumed=options.resume)  # (6)
             if end.has_timed_out:
@@ -339,7 +339,7 @@ class GraphCall:
 
     def _runner(self, lineage: Lineage, recording: Recording, end: RunEnd) -> GraphRunner:
         return GraphRunner(
-            self._surroundings.calls(recording.run_id, _inner(lineage), self._materials),
+            self._environment.calls(recording.run_id, _inner(lineage), self._materials),
             recording,
             end,
             keeping=recording.keeping,
@@ -360,10 +360,10 @@ class GraphCall:
 
         Raises RyeError `VALIDATION_FAILED` and similar ones.
         """
-        above = self._surroundings.lineage(self._materials)
-        before = self._surroundings.given_to(options.run_id) if options.resume else Lineage()
-        asked = () if options.capabilities is None else (options.capabilities,)
-        given = tuple(dict.fromkeys((*above.grants, *before.grants, *asked)))
+        above = self._environment.lineage(self._materials)
+        before = self._environment.given_to(options.run_id) if options.resume else Lineage()
+        requested = () if options.capabilities is None else (options.capabilities,)
+        given = tuple(dict.fromkeys((*above.grants, *before.grants, *requested)))
         own_depth = int(graph.limits.get("depth", DEPTH))
         depths = (own_depth, above.depth, before.depth, options.depth)
         depth = min(one for one in depths if one is not None)

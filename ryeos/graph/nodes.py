@@ -114,7 +114,7 @@ def _gate_node(name: str, fields: GraphFields, names: Collection[str]) -> GraphN
 def _foreach_node(name: str, fields: GraphFields, names: Collection[str]) -> GraphNode | None:
     action = _action(fields, foreach=True)
     if fields.data.get("async"):
-        fields.asked.add("async")
+        fields.read_keys.add("async")
         fields.findings.error(
             fields.at("async"), "a foreach cannot be started and left", "use parallel: true"
         )
@@ -525,7 +525,7 @@ def _control_word(fields: GraphFields) -> str | None:
         return words.pop()
     if words or fields.data.get("action") is None:
         known = ", ".join(CONTROLS)
-        told = f"{len(words)} of them" if words else "none"
+        found = f"{len(words)} of them" if words else "none"
         hint = "" if words else "or an action with item_id"
-        fields.findings.error(fields.path, f"expected one control ({known}), found {told}", hint)
+        fields.findings.error(fields.path, f"expected one control ({known}), found {found}", hint)
     return None

@@ -177,7 +177,7 @@ class GraphFields(Fields):
     def first_of(self, keys: Sequence[str]) -> str:
         """The first of these keys that is there, else the first; of two the second is unused."""
         there = [key for key in keys if self.data.get(key) is not None]
-        self.asked.update(keys)
+        self.read_keys.update(keys)
         for other in there[1:]:
             self.findings.warn(self.at(other), f"{other} is not used beside {there[0]}")
         return there[0] if there else keys[0]
@@ -189,10 +189,10 @@ class GraphFields(Fields):
         mean something elsewhere, with what to say of them.
         """
         for key in self.data:
-            if key in self.asked or key in known or str(key).startswith("x-"):
+            if key in self.read_keys or key in known or str(key).startswith("x-"):
                 continue
             text = unused.get(key, f"unknown key {shown(str(key))} is not used")
-            hint = "" if key in unused else self.findings.guess(str(key), [*known, *self.asked])
+            hint = "" if key in unused else self.findings.guess(str(key), [*known, *self.read_keys])
             self.findings.warn(below(self.path, str(key)), text, hint)
 
     def _note(self, key: str, expected: str, value: object) -> None:

@@ -132,8 +132,8 @@ def render_page(page: RunPage) -> str:
         "graph_run_id": page.run_id,
         "status": page.status,
         "steps": len(page.history),
-        "started": _moment(page.started),
-        "updated": _moment(page.updated),
+        "started": _utc_text(page.started),
+        "updated": _utc_text(page.updated),
         "state_hash": page.state_hash,
     }
     parts = [
@@ -234,7 +234,7 @@ def _text(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", shown)
 
 
-def _moment(seconds: float) -> str:
+def _utc_text(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -655,7 +655,7 @@ class WorkspaceRecording:
         self._records.close()
         self._ledger.leave(self.run_id)
         if error is not None and self._teller and not self._has_ended:
-            self._teller.end(self.run_id, "error", _told(error))
+            self._teller.end(self.run_id, "error", _error_answer(error))
 
     def _receipt(self, act: Act, acted: Acted) -> Receipt:
         given = NodeInput(
@@ -721,7 +721,7 @@ def _grants_lost(run_id: str, problem: str) -> RyeError:
     )
 
 
-def _told(error: BaseException) -> Mapping[str, Any]:
+def _error_answer(error: BaseException) -> Mapping[str, Any]:
     """The answer of a run that did not come to its end."""
     return {"status": "error", "error": str(error) or type(error).__name__}
 

@@ -74,20 +74,20 @@ LOOK_S = 0.5
 class RunEnd:
     """The end of a run. As a context it watches; ``cancellation`` ends whatever the run does.
 
-    caller      ends the run when it is set
-    timeout_s   how long the run may take; None for no limit
-    is_asked    tells whether a user wants it ended; looked at every half second
+    caller            ends the run when it is set
+    timeout_s         how long the run may take; None for no limit
+    is_end_requested  whether a user wants it ended; called every half second
     """
 
     def __init__(
         self,
         caller: Cancellation | None,
         timeout_s: float | None,
-        is_asked: Callable[[], bool] = lambda: False,
+        is_end_requested: Callable[[], bool] = lambda: False,
     ) -> None:
         self.cancellation = Cancellation()
         self.has_timed_out = False
-        self._caller, self._timeout_s, self._is_asked = caller, timeout_s, is_asked
+        self._caller, self._timeout_s, self._is_end_requested = caller, timeout_s, is_end_requested
         self._over = Event()
         self._stack = ExitStack()
 
@@ -126,7 +126,7 @@ class RunEnd:
         while not self._over.wait(self._next_look(ends_at)):
             if ends_at is not None and time.monotonic() >= ends_at:
                 self.has_timed_out = True
-            elif not self._is_asked():
+            elif not self._is_end_requested():
                 continue
             self.cancellation.cancel()
             return
@@ -206,7 +206,7 @@ class GraphRunner:
         on_step: OnStep | None = None,
     ) -> None:
         self._calls, self._records, self._end, self._keeping = calls, records, end, keeping
-        self._on_step = on_step or _nobody_listens
+        self._on_step = on_step or _ignore_step
         self._entered: Enter | None = None
         self._entered_at = 0.0
 
@@ -324,5 +324,5 @@ def _storable(result: dict[str, Any]) -> dict[str, Any]:
     return failed(f"the result cannot be kept: {problem}", "INVALID_RESULT") if problem else result
 
 
-def _nobody_listens(_: StepEvent) -> None:
+def _ignore_step(_: StepEvent) -> None:
     """Ignore the steps."""

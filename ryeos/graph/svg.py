@@ -582,8 +582,8 @@ def _box(box: Box, centre: Point, size: Size) -> Iterator[str]:
     paint = PAINTS[box.state] if box.state else NEUTRAL
     state = f" data-state={quoteattr(box.state.value)}" if box.state else ""
     yield f"<g id={quoteattr(box.key)}{state}>"
-    told = [*box.lines, *([box.state.value] if box.state else [])]
-    yield f"<title>{_text(' - '.join(told))}</title>"
+    title_lines = [*box.lines, *([box.state.value] if box.state else [])]
+    yield f"<title>{_text(' - '.join(title_lines))}</title>"
     yield from _outline(box, centre, size, paint)
     heights = [_TITLE_SIZE * _LEADING, *[_LINE_SIZE * _LEADING] * (len(box.lines) - 1)]
     depth = _STACK / 2 if box.outline is Outline.STACK else 0.0

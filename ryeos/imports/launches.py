@@ -179,18 +179,18 @@ class Secrets:
     def __init__(self, server: str) -> None:
         self._server = server
         self._values: dict[str, str] = {}
-        self.asked: list[str] = []
+        self.prompted_variables: list[str] = []
 
     @property
     def moved(self) -> tuple[MovedSecret, ...]:
         """The values, by their variables."""
         return tuple(MovedSecret(name, value) for name, value in self._values.items())
 
-    def asked_for(self, name: str) -> str:
+    def variable_for_prompt(self, name: str) -> str:
         """The variable for what a client asks its user for: there is no value of it yet."""
         variable = self._named(name)
-        if variable not in self.asked:
-            self.asked.append(variable)
+        if variable not in self.prompted_variables:
+            self.prompted_variables.append(variable)
         return variable
 
     def move(self, value: str, name: str, where: str) -> str:

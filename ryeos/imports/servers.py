@@ -167,7 +167,7 @@ class _Entry:
             self._notes.append("it is switched off there")
         if any(entry.get(key) for key in _CHOICES):
             self._notes.append("its client chooses among its tools; here: rye mcp refresh --only")
-        for variable in self._secrets.asked:
+        for variable in self._secrets.prompted_variables:
             self._notes.append(f"its client asks for a value: set {variable} yourself")
         return launch, {
             "version": FIRST_VERSION,
@@ -213,7 +213,7 @@ class _Entry:
         config |= {"env": own} if own else {}
         cwd = entry.get("cwd")
         config |= {"cwd": self._text(cwd, "cwd")} if isinstance(cwd, str) and cwd else {}
-        has_network = bool(self._secrets.moved or self._secrets.asked)
+        has_network = bool(self._secrets.moved or self._secrets.prompted_variables)
         has_network = has_network or any("${" in value or "://" in value for value in own.values())
         return launch, config, proposed_rights(launch, list(own), has_network=has_network)
 
@@ -272,7 +272,7 @@ class _Entry:
             yield "Authorization", f"Bearer ${{{bearer}}}"
 
     def _text(self, text: str, where: str, *, bare: bool = False) -> str:
-        return translated(text, where, self._secrets.asked_for, bare=bare)
+        return translated(text, where, self._secrets.variable_for_prompt, bare=bare)
 
 
 def _require_variable(name: object, where: str) -> None:

@@ -268,9 +268,9 @@ def cache_place(env: Mapping[str, str], kind: str, platform: str) -> Path | None
 
 
 def _root(env: Mapping[str, str], platform: str) -> Path | None:
-    asked = env.get("RYE_CACHE_DIR")
-    if asked:
-        return Path(asked).absolute()
+    configured = env.get("RYE_CACHE_DIR")
+    if configured:
+        return Path(configured).absolute()
     if platform == "win32":
         return _inside(env.get("LOCALAPPDATA", ""), "rye")
     home = env.get("HOME", "")

@@ -46,8 +46,8 @@ _CUT = "... this is not all of it: read the files before you say yes"
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """Who asks, and what its user lets it do."""
+class ClientQuestions:
+    """The questions to the user of one client, and what its user lets it do."""
 
     call: McpCall
     states: States
@@ -55,7 +55,7 @@ class Asking:
 
     @property
     def can_ask(self) -> bool:
-        """Whether this client can put a form before its user: in both eras of the protocol."""
+        """Whether this client can show a form to its user, in any revision of the protocol."""
         if not self.call.caller.can("elicitation"):
             return False
         modes = self.call.caller.capabilities["elicitation"]
@@ -73,12 +73,12 @@ class Asking:
         rules = {"type": "boolean", "description": wish, "default": False}
         if len(message) > MAX_MESSAGE_CHARACTERS:
             message = f"{message[:MAX_MESSAGE_CHARACTERS]}\n{_CUT}"
-        asked = Question(message, {APPROVE: rules})
-        return input_required(self.states, self.call, key, asked)
+        question = Question(message, {APPROVE: rules})
+        return input_required(self.states, self.call, key, question)
 
 
 def sign_for_agent(
-    rye: Rye, arguments: Mapping[str, object], asking: Asking
+    rye: Rye, arguments: Mapping[str, object], questions: ClientQuestions
 ) -> dict[str, Any] | Mapping[str, Any]:
     """The envelope of a ``sign`` over MCP, or the result that asks the user."""
     here, targets, values = sign_targets(rye, arguments)
@@ -91,7 +91,7 @@ def sign_for_agent(
     ]
     if values["dry_run"] or not todo:
         return _plain(here, targets, values)
-    if asking.policy.sign is SignMode.NEVER:
+    if questions.policy.sign is SignMode.NEVER:
         raise RyeError(
             "this server signs nothing: its user wants that",
             code="APPROVAL_REQUIRED",
@@ -100,16 +100,16 @@ def sign_for_agent(
     found = digests(todo)
     key = f"sign:{sha256_hex(repr(sorted(found.items())).encode())[:32]}"
     if not _can_sign(here):
-        return _waiting(here, todo, asking, declined=False)
-    if asking.policy.sign is SignMode.ASK:
-        said = asking.answered(key) if asking.can_ask else False  # (2)
+        return _waiting(here, todo, questions, declined=False)
+    if questions.policy.sign is SignMode.ASK:
+        said = questions.answered(key) if questions.can_ask else False  # (2)
         if said is None:
             text = "\n".join(described(here.context.spaces.user, todo, found))
             signer = here.signing_key().fingerprint
             message = f"An agent wants you to sign, with {signer}:\n{text}"
-            return asking.question(key, message, "sign this; it runs from then on")
+            return questions.question(key, message, "sign this; it runs from then on")
         if not said:
-            return _waiting(here, todo, asking, declined=asking.can_ask)  # (3)
+            return _waiting(here, todo, questions, declined=questions.can_ask)  # (3)
     signed = list(signing(here, targets, dry_run=False, force=values["force"], expected=found))
     follow(here, signed)
     return _envelope(here, signed, values)
@@ -141,7 +141,7 @@ def _envelope(rye: Rye, reports: Sequence[SignReport], values: Mapping[str, Any]
 
 
 def _waiting(
-    rye: Rye, targets: Sequence[SignTarget], asking: Asking, *, declined: bool
+    rye: Rye, targets: Sequence[SignTarget], questions: ClientQuestions, *, declined: bool
 ) -> dict[str, Any]:
     """The answer to an agent about items that were not signed; without an answer they wait."""
     if declined:
@@ -151,7 +151,7 @@ def _waiting(
             "message": "your user did not approve it; nothing was signed",
         }
     waiting = Proposals(rye.context.spaces.user)
-    client = asking.call.caller.client
+    client = questions.call.caller.client
     made = [
         waiting.add(one, read_item(one), project=project_of(rye) or "", client=client)
         for one in targets
@@ -182,19 +182,19 @@ def _can_sign(rye: Rye) -> bool:
 
 
 def may_execute(
-    ref: ItemRef, arguments: Mapping[str, object], asking: Asking
+    ref: ItemRef, arguments: Mapping[str, object], questions: ClientQuestions
 ) -> dict[str, Any] | None:
     """None where a run may begin; else the result that asks the user, or refuses."""
-    client = asking.call.caller.client
-    if asking.policy.decision(client, ref) is not Decision.ASK:
+    client = questions.call.caller.client
+    if questions.policy.decision(client, ref) is not Decision.ASK:
         return None
     key = f"execute:{ref}"
-    said = asking.answered(key) if asking.can_ask else False
+    said = questions.answered(key) if questions.can_ask else False
     if said:
         return None
     if said is None:
         message = f"{client or 'An agent'} wants to run {ref} with:\n{arguments.get('parameters')}"
-        return asking.question(key, message, "run it, this once")
+        return questions.question(key, message, "run it, this once")
     return {
         **error_envelope(
             RyeError(

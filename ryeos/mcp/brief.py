@@ -173,8 +173,8 @@ def _executed(_: Mapping[str, Any], kept: dict[str, Any], __: _Arguments) -> dic
         wanted = {"item_id": "rye/core/processes/status", "parameters": {"thread_id": short}}
     else:
         wanted["options"] = {"wait_s": _WAIT_S}
-    asked = [{"name": "execute", "arguments": wanted}]
-    return {"status": "running", "thread_id": short, "next": asked}
+    next_calls = [{"name": "execute", "arguments": wanted}]
+    return {"status": "running", "thread_id": short, "next": next_calls}
 
 
 def _loaded(
@@ -208,8 +208,8 @@ def _loaded(
 def _helped(envelope: Mapping[str, Any], kept: dict[str, Any], _: _Arguments) -> dict[str, Any]:
     if envelope.get("topic") != "overview":  # a list of what there is has them in its text
         kept.pop("topics", None)
-    asked = kept.pop("asked", None)
-    return {"content": f"No topic {asked!r}.\n\n{kept['content']}"} if asked else {}
+    requested = kept.pop("asked", None)
+    return {"content": f"No topic {requested!r}.\n\n{kept['content']}"} if requested else {}
 
 
 def _found(
@@ -243,9 +243,9 @@ def _hit(hit: Mapping[str, Any], words: set[str], *, is_unsure: bool) -> dict[st
     for name in ("integrity", "verified", "shadows", "shadowed_by", "bundle_id", "version"):
         if name in hit:
             shown[name] = hit[name]
-    told = f"{shown['id']} {shown['description']}".casefold()
+    shown_text = f"{shown['id']} {shown['description']}".casefold()
     preview = str(hit.get("preview", ""))
-    if any(word not in told and word in preview.casefold() for word in words):
+    if any(word not in shown_text and word in preview.casefold() for word in words):
         shown["preview"] = preview[:MAX_PREVIEW_CHARACTERS]
     return {name: value for name, value in shown.items() if value not in (None, "")}
 

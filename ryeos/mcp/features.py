@@ -193,7 +193,7 @@ class RyeFeatures:
         from ryeos.mcp.questions import RequestContext, refusal
 
         states, prior_values = self._kept()
-        asked = RequestContext(
+        request = RequestContext(
             make_rye=lambda: self.rye,
             call=call,
             prompts=self._prompts,
@@ -204,7 +204,7 @@ class RyeFeatures:
         answer: Callable[[RequestContext], dict[str, Any]]
         answer = getattr(import_module(f"ryeos.mcp.{module}"), function)
         try:
-            return answer(asked)
+            return answer(request)
         except LilluxError as error:  # of the surroundings: each module tells its own
             raise refusal(error) from None
 
@@ -285,10 +285,10 @@ class RyeFeatures:
             from ryeos.mcp.questions import confirmed
 
             states, _ = self._kept()
-            asked = confirmed(states, call, envelope)
-            if isinstance(asked, dict):
-                return asked
-            if asked:
+            confirmation = confirmed(states, call, envelope)
+            if isinstance(confirmation, dict):
+                return confirmation
+            if confirmation:
                 envelope = self._tool_answer(rye, name, {**arguments, "overwrite": True}, calling)
         if name == "execute" and call.caller.extends(TASKS_EXTENSION):
             from ryeos.mcp.tasks import created
@@ -319,11 +319,11 @@ class RyeFeatures:
             if "batch" in given:
                 raise VerbArgumentError("batch", "expected no batch within a batch")
             try:
-                told = self._carried_out(call, "execute", given, calling)
+                answer = self._carried_out(call, "execute", given, calling)
             except LilluxError as error:
-                told = {"structuredContent": error_envelope(error), "isError": True}
-            answers.append(told.get("structuredContent") or {"status": "not_run"})
-            if told.get("isError") is not False:
+                answer = {"structuredContent": error_envelope(error), "isError": True}
+            answers.append(answer.get("structuredContent") or {"status": "not_run"})
+            if answer.get("isError") is not False:
                 break
         left = len(wanted) - len(answers)
         is_error = answers[-1].get("status") == "error"
@@ -339,14 +339,14 @@ class RyeFeatures:
 
         if name != "sign" and not (name == "execute" and self.policy.may_say(Decision.ASK)):
             return None
-        from ryeos.mcp.approvals import Asking, may_execute, sign_for_agent
+        from ryeos.mcp.approvals import ClientQuestions, may_execute, sign_for_agent
 
-        asking = Asking(call, self._kept()[0], self.policy)
+        questions = ClientQuestions(call, self._kept()[0], self.policy)
         if name == "sign":
-            signed = sign_for_agent(self.rye, arguments, asking)
+            signed = sign_for_agent(self.rye, arguments, questions)
             return self._tried(call, signed, arguments, calling)
         ref = _executed(self.rye, arguments)
-        return may_execute(ref, arguments, asking) if ref else None
+        return may_execute(ref, arguments, questions) if ref else None
 
     def _tried(
         self,

@@ -144,17 +144,17 @@ _FLAGS: _Wordings = (
 
 def for_callers(envelope: Mapping[str, Any]) -> dict[str, Any]:
     """The envelope of a tool, with hint and warnings in the words of tools and their arguments."""
-    told = dict(envelope)
-    if isinstance(told.get("hint"), str):
-        told["hint"] = _of_arguments(told["hint"])
-    for name in ("error", "hint") if told.get("code") in _OF_RUNS else ():
-        if isinstance(told.get(name), str):
-            told[name] = _RUN_ID.sub(r"run\1", told[name])
-    if isinstance(told.get("warnings"), list):
-        told["warnings"] = [
-            _of_arguments(one) if isinstance(one, str) else one for one in told["warnings"]
+    reworded = dict(envelope)
+    if isinstance(reworded.get("hint"), str):
+        reworded["hint"] = _of_arguments(reworded["hint"])
+    for name in ("error", "hint") if reworded.get("code") in _OF_RUNS else ():
+        if isinstance(reworded.get(name), str):
+            reworded[name] = _RUN_ID.sub(r"run\1", reworded[name])
+    if isinstance(reworded.get("warnings"), list):
+        reworded["warnings"] = [
+            _of_arguments(one) if isinstance(one, str) else one for one in reworded["warnings"]
         ]
-    return told
+    return reworded
 
 
 def _of_arguments(text: str) -> str:
@@ -177,6 +177,6 @@ def _is_said(hint: str) -> bool:
 
 
 def _reworded(hint: str, wordings: _Wordings) -> str:
-    for found, told in wordings:
-        hint = found.sub(told, hint)
+    for found, wording in wordings:
+        hint = found.sub(wording, hint)
     return hint

@@ -47,40 +47,40 @@ INPUTS = "inputs"
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-def list_prompts(asked: RequestContext) -> dict[str, Any]:
+def list_prompts(request: RequestContext) -> dict[str, Any]:
     """A page of the prompts that may be used: those that verify. Raises RpcError."""
-    names = prompt_names(asked)
-    return listed("prompts", names, asked.call.params, partial(_entry, asked))
+    names = prompt_names(request)
+    return listed("prompts", names, request.call.params, partial(_entry, request))
 
 
-def get_prompt(asked: RequestContext) -> dict[str, Any]:
+def get_prompt(request: RequestContext) -> dict[str, Any]:
     """A directive, filled in. Raises RpcError."""
-    name = text_of(asked.call.params, "name")
-    ref = ref_of(asked, name)
-    given = _texts(object_of(asked.call.params, "arguments"))
-    declared = inputs_of(asked, ref)
+    name = text_of(request.call.params, "name")
+    ref = ref_of(request, name)
+    given = _texts(object_of(request.call.params, "arguments"))
+    declared = inputs_of(request, ref)
     parameters: dict[str, Any] = _worth_giving(given, declared)
     missing = [one for one in declared if _is_missing(one, parameters)]
-    if missing and has_responses(asked.call):
-        parameters |= _filled_in(asked, missing)
-    elif missing and can_ask(asked.call.caller):
-        return input_required(asked.states, asked.call, INPUTS, _question(ref, missing))
-    envelope = _rendered(asked, ref, parameters)
-    asked.prior_values.remember(name, given)
+    if missing and has_responses(request.call):
+        parameters |= _filled_in(request, missing)
+    elif missing and can_ask(request.call.caller):
+        return input_required(request.states, request.call, INPUTS, _question(ref, missing))
+    envelope = _rendered(request, ref, parameters)
+    request.prior_values.remember(name, given)
     description = envelope["metadata"].get("description") or ref.id
     content = {"type": "text", "text": envelope["your_directions"]}
     return {"description": description, "messages": [{"role": "user", "content": content}]}
 
 
-def prompt_names(asked: RequestContext) -> dict[str, ItemRef]:
+def prompt_names(request: RequestContext) -> dict[str, ItemRef]:
     """Every prompt's name, in the order of the ids, and its directive."""
-    return named(directive_refs(asked))
+    return named(directive_refs(request))
 
 
-def directive_refs(asked: RequestContext) -> list[ItemRef]:
+def directive_refs(request: RequestContext) -> list[ItemRef]:
     """The directives that are offered, in the order of their ids; nothing is verified."""
-    records = offered(asked.rye, [Kind.DIRECTIVE])
-    return [record.location.ref for record in records if _is_prompt(record, asked.prompts)]
+    records = offered(request.rye, [Kind.DIRECTIVE])
+    return [record.location.ref for record in records if _is_prompt(record, request.prompts)]
 
 
 def named(refs: Sequence[ItemRef]) -> dict[str, ItemRef]:
@@ -97,18 +97,18 @@ def named(refs: Sequence[ItemRef]) -> dict[str, ItemRef]:
     return names
 
 
-def ref_of(asked: RequestContext, name: str) -> ItemRef:
+def ref_of(request: RequestContext, name: str) -> ItemRef:
     """The directive of a prompt. Raises RpcError."""
-    ref = prompt_names(asked).get(name)
+    ref = prompt_names(request).get(name)
     if ref is None:
         raise RpcError(INVALID_PARAMS, f"unknown prompt: {name[:200]}")
     return ref
 
 
-def inputs_of(asked: RequestContext, ref: ItemRef) -> Sequence[DirectiveInput]:
+def inputs_of(request: RequestContext, ref: ItemRef) -> Sequence[DirectiveInput]:
     """What a directive takes, once it is verified. Raises RpcError."""
     try:
-        _, item = asked.rye.load(Reference(ref.kind, ref.id))
+        _, item = request.rye.load(Reference(ref.kind, ref.id))
         return parse_directive(item.text).inputs
     except LilluxError as error:
         raise _refused(error) from None
@@ -120,9 +120,9 @@ def _is_prompt(record: Record, choice: str) -> bool:
     return TAG in record.tags
 
 
-def _entry(asked: RequestContext, name: str, ref: ItemRef) -> dict[str, Any] | None:
+def _entry(request: RequestContext, name: str, ref: ItemRef) -> dict[str, Any] | None:
     """A line of the list, None for a directive that cannot be used as it is."""
-    found = verified(asked.rye, ref)
+    found = verified(request.rye, ref)
     if not found:
         return None
     try:
@@ -181,22 +181,22 @@ def _question(ref: ItemRef, missing: Sequence[DirectiveInput]) -> Question:
     return Question(f"{ref} needs {names}", properties)
 
 
-def _filled_in(asked: RequestContext, missing: Sequence[DirectiveInput]) -> dict[str, Any]:
+def _filled_in(request: RequestContext, missing: Sequence[DirectiveInput]) -> dict[str, Any]:
     """What the user said to what was missing, and to nothing else."""
-    content = response_of(asked.states, asked.call, INPUTS) or {}
+    content = response_of(request.states, request.call, INPUTS) or {}
     names = {one.name for one in missing}
     return {name: value for name, value in content.items() if name in names}
 
 
 def _rendered(
-    asked: RequestContext, ref: ItemRef, parameters: Mapping[str, Any]
+    request: RequestContext, ref: ItemRef, parameters: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    request = ExecutionRequest(item_id=ref.id, parameters=parameters)
+    execution = ExecutionRequest(item_id=ref.id, parameters=parameters)
     try:
-        return asked.rye.execute(Reference(ref.kind, ref.id), request).envelope
+        return request.rye.execute(Reference(ref.kind, ref.id), execution).envelope
     except DirectiveInputError as error:
-        told = {"code": error.code, "details": list(error.details)}
-        raise RpcError(INVALID_PARAMS, str(error), told) from None
+        data = {"code": error.code, "details": list(error.details)}
+        raise RpcError(INVALID_PARAMS, str(error), data) from None
     except LilluxError as error:
         raise _refused(error) from None
 
@@ -216,17 +216,17 @@ MAX_VALUES = 100
 _KINDS = {kind.value: kind for kind in EXECUTABLE_KINDS}
 
 
-def complete(asked: RequestContext) -> dict[str, Any]:
+def complete(request: RequestContext) -> dict[str, Any]:
     """Up to `MAX_VALUES` values. Raises RpcError for what has no such argument."""
-    params = asked.call.params
+    params = request.call.params
     reference, argument = object_of(params, "ref"), object_of(params, "argument")
     name = text_of(argument, "name", "argument.")
     typed = text_of(argument, "value", "argument.")
     match reference.get("type"):
         case "ref/prompt":
-            values = _of_prompt(asked, text_of(reference, "name", "ref."), name)
+            values = _of_prompt(request, text_of(reference, "name", "ref."), name)
         case "ref/resource":
-            values = _of_template(asked, text_of(reference, "uri", "ref."), name)
+            values = _of_template(request, text_of(reference, "uri", "ref."), name)
         case _:
             raise RpcError(INVALID_PARAMS, "ref.type: expected ref/prompt or ref/resource")
     found = _matching(values, typed)
@@ -236,32 +236,32 @@ def complete(asked: RequestContext) -> dict[str, Any]:
     }
 
 
-def _of_prompt(asked: RequestContext, prompt: str, argument: str) -> Iterable[str]:
+def _of_prompt(request: RequestContext, prompt: str, argument: str) -> Iterable[str]:
     """The values that the input can have, where they are few; what was given before; the default.
 
     An input declares a type, and of all types only a boolean has few values.
     """
-    if asked.prompts == "none":
+    if request.prompts == "none":
         raise RpcError(INVALID_PARAMS, f"unknown prompt: {prompt[:200]}")
-    inputs = {one.name: one for one in inputs_of(asked, ref_of(asked, prompt))}
+    inputs = {one.name: one for one in inputs_of(request, ref_of(request, prompt))}
     entry = inputs.get(argument)
     if entry is None:
         raise RpcError(INVALID_PARAMS, f"{prompt} has no argument {argument[:100]}")
     default = [] if entry.default is None else [entry.default]
-    prior = asked.prior_values.of(prompt, argument)
+    prior = request.prior_values.of(prompt, argument)
     if entry.type == "boolean":
         return [*(value.lower() for value in default), "true", "false", *prior]
     return [*prior, *default]
 
 
-def _of_template(asked: RequestContext, template: str, variable: str) -> Iterable[str]:
+def _of_template(request: RequestContext, template: str, variable: str) -> Iterable[str]:
     match template, variable:
         case (t, "kind") if t == ITEM_TEMPLATE:
             return sorted(_KINDS)
         case (t, "id") if t == ITEM_TEMPLATE:
-            return _ids(asked)
+            return _ids(request)
         case (t, "id") if t == OUTPUT_TEMPLATE:
-            return _outputs(asked)
+            return _outputs(request)
         case (t, "topic") if t == HELP_TEMPLATE:
             from ryeos.app.help import topics
 
@@ -269,16 +269,16 @@ def _of_template(asked: RequestContext, template: str, variable: str) -> Iterabl
     raise RpcError(INVALID_PARAMS, f"no template {template[:200]} with {variable[:100]}")
 
 
-def _ids(asked: RequestContext) -> Iterable[str]:
+def _ids(request: RequestContext) -> Iterable[str]:
     """The ids of one kind where it is known already, else those of all kinds."""
-    given = object_of(object_of(asked.call.params, "context"), "arguments").get("kind")
+    given = object_of(object_of(request.call.params, "context"), "arguments").get("kind")
     kinds = [_KINDS[given]] if isinstance(given, str) and given in _KINDS else EXECUTABLE_KINDS
-    return [record.location.ref.id for record in offered(asked.rye, kinds)]
+    return [record.location.ref.id for record in offered(request.rye, kinds)]
 
 
-def _outputs(asked: RequestContext) -> Iterable[str]:
+def _outputs(request: RequestContext) -> Iterable[str]:
     """The kept outputs, the newest first."""
-    folder = outputs_folder(asked.rye.context)
+    folder = outputs_folder(request.rye.context)
     dated = []
     for path in folder.glob(f"*{SUFFIX}"):
         try:

@@ -277,8 +277,8 @@ class McpSession:
             yield self._watch()
         elif self._calls.pop(request_id, None):
             yield Cancel(request_id)
-            for asked in self._questions.drop(request_id) if self._questions else ():
-                yield Send(Notification("notifications/cancelled", {"requestId": asked}))
+            for question_id in self._questions.drop(request_id) if self._questions else ():
+                yield Send(Notification("notifications/cancelled", {"requestId": question_id}))
 
     # ------------------------------------------------------------------ questions to the client
 

@@ -136,8 +136,8 @@ def primitive(type_name: str | None, description: str) -> dict[str, Any]:
 
 def _purpose(call: McpCall, key: str) -> str:
     """What a state is for: this question, in a request for just this."""
-    asked = {name: value for name, value in call.params.items() if name not in _CARRIED}
-    text = json.dumps([call.method, key, asked], sort_keys=True)
+    request = {name: value for name, value in call.params.items() if name not in _CARRIED}
+    text = json.dumps([call.method, key, request], sort_keys=True)
     return sha256_hex(text.encode())
 
 
@@ -213,7 +213,7 @@ def _looks_secret(name: str) -> bool:
     return any(fnmatchcase(name.lower(), pattern) for pattern in _SECRET)
 
 
-# --- asked ----------------------------------------------------------------------------------------
+# --- request context ------------------------------------------------------------------------------
 # A request for something that Rye offers beside its tools, and what answering it may need.
 
 
@@ -262,9 +262,9 @@ def object_of(params: Any, name: str) -> dict[str, Any]:  # noqa: ANN401 - JSON
 
 def refusal(error: LilluxError, **data: object) -> RpcError:
     """The error for a client about an item that cannot be given: the code and the hint are data."""
-    told = {
+    details = {
         "code": error.code,
         **({"hint": for_user(naming_tools(error.hint))} if error.hint else {}),
         **data,
     }
-    return RpcError(INTERNAL_ERROR, str(error), told)
+    return RpcError(INTERNAL_ERROR, str(error), details)

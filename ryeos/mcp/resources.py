@@ -37,53 +37,53 @@ _PRIORITIES = {PROJECT: 0.8, USER: 0.5}
 _PLAIN = "text/plain"
 
 
-def list_resources(asked: RequestContext) -> dict[str, Any]:
+def list_resources(request: RequestContext) -> dict[str, Any]:
     """A page of the knowledge that may be read: that which verifies. Raises RpcError."""
-    records = offered(asked.rye, [Kind.KNOWLEDGE], LISTED_TIERS)
+    records = offered(request.rye, [Kind.KNOWLEDGE], LISTED_TIERS)
     by_uri = {item_uri(record.location.ref): record for record in records}
-    return listed("resources", by_uri, asked.call.params, partial(_entry, asked))
+    return listed("resources", by_uri, request.call.params, partial(_entry, request))
 
 
-def list_templates(asked: RequestContext) -> dict[str, Any]:
+def list_templates(request: RequestContext) -> dict[str, Any]:
     """What further URIs are made from. Raises RpcError."""
     by_uri = {one["uriTemplate"]: one for one in TEMPLATES}
-    return listed("resourceTemplates", by_uri, asked.call.params, lambda _, one: dict(one))
+    return listed("resourceTemplates", by_uri, request.call.params, lambda _, one: dict(one))
 
 
-def read_resource(asked: RequestContext) -> dict[str, Any]:
+def read_resource(request: RequestContext) -> dict[str, Any]:
     """The text of a resource. Raises RpcError."""
-    uri = text_of(asked.call.params, "uri")
+    uri = text_of(request.call.params, "uri")
     named = parse_uri(uri)
     found: tuple[str, str | bytes] | None = None
     rest: dict[str, Any] = {}
     try:
         match named:
             case ItemRef():
-                found = _item(asked, named)
+                found = _item(request, named)
             case StoredOutput():
-                part = _output(asked, named)
+                part = _output(request, named)
                 found = (_PLAIN, part["text"]) if part else None
                 rest = part or {}
             case HelpTopic(name):
-                found = _help(asked, name)
+                found = _help(request, name)
             case ProposalName():
-                found = _proposal(asked, named)
-            case None if asked.skills:
-                found = _skill(asked, uri)
+                found = _proposal(request, named)
+            case None if request.skills:
+                found = _skill(request, uri)
     except ItemNotFoundError:
         pass
     except LilluxError as error:
         raise refusal(error, uri=uri) from None
     if found is None:
-        code = INVALID_PARAMS if asked.call.caller.is_modern else UNKNOWN_IN_LEGACY
+        code = INVALID_PARAMS if request.call.caller.is_modern else UNKNOWN_IN_LEGACY
         raise RpcError(code, f"unknown resource: {uri[:200]}", {"uri": uri[:2000]})
     media_type, data = found
     said = {"text": data} if isinstance(data, str) else {"blob": b64encode(data).decode()}
     return {"contents": [{**rest, "uri": uri, "mimeType": media_type, **said}]}
 
 
-def _entry(asked: RequestContext, uri: str, record: Record) -> dict[str, Any] | None:
-    found = verified(asked.rye, record.location.ref)
+def _entry(request: RequestContext, uri: str, record: Record) -> dict[str, Any] | None:
+    found = verified(request.rye, record.location.ref)
     if not found:
         return None
     location, item = found[0].location, found[1]
@@ -102,14 +102,14 @@ def _entry(asked: RequestContext, uri: str, record: Record) -> dict[str, Any] | 
     }
 
 
-def _item(asked: RequestContext, ref: ItemRef) -> tuple[str, str]:
+def _item(request: RequestContext, ref: ItemRef) -> tuple[str, str]:
     """An item's type and its whole text, as it was signed."""
-    resolution, item = asked.rye.load(Reference(ref.kind, ref.id))
+    resolution, item = request.rye.load(Reference(ref.kind, ref.id))
     return mime_type(resolution.location.suffix), item.data.decode("utf-8", "replace")
 
 
-def _output(asked: RequestContext, named: StoredOutput) -> dict[str, Any] | None:
-    path = output_path(asked.rye.context, named.name)
+def _output(request: RequestContext, named: StoredOutput) -> dict[str, Any] | None:
+    path = output_path(request.rye.context, named.name)
     if path.is_symlink():
         return None
     from ryeos.mcp.results import read_output
@@ -120,27 +120,27 @@ def _output(asked: RequestContext, named: StoredOutput) -> dict[str, Any] | None
         return None
 
 
-def _proposal(asked: RequestContext, named: ProposalName) -> tuple[str, str] | None:
+def _proposal(request: RequestContext, named: ProposalName) -> tuple[str, str] | None:
     """What became of a proposal; only that, as the file of it is a person's."""
     from ryeos.app.proposals import Proposals
 
-    state = Proposals(asked.rye.context.spaces.user).state(named.id)
+    state = Proposals(request.rye.context.spaces.user).state(named.id)
     return ("application/json", json.dumps({"id": named.id, "state": state})) if state else None
 
 
-def _help(asked: RequestContext, topic: str) -> tuple[str, str] | None:
+def _help(request: RequestContext, topic: str) -> tuple[str, str] | None:
     from ryeos.app.help import AVAILABLE, help_on
 
-    envelope = help_on(lambda: asked.rye, topic.strip()).envelope
+    envelope = help_on(lambda: request.rye, topic.strip()).envelope
     known = envelope["topic"] != AVAILABLE and topic.strip()
     return ("text/markdown", str(envelope["content"])) if known else None
 
 
-def _skill(asked: RequestContext, uri: str) -> tuple[str, str | bytes] | None:
+def _skill(request: RequestContext, uri: str) -> tuple[str, str | bytes] | None:
     """A file of a skill: its text, or its bytes where these are no text."""
     from ryeos.mcp.skills import skill_file
 
-    found = skill_file(asked, uri)
+    found = skill_file(request, uri)
     if found is None:
         return None
     try:

@@ -519,23 +519,23 @@ def read_on(context: Context, arguments: Mapping[str, Any]) -> dict[str, Any] | 
     )
 
 
-def read_output(path: Path, asked: StoredOutput) -> dict[str, Any]:
+def read_output(path: Path, part: StoredOutput) -> dict[str, Any]:
     """The ``text`` of an output, and in ``_meta`` where the next part of it is, if there is one.
 
     Raises FileNotFoundError, FileSystemError.
     """
-    if asked.length is None:
+    if part.length is None:
         data, total_bytes = read_part(path, 0, MAX_WHOLE_BYTES + 1)
         text = data.decode("utf-8", "replace")
         if total_bytes == len(data) and len(compact(text).encode()) <= MAX_WHOLE_BYTES:
             return {"text": text}
-    size = MAX_PART_BYTES if asked.length is None else min(asked.length, MAX_PART_BYTES)
-    data, total_bytes = read_part(path, asked.offset, max(size, _LONGEST_CHARACTER))
-    data = _part(data, size, reaches_end=asked.offset + size >= total_bytes)
+    size = MAX_PART_BYTES if part.length is None else min(part.length, MAX_PART_BYTES)
+    data, total_bytes = read_part(path, part.offset, max(size, _LONGEST_CHARACTER))
+    data = _part(data, size, reaches_end=part.offset + size >= total_bytes)
     meta: dict[str, Any] = {TOTAL_KEY: total_bytes}
-    end = asked.offset + len(data)
+    end = part.offset + len(data)
     if data and end < total_bytes:
-        meta[NEXT_KEY] = part_uri(asked.name, end, size)
+        meta[NEXT_KEY] = part_uri(part.name, end, size)
     return {"text": data.decode("utf-8", "replace"), "_meta": meta}
 
 

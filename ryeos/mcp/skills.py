@@ -58,12 +58,12 @@ class SkillFile:
     data: bytes
 
 
-def skill_trees(asked: RequestContext) -> list[SkillTree]:
+def skill_trees(request: RequestContext) -> list[SkillTree]:
     """The trees of project and user, in the order of their ids. Nothing is verified.
 
     One of more than ``MAX_FILES`` files is none.
     """
-    records = offered(asked.rye, [Kind.KNOWLEDGE], LISTED_TIERS)
+    records = offered(request.rye, [Kind.KNOWLEDGE], LISTED_TIERS)
     roots = {
         record.location.ref.category: record
         for record in records
@@ -81,14 +81,14 @@ def skill_trees(asked: RequestContext) -> list[SkillTree]:
     ]
 
 
-def verified_skill(asked: RequestContext, tree: SkillTree) -> VerifiedItem | None:
+def verified_skill(request: RequestContext, tree: SkillTree) -> VerifiedItem | None:
     """What the ``SKILL.md`` was signed as; None for what does not verify."""
-    return _verified(asked, tree.record)
+    return _verified(request, tree.record)
 
 
-def files_of(asked: RequestContext, tree: SkillTree) -> dict[str, SkillFile]:
+def files_of(request: RequestContext, tree: SkillTree) -> dict[str, SkillFile]:
     """The verified files beside ``SKILL.md``, by their quoted paths below its folder."""
-    read = partial(_file, asked)
+    read = partial(_file, request)
     found = {quote(path, safe="/"): read(record) for path, record in sorted(tree.files.items())}
     return {path: file for path, file in found.items() if file}
 
@@ -109,16 +109,16 @@ def _path(record: Record, root: Record) -> str:
     return record.location.path.relative_to(root.location.path.parent).as_posix()
 
 
-def _file(asked: RequestContext, record: Record) -> SkillFile | None:
-    item = _verified(asked, record)
+def _file(request: RequestContext, record: Record) -> SkillFile | None:
+    item = _verified(request, record)
     if item is None:
         return None
     text = item.data.decode("utf-8", "replace")
     return SkillFile(mime_type(record.location.suffix), text.encode())
 
 
-def _verified(asked: RequestContext, record: Record) -> VerifiedItem | None:
-    found = verified(asked.rye, record.location.ref)
+def _verified(request: RequestContext, record: Record) -> VerifiedItem | None:
+    found = verified(request.rye, record.location.ref)
     is_same = found is not None and found[0].location.path == record.location.path
     return found[1] if found and is_same else None
 
@@ -135,49 +135,49 @@ _OTHER_CHARACTERS = re.compile(r"[^a-z0-9]+")
 Source = ItemRef | SkillTree
 
 
-def list_skills(asked: RequestContext) -> dict[str, Any]:
+def list_skills(request: RequestContext) -> dict[str, Any]:
     """A page of the skills: of the directives that verify. Raises RpcError."""
-    return listed("skills", skill_uris(asked), asked.call.params, partial(_entry, asked))
+    return listed("skills", skill_uris(request), request.call.params, partial(_entry, request))
 
 
-def get_skill(asked: RequestContext) -> dict[str, Any]:
+def get_skill(request: RequestContext) -> dict[str, Any]:
     """One skill. Raises RpcError."""
-    uri = text_of(asked.call.params, "uri")
-    source = skill_uris(asked).get(uri)
-    entry = _entry(asked, uri, source) if source else None
+    uri = text_of(request.call.params, "uri")
+    source = skill_uris(request).get(uri)
+    entry = _entry(request, uri, source) if source else None
     if entry is None:
         raise RpcError(INVALID_PARAMS, f"unknown skill: {uri[:200]}")
     return {"skill": entry}
 
 
-def read_directory(asked: RequestContext) -> dict[str, Any]:
+def read_directory(request: RequestContext) -> dict[str, Any]:
     """What lies directly in a folder of skills, or of one. Raises RpcError."""
-    uri = text_of(asked.call.params, "uri")
+    uri = text_of(request.call.params, "uri")
     children: dict[str, dict[str, Any]] = {}
-    for below, media_type in _below(asked, uri) if uri.startswith(SCHEME) else ():
+    for below, media_type in _below(request, uri) if uri.startswith(SCHEME) else ():
         name, slash, _ = below.partition("/")
         kind = DIRECTORY_TYPE if slash else media_type
         children[f"{uri}/{name}"] = {"uri": f"{uri}/{name}", "name": name, "mimeType": kind}
     if not children:
         raise RpcError(INVALID_PARAMS, f"not a folder of skills: {uri[:200]}")
-    return listed("resources", children, asked.call.params, lambda _, child: child)
+    return listed("resources", children, request.call.params, lambda _, child: child)
 
 
-def skill_file(asked: RequestContext, uri: str) -> SkillFile | None:
+def skill_file(request: RequestContext, uri: str) -> SkillFile | None:
     """A file of a skill, or None."""
-    for skill, source in skill_uris(asked).items():
+    for skill, source in skill_uris(request).items():
         folder = skill.removesuffix(FILE)
         if uri.startswith(folder):
-            return (_files(asked, skill, source) or {}).get(uri)
+            return (_files(request, skill, source) or {}).get(uri)
     return None
 
 
-def skill_uris(asked: RequestContext) -> dict[str, Source]:
+def skill_uris(request: RequestContext) -> dict[str, Source]:
     """The URI of every skill's first file, and what it is made from: directives before trees."""
     uris: dict[str, Source] = {}
-    for ref in directive_refs(asked):
+    for ref in directive_refs(request):
         uris[_uri(ref.category or _NO_CATEGORY, ref.name, uris)] = ref
-    for tree in skill_trees(asked):
+    for tree in skill_trees(request):
         category, _, name = tree.ref.category.rpartition("/")
         uris[_uri(category or _NO_FOLDER, name, uris)] = tree
     return uris
@@ -194,22 +194,22 @@ def _uri(category: str, written: str, taken: Mapping[str, Source]) -> str:
     return uri
 
 
-def _below(asked: RequestContext, folder: str) -> Iterator[tuple[str, str]]:
+def _below(request: RequestContext, folder: str) -> Iterator[tuple[str, str]]:
     """The path below a folder, and the type, of each file of each skill that is to be seen in it.
 
     Of skills that lie deeper, the first file stands for all.
     """
-    for uri, source in skill_uris(asked).items():
+    for uri, source in skill_uris(request).items():
         is_inside = f"{folder}/".startswith(uri.removesuffix(FILE))
         if not is_inside and not uri.startswith(f"{folder}/"):
             continue
-        for file_uri, file in (_files(asked, uri, source) or {}).items():
+        for file_uri, file in (_files(request, uri, source) or {}).items():
             if file_uri.startswith(f"{folder}/") and (is_inside or file_uri == uri):
                 yield file_uri.removeprefix(f"{folder}/"), file.mime_type
 
 
-def _entry(asked: RequestContext, uri: str, source: Source) -> dict[str, Any] | None:
-    made = _made(asked, uri, source)
+def _entry(request: RequestContext, uri: str, source: Source) -> dict[str, Any] | None:
+    made = _made(request, uri, source)
     if made is None:
         return None
     resources = []
@@ -219,23 +219,25 @@ def _entry(asked: RequestContext, uri: str, source: Source) -> dict[str, Any] | 
     return {"uri": uri, "frontmatter": made[0], "resources": resources}
 
 
-def _files(asked: RequestContext, uri: str, source: Source) -> dict[str, SkillFile] | None:
+def _files(request: RequestContext, uri: str, source: Source) -> dict[str, SkillFile] | None:
     """All files of a skill by their URIs; None for one that does not verify, or is too large."""
-    made = _made(asked, uri, source)
+    made = _made(request, uri, source)
     return None if made is None else made[1]
 
 
 def _made(
-    asked: RequestContext, uri: str, source: Source
+    request: RequestContext, uri: str, source: Source
 ) -> tuple[Mapping[str, Any], dict[str, SkillFile]] | None:
     """The front matter and all files by their URIs; None for what does not verify."""
     try:
         if isinstance(source, ItemRef):
-            found = verified(asked.rye, source)
+            found = verified(request.rye, source)
             skill = read_skill(found[1]) if found else None
             if skill:
                 return _of_folder(uri, skill)
-        described = _of_tree(asked, source) if isinstance(source, SkillTree) else _of(asked, source)
+        described = (
+            _of_tree(request, source) if isinstance(source, SkillTree) else _of(request, source)
+        )
     except (MetadataError, IntegrityError):
         return None
     if described is None:
@@ -245,7 +247,7 @@ def _made(
     files = {uri: SkillFile(MIME_TYPE, skill_text(said, text).encode())}
     if isinstance(source, SkillTree):
         folder = uri.removesuffix(FILE)
-        files |= {f"{folder}{path}": file for path, file in files_of(asked, source).items()}
+        files |= {f"{folder}{path}": file for path, file in files_of(request, source).items()}
     is_too_large = sum(len(file.data) for file in files.values()) > MAX_BYTES
     return None if is_too_large else (said, files)
 
@@ -272,9 +274,9 @@ def _mime_type(path: str, data: bytes) -> str:
     return guessed or ("application/octet-stream" if b"\0" in data else known)
 
 
-def _of(asked: RequestContext, ref: ItemRef) -> tuple[str, str, ItemRef, VerifiedItem] | None:
+def _of(request: RequestContext, ref: ItemRef) -> tuple[str, str, ItemRef, VerifiedItem] | None:
     """Description, text and item of a directive. Raises MetadataError."""
-    found = verified(asked.rye, ref)
+    found = verified(request.rye, ref)
     if found is None:
         return None
     directive = parse_directive(found[1].text)
@@ -282,10 +284,10 @@ def _of(asked: RequestContext, ref: ItemRef) -> tuple[str, str, ItemRef, Verifie
 
 
 def _of_tree(
-    asked: RequestContext, tree: SkillTree
+    request: RequestContext, tree: SkillTree
 ) -> tuple[str, str, ItemRef, VerifiedItem] | None:
     """The same of a ``SKILL.md``. Raises MetadataError."""
-    item = verified_skill(asked, tree)
+    item = verified_skill(request, tree)
     if item is None:
         return None
     knowledge = parse_knowledge(item.text, ".md")

@@ -153,7 +153,7 @@ class McpServer:
         self._session, self._features, self._wire, self._log = session, features, wire, log
         self._session_lock = RLock()
         self._running: dict[Id, Cancellation] = {}
-        self._lanes = {
+        self._worker_pools = {
             Pace.LONG: WorkerPool("program", LONG_THREADS),
             Pace.SHORT: WorkerPool("call", SHORT_THREADS),
         }
@@ -211,7 +211,7 @@ class McpServer:
         if pace is Pace.AT_ONCE:
             self._serve(call, cancellation)
         else:
-            self._lanes[pace].put(lambda: self._serve(call, cancellation))
+            self._worker_pools[pace].put(lambda: self._serve(call, cancellation))
 
     def _serve(self, call: McpCall, cancellation: Cancellation) -> None:
         if cancellation.is_set:
@@ -297,7 +297,7 @@ class McpServer:
         """Let calls come to their end, as long as there is patience."""
         deadline = time.monotonic() + patience_s
         while time.monotonic() < deadline:
-            if all(lane.is_idle for lane in self._lanes.values()):
+            if all(pool.is_idle for pool in self._worker_pools.values()):
                 return
             time.sleep(_POLL_S)
 

@@ -223,15 +223,17 @@ class Questions:
 
     def __init__(self) -> None:
         self._rounds: dict[Id, _Round] = {}
-        self._asked = 0
+        self._question_count = 0
 
     def ask(self, call_id: Id, result: Mapping[str, Any]) -> list[Request]:
         """The requests to send for an ``input_required`` result; there is at least one."""
         requests = []
         this = _Round(call_id, result.get("requestState"), {}, {})
         for key, question in result["inputRequests"].items():
-            self._asked += 1
-            request = Request(f"ask-{self._asked}", question["method"], question.get("params", {}))
+            self._question_count += 1
+            request = Request(
+                f"ask-{self._question_count}", question["method"], question.get("params", {})
+            )
             this.open[request.id] = key
             self._rounds[request.id] = this
             requests.append(request)

@@ -57,11 +57,11 @@ def created(rye: Rye, caller: McpCaller, answer: Mapping[str, Any]) -> dict[str,
     return {"resultType": "task", **_described(task_id, thread, thread, "working")}
 
 
-def get_task(asked: RequestContext) -> dict[str, Any]:
+def get_task(request: RequestContext) -> dict[str, Any]:
     """How a task is, with its result when it has one. Raises RpcError."""
-    task, task_id = _task(asked), text_of(asked.call.params, "taskId")
+    task, task_id = _task(request), text_of(request.call.params, "taskId")
     try:
-        return _whole(asked.rye, task_id, task)
+        return _whole(request.rye, task_id, task)
     except LilluxError as error:
         raise refusal(error) from None
 
@@ -94,16 +94,16 @@ def _whole(rye: Rye, task_id: str, task: Thread) -> dict[str, Any]:
     return described
 
 
-def update_task(asked: RequestContext) -> dict[str, Any]:
+def update_task(request: RequestContext) -> dict[str, Any]:
     """Take note of responses: a run asks for none, so none is waited for. Raises RpcError."""
-    _task(asked)
-    object_of(asked.call.params, "inputResponses")
+    _task(request)
+    object_of(request.call.params, "inputResponses")
     return {}
 
 
-def cancel_task(asked: RequestContext) -> dict[str, Any]:
+def cancel_task(request: RequestContext) -> dict[str, Any]:
     """End a task and all that it started; one that has ended stays as it is. Raises RpcError."""
-    task, rye = _task(asked), asked.rye
+    task, rye = _task(request), request.rye
     try:
         kill_thread(rye.threads, task.thread_id, rye.runner_seals, grace_s=GRACE_S)
     except LilluxError as error:
@@ -111,12 +111,12 @@ def cancel_task(asked: RequestContext) -> dict[str, Any]:
     return {}
 
 
-def _task(asked: RequestContext) -> Thread:
-    if not asked.call.caller.extends(TASKS_EXTENSION):
+def _task(request: RequestContext) -> Thread:
+    if not request.call.caller.extends(TASKS_EXTENSION):
         raise tasks_not_declared()
-    task_id = text_of(asked.call.params, "taskId")
+    task_id = text_of(request.call.params, "taskId")
     try:
-        return refreshed(asked.rye.threads, thread_of_task(asked.rye, task_id))
+        return refreshed(request.rye.threads, thread_of_task(request.rye, task_id))
     except ThreadNotFoundError:
         raise RpcError(INVALID_PARAMS, f"unknown task: {task_id[:200]}") from None
     except LilluxError as error:
@@ -160,7 +160,7 @@ class Watching:
         self._condition = threading.Condition()
         self._wanted: frozenset[Watched] = frozenset()
         self._looked_at: frozenset[Watched] = frozenset()
-        self._changed: Callable[[Watched], None] = _nobody
+        self._changed: Callable[[Watched], None] = _ignore_change
         self._is_running = False
 
     def watch(self, watch: Watch, changed: Callable[[Watched], None]) -> None:
@@ -208,7 +208,7 @@ class Watching:
                     self._condition.wait(self._look_s)
 
 
-def _nobody(_: Watched) -> None:
+def _ignore_change(_: Watched) -> None:
     """Begin without subscribers."""
 
 

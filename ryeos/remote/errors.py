@@ -148,9 +148,9 @@ class RemoteConflictError(RyeError):
         self.remote, self.paths, self.folder = remote, tuple(reasons), folder
         self.details = tuple(f"{path}: {reason}" for path, reason in reasons.items())
         self.facts = {"conflicts": list(reasons), "reasons": dict(reasons), "kept_in": folder}
-        told = [f"{path} ({reason})" for path, reason in reasons.items()]
+        explained = [f"{path} ({reason})" for path, reason in reasons.items()]
         super().__init__(
-            f"remote {remote}: changed here and there: {listed(told)}; nothing was merged",
+            f"remote {remote}: changed here and there: {listed(explained)}; nothing was merged",
             hint=f"every version is in {folder}; settle each with:"
             " rye remote resolve PATH --ours|--theirs|--merged FILE",
         )

@@ -166,7 +166,7 @@ def _text(value: Mapping[str, Any], name: str) -> str:
 # The folders that travel, read again whenever a caller asks: the project, and the user space.
 
 TABLES = "trees"
-_MAX_TOLD = 2000
+_MAX_LINE_CHARACTERS = 2000
 
 
 class WorkingTree:
@@ -230,7 +230,7 @@ def _on_one_line(text: str) -> str:
     """With the names of files in it: what steers terminals is escaped."""
     from lillux.schema_keywords import printable
 
-    return printable(text, _MAX_TOLD)
+    return printable(text, _MAX_LINE_CHARACTERS)
 
 
 def sized(tree: Tree, digest: str) -> Sized:
@@ -253,7 +253,7 @@ ReportMerged = Callable[[str, Applied], None]
 """Is given the name of the remote, and which files were changed."""
 
 
-def _tell_nobody(_: str, __: Applied) -> None:
+def _no_report(_: str, __: Applied) -> None:
     """Ignore the progress."""
 
 
@@ -277,7 +277,7 @@ class Link:
     project_path: str
     url: str
     progress: TransferProgress = no_progress
-    report_merged: ReportMerged = _tell_nobody
+    report_merged: ReportMerged = _no_report
     accepted: tuple[str, ...] = ()
     clock: Clock = utc_now
     _manifests: dict[str, SourceManifest] = field(default_factory=dict, repr=False, compare=False)

@@ -950,8 +950,8 @@ class HttpTransport:
             busy = reply.status in _BUSY or (reply.status in _GATEWAY and may_repeat)
             if not busy or is_last:
                 return NodeReply(reply.status, reply.headers, reply.body)
-            asked = parse_retry_after(reply.headers.get("retry-after", ""), _moment(self._now()))
-            self._pause(delay_s(_RETRY, attempt, self._jitter, asked), path)
+            wait_s = parse_retry_after(reply.headers.get("retry-after", ""), _utc_time(self._now()))
+            self._pause(delay_s(_RETRY, attempt, self._jitter, wait_s), path)
 
     def _send(
         self,
@@ -993,10 +993,10 @@ class HttpTransport:
         """Whether the node's clock is another than the one that was signed with; it is now ours."""
         if not (self._audience and self._credentials.depends_on_time):
             return False
-        moment = _date(reply.headers.get("date", ""))
-        if moment is None or abs(moment - self._now() - self._ahead_s) <= MAX_SKEW_S:
+        node_time_s = _date(reply.headers.get("date", ""))
+        if node_time_s is None or abs(node_time_s - self._now() - self._ahead_s) <= MAX_SKEW_S:
             return False
-        self._ahead_s = moment - self._now()
+        self._ahead_s = node_time_s - self._now()
         return True
 
     def _pause(self, seconds: float, path: str) -> None:
@@ -1017,7 +1017,7 @@ class HttpTransport:
         return RemoteUnreachableError(self.name, problem, hint=hint)
 
 
-def _moment(now_s: float) -> "datetime":
+def _utc_time(now_s: float) -> "datetime":
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(now_s, UTC)

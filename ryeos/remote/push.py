@@ -303,9 +303,9 @@ def _push_alone(
     with link.alone():
         came = Applied() if force else _finish_run(link)
         for round_number in range(1, ROUNDS + 1):
-            asked = _Meanwhile(lambda: _head_or_lost(link) if force else link.head())
+            head_request = _Meanwhile(lambda: _head_or_lost(link) if force else link.head())
             trees = _Trees(link.working_tree.project_tree(), link.user_tree())  # (2)
-            head = asked.answer()
+            head = head_request.answer()
             user_there = _user_space_there(link, head, trees.user)
             if not drops_excluded:
                 _require_none_excluded(link, trees.project)
@@ -424,14 +424,14 @@ def _sent(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -
     attempt = _Meanwhile(lambda: link.attempt(trees.project)) if takes_changes else None
     base = _base(link, head)
     there = trees.surely_there(base, has_user_space=bool(user_hash) and not is_user_space_new)
-    asked = [digest for digest in trees.digests if digest not in there]
+    digests = [digest for digest in trees.digests if digest not in there]
     if attempt:
         attempt.answer()
-        changed = _push_changes(link, head, base, trees, asked)
+        changed = _push_changes(link, head, base, trees, digests)
         if changed:
-            return _pushed(trees, expected, len(asked), changed, is_user_space_new=False)
+            return _pushed(trees, expected, len(digests), changed, is_user_space_new=False)
     try:
-        sent, snapshot_hash = _bring(link, trees, asked, head, new_user_hash)
+        sent, snapshot_hash = _bring(link, trees, digests, head, new_user_hash)
     except RemoteError as error:
         if error.status != _REFUSED or not there:
             raise
@@ -481,18 +481,18 @@ def _push_changes(
     head: RemoteHead | None,
     base: SourceManifest | None,
     trees: _Trees,
-    asked: Sequence[str],
+    digests: Sequence[str],
 ) -> str:
     """Steps 4 and 6 in one request, where little has changed; ``""`` where that cannot be."""
     if head is None or head.terms is None or base is None:
         return ""
     manifest_hash = trees.project.manifest_hash
     changes = changes_between(base, trees.project.manifest)
-    sizes = {digest: trees.sized(digest).size for digest in asked if digest != manifest_hash}
+    sizes = {digest: trees.sized(digest).size for digest in digests if digest != manifest_hash}
     is_small = sum(sizes.values()) <= MAX_CHANGED_BYTES and len(sizes) <= MAX_ENTRIES
     if not is_small or len(changes) > MAX_CHANGED_PATHS:
         return ""
-    link.progress("sending", 0, len(asked))
+    link.progress("sending", 0, len(digests))
     try:
         snapshot_hash = link.node.push_changes(
             link.project_path,
@@ -506,7 +506,7 @@ def _push_changes(
         if error.status not in {_REFUSED, _TOO_LARGE}:
             raise
         return ""  # the node has lost something, or takes less: step by step it may still go
-    link.progress("sending", len(asked), len(asked))
+    link.progress("sending", len(digests), len(digests))
     return snapshot_hash
 
 

@@ -243,7 +243,7 @@ class RegistryClient:
         }
         if changelog:
             body["changelog"] = changelog
-        return self._asked("POST", "/v1/push", body=body, max_bytes=MAX_ITEM_REPLY)
+        return self._request("POST", "/v1/push", body=body, max_bytes=MAX_ITEM_REPLY)
 
     def pull(self, ref: ItemRef, version: str = "") -> PulledReply:
         """A version of an item, the latest without one. Raises NotInRegistryError."""
@@ -275,12 +275,12 @@ class RegistryClient:
         """Take back a version, or all of them. Raises NotInRegistryError."""
         query = [("version", version)] if version else []
         path = f"/v1/delete/{ref.kind.value}/{ref.id}"
-        return self._asked("DELETE", path, query, wanted=str(ref))
+        return self._request("DELETE", path, query, wanted=str(ref))
 
     def set_visibility(self, ref: ItemRef, visibility: str) -> dict[str, Any]:
         """Whether searches find an item. Raises NotInRegistryError."""
         path = f"/v1/visibility/{ref.kind.value}/{ref.id}"
-        return self._asked("POST", path, body={"visibility": visibility}, wanted=str(ref))
+        return self._request("POST", path, body={"visibility": visibility}, wanted=str(ref))
 
     # ------------------------------------------------------------------ bundles
 
@@ -289,14 +289,14 @@ class RegistryClient:
     ) -> dict[str, Any]:
         """Publish a version of a bundle."""
         body = {"bundle_id": bundle_id, "version": version, "manifest": manifest, "files": files}
-        return self._asked("POST", "/v1/bundle/push", body=body)
+        return self._request("POST", "/v1/bundle/push", body=body)
 
     def pull_bundle(self, bundle_id: str, version: str = "") -> BundleReply:
         """A version of a bundle, the latest without one. Raises NotInRegistryError."""
         path = f"/v1/bundle/pull/{bundle_id}"
         query = [("version", version)] if version else []
         wanted = f"bundle {bundle_id}{f' {version}' if version else ''}"
-        reply = self._asked("GET", path, query, max_bytes=MAX_BUNDLE_REPLY, wanted=wanted)
+        reply = self._request("GET", path, query, max_bytes=MAX_BUNDLE_REPLY, wanted=wanted)
         return read_bundle(reply, self._what(path))
 
     def search_bundles(self, query: QueryPairs) -> dict[str, Any]:
@@ -306,7 +306,7 @@ class RegistryClient:
     def set_bundle_visibility(self, bundle_id: str, visibility: str) -> dict[str, Any]:
         """Whether searches find a bundle. Raises NotInRegistryError."""
         path = f"/v1/bundle/{bundle_id}/visibility"
-        return self._asked(
+        return self._request(
             "POST", path, body={"visibility": visibility}, wanted=f"bundle {bundle_id}"
         )
 
@@ -317,7 +317,7 @@ class RegistryClient:
         body: dict[str, Any] = {"name": name, "scopes": scopes}
         if days is not None:
             body["expires_in_days"] = days
-        return self._asked("POST", "/v1/api-keys", body=body)
+        return self._request("POST", "/v1/api-keys", body=body)
 
     def keys(self) -> list[dict[str, Any]]:
         """The account's API keys, without themselves."""
@@ -326,24 +326,24 @@ class RegistryClient:
 
     def revoke_key(self, name: str) -> dict[str, Any]:
         """End an API key. Raises NotInRegistryError."""
-        return self._asked("DELETE", f"/v1/api-keys/{name}", wanted=f"API key {name}")
+        return self._request("DELETE", f"/v1/api-keys/{name}", wanted=f"API key {name}")
 
     # ------------------------------------------------------------------ the account
 
     def account(self) -> dict[str, Any]:
         """Whose API key it is: its ``name``, ``namespaces`` and ``signing_keys``."""
-        reply = self._asked("GET", "/v1/account")
+        reply = self._request("GET", "/v1/account")
         text_at(reply, "name", self._what("/v1/account"))
         return reply
 
     def namespaces(self) -> list[dict[str, Any]]:
         """The account's namespaces."""
-        reply = self._asked("GET", "/v1/namespaces")
+        reply = self._request("GET", "/v1/namespaces")
         return rows_at(reply, "namespaces", self._what("/v1/namespaces"))
 
     def claim_namespace(self, name: str) -> dict[str, Any]:
         """Claim a free namespace."""
-        return self._asked("POST", "/v1/namespaces", body={"name": name})
+        return self._request("POST", "/v1/namespaces", body={"name": name})
 
     def add_signing_key(self, key: SigningKey, signed_at: str) -> dict[str, Any]:
         """Have the registry check what is pushed by a key, which shows that it is the account's."""
@@ -361,14 +361,14 @@ class RegistryClient:
             "public_key": encode_public_key(key.public_pem),
         }
         signed = sign_document(document, key, signed_at)
-        return self._asked("POST", "/v1/signing-keys", body={"document": signed})
+        return self._request("POST", "/v1/signing-keys", body={"document": signed})
 
     def remove_signing_key(self, fingerprint: str) -> dict[str, Any]:
         """End the checks of pushes by a key. Raises NotInRegistryError."""
         path = f"/v1/signing-keys/{fingerprint}"
-        return self._asked("DELETE", path, wanted=f"signing key {fingerprint}")
+        return self._request("DELETE", path, wanted=f"signing key {fingerprint}")
 
-    # ------------------------------------------------------------------ how it is asked
+    # ------------------------------------------------------------------ requests
 
     def _page(
         self, path: str, query: QueryPairs, *, rows: str = "results", wanted: str = ""
@@ -379,7 +379,7 @@ class RegistryClient:
         rows_at(reply, rows, self._what(path))
         return reply
 
-    def _asked(
+    def _request(
         self,
         method: str,
         path: str,

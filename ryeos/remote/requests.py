@@ -326,7 +326,7 @@ SUCCESSION = "node-succession/v1"
 MAX_PREVIOUS = 10
 """Of the former keys of a node, as many are listed."""
 
-_MOMENT = pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_UTC_TIME = pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _SIGNING, _BOX = "ed25519:", "x25519:"
 _MAX_FIELD_CHARACTERS = 8192
 
@@ -486,7 +486,7 @@ def _successions(previous: object) -> tuple[Succession, ...]:
     for one in previous[:MAX_PREVIOUS] if isinstance(previous, list) else ():
         with suppress(LilluxError):
             is_one = isinstance(one, Mapping) and one.get("kind") == SUCCESSION
-            if is_one and _MOMENT.fullmatch(str(one.get("ended_at"))):
+            if is_one and _UTC_TIME.fullmatch(str(one.get("ended_at"))):
                 former = decode_public_key(one.get("signing_key"))
                 verify_document(one, former)
                 found.append(

@@ -604,8 +604,8 @@ def _with_receipt(workspace: Workspace, link: Link, ran: FinishedRun, answer: An
         said["remote"] = {"name": link.node.name, "receipt": ran.executed.result["receipt"]}
         metadata["receipt"] = workspace.receipts.keep(said, statement["subject"])
     except (LilluxError, KeyError, TypeError, AttributeError) as error:
-        told = f"remote {link.node.name}: its receipt is not kept: {error}"
-        metadata["warnings"] = [*_texts(metadata.get("warnings")), told]
+        warning = f"remote {link.node.name}: its receipt is not kept: {error}"
+        metadata["warnings"] = [*_texts(metadata.get("warnings")), warning]
     return Answer(envelope, answer.exit_status)
 
 

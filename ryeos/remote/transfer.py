@@ -23,7 +23,7 @@ from ryeos.sync.entries import (
 )
 from ryeos.sync.objects import ReadContents
 
-MAX_ASKED = 4000
+MAX_COMPARED = 4000
 """Digests in one question whether the node has them: 270 kB."""
 
 IN_FLIGHT = 2
@@ -59,10 +59,10 @@ def missing_of(ask: Ask, digests: Sequence[str], progress: TransferProgress) -> 
     unique = list(dict.fromkeys(digests))
     missing: list[str] = []
     progress("comparing", 0, len(unique))
-    for start in range(0, len(unique), MAX_ASKED):
-        asked = unique[start : start + MAX_ASKED]
-        missing += ask(asked)
-        progress("comparing", start + len(asked), len(unique))
+    for start in range(0, len(unique), MAX_COMPARED):
+        part = unique[start : start + MAX_COMPARED]
+        missing += ask(part)
+        progress("comparing", start + len(part), len(unique))
     return missing
 
 
@@ -170,11 +170,11 @@ def fetch_available(
     progress("fetching", 0, total)
     missing: list[str] = []
     spaces = {one.value: one for one in ObjectKind}
-    for asked, entries in _got_all(node, wanted):
+    for requested, entries in _got_all(node, wanted):
         for entry in entries:
             store.keep(spaces[entry.kind], entry.digest, entry.data, Durability.AT_SYNC)
         came = {entry.digest for entry in entries}
-        missing += (digest for digest in asked if digest not in came)
+        missing += (digest for digest in requested if digest not in came)
         done += len(came)
         progress("fetching", done, total)
     store.sync()
@@ -205,22 +205,22 @@ def _got_all(
                     group = again.popleft() if again else _first(pending, size)
                     limit = MAX_BATCH_REPLY if len(group) > 1 else MAX_GET_REPLY
                     flying.append((group, pool.submit(node.get_reply, group, limit)))
-                asked, reply = flying.popleft()
+                requested, reply = flying.popleft()
                 try:
                     # Read here: a thread that reads would hold up this one, which writes files.
-                    entries = node.entries_of(reply.result(), asked)
+                    entries = node.entries_of(reply.result(), requested)
                 except ReplyTooLargeError:
-                    if len(asked) == 1:
+                    if len(requested) == 1:
                         raise
-                    at_once, size = 1, max(len(asked) // 4, 1)
-                    again.extendleft(reversed(_parts(asked, size)))
+                    at_once, size = 1, max(len(requested) // 4, 1)
+                    again.extendleft(reversed(_parts(requested, size)))
                     continue
                 size = _fitting(entries) or size
                 came = {entry.digest for entry in entries}
-                left = [digest for digest in asked if digest not in came] if came else []
+                left = [digest for digest in requested if digest not in came] if came else []
                 if left:
                     again.appendleft(left)
-                yield [digest for digest in asked if digest in came or not came], entries
+                yield [digest for digest in requested if digest in came or not came], entries
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

@@ -739,17 +739,17 @@ class ProcessCall:
         outcome = self.outcome(cancellation=cancellation, on_stderr=on_stderr)
         invocation = self.invocation
         mapped = map_outcome(outcome, invocation.timeout_s, is_text=invocation.is_text)
-        return self.told(mapped)
+        return self.with_refusals(mapped)
 
-    def told(self, mapped: MappedResult) -> MappedResult:
+    def with_refusals(self, mapped: MappedResult) -> MappedResult:
         """The result, with the refused accesses."""
         invocation, rights = self.invocation, self.rights
         if invocation.confinement is None or (mapped.success and not rights.watches):
             return mapped
-        from ryeos.run.refusals import told
+        from ryeos.run.refusals import with_refusals
 
         forwarder = rights.forwarder()
-        return told(
+        return with_refusals(
             mapped,
             invocation.confinement,
             rights,
@@ -870,7 +870,7 @@ class FunctionCall:
             unchanged(self.host)
         outcome = self._outcome(cancellation, on_stderr)
         timeout_s = self.single.invocation.timeout_s
-        return _with_result(self.single.told(map_outcome(outcome, timeout_s)), outcome)
+        return _with_result(self.single.with_refusals(map_outcome(outcome, timeout_s)), outcome)
 
     def _outcome(self, cancellation: Cancellation | None, on_stderr: OnStderr | None) -> Outcome:
         if self.functions and not self.single.rights.watches:

@@ -282,11 +282,11 @@ class CallRights:
 
     def declares(self, what: str, target: str) -> bool:
         """Whether the tool asked for ``read`` or ``write`` of a path, and others took it away."""
-        asked = self.declared and {"read": self.declared.read, "write": self.declared.write}
-        if not asked or what not in asked:
+        declared = self.declared and {"read": self.declared.read, "write": self.declared.write}
+        if not declared or what not in declared:
             return False
         real = os.path.realpath(target)
-        entries = asked[what]
+        entries = declared[what]
         return entries is None or any(_is_within(real, one) for one in entries)
 
     def describe(self) -> dict[str, Any]:

@@ -98,8 +98,8 @@ class FunctionWorker:
             ours.enter_context(channel)
             given.enter_context(theirs)
             stdout, report = _pipe(ours, given)
-            stderr, told = _pipe(ours, given)
-            self._send({"load": number, **message}, [theirs.fileno(), told, report])
+            stderr, stderr_end = _pipe(ours, given)
+            self._send({"load": number, **message}, [theirs.fileno(), stderr_end, report])
             ours.pop_all()
         return LoadingTool(self, number, channel, Pipes(None, _reader(stdout), _reader(stderr)))
 
@@ -182,9 +182,11 @@ class LoadedTool:
             given.enter_context(theirs)
             params, stdin = _pipe(given, ours)
             stdout, result = _pipe(ours, given)
-            stderr, told = _pipe(ours, given)
+            stderr, stderr_end = _pipe(ours, given)
             with self._lock:
-                send(self._channel, {"cwd": str(cwd)}, [params, result, told, theirs.fileno()])
+                send(
+                    self._channel, {"cwd": str(cwd)}, [params, result, stderr_end, theirs.fileno()]
+                )
             ours.pop_all()
         pipes = Pipes(open(stdin, "wb", buffering=0), _reader(stdout), _reader(stderr))  # noqa: PTH123, SIM115
         return RunningCall(self, line, pipes)

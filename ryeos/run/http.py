@@ -640,7 +640,7 @@ def _streamed(
 ) -> _Ending:
     """The events of a response go to the sinks; another response is taken as a whole."""
     started = monotonic()
-    with client.stream(_asking_for_events(request), cancellation) as stream:
+    with client.stream(_accepting_events(request), cancellation) as stream:
         kind = stream.headers.get("content-type", "").partition(";")[0].strip().lower()
         if not is_success(stream.status) or kind != _EVENT_STREAM:
             return _Ending(result=replace(_whole(stream, started), stream_events_count=0))
@@ -689,7 +689,7 @@ def _whole(stream: HttpStream, started: float) -> HttpResult:
     )
 
 
-def _asking_for_events(request: HttpRequest) -> HttpRequest:
+def _accepting_events(request: HttpRequest) -> HttpRequest:
     if "accept" in {name.lower() for name in request.headers}:
         return request
     return replace(request, headers={**request.headers, "Accept": _EVENT_STREAM})

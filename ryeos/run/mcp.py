@@ -726,7 +726,7 @@ class McpStdioCall:
         try:
             answered = call_over_stdio(
                 ServerProcess(command=command, name=_label(self.found, words[0])),
-                _asked(self.found, self.arguments),
+                _request_of(self.found, self.arguments),
                 CLIENT,
                 self.found.wanted,
                 cancellation=cancellation,
@@ -774,7 +774,7 @@ class McpHttpCall:
         """The server's address, and which of its tools."""
         return {
             **_described(self.found),
-            **_told(self.found, self.warnings),
+            **_warnings_of(self.found, self.warnings),
             "transport": "http",
             "url": self._shown(),
             "headers": sorted(self.headers),
@@ -799,14 +799,14 @@ class McpHttpCall:
             timeout_s=self.found.timeout_s,
             max_message_bytes=self.max_bytes,
         )
-        metadata = {**_metadata(self.found), **_told(self.found, self.warnings)}
+        metadata = {**_metadata(self.found), **_warnings_of(self.found, self.warnings)}
         env = self.rights.own_network(self.network_env)
         with HttpClient(env, user_agent=f"rye/{__version__}") as client:
             try:
                 answer = call_over_http(
                     client,
                     server,
-                    _asked(self.found, self.arguments),
+                    _request_of(self.found, self.arguments),
                     CLIENT,
                     self.found.wanted,
                     cancellation=cancellation,
@@ -820,7 +820,7 @@ class McpHttpCall:
         return masked(self.shown_url, self.found.variables.values)
 
 
-def _asked(found: ServerConfig, arguments: Mapping[str, Any]) -> ToolCall | ToolListing:
+def _request_of(found: ServerConfig, arguments: Mapping[str, Any]) -> ToolCall | ToolListing:
     if not found.tool_name:
         return ToolListing()
     return ToolCall(found.tool_name, arguments, found.requires)
@@ -841,7 +841,7 @@ def _described(found: ServerConfig) -> dict[str, Any]:
     return {**description, **_metadata(found)}
 
 
-def _told(found: ServerConfig, warnings: tuple[str, ...]) -> dict[str, Any]:
+def _warnings_of(found: ServerConfig, warnings: tuple[str, ...]) -> dict[str, Any]:
     everything = [*found.variables.warnings, *warnings]
     return {"warnings": everything} if everything else {}
 

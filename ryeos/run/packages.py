@@ -89,13 +89,13 @@ def read_block(text: str, where: str) -> Block | None:
         said = tomllib.loads("\n".join(lines))
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{where}: {PACKAGES_MARK}", f"expected TOML: {error}") from None
-    asked, python = said.get("dependencies", []), said.get("requires-python", "")
-    if not isinstance(asked, list) or not isinstance(python, str):
+    dependencies, python = said.get("dependencies", []), said.get("requires-python", "")
+    if not isinstance(dependencies, list) or not isinstance(python, str):
         raise SpecError(
             f"{where}: {PACKAGES_MARK}",
             "expected dependencies as a list, requires-python as a text",
         )
-    for one in asked:
+    for one in dependencies:
         is_short = isinstance(one, str) and len(one) <= _MAX_REQUIREMENT
         if not is_short or not _REQUIREMENT.fullmatch(one.strip()):
             raise SpecError(
@@ -103,9 +103,11 @@ def read_block(text: str, where: str) -> Block | None:
                 f"expected a package with versions, found {one!r:.80}",
                 hint='like "rich>=13,<15"; addresses and paths are not taken',
             )
-    if len(asked) > _MAX_DEPENDENCIES:
+    if len(dependencies) > _MAX_DEPENDENCIES:
         raise SpecError(f"{where}: dependencies", f"expected at most {_MAX_DEPENDENCIES}")
-    return Block(tuple(asked), python, sha256_hex(found[0].encode())) if asked else None
+    return (
+        Block(tuple(dependencies), python, sha256_hex(found[0].encode())) if dependencies else None
+    )
 
 
 # --- the list -------------------------------------------------------------------------------------
@@ -191,13 +193,20 @@ class Installer:
         ``folder`` is an empty one to work in: settings files of a project are not read.
         """
         self._require_version(block, python, folder)
-        asked = folder / "requirements.in"
-        write_atomic(asked, "".join(f"{one}\n" for one in block.dependencies).encode())
+        requirements = folder / "requirements.in"
+        write_atomic(requirements, "".join(f"{one}\n" for one in block.dependencies).encode())
         uv = self._uv()
         if uv:
             output = self._run(
                 *(uv, "pip", "compile", "--quiet", "--no-config", "--no-header", "--no-annotate"),
-                *("--generate-hashes", "--only-binary", ":all:", "--python", python, str(asked)),
+                *(
+                    "--generate-hashes",
+                    "--only-binary",
+                    ":all:",
+                    "--python",
+                    python,
+                    str(requirements),
+                ),
                 folder=folder,
                 what="resolve",
             )
@@ -209,7 +218,7 @@ class Installer:
             report = self._run(
                 *(python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
                 *("--no-input", "--dry-run", "--ignore-installed", "--only-binary", ":all:"),
-                *("--report", "-", "-r", str(asked)),
+                *("--report", "-", "-r", str(requirements)),
                 folder=folder,
                 what="resolve",
             )

@@ -112,8 +112,8 @@ def predicate_of(
     return said | ({"steps": list(steps)} if steps else {})
 
 
-def _stamp(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _stamp(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def statement(predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -565,8 +565,8 @@ class Receipts:
         try:
             receipt = self._placed(predicate, subject, envelope, caller)
         except LilluxError as error:
-            told = [*metadata.get("warnings", ()), f"no receipt was written: {error}"]
-            metadata["warnings"] = told
+            warnings = [*metadata.get("warnings", ()), f"no receipt was written: {error}"]
+            metadata["warnings"] = warnings
         else:
             metadata |= {"receipt": receipt} if receipt else {}
         return Answer(envelope, answer.exit_status)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lillux.supervisor import Attempt
     from ryeos.run.confinement import CallRights
 
-MAX_TOLD = 10
+MAX_REFUSALS = 10
 _MAX_TEXT = 20_000
 _SHORTEST_NAME = 3
 _DENIED = (
@@ -60,7 +60,7 @@ class Refusal:
         return {"what": self.what, "target": self.target, "allow": f"{key}: {value}"}
 
 
-def told(
+def with_refusals(
     mapped: MappedResult,
     confinement: "Confinement | None",
     rights: "CallRights",
@@ -86,15 +86,15 @@ def told(
     kept = confinement.withholding
     if kept:  # no header allows an agent to read a key
         found = [one for one in found if not kept.takes(one.what, one.target)]
-    refused = list(dict.fromkeys(found))[:MAX_TOLD]
+    refused = list(dict.fromkeys(found))[:MAX_REFUSALS]
     if not refused:
         return mapped
     shown = []
     for one in refused:
         wide = one.what == "read" and rights.declares("write", one.target)
-        asked = wide or rights.declares(one.what, one.target)
-        told_of = Refusal("write", one.target) if wide else one
-        shown.append(told_of.describe(shown_target(told_of, rights), is_declared=asked))
+        is_declared = wide or rights.declares(one.what, one.target)
+        reported = Refusal("write", one.target) if wide else one
+        shown.append(reported.describe(shown_target(reported, rights), is_declared=is_declared))
     return replace(mapped, metadata={**mapped.metadata, "refused": shown})
 
 

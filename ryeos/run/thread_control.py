@@ -219,13 +219,13 @@ _LEFT_SOME = (Status.ERROR, Status.KILLED)
 class Ended:
     """What became of a thread that was to be ended.
 
-    by_this    this call ended it
-    leftovers  processes of it that were still there without their runner, and are ended now
+    by_this           this call ended it
+    orphan_processes  how many processes of it were still there without their runner; now ended
     """
 
     thread: Thread
     by_this: bool
-    leftovers: int = 0
+    orphan_processes: int = 0
 
 
 def kill_thread(
@@ -238,26 +238,26 @@ def kill_thread(
     """
     thread = refreshed(registry, registry.get(thread_id))
     if thread.has_ended:
-        return Ended(thread, by_this=False, leftovers=end_rest(registry, thread, seals))
+        return Ended(thread, by_this=False, orphan_processes=end_rest(registry, thread, seals))
     if thread.status == Status.CREATED and thread.pid is None:
         # Its runner finds the thread ended, and starts nothing.
         if registry.finish(thread_id, Status.KILLED, error="killed before it began"):
-            return Ended(_told(registry, thread_id), by_this=True)
+            return Ended(_recorded(registry, thread_id), by_this=True)
         thread = registry.get(thread_id)
     runner = _own_runner(registry, thread, seals)
     if runner is None:
-        return _ended_by_asking(registry, thread, grace_s)
+        return _end_by_request(registry, thread, grace_s)
     from lillux.background import end_process
 
     method = end_process(runner.pid, grace_s=grace_s, token=runner.start_token, tree=True)
     # Also where the runner has ended the tool: what moved to a session of its own is left.
-    leftovers = end_orphans(thread_id)
+    orphan_processes = end_orphans(thread_id)
     if method == "already_dead":
         ended = refreshed(registry, registry.get(thread_id))
-        return Ended(ended, by_this=False, leftovers=leftovers)
+        return Ended(ended, by_this=False, orphan_processes=orphan_processes)
     registry.finish(thread_id, Status.KILLED, error="killed")
-    ended = _told(registry, thread_id)
-    return Ended(ended, by_this=ended.status == Status.KILLED, leftovers=leftovers)
+    ended = _recorded(registry, thread_id)
+    return Ended(ended, by_this=ended.status == Status.KILLED, orphan_processes=orphan_processes)
 
 
 def ask_for_end(registry: ThreadRegistry, thread_id: str) -> None:
@@ -298,7 +298,7 @@ def _own_runner(
     return None if is_run and is_elsewhere else runner
 
 
-def _ended_by_asking(registry: ThreadRegistry, thread: Thread, grace_s: float) -> Ended:
+def _end_by_request(registry: ThreadRegistry, thread: Thread, grace_s: float) -> Ended:
     ask_for_end(registry, thread.thread_id)
     ended = wait_for(registry, thread.thread_id, grace_s)
     if not ended.has_ended:
@@ -311,13 +311,13 @@ def _ended_by_asking(registry: ThreadRegistry, thread: Thread, grace_s: float) -
     return Ended(ended, by_this=ended.status == Status.CANCELLED)
 
 
-def _told(registry: ThreadRegistry, thread_id: str) -> Thread:
+def _recorded(registry: ThreadRegistry, thread_id: str) -> Thread:
     with suppress(LilluxError):  # the folder may be gone, or be none of ours
         write_document(registry, thread_id)
     return registry.get(thread_id)
 
 
-# --- leftovers ------------------------------------------------------------------------------------
+# --- orphan processes -----------------------------------------------------------------------------
 # Processes of a thread whose runner was ended before it could end them.
 #
 # A runner that gets KILL takes nothing with it: its tool leads a session of its own. On Linux such
@@ -390,9 +390,9 @@ def _reason_of_death(thread: Thread, clock: Clock) -> str:
     return ""
 
 
-def _is_older(moment: str | None, clock: Clock) -> bool:
+def _is_older(created_at: str | None, clock: Clock) -> bool:
     try:
-        return clock() - datetime.fromisoformat(moment or "") > _STARTING
+        return clock() - datetime.fromisoformat(created_at or "") > _STARTING
     except (ValueError, TypeError, OverflowError):  # no date, or one without an offset
         return False
 

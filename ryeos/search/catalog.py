@@ -240,16 +240,17 @@ class Catalog:
             self._refresh(places)  # (2)
             self._keep()  # (3)
             key = (*kinds, tiers, prefix)
-            asked = [n for n in places if self._shelves[n].space.tier in tiers]
+            selected = [n for n in places if self._shelves[n].space.tier in tiers]
             if key not in self._pools:
                 while len(self._pools) >= _MAX_KEPT_POOLS:
                     del self._pools[next(iter(self._pools))]
-                numbers = {kind: self._readable(asked, kind, prefix) for kind in kinds}
+                numbers = {kind: self._readable(selected, kind, prefix) for kind in kinds}
                 self._pools[key] = Pool(self._files.documents, numbers, self._index)
             skipped = tuple(
                 self._files.location(number)
                 for number in sorted(self._unreadable)
-                if self._files.shelves[number] in asked and _is_in(self._files.ids[number], prefix)
+                if self._files.shelves[number] in selected
+                and _is_in(self._files.ids[number], prefix)
             )
             return CatalogSnapshot(self._pools[key], skipped)
 
@@ -541,7 +542,7 @@ def _mark(path: str) -> Mark:
 
 def _is_racy(mark: Mark, read_ns: int) -> bool:
     """Whether the file might change once more without looking changed."""
-    is_coarse = not any(moment % _SECOND_NS for moment in mark[:2])
+    is_coarse = not any(time_ns % _SECOND_NS for time_ns in mark[:2])
     return max(mark[:2]) > read_ns - (_COARSE_TICK_NS if is_coarse else _TICK_NS)
 
 

@@ -255,8 +255,8 @@ _Scored = tuple[SearchDocument, float]
 def _by_date(found: _Scored) -> tuple[Any, ...]:
     record = found[0].record
     declared = date_of(record)
-    moment = declared or datetime.fromtimestamp(record.modified_ns / 1e9, UTC)
-    return -moment.timestamp(), *found[0].order
+    utc_time = declared or datetime.fromtimestamp(record.modified_ns / 1e9, UTC)
+    return -utc_time.timestamp(), *found[0].order
 
 
 _ORDERS: dict[SortBy, Callable[[_Scored], tuple[Any, ...]]] = {
@@ -354,9 +354,9 @@ def date_of(record: Record) -> datetime | None:
     """When an item was changed or made, as its header says; None if it does not."""
     for name in DATE_FIELDS:
         value = record.value(name)
-        moment = _moment(value) if isinstance(value, str | date) else None
-        if moment:
-            return moment
+        utc_time = _utc_time(value) if isinstance(value, str | date) else None
+        if utc_time:
+            return utc_time
     return None
 
 
@@ -368,10 +368,10 @@ def _condition(name: str, value: object) -> Filter:
             return lambda record: record.signed is value
         case "date_from":
             start = _limit(name, value, time.min)
-            return lambda record: (moment := date_of(record)) is not None and moment >= start
+            return lambda record: (utc_time := date_of(record)) is not None and utc_time >= start
         case "date_to":
             end = _limit(name, value, time.max)
-            return lambda record: (moment := date_of(record)) is not None and moment <= end
+            return lambda record: (utc_time := date_of(record)) is not None and utc_time <= end
         case "category" if isinstance(value, str) and value.endswith("/*"):
             above = value.removesuffix("/*").casefold()
             return lambda record: _is_below(record.location.ref.category.casefold(), above)
@@ -447,24 +447,24 @@ def _limit(name: str, value: object, end: time) -> datetime:
     expected = "a date like 2026-01-31 or 2026-01-31T12:00:00Z"
     if not isinstance(value, str):
         raise _wrong(name, value, expected)
-    moment = _moment(value, end)
-    if moment is None:
+    utc_time = _utc_time(value, end)
+    if utc_time is None:
         raise _wrong(name, value, expected)
-    return moment
+    return utc_time
 
 
-def _moment(value: str | date, of_day: time = time.min) -> datetime | None:
+def _utc_time(value: str | date, of_day: time = time.min) -> datetime | None:
     """A moment in UTC; a bare date is this time of its day, a time without zone is UTC."""
     try:
         if isinstance(value, datetime):
-            moment = value
+            utc_time = value
         elif isinstance(value, date):
-            moment = datetime.combine(value, of_day)
+            utc_time = datetime.combine(value, of_day)
         elif len(value.strip()) <= len("2026-01-31"):
-            moment = datetime.combine(date.fromisoformat(value.strip()), of_day)
+            utc_time = datetime.combine(date.fromisoformat(value.strip()), of_day)
         else:
-            moment = datetime.fromisoformat(value.strip())
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+            utc_time = datetime.fromisoformat(value.strip())
+        return utc_time.replace(tzinfo=UTC) if utc_time.tzinfo is None else utc_time.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 

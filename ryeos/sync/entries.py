@@ -210,10 +210,10 @@ def framed(entries: Iterable[ContentEntry]) -> Iterator[bytes]:
     yield end_of(count)
 
 
-def read_entries(data: bytes, asked: Collection[str] | None = None) -> Iterator[ContentEntry]:
+def read_entries(data: bytes, requested: Collection[str] | None = None) -> Iterator[ContentEntry]:
     """The entries of a whole answer, or of a whole body, each under the digest of its bytes.
 
-    ``asked`` are the digests that were asked for; a set answers fast, None takes any. One that is
+    ``requested`` are the digests of the request; a set answers fast, None takes any. One that is
     not among them, or comes twice, is refused before anything else is done with it. Raises
     EntryError.
     """
@@ -228,7 +228,7 @@ def read_entries(data: bytes, asked: Collection[str] | None = None) -> Iterator[
             problem = f"{kind}: expected {end - start} bytes, found {len(content)}"
             raise EntryError(UNKNOWN, problem)
         digest = sha256_hex(content)
-        if digest in came or (asked is not None and digest not in asked):
+        if digest in came or (requested is not None and digest not in requested):
             raise EntryError(digest, "came twice" if digest in came else "was not asked for")
         if kind == "object" and canonical(digest, content) != content:
             raise EntryError(digest, "data: expected canonical JSON, found another form")

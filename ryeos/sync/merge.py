@@ -214,16 +214,16 @@ def _clashes(taken: Mapping[str, _Entry], sides: _Sides) -> Iterator[MergeConfli
 
     A folder where there is to be a file as well is every file in it.
     """
-    told: set[str] = set()
+    reported: set[str] = set()
     files: dict[str, str] = {}  # where there are folders too, by what the name has in common
     for clash in clashes(taken):
         if clash.type == PATH_PREFIX:
             files[fold(clash.path)] = clash.path
         for path, other in ((clash.path, clash.other), (clash.other, clash.path)):
-            if path not in told:
-                told.add(path)
+            if path not in reported:
+                reported.add(path)
                 yield sides.of(path).conflict(path, clash.type, other)
-    for path in sorted({*taken} - told) if files else ():
+    for path in sorted({*taken} - reported) if files else ():
         parts = fold(path).split("/")
         above = ("/".join(parts[:length]) for length in range(1, len(parts)))
         file = next((files[folder] for folder in above if folder in files), None)

@@ -668,9 +668,9 @@ class InadmissibleError(RyeError):
 
 def require_admissible(manifest: SourceManifest) -> None:
     """Refuse a manifest with a path that no honest side sends. Raises InadmissibleError."""
-    asked = [(path, problem_of(path, is_item=True)) for path in manifest.items]
-    asked += [(path, problem_of(path, is_item=False)) for path in manifest.files]
-    _refuse(Skipped(path, problem) for path, problem in asked if problem)
+    judged = [(path, problem_of(path, is_item=True)) for path in manifest.items]
+    judged += [(path, problem_of(path, is_item=False)) for path in manifest.files]
+    _refuse(Skipped(path, problem) for path, problem in judged if problem)
 
 
 class OrdersError(RyeError):

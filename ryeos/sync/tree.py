@@ -376,8 +376,8 @@ class _Building:
         self._root, self._path = root, str(root)
         self._space, self._rules, self._table = space, rules, table
         # Paths that these rules have let travel before. They are asked of each path only once.
-        self._asked = _digest_of_rules(space, rules)
-        known = table.paths() if table.admitted_by == self._asked else ()
+        self._rules_digest = _digest_of_rules(space, rules)
+        known = table.paths() if table.admitted_by == self._rules_digest else ()
         self._admitted = frozenset(known)
         self._names = NameRules(rules)
         self._excluded = PathPatterns(rules.exclude)
@@ -393,7 +393,7 @@ class _Building:
     def tree(self) -> Tree:
         """What was added."""
         self._table.retain(self._items.keys() | self._files.keys())
-        self._table.admit(self._asked)
+        self._table.admit(self._rules_digest)
         manifest = SourceManifest(self._space, self._items, self._files)
         data = canonical_json(manifest.as_object())
         return Tree(

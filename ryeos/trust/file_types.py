@@ -251,8 +251,8 @@ def _rule(name: str, fields: Mapping[str, Any]) -> FieldRule:
     _only(said, _FIELD_KEYS, where)
     if said.get("type", "string") != "string":
         raise SpecError(f"{where}.type", f"expected string, got {said['type']!r}")
-    asked = [word for word in ("match_filename", "match_path") if _truth(said, word, where)]
-    checks = ["text", *asked]
+    matches = [word for word in ("match_filename", "match_path") if _truth(said, word, where)]
+    checks = ["text", *matches]
     if "format" in said:
         checks.append(_one_of(said, "format", _FORMATS, where))
     is_required = _truth(said, "required", where) if "required" in said else False
@@ -377,7 +377,7 @@ class DeclaredTypes:
         files: Callable[[Space], Iterator[Path]],
     ) -> None:
         self._spaces, self._verifier, self._warn, self._files = spaces, verifier, warn, files
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._known: _Found | None = None
 
     def read(self) -> Mapping[str, FileType]:
@@ -444,6 +444,6 @@ class DeclaredTypes:
             yield path, (found.st_mtime_ns, found.st_size, found.st_ino)
 
     def _tell(self, problem: str) -> None:
-        if problem not in self._told:
-            self._told.add(problem)
+        if problem not in self._reported:
+            self._reported.add(problem)
             self._warn(problem)

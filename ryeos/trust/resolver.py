@@ -222,14 +222,14 @@ def suggestions(reference: Reference, known: Iterable[tuple[str, str]]) -> tuple
     """
     from lillux.text import edit_distance
 
-    asked = {str(ref) for ref in reference.refs()}
+    requested = {str(ref) for ref in reference.refs()}
     # In any case of letters: Rye/Bash is a slip like any other.
     wanted = reference.id.lower()
     wants_part = is_part(wanted)
     ids = {
         text: item_id.lower()
         for text, item_id in known
-        if item_id.isprintable() and text not in asked and (wants_part or not is_part(item_id))
+        if item_id.isprintable() and text not in requested and (wants_part or not is_part(item_id))
     }
     category, _, name = wanted.rpartition("/")
     limit = 2 if len(name) >= _LONG_NAME else 1

@@ -208,7 +208,7 @@ def test_the_body_of_a_put_is_json_of_entries(
 def test_many_digests_are_compared_in_parts(
     node: Node, store: Store, memory_node: MemoryNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "MAX_ASKED", 3)
+    monkeypatch.setattr(transfer, "MAX_COMPARED", 3)
     digests = [store.put_blob(b"%d" % number) for number in range(8)]
 
     sent(node, store, digests)

@@ -124,7 +124,7 @@ def test_what_a_dead_runner_left_is_ended_on_demand(workspace: Workspace, holdin
 
     assert ended(workspace, thread_id).error == "the runner ended without a result"
     done = kill_thread(rye.threads, thread_id, rye.runner_seals, grace_s=0)
-    assert (done.thread.status, done.by_this, done.leftovers) == ("error", False, 3)
+    assert (done.thread.status, done.by_this, done.orphan_processes) == ("error", False, 3)
     holding.await_end()
 
 
