@@ -67,7 +67,7 @@ class AuditFilter:
     """Which entries a caller wants to see; an empty text is any.
 
     action        the whole one, or its first part: ``keys``
-    since, until  moments as `stamp` writes them; until is not part of it
+    since, until  times as `stamp` writes them; until is not part of it
     before        an id: only older entries
     """
 

@@ -804,21 +804,23 @@ def _accept_losses(fsck: Any, parsed: argparse.Namespace, reports: Sequence[Any]
     return CommandAnswer({"status": "success", "accepted": shown}, words, (note,))
 
 
-def _wanted_losses(asked: Sequence[str], found: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+def _wanted_losses(
+    digests: Sequence[str], found: Sequence[tuple[str, Any]]
+) -> list[tuple[str, Any]]:
     """The losses of these digests, ``all`` for all. Raises RyeError for one that is no loss."""
     if not found:
         raise RyeError("--accept-loss: nothing is lost", code="ITEM_NOT_FOUND")
-    if "all" in asked:
+    if "all" in digests:
         return list(found)
     known = {loss.digest for _, loss in found}
-    for digest in asked:
+    for digest in digests:
         if digest not in known:
             raise RyeError(
                 f"--accept-loss {digest[:80]!a}: expected the digest of a loss, found none of it",
                 code="ITEM_NOT_FOUND",
                 hint="rye-node.pyz fsck names each loss with its digest of 64 characters",
             )
-    return [(user, loss) for user, loss in found if loss.digest in asked]
+    return [(user, loss) for user, loss in found if loss.digest in digests]
 
 
 def _require_yes(parsed: argparse.Namespace, lines: Sequence[str]) -> None:

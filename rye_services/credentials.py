@@ -202,13 +202,13 @@ class ApiKeys:
     def find(self, token: str) -> FoundApiKey | None:
         """The key that counts now for a text; None for any other text.
 
-        Each request asks the database, in one statement: a key that was revoked a moment ago, on
-        whatever server, lets no one in.
+        Each request asks the database, in one statement: a key that was just revoked, on any
+        server, is refused at once.
         """
         if not token.startswith(PREFIX) or len(token) > _LONGEST_TOKEN:
             return None
         key_hash = sha256_hex(token.encode("utf-8", "surrogateescape"))
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             row = connection.execute(_KEY_AND_STATE, {"key_hash": key_hash}).first()
         if row is None or not hmac.compare_digest(row.key_hash, key_hash):
             return None
@@ -220,7 +220,7 @@ class ApiKeys:
 
     def counting(self, key_id: str) -> ApiKey | None:
         """The key of this id, where it counts now."""
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             row = connection.execute(select(api_keys).where(api_keys.c.id == key_id)).first()
         key = None if row is None else _api_key_of(row)
         return key if key is not None and _counts(key, self._clock()) else None
@@ -278,7 +278,7 @@ class ApiKeys:
         """Keep when a key was used last, to the minute: not every request has to write."""
         last = datetime.fromisoformat(key.last_used_at) if key.last_used_at else None
         if last is None or now - last > _USE_NOTED_EVERY:
-            with self._database.doing() as connection:
+            with self._database.single_write() as connection:
                 change = api_keys.update().where(api_keys.c.id == key.id)
                 connection.execute(change.values(last_used_at=stamp(now)))
 
@@ -415,7 +415,7 @@ class AuthorizedKeys:
         if not _FINGERPRINT.fullmatch(fingerprint):
             return None
         wanted = select(authorized_keys).where(authorized_keys.c.fingerprint == fingerprint)
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             row = connection.execute(wanted).mappings().first()
         key = None if row is None else authorized_key_of(row)
         return None if key is None or key.is_expired(self._clock()) else key
@@ -428,7 +428,7 @@ class AuthorizedKeys:
     def add(self, key: AuthorizedKey) -> AuthorizedKey:
         """Let a key in, or change what it may.
 
-        Raises ScopeError, AuthorizedKeyError for a label or a moment of another form.
+        Raises ScopeError, AuthorizedKeyError for a label or a time of another form.
         """
         _require_fields(key)
         with self._database.writing(lock=_AUTHORIZED) as connection:
@@ -574,13 +574,13 @@ def _require_fields(key: AuthorizedKey) -> None:
 
 
 def expiry_of(text: str) -> datetime:
-    """The moment of a text; one without a zone is in UTC. Raises AuthorizedKeyError."""
+    """The time in a text; one without a zone is in UTC. Raises AuthorizedKeyError."""
     try:
-        moment = datetime.fromisoformat(text)
+        expiry = datetime.fromisoformat(text)
     except ValueError:
         expected = "expected a moment like 2027-01-31T00:00:00Z"
         raise AuthorizedKeyError("expires_at", f"{expected}, found {text[:80]!r}") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return expiry if expiry.tzinfo else expiry.replace(tzinfo=UTC)
 
 
 # --- scopes ---------------------------------------------------------------------------------------
@@ -758,7 +758,7 @@ class Nonces:
             "seen_at_s": self._clock().timestamp(),
         }
         try:
-            with self._database.doing() as connection:
+            with self._database.single_write() as connection:
                 connection.execute(request_nonces.insert().values(**row))
         except IntegrityError:
             return False

@@ -78,7 +78,7 @@ _NOW_S = "extract(epoch FROM clock_timestamp())::double precision"
 _NOW_OF_SQLITE_S = "(julianday('now') - 2440587.5) * 86400.0"
 _NOW, _NOW_OF_SQLITE = (sqlalchemy.text(f"SELECT {one}") for one in (_NOW_S, _NOW_OF_SQLITE_S))
 _WRITES = "rye_writes"
-# The others are of the statement, not of the moment: no such table, for one.
+# The others are permanent errors of the statement: no such table, for one.
 _AWAY_OF_SQLITE = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -131,18 +131,18 @@ class Database:
             connection.rollback()
 
     @contextmanager
-    def asking(self) -> Iterator[Connection]:
+    def single_read(self) -> Iterator[Connection]:
         """A connection for a single statement that reads, and is a transaction of its own.
 
-        PostgreSQL gets that statement alone, without a begin and an end that are asked for, each of
-        which takes as long as a short statement.
+        PostgreSQL gets that statement alone, without BEGIN and COMMIT, each of which takes as long
+        as a short statement.
         """
         with self._single(self.reading) as connection:
             yield connection
 
     @contextmanager
-    def doing(self) -> Iterator[Connection]:
-        """As `asking`, for a statement that writes. Raises as `writing`."""
+    def single_write(self) -> Iterator[Connection]:
+        """As `single_read`, for a statement that writes. Raises as `writing`."""
         with self._single(self.writing) as connection:
             yield connection
 
@@ -389,7 +389,7 @@ def _ping_idle(engine: Engine) -> None:
     """Test connections that may be dead by now before they are used.
 
     Those are the ones that were idle for a while, and those whose socket has something to read: the
-    end of the connection, since no one asked anything. One that dies a moment later fails in its
+    end of the connection, since no statement is pending. One that dies right after it fails in its
     transaction; `is_away` says so of that error.
     """
     dialect = engine.dialect
@@ -598,8 +598,8 @@ def _held(text: str | None) -> str | None:
 # --- tables ---------------------------------------------------------------------------------------
 # The tables of a node. What each row means: ``docs/node.md``.
 #
-# Moments that people see are texts, ISO 8601 in UTC with microseconds, which sort as they follow
-# each other; moments that are only compared (``..._s``) are seconds since 1970.
+# Times that people see are texts, ISO 8601 in UTC with microseconds, whose order as texts is their
+# order in time; times that are only compared (``..._s``) are seconds since 1970.
 
 METADATA = MetaData()
 
@@ -973,10 +973,10 @@ published_manifests = Table(  # what a registry names in the stores of users: no
 )
 
 
-# --- moments --------------------------------------------------------------------------------------
-# Moments as texts that sort as they follow each other: ``2026-11-21T05:58:37.376747+00:00``.
+# --- times ----------------------------------------------------------------------------------------
+# Times as texts whose order is their order in time: ``2026-11-21T05:58:37.376747+00:00``.
 
 
-def stamp(moment: datetime) -> str:
-    """A moment in UTC, with microseconds even where they are zero."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+def stamp(at: datetime) -> str:
+    """A time in UTC as text, with microseconds even where they are zero."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds")

@@ -105,7 +105,7 @@ def bar_chart(steps: Sequence[Step]) -> BarChart:
 #
 # A lane is held for the parent that a snapshot waits for. (1) A snapshot stands in the first lane
 # that waits for it, else in a free one; (2) the other lanes that wait for it end there; (3) its own
-# lane goes on with its first parent; (4) each further parent joins the lane that waits for it
+# lane continues with its first parent; (4) each further parent joins the lane that waits for it
 # already, or opens one.
 
 
@@ -124,7 +124,7 @@ class Snapshot(Protocol):
 
     @property
     def timestamp(self) -> str:
-        """When it was made; sorts as moments follow each other."""
+        """When it was made, as text whose order is the order in time."""
         ...
 
 

@@ -159,7 +159,7 @@ MIN_BYTES_PER_S = 8 * 1024
 """A body that comes slower than this, on average, holds a connection for too long."""
 
 _DRAIN_S = 5.0
-_TOLD_TWICE = "expected Content-Length or Transfer-Encoding, found both"
+_TWO_LENGTHS = "expected Content-Length or Transfer-Encoding, found both"
 
 
 class BodyLimits:
@@ -179,13 +179,13 @@ class BodyLimits:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "http" and _is_told_twice(scope["headers"]):
-            await self._refuse(scope, receive, send, 400, _TOLD_TWICE)
+        if scope["type"] == "http" and _has_two_lengths(scope["headers"]):
+            await self._refuse(scope, receive, send, 400, _TWO_LENGTHS)
             return
         if scope["type"] != "http" or scope["path"] in UNLIMITED_PATHS:
             await self._app(scope, receive, send)
             return
-        if _told_length(scope["headers"]) > self._max_bytes:
+        if _declared_length(scope["headers"]) > self._max_bytes:
             await self._refuse(scope, receive, send, 413, _too_large(self._max_bytes))
             return
         body = _CountedBody(receive, self._max_bytes, self._idle_timeout_s)
@@ -260,11 +260,11 @@ async def _drain(receive: Receive, max_bytes: int) -> None:
         return
 
 
-def _is_told_twice(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+def _has_two_lengths(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     return {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}
 
 
-def _told_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
+def _declared_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
     lengths = [value for name, value in headers if name == b"content-length"]
     return max((int(value) for value in lengths if value.isdigit()), default=0)
 
@@ -549,7 +549,7 @@ def described(model: type[BaseModel]) -> dict[str, Any]:
 # Threads for long work on stores: a few of all there are, so that no other request waits.
 
 PLACES = 8
-"""Requests at work on stores at a time; the next one waits. Each may hold 200 MB for a moment."""
+"""Requests at work on stores at a time; the next one waits. Each may hold 200 MB briefly."""
 
 Answer = TypeVar("Answer")
 

@@ -55,7 +55,7 @@ from ryeos.trust.keys import SigningKey
 
 BOX_PUBLIC_FILE = "box_pub.pem"
 _MAX_FILE_BYTES = 1024 * 1024
-_MOMENT = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}Z")
+_UTC_TIME = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}Z")
 NEXT_FOLDER = "next"
 """Of the keys that the node is about to have, whole."""
 
@@ -155,7 +155,7 @@ def _created_at(directory: Path) -> str:
     path = directory / CREATED_FILE
     if path.is_file():
         text = read_bytes(path, _MAX_FILE_BYTES).decode("ascii", "replace").strip()
-        if not _MOMENT.fullmatch(text):
+        if not _UTC_TIME.fullmatch(text):
             raise NodeKeysError(str(path), "expected a moment like 2026-02-26T05:52:24Z")
         return text
     made_s = (directory / PRIVATE_KEY_FILE).stat().st_mtime
@@ -193,7 +193,7 @@ def open_pair(directory: Path, clock: Clock = utc_now) -> KeyPair:
 
 
 # --- a change of keys -----------------------------------------------------------------------------
-# ``next`` is there from the moment of a change until all its files are in place: the process that
+# ``next`` is there from the start of a change until all its files are in place: the process that
 # opens the keys sees to that first (`rye_services.node.rotation`).
 
 

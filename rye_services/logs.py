@@ -115,9 +115,9 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        moment = datetime.fromtimestamp(record.created, UTC)
+        created = datetime.fromtimestamp(record.created, UTC)
         line: dict[str, Any] = {
-            "time": moment.isoformat(timespec="milliseconds"),
+            "time": created.isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

@@ -1,8 +1,8 @@
 """``migrate``: a node's database in another one, or its stores in object storage.
 
 The copy is one transaction of the target, and nothing is written to the source meanwhile, nor ever
-by this. ``node.toml`` names the target at the end, and that is the moment of the move: before it
-the source is the node's database, whatever is left in the target.
+by this. ``node.toml`` names the target at the end, which commits the move: before it the source is
+the node's database, whatever is left in the target.
 """
 
 import logging
@@ -203,8 +203,8 @@ def _remove(path: Path | None) -> None:
 # The stores of a node in object storage, in place of its folders: ``migrate --to s3://``.
 #
 # Each content is hashed on its way, and the folders are only read. The database names the bucket at
-# the end, and that is the moment of the move: before it the folders are the node's stores, whatever
-# is in the bucket, and the same command goes on where it was broken off.
+# the end, which commits the move: before it the folders are the node's stores, whatever is in the
+# bucket, and the same command continues where it was interrupted.
 
 
 class StoreCopyError(RyeError):

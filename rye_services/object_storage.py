@@ -221,7 +221,7 @@ class ObstoreBucket:
         import obstore
 
         # In one request: of several parts a server may keep some when the rest never comes.
-        self._asked("put", lambda: obstore.put(self._store, key, data, use_multipart=False))
+        self._request("put", lambda: obstore.put(self._store, key, data, use_multipart=False))
         self.figures.count("put", written=len(data))
 
     def create(self, key: str, data: bytes) -> bool:
@@ -236,7 +236,7 @@ class ObstoreBucket:
                 return False
             return True
 
-        made = bool(self._asked("put", ask))
+        made = bool(self._request("put", ask))
         self.figures.count("put", written=len(data))
         return made
 
@@ -277,7 +277,7 @@ class ObstoreBucket:
                 for one in chunk
             ]
 
-        found = self._asked("list", ask)
+        found = self._request("list", ask)
         self.figures.count("list")
         return iter(found)
 
@@ -285,7 +285,7 @@ class ObstoreBucket:
         """The names of the folders in a folder; ``prefix`` ends with a slash."""
         import obstore
 
-        found = self._asked("list", lambda: obstore.list_with_delimiter(self._store, prefix))
+        found = self._request("list", lambda: obstore.list_with_delimiter(self._store, prefix))
         self.figures.count("list")
         names = (one.rstrip("/").rpartition("/")[2] for one in found["common_prefixes"])
         return tuple(sorted(names))
@@ -296,15 +296,15 @@ class ObstoreBucket:
 
         gone = list(keys)
         if gone:
-            self._asked("delete", lambda: obstore.delete(self._store, gone), absent=True)
+            self._request("delete", lambda: obstore.delete(self._store, gone), absent=True)
             self.figures.count("delete")
 
     def _read(self, ask: Callable[[], bytes]) -> bytes | None:
-        data: bytes | None = self._asked("get", ask, absent=True)
+        data: bytes | None = self._request("get", ask, absent=True)
         self.figures.count("get", read=len(data or b""))
         return data
 
-    def _asked(self, operation: str, ask: Callable[[], Any], *, absent: bool = False) -> Any:  # noqa: ANN401 - what is asked
+    def _request(self, operation: str, ask: Callable[[], Any], *, absent: bool = False) -> Any:  # noqa: ANN401 - what is asked
         """What the storage answers; None where ``absent`` says so for a file that is not there.
 
         Raises ObjectStorageError.

@@ -121,7 +121,7 @@ def declare_audit(declare: Declare) -> None:
     command = declare("audit", _audit, "who changed what may be done here, the newest first")
     command.add_argument("--action", metavar="A", default="", help="like keys.add, or keys")
     command.add_argument("--actor", metavar="A", default="", help="a user, or command:NAME")
-    command.add_argument("--since", metavar="T", type=_moment, help="like 2026-11-24T08:00")
+    command.add_argument("--since", metavar="T", type=_utc_time, help="like 2026-11-24T08:00")
     command.add_argument("--limit", metavar="N", type=_count, default=50, help="default 50")
 
 
@@ -144,16 +144,16 @@ def _facts(details: Mapping[str, Any] | None) -> str:
     return ascii(", ".join(f"{name} {value}" for name, value in (details or {}).items()))[1:-1]
 
 
-def _moment(text: str) -> str:
+def _utc_time(text: str) -> str:
     from rye_services.database import stamp
 
     try:
-        moment = datetime.fromisoformat(text)
+        at = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"expected a moment like 2026-11-24T08:00, found {text[:80]!r}"
         ) from None
-    return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return stamp(at if at.tzinfo else at.replace(tzinfo=UTC))
 
 
 def _count(text: str) -> int:

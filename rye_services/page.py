@@ -51,7 +51,7 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {"bytes": byte_count, "moment": moment}
+    made.filters |= {"bytes": byte_count, "utc_text": utc_text}
     made.globals |= {
         "page_of": page_of,
         "bundle_page": bundle_page,
@@ -84,8 +84,8 @@ def byte_count(count: int) -> str:
     return f"{count} bytes" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
 
 
-def moment(text: str) -> str:
-    """A moment as it is shown without scripts: ``2026-11-21 05:58:37 UTC``."""
+def utc_text(text: str) -> str:
+    """A time as it is shown without scripts: ``2026-11-21 05:58:37 UTC``."""
     return f"{text[:19].replace('T', ' ')} UTC"
 
 

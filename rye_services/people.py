@@ -174,13 +174,13 @@ class KnownKey:
 
 
 _AUTHORIZED = {column.name: column.label(f"first_{column.name}") for column in authorized_keys.c}
-_ASKED = select(bindparam("asked", type_=Text()).label("asked")).subquery()
+_FINGERPRINT = select(bindparam("of_key", type_=Text()).label("of_key")).subquery()
 _KEY_AND_STATE = select(
     user_keys, users.c.state.label("user_state"), *_AUTHORIZED.values()
 ).select_from(
-    _ASKED.outerjoin(user_keys, user_keys.c.fingerprint == _ASKED.c.asked)
-    .outerjoin(users, users.c.id == func.coalesce(user_keys.c.user_id, _ASKED.c.asked))
-    .outerjoin(authorized_keys, authorized_keys.c.fingerprint == _ASKED.c.asked)
+    _FINGERPRINT.outerjoin(user_keys, user_keys.c.fingerprint == _FINGERPRINT.c.of_key)
+    .outerjoin(users, users.c.id == func.coalesce(user_keys.c.user_id, _FINGERPRINT.c.of_key))
+    .outerjoin(authorized_keys, authorized_keys.c.fingerprint == _FINGERPRINT.c.of_key)
 )
 
 
@@ -199,8 +199,8 @@ class People:
 
     def of_key(self, fingerprint: str) -> KnownKey:
         """Whose the key of a fingerprint is; without a row it is its own person's."""
-        with self._database.asking() as connection:
-            row = connection.execute(_KEY_AND_STATE, {"asked": fingerprint}).one()
+        with self._database.single_read() as connection:
+            row = connection.execute(_KEY_AND_STATE, {"of_key": fingerprint}).one()
         state = row.user_state or OPEN
         if row.fingerprint is not None:
             return KnownKey(_key_of(row), state)
@@ -208,7 +208,7 @@ class People:
 
     def state_of(self, user_id: str) -> str:
         """Whether a user may do anything here: `OPEN`, also for a user without a row."""
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             state = connection.scalar(select(users.c.state).where(users.c.id == user_id))
         return state or OPEN
 

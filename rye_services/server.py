@@ -97,7 +97,7 @@ def serve(app: FastAPI, listener: Listener, settings: Settings, ready: Callable[
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=settings.shutdown_timeout_s + ENDING_S,
     )
-    _Server(config, ready, app.state.asked_to_end).run([listener.socket])
+    _Server(config, ready, app.state.on_shutdown).run([listener.socket])
 
 
 class _Server(uvicorn.Server):
@@ -107,10 +107,10 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         ready: Callable[[], None],
-        asked_to_end: Sequence[Callable[[], None]],
+        on_shutdown: Sequence[Callable[[], None]],
     ) -> None:
         super().__init__(config)
-        self._ready, self._asked_to_end = ready, asked_to_end
+        self._ready, self._on_shutdown = ready, on_shutdown
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
@@ -139,7 +139,7 @@ class _Server(uvicorn.Server):
         Until they have, others are answered too: ``/ready`` says that it is draining.
         """
         logging.getLogger(__name__).info("asked to end")
-        for hear in self._asked_to_end:
+        for hear in self._on_shutdown:
             hear()
         await self._let_end(set(self.server_state.tasks))
         await super().shutdown(sockets)
@@ -172,7 +172,7 @@ class ServerPart:
 
     routers: tuple[APIRouter, ...]
     background: tuple[Callable[[], AbstractAsyncContextManager[None]], ...]
-    asked_to_end: Callable[[], None] = lambda: None
+    on_shutdown: Callable[[], None] = lambda: None
 
 
 def assemble(
@@ -204,7 +204,7 @@ def assemble(
         separate_input_output_schemas=False,  # a field with a default may be missing in an answer
     )
     app.state.authenticator = authenticator
-    app.state.asked_to_end = tuple(part.asked_to_end for part in parts)
+    app.state.on_shutdown = tuple(part.on_shutdown for part in parts)
     answer_problems(app)
     describe(app, unlimited_paths=UNLIMITED_PATHS)
     for router in (one for part in parts for one in part.routers):

@@ -150,7 +150,7 @@ class Provider:
         }
         form = urlencode({name: value for name, value in body.items() if value}).encode()
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
-        status, answer = self._asked("POST", self._endpoint("token_endpoint"), headers, form)
+        status, answer = self._request("POST", self._endpoint("token_endpoint"), headers, form)
         if status != 200:  # noqa: PLR2004 - OK
             raise NotSignedInError(f"the provider refused the code: {_plain(answer.get('error'))}")
         return answer
@@ -227,7 +227,7 @@ class Provider:
             return known[1]
         issuer = self._settings.issuer
         address = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
-        status, found = self._asked("GET", address)
+        status, found = self._request("GET", address)
         if status != 200:  # noqa: PLR2004 - OK
             raise ProviderAwayError(f"{address} is answered with status {status}")
         if found.get("issuer") != issuer:
@@ -252,7 +252,7 @@ class Provider:
             known = self._keys
         if known is not None and monotonic() - known[0] < _KEYS_AGAIN_S:
             return known[1]
-        status, found = self._asked("GET", self._endpoint("jwks_uri"))
+        status, found = self._request("GET", self._endpoint("jwks_uri"))
         if status != 200:  # noqa: PLR2004 - OK
             raise ProviderAwayError(f"its keys are answered with status {status}")
         try:
@@ -263,7 +263,7 @@ class Provider:
             self._keys = monotonic(), keys
         return keys
 
-    def _asked(
+    def _request(
         self,
         method: str,
         address: str,

@@ -212,20 +212,20 @@ class Teams:
     def of(self, user_id: str) -> tuple[Member, ...]:
         """The teams of a person, by name."""
         wanted = select(team_members).where(_members.user_id == user_id)
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             return tuple(map(_member, connection.execute(wanted.order_by(_members.team_id))))
 
     def of_known(self, user_id: str) -> tuple[Member, ...] | None:
         """As `of`; None for a person who has no row here."""
         joined = users.outerjoin(team_members, _members.user_id == users.c.id)
         wanted = select(team_members).select_from(joined).where(users.c.id == user_id)
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             rows = connection.execute(wanted.order_by(_members.team_id)).all()
         return tuple(_member(row) for row in rows if row.team_id is not None) if rows else None
 
     def is_team(self, owner: str) -> bool:
         """Whether an owner is a team."""
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             return connection.scalar(select(teams.c.id).where(teams.c.id == owner)) is not None
 
     def members(self, team: str, *, are_open: bool = False) -> tuple[Member, ...]:

@@ -473,7 +473,7 @@ class _FigureReader:
         self._read_at_s = float("-inf")
 
     async def read(self) -> None:
-        """Read them, unless that was done a moment ago or is being done; wait a second at most."""
+        """Read them, unless that was done just before or is being done; wait a second at most."""
         if self._task is None or self._task.done():
             if monotonic() - self._read_at_s <= _FIGURES_RECENT_S:
                 return

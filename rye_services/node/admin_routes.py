@@ -140,7 +140,7 @@ def _shown(key: AuthorizedKey) -> dict[str, Any]:
 _AUDIT_EVERY_S = 3600
 _DEFAULT_ENTRIES = 100
 AuditText = Annotated[str, Query(max_length=300)]
-Moment = Annotated[datetime | None, Query()]
+QueryTime = Annotated[datetime | None, Query()]
 
 
 def audit_router(services: NodeServices) -> APIRouter:
@@ -153,8 +153,8 @@ def audit_router(services: NodeServices) -> APIRouter:
         *,
         action: AuditText = "",
         actor: AuditText = "",
-        since: Moment = None,
-        until: Moment = None,
+        since: QueryTime = None,
+        until: QueryTime = None,
         before: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
         limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = _DEFAULT_ENTRIES,
     ) -> dict[str, Any]:
@@ -162,8 +162,8 @@ def audit_router(services: NodeServices) -> APIRouter:
         wanted = AuditFilter(
             action=action,
             actor=actor,
-            since=moment_text(since),
-            until=moment_text(until),
+            since=time_text(since),
+            until=time_text(until),
             before=before,
         )
         found = services.audit.entries(wanted, limit=limit)
@@ -173,11 +173,11 @@ def audit_router(services: NodeServices) -> APIRouter:
     return routes
 
 
-def moment_text(moment: datetime | None) -> str:
-    """A moment as rows have it; one that names no zone is in UTC. "" for none."""
-    if moment is None:
+def time_text(time: datetime | None) -> str:
+    """A time as rows have it; one that names no zone is in UTC. "" for None."""
+    if time is None:
         return ""
-    return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return stamp(time if time.tzinfo else time.replace(tzinfo=UTC))
 
 
 def sweeping_audit(services: NodeServices) -> AbstractAsyncContextManager[None]:

@@ -4,7 +4,7 @@ Keys and sealed rows change together, and lie in a folder and a database. So:
 
 1. sealed rows get a second envelope, for the new box key, beside their own
 2. all new files are written aside, below the folder of the keys
-3. that folder is renamed to ``next``: this is the moment of the change
+3. that folder is renamed to ``next``: this commits the change
 4. the next process that opens the keys puts the files of ``next`` in place (`rye_services.keys`)
 5. each row keeps the envelope that the keys of now open
 

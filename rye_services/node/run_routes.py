@@ -269,13 +269,13 @@ def _add_log(routes: APIRouter, services: NodeServices) -> None:
         Events are server-sent: ``log`` for a piece, ``end`` with the state. They end within two
         seconds of the removal of their caller, or of the caller's key.
         """
-        asked_s = monotonic()
+        allowed_at_s = monotonic()
 
         def read(number: int) -> tuple[list[LogPiece], str]:
-            nonlocal asked_s
-            if monotonic() - asked_s > _ASK_AGAIN_S:
+            nonlocal allowed_at_s
+            if monotonic() - allowed_at_s > _ASK_AGAIN_S:
                 services.authenticator.require_still(principal, THREADS, Role.READ)
-                asked_s = monotonic()
+                allowed_at_s = monotonic()
             row = rows.one(principal.user_id, thread_id)
             if row is None:
                 raise RequestProblem(404, f"thread not found: {thread_id[:300]!a}")

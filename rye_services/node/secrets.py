@@ -181,7 +181,7 @@ class Vault:
         """
         columns = user_secrets.c
         query = select(columns.name, columns.envelope).where(columns.user_id == user_id)
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             sealed = {row.name: row.envelope for row in connection.execute(query).all()}
         missing = [name for name in names or () if name not in sealed]
         if missing:

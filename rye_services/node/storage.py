@@ -201,7 +201,7 @@ LOCK = "storage.lock"
 """Below the data: held by a sweep, and by a backup, which copies what must not go."""
 
 LOCK_WAIT_S = 10.0
-_NEARLY = 0.9  # of an interval: servers that count it from different moments take turns
+_NEARLY = 0.9  # of an interval: servers that count it from different times take turns
 
 
 @contextmanager

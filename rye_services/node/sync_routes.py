@@ -124,10 +124,10 @@ def _wants_frames(accept: Sequence[str]) -> bool:
     return 0 < weight_of(accept, MEDIA_TYPE) >= weight_of(accept, _JSON, "application/*", "*/*")
 
 
-def _has(services: NodeServices, principal: Principal, asked: AskedHashes) -> dict[str, Any]:
+def _has(services: NodeServices, principal: Principal, request: AskedHashes) -> dict[str, Any]:
     services.sync.uploads.renew(principal.user_id)
-    find = find_sound if asked.verify else find_present
-    found = find(services.stores.of(principal.user_id), asked.hashes)
+    find = find_sound if request.verify else find_present
+    found = find(services.stores.of(principal.user_id), request.hashes)
     return {"present": list(found.present), "missing": list(found.missing)}
 
 
@@ -169,13 +169,13 @@ def _storing(services: NodeServices, principal: Principal) -> Iterator[dict[str,
 
 
 def _get(
-    services: NodeServices, principal: Principal, asked: Hashes, *, is_framed: bool
+    services: NodeServices, principal: Principal, request: Hashes, *, is_framed: bool
 ) -> Iterator[bytes]:
     store = services.stores.of(principal.user_id)
     # A caller who may store so much may get it at once, but not the same again and again.
     limit = services.settings.max_user_storage_bytes
     try:
-        return answer_pieces(store, asked.hashes, max_bytes=limit, is_framed=is_framed)
+        return answer_pieces(store, request.hashes, max_bytes=limit, is_framed=is_framed)
     except AnswerTooLargeError as error:
         raise RequestProblem(413, str(error)) from error
 

@@ -5,10 +5,10 @@
 function showLocalTimes(root) {
   const form = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
   for (const time of root.querySelectorAll("time[datetime]:not([title])")) {
-    const moment = new Date(time.dateTime);
-    if (Number.isNaN(moment.getTime())) continue;
+    const local = new Date(time.dateTime);
+    if (Number.isNaN(local.getTime())) continue;
     time.title = time.textContent;
-    time.textContent = form.format(moment);
+    time.textContent = form.format(local);
   }
 }
 

@@ -242,18 +242,18 @@ def search_router(services: RegistryServices) -> APIRouter:
 
     @routes.get("/search", responses=answers(FoundItemsAnswer))
     @refusing
-    def search(caller: AnyCaller, asked: Annotated[SearchFields, Query()]) -> dict[str, Any]:
+    def search(caller: AnyCaller, fields: Annotated[SearchFields, Query()]) -> dict[str, Any]:
         """Items that have every word, the best first; all of them without a word."""
-        mine = own_namespaces(services, caller) if asked.include_mine else ()
-        page = {"limit": asked.limit, "offset": asked.offset}
+        mine = own_namespaces(services, caller) if fields.include_mine else ()
+        page = {"limit": fields.limit, "offset": fields.offset}
         wanted = IndexQuery(
-            words=words_of(asked.query),
-            item_type=asked.item_type,
-            namespace=asked.namespace,
-            category=asked.category,
+            words=words_of(fields.query),
+            item_type=fields.item_type,
+            namespace=fields.namespace,
+            category=fields.category,
             mine=mine,
         )
-        if asked.query.strip() and not wanted.words:
+        if fields.query.strip() and not wanted.words:
             return {"results": [], "total": 0, **page}
         found, total = services.items.search(wanted, **page)
         return {"results": [shown_item(one) for one in found], "total": total, **page}
@@ -346,9 +346,9 @@ def _add_items(routes: APIRouter, services: RegistryServices) -> None:
 
     @routes.get("/search", responses=answers(FoundManifestsAnswer))
     @refusing
-    def search(_: Reader, asked: Annotated[ManifestQuery, Query()]) -> dict[str, Any]:
+    def search(_: Reader, fields: Annotated[ManifestQuery, Query()]) -> dict[str, Any]:
         """Items with this text in their ids, by id."""
-        found, total = manifests.search(asked.query, asked.kind, asked.namespace, asked.limit)
+        found, total = manifests.search(fields.query, fields.kind, fields.namespace, fields.limit)
         results = [
             {
                 "kind": one.kind,
@@ -738,14 +738,14 @@ def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
 
     @routes.get("/search", responses=answers(FoundBundlesAnswer))
     @refusing
-    def search(caller: AnyCaller, asked: Annotated[BundleSearch, Query()]) -> dict[str, Any]:
+    def search(caller: AnyCaller, fields: Annotated[BundleSearch, Query()]) -> dict[str, Any]:
         """Bundles that have every word, those that are pulled most first."""
-        page = {"limit": asked.limit, "offset": asked.offset}
-        words = words_of(asked.query)
-        if asked.query.strip() and not words:
+        page = {"limit": fields.limit, "offset": fields.offset}
+        words = words_of(fields.query)
+        if fields.query.strip() and not words:
             return {"results": [], "total": 0, **page}
-        owner = _bundle_owner(services, caller) if asked.include_mine else ""
-        wanted = IndexQuery(words=words, namespace=asked.namespace)
+        owner = _bundle_owner(services, caller) if fields.include_mine else ""
+        wanted = IndexQuery(words=words, namespace=fields.namespace)
         found, total = bundles.search(wanted, **page, owner=owner)
         return {"results": [shown_bundle(one) for one in found], "total": total, **page}
 

@@ -241,7 +241,7 @@ def test_the_time_is_that_of_the_database(database: Database) -> None:
 
 
 def test_the_time_in_a_statement_is_that_of_the_database(database: Database) -> None:
-    with database.asking() as connection:
+    with database.single_read() as connection:
         now_s = connection.scalar(select(database.now_s))
 
     assert now_s == pytest.approx(time(), abs=60)
@@ -251,13 +251,13 @@ def test_the_time_in_a_statement_is_that_of_the_database(database: Database) -> 
 def test_a_statement_of_its_own_writes_what_the_next_one_reads(tmp_path: Path, kind: str) -> None:
     database = made_database(tmp_path, kind=kind)
 
-    with database.doing() as connection:
+    with database.single_write() as connection:
         connection.execute(users.insert().values(id="a", created_at=""))
-    with pytest.raises(IntegrityError), database.doing() as connection:
+    with pytest.raises(IntegrityError), database.single_write() as connection:
         connection.execute(users.insert().values(id="a", created_at=""))
     add(database, "b")  # a transaction, on the same connection
 
-    with database.asking() as connection:
+    with database.single_read() as connection:
         assert connection.scalars(select(users.c.id).order_by(users.c.id)).all() == ["a", "b"]
 
 
@@ -282,7 +282,7 @@ def end(folder: Path, pid: int) -> None:
     """Have the server end a connection, as its restart does; it has ended when this returns."""
     other = made_database(folder, kind="postgresql")
     lives = text("SELECT count(*) FROM pg_stat_activity WHERE pid = :pid")
-    with other.doing() as connection:
+    with other.single_write() as connection:
         connection.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
         wait_until(lambda: connection.scalar(lives, {"pid": pid}) == 0)
 
@@ -310,11 +310,11 @@ def test_a_connection_that_was_idle_answers_a_ping_first(
 def test_a_connection_that_the_server_ended_is_replaced_and_no_request_fails(
     remote: Database, tmp_path: Path
 ) -> None:
-    with remote.asking() as connection:
+    with remote.single_read() as connection:
         pid = pid_of(connection)
     end(tmp_path, pid)
 
-    with remote.asking() as connection:
+    with remote.single_read() as connection:
         assert pid_of(connection) != pid
 
 

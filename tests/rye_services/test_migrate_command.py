@@ -112,7 +112,7 @@ def test_a_move_may_take_its_time_in_the_middle(
     watch = Database(database_url(tmp_path, "postgresql"))
 
     def index_slowly(connection: Connection, index: SearchIndex) -> None:
-        with watch.asking() as asked:
+        with watch.single_read() as asked:
             asked.execute(text("SELECT pg_sleep(0.8)"))
         watch.close()
         index_all(connection, index)

@@ -174,9 +174,9 @@ def _day(name: str, text: str) -> date:
         raise RequestProblem(400, problem) from None
 
 
-def seconds_of(moment: str) -> float:
-    """A moment of a row in seconds since 1970."""
-    return datetime.fromisoformat(moment).timestamp()
+def seconds_of(time: str) -> float:
+    """A time of a row in seconds since 1970."""
+    return datetime.fromisoformat(time).timestamp()
 
 
 # --- projects -------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ class ClusterQueue:
     def look(self) -> None:
         """See how full it is. Raises SQLAlchemyError."""
         values = {"queue": self._queue, "dead_s": STALLED_S}
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             row = connection.execute(_STATE, values).one()
         self._seen = QueueState(
             active=row.active, places=row.places, waiting=row.waiting, longest=self._longest
@@ -198,7 +198,7 @@ class ClusterQueue:
 
     def place_of(self, thread_id: str) -> int:
         """See `ExecutionQueue`."""
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             return int(connection.scalar(_PLACE, self._one(thread_id)) or 0)
 
     def withdraw(self, thread_id: str) -> None:

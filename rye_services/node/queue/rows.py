@@ -291,7 +291,7 @@ class ThreadRows:
         if given is not None:
             values["given"] = storable(given.dump())
         mine = update(threads).where(self._is_mine(thread_id, attempt)).values(values)
-        with self._database.doing() as connection:
+        with self._database.single_write() as connection:
             row = connection.execute(mine.returning(threads.c.cancelled_by)).one_or_none()
         if row is None:
             raise ExecutionLostError(thread_id)
@@ -368,7 +368,7 @@ class ThreadRows:
         """Say that this server is alive, and with it all that it runs."""
         mine = and_(threads.c.server_id == self._server_id, threads.c.state == RUNNING)
         until_s = self._database.now_s + self._lease_s
-        with self._database.doing() as connection:
+        with self._database.single_write() as connection:
             connection.execute(update(threads).where(mine).values(lease_until_s=until_s))
 
     def end(
@@ -496,7 +496,7 @@ class ThreadRows:
         columns = threads.c
         wanted = _SHOWN_COLUMNS.add_columns(columns.given)
         query = wanted.where(columns.user_id == user_id, columns.thread_id == thread_id)
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             row = connection.execute(query).mappings().one_or_none()
         return None if row is None else {**_shown(row), **_given_columns(row["given"])}
 
@@ -504,7 +504,7 @@ class ThreadRows:
         """How far an execution is; None for an unknown one."""
         columns = threads.c
         query = select(columns.state, columns.started_at).where(columns.thread_id == thread_id)
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             row = connection.execute(query).one_or_none()
         if row is None:
             return None
@@ -529,7 +529,7 @@ class ThreadRows:
         if project_path is not None:
             query = query.where(columns.project_path == project_path)
         newest = query.order_by(columns.created_at.desc(), columns.thread_id.desc()).limit(limit)
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             return [_in_a_list(_shown(row)) for row in connection.execute(newest).mappings()]
 
 

@@ -230,7 +230,7 @@ _LOCKS = ".ai/lockfiles/"  # they stay where they are made
 _NO_STORE = ".none"  # beside the project, where no run can put anything
 _AT_SYNC = Durability.AT_SYNC
 _GRAPHS = "graphs/"
-_MAX_TOLD, _MAX_TOLD_CHARACTERS = 100, 500
+_MAX_LISTED, _MAX_LISTED_CHARACTERS = 100, 500
 _log = logging.getLogger(__name__)
 _MAX_WARNINGS = 100
 _MAX_OUTSIDE, _NAMED = 1000, 5
@@ -341,7 +341,7 @@ class OutputCollector:
             stored = self._stored(
                 ran, tree, changed=changed, masked=masked, local=local, outputs=outputs
             )
-            return replace(stored, left_out=self._told(sound.left_out))
+            return replace(stored, left_out=self._listed(sound.left_out))
         finally:
             self._usage.add(self._user_id, self._written - reserved, store=self._store)
 
@@ -395,17 +395,18 @@ class OutputCollector:
             warnings=tuple(self._warnings)[:_MAX_WARNINGS],
         )
 
-    def _told(self, left_out: Sequence[Skipped]) -> tuple[Skipped, ...]:
+    def _listed(self, left_out: Sequence[Skipped]) -> tuple[Skipped, ...]:
         """For a caller: the first ones, in text that JSON can carry, without secrets."""
-        if len(left_out) > _MAX_TOLD:
-            _log.warning("%s files left out, %s are named", len(left_out), _MAX_TOLD)
+        if len(left_out) > _MAX_LISTED:
+            _log.warning("%s files left out, %s are named", len(left_out), _MAX_LISTED)
         return tuple(
-            Skipped(self._shown(one.path), self._shown(one.problem)) for one in left_out[:_MAX_TOLD]
+            Skipped(self._shown(one.path), self._shown(one.problem))
+            for one in left_out[:_MAX_LISTED]
         )
 
     def _shown(self, text: str) -> str:
         data = self._redaction.data(text.encode("utf-8", "backslashreplace"))
-        return data.decode("utf-8", "replace")[:_MAX_TOLD_CHARACTERS]
+        return data.decode("utf-8", "replace")[:_MAX_LISTED_CHARACTERS]
 
     def _cleaned(
         self, sound: AdmissibleTree, ran: WorkerRun
@@ -543,7 +544,7 @@ class OutputCollector:
 
     def _put_result(self, ran: WorkerRun) -> str:
         value = {"schema": 2, "kind": "node_result", "result": dict(ran.envelope)}
-        return self._put_object(value, is_told=False)
+        return self._put_object(value, is_for_caller=False)
 
     def _put_tree(self, tree: Tree, changed: Iterable[str]) -> None:
         for path in changed:
@@ -562,12 +563,12 @@ class OutputCollector:
         self._new[digest] = None
         return digest
 
-    def _put_object(self, value: Any, *, is_told: bool = True) -> str:  # noqa: ANN401 - JSON
+    def _put_object(self, value: Any, *, is_for_caller: bool = True) -> str:  # noqa: ANN401 - JSON
         data = canonical_json(value)
         if not self._store.has_object(sha256_hex(data)):
             self._written += len(data)
         digest = self._store.put_object(value, _AT_SYNC)
-        if is_told:
+        if is_for_caller:
             self._new[digest] = None
         return digest
 
@@ -625,9 +626,9 @@ def _newest_graph(local: Store) -> str:
     try:
         for name, value in local.refs(_GRAPHS):
             path = local.root / "refs" / f"{name}.json"
-            moment = path.stat().st_mtime
-            if moment >= newest and is_digest(value.get("hash")):
-                newest, found = moment, str(value["hash"])
+            modified = path.stat().st_mtime
+            if modified >= newest and is_digest(value.get("hash")):
+                newest, found = modified, str(value["hash"])
     except (LilluxError, OSError):  # a run may leave anything there
         return found
     return found

@@ -61,7 +61,7 @@ USERS, REGISTRY = "users", "registry"
 _PACKS, _REFS, _DAMAGED, _CLOCK = "packs", "refs", "damaged", "clock"
 _MANY = 500  # of one statement
 _AT_ONCE = 4  # packs on their way of one call
-_ASKED = 2  # times for a pack whose bytes are wrong
+_READS = 2  # times for a pack whose bytes are wrong
 _NAME_BYTES = 16
 _LATEST_ROWS_S = 30.0  # half of the shortest grace, between the start of a pack and its rows
 _KNOWN = 100_000
@@ -304,13 +304,13 @@ class BucketStore:
     def _fetched(self, where: _Where, digest: str) -> bytes | None:
         """The content from the storage, its whole pack kept near. Raises ObjectChangedError.
 
-        A wrong answer is asked for once more: what a proxy, or a moment, has changed on the way is
-        not damage.
+        A pack with wrong bytes is read once more: what changed on the way, as in a proxy, is not
+        damage.
         """
         key, end = self._key_of(where.pack), where.start + where.size
         self._cache.forget(where.pack)
         found = ""
-        for _ in range(_ASKED):
+        for _ in range(_READS):
             pack = self._bucket.get(key)
             if pack is None:
                 return None
@@ -331,7 +331,7 @@ class BucketStore:
         beside = select(stored_contents).where(
             _columns.owner == self._owner, _columns.pack == of_it
         )
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             rows = connection.execute(beside).all()
         found = {
             (ObjectKind(row.space), row.digest): _Where(row.pack, row.start, row.size)
@@ -361,14 +361,16 @@ class BucketStore:
 
     def sizes(self, space: ObjectKind, digests: Iterable[str]) -> dict[str, int]:
         """How many bytes each has, of those that are there."""
-        asked = [digest for digest in digests if is_digest(digest)]
+        wanted_digests = [digest for digest in digests if is_digest(digest)]
         with self._lock:
             found = {
-                one: len(self._waiting[space, one]) for one in asked if self._waits(space, one)
+                one: len(self._waiting[space, one])
+                for one in wanted_digests
+                if self._waits(space, one)
             }
-        for some in _parts([one for one in asked if one not in found]):
+        for some in _parts([one for one in wanted_digests if one not in found]):
             wanted = select(_columns.digest, _columns.size).where(self._rows(space, some))
-            with self._database.asking() as connection:
+            with self._database.single_read() as connection:
                 found |= {row.digest: row.size for row in connection.execute(wanted)}
         return found
 
@@ -380,16 +382,16 @@ class BucketStore:
         return digest in self.touch_all(space, [digest])
 
     def touch_all(self, space: ObjectKind, digests: Iterable[str]) -> set[str]:
-        """Those that are there, each as young as one stored now, give or take a moment.
+        """Those that are there, each about as young as one stored now.
 
         What waits for `sync` is not among them: another server could not say so.
         """
         there: set[str] = set()
-        asked = sorted({digest for digest in digests if is_digest(digest)})
-        for some in _parts(asked):
+        wanted_digests = sorted({digest for digest in digests if is_digest(digest)})
+        for some in _parts(wanted_digests):
             age_s = (self._database.now_s - _columns.used_at_s).label("age_s")
             wanted = select(_columns.digest, age_s).where(self._rows(space, some))
-            with self._database.asking() as connection:
+            with self._database.single_read() as connection:
                 ages = {row.digest: row.age_s for row in connection.execute(wanted)}
             old = [digest for digest, one_s in ages.items() if one_s >= _JUST_NOW_S]
             there |= ages.keys() - {*old}
@@ -732,15 +734,15 @@ class BucketStores:
             raise CheckFailedError(error.problem) from None
 
     def figures(self) -> Sequence[Figure]:
-        """What was asked of the storage, and what the cache did, for `Metrics`."""
+        """Requests to the storage, and what the cache did, for `Metrics`."""
         kept = self.cache.figures()
         reads = {"hit": kept.hits, "miss": kept.misses}
         cached = {"": kept.bytes}
-        asked = getattr(self.bucket, "figures", BucketFigures())
+        bucket_figures = getattr(self.bucket, "figures", BucketFigures())
         named = (
-            ("requests", "Requests to the object storage", asked.requests, "operation"),
-            ("errors", "Those that failed", asked.errors, "operation"),
-            ("bytes", "Bytes to and from it", asked.bytes, "direction"),
+            ("requests", "Requests to the object storage", bucket_figures.requests, "operation"),
+            ("errors", "Those that failed", bucket_figures.errors, "operation"),
+            ("bytes", "Bytes to and from it", bucket_figures.bytes, "direction"),
             ("cache_reads", "Reads of contents, from the cache or not", reads, "outcome"),
             ("cache_bytes", "Bytes in the cache, as of this server", cached, ""),
         )

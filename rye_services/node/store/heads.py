@@ -50,7 +50,7 @@ class Heads:
     def read(self, user_id: str, remote_name: str, project_path: str) -> Head | None:
         """The head of a project as it is now, None for a project never pushed."""
         statement = select(project_refs).where(_head_row(user_id, remote_name, project_path))
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             row = connection.execute(statement).mappings().one_or_none()
         return None if row is None else _head(row)
 
@@ -92,14 +92,14 @@ class Heads:
         the project. Nothing else in the node writes heads. The head that comes back is the one that
         was made here: by now others may have moved it on.
         """
-        moment = stamp(now)
+        time = stamp(now)
         values = {
             "snapshot_hash": snapshot_hash,
             "project_manifest_hash": project_manifest_hash,
             "user_manifest_hash": user_manifest_hash,
             "system_version": system_version,
-            "pushed_at": moment,
-            "head_updated_at": moment,
+            "pushed_at": time,
+            "head_updated_at": time,
         }
         key = {"user_id": user_id, "remote_name": remote_name, "project_path": project_path}
         revision = expected.revision + 1 if expected else 1
@@ -109,7 +109,7 @@ class Heads:
             project_manifest_hash=project_manifest_hash,
             user_manifest_hash=user_manifest_hash,
             system_version=system_version,
-            pushed_at=moment,
+            pushed_at=time,
         )
         if expected is None:
             row = {**key, **values, "snapshot_revision": revision}
@@ -181,7 +181,7 @@ class UserSpaceRefs:
     def read(self, user_id: str, remote_name: str) -> UserSpaceRef | None:
         """The user space as it is now, None for one never pushed."""
         statement = select(user_space_refs).where(_user_space_row(user_id, remote_name))
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             row = connection.execute(statement).mappings().one_or_none()
         if row is None:
             return None

@@ -85,7 +85,7 @@ class Uploads:
             known = self._renewed.pop(user_id, None)
         if known is None and self._database.is_sqlite:
             return
-        with self._database.doing() as connection:
+        with self._database.single_write() as connection:
             connection.execute(delete(uploads_in_flight).where(uploads_in_flight.c.id == user_id))
 
     def is_going_on(self, user_id: str) -> bool:
@@ -104,7 +104,7 @@ class Uploads:
             id=user_id, user_id=user_id, started_at_s=now_s, lease_until_s=until_s
         )
         is_old = uploads_in_flight.c.lease_until_s < until_s - _RENEWED_AFTER_S
-        with self._database.doing() as connection:
+        with self._database.single_write() as connection:
             connection.execute(
                 row.on_conflict_do_update(
                     index_elements=["id"], set_={"lease_until_s": until_s}, where=is_old
@@ -188,7 +188,7 @@ class Usage:
         used = self.read(user_id, store=store)
         if self._changed(user_id, more, fits) is not None:  # they were new to the database
             return
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             own = connection.scalar(select(columns.quota_bytes).where(columns.id == user_id))
         raise QuotaExceededError(used, more, max_bytes if own is None else int(own))
 
@@ -210,7 +210,7 @@ class Usage:
         if condition is not None:
             statement = statement.where(condition)
         added = statement.values(stored_bytes=columns.stored_bytes + more)
-        with self._database.doing() as connection:
+        with self._database.single_write() as connection:
             found = connection.scalar(added.returning(columns.stored_bytes))
         return None if found is None else int(found)
 
@@ -232,7 +232,7 @@ class Usage:
     def recorded(self, user_id: str) -> int | None:
         """The bytes of a user as they are kept, None for one who is new to the database."""
         statement = select(users.c.stored_bytes).where(users.c.id == user_id)
-        with self._database.asking() as connection:
+        with self._database.single_read() as connection:
             used = connection.execute(statement).scalar_one_or_none()
         return None if used is None else int(used)
 
@@ -432,21 +432,21 @@ def find_present(store: ContentStore, digests: Iterable[str]) -> DigestPresence:
 
     A text that is no digest is missing. Raises StoreLinkError, FileSystemError.
     """
-    asked = dict.fromkeys(digests)
-    found = set().union(*(store.touch_all(space, asked) for space in ObjectKind))
-    present = tuple(digest for digest in asked if digest in found)
-    return DigestPresence(present, tuple(digest for digest in asked if digest not in found))
+    unique = dict.fromkeys(digests)
+    found = set().union(*(store.touch_all(space, unique) for space in ObjectKind))
+    present = tuple(digest for digest in unique if digest in found)
+    return DigestPresence(present, tuple(digest for digest in unique if digest not in found))
 
 
 def find_sound(store: ContentStore, digests: Iterable[str]) -> DigestPresence:
     """As `find_present`, and what is there is read: what is damaged is set aside, and missing."""
-    asked = dict.fromkeys(digests)
-    for digest in asked:
+    unique = dict.fromkeys(digests)
+    for digest in unique:
         if is_digest(digest):
             for space in ObjectKind:
                 if not is_sound(store, space, digest):
                     store.set_aside(space, digest)
-    return find_present(store, asked)
+    return find_present(store, unique)
 
 
 def is_sound(store: ContentStore, space: ObjectKind, digest: str) -> bool:

@@ -199,7 +199,7 @@ class MemoryPacks:
 
 
 class PackFiles:
-    """A cache in a folder, of at most ``max_bytes`` but for what processes add at one moment.
+    """A cache in a folder, of at most ``max_bytes`` but for what processes add at the same time.
 
     Each process knows the size of all files from when it last looked, and looks again when it has
     added a sixteenth of the bound. Of several that would remove files one does so.

@@ -538,8 +538,8 @@ def kept_user_manifest(digest: str, store: ContentStore) -> KeptManifest:
     Raises ManifestGraphError for one that cannot be read, FileSystemError.
     """
     manifest = read_pushed_manifest(digest, "user", store)
-    asked = [(path, why_never(path, is_item=True)) for path in manifest.items]
-    left_out = tuple(Skipped(path, problem) for path, problem in asked if problem)
+    judged = [(path, why_never(path, is_item=True)) for path in manifest.items]
+    left_out = tuple(Skipped(path, problem) for path, problem in judged if problem)
     if not left_out:
         return KeptManifest(digest)
     gone = {one.path for one in left_out}

@@ -40,7 +40,7 @@ class ServerLease:
 
     def begin(self) -> None:
         """Hold the lock from now on. Raises FileSystemError."""
-        # Another server that asks whether this one has ended has the lock for a moment.
+        # Another server that asks whether this one has ended has the lock for a short time.
         self._held.enter_context(locked(self._path(self.server_id), timeout_s=_BEGIN_S))
 
     def end(self) -> None:
@@ -84,10 +84,10 @@ class ServerLease:
 
 @dataclass(frozen=True, slots=True)
 class ServersSeen:
-    """The other servers at a moment.
+    """The other servers at a time.
 
     changed_s   when the last one came or went, since the epoch
-    is_certain  whether another one after this moment would have another time
+    is_certain  whether another one after this time would have another time
     """
 
     others: frozenset[str]
@@ -95,7 +95,7 @@ class ServersSeen:
     is_certain: bool
 
     def leads_alone_to(self, now: "ServersSeen") -> bool:
-        """Whether no other server was there from this moment until ``now``."""
+        """Whether no other server was there from this time until ``now``."""
         is_same = self.changed_s == now.changed_s and self.is_certain
         return is_same and not self.others and not now.others
 

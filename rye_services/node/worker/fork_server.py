@@ -269,7 +269,7 @@ class _Forked:
 
     def __init__(self, news: socket.socket) -> None:
         self.news: socket.socket | None = news
-        self.is_told = False
+        self.is_reported = False
 
 
 def serve_forks(control: int, work: Callable[[int], int]) -> NoReturn:
@@ -355,8 +355,8 @@ def _see_to(children: dict[int, _Forked], ready: set[int], poll: "select.poll") 
         if child.news is None:
             os.waitpid(pid, 0)
             del children[pid]
-        elif not child.is_told:
+        elif not child.is_reported:
             is_exit = ended.si_code == os.CLD_EXITED
             with suppress(OSError):
                 child.news.send(b"%d" % (ended.si_status if is_exit else -ended.si_status))
-            child.is_told = True
+            child.is_reported = True

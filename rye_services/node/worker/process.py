@@ -125,7 +125,7 @@ def do_job(
     command = launch.command(replace(job, asks_first=word is not None))
     command = replace(command, stdin_rest=word)
     outcome = manager.run(command, cancellation=cancellation, on_stderr=on_stderr)
-    if outcome.cancelled or outcome.exit_code == Ending.ASKED:
+    if outcome.cancelled or outcome.exit_code == Ending.REQUESTED:
         raise WorkerEndedError
     if outcome.timed_out or outcome.exit_code == Ending.TIME_LIMIT:
         return _time_was_over(job)
@@ -191,13 +191,13 @@ class Ending(IntEnum):
     ANSWERED    the answer is on standard output
     TIME_LIMIT  the time was over
     DISK_LIMIT  it wrote more than it may
-    ASKED       a signal, or the end of the server, ended it
+    REQUESTED   a signal, or the end of the server, ended it
     DIED        the runner ended without an answer
     """
 
     ANSWERED = 0
     TIME_LIMIT = 70
-    ASKED = 71
+    REQUESTED = 71
     DIED = 72
     DISK_LIMIT = 73
 
@@ -255,14 +255,14 @@ def _watch(job: Job, runner: int) -> Ending:
     """Wait for what comes first, and see to the runner's end."""
     heard: SimpleQueue[_Exited | Ending] = SimpleQueue()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
-        signal.signal(getattr(signal, name), lambda *_: heard.put(Ending.ASKED))
+        signal.signal(getattr(signal, name), lambda *_: heard.put(Ending.REQUESTED))
 
     def await_runner() -> None:
         heard.put(_Exited(os.waitpid(runner, 0)[1]))
 
     def await_server() -> None:
         _await_server(job)
-        heard.put(Ending.ASKED)
+        heard.put(Ending.REQUESTED)
 
     def await_full_disk() -> None:
         _await_full_disk((job.project, job.user, job.home, job.temporary), job.disk_bytes)
@@ -332,7 +332,7 @@ def _work_here(job: Job) -> int:
 
     def await_server() -> None:
         _await_server(job)
-        os._exit(Ending.ASKED)
+        os._exit(Ending.REQUESTED)
 
     _in_background(await_server)
     return Ending.ANSWERED if _run_guarded(job) == 0 else Ending.DIED

@@ -429,7 +429,7 @@ def test_a_worker_tells_its_connections_to_release_what_a_pause_would_keep(
     cluster.defer(queue, "a")
     cluster.hands.wait_for(1)
 
-    with database.asking() as connection:
+    with database.single_read() as connection:
         assert connection.scalar(told) >= 1
 
 
