@@ -106,7 +106,7 @@ class Repaired:
 class StoreReport:
     """What is known of one store after it was read.
 
-    state           ``sound``; ``damaged``; ``unknown``: the database knows nothing of the user
+    state           ``sound``; ``damaged``; ``unknown``: the database has no such user
     accepted        losses that an operator accepted: no damage, and no sweep waits for them
     leftovers       half-written files of writers that were killed
     recorded_bytes  what the database says is stored, ``bytes`` is what there is

@@ -274,7 +274,7 @@ def _text(name: str, value: object) -> str:
     return value
 
 
-# --- surroundings ---------------------------------------------------------------------------------
+# --- environment ----------------------------------------------------------------------------------
 # What runs of graphs need of a workspace. See `ryeos.graph.call.GraphEnvironment`.
 
 HOOKS_PATH = "agent/hook_conditions.yaml"

@@ -47,7 +47,7 @@ def help(  # noqa: A001 - the tool's name
 
 
 def help_on(rye: Callable[[], Rye], topic: str, face: Face = Face.AGENT) -> Answer:
-    """The same; ``rye`` is called only by what depends on the surroundings, and may raise."""
+    """The same; ``rye`` is called only for topics that depend on the project, and may raise."""
     topic = nearly_spelled(named_topic(topic))
     if topic in {"", OVERVIEW}:
         return _answer(OVERVIEW, "\n".join(_overview_of(rye, face)))

@@ -25,7 +25,7 @@ Progress = Callable[[float, float | None, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calling:
-    """The surroundings of one call.
+    """What one call gets from the face that made it.
 
     progress        tells how far it is: done, of how much (None if unknown), in words
     wants_progress  whether a client listens to that

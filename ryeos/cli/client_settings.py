@@ -135,8 +135,8 @@ def started_by(entry: object) -> tuple[str, ...] | None:
 def is_ours(entry: object, launch: ServerLaunch) -> bool:
     """Whether an entry starts Rye: this very program, or another copy of it, as a server.
 
-    Before the program stands at most an interpreter with flags, such as ``py -3``: no shell that is
-    told something else first.
+    Before the program there is at most an interpreter with flags, such as ``py -3``: no shell that
+    runs another command first.
     """
     argv = started_by(entry) or ()
     program = program_of(argv)

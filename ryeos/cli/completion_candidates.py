@@ -128,7 +128,7 @@ def _ids(spaces: Iterable[Space], kind: Kind) -> Iterator[str]:
 
 
 class _Typed:
-    """What stands on the command line of a run before the word that is typed."""
+    """The words of a run's command line before the word that is typed."""
 
     def __init__(self, words: Sequence[str], own: Mapping[str, bool]) -> None:
         self.plain: list[str] = []

@@ -518,7 +518,8 @@ CLIENT_PROBES = (("client", clients),)
 
 
 # --- handshake check ------------------------------------------------------------------------------
-# Whether this program's own MCP server answers: a child of its own, asked in both eras of MCP.
+# Whether this program's own MCP server answers: a child of its own, which gets the requests of a
+# legacy and of a modern client.
 #
 # The child is started as a client starts it, with the command line that `mcp install` writes and no
 # more environment than clients hand on.
@@ -555,8 +556,8 @@ _META = {
 
 
 @dataclass(frozen=True, slots=True)
-class Era:
-    """An era of MCP: the messages that ask for the tools, of which the last is answered by them."""
+class ProtocolProbe:
+    """The messages of one protocol form that ask for the tools; the last one is ``tools/list``."""
 
     version: str
     messages: tuple[Mapping[str, Any], ...]
@@ -567,14 +568,14 @@ class Era:
         return self.messages[-1]["id"]
 
 
-MODERN = Era(
+MODERN = ProtocolProbe(
     _MODERN_VERSION,
     (
         {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": _META}},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": _META}},
     ),
 )
-LEGACY = Era(
+LEGACY = ProtocolProbe(
     _LEGACY_VERSION,
     (
         {
@@ -594,22 +595,22 @@ LEGACY = Era(
 
 
 def handshake(session: Session) -> Iterator[Finding]:
-    """Whether the server of this program answers in both eras, and how soon it is done."""
+    """Whether the server of this program answers both protocol forms, and how soon it is done."""
     try:
         launch = server_launch(session)
     except UsageError:
         yield Finding("mcp", OK, "not tried: this program was not started from a file")
         return
     env = {name: session.environ[name] for name in HANDED_ON if name in session.environ}
-    for era in (MODERN, LEGACY):
-        yield handshake_finding(era, launch, env, ProcessManager())
+    for probe in (MODERN, LEGACY):
+        yield handshake_finding(probe, launch, env, ProcessManager())
 
 
 def handshake_finding(
-    era: Era, launch: ServerLaunch, env: Mapping[str, str], runner: ProcessRunner
+    probe: ProtocolProbe, launch: ServerLaunch, env: Mapping[str, str], runner: ProcessRunner
 ) -> Finding:
-    """What is to be said of a server's answers in an era. It starts in a root folder, as often."""
-    sent = b"".join(json.dumps(message).encode() + b"\n" for message in era.messages)
+    """The finding of one probe. The server starts in the root folder, as many clients start it."""
+    sent = b"".join(json.dumps(message).encode() + b"\n" for message in probe.messages)
     command = Command(
         argv=launch.argv,
         env={**env, **launch.env},
@@ -621,23 +622,23 @@ def handshake_finding(
     try:
         outcome = runner.run(command)
     except SpawnError as error:
-        return Finding("mcp", FAIL, f"{era.version}: {error}", fix)
+        return Finding("mcp", FAIL, f"{probe.version}: {error}", fix)
     if outcome.timed_out:
         return Finding(
-            "mcp", FAIL, f"{era.version}: it did not end within {HANDSHAKE_TIMEOUT_S:g} s", fix
+            "mcp", FAIL, f"{probe.version}: it did not end within {HANDSHAKE_TIMEOUT_S:g} s", fix
         )
-    problem = _problem(era, outcome.stdout.data)
+    problem = _problem(probe, outcome.stdout.data)
     if problem:
         said = one_line(outcome.stderr.data.decode("utf-8", "replace"), 300)
-        shown = f"{era.version}: {problem}" + (f"; it says: {said}" if said else "")
+        shown = f"{probe.version}: {problem}" + (f"; it says: {said}" if said else "")
         return Finding("mcp", FAIL, shown, fix)
-    message = f"{era.version}: answers, started and ended in {outcome.duration_ms:.0f} ms"
+    message = f"{probe.version}: answers, started and ended in {outcome.duration_ms:.0f} ms"
     slow = outcome.duration_ms > SLOW_MS
     return Finding("mcp", WARN if slow else OK, message, "clients give up after 10 s" * slow)
 
 
-def _problem(era: Era, data: bytes) -> str:
-    """What is wrong with what a server wrote; nothing if it told its tools."""
+def _problem(probe: ProtocolProbe, data: bytes) -> str:
+    """What is wrong with the output of a server; nothing if it listed its tools."""
     answers: dict[object, Any] = {}
     for line in filter(None, data.split(b"\n")):
         try:
@@ -646,7 +647,7 @@ def _problem(era: Era, data: bytes) -> str:
             return f"expected JSON on standard output, found {line[:60]!r}"
         if isinstance(message, dict) and "id" in message:
             answers[message["id"]] = message
-    for request in era.messages:
+    for request in probe.messages:
         if "id" not in request:
             continue
         answer = answers.get(request["id"])
@@ -654,7 +655,7 @@ def _problem(era: Era, data: bytes) -> str:
             return f"no answer to {request['method']}"
         if "result" not in answer:
             return f"{request['method']}: {one_line(str(answer.get('error')), 200)}"
-    tools = answers[era.last_id]["result"]
+    tools = answers[probe.last_id]["result"]
     listed = tools.get("tools") if isinstance(tools, dict) else None
     return "" if isinstance(listed, list) and listed else "it lists no tools"
 

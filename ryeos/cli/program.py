@@ -203,7 +203,7 @@ def _bytes_in(path: Path) -> int:
         files = path.rglob("*") if path.is_dir() and not path.is_symlink() else (path,)
         return sum(file.lstat().st_size for file in files if not file.is_dir())
     except OSError:
-        return 0  # another process removes it at this moment
+        return 0  # another process removes it
 
 
 def _remove(program: "Program", kept: _Kept) -> _Kept:

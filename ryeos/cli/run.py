@@ -826,7 +826,7 @@ class ToolOutput:
             self._write(line)
 
     def _belongs(self, line: bytes) -> bool:
-        """Whether a line goes on with the traceback: a frame, its message, or another one's."""
+        """Whether a line continues the traceback: a frame, its message, or another one's."""
         if not line.strip() or line[:1].isspace():
             return True
         if line.startswith(_LINKS) and self._has_message:

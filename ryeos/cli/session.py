@@ -47,7 +47,7 @@ class Session:
 
     @property
     def context(self) -> Context:
-        """The surroundings, read when first asked for."""
+        """The context of this command, read at first use."""
         if self._context is None:
             self._context = self._make_context()
         return self._context

@@ -88,7 +88,7 @@ def _claim(registry: ThreadRegistry, thread_id: str, seals: RunnerSeals) -> bool
 
     pid = os.getpid()
     runner = ThreadRunner(pid, start_token(pid))
-    with suppress(LilluxError):  # the starter has told why
+    with suppress(LilluxError):  # the starter has reported why
         seals.seal(registry.place, thread_id, runner)
     return registry.mark_running(thread_id, runner.pid, runner.start_token)
 

@@ -2,7 +2,7 @@
 
 (1) the caller's parameters: inputs, and what steers the run   (2) the graph, without problems
 (3) what it may call, and how deep it is   (4) where to begin: at the start, or where an earlier
-run ended   (5) written down as begun   (6) walked   (7) written down as ended
+run ended   (5) recorded as begun   (6) walked   (7) recorded as ended
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,9 +44,9 @@ from ryeos.run.calls import MappedResult, Materials, OnStderr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedRun:
-    """An earlier run, as it was written down last.
+    """An earlier run, as it was last recorded.
 
-    node        where it goes on; None at an end
+    node        where it continues; None at an end
     graph_id, graph_hash  of the graph that it walked
     is_alive    a process works on it
     """
@@ -170,7 +170,7 @@ class Lineage:
 
 
 class Recording(Records, Protocol):
-    """One run, being written down. A context: when it is left the run is released."""
+    """The record of one run. A context: when it is left the run is released."""
 
     @property
     def run_id(self) -> str:
@@ -199,7 +199,7 @@ class Recording(Records, Protocol):
 
 
 class Recordings(Protocol):
-    """Where runs are written down."""
+    """Where runs are recorded."""
 
     def load(self, run_id: str) -> SavedRun:
         """An earlier run. Raises RyeError `RUN_NOT_FOUND` and similar ones."""
@@ -212,7 +212,7 @@ class Recordings(Protocol):
         options: Options,
         lineage: Lineage,
     ) -> Recording:
-        """Begin to write a run down, or go on with it. Raises what keeps it from that."""
+        """Begin the record of a run, or resume it. Raises what keeps it from that."""
 
 
 class GraphEnvironment(Protocol):
@@ -228,7 +228,7 @@ class GraphEnvironment(Protocol):
         """Those of the infrastructure."""
 
     def recordings(self, materials: Materials) -> Recordings:
-        """Where the runs of this call are written down."""
+        """Where the runs of this call are recorded."""
 
     def calls(self, run_id: str, lineage: Lineage, materials: Materials) -> Calls:
         """What makes the calls of a run; ``lineage`` is what they get."""

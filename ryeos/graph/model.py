@@ -67,7 +67,7 @@ class ActionNode:
     remote       a template of the remote's name, None for here
     cache_ttl_s  how long a cached result counts, None for ever
     timeout_s    of each call, None for the tool's own
-    is_async     starts the call and goes on with its ids
+    is_async     starts the call and continues with its ids
     """
 
     name: str
@@ -379,7 +379,7 @@ def _options(given: Mapping[str, Any], depth: int | None) -> Options:
 
 
 # --- storable -------------------------------------------------------------------------------------
-# Values that can be written down. Pure.
+# Values that can be stored as JSON. Pure.
 #
 # A tool may answer ``NaN``, a pipe may give an infinite number, a loop may nest a value ever
 # deeper: what JSON cannot hold fails the node that it comes from, for the run could not be resumed
@@ -392,9 +392,9 @@ MAX_SIZE = 16 * 1024 * 1024
 def storage_problem(value: object) -> str | None:
     """Why a value cannot be part of a run; None if it can.
 
-    It has levels of nesting to spare for the objects and lists that it is written down in.
+    It has levels of nesting to spare for the objects and lists that it is stored in.
     """
-    if is_too_large(value):  # first: what is small in memory may be endless written down
+    if is_too_large(value):  # first: what is small in memory may be endless as JSON
         return f"expected at most {MAX_SIZE} characters and parts, found more"
     try:
         require_json([[[[value]]]])
@@ -404,7 +404,7 @@ def storage_problem(value: object) -> str | None:
 
 
 def is_too_large(value: object) -> bool:
-    """Whether a value is larger than `MAX_SIZE`, written down; stops counting there."""
+    """Whether a value as JSON is larger than `MAX_SIZE`; stops counting there."""
     left, parts = MAX_SIZE, [value]
     while parts and left >= 0:
         part = parts.pop()

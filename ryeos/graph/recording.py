@@ -675,7 +675,7 @@ class WorkspaceRecording:
 
 
 def page_of(graph: Graph, run: LoadedRun) -> RunPage:
-    """The page of a run, from what was written down of it."""
+    """The page of a run, from its record."""
     events = [(event.timestamp, event.event_type, event.payload) for event in run.events]
     history = tuple(history_of(events))
     going_on = run.current_node if run.status == "running" else None
@@ -786,11 +786,11 @@ class KeptResults:
 
 
 # --- pages ----------------------------------------------------------------------------------------
-# The page of a run that was walked elsewhere, made here of what was written down of it.
+# The page of a run that was walked elsewhere, made here from its record.
 
 
 def write_run_page(workspace: Workspace, graph_id: str, run_id: str) -> Path | None:
-    """Write and sign the page of a run, if the item is a graph; None if it is none.
+    """Write and sign the page of a run, if the item is a graph; None for any other item.
 
     Raises GraphInvalidError, NoSigningKeyError, and as `load_run` and `write_page`.
     """

@@ -330,7 +330,7 @@ INLINE_BYTES = 16 * 1024
 """A larger state is an object of its own at once, and not a part of the transcript."""
 
 MAX_STATE_BYTES = 64 * 1024 * 1024
-"""Of a whole state, written down."""
+"""Of a whole state, as JSON."""
 
 _LATER = Durability.UNFORCED
 

@@ -161,7 +161,7 @@ class ResultCache(Protocol):
 
 
 class Records(Protocol):
-    """Where a run is written down. See `ryeos.graph.recording`."""
+    """Where a run is recorded. See `ryeos.graph.recording`."""
 
     def entered(self, step: Enter) -> None:
         """A node is being worked on."""

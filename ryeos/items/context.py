@@ -73,7 +73,7 @@ class LockMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """One invocation's surroundings.
+    """What one invocation depends on.
 
     process_env   the environment of this program, as far as tools may have it
     tool_programs gives a folder that comes first on the PATH of tools, or None; asked when a tool
@@ -292,14 +292,14 @@ def _is_ours_alone(folder: Path) -> bool:
     )
 
 
-# --- moments --------------------------------------------------------------------------------------
+# --- clock ----------------------------------------------------------------------------------------
 # The clock that signatures and lockfiles are given; imports `datetime` when it is read.
 
 Clock = Callable[[], "datetime"]
 
 
 def utc_now() -> "datetime":
-    """The present moment, in UTC."""
+    """The present time, in UTC."""
     from datetime import UTC, datetime
 
     return datetime.now(UTC)

@@ -186,7 +186,7 @@ class Space:
 
     ``base`` is the folder that holds ``.ai``. Only a bundle has a ``version``; ``pinned_pem`` is
     the public key that must have signed its manifest, where the bundle came with this program.
-    ``added`` gives the file types that its tools may have besides, by suffix, at the moment.
+    ``added`` gives the file types that its tools may have besides, by suffix, as of now.
     """
 
     label: str

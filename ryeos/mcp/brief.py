@@ -13,7 +13,7 @@ from ryeos.run.threads import is_short_thread_id, short_thread_id
 
 MAX_PREVIEW_CHARACTERS = 120
 _FACTS = frozenset({"chain", "metadata", "type", "execution_mode", "project_path", "mode"})
-"""Facts about a run and its surroundings, which no question was about."""
+"""Facts about a run and its environment that no caller asked for."""
 _LEFT_OUT: Mapping[str, frozenset[str]] = {
     "execute": _FACTS | {"async", "pid", "details"},
     "search": _FACTS

@@ -1,7 +1,8 @@
 """The protocol of the MCP server, for all revisions. Pure: bytes in, events out.
 
-A line is decoded, a message judged by the rules of its era, and an event says what is to be done: a
-line to send, a call to begin, a call to end. The code that carries out a call hands in its result.
+A line is decoded, a message judged by the rules of its revision, and an event says what is to be
+done: a line to send, a call to begin, a call to end. The code that carries out a call hands in its
+result.
 Nothing here knows what the server offers; `Server` says it.
 
 Which rules hold is decided for each request:
@@ -96,8 +97,8 @@ class McpSession:
     def succeed(self, call_id: Id, result: Mapping[str, Any]) -> Iterator[SessionEvent]:
         """The answer to a call that was carried out; nothing when it was cancelled.
 
-        A result that is ``input_required`` leads to questions for a client of the legacy era, and
-        to the same call once more when they are answered.
+        A result that is ``input_required`` leads to questions for a client of a legacy revision,
+        and to the same call once more when they are answered.
         """
         call = self._calls.get(call_id)
         if call and result.get("resultType") == "input_required":

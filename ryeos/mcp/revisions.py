@@ -1,4 +1,4 @@
-"""The two eras of the Model Context Protocol, and what a result looks like in each. Pure.
+"""The revisions of the Model Context Protocol, and what a result looks like in each. Pure.
 
 Up to 2025-11-25 a conversation begins with ``initialize``. From 2026-07-28 on every request says
 for itself which revision it is of, and every result says what it is.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-# --- eras -----------------------------------------------------------------------------------------
+# --- revisions ------------------------------------------------------------------------------------
 
 UNSUPPORTED_VERSION = -32022
 MISSING_CAPABILITY = -32021

@@ -1,8 +1,8 @@
-"""What clients want to hear of when it changes by itself, in both eras. Pure.
+"""The changes that clients subscribe to, in legacy and modern revisions. Pure.
 
 A modern client holds a ``subscriptions/listen`` open, also for tasks that it names. A legacy one
-subscribes to single resources; of a list it hears once it has asked for it, since it has no other
-way to say so.
+subscribes to single resources; changes of a list are reported to it once it has requested the list,
+since it has no other way to subscribe.
 """
 
 from collections.abc import Iterator, Mapping

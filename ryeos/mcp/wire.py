@@ -99,8 +99,8 @@ def take_over() -> Wire:
 def compact(value: Any) -> str:  # noqa: ANN401 - JSON, and what can be shown as text
     """The value as JSON that every encoding of Unicode can hold.
 
-    Half characters are replaced, numbers that JSON does not have are null, and what is no JSON is
-    told as text.
+    Half characters are replaced, numbers that JSON does not have are null, and other values are
+    shown as text.
     """
     try:
         text = _dumps(value)
@@ -183,7 +183,7 @@ def quiet(_level: str, _text: str) -> None:
 
 
 def reported(error: BaseException, log: Log = quiet) -> str:
-    """The number of a failure, under which its traceback stands on standard error and in the log.
+    """The number of a failure; its traceback is under it on standard error and in the log.
 
     Never raises: standard error may have no reader.
     """

@@ -35,8 +35,8 @@ from ryeos.sync.paths import (
 # Files that are new to a project, put into its folders: many, and each by its last step alone.
 #
 # The content of each is on the disk already, in a file of ours in another folder. Every folder on
-# the way is opened by its name in the one above it, and nothing through a link: who puts a link
-# there a moment later leads nowhere. Systems that have no such calls are not asked to.
+# the way is opened by its name in the one above it, and nothing through a link: a link that is
+# put there later is not followed. Systems without such calls do without this.
 
 IS_SUPPORTED = {os.open, os.mkdir, os.link, os.rename, os.stat} <= os.supports_dir_fd and (
     os.link in os.supports_follow_symlinks
@@ -88,7 +88,7 @@ class NewFiles:
             with suppress(FileNotFoundError):
                 os.stat(name, dir_fd=descriptor, follow_symlinks=False)
                 return False
-            # What appears in this very moment stays: only an empty folder can be replaced.
+            # What appears at this very time stays: only an empty folder can be replaced.
             os.rename(content, name, dst_dir_fd=descriptor)
         except OSError:
             return False
@@ -268,8 +268,8 @@ def apply_changes(
     Done twice it is the same as once. ``through`` is where files are written before they come to
     their places: a killed process leaves none beside those of the project. What has ``arrived``
     becomes the file where that is new, a whole folder of it in one step.
-    Raises LocalChangeError before the first file is written, or later where one changes in this
-    very moment; UnsafeManifestError, FileSystemError.
+    Raises LocalChangeError before the first file is written, or later where one changes
+    meanwhile; UnsafeManifestError, FileSystemError.
     """
     making_room = {change.path for change in changed if change.after is None}
     targets = PresentTargets(root)
@@ -432,7 +432,7 @@ def _create(path: Path, data: bytes) -> None:
 
 
 def _put_new(temporary: Path, target: Path, change: FileChange) -> None:
-    """Where nothing is; a file that appears in this moment stays."""
+    """Where nothing is; a file that appears meanwhile stays."""
     try:
         if os.name == "nt":
             temporary.rename(target)  # refuses to replace, there

@@ -77,7 +77,7 @@ class SandboxPolicy:
     """What the user lets items do at most: ``config/sandbox/policy.yaml`` of user space.
 
     rules    patterns of items, and limits for what fits
-    private  names and networks of the own surroundings that hosts may lead to
+    private  names and networks of the local network that hosts may lead to
     """
 
     level: Level = Level.DECLARED

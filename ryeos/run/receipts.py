@@ -132,7 +132,7 @@ def subject_of(name: str, digest: str) -> dict[str, Any]:
 
 
 def changed_files(folders: Sequence[str], since: float) -> Iterator[tuple[str, str]]:
-    """Files in folders that changed since a moment, with digests; both bounded.
+    """Files in folders that changed since a time, with digests; both bounded.
 
     What has more files than `_MAX_CHANGED` is passed over: a receipt may not cost more than a run.
     """

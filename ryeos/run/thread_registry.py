@@ -312,7 +312,7 @@ class ThreadRegistry:
         return self._change(thread_id, runner, (Status.CREATED, Status.RUNNING))
 
     def reopen(self, thread_id: str, pid: int, start_token: str) -> bool:
-        """Say that a process goes on with a run that did not complete; False for any other."""
+        """Record that a process resumes a run that did not complete; False for any other."""
         runner = {"pid": pid, "start_token": start_token, "status": Status.RUNNING.value}
         cleared = {"error": None, "result": None, "completed_at": None}
         return self._change(thread_id, {**runner, **cleared}, REOPENABLE)

@@ -492,7 +492,7 @@ def _code_over(key: bytes, *values: object) -> str:
 
 
 # --- grants ---------------------------------------------------------------------------------------
-# What the run of a graph may call, written down for the processes that it starts.
+# What the run of a graph may call, recorded for the processes that it starts.
 #
 # Those know the run by ``RYE_PARENT_THREAD_ID``. The file lies in a project, and a project is data
 # of other people: so it has a code that only this user can make. Page: ``docs/running.md``.
@@ -539,7 +539,7 @@ def write_grants(
 
 
 def read_grants(place: ThreadsPlace, seals: RunnerSeals, thread_id: str) -> Grants | None:
-    """What this user's run may call; None where nothing was written down.
+    """What this user's run may call; None where nothing was recorded.
 
     Raises ValueError with the reason for a file that this user's Rye has not written.
     """

@@ -454,7 +454,7 @@ def _limit(name: str, value: object, end: time) -> datetime:
 
 
 def _utc_time(value: str | date, of_day: time = time.min) -> datetime | None:
-    """A moment in UTC; a bare date is this time of its day, a time without zone is UTC."""
+    """A time in UTC; a bare date is this time of its day, a time without zone is UTC."""
     try:
         if isinstance(value, datetime):
             utc_time = value

@@ -365,7 +365,7 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def _anchors(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
-    """The places of lines that stand once in each, as many as are in the same order."""
+    """The places of lines that occur once in each, as many as are in the same order."""
     once_a, once_b = ({line for line, n in Counter(side).items() if n == 1} for side in (a, b))
     places = {line: at for at, line in enumerate(b) if line in once_b}
     pairs = [(at, places[line]) for at, line in enumerate(a) if line in once_a and line in places]

@@ -437,7 +437,7 @@ def _different(base: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectSnapshot:
-    """A project at a moment, and what it came from: a commit.
+    """A project at a time, and what it came from: a commit.
 
     parent_hashes   none for the first, two for a merge; the first is the mainline
     source          ``push``, ``execution`` or ``merge``; ``source_detail`` an item reference

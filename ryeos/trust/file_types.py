@@ -381,7 +381,7 @@ class DeclaredTypes:
         self._known: _Found | None = None
 
     def read(self) -> Mapping[str, FileType]:
-        """The types by suffix, as the files are at this moment."""
+        """The types by suffix, as the files are now."""
         files = [(space, list(self._stated(space))) for space in self._spaces]
         state = [stated for _, found in files for stated in found]
         known = self._known

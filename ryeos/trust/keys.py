@@ -365,7 +365,7 @@ def trust_own_key(key: SigningKey, user: Space, owner: str = "") -> tuple[Path, 
 
     The document is signed by the key itself and marks it as one that signs texts whole, and each
     for one item; a document from before that mark keeps without it (`upgrade_own_key`). Raises
-    RyeError `CONFIG_ERROR` for an owner that cannot be written down, FileSystemError.
+    RyeError `CONFIG_ERROR` for an owner that cannot be stored, FileSystemError.
     """
     path = document_path(user, key.fingerprint)
     known = _read_own_document(path, key)

@@ -272,7 +272,7 @@ def _ending() -> RequestProblem:
 class LocalQueue:
     """Executions that wait in this process for one of its places. See `ExecutionQueue`.
 
-    Nothing is written down: the rows of a server that has ended are put back by the next one.
+    Nothing is stored: the rows of a server that has ended are put back by the next one.
     """
 
     def __init__(self, places: Queue) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from lillux.process import ProcessManager
 from ryeos.cli.client_settings import ServerLaunch
-from ryeos.cli.doctor_probes import LEGACY, MODERN, Era, handshake_finding
+from ryeos.cli.doctor_probes import LEGACY, MODERN, ProtocolProbe, handshake_finding
 
 # A server that answers to everything; what stands for the rest is put in by each test.
 SERVER = """
@@ -22,21 +22,21 @@ ANSWER = """
 """
 
 
-def finding(folder: Path, text: str, era: Era = MODERN) -> tuple[str, str]:
+def finding(folder: Path, text: str, probe: ProtocolProbe = MODERN) -> tuple[str, str]:
     """What is said of a server with this program."""
     program = folder / "server.py"
     program.write_text(text, "utf-8")
     launch = ServerLaunch(argv=(sys.executable, str(program), "mcp"))
-    check = handshake_finding(era, launch, {}, ProcessManager())
+    check = handshake_finding(probe, launch, {}, ProcessManager())
     return check.status, check.message
 
 
-@pytest.mark.parametrize("era", [MODERN, LEGACY])
-def test_a_server_that_lists_its_tools_is_fine(era: Era, tmp_path: Path) -> None:
-    status, message = finding(tmp_path, SERVER + ANSWER, era)
+@pytest.mark.parametrize("probe", [MODERN, LEGACY])
+def test_a_server_that_lists_its_tools_is_fine(probe: ProtocolProbe, tmp_path: Path) -> None:
+    status, message = finding(tmp_path, SERVER + ANSWER, probe)
 
     assert status == "ok"
-    assert message.startswith(f"{era.version}: answers, started and ended in ")
+    assert message.startswith(f"{probe.version}: answers, started and ended in ")
 
 
 def test_text_on_its_standard_output_fails(tmp_path: Path) -> None:
