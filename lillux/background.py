@@ -30,7 +30,7 @@ _LOG_MODE = 0o600
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedProcess:
     """A process that was started. ``start_token`` tells it from a later one with its number."""
 
     pid: int
@@ -45,7 +45,7 @@ def start_detached(
     stdin: bytes = b"",
     log_path: Path | None = None,
     platform: str = sys.platform,
-) -> Started:
+) -> StartedProcess:
     """Start a program that goes on when this process ends, in a session of its own.
 
     argv, env, cwd  as of `lillux.process.model.Command`
@@ -77,7 +77,7 @@ def start_detached(
         except OSError as error:
             raise spawn_error(command, path, error) from error
     # Until it is reaped its number is its own, whatever became of it by now.
-    started = Started(process.pid, start_token(process.pid, platform=platform))
+    started = StartedProcess(process.pid, start_token(process.pid, platform=platform))
     _reap_when_ended(process)
     return started
 
@@ -323,7 +323,7 @@ def _end_on_windows(pid: int, grace_s: float, token: str, *, tree: bool) -> Meth
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ProcessState:
     """What the system shows of a process.
 
     ended        it is a zombie: it did end, and its parent has not noticed
@@ -366,7 +366,7 @@ def is_alive(pid: int, token: str = "", *, platform: str = sys.platform) -> bool
     return not token or seen.start_token == token
 
 
-def look(pid: int, platform: str) -> Seen | None:
+def look(pid: int, platform: str) -> ProcessState | None:
     """What the system shows of a process, or None."""
     if not 0 < pid <= _LONGEST_PID:
         return None
@@ -374,7 +374,7 @@ def look(pid: int, platform: str) -> Seen | None:
         return look_at(pid)
     seen = _read_proc(pid) if platform == "linux" else _ask_ps(pid)
     # What other users run may be hidden from us (hidepid of proc(5)).
-    return seen or (Seen(ended=False, start_token="") if _answers(pid) else None)
+    return seen or (ProcessState(ended=False, start_token="") if _answers(pid) else None)
 
 
 def _answers(pid: int) -> bool:
@@ -387,7 +387,7 @@ def _answers(pid: int) -> bool:
     return True
 
 
-def _read_proc(pid: int) -> Seen | None:
+def _read_proc(pid: int) -> ProcessState | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - read thousands of times
             stat = file.read()
@@ -395,10 +395,10 @@ def _read_proc(pid: int) -> Seen | None:
         return None
     # The program's name stands in parentheses and may hold some itself.
     fields = stat[stat.rindex(b")") + 2 :].decode("ascii").split()
-    return Seen(fields[_STATE] in _ENDED_STATES, fields[_START], int(fields[_GROUP]))
+    return ProcessState(fields[_STATE] in _ENDED_STATES, fields[_START], int(fields[_GROUP]))
 
 
-def _ask_ps(pid: int) -> Seen | None:
+def _ask_ps(pid: int) -> ProcessState | None:
     import subprocess
 
     try:
@@ -414,7 +414,7 @@ def _ask_ps(pid: int) -> Seen | None:
     shown = ended.stdout.decode("ascii", "replace").split()
     if len(shown) < 3:  # noqa: PLR2004 - state, group, and the words of a date
         return None
-    return Seen(shown[0][0] in _ENDED_STATES, " ".join(shown[2:]), int(shown[1]))
+    return ProcessState(shown[0][0] in _ENDED_STATES, " ".join(shown[2:]), int(shown[1]))
 
 
 # --- windows --------------------------------------------------------------------------------------
@@ -460,15 +460,15 @@ def process_handle(pid: int, access: int = _QUERY_LIMITED | _SYNCHRONIZE) -> Ite
         kernel32.CloseHandle(handle)
 
 
-def look_at(pid: int) -> Seen | None:
+def look_at(pid: int) -> ProcessState | None:
     """What the system shows of a process."""
     try:
         with process_handle(pid) as handle:
             if handle is None:
                 return None
-            return Seen(ended=has_ended(handle, 0.0), start_token=_creation_time(handle))
+            return ProcessState(ended=has_ended(handle, 0.0), start_token=_creation_time(handle))
     except PermissionError:
-        return Seen(ended=False, start_token="")
+        return ProcessState(ended=False, start_token="")
 
 
 def has_ended(handle: Any, within_s: float) -> bool:  # noqa: ANN401 - as above

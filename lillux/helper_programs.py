@@ -15,7 +15,7 @@ from lillux.cancellation import Cancellation
 from lillux.errors import FileSystemError, LilluxError
 
 if TYPE_CHECKING:
-    from lillux.process.model import Captured
+    from lillux.process.model import CapturedStream
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ def _not_run(error: LilluxError) -> dict[str, Any]:
     }
 
 
-def _text(captured: "Captured") -> str:
+def _text(captured: "CapturedStream") -> str:
     return captured.data.decode("utf-8", "replace")
 
 

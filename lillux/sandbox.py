@@ -97,7 +97,7 @@ def confine(
 
 
 _confined: set[int] = set()
-"""This process, once it is confined: what it starts has less than any `Withholding` leaves."""
+"""This process, once it is confined: its children may do less than `FolderRestrictions` allow."""
 
 
 def _rights(version: int) -> int:
@@ -170,7 +170,7 @@ class Access(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Withholding:
+class FolderRestrictions:
     """What a child may do below some folders; the nearest folder that is named counts."""
 
     folders: tuple[tuple[Path, Access], ...]
@@ -247,7 +247,7 @@ class Withholding:
         return "\n".join(lines) + "\n"
 
 
-_made: "dict[Withholding | Confinement, tuple[object, int]]" = {}
+_made: "dict[FolderRestrictions | Confinement, tuple[object, int]]" = {}
 """The rules that were made last, and what they were made of."""
 _made_lock = Lock()
 _MAX_MADE = 16
@@ -260,7 +260,7 @@ def _new_ruleset(rights: int, scopes: int = 0) -> int:
     return _checked(_call(_CREATE_RULESET, ctypes.byref(attributes), size, 0))
 
 
-def _keep(owner: "Withholding | Confinement", state: object, ruleset: int) -> int:
+def _keep(owner: "FolderRestrictions | Confinement", state: object, ruleset: int) -> int:
     """Cache a ruleset for the next start, instead of the last one of the same owner."""
     while owner in _made or len(_made) >= _MAX_MADE:
         _, old = _made.pop(owner if owner in _made else next(iter(_made)))
@@ -318,7 +318,7 @@ class Confinement:
     sockets: Sockets = Sockets(local=True)
     addresses: Addresses | None = None
     hosts: tuple[str, ...] = ()
-    withholding: Withholding | None = None
+    withholding: FolderRestrictions | None = None
     is_hardened: bool = False
     watches: bool = False
 

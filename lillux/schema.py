@@ -507,10 +507,10 @@ def fill_defaults(value: object, judge: Judge) -> object:
     Nothing of the value is changed; what is not touched is shared with the result. Raises
     SchemaError when the defaults have no end.
     """
-    return _Filling(judge).fill(judge.definition.root, value, ())
+    return _DefaultFiller(judge).fill(judge.definition.root, value, ())
 
 
-class _Filling:
+class _DefaultFiller:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self._targets = judge.definition.targets

@@ -58,7 +58,7 @@ class Durability(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredEntry:
     """A blob or an object that is there. ``modified_s``: since the epoch; a touch renews it."""
 
     digest: str
@@ -281,7 +281,7 @@ class Store:
         if self._packs:
             self._packs.tidy(before_s)
 
-    def stored(self, space: ObjectKind) -> Iterator[Stored]:
+    def stored(self, space: ObjectKind) -> Iterator[StoredEntry]:
         """All there is of a kind, by digest. What no store has written there is passed over.
 
         What is removed meanwhile may be missing. Raises StoreLinkError, FileSystemError.
@@ -295,7 +295,7 @@ class Store:
         for digest, size, modified_s in self._packs.stored(space) if self._packs else ():
             if digest not in known:
                 known.add(digest)
-                yield Stored(digest, size, modified_s)
+                yield StoredEntry(digest, size, modified_s)
 
     def write_ref(self, name: str, value: object, durability: Durability = Durability.NOW) -> None:
         """Replace a ref, like ``graphs/my-run``: readers see the old value or the new one.
@@ -451,14 +451,14 @@ class Store:
             if is_shard(entry.name) and entry.is_dir(follow_symlinks=False):
                 yield from self._shards((*folders, entry.name), levels - 1)
 
-    def _stored_in(self, space: ObjectKind, folders: tuple[str, ...]) -> Iterator[Stored]:
+    def _stored_in(self, space: ObjectKind, folders: tuple[str, ...]) -> Iterator[StoredEntry]:
         for entry in self._folders.entries(folders):
             digest = space.digest_of(entry.name)
             if digest is None or self._shard(space, digest) != folders:
                 continue
             status = self._folders.status(folders, entry.name)
             if status is not None:
-                yield Stored(digest, status.st_size, status.st_mtime)
+                yield StoredEntry(digest, status.st_size, status.st_mtime)
 
     def _ref_names(self, folders: tuple[str, ...], above: str) -> Iterator[str]:
         for entry in self._folders.entries(folders):

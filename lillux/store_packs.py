@@ -92,7 +92,7 @@ class _Pack:
             yield _KINDS[mark], digest.hex(), _Place(self, offset, length)
 
 
-class _Open:
+class _OpenFile:
     """An open file, closed when the last one who reads it lets go of it."""
 
     def __init__(self, descriptor: int) -> None:
@@ -125,10 +125,10 @@ class _OpenFiles:
     """The packs that were read last, of all stores of this process. Thread-safe."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[str, _Open] = OrderedDict()
+        self._files: OrderedDict[str, _OpenFile] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, path: str, open_file: Callable[[], int | None]) -> _Open | None:
+    def get(self, path: str, open_file: Callable[[], int | None]) -> _OpenFile | None:
         """The file of a path; ``open_file`` opens it. None where it is not there."""
         with self._lock:
             found = self._files.get(path)
@@ -138,7 +138,7 @@ class _OpenFiles:
         descriptor = open_file()
         if descriptor is None:
             return None
-        opened = _Open(descriptor)
+        opened = _OpenFile(descriptor)
         with self._lock:
             self._files[path] = opened
             while len(self._files) > _MAX_OPEN:
@@ -496,11 +496,11 @@ class Packs:
         except OSError as error:
             raise file_system_error(self._folders.path(PACKS, name), error) from error
 
-    def _opened(self, name: str) -> _Open | None:
+    def _opened(self, name: str) -> _OpenFile | None:
         path = self._folders.path(PACKS, name)
         return _open_files.get(path, lambda: self._folders.open_file(PACKS, name))
 
-    def _read(self, file: _Open, place: _Place) -> bytes:
+    def _read(self, file: _OpenFile, place: _Place) -> bytes:
         try:
             return file.read(place.offset, min(place.length, PACK_BYTES))
         except OSError as error:
@@ -551,7 +551,7 @@ def _groups(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
         yield group
 
 
-def _read_index(file: _Open, size: int) -> bytes:
+def _read_index(file: _OpenFile, size: int) -> bytes:
     """What stands in the place of the index of a pack, ``b""`` for none. Raises OSError."""
     tail_at = size - _TAIL.size
     tail = file.read(tail_at, _TAIL.size) if tail_at >= len(_START) else b""
@@ -573,7 +573,7 @@ def _is_index_of(index: bytes, size: int) -> bool:
     )
 
 
-def _index_of_pieces(file: _Open, size: int) -> bytes:
+def _index_of_pieces(file: _OpenFile, size: int) -> bytes:
     """An index of the pieces from the beginning of a pack on, as far as they are whole."""
     index, position = {}, len(_START)
     while position + _FRAME.size <= size:

@@ -22,11 +22,11 @@ Quote = Callable[[str, str], str]
 """From a value and its placeholder as written to what stands in the text."""
 
 
-class _Missing:
+class _MissingName:
     """No such name; the placeholder stays in the text."""
 
 
-_MISSING = _Missing()
+_MISSING = _MissingName()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def unknown_names(template: object, names: Names, rounds: int = MAX_ROUNDS) -> t
             if not name or name in names.fixed:
                 continue
             inner = _template(name, names)
-            if isinstance(inner, _Missing):
+            if isinstance(inner, _MissingName):
                 found |= {} if name in names.opaque else {name: None}
             elif not rounds:
                 found[name] = None
@@ -95,7 +95,7 @@ def empty_variables(template: object, names: Names, rounds: int = MAX_ROUNDS) ->
             if variable and not (names.variables.get(variable) or default):
                 found[variable] = None
             inner = _template(name, names) if name and name not in names.fixed else None
-            if rounds and not isinstance(inner, _Missing):
+            if rounds and not isinstance(inner, _MissingName):
                 found |= dict.fromkeys(empty_variables(inner, names, rounds - 1))
     return tuple(found)
 
@@ -125,7 +125,7 @@ def _fill_text(template: str, names: Names, rounds: int) -> object:
     lone = _LONE_NAME.fullmatch(template)
     if lone:
         value = _value(lone.group(1), names, rounds)
-        if isinstance(value, _Missing):
+        if isinstance(value, _MissingName):
             return template
         return _inserted(value, lone.group(1), names)
     return _TOKEN.sub(lambda match: _replacement(match, names, rounds), template)
@@ -137,7 +137,9 @@ def _replacement(match: re.Match[str], names: Names, rounds: int) -> str:
         found = names.variables.get(variable, "")
         return names.quote(found, match.group()) if names.quote else found or default or ""
     value = _value(name, names, rounds)
-    return match.group() if isinstance(value, _Missing) else as_text(_inserted(value, name, names))
+    return (
+        match.group() if isinstance(value, _MissingName) else as_text(_inserted(value, name, names))
+    )
 
 
 def _inserted(value: object, name: str, names: Names) -> object:
@@ -152,7 +154,7 @@ def _value(name: str, names: Names, rounds: int) -> object:
     if name in names.fixed:
         return names.fixed[name]
     template = _template(name, names)
-    if isinstance(template, _Missing):
+    if isinstance(template, _MissingName):
         return names.opaque.get(name, _MISSING)
     if not rounds:
         return _MISSING

@@ -32,7 +32,7 @@ from lillux.files import (
     read_bytes,
     write_atomic,
 )
-from lillux.store import Durability, Store, Stored
+from lillux.store import Durability, Store, StoredEntry
 from lillux.store_files import ObjectKind, ObjectMissingError
 from lillux.values import dataclass, replace
 from rye_services.data_folder import name_database, open_database
@@ -163,7 +163,7 @@ def back_up(
         for left in target.glob(f"{_MAKING}*"):
             shutil.rmtree(left)
         name = f"{_STATE}{clock().strftime('%Y%m%dT%H%M%S%fZ')}"
-        total = Copied()
+        total = CopyProgress()
         for attempt in range(_ROUNDS):
             with _aside(target / f"{_MAKING}{os.urandom(4).hex()}") as making:
                 rows = _copy_state(  # (2)
@@ -321,7 +321,7 @@ def _remove_beside(path: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopyProgress:
     """What was copied of stores so far."""
 
     files: int = 0
@@ -330,7 +330,9 @@ class Copied:
     damaged: tuple[str, ...] = ()
 
 
-def _copy_stores(opened: Stores, target: Path, so_far: Copied, progress: Progress) -> Copied:
+def _copy_stores(
+    opened: Stores, target: Path, so_far: CopyProgress, progress: Progress
+) -> CopyProgress:
     copies = UserStores(target / _CAS)
     for user in opened.users.users():
         _require_plain(target, *copies.of(user).root.relative_to(target).parts)
@@ -340,10 +342,10 @@ def _copy_stores(opened: Stores, target: Path, so_far: Copied, progress: Progres
 
 
 def copy_stores(
-    source: Stores, target: Stores, progress: Progress, *, so_far: Copied | None = None
-) -> Copied:
+    source: Stores, target: Stores, progress: Progress, *, so_far: CopyProgress | None = None
+) -> CopyProgress:
     """Copy what the target lacks, of all users and the registry, each content hashed."""
-    total = so_far or Copied()
+    total = so_far or CopyProgress()
     for user in source.users.users():
         total = _copy_store(source.users.of(user), target.users.of(user), user, total, progress)
     if source.registry.folder is None or source.registry.folder.is_dir():
@@ -352,8 +354,8 @@ def copy_stores(
 
 
 def _copy_store(
-    source: ContentStore, target: ContentStore, name: str, so_far: Copied, progress: Progress
-) -> Copied:
+    source: ContentStore, target: ContentStore, name: str, so_far: CopyProgress, progress: Progress
+) -> CopyProgress:
     """Copy what the target lacks, each piece hashed, and the refs; have it on the disk."""
     listed = [(space, one) for space in ObjectKind for one in source.stored(space)]
     files, size, kept, damaged = so_far.files, so_far.bytes, so_far.kept, [*so_far.damaged]
@@ -384,10 +386,10 @@ def _copy_store(
         target.remove_ref(gone)
     target.sync()
     progress(name, len(listed), len(listed))
-    return Copied(files, size, kept, tuple(damaged))
+    return CopyProgress(files, size, kept, tuple(damaged))
 
 
-def _has(target: ContentStore, space: ObjectKind, one: Stored) -> bool:
+def _has(target: ContentStore, space: ObjectKind, one: StoredEntry) -> bool:
     """Whether a backup has it: of a blob its size is right, an object is read, as it is anyway."""
     if target.size(space, one.digest) != one.size:
         return False
@@ -398,19 +400,19 @@ def _has(target: ContentStore, space: ObjectKind, one: Stored) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lost:
+class _LostContent:
     """Something that a copied row leads to and that the backup has not."""
 
     user_id: str
     words: str
 
 
-def _lost(rows: _Rows, target: Path) -> tuple[_Lost, ...]:
+def _lost(rows: _Rows, target: Path) -> tuple[_LostContent, ...]:
     copies = UserStores(target / _CAS)
     stores = [(user, copies.of(user), roots) for user, roots in rows.roots.items()]
     stores.append((REGISTRY, Store(target / REGISTRY_STORE), rows.registry))
     return tuple(
-        _Lost(user, f"{gap.root} leads to {described(gap)}, which is missing")
+        _LostContent(user, f"{gap.root} leads to {described(gap)}, which is missing")
         for user, store, roots in stores
         for gap in mark(store, [*roots, *roots_of_refs(store)]).gaps
         if (user, gap.reference.digest) not in rows.accepted
@@ -448,7 +450,7 @@ def _node_of(database: Database) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class RestoreResult:
     """What was restored. ``reports`` are of every store, with what the backup itself lacked."""
 
     facts: BackupFacts
@@ -463,7 +465,7 @@ def restore(
     *,
     clock: Clock,
     progress: Progress,
-) -> Restored:
+) -> RestoreResult:
     """Write a node's data to a folder, as its newest backup in ``source`` has them.
 
     1. it is a backup, and the folder is not there or empty
@@ -503,7 +505,7 @@ def restore(
         if folder.is_dir():
             folder.rmdir()
         _put_in_place(making, folder)  # (6)
-    return Restored(facts=facts, reports=reports, damaged=damaged)
+    return RestoreResult(facts=facts, reports=reports, damaged=damaged)
 
 
 def newest_state(source: Path) -> Path:
@@ -590,7 +592,7 @@ def _copy_files(source: Path, state: Path, making: Path, progress: Progress) -> 
     for name in (_SIGNING, _CONFIG):
         if _require_plain(state, name):
             _copy_folder(state / name, making / name, _read_plain)
-    copied = Copied()
+    copied = CopyProgress()
     if _require_plain(source, _CAS):
         stores, copies = UserStores(source / _CAS), UserStores(making / _CAS)
         for user in stores.users():
@@ -696,7 +698,7 @@ def _opened_plain(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def lost_words(restored: Restored) -> Sequence[str]:
+def lost_words(restored: RestoreResult) -> Sequence[str]:
     """What a backup did not bring back, in words."""
     losses = (
         f"{report.user_id}: {loss.root} leads to {loss.space} {loss.digest}, which is missing"

@@ -49,7 +49,7 @@ class WrongDatabaseError(RyeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Belonging:
+class NodeRecord:
     """What ``node.toml`` says: the id of the node, and the address of its database."""
 
     node: str
@@ -136,7 +136,7 @@ def open_database(settings: Settings, *, make: bool = False) -> Database:
 
 
 def _open(
-    database: Database, settings: Settings, said: Belonging | None, address: str, *, make: bool
+    database: Database, settings: Settings, said: NodeRecord | None, address: str, *, make: bool
 ) -> None:
     folder, found = settings.data_dir, database.revision()
     init = f"rye-node.pyz init --data {quote(str(folder))}"
@@ -159,7 +159,7 @@ def _open(
         )
     node = _node_of(database) if said and found == REVISION else _made(database, said)
     if said is None:  # (4)
-        _write(folder, Belonging(node, address))
+        _write(folder, NodeRecord(node, address))
     elif said.node != node:
         raise WrongDatabaseError(
             folder,
@@ -173,7 +173,7 @@ def _open(
         take_over_files(settings, database)
 
 
-def _require_nothing_lost(settings: Settings, said: Belonging | None, address: str) -> None:
+def _require_nothing_lost(settings: Settings, said: NodeRecord | None, address: str) -> None:
     """An empty database is right for an empty folder only."""
     folder = settings.data_dir
     if said:
@@ -215,7 +215,7 @@ def _node_of(database: Database) -> str:
         return str(connection.scalar(_NODE) or "")
 
 
-def _made(database: Database, said: Belonging | None) -> str:
+def _made(database: Database, said: NodeRecord | None) -> str:
     """Make or change the tables, in one transaction with the id; that of the first process."""
     made = said.node if said else token_hex(16)
 
@@ -231,7 +231,7 @@ def _made(database: Database, said: Belonging | None) -> str:
 def name_database(folder: Path, node: str, url: str) -> str:
     """Write that a folder is that of a node, with the database of a URL; its address."""
     address = address_of(url, folder)
-    _write(folder, Belonging(node, address))
+    _write(folder, NodeRecord(node, address))
     return address
 
 
@@ -261,14 +261,14 @@ def address_of(url: str, folder: Path) -> str:
     return plain.render_as_string()
 
 
-def _read(folder: Path) -> Belonging | None:
+def _read(folder: Path) -> NodeRecord | None:
     """What ``node.toml`` says, None where there is none. Raises SettingError for another text."""
     import tomllib
 
     path = folder / _NAME
     try:
         values = tomllib.loads(read_bytes(path, _MAX_BYTES).decode())
-        return Belonging(str(values["node"]), str(values["database"]))
+        return NodeRecord(str(values["node"]), str(values["database"]))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, LilluxError) as error:
@@ -277,7 +277,7 @@ def _read(folder: Path) -> Belonging | None:
         ) from error
 
 
-def _write(folder: Path, belonging: Belonging) -> None:
+def _write(folder: Path, belonging: NodeRecord) -> None:
     values = {"node": belonging.node, "database": belonging.database}
     # A text in JSON is one in TOML.
     lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())

@@ -92,7 +92,7 @@ class LostHead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repaired:
+class RepairResult:
     """What a repair did."""
 
     set_aside: int = 0
@@ -124,7 +124,7 @@ class StoreReport:
     leftovers: int = 0
     recorded_bytes: int | None = None
     problem: str = ""
-    repaired: Repaired | None = None
+    repaired: RepairResult | None = None
 
 
 class Fsck:
@@ -192,7 +192,7 @@ class Fsck:
         recorded = self._usage.recorded(user_id)
         counted = None if recorded is None else self._usage.measure(user_id, store=store)  # (5)
         report = self._user_report(user_id, store, found.without(done))
-        repaired = Repaired(
+        repaired = RepairResult(
             set_aside=len(done),
             made_again=again,
             from_backup=given,
@@ -232,7 +232,7 @@ class Fsck:
         self._registry.remove_leftovers(self._before_s)
         self._registry.sync()
         report = self._report(REGISTRY, self._registry, found.without(done), roots, frozenset())
-        repaired = Repaired(set_aside=len(done), from_backup=given, leftovers=leftovers)
+        repaired = RepairResult(set_aside=len(done), from_backup=given, leftovers=leftovers)
         return replace(report, repaired=repaired)
 
     def knows_anybody(self) -> bool:
@@ -243,7 +243,7 @@ class Fsck:
 
     # --- reports ----------------------------------------------------------------------------------
 
-    def _user_report(self, user_id: str, store: ContentStore, found: "_Found") -> StoreReport:
+    def _user_report(self, user_id: str, store: ContentStore, found: "_StoreScan") -> StoreReport:
         with self._database.reading() as connection:
             known = is_known(connection, user_id)
         if not known:
@@ -262,7 +262,7 @@ class Fsck:
         self,
         name: str,
         store: ContentStore,
-        found: "_Found",
+        found: "_StoreScan",
         roots: Iterable[Root],
         restorable: Collection[str],
     ) -> StoreReport:
@@ -343,7 +343,7 @@ class Fsck:
 
     # --- repairs ----------------------------------------------------------------------------------
 
-    def _set_aside(self, store: ContentStore, found: "_Found") -> tuple[DamagedFile, ...]:
+    def _set_aside(self, store: ContentStore, found: "_StoreScan") -> tuple[DamagedFile, ...]:
         done = []
         for one in found.damaged:
             if store.set_aside(ObjectKind(one.space), one.digest):
@@ -416,7 +416,7 @@ def _copied(gap: Gap, backup: Store, store: ContentStore) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _StoreScan:
     """What reading all files of a store found."""
 
     files: int
@@ -429,7 +429,7 @@ class _Found:
         """Of what is damaged."""
         return frozenset(one.digest for one in self.damaged)
 
-    def without(self, gone: Collection[DamagedFile]) -> "_Found":
+    def without(self, gone: Collection[DamagedFile]) -> "_StoreScan":
         """The same, when some of what is damaged is no longer there."""
         return replace(
             self,
@@ -438,7 +438,7 @@ class _Found:
         )
 
 
-def _read_all(store: ContentStore, name: str, progress: Progress) -> _Found:
+def _read_all(store: ContentStore, name: str, progress: Progress) -> _StoreScan:
     """Hash each file of a store; what cannot be listed to its end is the problem."""
     listed, problem = [], ""
     try:
@@ -459,7 +459,7 @@ def _read_all(store: ContentStore, name: str, progress: Progress) -> _Found:
         except LilluxError as error:
             damaged.append(DamagedFile(space.value, stored.digest, str(error)))
     progress(name, len(listed), len(listed))
-    return _Found(
+    return _StoreScan(
         files=len(listed),
         bytes=sum(stored.size for _, stored in listed),
         damaged=tuple(damaged),
@@ -531,7 +531,7 @@ def loss_line(loss: Loss) -> str:
     return f"{loss.state} {loss.space} {loss.digest}: {loss.root}{by}"
 
 
-def _repaired_lines(repaired: Repaired) -> list[str]:
+def _repaired_lines(repaired: RepairResult) -> list[str]:
     facts = (
         (repaired.set_aside, "damaged files set aside, below damaged/"),
         (len(repaired.made_again), "snapshots of heads made again"),

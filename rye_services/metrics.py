@@ -148,7 +148,7 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Counted:
+class _Instruments:
     """What is counted where it happens: objects of prometheus-client."""
 
     requests: Any
@@ -162,7 +162,7 @@ class _Counted:
     database_errors: Any
 
 
-def _counted(registry: Any) -> _Counted:  # noqa: ANN401 - imported late
+def _counted(registry: Any) -> _Instruments:  # noqa: ANN401 - imported late
     from prometheus_client import Counter, Gauge, Histogram
 
     def counter(name: str, words: str, *labels: str) -> Counter:
@@ -175,7 +175,7 @@ def _counted(registry: Any) -> _Counted:  # noqa: ANN401 - imported late
         return Histogram(name, words, labels, registry=registry, buckets=buckets)
 
     by_route = ("method", "route")
-    return _Counted(
+    return _Instruments(
         requests=counter("rye_requests", "Requests answered", *by_route, "status"),
         request_seconds=seconds(
             "rye_request_duration_seconds",

@@ -54,14 +54,14 @@ class CopyError(RyeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Migrated:
+class MigrationResult:
     """The address of the database that the node has now, and how many rows each table has."""
 
     address: str
     rows: Mapping[str, int]
 
 
-def migrate(settings: Settings, url: str) -> Migrated:
+def migrate(settings: Settings, url: str) -> MigrationResult:
     """Move the node to an empty database.
 
     1. the node is stopped, and no other command works on it
@@ -78,7 +78,7 @@ def migrate(settings: Settings, url: str) -> Migrated:
             try:
                 rows, node = _copied(source, target, address_of(url, settings.data_dir))  # (3)
                 require_alone()  # (4)
-                return Migrated(name_database(settings.data_dir, node, url), rows)
+                return MigrationResult(name_database(settings.data_dir, node, url), rows)
             except BaseException:
                 target.close()
                 _remove(made)

@@ -134,7 +134,7 @@ def require_endpoint(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class StoredFile:
     """A file of a bucket. ``modified_s``: since the epoch, by the clock of the storage."""
 
     key: str
@@ -169,7 +169,7 @@ class Bucket(Protocol):
         """Some bytes of a file, fewer at its end; None for one that is not there."""
         ...
 
-    def listed(self, prefix: str) -> Iterator[Listed]:
+    def listed(self, prefix: str) -> Iterator[StoredFile]:
         """Every file whose key starts with a prefix, which ends with a slash."""
         ...
 
@@ -265,14 +265,14 @@ class ObstoreBucket:
 
         return self._read(ask)
 
-    def listed(self, prefix: str) -> Iterator[Listed]:
+    def listed(self, prefix: str) -> Iterator[StoredFile]:
         """Every file whose key starts with a prefix, which ends with a slash."""
         import obstore
 
         # Read to its end here: an error in the middle must not look like the end.
-        def ask() -> list[Listed]:
+        def ask() -> list[StoredFile]:
             return [
-                Listed(one["path"], one["size"], one["last_modified"].timestamp())
+                StoredFile(one["path"], one["size"], one["last_modified"].timestamp())
                 for chunk in obstore.list(self._store, prefix, chunk_size=1000)
                 for one in chunk
             ]

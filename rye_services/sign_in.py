@@ -80,7 +80,7 @@ class ProviderSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class BegunSignIn:
     """A sign-in that has begun: where the browser goes, and what is kept until it comes back."""
 
     url: str
@@ -100,7 +100,7 @@ class Provider:
         self._keys: tuple[float, KeySet] | None = None
         self._lock = Lock()
 
-    def begin(self, redirect_uri: str) -> Begun:
+    def begin(self, redirect_uri: str) -> BegunSignIn:
         """A new sign-in. Raises ProviderAwayError, NotSignedInError."""
         from authlib.oauth2.rfc6749.parameters import (  # type: ignore[import-untyped]
             prepare_grant_uri,
@@ -121,7 +121,7 @@ class Provider:
             code_challenge=create_s256_code_challenge(verifier),
             code_challenge_method="S256",
         )
-        return Begun(url=str(url), state=state, nonce=nonce, verifier=verifier)
+        return BegunSignIn(url=str(url), state=state, nonce=nonce, verifier=verifier)
 
     def finish(self, code: str, redirect_uri: str, *, nonce: str, verifier: str) -> Subject:
         """Who has signed in.

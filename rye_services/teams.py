@@ -587,7 +587,7 @@ class TeamSpaces:
             digest = sha256_hex(canonical_json(item))
             blobs[blob], objects[digest] = data, item
             items[f"{_FOLDER}/{fingerprint}.toml"] = digest
-        return TeamSpace(SourceManifest("user", items), _Beside(store, blobs, objects))
+        return TeamSpace(SourceManifest("user", items), _RunContents(store, blobs, objects))
 
     def _documents(self, team: str) -> Iterator[tuple[str, str]]:
         """Documents of the keys of those who may push; all that Rye signs is bound and covered."""
@@ -609,7 +609,7 @@ class TeamSpaces:
 
 
 @dataclass(frozen=True, slots=True)
-class _Beside:
+class _RunContents:
     """The content of a store, and what was made for a run beside it."""
 
     store: ContentStore

@@ -17,9 +17,9 @@ from lillux.http.model import (
     HttpRequest,
     HttpResponse,
     HttpStream,
+    OutgoingRequest,
     RedirectError,
     ResponseTooLargeError,
-    Sending,
     delay_s,
     parse_address,
     parse_retry_after,
@@ -116,7 +116,7 @@ class HttpClient:
         when it ends is let go.
         """
         validate_limits(request)
-        sending = Sending(
+        sending = OutgoingRequest(
             address=parse_address(request.url),
             method=valid_method(request),
             headers=self._with_defaults(valid_headers(request)),
@@ -180,7 +180,7 @@ class HttpClient:
         return {**headers, **missing}
 
     def _followed(
-        self, sending: Sending, request: HttpRequest, interruption: Interruption
+        self, sending: OutgoingRequest, request: HttpRequest, interruption: Interruption
     ) -> tuple[Any, str]:
         """The response that is no redirect, or the first one if none is to be followed."""
         from lillux.http.connections import finish, open_response

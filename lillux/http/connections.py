@@ -28,8 +28,8 @@ from lillux.http.model import (
     BrokenConnectionError,
     ExchangeTimeoutError,
     HttpClientError,
+    OutgoingRequest,
     ProxyError,
-    Sending,
     TlsError,
     UndecodableBodyError,
     UnreachableError,
@@ -45,13 +45,13 @@ _SMALL_BODY_BYTES = 64 * 1024
 logging.getLogger("urllib3").setLevel(logging.ERROR)
 
 
-class _Current(threading.local):
+class _CurrentExchange(threading.local):
     """The exchange of this thread: urllib3 makes connections and does not say for whom."""
 
     interruption: Interruption | None = None
 
 
-_current = _Current()
+_current = _CurrentExchange()
 
 
 class _Connection(HTTPConnection):
@@ -120,7 +120,7 @@ def pools(proxy: Proxy | None, context: ssl.SSLContext | None) -> PoolManager:
 
 def open_response(
     manager: PoolManager,
-    sending: Sending,
+    sending: OutgoingRequest,
     interruption: Interruption,
     proxy: Proxy | None,
     idle_timeout_s: float | None,

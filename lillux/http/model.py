@@ -417,7 +417,7 @@ _OF_THE_BODY = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sending:
+class OutgoingRequest:
     """What is sent to one address."""
 
     address: Address
@@ -427,8 +427,8 @@ class Sending:
 
 
 def redirected(
-    sending: Sending, status: int, location: str, secret_headers: frozenset[str]
-) -> Sending:
+    sending: OutgoingRequest, status: int, location: str, secret_headers: frozenset[str]
+) -> OutgoingRequest:
     """What is sent next. Raises RedirectError for where we do not go.
 
     A 303, and a 301 or 302 to a POST, become a GET without body, as browsers have it. Secret
@@ -452,7 +452,7 @@ def redirected(
         method, body = "GET", None
         dropped |= _OF_THE_BODY
     kept = {name: value for name, value in sending.headers.items() if name.lower() not in dropped}
-    return Sending(address=there, method=method, headers=kept, body=body)
+    return OutgoingRequest(address=there, method=method, headers=kept, body=body)
 
 
 def _is_same_server(here: Address, there: Address) -> bool:

@@ -23,7 +23,7 @@ from lillux.jsonrpc import (
     METHOD_NOT_FOUND,
     Failure,
     Incoming,
-    Malformed,
+    MalformedMessage,
     Message,
     Notification,
     Request,
@@ -218,7 +218,7 @@ class ClientSession:
                 return Turn((_reply(message),))
             case Notification():
                 return Turn(notices=_notices(message))
-            case Malformed():
+            case MalformedMessage():
                 return Turn(notices=(f"not a message ({message.problem}): {message.shown}",))
             case Failure(id=None):
                 return self._refused_unread(message)

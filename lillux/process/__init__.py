@@ -22,7 +22,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from lillux.cancellation import Cancellation
-from lillux.process.model import BoundedCapture, Captured, Command, Outcome, stdin_of
+from lillux.process.model import BoundedCapture, CapturedStream, Command, Outcome, stdin_of
 
 if TYPE_CHECKING:
     from lillux.process.children import Child
@@ -190,5 +190,5 @@ def _tee(first: "Sink", second: "Sink | None") -> "Sink":
 
 
 def _never_started() -> Outcome:
-    nothing = Captured(data=b"", total_bytes=0)
+    nothing = CapturedStream(data=b"", total_bytes=0)
     return Outcome(exit_code=None, signal=None, stdout=nothing, stderr=nothing, cancelled=True)

@@ -126,7 +126,7 @@ def _require_passable(where: str, text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Captured:
+class CapturedStream:
     """One output stream of a child.
 
     ``data`` of a truncated stream is its first half, a marker line, and its last half.
@@ -154,8 +154,8 @@ class Outcome:
 
     exit_code: int | None
     signal: int | None
-    stdout: Captured
-    stderr: Captured
+    stdout: CapturedStream
+    stderr: CapturedStream
     timed_out: bool = False
     cancelled: bool = False
     duration_ms: float = 0.0
@@ -219,11 +219,11 @@ class BoundedCapture:
             self._tail += chunk
             del self._tail[: max(0, len(self._tail) - self._max_tail)]
 
-    def captured(self) -> Captured:
+    def captured(self) -> CapturedStream:
         """What was kept so far, with a marker line where something was left out."""
         left_out = self._total_bytes - len(self._head) - len(self._tail)
         marker = b"\n... [%d bytes left out] ...\n" % left_out if left_out else b""
-        return Captured(
+        return CapturedStream(
             data=bytes(self._head) + marker + bytes(self._tail),
             total_bytes=self._total_bytes,
             left_out_bytes=left_out,

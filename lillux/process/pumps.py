@@ -14,7 +14,7 @@ Sink = Callable[[bytes], None]
 CHUNK_BYTES = 64 * 1024
 
 
-class Piped(Protocol):
+class PipedProcess(Protocol):
     """What has the pipes: a `subprocess.Popen`, or something like one."""
 
     pid: int
@@ -104,7 +104,7 @@ class LaterInput:
 
 
 Stdin = bytes | LaterInput
-OpenPump = Callable[[Piped, Stdin, Sink, Sink], Pump]
+OpenPump = Callable[[PipedProcess, Stdin, Sink, Sink], Pump]
 
 
 def pump_for(platform: str = sys.platform) -> OpenPump:
@@ -114,7 +114,7 @@ def pump_for(platform: str = sys.platform) -> OpenPump:
     return SelectorPump
 
 
-def await_exit(process: Piped) -> None:
+def await_exit(process: PipedProcess) -> None:
     """Block until the child has ended.
 
     It is left unreaped where the system allows that, so that its group can still be signalled.
@@ -151,7 +151,7 @@ class SelectorPump:
 
     def __init__(
         self,
-        process: Piped,
+        process: PipedProcess,
         stdin: Stdin,
         on_stdout: Sink,
         on_stderr: Sink,
@@ -252,7 +252,7 @@ class SelectorPump:
         self._bell.silence()
         self._send_rest()
 
-    def _watch_exit(self, process: Piped, exit_fd: int | None, opened: ExitStack) -> None:
+    def _watch_exit(self, process: PipedProcess, exit_fd: int | None, opened: ExitStack) -> None:
         if exit_fd is None:
             Thread(target=self._report_exit, args=(process,), daemon=True).start()
             return
@@ -264,7 +264,7 @@ class SelectorPump:
 
         self._selector.register(exit_fd, EVENT_READ, note)
 
-    def _report_exit(self, process: Piped) -> None:
+    def _report_exit(self, process: PipedProcess) -> None:
         await_exit(process)
         self._has_exited = True
         self._bell.ring()
@@ -344,7 +344,9 @@ class ThreadPump:
     One that a stray descendant keeps busy is left behind with its pipe until that one ends.
     """
 
-    def __init__(self, process: Piped, stdin: Stdin, on_stdout: Sink, on_stderr: Sink) -> None:
+    def __init__(
+        self, process: PipedProcess, stdin: Stdin, on_stdout: Sink, on_stderr: Sink
+    ) -> None:
         from queue import SimpleQueue  # for this pump alone
 
         self._news: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -423,7 +425,7 @@ class ThreadPump:
     def _count_down(self) -> None:
         self._busy_pipes -= 1
 
-    def _report_exit(self, process: Piped) -> None:
+    def _report_exit(self, process: PipedProcess) -> None:
         await_exit(process)
         self._has_exited = True
         self._end_input()

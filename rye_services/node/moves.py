@@ -23,10 +23,10 @@ from rye_services.database import (
 )
 from rye_services.node.queue.rows import RUNNING
 from rye_services.node.store.heads import Head, Heads
-from rye_services.node.store.objects import Durable, StoresOfUsers, Usage
+from rye_services.node.store.objects import DurableStores, StoresOfUsers, Usage
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
-from ryeos.sync.garbage import Marked, Need, Root, mark
+from ryeos.sync.garbage import MarkResult, Need, Root, mark
 from ryeos.sync.objects import ContentStore, ObjectReference
 
 _NAMED = 5
@@ -78,7 +78,7 @@ class ProjectMoves:
     heads: Heads
     stores: StoresOfUsers
     usage: Usage
-    durable: Durable
+    durable: DurableStores
     clock: Clock
     remote_name: str
     max_bytes: int
@@ -138,7 +138,7 @@ class ProjectMoves:
         )
 
     def _copy(
-        self, marked: Marked, source: ContentStore, target: ContentStore, new_owner: str
+        self, marked: MarkResult, source: ContentStore, target: ContentStore, new_owner: str
     ) -> int:
         """The bytes that the new owner lacked, stored for them."""
         if source is target:

@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rotated:
+class RotationResult:
     """What was changed.
 
     former          the fingerprint of the key that the node had
@@ -64,7 +64,7 @@ class Rotated:
     unreadable: int
 
 
-def rotate(settings: Settings, database: Database, clock: Clock = utc_now) -> Rotated:
+def rotate(settings: Settings, database: Database, clock: Clock = utc_now) -> RotationResult:
     """Give a node that is stopped new keys. The steps are those of this module.
 
     Raises as `stopped_node`, NodeKeysError, DatabaseError.
@@ -91,7 +91,7 @@ def rotate(settings: Settings, database: Database, clock: Clock = utc_now) -> Ro
             rmtree(aside, ignore_errors=True)
         keys = open_keys(folder, clock)  # (4)
         finish_resealing(folder, database, keys)  # (5)
-    return Rotated(
+    return RotationResult(
         fingerprint=keys.fingerprint,
         former=former.fingerprint,
         resealed=counts[0],

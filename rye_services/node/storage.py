@@ -34,8 +34,8 @@ from rye_services.http import StoreThreads
 from rye_services.metrics import Figure
 from rye_services.node.queue.rows import OldExecutions
 from rye_services.node.store.heads import Heads, UserSpaceRefs
-from rye_services.node.store.objects import Durable, KnownItems, StoresOfUsers, Uploads, Usage
-from rye_services.node.store.push import Pushing
+from rye_services.node.store.objects import DurableStores, KnownItems, StoresOfUsers, Uploads, Usage
+from rye_services.node.store.push import PushService
 from rye_services.node.store.servers import ServerLease, ServersElsewhere
 from rye_services.settings import Settings
 from ryeos.items.context import Clock
@@ -43,7 +43,7 @@ from ryeos.items.errors import RyeError
 from ryeos.sync.garbage import (
     Gap,
     GarbageRefusedError,
-    Marked,
+    MarkResult,
     Need,
     Root,
     digests_in,
@@ -346,7 +346,7 @@ class Storage:
                 raise UserUnknownError(user_id, knows_others=knows_others)
             return tuple(roots_of_rows(connection, user_id, self._old_executions.are_kept()))
 
-    def _marked(self, user_id: str, store: ContentStore) -> Marked:
+    def _marked(self, user_id: str, store: ContentStore) -> MarkResult:
         marked = mark(store, [*self.roots(user_id), *roots_of_refs(store)])
         accepted = self.losses.of(user_id) if marked.gaps else {}
         gaps = [gap for gap in marked.gaps if gap.reference.digest not in accepted]
@@ -548,10 +548,10 @@ class SyncServices:
     heads: Heads
     user_spaces: UserSpaceRefs
     known_items: KnownItems
-    durable: Durable
+    durable: DurableStores
     uploads: Uploads
     usage: Usage
-    pushing: Pushing
+    pushing: PushService
     storage: Storage
     threads: StoreThreads
 
@@ -566,7 +566,7 @@ def open_sync(
     """The parts on the data of a node. Nothing is read or written yet."""
     heads, user_spaces = Heads(database), UserSpaceRefs(database)
     known_items = KnownItems()
-    durable = Durable(ServersElsewhere() if settings.is_cluster else presence)
+    durable = DurableStores(ServersElsewhere() if settings.is_cluster else presence)
     uploads, usage = Uploads(database, clock), Usage(database, clock)
     return SyncServices(
         heads=heads,
@@ -575,7 +575,7 @@ def open_sync(
         durable=durable,
         uploads=uploads,
         usage=usage,
-        pushing=Pushing(
+        pushing=PushService(
             heads=heads,
             user_spaces=user_spaces,
             known=known_items,

@@ -10,7 +10,7 @@ from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces, Principal
 from rye_services.data_folder import open_database
 from rye_services.database import Database
 from rye_services.keys import REGISTRY_FOLDER, NodeKeys, open_keys, open_pair
-from rye_services.node.store.objects import Durable, StoresOfUsers
+from rye_services.node.store.objects import DurableStores, StoresOfUsers
 from rye_services.node.store.servers import SERVERS, ServerLease
 from rye_services.node.store.stores import Stores, open_stores
 from rye_services.people import People
@@ -55,7 +55,7 @@ class RegistryServices:
     bundles: Bundles
     manifests: PublishedManifests
     stores: StoresOfUsers
-    durable: Durable
+    durable: DurableStores
     presence: ServerLease | None
     pushes: RateLimit
     signups: RateLimit
@@ -73,7 +73,7 @@ def open_registry(
     keys: NodeKeys,
     authenticator: Authenticator,
     stores: Stores,
-    durable: Durable | None = None,
+    durable: DurableStores | None = None,
     clock: Clock = utc_now,
 ) -> RegistryServices:
     """The services of a registry; ``stores`` and ``durable`` are those of a node beside it.
@@ -98,7 +98,7 @@ def open_registry(
         items=Items(database, index, clock),
         manifests=PublishedManifests(database, clock),
         stores=stores.users,
-        durable=durable or Durable(presence or ServerLease(settings.data_dir / SERVERS)),
+        durable=durable or DurableStores(presence or ServerLease(settings.data_dir / SERVERS)),
         presence=presence,
         bundles=Bundles(database, stores.registry, clock),
         pushes=_rate(settings, database, "pushes", settings.max_pushes_per_minute),

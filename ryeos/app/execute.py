@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lillux.values import dataclass, replace
-from ryeos.app.progress import Calling, ToolProgress
+from ryeos.app.progress import CallContext, ToolProgress
 from ryeos.app.verbs import TOOLS, boolean, item_reference, rye_of, valid_arguments
 from ryeos.app.workspace import Rye
 from ryeos.items.context import Context
@@ -45,7 +45,7 @@ class ExecuteOptions:
 def execute(
     rye: Rye,
     arguments: Mapping[str, object],
-    calling: Calling,
+    calling: CallContext,
     program: "Callable[[Context], Program]",
 ) -> Answer:
     """The answer of the item. Raises what finding it raises, and VerbArgumentError."""
@@ -158,7 +158,7 @@ def _elsewhere(
     wish: ExecuteOptions,
     reference: Reference,
     request: ExecutionRequest,
-    calling: Calling,
+    calling: CallContext,
 ) -> Answer:
     """The answer of a remote. Raises what pushing and asking raise."""
     from ryeos.remote.link import RemoteEnvironment

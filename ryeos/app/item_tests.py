@@ -335,7 +335,7 @@ class CaseResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedCase:
     """A case to run, or what kept its file from being read."""
 
     ref: str
@@ -344,21 +344,21 @@ class Planned:
     error: LilluxError | None = None
 
 
-def planned(rye: Rye, files: Sequence[Location]) -> Iterator[Planned]:
+def planned(rye: Rye, files: Sequence[Location]) -> Iterator[PlannedCase]:
     """The cases of the files, each file verified before it is read."""
     for location in files:
         ref = str(location.ref)
         try:
             read = _read(rye, location)
         except LilluxError as error:
-            yield Planned(ref, "", Case(name=FILE_ITSELF), error)
+            yield PlannedCase(ref, "", Case(name=FILE_ITSELF), error)
             continue
-        yield from (Planned(ref, read.tool_id, case) for case in read.cases)
+        yield from (PlannedCase(ref, read.tool_id, case) for case in read.cases)
 
 
 def run_cases(
     rye: Rye,
-    cases: Sequence[Planned],
+    cases: Sequence[PlannedCase],
     *,
     at_once: int = 0,
     cancellation: Cancellation | None = None,
@@ -368,7 +368,7 @@ def run_cases(
     cancelled = cancellation or Cancellation()
     in_project, reporting = Lock(), Lock()
 
-    def run(case: Planned) -> CaseResult:
+    def run(case: PlannedCase) -> CaseResult:
         if cancelled.is_set:
             return _result(case, CaseState.SKIPPED, ("interrupted",))
         if case.case.in_project:
@@ -391,7 +391,7 @@ def _read(rye: Rye, location: Location) -> CaseFile:
     return read_case_text(item.text, location.ref.id, where)
 
 
-def _run(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> CaseResult:
+def _run(rye: Rye, planned_case: PlannedCase, cancellation: Cancellation) -> CaseResult:
     case = planned_case.case
     if planned_case.error:
         return _result(planned_case, CaseState.FAILED, (str(planned_case.error),))
@@ -408,7 +408,7 @@ def _run(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> CaseRes
     return _result(planned_case, state, problems, perf_counter() - started)
 
 
-def _problems(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> tuple[str, ...]:
+def _problems(rye: Rye, planned_case: PlannedCase, cancellation: Cancellation) -> tuple[str, ...]:
     case, project = planned_case.case, rye.context.spaces.project
     if case.in_project:
         return _compared(rye, planned_case, cancellation)
@@ -425,7 +425,7 @@ def _in_copy(rye: Rye, base: Path) -> Rye:
     return copy
 
 
-def _compared(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> tuple[str, ...]:
+def _compared(rye: Rye, planned_case: PlannedCase, cancellation: Cancellation) -> tuple[str, ...]:
     case = planned_case.case
     envelope = _envelope(rye, planned_case, cancellation)
     base = rye.context.working_directory
@@ -439,7 +439,7 @@ def _compared(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> tu
     return differences(case.expect, outcome)
 
 
-def _envelope(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> dict[str, Any]:
+def _envelope(rye: Rye, planned_case: PlannedCase, cancellation: Cancellation) -> dict[str, Any]:
     case = planned_case.case
     request = ExecutionRequest(
         item_id=planned_case.tool_id,
@@ -456,7 +456,10 @@ def _envelope(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> di
 
 
 def _result(
-    planned_case: Planned, state: CaseState, problems: tuple[str, ...] = (), duration_s: float = 0.0
+    planned_case: PlannedCase,
+    state: CaseState,
+    problems: tuple[str, ...] = (),
+    duration_s: float = 0.0,
 ) -> CaseResult:
     return CaseResult(
         ref=planned_case.ref,

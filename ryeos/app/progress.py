@@ -24,7 +24,7 @@ Progress = Callable[[float, float | None, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calling:
+class CallContext:
     """What one call gets from the face that made it.
 
     progress        tells how far it is: done, of how much (None if unknown), in words

@@ -13,7 +13,7 @@ from ryeos.items.context import utc_now
 from ryeos.items.errors import Answer, VerbArgumentError
 from ryeos.items.refs import Kind, Reference
 from ryeos.remote.registry import open_registry, registries_of
-from ryeos.remote.registry_items import Placing, PulledItem, Replace, verify_pulled
+from ryeos.remote.registry_items import ItemPlacer, PulledItem, Replace, verify_pulled
 from ryeos.remote.registry_settings import published_ref, valid_version
 
 _LOCAL_ONLY = ("fields", "filters", "fuzzy", "proximity")
@@ -86,7 +86,7 @@ def load_published(rye: Rye, values: Mapping[str, Any], reference: Reference) ->
         **({"next_offset": stop} if stop < len(text) else {}),
     }
     if values.get("destination"):
-        placing = Placing(rye.space(values["destination"]))
+        placing = ItemPlacer(rye.space(values["destination"]))
         replace = Replace.ANYTHING if values["overwrite"] else Replace.NOTHING
         now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
         placed = placing.place(item, registry=registry.config.url, now=now, replace=replace)

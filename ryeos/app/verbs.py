@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass
-from ryeos.app.progress import Calling, StepProgress
+from ryeos.app.progress import CallContext, StepProgress
 from ryeos.items.errors import Answer, VerbArgumentError, error_answer
 from ryeos.items.refs import (
     EXECUTABLE_KINDS,
@@ -41,7 +41,7 @@ READERS: Mapping[str, str] = {
 
 
 def answer(
-    rye: "Rye", name: str, arguments: Mapping[str, object], calling: Calling | None = None
+    rye: "Rye", name: str, arguments: Mapping[str, object], calling: CallContext | None = None
 ) -> Answer:
     """The answer of one of `READERS`, also for what it refuses."""
     module = import_module(f"ryeos.app.{READERS[name]}")

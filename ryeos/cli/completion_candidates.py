@@ -127,7 +127,7 @@ def _ids(spaces: Iterable[Space], kind: Kind) -> Iterator[str]:
                 yield above + stem
 
 
-class _Typed:
+class _TypedWords:
     """The words of a run's command line before the word that is typed."""
 
     def __init__(self, words: Sequence[str], own: Mapping[str, bool]) -> None:
@@ -168,7 +168,7 @@ def _parameters(session: Session, typed: str) -> Iterator[str]:
 
     words = session.arguments.words
     own = own_flags()
-    line = _Typed(words[:-1] if words and words[-1] == typed else words, own)
+    line = _TypedWords(words[:-1] if words and words[-1] == typed else words, own)
     if len(line.plain) < 2 or ALIASES.get(line.plain[0], line.plain[0]) not in {"run", "dev"}:  # noqa: PLR2004 - run REF
         return
     with suppress(LilluxError):

@@ -12,7 +12,7 @@ from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.graph.model import Graph, edges_of, error_target
 from ryeos.graph.problems import GraphInvalidError
-from ryeos.graph.reading import Reading, read_graph
+from ryeos.graph.reading import GraphReading, read_graph
 from ryeos.items.errors import InvalidRefError, UsageError
 from ryeos.items.headers import parse_header
 from ryeos.items.refs import Kind, Reference, parse_reference
@@ -154,7 +154,7 @@ def _validate(session: Session) -> int:
     return 1 if reading.errors else 0
 
 
-def _verdict(session: Session, where: str, reading: Reading) -> Iterator[str]:
+def _verdict(session: Session, where: str, reading: GraphReading) -> Iterator[str]:
     paint = session.output.paint
     for problem in reading.errors:
         yield f"{paint('error', 'red')}    {one_line(str(problem))}"
@@ -237,7 +237,7 @@ def _lines(graph: Graph, states: "Mapping[str, NodeState] | None") -> Iterator[s
         yield line + (f"  [{described['state']}]" if "state" in described else "")
 
 
-def _read(session: Session, text: str) -> tuple[str, Reading]:
+def _read(session: Session, text: str) -> tuple[str, GraphReading]:
     """What it is called, and what is in it. An unsigned file may be looked at, not run."""
     path = Path(text)
     if path.suffix in _SUFFIXES and path.is_file():

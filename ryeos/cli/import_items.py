@@ -22,7 +22,7 @@ from ryeos.app.server_tools import RefreshOptions
 from ryeos.app.skills import SkillState, export_skill, skills
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.mcp_clients import machine_of
-from ryeos.cli.mcp_servers import Refreshed, bring_up_to_date
+from ryeos.cli.mcp_servers import RefreshResult, bring_up_to_date
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.cli.sign import Mode, decide
 from ryeos.imports.clients import NAMES as CLIENT_NAMES
@@ -200,18 +200,18 @@ def _without_secrets(line: str, secrets: Sequence[str]) -> str:
     return line
 
 
-def _pinned(session: Session, name: str) -> Refreshed:
+def _pinned(session: Session, name: str) -> RefreshResult:
     """Pin a server that was signed, and its tools; one that fails does not keep the others."""
     session.output.note(f"{name}: its package, and its tools")
     try:
         said = bring_up_to_date(session, name, RefreshOptions(update=True))
     except LilluxError as error:
-        said = Refreshed(error_envelope(error), ())
+        said = RefreshResult(error_envelope(error), ())
     if said.envelope["status"] != "error":
         return said
     problem = one_line(str(said.envelope.get("error")), 400)
     line = f"not pinned yet: {name}: {problem}; later: rye mcp refresh {name}"
-    return Refreshed(said.envelope, [line])
+    return RefreshResult(said.envelope, [line])
 
 
 # --- sources --------------------------------------------------------------------------------------

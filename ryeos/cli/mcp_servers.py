@@ -177,7 +177,7 @@ def _refresh(session: Session) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Refreshed:
+class RefreshResult:
     """What became of a server, as JSON and for a person; ``failed`` is why it gave no list."""
 
     envelope: Mapping[str, Any]
@@ -185,7 +185,7 @@ class Refreshed:
     failed: Answer | None = None
 
 
-def _shown(session: Session, refreshed: Refreshed) -> int:
+def _shown(session: Session, refreshed: RefreshResult) -> int:
     """Answer with what became of a server; the exit status."""
     failed = refreshed.failed
     if failed is None:
@@ -197,7 +197,7 @@ def _shown(session: Session, refreshed: Refreshed) -> int:
     return failed.exit_status
 
 
-def bring_up_to_date(session: Session, name: str, wish: RefreshOptions) -> Refreshed:
+def bring_up_to_date(session: Session, name: str, wish: RefreshOptions) -> RefreshResult:
     """Pin a server as it is now, once a person agreed; what became of it.
 
     (1) its package in one version, or its local files: before it is started
@@ -219,7 +219,7 @@ def bring_up_to_date(session: Session, name: str, wish: RefreshOptions) -> Refre
         list(carry_out(rye, server.space, [(change, True) for change in started]))
     listed = ask_server(rye, server, cancellation=cancelled_by_signals(), on_stderr=live_stderr)
     if listed.exit_status:  # (2)
-        return Refreshed(listed.envelope, (), failed=listed)
+        return RefreshResult(listed.envelope, (), failed=listed)
     planned = planned_changes(server, listed, wish)
     pins = pin_tools(rye, server, listed.envelope["data"]["tools"], wish)
     due = [change for change, is_due in planned if is_due] + ([pins] if pins else [])
@@ -250,7 +250,7 @@ def _report(
     listed: Answer,
     done: list[tuple[ToolChange, bool]],
     pins: tuple[ToolChange | None, bool],
-) -> Refreshed:
+) -> RefreshResult:
     """What became of each tool, and of the pins."""
     pinned, is_pinned = pins
     counts = Counter(change.state.value for change, _ in done)
@@ -268,7 +268,7 @@ def _report(
     lines = [_change_line(session, change, is_done) for change, is_done in done]
     if pinned and is_pinned:
         session.output.note(f"pinned in {one_line(str(pinned.ref))}: each tool, by its digest")
-    return Refreshed(envelope, lines or ["the server has no tools"])
+    return RefreshResult(envelope, lines or ["the server has no tools"])
 
 
 def _require_yes(
@@ -302,7 +302,7 @@ def _show_differences(session: Session, due: Sequence[ToolChange]) -> None:
                 session.output.note(painted)
 
 
-def _propose(session: Session, name: str, due: Sequence[ToolChange]) -> Refreshed:
+def _propose(session: Session, name: str, due: Sequence[ToolChange]) -> RefreshResult:
     """Write what changed, unsigned, and let it wait for a person."""
     refs = [ref for change in due if (ref := write_unsigned(change))]
     waiting: list[str] = []
@@ -323,7 +323,7 @@ def _propose(session: Session, name: str, due: Sequence[ToolChange]) -> Refreshe
     }
     lines = [f"written, not signed: {one_line(str(ref))}" for ref in refs]
     session.output.note(f"next: {following}; then: rye mcp refresh {name}")
-    return Refreshed(envelope, lines)
+    return RefreshResult(envelope, lines)
 
 
 def _change_line(session: Session, change: ToolChange, is_done: bool) -> str:  # noqa: FBT001

@@ -147,7 +147,7 @@ class Spinner:
 
     def __enter__(self) -> Self:
         """Begin to wait, and hear of what is written from here on."""
-        sys.stdout, sys.stderr = (_Heard(stream, self._hear) for stream in self._streams)
+        sys.stdout, sys.stderr = (_HeardStream(stream, self._hear) for stream in self._streams)
         Thread(target=self._turn, name="rye-spinner", daemon=True).start()
         return self
 
@@ -204,7 +204,7 @@ class Spinner:
 Hear = Callable[[TextIO, Callable[[Any], Any], Any], Any]
 
 
-class _Heard:
+class _HeardStream:
     """A stream, or its buffer, whose writes go through ``hear``."""
 
     def __init__(self, stream: Any, hear: Hear, whole: TextIO | None = None) -> None:  # noqa: ANN401
@@ -220,9 +220,9 @@ class _Heard:
             self.write(line)
 
     @property
-    def buffer(self) -> "_Heard":
+    def buffer(self) -> "_HeardStream":
         """The buffer of the stream."""
-        return _Heard(self._stream.buffer, self._hear, self._whole)
+        return _HeardStream(self._stream.buffer, self._hear, self._whole)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the stream has
         """What the stream has of this name."""

@@ -25,9 +25,9 @@ from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, USER, Space
 from ryeos.remote.registry import RegistryClient, open_registry, pins_of, registries_of
 from ryeos.remote.registry_items import (
     FINE,
+    ItemPlacer,
     LockEntry,
-    Placed,
-    Placing,
+    PlacementState,
     PulledItem,
     PulledState,
     PulledStatus,
@@ -137,7 +137,7 @@ def _pull(session: Session) -> int:
         session.output.answer({**_described(item, registry), "content": text}, text)
         return 0
     key = session.rye.signing_key() if arguments.resign else None
-    placing = Placing(session.rye.space(arguments.space or PROJECT), key)
+    placing = ItemPlacer(session.rye.space(arguments.space or PROJECT), key)
     replace = Replace.ANYTHING if arguments.overwrite else Replace.NOTHING
     placed = placing.place(item, registry=registry.config.url, now=_now(), replace=replace)
     _show_pulled(session, item, registry, placing, placed)
@@ -145,7 +145,11 @@ def _pull(session: Session) -> int:
 
 
 def _show_pulled(
-    session: Session, item: PulledItem, registry: RegistryClient, placing: Placing, placed: Placed
+    session: Session,
+    item: PulledItem,
+    registry: RegistryClient,
+    placing: ItemPlacer,
+    placed: PlacementState,
 ) -> None:
     path = placing.path(item)
     runs = runs_now(session, item, placing)
@@ -168,7 +172,7 @@ def _show_pulled(
     )
 
 
-def runs_now(session: Session, item: PulledItem, placing: Placing) -> bool:
+def runs_now(session: Session, item: PulledItem, placing: ItemPlacer) -> bool:
     """Whether the key that a pulled item is signed with counts where it is."""
     target = Target(path=placing.path(item), kind=item.ref.kind, space=placing.space)
     try:
@@ -406,7 +410,7 @@ def _state_line(session: Session, state: PulledState) -> str:
 # --- outdated, update -----------------------------------------------------------------------------
 
 
-class _Opened:
+class _OpenedRegistries:
     """Each registry that the locks name, opened once, by its address."""
 
     def __init__(self, session: Session) -> None:
@@ -424,7 +428,7 @@ class _Opened:
 
 
 def _outdated(session: Session) -> int:
-    opened = _Opened(session)
+    opened = _OpenedRegistries(session)
     rows = [_newer_row(opened, space, entry) for space, entry in _chosen(session)]
     found = [row for row in rows if row["state"] != "current"]
     lines = (f"{row['ref']}  {row['version']}  {row['latest'] or row['problem']}" for row in found)
@@ -432,7 +436,7 @@ def _outdated(session: Session) -> int:
     return 0
 
 
-def _newer_row(opened: _Opened, space: Space, entry: LockEntry) -> dict[str, Any]:
+def _newer_row(opened: _OpenedRegistries, space: Space, entry: LockEntry) -> dict[str, Any]:
     row: dict[str, Any] = {"ref": str(entry.ref), "version": entry.version, "space": space.label}
     try:
         latest = opened.at(entry.registry).latest(entry.ref)
@@ -449,7 +453,7 @@ def _configure_update(parser: Arguments) -> None:
 
 def _update(session: Session) -> int:
     """Bring what is outdated to its latest version; what was changed here stays."""
-    opened = _Opened(session)
+    opened = _OpenedRegistries(session)
     rows = list(_updates(session, opened))
     failed = [row for row in rows if row["state"] == "failed"]
     envelope: dict[str, Any] = {"status": "error" if failed else "success", "items": rows}
@@ -467,7 +471,7 @@ def _tail(row: dict[str, Any]) -> str:
     return f" -> {row['latest']}" if row["state"] == "updated" else f"  {row.get('problem', '')}"
 
 
-def _updates(session: Session, opened: _Opened) -> Iterator[dict[str, Any]]:
+def _updates(session: Session, opened: _OpenedRegistries) -> Iterator[dict[str, Any]]:
     key = session.rye.signing_key() if session.arguments.resign else None
     for space, entry in _chosen(session):
         row = _newer_row(opened, space, entry)
@@ -480,7 +484,7 @@ def _updates(session: Session, opened: _Opened) -> Iterator[dict[str, Any]]:
             yield {
                 **row,
                 "state": "updated",
-                **_updated(session, opened, Placing(space, key), entry),
+                **_updated(session, opened, ItemPlacer(space, key), entry),
             }
         except LocalEditError as error:
             yield {**row, "state": "kept", "problem": error.problem}
@@ -489,7 +493,7 @@ def _updates(session: Session, opened: _Opened) -> Iterator[dict[str, Any]]:
 
 
 def _updated(
-    session: Session, opened: _Opened, placing: Placing, entry: LockEntry
+    session: Session, opened: _OpenedRegistries, placing: ItemPlacer, entry: LockEntry
 ) -> dict[str, Any]:
     registry = opened.at(entry.registry)
     pin = registry.pin(entry.fingerprint)

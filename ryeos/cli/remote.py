@@ -25,7 +25,7 @@ from ryeos.cli.remote_run import (
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import TOOL_FAILED, RyeError, UsageError
 from ryeos.items.refs import PROJECT, USER
-from ryeos.remote.apply import Applied
+from ryeos.remote.apply import AppliedChanges
 from ryeos.remote.link import Link, open_link
 from ryeos.remote.push import (
     ADDED,
@@ -34,7 +34,7 @@ from ryeos.remote.push import (
     REMOVED,
     Difference,
     HeadComparison,
-    Replaced,
+    ReplacedHead,
 )
 from ryeos.remote.run import RemoteOptions
 from ryeos.remote.settings import Remotes
@@ -461,7 +461,7 @@ def _push(session: Session) -> int:
     return 0
 
 
-def _replaced(replaced: Replaced | None) -> dict[str, Any] | None:
+def _replaced(replaced: ReplacedHead | None) -> dict[str, Any] | None:
     if replaced is None:
         return None
     found = replaced.differences
@@ -469,7 +469,7 @@ def _replaced(replaced: Replaced | None) -> dict[str, Any] | None:
     return {"snapshot_hash": replaced.snapshot_hash, "paths": paths}
 
 
-def _note_replaced(session: Session, link: Link, replaced: Replaced) -> None:
+def _note_replaced(session: Session, link: Link, replaced: ReplacedHead) -> None:
     """What others had done, and where it still is."""
     kept = f"it stays in the history of {link.node.name}"
     note = f"replaced {short(replaced.snapshot_hash)}; {kept}"
@@ -526,7 +526,7 @@ def _pull_run(session: Session, run: str) -> int:
     return 0
 
 
-def _pulled(link: Link, snapshot_hash: str, applied: Applied) -> dict[str, Any]:
+def _pulled(link: Link, snapshot_hash: str, applied: AppliedChanges) -> dict[str, Any]:
     return {
         "status": "success",
         "remote_name": link.node.name,

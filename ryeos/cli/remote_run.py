@@ -13,7 +13,7 @@ from ryeos.cli.progress import ProgressBar
 from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.errors import Answer, UsageError
 from ryeos.items.refs import Reference
-from ryeos.remote.apply import Applied
+from ryeos.remote.apply import AppliedChanges
 from ryeos.remote.link import Link, RemoteEnvironment, open_link
 from ryeos.remote.run import RemoteOptions, execute_on
 from ryeos.remote.settings import is_team_name
@@ -124,7 +124,7 @@ def remote_environment(
     """What remotes are opened with: signals end what is asked, a line says how far it is."""
     bar = ProgressBar(session.output)
 
-    def report_merged(remote: str, applied: Applied) -> None:
+    def report_merged(remote: str, applied: AppliedChanges) -> None:
         bar.end()
         if not session.output.as_json:
             session.output.note(f"merged in from {remote}:\n{listed(marked(applied))}")
@@ -158,7 +158,7 @@ def listed(
     return "\n".join(lines)
 
 
-def marked(applied: Applied) -> list[str]:
+def marked(applied: AppliedChanges) -> list[str]:
     """What was changed here: ``+`` added, ``~`` changed, ``-`` removed, by path."""
     marks = dict.fromkeys(applied.written, "~") | dict.fromkeys(applied.added, "+")
     marks |= dict.fromkeys(applied.removed, "-")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from time import time
 
-from lillux.store import Stored
+from lillux.store import StoredEntry
 from lillux.store_files import ObjectKind
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
@@ -79,7 +79,7 @@ def _place(session: Session) -> RunPlace:
     return run_place(session.context.spaces)
 
 
-def _total(stored: Iterable[Stored]) -> tuple[int, int]:
+def _total(stored: Iterable[StoredEntry]) -> tuple[int, int]:
     sizes = [one.size for one in stored]
     return len(sizes), sum(sizes)
 

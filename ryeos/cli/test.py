@@ -8,7 +8,7 @@ from lillux.files import write_atomic
 from ryeos.app.item_tests import (
     CaseResult,
     CaseState,
-    Planned,
+    PlannedCase,
     case_files,
     junit_xml,
     no_cases_error,
@@ -57,7 +57,7 @@ def _run_test(session: Session) -> int:
     return INTERRUPTED if cancellation.is_set else status
 
 
-def _chosen(session: Session) -> list[Planned]:
+def _chosen(session: Session) -> list[PlannedCase]:
     arguments = session.arguments
     wanted = (arguments.containing or "").lower()
     cases = [

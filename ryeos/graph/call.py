@@ -30,7 +30,7 @@ from ryeos.graph.problems import (
     NodeNotFoundError,
     not_resumable_error,
 )
-from ryeos.graph.reading import Reading, read_graph
+from ryeos.graph.reading import GraphReading, read_graph
 from ryeos.graph.run_log import COMPLETED
 from ryeos.graph.runner import Calls, GraphRunner, OnStep, Records, ResultCache, RunEnd
 from ryeos.graph.walk import Walk, planned_path
@@ -238,7 +238,7 @@ class GraphEnvironment(Protocol):
 class _ReadFile:
     """A graph file, and the SHA-256 of its ``config``: what a resumed run is compared by."""
 
-    reading: Reading
+    reading: GraphReading
     graph_hash: str
 
 

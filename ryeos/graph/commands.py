@@ -27,7 +27,7 @@ from ryeos.items.refs import Kind, parse_reference
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """Make a call; the reply is an `Acted`.
+    """Make a call; the reply is an `CallResult`.
 
     node          the node that asks for it, ``hook:EVENT`` for one of a hook
     primary       ``execute``, ``fetch`` or ``sign``
@@ -69,7 +69,7 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acted:
+class CallResult:
     """What came of a call.
 
     result        the tool's own values; ``status`` is ``error`` in one that failed
@@ -89,7 +89,7 @@ class Acted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fan:
-    """Make several calls, so many at once; the reply is a list of `Acted` in their order.
+    """Make several calls, so many at once; the reply is a list of `CallResult` in their order.
 
     With ``fail_fast`` the first that fails ends the others.
     """
@@ -116,7 +116,7 @@ class Enter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class NodeDone:
     """A node is done with: time to write down how things are. No reply.
 
     next_node  where the run goes on; the node itself where it has to be worked on once more
@@ -132,11 +132,11 @@ class Left:
     state: Mapping[str, Any] = field(repr=False)
     result: Any = field(default=None, repr=False)
     error: str | None = None
-    calls: Sequence[tuple[Act, Acted]] = field(default=(), repr=False)
+    calls: Sequence[tuple[Act, CallResult]] = field(default=(), repr=False)
     errors: Sequence[Mapping[str, Any]] = ()
 
 
-WalkCommand: TypeAlias = Act | Fan | Pause | Enter | Left
+WalkCommand: TypeAlias = Act | Fan | Pause | Enter | NodeDone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,14 +246,16 @@ def without_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Filled:
+class _FilledAction:
     kind: str | None
     item_id: str
     params: Mapping[str, Any]
     remote: str | None
 
 
-def _filled(action: Action, remote: str | None, document: Mapping[str, Any], warn: Warn) -> _Filled:
+def _filled(
+    action: Action, remote: str | None, document: Mapping[str, Any], warn: Warn
+) -> _FilledAction:
     try:
         item_id = fill(action.item_id, document, warn)
         params = without_nulls(fill(dict(action.params), document, warn))
@@ -264,7 +266,7 @@ def _filled(action: Action, remote: str | None, document: Mapping[str, Any], war
     problem = storage_problem(params)
     if problem:
         raise RefusedCallError(f"action.params: {problem}", "INVALID_PARAMS")
-    return _Filled(
+    return _FilledAction(
         kind=kind, item_id=bare, params=params, remote=None if where is None else str(where)
     )
 

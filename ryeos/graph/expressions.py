@@ -148,7 +148,7 @@ def _element(values: list[Any] | tuple[Any, ...], step: str) -> Any:  # noqa: AN
 #     expression   alternative || alternative | pipe | pipe:argument
 #     alternative  a literal or a path
 #
-# What cannot be read becomes a `Malformed` part, so that every problem of a text is found at once.
+# What cannot be read becomes a `MalformedExpression`, so that every problem of a text is found.
 
 MAX_PIPES = 16
 # Templates come from graph files: as many different texts as a large one has.
@@ -190,14 +190,14 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class MalformedExpression:
     """What begins like an expression and is none."""
 
     source: str
     problem: str
 
 
-Part: TypeAlias = str | Expression | Input | Malformed
+Part: TypeAlias = str | Expression | Input | MalformedExpression
 
 
 class _BodyError(ValueError):
@@ -240,7 +240,7 @@ def pipe_problem(call: PipeCall) -> str:
     return f"unknown pipe {call.name[:_SHOWN_TEXT]!r}, {meant}"
 
 
-def _expression(text: str, start: int) -> tuple[Expression | Malformed, int]:
+def _expression(text: str, start: int) -> tuple[Expression | MalformedExpression, int]:
     """The expression that begins at a place, and where the text goes on behind it."""
     body = _BODY.match(text, start + len("${"))
     end = body.end() if body else start
@@ -249,7 +249,7 @@ def _expression(text: str, start: int) -> tuple[Expression | Malformed, int]:
         try:
             return _parsed(source), end + 1
         except (_BodyError, LiteralSyntaxError, PathSyntaxError) as error:
-            return Malformed(source, str(error)), end + 1
+            return MalformedExpression(source, str(error)), end + 1
     match text[end : end + 1]:
         case "{":
             problem = "found { inside an expression, expected } first; quote it where it is text"
@@ -257,7 +257,7 @@ def _expression(text: str, start: int) -> tuple[Expression | Malformed, int]:
             problem = "expected } at the end of the expression, write $${ for ${ as text"
         case quote:
             problem = f"expected a second {quote} behind the first"
-    return Malformed(text[start:][:_SHOWN_TEXT], problem), len(text)
+    return MalformedExpression(text[start:][:_SHOWN_TEXT], problem), len(text)
 
 
 def _parsed(source: str) -> Expression:
@@ -655,7 +655,7 @@ def _are_literals(alternatives: tuple[Path | Literal, ...]) -> bool:
 
 def _part_problems(part: Part) -> Iterator[str]:
     match part:
-        case Malformed(_, problem):
+        case MalformedExpression(_, problem):
             yield problem
         case Expression(_, _, pipes):
             yield from filter(None, map(pipe_problem, pipes))
@@ -730,7 +730,7 @@ def _value(part: Part, document: Document, warn: Warn) -> Any:  # noqa: ANN401
     match part:
         case str():
             return part
-        case Malformed(source, problem):
+        case MalformedExpression(source, problem):
             raise ExpressionError(source, problem, hint=SYNTAX_HINT)
         case Input():
             return _input_value(part, document, warn)

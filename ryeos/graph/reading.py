@@ -69,7 +69,7 @@ CONFIG_KEYS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class GraphReading:
     """What a file says: the graph when there are no errors, and all problems in any case.
 
     ``refused`` are those of the warnings for which it is not signed.
@@ -81,14 +81,14 @@ class Reading:
     refused: tuple[GraphProblem, ...] = ()
 
     @property
-    def before_signing(self) -> "Reading":
+    def before_signing(self) -> "GraphReading":
         """The same for a file that is to be signed: what is refused then is an error."""
         errors = (*self.errors, *self.refused)
         warnings = tuple(one for one in self.warnings if one not in self.refused)
-        return Reading(self.graph, errors, warnings)
+        return GraphReading(self.graph, errors, warnings)
 
 
-def read_graph(data: Mapping[str, Any], graph_id: str) -> Reading:
+def read_graph(data: Mapping[str, Any], graph_id: str) -> GraphReading:
     """Read the header of a graph file, as `ryeos.items.headers` parsed it: JSON types, bounded."""
     findings = Findings()
     top = GraphFields(data, "", findings)
@@ -99,7 +99,7 @@ def read_graph(data: Mapping[str, Any], graph_id: str) -> Reading:
     errors = listed(findings.errors, "errors")
     warnings = listed(findings.warnings, "warnings")
     refused = listed(findings.refused, "errors")
-    return Reading(None if errors else graph, errors, warnings, refused)
+    return GraphReading(None if errors else graph, errors, warnings, refused)
 
 
 def _graph(top: GraphFields, graph_id: str) -> Graph | None:

@@ -20,7 +20,7 @@ from lillux.files import is_inside, make_directory, safe_join, write_atomic
 from lillux.values import dataclass
 from ryeos import __version__
 from ryeos.graph.call import Lineage, SavedRun
-from ryeos.graph.commands import Act, Acted, Enter, Left, Position, WalkOutcome
+from ryeos.graph.commands import Act, CallResult, Enter, NodeDone, Position, WalkOutcome
 from ryeos.graph.model import Graph, Options
 from ryeos.graph.problems import (
     GraphInvalidError,
@@ -607,7 +607,7 @@ class WorkspaceRecording:
         """A node is being worked on."""
         self._records.event("step_started", {"step": step.step, "node": step.node})
 
-    def left(self, step: Left, elapsed_s: float) -> None:
+    def left(self, step: NodeDone, elapsed_s: float) -> None:
         """A node is done with."""
         new_errors = step.errors[self._known_errors :]
         self._known_errors = len(step.errors)
@@ -657,7 +657,7 @@ class WorkspaceRecording:
         if error is not None and self._teller and not self._has_ended:
             self._teller.end(self.run_id, "error", _error_answer(error))
 
-    def _receipt(self, act: Act, acted: Acted) -> Receipt:
+    def _receipt(self, act: Act, acted: CallResult) -> Receipt:
         given = NodeInput(
             graph_id=self._identity.graph_id,
             graph_hash=self._identity.graph_hash,
@@ -726,7 +726,7 @@ def _error_answer(error: BaseException) -> Mapping[str, Any]:
     return {"status": "error", "error": str(error) or type(error).__name__}
 
 
-def _thread_of(acted: Acted) -> str | None:
+def _thread_of(acted: CallResult) -> str | None:
     thread_id = acted.result.get("thread_id")
     return thread_id if isinstance(thread_id, str) else None
 

@@ -432,13 +432,13 @@ def read_transcript(path: Path, run_id: str, trusted: KeyLookup) -> ReadTranscri
 
 def parse_transcript(data: bytes, where: str, run_id: str, trusted: KeyLookup) -> ReadTranscript:
     """As `read_transcript`, of its bytes."""
-    reading = _Reading(where, run_id, trusted)
+    reading = _TranscriptReader(where, run_id, trusted)
     for start, line in _whole_lines(data):
         reading.take(start, line)
     return reading.result(len(data))
 
 
-class _Reading:
+class _TranscriptReader:
     """The state between two lines."""
 
     def __init__(self, where: str, run_id: str, trusted: KeyLookup) -> None:

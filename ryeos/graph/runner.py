@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 
 from lillux.cancellation import Cancellation
 from lillux.values import dataclass
-from ryeos.graph.commands import Act, Acted, Enter, Fan, Left, Pause, WalkOutcome
+from ryeos.graph.commands import Act, CallResult, Enter, Fan, NodeDone, Pause, WalkOutcome
 from ryeos.graph.model import storage_problem
 from ryeos.graph.walk import NOT_MADE, Walk, failed, unwrapped
 
@@ -166,7 +166,7 @@ class Records(Protocol):
     def entered(self, step: Enter) -> None:
         """A node is being worked on."""
 
-    def left(self, step: Left, elapsed_s: float) -> None:
+    def left(self, step: NodeDone, elapsed_s: float) -> None:
         """A node is done with: from here on it is not worked on again."""
 
 
@@ -231,7 +231,7 @@ class GraphRunner:
                     reply = self._end.pause(seconds)
                 case Enter():
                     reply = self._enter(command)
-                case Left():
+                case NodeDone():
                     self._leave(command)
                     reply = None
 
@@ -245,7 +245,7 @@ class GraphRunner:
         self._on_step(StepEvent(what="started", step=step.step, node=step.node, type=step.type))
         return True
 
-    def _leave(self, step: Left) -> None:
+    def _leave(self, step: NodeDone) -> None:
         elapsed_s = perf_counter() - self._entered_at
         self._records.left(step, elapsed_s)
         event = StepEvent(
@@ -262,42 +262,44 @@ class GraphRunner:
 
     # ------------------------------------------------------------------ calls
 
-    def _make(self, act: Act, cancellation: Cancellation) -> Acted:
+    def _make(self, act: Act, cancellation: Cancellation) -> CallResult:
         if cancellation.is_set:
-            return Acted(result=failed("the run was cancelled", "CANCELLED"), is_cancelled=True)
+            return CallResult(
+                result=failed("the run was cancelled", "CANCELLED"), is_cancelled=True
+            )
         started = perf_counter()
         integrity = self._calls.integrity(act) if act.caches and self._keeping else None
         if integrity is not None and self._keeping:
             kept = self._keeping.find(act, integrity)
             if kept is not None:
-                return Acted(result=kept, elapsed_s=perf_counter() - started, cache_hit=True)
+                return CallResult(result=kept, elapsed_s=perf_counter() - started, cache_hit=True)
         result = _storable(unwrapped(self._calls.make(act, cancellation)))
         is_error = result.get("status") == "error"
         if integrity is not None and self._keeping and not is_error:
             self._keeping.keep(act, integrity, result)
-        return Acted(
+        return CallResult(
             result=result,
             elapsed_s=perf_counter() - started,
             is_cancelled=is_error and cancellation.is_set,
         )
 
-    def _fan_out(self, fan: Fan) -> Sequence[Acted]:
+    def _fan_out(self, fan: Fan) -> Sequence[CallResult]:
         """All calls of a fan. One that fails fast ends those that run, and the rest is not made."""
         group = Cancellation()
-        made: list[Acted] = []
+        made: list[CallResult] = []
         entered = self._entered
 
-        def make(act: Act) -> Acted:
+        def make(act: Act) -> CallResult:
             if group.is_set and self._end.goes_on:
                 return NOT_MADE
             acted = self._make(act, group)
             if acted.is_cancelled and self._end.goes_on:  # by another of the group
-                return Acted(result=NOT_MADE.result, elapsed_s=acted.elapsed_s)
+                return CallResult(result=NOT_MADE.result, elapsed_s=acted.elapsed_s)
             if fan.fail_fast and acted.has_failed:
                 group.cancel()
             return acted
 
-        def done(acted: Acted) -> None:
+        def done(acted: CallResult) -> None:
             made.append(acted)
             if entered:
                 self._tell_of_calls(entered, len(made), len(fan.acts))

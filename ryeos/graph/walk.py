@@ -4,7 +4,7 @@
 it returns the `Outcome`. For each node:
 
 (1) may another step be taken?   (2) `Enter`   (3) the node's own work, calls included
-(4) where to: ``next``, ``on_error``, or nowhere   (5) `Left`   (6) ``after_step`` hooks
+(4) where to: ``next``, ``on_error``, or nowhere   (5) `NodeDone`   (6) ``after_step`` hooks
 """
 
 import json
@@ -20,11 +20,11 @@ from ryeos.graph.commands import (
     LAST_ERROR,
     RETRIES,
     Act,
-    Acted,
+    CallResult,
     CallRules,
     Enter,
     Fan,
-    Left,
+    NodeDone,
     Pause,
     Position,
     RefusedCallError,
@@ -112,7 +112,7 @@ def first_failure(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | N
 DEFAULT_RETRIES = 3
 
 
-class Steering(Enum):
+class FailureAction(Enum):
     """What is done about a failure.
 
     AGAIN     the node is worked on once more
@@ -140,10 +140,10 @@ class Control:
 
 
 _SAID = {
-    "fail": Steering.FAIL,
-    "abort": Steering.ABORT,
-    "continue": Steering.CONTINUE,
-    "skip": Steering.SKIP,
+    "fail": FailureAction.FAIL,
+    "abort": FailureAction.ABORT,
+    "continue": FailureAction.CONTINUE,
+    "skip": FailureAction.SKIP,
 }
 
 
@@ -166,22 +166,22 @@ def after_failure(
     retries: int,
     *,
     is_of_elements: bool,
-) -> Steering:
+) -> FailureAction:
     """What is done, ``retries`` having been made of this node by now.
 
     ``is_of_elements`` tells the calls of a foreach, which it puts up with, from the node's own
     failures: those of ``over``, of its variables, of its edges.
     """
     if control and control.action == "retry" and retries < control.max_retries:
-        return Steering.AGAIN
+        return FailureAction.AGAIN
     if control and control.action in _SAID:
         return _SAID[control.action]
     if isinstance(node, ReturnNode):
-        return Steering.FAIL
+        return FailureAction.FAIL
     if error_target(node):
-        return Steering.ON_ERROR
+        return FailureAction.ON_ERROR
     puts_up = is_of_elements and isinstance(node, ForeachNode) and node.collect_errors
-    return Steering.CONTINUE if puts_up or graph.on_error == "continue" else Steering.FAIL
+    return FailureAction.CONTINUE if puts_up or graph.on_error == "continue" else FailureAction.FAIL
 
 
 # --- hooks ----------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class HookRun:
 
     def fire(
         self, event: str, context: Mapping[str, Any], document: Mapping[str, Any]
-    ) -> Generator[WalkCommand, Acted, Control | None]:
+    ) -> Generator[WalkCommand, CallResult, Control | None]:
         """Run every hook of an event whose condition holds; the first that steers counts.
 
         Conditions see the context, expressions the document as well.
@@ -230,7 +230,7 @@ class HookRun:
 
     def _said(
         self, hook: Hook, document: Mapping[str, Any]
-    ) -> Generator[WalkCommand, Acted, Mapping[str, Any]]:
+    ) -> Generator[WalkCommand, CallResult, Mapping[str, Any]]:
         """What a hook says: its control, or the answer of its call; nothing where that failed."""
         if hook.control is not None:
             return hook.control
@@ -337,10 +337,10 @@ def _by_words(result: Mapping[str, Any]) -> str:
 
 Reply: TypeAlias = Any
 # A call that was refused is not there, and its result says why.
-Made: TypeAlias = tuple[Act | None, Acted]
+Made: TypeAlias = tuple[Act | None, CallResult]
 
-NOT_MADE = Acted(result=failed("not made: an earlier call failed", "NOT_MADE"))
-CANCELLED = Acted(result=failed("the run was cancelled", "CANCELLED"), is_cancelled=True)
+NOT_MADE = CallResult(result=failed("not made: an earlier call failed", "NOT_MADE"))
+CANCELLED = CallResult(result=failed("the run was cancelled", "CANCELLED"), is_cancelled=True)
 
 
 def call_once(
@@ -357,7 +357,7 @@ def call_once(
         try:
             act = act_of(node, document, walk.settings.rules, index=index, warn=walk.warn)
         except RefusedCallError as refusal:
-            return None, Acted(result=failed(str(refusal), refusal.reason))
+            return None, CallResult(result=failed(str(refusal), refusal.reason))
         acted = yield act
         if acted.is_cancelled or not acted.has_failed:
             break
@@ -397,7 +397,7 @@ def side_by_side(
             break
         if attempt and not (yield _pause(node, attempt)):
             return [(None, CANCELLED)]
-        answered: Sequence[Acted] = yield Fan(
+        answered: Sequence[CallResult] = yield Fan(
             acts=[act for place in waiting if (act := made[place][0])],
             max_concurrency=node.max_concurrency or walk.settings.max_concurrency,
             fail_fast=node.fail_fast and attempt == last,
@@ -415,7 +415,7 @@ def _unmade(walk: WalkProgress, node: ForeachNode, index: int, element: object) 
     try:
         act = act_of(node, document, walk.settings.rules, index=index, warn=walk.warn)
     except RefusedCallError as refusal:
-        return None, Acted(result=failed(str(refusal), refusal.reason))
+        return None, CallResult(result=failed(str(refusal), refusal.reason))
     return act, CANCELLED
 
 
@@ -440,7 +440,7 @@ class Visit:
     result: Any = None
     error: str | None = None
     next_node: str | None = None
-    calls: list[tuple[Act, Acted]] = field(default_factory=list)
+    calls: list[tuple[Act, CallResult]] = field(default_factory=list)
     outcome: WalkOutcome | None = None
     again: bool = False
     terminated: str = ""
@@ -578,20 +578,20 @@ class Visits:
         steering = after_failure(
             node, self._walk.graph, control, retries.get(node.name, 0), is_of_elements=bool(results)
         )
-        if steering is Steering.AGAIN:
+        if steering is FailureAction.AGAIN:
             self._walk.state[RETRIES] = {**retries, node.name: retries.get(node.name, 0) + 1}
             visit.again = True
             return
         self._walk.state[LAST_ERROR] = self._last_error(node, visit.error, results)
         match steering:
-            case Steering.ON_ERROR if isinstance(node, ActionNode | ForeachNode):
+            case FailureAction.ON_ERROR if isinstance(node, ActionNode | ForeachNode):
                 visit.next_node = node.on_error
-            case Steering.CONTINUE | Steering.SKIP if not isinstance(node, ReturnNode):
-                if steering is Steering.CONTINUE:
+            case FailureAction.CONTINUE | FailureAction.SKIP if not isinstance(node, ReturnNode):
+                if steering is FailureAction.CONTINUE:
                     self._put_up_with(node, visit.error, results)
                 visit.result = visit.result if results else dict(failure)
                 self._choose_behind_failure(node, visit)
-            case Steering.ABORT:
+            case FailureAction.ABORT:
                 visit.outcome = self._failure(node, visit.error, "aborted")
             case _:
                 error = self._cause(node, visit.error, results)
@@ -752,8 +752,8 @@ class Walk:
         yield from self._hooks.fire("graph_completed", context, self._walk.document())
         return outcome
 
-    def _left(self, node: GraphNode, visit: Visit) -> Left:
-        return Left(
+    def _left(self, node: GraphNode, visit: Visit) -> NodeDone:
+        return NodeDone(
             step=self._walk.step,
             node=node.name,
             type=node.type,

@@ -20,7 +20,7 @@ from ryeos.items.refs import PRIVATE_FOLDERS, PROJECT, USER, Space, Spaces
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lillux.sandbox import Withholding
+    from lillux.sandbox import FolderRestrictions
 
 
 PRIVATE_KEY_VARIABLE, PASSPHRASE_VARIABLE = "RYE_SIGNING_KEY", "RYE_KEY_PASSPHRASE"
@@ -131,16 +131,16 @@ class Context:
         return next((name for name in self.process_env if name.upper() == "PATH"), "PATH")
 
     @property
-    def baseline(self) -> "Withholding":
+    def baseline(self) -> "FolderRestrictions":
         """What a program that an agent, a graph or a node starts gets less of than its user.
 
         It reads no private key, and writes nothing that gives rights: keys, trust, approvals,
         settings and records of user space.
         """
-        from lillux.sandbox import Access, Withholding
+        from lillux.sandbox import Access, FolderRestrictions
 
         ai = self.spaces.user.ai
-        return Withholding(
+        return FolderRestrictions(
             (
                 (ai / "config", Access.READ),
                 (ai / "bundles", Access.READ),

@@ -217,14 +217,14 @@ class _Builder:
 
     def __init__(self, parser: str, current_line: Callable[[], int]) -> None:
         self._parser, self._current_line = parser, current_line
-        self._open: list[_Open] = [_Open("", {}, 0)]
+        self._open: list[_OpenElement] = [_OpenElement("", {}, 0)]
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         line = self._current_line()
         if len(self._open) > MAX_DEPTH:
             problem = f"expected at most {MAX_DEPTH} levels of nesting, found more"
             raise MetadataError(self._parser, problem, line)
-        self._open.append(_Open(tag, attributes, line))
+        self._open.append(_OpenElement(tag, attributes, line))
 
     def end(self, _: str) -> None:
         done = self._open.pop()
@@ -250,7 +250,7 @@ class _Builder:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenElement:
     tag: str
     attributes: dict[str, str]
     line: int

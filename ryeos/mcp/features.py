@@ -22,12 +22,12 @@ if TYPE_CHECKING:  # the engine comes with the first call
 
     from lillux.cancellation import Cancellation
     from ryeos.app.policy import AgentPolicy
-    from ryeos.app.progress import Calling, Progress
+    from ryeos.app.progress import CallContext, Progress
     from ryeos.app.workspace import Rye
     from ryeos.items.context import Context
     from ryeos.items.refs import ItemRef
     from ryeos.mcp.questions import PriorValues, States
-    from ryeos.mcp.tasks import Watching
+    from ryeos.mcp.tasks import ChangeWatcher
     from ryeos.run.thread_control import Program
 
 _TRACE_FIELDS = ("traceparent", "tracestate", "baggage")
@@ -150,11 +150,11 @@ class RyeFeatures:
             self._watching.watch(watch, changed)
 
     @cached_property
-    def _watching(self) -> Watching:
+    def _watching(self) -> ChangeWatcher:
         """Only ever asked for by the reader's thread."""
-        from ryeos.mcp.tasks import Watching
+        from ryeos.mcp.tasks import ChangeWatcher
 
-        return Watching(self._state_of)
+        return ChangeWatcher(self._state_of)
 
     def task(self, task_id: str) -> dict[str, Any] | None:
         """How a task is; None where that is unknown."""
@@ -224,7 +224,7 @@ class RyeFeatures:
     def _call_tool(
         self, call: McpCall, cancellation: Cancellation, progress: Progress
     ) -> dict[str, Any]:
-        from ryeos.app.progress import Calling
+        from ryeos.app.progress import CallContext
         from ryeos.app.verbs import tool_named, with_options
 
         self._make_ready()
@@ -242,7 +242,7 @@ class RyeFeatures:
                 tool = tool_named("execute")
         if tool is None:
             raise RpcError(INVALID_PARAMS, f"unknown tool: {name[:200]}")
-        calling = Calling(
+        calling = CallContext(
             cancellation=cancellation,
             progress=progress,
             wants_progress=call.caller.progress_token is not None,
@@ -265,7 +265,7 @@ class RyeFeatures:
             return tool_result({**envelope, "error_ref": reference, "hint": hint})
 
     def _carried_out(
-        self, call: McpCall, name: str, arguments: Mapping[str, object], calling: Calling
+        self, call: McpCall, name: str, arguments: Mapping[str, object], calling: CallContext
     ) -> dict[str, Any]:
         from ryeos.mcp.results import read_on, tool_result
 
@@ -299,7 +299,7 @@ class RyeFeatures:
         return result(envelope)
 
     def _batch(
-        self, call: McpCall, arguments: Mapping[str, object], calling: Calling
+        self, call: McpCall, arguments: Mapping[str, object], calling: CallContext
     ) -> dict[str, Any]:
         """The answers of several runs, each as it would be alone; none after a failure."""
         from ryeos.app.verbs import TOOLS, valid_arguments, with_options
@@ -332,7 +332,7 @@ class RyeFeatures:
         return {**status, **cause, "results": answers, **({"not_made": left} if left else {})}
 
     def _decided(
-        self, call: McpCall, name: str, arguments: Mapping[str, object], calling: Calling
+        self, call: McpCall, name: str, arguments: Mapping[str, object], calling: CallContext
     ) -> Mapping[str, Any] | None:
         """What ``sign`` came to, or a run that the user's policy stops; None for all others."""
         from ryeos.app.policy import Decision
@@ -353,7 +353,7 @@ class RyeFeatures:
         call: McpCall,
         signed: Mapping[str, Any],
         arguments: Mapping[str, object],
-        calling: Calling,
+        calling: CallContext,
     ) -> Mapping[str, Any]:
         """The answer of ``sign`` with that of a first run, where one is asked for."""
         parameters = arguments.get("try_parameters")
@@ -391,7 +391,7 @@ class RyeFeatures:
             return None
 
     def _tool_answer(
-        self, rye: Rye, name: str, arguments: Mapping[str, object], calling: Calling
+        self, rye: Rye, name: str, arguments: Mapping[str, object], calling: CallContext
     ) -> Mapping[str, Any]:
         if name != "execute":
             from ryeos.app.verbs import answer

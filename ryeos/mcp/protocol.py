@@ -26,7 +26,7 @@ from lillux.jsonrpc import (
     Id,
     Incoming,
     LineDecoder,
-    Malformed,
+    MalformedMessage,
     Notification,
     OverlongLine,
     Request,
@@ -170,9 +170,11 @@ class McpSession:
                 yield from self._request(message)
             case Notification(method="notifications/cancelled"):
                 yield from self._cancelled(message.params.get("requestId"))
-            case Malformed(is_answer=True):  # not answered, but it ends a question that it is for
+            case MalformedMessage(
+                is_answer=True
+            ):  # not answered, but it ends a question that it is for
                 yield from self._answered(Failure(message.id, message.code, message.problem))
-            case Malformed():
+            case MalformedMessage():
                 yield self._unreadable(message.id, message.code, message.problem)
             case Result() | Failure():
                 yield from self._answered(message)
@@ -293,16 +295,16 @@ class McpSession:
     def _answered(self, answer: Result | Failure) -> Iterator[SessionEvent]:
         if self._questions is None:  # we asked nothing, so nothing is an answer
             return
-        from ryeos.mcp.subscriptions import Answered, Refused
+        from ryeos.mcp.subscriptions import AnsweredCall, RefusedQuestion
 
         match self._questions.take(answer):
-            case Answered(call_id, params):
+            case AnsweredCall(call_id, params):
                 before = self._calls[call_id]
                 given = {**before.params, **params}
                 call = McpCall(call_id, before.method, given, before.caller)
                 self._calls[call_id] = call
                 yield Begin(call)
-            case Refused(call_id, error):
+            case RefusedQuestion(call_id, error):
                 yield from self.fail(call_id, error)
             case None:
                 return

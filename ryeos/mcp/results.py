@@ -171,7 +171,7 @@ OUTPUT_URI = "rye://output/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptOutput:
     """An output that was kept: how large it is, where it lies, and what it is called."""
 
     size_bytes: int
@@ -207,7 +207,7 @@ def max_characters(context: Context) -> tuple[int, list[str]]:
 
 def windowed(
     envelope: dict[str, Any], context: Context | None, limit: int, *, name: str = ""
-) -> tuple[dict[str, Any], Kept | None]:
+) -> tuple[dict[str, Any], KeptOutput | None]:
     """The envelope with its long values cut to size, and what was kept of them.
 
     Of a program's streams, and of texts, each is cut in the middle; any other value becomes the
@@ -274,14 +274,14 @@ def _is_streams(data: object) -> bool:
     return isinstance(data, dict) and all(isinstance(data.get(name), str) for name in _STREAMS)
 
 
-def _keep(text: str, context: Context, name: str) -> Kept:
+def _keep(text: str, context: Context, name: str) -> KeptOutput:
     folder = outputs_folder(context)
     make_directory(folder)
     path = output_path(context, name)
     data = text.encode("utf-8", "replace")
     write_atomic(path, data, mode=PRIVATE)
     remove_old_outputs(folder, path.name)
-    return Kept(size_bytes=len(data), path=path, uri=f"{OUTPUT_URI}{name}")
+    return KeptOutput(size_bytes=len(data), path=path, uri=f"{OUTPUT_URI}{name}")
 
 
 # --- results --------------------------------------------------------------------------------------
@@ -386,7 +386,7 @@ def _too_large(size: int) -> dict[str, Any]:
     }
 
 
-def _links(kept: Kept | None) -> list[dict[str, Any]]:
+def _links(kept: KeptOutput | None) -> list[dict[str, Any]]:
     if kept is None:
         return []
     return [

@@ -188,7 +188,7 @@ _CAPABILITY = {
 
 
 @dataclass(slots=True)
-class _Round:
+class _QuestionRound:
     """The questions of one call.
 
     state    the ``requestState`` that goes back with the answers; None without one
@@ -203,7 +203,7 @@ class _Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredCall:
     """All questions of a call are answered; ``params`` are added to it."""
 
     call_id: Id
@@ -211,7 +211,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedQuestion:
     """A client gave an error instead of an answer."""
 
     call_id: Id
@@ -222,13 +222,13 @@ class Questions:
     """The questions of one conversation that are still open."""
 
     def __init__(self) -> None:
-        self._rounds: dict[Id, _Round] = {}
+        self._rounds: dict[Id, _QuestionRound] = {}
         self._question_count = 0
 
     def ask(self, call_id: Id, result: Mapping[str, Any]) -> list[Request]:
         """The requests to send for an ``input_required`` result; there is at least one."""
         requests = []
-        this = _Round(call_id, result.get("requestState"), {}, {})
+        this = _QuestionRound(call_id, result.get("requestState"), {}, {})
         for key, question in result["inputRequests"].items():
             self._question_count += 1
             request = Request(
@@ -239,7 +239,7 @@ class Questions:
             requests.append(request)
         return requests
 
-    def take(self, answer: Result | Failure) -> Answered | Refused | None:
+    def take(self, answer: Result | Failure) -> AnsweredCall | RefusedQuestion | None:
         """What an answer leads to: nothing while others are missing, or if no question is open."""
         this = self._rounds.pop(answer.id, None) if answer.id is not None else None
         if this is None:
@@ -248,14 +248,14 @@ class Questions:
             self.drop(this.call_id)
             problem = f"the client did not answer: {answer.message}"
             data = {"code": answer.code, "message": answer.message}
-            return Refused(this.call_id, RpcError(INVALID_REQUEST, problem, data))
+            return RefusedQuestion(this.call_id, RpcError(INVALID_REQUEST, problem, data))
         this.answers[this.open.pop(answer.id)] = dict(answer.result)
         if this.open:
             return None
         params: dict[str, Any] = {"inputResponses": this.answers}
         if this.state is not None:
             params["requestState"] = this.state
-        return Answered(this.call_id, params)
+        return AnsweredCall(this.call_id, params)
 
     def drop(self, call_id: Id) -> list[Id]:
         """Forget the questions of a call; the requests that the client need not answer now."""

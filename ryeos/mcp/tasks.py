@@ -149,7 +149,7 @@ LOOK_S = 2.0
 LISTS = frozenset({"prompts", "resources"})
 
 
-class Watching:
+class ChangeWatcher:
     """Tells of changes of lists (by name), of single resources (by URI) and of tasks.
 
     ``state_of`` gives what differs when one of them was changed; it may take its time.

@@ -156,7 +156,7 @@ FileOf: TypeAlias = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrived:
+class ReadyFiles:
     """What is written already, and may become files of the project.
 
     file_of  a file with the bytes of a digest, if there is one
@@ -180,7 +180,7 @@ class FileChange(NamedTuple):  # made for each path: a tuple is made in a third 
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedChanges:
     """The paths of files that were written, those of them that are new, and that were removed."""
 
     written: tuple[str, ...] = ()
@@ -192,10 +192,10 @@ class Applied:
         """All of them."""
         return (*self.written, *self.removed)
 
-    def followed_by(self, later: "Applied") -> "Applied":
+    def followed_by(self, later: "AppliedChanges") -> "AppliedChanges":
         """Both together."""
         written = {*self.written, *later.written} - {*later.removed}
-        return Applied(
+        return AppliedChanges(
             tuple(sorted(written)),
             tuple(sorted({*self.removed, *later.removed} - {*later.written})),
             tuple(sorted({*self.added, *later.added} & written)),
@@ -253,7 +253,7 @@ def changes(
     return tuple(change for change in found if change.before != change.after)
 
 
-NOTHING_ARRIVED = Arrived(file_of=lambda _digest: None)
+NOTHING_ARRIVED = ReadyFiles(file_of=lambda _digest: None)
 
 
 def apply_changes(
@@ -261,8 +261,8 @@ def apply_changes(
     changed: Sequence[FileChange],
     get_blob: Callable[[str], bytes],
     through: Path,
-    arrived: Arrived = NOTHING_ARRIVED,
-) -> Applied:
+    arrived: ReadyFiles = NOTHING_ARRIVED,
+) -> AppliedChanges:
     """Carry out the changes below ``root``.
 
     Done twice it is the same as once. ``through`` is where files are written before they come to
@@ -302,7 +302,7 @@ def apply_changes(
             _write(safe_target(root, change.path), change, data, through)
     force_files(root, _paths(written), arrived.early)  # (5)
     added = [change for change in written if change.before is None]
-    return Applied(_paths(written), _paths(removed), _paths(added))
+    return AppliedChanges(_paths(written), _paths(removed), _paths(added))
 
 
 @contextmanager
@@ -346,7 +346,7 @@ def _digest_of(target: Path | None) -> str | None:
 
 
 def _put_folders(
-    new_files: NewFiles, written: Iterable[FileChange], arrived: Arrived
+    new_files: NewFiles, written: Iterable[FileChange], arrived: ReadyFiles
 ) -> AbstractSet[str]:
     """Move whole folders that the project lacks; their paths, and those of all folders in them.
 

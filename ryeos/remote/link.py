@@ -18,7 +18,7 @@ from lillux.values import dataclass, field, replace
 from ryeos import __version__
 from ryeos.items.context import Clock, Context, cache_place, utc_now
 from ryeos.items.errors import NoSigningKeyError, no_project_error
-from ryeos.remote.apply import Applied
+from ryeos.remote.apply import AppliedChanges
 from ryeos.remote.conflicts import ConflictFolder, new_incoming_folder, own_folder, project_store
 from ryeos.remote.node import BearerCredentials, Credentials, Node, RemoteHead, credentials_for
 from ryeos.remote.pins import Pins
@@ -31,7 +31,7 @@ from ryeos.remote.settings import (
 )
 from ryeos.remote.transfer import RemoteContents, TransferProgress, no_progress
 from ryeos.run.workspace import Workspace
-from ryeos.sync.entries import Sized
+from ryeos.sync.entries import SizedContent
 from ryeos.sync.objects import CasObjectError, SourceManifest, manifest_of
 from ryeos.sync.paths import require_admissible, require_safe_paths
 from ryeos.sync.rules import ManifestRules, read_rules
@@ -233,27 +233,27 @@ def _on_one_line(text: str) -> str:
     return printable(text, _MAX_LINE_CHARACTERS)
 
 
-def sized(tree: Tree, digest: str) -> Sized:
+def sized(tree: Tree, digest: str) -> SizedContent:
     """How large a piece of a tree is, and the name of its file."""
     path = tree.blobs.get(digest)
     if path is not None:
         try:
-            return Sized(digest, os.stat(f"{tree.root}{os.sep}{path}").st_size, path)  # noqa: PTH116 - many times
+            return SizedContent(digest, os.stat(f"{tree.root}{os.sep}{path}").st_size, path)  # noqa: PTH116 - many times
         except OSError:  # reading it will say what is wrong
-            return Sized(digest, 0, path)
+            return SizedContent(digest, 0, path)
     if digest == tree.manifest_hash:
-        return Sized(digest, len(tree.manifest_data))
-    return Sized(digest, len(canonical_json(tree.get_object(digest))))
+        return SizedContent(digest, len(tree.manifest_data))
+    return SizedContent(digest, len(canonical_json(tree.get_object(digest))))
 
 
 # --- link -----------------------------------------------------------------------------------------
 
 LOCK = "lock"
-ReportMerged = Callable[[str, Applied], None]
+ReportMerged = Callable[[str, AppliedChanges], None]
 """Is given the name of the remote, and which files were changed."""
 
 
-def _no_report(_: str, __: Applied) -> None:
+def _no_report(_: str, __: AppliedChanges) -> None:
     """Ignore the progress."""
 
 

@@ -37,9 +37,9 @@ from lillux.values import dataclass, replace
 from ryeos.items.errors import RyeError
 from ryeos.remote.apply import (
     IS_SUPPORTED,
-    Applied,
-    Arrived,
+    AppliedChanges,
     Blobs,
+    ReadyFiles,
     apply_changes,
     changed_paths,
     changes,
@@ -58,7 +58,7 @@ from ryeos.remote.node import RemoteHead
 from ryeos.remote.transfer import RemoteContents, fetch
 from ryeos.sync.checkout import mode_of, remove_tree
 from ryeos.sync.merge import MergeConflict, three_way_merge
-from ryeos.sync.objects import Layered, ProjectSnapshot, SourceManifest, snapshot_of
+from ryeos.sync.objects import LayeredContents, ProjectSnapshot, SourceManifest, snapshot_of
 from ryeos.sync.paths import folders_above, require_incoming_allowed
 from ryeos.sync.tree import Tree
 
@@ -66,14 +66,14 @@ ARRIVED = "arrived"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pulled:
+class PullResult:
     """What a pull did. ``snapshot_hash`` is ``""`` where the node has no such project."""
 
     snapshot_hash: str = ""
-    applied: Applied = Applied()
+    applied: AppliedChanges = AppliedChanges()
 
 
-def pull(link: Link) -> Pulled:
+def pull(link: Link) -> PullResult:
     """Bring the project to the node's head.
 
     Raises RemoteConflictError where both changed the same; then nothing was written.
@@ -83,12 +83,12 @@ def pull(link: Link) -> Pulled:
         of_run = finish_run(link)
         head = link.head()  # (2)
         if head is None:
-            return Pulled(applied=of_run)
+            return PullResult(applied=of_run)
         pulled = merge_head(link, head, link.working_tree.project_tree())  # (3)
         return replace(pulled, applied=of_run.followed_by(pulled.applied))
 
 
-def merge_head(link: Link, head: RemoteHead, tree: Tree) -> Pulled:
+def merge_head(link: Link, head: RemoteHead, tree: Tree) -> PullResult:
     """Steps 4 to 6 of a pull."""
     theirs = link.received(head.project_manifest_hash, tree)
     base = link.base(tree)
@@ -98,7 +98,7 @@ def merge_head(link: Link, head: RemoteHead, tree: Tree) -> Pulled:
     _force_others(link, sides, applied)
     link.record(head.snapshot_hash, theirs, head.user_manifest_hash)  # (6)
     link.conflicts.clear()
-    return Pulled(snapshot_hash=head.snapshot_hash, applied=applied)
+    return PullResult(snapshot_hash=head.snapshot_hash, applied=applied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _sides(base: SourceManifest | None, tree: Tree, theirs: SourceManifest) -> _
     return _Sides(base, tree, theirs, changed_paths(base or SourceManifest("project"), theirs))
 
 
-def _force_others(link: Link, sides: _Sides, applied: Applied) -> None:
+def _force_others(link: Link, sides: _Sides, applied: AppliedChanges) -> None:
     """Have on the disk what is new in common and was here before: by a pull that failed, maybe."""
     written = {*applied.written}
     others = [path for path in sides.changed if path not in written]
@@ -138,7 +138,7 @@ def _require_incoming_allowed(link: Link, sides: _Sides) -> None:
     )
 
 
-def merge_run(link: Link, snapshot_hash: str) -> Applied:
+def merge_run(link: Link, snapshot_hash: str) -> AppliedChanges:
     """Merge what a run made of the project, which the node could not: the head stays as it is.
 
     What both began with is the snapshot that the run started from, the first parent. Raises
@@ -162,25 +162,25 @@ def merge_run(link: Link, snapshot_hash: str) -> Applied:
     return applied
 
 
-def finish_run(link: Link) -> Applied:
+def finish_run(link: Link) -> AppliedChanges:
     """Merge the run whose conflicts were settled. Raises RemoteConflictError while some are not."""
     kept = link.conflicts.read()
-    return merge_run(link, kept.snapshot_hash) if kept and kept.is_of_run else Applied()
+    return merge_run(link, kept.snapshot_hash) if kept and kept.is_of_run else AppliedChanges()
 
 
 def _snapshot(link: Link, digest: str) -> ProjectSnapshot:
     return snapshot_of(link.contents.get_object(digest), f"snapshot {digest}")
 
 
-def _merge_in(link: Link, record: ConflictRecord, sides: _Sides) -> Applied:
+def _merge_in(link: Link, record: ConflictRecord, sides: _Sides) -> AppliedChanges:
     """Steps 4 and 5. ``record`` is what conflicts are kept in, if there are any."""
     folder = link.conflicts.folder.parent / ARRIVED
     base, tree, theirs = sides.base, sides.tree, sides.theirs
     if tree.manifest == theirs:
         forget_incoming(folder)
-        return Applied()
+        return AppliedChanges()
     with incoming_at(folder, link.store) as incoming:
-        contents = Layered(link.store, tree, RemoteContents(link.node, incoming))
+        contents = LayeredContents(link.store, tree, RemoteContents(link.node, incoming))
         blobs = Blobs(contents)
         _prefetch(link, sides, incoming, blobs)
         merged = three_way_merge(base, tree.manifest, theirs, contents)  # (4)
@@ -229,7 +229,7 @@ def keep_conflicts(
     record: ConflictRecord,
     conflicts: tuple[MergeConflict, ...],
     manifests: tuple[SourceManifest | None, SourceManifest, SourceManifest],
-    contents: Layered,
+    contents: LayeredContents,
 ) -> ConflictRecord:
     """Write every version down, for a person to choose from. What was settled before, stays so."""
     empty = SourceManifest("project")
@@ -384,11 +384,11 @@ class ReceivedContents:
         if IS_SUPPORTED:  # else no folder would be moved, and a path may be too long
             self._places = {d: path for d, path in places.items() if len(path.encode()) < room}
 
-    def arrived(self) -> Arrived:
+    def arrived(self) -> ReadyFiles:
         """All that was written and may become files of the project."""
         places = self._places.items()
         placed = {path: digest for digest, path in places if digest in self._own}
-        return Arrived(file_of=self.file_of, tree=self._tree, placed=placed, early=self._early)
+        return ReadyFiles(file_of=self.file_of, tree=self._tree, placed=placed, early=self._early)
 
     def keep(self, space: ObjectKind, digest: str, data: bytes, durability: Durability) -> None:
         """Keep bytes whose digest was just computed, until `discard` at least."""

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from lillux.errors import LilluxError
 from lillux.values import dataclass, field, replace
 from ryeos.items.errors import RyeError
-from ryeos.remote.apply import Applied, changed_paths, entry_at
+from ryeos.remote.apply import AppliedChanges, changed_paths, entry_at
 from ryeos.remote.errors import (
     ExcludedFilesError,
     HeadLostError,
@@ -30,7 +30,7 @@ from ryeos.remote.link import Link, is_same_head, sized
 from ryeos.remote.node import RemoteHead
 from ryeos.remote.pull import finish_run, merge_head
 from ryeos.remote.transfer import exported, send
-from ryeos.sync.entries import MAX_ENTRIES, Sized
+from ryeos.sync.entries import MAX_ENTRIES, SizedContent
 from ryeos.sync.objects import SourceManifest, changes_between
 from ryeos.sync.tree import Tree
 
@@ -73,9 +73,9 @@ def _is_renamed(root: Path, path: str, others: dict[str, str]) -> bool:
 @contextmanager
 def naming_merged(link: Link) -> Iterator[Link]:
     """The link, for a block whose failures have the paths as the fact ``merged``."""
-    came = Applied()
+    came = AppliedChanges()
 
-    def tell(remote: str, applied: Applied) -> None:
+    def tell(remote: str, applied: AppliedChanges) -> None:
         nonlocal came
         came = came.followed_by(applied)
         link.report_merged(remote, applied)
@@ -105,7 +105,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class ReplacedHead:
     """A head that others had moved, and what they had done since; None where that is lost there."""
 
     snapshot_hash: str
@@ -172,7 +172,7 @@ MAX_CHANGED_BYTES, MAX_CHANGED_PATHS = 512 * 1024, 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pushed:
+class PushResult:
     """What a push did.
 
     objects_sent   pieces of content that the node did not have
@@ -190,15 +190,15 @@ class Pushed:
     objects_total: int = 0
     is_new: bool = False
     is_user_space_new: bool = False
-    merged: Applied = Applied()
-    replaced: Replaced | None = None
+    merged: AppliedChanges = AppliedChanges()
+    replaced: ReplacedHead | None = None
     digests: frozenset[str] = field(default_factory=frozenset, repr=False)
 
 
 _Answer = TypeVar("_Answer")
 
 
-class _Meanwhile(Generic[_Answer]):
+class _BackgroundAnswer(Generic[_Answer]):
     """What a node is asked in another thread, while there is something else to do here."""
 
     def __init__(self, ask: Callable[[], _Answer]) -> None:
@@ -244,7 +244,7 @@ class _Trees:
             there.add(self.project.item_sources[digest]["content_blob_hash"])
         return there
 
-    def sized(self, digest: str) -> Sized:
+    def sized(self, digest: str) -> SizedContent:
         """How large a piece is, and what a person calls it."""
         return sized(self.project if self._is_in_project(digest) else self.user, digest)
 
@@ -279,7 +279,7 @@ def push(
     drops_excluded: bool = False,
     is_new_project: bool = False,
     sleep: Callable[[float], None] = time.sleep,
-) -> Pushed:
+) -> PushResult:
     """Bring the project to the node. With ``force`` what others brought there is not merged in.
 
     With ``force`` the node also looks whether it has all of it unharmed, and gets what it has not.
@@ -298,12 +298,12 @@ def push(
 
 def _push_alone(
     link: Link, sleep: Callable[[float], None], *, force: bool, drops_excluded: bool
-) -> Pushed:
+) -> PushResult:
     """Steps 1 to 7. Before the first request, each thread asks who the node is (1)."""
     with link.alone():
-        came = Applied() if force else _finish_run(link)
+        came = AppliedChanges() if force else _finish_run(link)
         for round_number in range(1, ROUNDS + 1):
-            head_request = _Meanwhile(lambda: _head_or_lost(link) if force else link.head())
+            head_request = _BackgroundAnswer(lambda: _head_or_lost(link) if force else link.head())
             trees = _Trees(link.working_tree.project_tree(), link.user_tree())  # (2)
             head = head_request.answer()
             user_there = _user_space_there(link, head, trees.user)
@@ -360,7 +360,7 @@ def _user_space_there(link: Link, head: RemoteHead | None, user: Tree) -> str:
     return head.terms.user_manifest_hash if head and head.terms else _user_space_hash(link)
 
 
-def _finish_run(link: Link) -> Applied:
+def _finish_run(link: Link) -> AppliedChanges:
     applied = finish_run(link)
     if applied.paths:
         link.report_merged(link.node.name, applied)
@@ -381,7 +381,7 @@ def _require_none_excluded(link: Link, tree: Tree) -> None:
         raise ExcludedFilesError(link.node.name, paths)
 
 
-def _replaced(link: Link, head: RemoteHead, tree: Tree) -> Replaced | None:
+def _replaced(link: Link, head: RemoteHead, tree: Tree) -> ReplacedHead | None:
     """What a push over this head takes from it, None for nothing of others."""
     if is_same_head(link.recorded(), head):
         return None
@@ -389,9 +389,9 @@ def _replaced(link: Link, head: RemoteHead, tree: Tree) -> Replaced | None:
         theirs = link.manifest(head.project_manifest_hash, tree)
         base = link.base(tree) or SourceManifest("project")
     except LilluxError:  # a node that lost what it had is what some push with force for
-        return Replaced(head.snapshot_hash, None)
+        return ReplacedHead(head.snapshot_hash, None)
     found = differences(base, tree.manifest, theirs)
-    return Replaced(head.snapshot_hash, tuple(one for one in found if one.there))
+    return ReplacedHead(head.snapshot_hash, tuple(one for one in found if one.there))
 
 
 def _is_news(link: Link, head: RemoteHead, tree: Tree) -> bool:
@@ -411,7 +411,7 @@ def _is_news(link: Link, head: RemoteHead, tree: Tree) -> bool:
     return True
 
 
-def _sent(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -> Pushed:
+def _sent(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -> PushResult:
     """Steps 4 to 6. ``user_there`` is the user space that the node has."""
     user_hash = _user_hash(trees)
     has_project = head is not None and head.project_manifest_hash == trees.project.manifest_hash
@@ -421,7 +421,7 @@ def _sent(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -
         return _pushed(trees, expected, 0, expected or "", is_user_space_new=False)
     new_user_hash = user_hash if is_user_space_new else ""
     takes_changes = head is not None and head.terms is not None and not new_user_hash
-    attempt = _Meanwhile(lambda: link.attempt(trees.project)) if takes_changes else None
+    attempt = _BackgroundAnswer(lambda: link.attempt(trees.project)) if takes_changes else None
     base = _base(link, head)
     there = trees.surely_there(base, has_user_space=bool(user_hash) and not is_user_space_new)
     digests = [digest for digest in trees.digests if digest not in there]
@@ -440,7 +440,7 @@ def _sent(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -
     return _pushed(trees, expected, sent, snapshot_hash, is_user_space_new=is_user_space_new)
 
 
-def _restored(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -> Pushed:
+def _restored(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -> PushResult:
     """Steps 4 to 6, for a node that may have lost anything: it reads each piece that it has."""
     user_hash = _user_hash(trees)
     is_user_space_new = bool(user_hash) and user_there != user_hash
@@ -462,9 +462,9 @@ def _user_hash(trees: _Trees) -> str:
 
 def _pushed(
     trees: _Trees, expected: str | None, sent: int, snapshot_hash: str, *, is_user_space_new: bool
-) -> Pushed:
+) -> PushResult:
     digests = trees.digests
-    return Pushed(
+    return PushResult(
         snapshot_hash=snapshot_hash,
         project_manifest_hash=trees.project.manifest_hash,
         user_manifest_hash=_user_hash(trees),
@@ -523,7 +523,7 @@ def _bring(
     """Steps 4 to 6: how many pieces were sent, and the snapshot that is the head now."""
     terms = head.terms if head else None
     engine_version = terms.engine_version if terms else ""
-    version = _Meanwhile(lambda: link.node.system_version(engine_version))
+    version = _BackgroundAnswer(lambda: link.node.system_version(engine_version))
     sent = send(link.node, digests, trees, trees.sized, link.progress)  # (4)
     if new_user_hash:
         _push_user_space(link, new_user_hash)  # (5)

@@ -380,7 +380,7 @@ def _files(reply: BundleReply) -> dict[str, bytes]:
 # (4) the pin says what is installed; what was moved aside is removed
 
 
-class Installed(StrEnum):
+class InstallState(StrEnum):
     """What became of a bundle."""
 
     INSTALLED = "installed"
@@ -392,7 +392,7 @@ class Installed(StrEnum):
 class Installation:
     """A bundle that is installed now. ``previous`` is the version before, else ``""``."""
 
-    state: Installed
+    state: InstallState
     space: Space
     previous: str = ""
     is_new_key: bool = False
@@ -454,10 +454,10 @@ class InstalledBundles:
             )
             space = installed_space(self._user, pin)
             if previous == bundle.version and _holds(space.base, bundle.files):
-                return Installation(state=Installed.UNCHANGED, space=space, previous=previous)
+                return Installation(state=InstallState.UNCHANGED, space=space, previous=previous)
             self._require_no_overlap(bundle, pins)
             self._put(space.base, bundle.files, pin)
-        state = Installed.UPDATED if previous else Installed.INSTALLED
+        state = InstallState.UPDATED if previous else InstallState.INSTALLED
         return Installation(state=state, space=space, previous=previous, is_new_key=known is None)
 
     def uninstall(self, bundle_id: str, *, forget: bool) -> BundlePin:

@@ -390,7 +390,7 @@ def _entry(where: str, name: str, values: Any) -> LockEntry:  # noqa: ANN401 - J
 # A pulled item becomes a file of a space. What a user changed here is never replaced unasked.
 
 
-class Placed(StrEnum):
+class PlacementState(StrEnum):
     """What became of the file."""
 
     WRITTEN = "written"
@@ -414,14 +414,16 @@ class FileState:
     signed: SignedText
 
 
-class Placing:
+class ItemPlacer:
     """Writes pulled items to a space, and into its lock. ``key`` signs them anew, if given."""
 
     def __init__(self, space: Space, key: SigningKey | None = None) -> None:
         self.space, self._key = space, key
         self.lock = RegistryLock(space)
 
-    def place(self, item: PulledItem, *, registry: str, now: str, replace: Replace) -> Placed:
+    def place(
+        self, item: PulledItem, *, registry: str, now: str, replace: Replace
+    ) -> PlacementState:
         """Write the file and its lock entry. ``registry`` is the address, ``now`` a stamp.
 
         Raises LocalEditError, UnsafePathError, FileSystemError, RegistryLockError.
@@ -451,7 +453,7 @@ class Placing:
 
     def _write(
         self, item: PulledItem, path: Path, entry: LockEntry | None, replace: Replace
-    ) -> Placed:
+    ) -> PlacementState:
         other = _of_other_type(item, path)
         if other:
             raise LocalEditError(str(other), f"another file that is {item.ref} is here")
@@ -461,14 +463,14 @@ class Placing:
         except FileNotFoundError:
             with suppress(FileExistsError):
                 create_file(path, data)
-                return Placed.WRITTEN
+                return PlacementState.WRITTEN
             raise LocalEditError(str(path), "appeared just now") from None
         if existing == data:
-            return Placed.UNCHANGED
+            return PlacementState.UNCHANGED
         state = file_state(existing, item.ref, path)
         is_same_text = state is not None and state.text_hash == item.text_hash
         if is_same_text and self._key is None:
-            return Placed.UNCHANGED  # a user here signed the same text: that stays
+            return PlacementState.UNCHANGED  # a user here signed the same text: that stays
         was_pulled = state is not None and entry and state.text_hash == entry.text_hash
         may = is_same_text or (was_pulled and replace is not Replace.NOTHING)
         if not may and replace is not Replace.ANYTHING:
@@ -477,7 +479,7 @@ class Placing:
         if not may:
             _keep(path, existing)
         write_atomic(path, data, expected=existing)
-        return Placed.REPLACED
+        return PlacementState.REPLACED
 
     def _data(self, item: PulledItem, path: Path) -> bytes:
         """The bytes of the file: as they came, or signed with the user's own key."""

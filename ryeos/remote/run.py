@@ -37,7 +37,7 @@ from ryeos.remote.errors import UnsafeOutputError
 from ryeos.remote.link import Link, RemoteEnvironment, open_link
 from ryeos.remote.node import Node, RemoteExecution
 from ryeos.remote.pull import pull
-from ryeos.remote.push import Pushed, naming_merged, push
+from ryeos.remote.push import PushResult, naming_merged, push
 from ryeos.remote.secrets import LocalSecrets
 from ryeos.remote.transfer import fetch, fetch_available
 from ryeos.run.engine import parameters_for
@@ -362,7 +362,7 @@ class FinishedRun:
     """
 
     executed: RemoteExecution
-    pushed: Pushed
+    pushed: PushResult
     fetched: int = 0
     outputs: Outputs = field(default_factory=Outputs)
     applied: tuple[str, ...] = ()
@@ -382,7 +382,7 @@ def execute(
         executed = execution_of_row(row)
     if executed.is_accepted_only:
         return FinishedRun(executed=executed, pushed=pushed)
-    after = _Aftermath(link, executed, pushed)
+    after = _RunFollowUp(link, executed, pushed)
     after.fetch()  # (4)
     after.write_outputs()  # (5)
     after.report_unmerged()
@@ -440,10 +440,10 @@ def _masked(paths: Sequence[str]) -> str:
     return f"the run wrote a secret into {shown}{more}: there is *** in its place"
 
 
-class _Aftermath:
+class _RunFollowUp:
     """What is done with the result of a run, a step at a time."""
 
-    def __init__(self, link: Link, executed: RemoteExecution, pushed: Pushed) -> None:
+    def __init__(self, link: Link, executed: RemoteExecution, pushed: PushResult) -> None:
         self._link, self._executed, self._pushed = link, executed, pushed
         self._fetched = 0
         self._outputs = Outputs()

@@ -11,7 +11,7 @@ from lillux.files import file_system_error, read_bytes
 from lillux.store import MAX_BYTES
 from lillux.store_files import is_digest
 from lillux.values import dataclass
-from ryeos.remote.apply import Applied, FileChange, apply_changes
+from ryeos.remote.apply import AppliedChanges, FileChange, apply_changes
 from ryeos.remote.conflicts import OURS, THEIRS, ConflictFolder, ConflictRecord, incoming_folder
 from ryeos.remote.errors import (
     ConflictRecordError,
@@ -21,7 +21,7 @@ from ryeos.remote.errors import (
 )
 from ryeos.remote.link import Link
 from ryeos.remote.pull import MergedRuns, finish_run, merge_head, merge_run
-from ryeos.sync.paths import InadmissibleError, Skipped, problem_of, safe_target
+from ryeos.sync.paths import InadmissibleError, SkippedFile, problem_of, safe_target
 
 # --- resolve --------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ def resolve(
 
 def _require_admissible(paths: Iterable[str], record: ConflictRecord) -> None:
     refused = [
-        Skipped(path, problem)
+        SkippedFile(path, problem)
         for path in paths
         if (problem := problem_of(path, is_item=record.conflicts[path].is_item))
     ]
@@ -187,7 +187,7 @@ class RunPulled:
     """
 
     snapshot_hash: str
-    applied: Applied = Applied()
+    applied: AppliedChanges = AppliedChanges()
     was_merged: bool = False
 
 

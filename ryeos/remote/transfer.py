@@ -17,7 +17,7 @@ from ryeos.sync.entries import (
     MAX_ENTRIES,
     MAX_FRAMES,
     ContentEntry,
-    Sized,
+    SizedContent,
     batches,
     export_entries,
 )
@@ -43,7 +43,7 @@ MAX_BATCH_REPLY = 16 * MIB
 TransferProgress: TypeAlias = Callable[[str, int, int], None]
 """Gets what is done, how much of it, and of how much; at least at the start and at the end."""
 
-SizeOf: TypeAlias = Callable[[str], Sized]
+SizeOf: TypeAlias = Callable[[str], SizedContent]
 
 
 def no_progress(_what: str, _done: int, _total: int) -> None:

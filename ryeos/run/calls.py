@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 from lillux.cancellation import Cancellation
 from lillux.interpreters import ResolvedEnv
 from lillux.patterns import pattern
-from lillux.process.model import Captured, Outcome, ProcessRunner, signal_name
+from lillux.process.model import CapturedStream, Outcome, ProcessRunner, signal_name
 from lillux.values import dataclass, field
 from ryeos.items.context import nothing_approved
 from ryeos.run.anchor import Anchor, AnchoredFiles
@@ -222,7 +222,7 @@ def _return_code(outcome: Outcome) -> int:
     return -1 if outcome.exit_code is None else outcome.exit_code
 
 
-def _text(captured: Captured) -> str:
+def _text(captured: CapturedStream) -> str:
     return captured.data.decode("utf-8", "replace")
 
 

@@ -35,7 +35,7 @@ from ryeos.trust.config import ConfigReader
 
 if TYPE_CHECKING:
     from lillux.http.forwarder import Forwarder
-    from lillux.sandbox import Confinement, Withholding
+    from lillux.sandbox import Confinement, FolderRestrictions
 
 POLICY_PATH, ACCESS_PATH = "sandbox/policy.yaml", "web/access.yaml"
 _POLICY_KEYS = ("version", "category", "description", "level", "limits", "rules")
@@ -170,7 +170,7 @@ def _require_keys(given: Mapping[str, Any], known: Sequence[str], where: str) ->
 # --- paths ----------------------------------------------------------------------------------------
 
 
-class Filling:
+class PathFiller:
     """Fills the names of folders in paths: step (4)."""
 
     def __init__(
@@ -260,13 +260,13 @@ class CallRights:
     rights: Rights | None = None
     declared: Rights | None = None
     declared_by: str = ""
-    withholding: "Withholding | None" = field(default=None, repr=False)
+    withholding: "FolderRestrictions | None" = field(default=None, repr=False)
     own_files: tuple[Path, ...] = field(default=(), repr=False)
     private: tuple[str, ...] = ()
     network_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     on_node: bool = False
     watches: bool = False
-    filling: Filling | None = field(default=None, repr=False)
+    filling: PathFiller | None = field(default=None, repr=False)
 
     def narrowed(self, other: Rights | None) -> "CallRights":
         """The same under further rights, whose paths are filled here. Raises SpecError."""
@@ -499,7 +499,7 @@ def rights_of(
         private=policy.private,
         network_env=context.process_env,
         on_node=context.on_node,
-        filling=Filling(anchor, context, tool, resolved),
+        filling=PathFiller(anchor, context, tool, resolved),
     )
     if policy.level is Level.OFF:
         return call

@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any
 from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
 from lillux.process.children import spawn
-from lillux.process.model import Captured, Command, Outcome, SpawnError
+from lillux.process.model import CapturedStream, Command, Outcome, SpawnError
 from lillux.process.pumps import Pump, SelectorPump, Sink, Stdin
 from lillux.values import dataclass, field, replace
 from ryeos.run.model import Invocation
@@ -58,7 +58,7 @@ class LostError(Exception):
 
 @dataclass(slots=True)
 class Pipes:
-    """Our ends of the pipes of a forked process, in the shape of `lillux.process.pumps.Piped`."""
+    """Our pipe ends of a forked process, as `lillux.process.pumps.PipedProcess` has them."""
 
     stdin: IO[bytes] | None
     stdout: IO[bytes] | None
@@ -542,7 +542,7 @@ def _with_output_of(imported: Outcome | None, outcome: Outcome) -> Outcome:
     if imported is None or not imported.stderr.data:
         return outcome
     first, then = imported.stderr, outcome.stderr
-    both = Captured(
+    both = CapturedStream(
         data=first.data + then.data,
         total_bytes=first.total_bytes + then.total_bytes,
         left_out_bytes=first.left_out_bytes + then.left_out_bytes,

@@ -566,7 +566,7 @@ class HttpCall:
                     ending = _transport_failure(error)
         return self._mapped(ending, sinks)
 
-    def _mapped(self, ending: "_Ending", sinks: Sequence[EventSink]) -> MappedResult:
+    def _mapped(self, ending: "_HttpEnding", sinks: Sequence[EventSink]) -> MappedResult:
         result = ending.result
         metadata: dict[str, Any] = self._warnings()
         if ending.attempts > 1:
@@ -601,7 +601,7 @@ def _mode(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ending:
+class _HttpEnding:
     """A result, the code of a failure, and how often it took."""
 
     result: HttpResult
@@ -609,9 +609,11 @@ class _Ending:
     attempts: int = 1
 
 
-def _sent(client: HttpClient, request: HttpRequest, cancellation: Cancellation | None) -> _Ending:
+def _sent(
+    client: HttpClient, request: HttpRequest, cancellation: Cancellation | None
+) -> _HttpEnding:
     response = client.send(request, cancellation)
-    return _Ending(result=_result(response), attempts=response.attempts)
+    return _HttpEnding(result=_result(response), attempts=response.attempts)
 
 
 def _result(response: HttpResponse) -> HttpResult:
@@ -625,11 +627,11 @@ def _result(response: HttpResponse) -> HttpResult:
     )
 
 
-def _transport_failure(error: HttpClientError) -> _Ending:
+def _transport_failure(error: HttpClientError) -> _HttpEnding:
     times = "attempt" if error.attempts == 1 else "attempts"
     words = f"Request failed after {error.attempts} {times}: {error}"
     result = HttpResult(success=False, status_code=0, body=None, error=words)
-    return _Ending(result=result, code=error.code, attempts=error.attempts)
+    return _HttpEnding(result=result, code=error.code, attempts=error.attempts)
 
 
 def _streamed(
@@ -637,13 +639,13 @@ def _streamed(
     request: HttpRequest,
     sinks: Sequence[EventSink],
     cancellation: Cancellation | None,
-) -> _Ending:
+) -> _HttpEnding:
     """The events of a response go to the sinks; another response is taken as a whole."""
     started = monotonic()
     with client.stream(_accepting_events(request), cancellation) as stream:
         kind = stream.headers.get("content-type", "").partition(";")[0].strip().lower()
         if not is_success(stream.status) or kind != _EVENT_STREAM:
-            return _Ending(result=replace(_whole(stream, started), stream_events_count=0))
+            return _HttpEnding(result=replace(_whole(stream, started), stream_events_count=0))
         count, broken = _pump(stream, sinks)
     kept = next((sink for sink in sinks if isinstance(sink, ReturnSink)), None)
     result = HttpResult(
@@ -656,7 +658,7 @@ def _streamed(
         stream_events_count=count,
         stream_destinations=tuple(type(sink).__name__ for sink in sinks),
     )
-    return _Ending(result=result, code=broken.code if broken else "")
+    return _HttpEnding(result=result, code=broken.code if broken else "")
 
 
 def _pump(stream: HttpStream, sinks: Sequence[EventSink]) -> tuple[int, LilluxError | None]:

@@ -216,7 +216,7 @@ _LEFT_SOME = (Status.ERROR, Status.KILLED)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedThread:
     """What became of a thread that was to be ended.
 
     by_this           this call ended it
@@ -230,7 +230,7 @@ class Ended:
 
 def kill_thread(
     registry: ThreadRegistry, thread_id: str, seals: RunnerSeals, *, grace_s: float
-) -> Ended:
+) -> EndedThread:
     """The thread, ended: `killed` or `cancelled` by this call, or whatever it had become before.
 
     Only a process that this user's own seal names is sent a signal, and what it left behind.
@@ -238,11 +238,13 @@ def kill_thread(
     """
     thread = refreshed(registry, registry.get(thread_id))
     if thread.has_ended:
-        return Ended(thread, by_this=False, orphan_processes=end_rest(registry, thread, seals))
+        return EndedThread(
+            thread, by_this=False, orphan_processes=end_rest(registry, thread, seals)
+        )
     if thread.status == Status.CREATED and thread.pid is None:
         # Its runner finds the thread ended, and starts nothing.
         if registry.finish(thread_id, Status.KILLED, error="killed before it began"):
-            return Ended(_recorded(registry, thread_id), by_this=True)
+            return EndedThread(_recorded(registry, thread_id), by_this=True)
         thread = registry.get(thread_id)
     runner = _own_runner(registry, thread, seals)
     if runner is None:
@@ -254,10 +256,12 @@ def kill_thread(
     orphan_processes = end_orphans(thread_id)
     if method == "already_dead":
         ended = refreshed(registry, registry.get(thread_id))
-        return Ended(ended, by_this=False, orphan_processes=orphan_processes)
+        return EndedThread(ended, by_this=False, orphan_processes=orphan_processes)
     registry.finish(thread_id, Status.KILLED, error="killed")
     ended = _recorded(registry, thread_id)
-    return Ended(ended, by_this=ended.status == Status.KILLED, orphan_processes=orphan_processes)
+    return EndedThread(
+        ended, by_this=ended.status == Status.KILLED, orphan_processes=orphan_processes
+    )
 
 
 def ask_for_end(registry: ThreadRegistry, thread_id: str) -> None:
@@ -298,7 +302,7 @@ def _own_runner(
     return None if is_run and is_elsewhere else runner
 
 
-def _end_by_request(registry: ThreadRegistry, thread: Thread, grace_s: float) -> Ended:
+def _end_by_request(registry: ThreadRegistry, thread: Thread, grace_s: float) -> EndedThread:
     ask_for_end(registry, thread.thread_id)
     ended = wait_for(registry, thread.thread_id, grace_s)
     if not ended.has_ended:
@@ -308,7 +312,7 @@ def _end_by_request(registry: ThreadRegistry, thread: Thread, grace_s: float) ->
             hint=f"process {thread.pid} walks it, and was not touched: it may do more than that; "
             "the run ends as soon as it looks",
         )
-    return Ended(ended, by_this=ended.status == Status.CANCELLED)
+    return EndedThread(ended, by_this=ended.status == Status.CANCELLED)
 
 
 def _recorded(registry: ThreadRegistry, thread_id: str) -> Thread:

@@ -29,7 +29,7 @@ from ryeos.items.rights import KEYS, Rights
 from ryeos.run.model import ExecutionRequest
 
 if TYPE_CHECKING:
-    from lillux.background import Started
+    from lillux.background import StartedProcess
 
 
 # --- model ----------------------------------------------------------------------------------------
@@ -410,8 +410,8 @@ class RunnerSeals:
     def __init__(self, user_ai: Path) -> None:
         self._path = user_ai / "state" / KEY_FILE
 
-    def seal(self, place: ThreadsPlace, thread_id: str, started: "Started | ThreadRunner") -> None:
-        """Write down which process runs the thread.
+    def seal(self, place: ThreadsPlace, thread_id: str, started: "StartedProcess | ThreadRunner") -> None:
+        """Record which process runs the thread.
 
         Raises FileSystemError, RyeError `REGISTRY_INVALID`.
         """

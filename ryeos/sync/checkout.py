@@ -244,7 +244,7 @@ class ExecutionPaths:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class TreeChanges:
     """What a tree had to be given to be as wanted. Paths with slashes, sorted.
 
     A folder that was removed with all in it is one path, with a slash at its end.
@@ -319,8 +319,8 @@ def write_tree(
     table: StatTable | None = None,
     modes: Callable[[bytes], int] = mode_of,
     is_checked: bool = False,
-    found: Written | None = None,
-) -> Written:
+    found: TreeChanges | None = None,
+) -> TreeChanges:
     """Make ``root`` hold what ``manifest`` says, and nothing else. What changed for that.
 
     With ``present`` and no table the tree is taken to hold that manifest: what differs is
@@ -338,14 +338,14 @@ def write_tree(
     """
     if not is_checked:
         require_safe_paths(manifest.paths())  # (1)
-    wanted = _Wanted(manifest, contents)
+    wanted = _WantedFiles(manifest, contents)
     files = TreeFiles(root)
     if found is not None:
         todo = found
     elif present is not None and table is None:
         todo = _difference(wanted, present)
     else:
-        todo = _Looking(wanted, files, table, modes).differences()
+        todo = _TreeComparison(wanted, files, table, modes).differences()
     for path in todo.changed:  # (2)
         wanted.require(path)
     for path in todo.removed:  # (3)
@@ -366,15 +366,17 @@ def differences(
     root: Path,
     table: StatTable | None,
     modes: Callable[[bytes], int] = mode_of,
-) -> Written:
+) -> TreeChanges:
     """What `write_tree` would write and remove, by a look at every file. Nothing is changed.
 
     What ``table`` does not know is read. Raises as `write_tree`.
     """
-    return _Looking(_Wanted(manifest, contents), TreeFiles(root), table, modes).differences()
+    return _TreeComparison(
+        _WantedFiles(manifest, contents), TreeFiles(root), table, modes
+    ).differences()
 
 
-class _Wanted:
+class _WantedFiles:
     """The files of a manifest. What an item holds is read when it is first asked for."""
 
     def __init__(self, manifest: SourceManifest, contents: ReadContents) -> None:
@@ -417,26 +419,26 @@ class _Wanted:
         return entry.blob == self.blob(path)
 
 
-def _difference(wanted: _Wanted, present: SourceManifest) -> Written:
+def _difference(wanted: _WantedFiles, present: SourceManifest) -> TreeChanges:
     here = {**present.files, **present.items}
     write = [path for path, digest in wanted.paths.items() if here.get(path) != digest]
     removed = (path for path in here if path not in wanted.paths)
-    return Written(tuple(sorted(write)), tuple(sorted(removed)))
+    return TreeChanges(tuple(sorted(write)), tuple(sorted(removed)))
 
 
-class _Looking:
+class _TreeComparison:
     """Finds what to do by looking at every file of a tree."""
 
     def __init__(
         self,
-        wanted: _Wanted,
+        wanted: _WantedFiles,
         files: TreeFiles,
         table: StatTable | None,
         modes: Callable[[bytes], int],
     ) -> None:
         self._wanted, self._files, self._table, self._modes = wanted, files, table, modes
 
-    def differences(self) -> Written:
+    def differences(self) -> TreeChanges:
         """What is not as it is wanted, by a look at every file."""
         wanted, folders = self._wanted, self._wanted.folders()
         missing = dict.fromkeys(wanted.paths)
@@ -456,7 +458,7 @@ class _Looking:
                     waiting.append(relative)
                 else:
                     remove.append(f"{relative}/")
-        return Written(tuple(sorted(missing)), tuple(sorted(remove)))
+        return TreeChanges(tuple(sorted(missing)), tuple(sorted(remove)))
 
     def _is_right(self, found: TreeFile) -> bool:
         path = found.relative
@@ -482,7 +484,9 @@ def _is_mode(found: int, wanted: int) -> bool:
     return found & owner == wanted & owner and not found & ~wanted
 
 
-def _record(table: StatTable, path: str, wanted: _Wanted, status: os.stat_result | None) -> None:
+def _record(
+    table: StatTable, path: str, wanted: _WantedFiles, status: os.stat_result | None
+) -> None:
     if status is None:
         return
     if path in wanted.items:

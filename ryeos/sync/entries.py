@@ -43,7 +43,7 @@ class ContentEntry(NamedTuple):  # made for each piece: a tuple is made in a thi
 
 
 @dataclass(frozen=True, slots=True)
-class Sized:
+class SizedContent:
     """Content that is to travel. ``name`` is what a person calls it, ``""`` for its digest."""
 
     digest: str
@@ -94,7 +94,9 @@ def export_entries(digests: Iterable[str], contents: ReadContents) -> Iterator[C
             yield entry
 
 
-def batches(sized: Iterable[Sized], max_entries: int = MAX_ENTRIES) -> tuple[tuple[str, ...], ...]:
+def batches(
+    sized: Iterable[SizedContent], max_entries: int = MAX_ENTRIES
+) -> tuple[tuple[str, ...], ...]:
     """Digests in groups for one request each, in the order given.
 
     At most ``max_entries`` and `MAX_BATCH_BYTES` in a group; one larger than that is alone.

@@ -35,7 +35,7 @@ class GarbageRefusedError(RyeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
+class SweepResult:
     """What a sweep did, or would do: blobs and objects, counted."""
 
     removed: int
@@ -76,7 +76,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkResult:
     """All that roots lead to, whether it is there or not, and what of it has to be and is not."""
 
     reached: Mapping[ObjectKind, set[str]]
@@ -90,7 +90,7 @@ def collect_garbage(
     now_s: float,
     grace_s: float = GRACE_S,
     dry_run: bool = False,
-) -> Collected:
+) -> SweepResult:
     """Remove what neither ``roots`` (digests) nor a ref of the store leads to.
 
     (1) Mark: from the roots and every digest in a ref on, through all that objects name. What is
@@ -107,12 +107,12 @@ def collect_garbage(
 
 def sweep(
     store: ContentStore,
-    marked: Marked,
+    marked: MarkResult,
     *,
     now_s: float,
     grace_s: float = GRACE_S,
     dry_run: bool = False,
-) -> Collected:
+) -> SweepResult:
     """Remove what is not marked and was not written or touched in the last ``grace_s`` seconds.
 
     At least `MIN_GRACE_S`, before ``now_s`` (of the epoch). What is touched meanwhile stays,
@@ -136,10 +136,10 @@ def sweep(
         freed_bytes += sum(garbage[digest] for digest in gone)
     if not dry_run:
         store.remove_leftovers(before_s)
-    return Collected(removed=removed, freed_bytes=freed_bytes, kept=kept)
+    return SweepResult(removed=removed, freed_bytes=freed_bytes, kept=kept)
 
 
-def mark(store: ContentStore, roots: Iterable[Root], *, damaged: Container[str] = ()) -> Marked:
+def mark(store: ContentStore, roots: Iterable[Root], *, damaged: Container[str] = ()) -> MarkResult:
     """All that can be reached from the roots, those included.
 
     What has to be there is walked first, so that each object counts by its highest need. The
@@ -164,7 +164,7 @@ def mark(store: ContentStore, roots: Iterable[Root], *, damaged: Container[str] 
             reached[ObjectKind.BLOB].add(digest)
         if need is not Need.IF_THERE and not _is_there(store, reference, damaged):
             gaps.setdefault(reference, Gap(reference, root_name, named_by))
-    return Marked(reached, tuple(gaps.values()))
+    return MarkResult(reached, tuple(gaps.values()))
 
 
 class _Step(NamedTuple):

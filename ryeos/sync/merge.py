@@ -42,7 +42,7 @@ class MergeConflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeResult:
     """A merge: the manifest, or what keeps it from being made."""
 
     manifest: SourceManifest | None
@@ -56,7 +56,7 @@ def conflict_record(conflicts: tuple[MergeConflict, ...]) -> dict[str, dict[str,
 
 def three_way_merge(
     base: SourceManifest | None, ours: SourceManifest, theirs: SourceManifest, contents: Contents
-) -> Merged:
+) -> MergeResult:
     """What became of ``base`` on both sides, in one manifest. None as base: nothing was common.
 
     (1) Per path: what one side changed is taken; what both changed in the same way too.
@@ -69,7 +69,9 @@ def three_way_merge(
     """
     common = base or SourceManifest(ours.space)
     if ours == common and not any(clashes(theirs.paths())):
-        return Merged(SourceManifest(ours.space, theirs.items, theirs.files))  # (1) for all of them
+        return MergeResult(
+            SourceManifest(ours.space, theirs.items, theirs.files)
+        )  # (1) for all of them
     sides = _Sides(common, ours, theirs)
     taken = sides.new_there()  # (1) for these, which are most of a first pull
     conflicts: list[MergeConflict] = []
@@ -84,8 +86,8 @@ def three_way_merge(
             taken[path] = found
     conflicts += _clashes(taken, sides)  # (3)
     if conflicts:
-        return Merged(None, tuple(sorted(conflicts, key=lambda conflict: conflict.path)))
-    return Merged(
+        return MergeResult(None, tuple(sorted(conflicts, key=lambda conflict: conflict.path)))
+    return MergeResult(
         SourceManifest(
             ours.space,
             {path: entry.digest for path, entry in taken.items() if entry.is_item},

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from lillux.fields import ABSENT, Fields, is_mapping, is_text
-from lillux.store import Durability, Stored
+from lillux.store import Durability, StoredEntry
 from lillux.store_files import ObjectKind, ObjectMissingError, are_digests, is_digest
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
@@ -699,7 +699,7 @@ class ContentStore(Contents, Protocol):
         """Remove the files that killed writers left before a time (since the epoch)."""
         ...
 
-    def stored(self, space: ObjectKind) -> Iterator[Stored]:
+    def stored(self, space: ObjectKind) -> Iterator[StoredEntry]:
         """All there is of a kind."""
         ...
 
@@ -720,7 +720,7 @@ class ContentStore(Contents, Protocol):
         ...
 
 
-class Layered:
+class LayeredContents:
     """Several contents as one: read from the first that has it, written to the very first."""
 
     def __init__(self, first: Contents, *others: ReadContents) -> None:

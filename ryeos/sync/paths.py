@@ -442,7 +442,7 @@ _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC",
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedFile:
     """A file that is left out, by its relative path, and why."""
 
     path: str
@@ -476,7 +476,7 @@ def walk(
     root: str,
     top: str,
     enter: Callable[[str, str], bool],
-    skip: Callable[[Skipped], None],
+    skip: Callable[[SkippedFile], None],
     *,
     take: TakeKnown = take_nothing,
     named: Container[str] = (),
@@ -505,7 +505,9 @@ def walk(
                     continue
                 if len(relative) > _MAX_PATH and len(os.fsencode(relative)) > MAX_PATH_BYTES:
                     # No manifest has it, and what is below may be too long for the system to name.
-                    skip(Skipped(relative, f"expected a path of at most {MAX_PATH_BYTES} bytes"))
+                    skip(
+                        SkippedFile(relative, f"expected a path of at most {MAX_PATH_BYTES} bytes")
+                    )
                 elif stat.S_ISDIR(mode) and not _is_reparse_point(status):
                     if enter(relative, name) and _is_named(name, f"{relative}/", skip):
                         waiting.append(relative)
@@ -516,10 +518,10 @@ def walk(
                     yield from _linked(root, relative, name, mode, skip)
 
 
-def _is_named(name: str, relative: str, skip: Callable[[Skipped], None]) -> bool:
+def _is_named(name: str, relative: str, skip: Callable[[SkippedFile], None]) -> bool:
     problem = name_problem(name)
     if problem:
-        skip(Skipped(relative, problem))
+        skip(SkippedFile(relative, problem))
     return not problem
 
 
@@ -542,25 +544,25 @@ def name_problem(name: str) -> str:
 
 
 def _linked(
-    root: str, relative: str, name: str, mode: int, skip: Callable[[Skipped], None]
+    root: str, relative: str, name: str, mode: int, skip: Callable[[SkippedFile], None]
 ) -> Iterator[WalkedFile]:
     """The file that a link leads to; nothing for what is no link."""
     if not stat.S_ISLNK(mode):
-        skip(Skipped(relative, "expected a file, found something else"))
+        skip(SkippedFile(relative, "expected a file, found something else"))
         return
     try:
         real, top = realpath(f"{root}/{relative}", strict=True), f"{realpath(root)}{os.sep}"
         status = os.stat(real)  # noqa: PTH116 - as above
     except OSError:  # leads nowhere, or in a circle
-        skip(Skipped(relative, "a link that leads nowhere"))
+        skip(SkippedFile(relative, "a link that leads nowhere"))
         return
     if stat.S_ISDIR(status.st_mode):
-        skip(Skipped(f"{relative}/", "a link, and links to folders are not followed"))
+        skip(SkippedFile(f"{relative}/", "a link, and links to folders are not followed"))
         return
     if not stat.S_ISREG(status.st_mode) or not _is_named(name, relative, skip):
         return
     if not real.startswith(top):
-        skip(Skipped(relative, "a link that leads out of the folder"))
+        skip(SkippedFile(relative, "a link that leads out of the folder"))
         return
     yield WalkedFile(relative, name, status, real[len(top) :].replace(os.sep, "/"))
 
@@ -654,7 +656,7 @@ class InadmissibleError(RyeError):
 
     code, exit_status = "INADMISSIBLE_PATH", 7
 
-    def __init__(self, refused: Iterable[Skipped]) -> None:
+    def __init__(self, refused: Iterable[SkippedFile]) -> None:
         self.refused = tuple(refused)
         named = "; ".join(f"{one.path[:200]!r}: {one.problem}" for one in self.refused[:_NAMED])
         more = len(self.refused) - _NAMED
@@ -670,7 +672,7 @@ def require_admissible(manifest: SourceManifest) -> None:
     """Refuse a manifest with a path that no honest side sends. Raises InadmissibleError."""
     judged = [(path, problem_of(path, is_item=True)) for path in manifest.items]
     judged += [(path, problem_of(path, is_item=False)) for path in manifest.files]
-    _refuse(Skipped(path, problem) for path, problem in judged if problem)
+    _refuse(SkippedFile(path, problem) for path, problem in judged if problem)
 
 
 class OrdersError(RyeError):
@@ -731,7 +733,7 @@ def require_incoming_allowed(
         return not is_sent or exclude.match(path) or folders.match(folded)
 
     problem = "the rules of this project keep such files at home"
-    _refuse(Skipped(path, problem) for path in paths if is_kept_out(path))
+    _refuse(SkippedFile(path, problem) for path in paths if is_kept_out(path))
     wanted = PathPatterns(accepted)
     orders = [
         path
@@ -813,7 +815,7 @@ def _long(segment: str) -> str:
     return _LONG[found[1]] if found else segment
 
 
-def _refuse(refused: Iterable[Skipped]) -> None:
+def _refuse(refused: Iterable[SkippedFile]) -> None:
     found = tuple(refused)
     if found:
         raise InadmissibleError(found)

@@ -24,7 +24,7 @@ from ryeos.items.refs import AI_DIRECTORY
 from ryeos.sync.entries import MAX_ENTRY_BYTES
 from ryeos.sync.objects import ManifestSpace, SourceManifest, TreeChangedError
 from ryeos.sync.paths import (
-    Skipped,
+    SkippedFile,
     WalkedFile,
     item_source,
     kind_of,
@@ -289,7 +289,7 @@ class Tree:
     manifest_data: bytes = field(repr=False)
     item_sources: Mapping[str, Mapping[str, Any]]
     blobs: Mapping[str, str]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedFile, ...]
     table: StatTable
 
     def with_manifest(self, manifest: SourceManifest) -> "Tree":
@@ -345,7 +345,7 @@ def build_project_tree(root: Path, rules: ManifestRules, table: StatTable) -> Tr
     ``table`` learns what was read. Raises FileSystemError for what cannot be read: a file that is
     left out is taken for one that was removed.
     """
-    building = _Building(root, "project", rules, table)
+    building = _TreeBuilder(root, "project", rules, table)
     building.add_items()
     if rules.takes_files:
         building.add_files()
@@ -357,7 +357,7 @@ def build_user_tree(user_root: Path, rules: ManifestRules, table: StatTable) -> 
 
     Raises as `build_project_tree`.
     """
-    building = _Building(user_root, "user", rules, table)
+    building = _TreeBuilder(user_root, "user", rules, table)
     building.add_items()
     return building.tree()
 
@@ -367,7 +367,7 @@ def _digest_of_rules(space: ManifestSpace, rules: ManifestRules) -> str:
     return sha256(f"{__version__}\n{space}\n{rules}".encode()).hexdigest()
 
 
-class _Building:
+class _TreeBuilder:
     """A tree in the making."""
 
     def __init__(
@@ -385,7 +385,7 @@ class _Building:
         self._files: dict[str, str] = {}
         self._sources: dict[str, Mapping[str, Any]] = {}
         self._blobs: dict[str, str] = {}
-        self._skipped: list[Skipped] = []
+        self._skipped: list[SkippedFile] = []
         # Canonical for what an item_source holds, which is text and nothing else.
         encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
         self._encode = encoder.encode
@@ -436,7 +436,7 @@ class _Building:
                 return False
             return not why_never_below(relative, is_item=False)
 
-        skipped: list[Skipped] = []
+        skipped: list[SkippedFile] = []
         admitted = self._admitted
         take = self._take_file if admitted else take_nothing
         for found in walk(self._path, "", enter, skipped.append, take=take, named=admitted):
@@ -454,7 +454,7 @@ class _Building:
             return False
         problem = problem_of(found.relative, is_item=is_item)
         if problem:
-            self._skipped.append(Skipped(found.relative, problem))
+            self._skipped.append(SkippedFile(found.relative, problem))
             return False
         target = found.target
         if not target:
@@ -462,7 +462,9 @@ class _Building:
         # What must not travel must not do so under another name either.
         forbidden = self._excluded.match(target) or self._names.forbids(target.rpartition("/")[2])
         if forbidden or why_never(target, is_item=kind_of(target) is not None):
-            self._skipped.append(Skipped(found.relative, f"a link to {target}, which stays here"))
+            self._skipped.append(
+                SkippedFile(found.relative, f"a link to {target}, which stays here")
+            )
             return False
         return True
 
@@ -506,7 +508,7 @@ class _Building:
         relative = found.relative
         if found.status.st_size > MAX_ENTRY_BYTES:
             problem = f"expected an item of at most {MAX_ENTRY_BYTES} bytes"
-            self._skipped.append(Skipped(relative, f"{problem}, found {found.status.st_size}"))
+            self._skipped.append(SkippedFile(relative, f"{problem}, found {found.status.st_size}"))
             return None
         now_ns = time_ns()
         data = read_found(self._path, found)
@@ -518,7 +520,7 @@ class _Building:
         if source is None:
             problem = "expected UTF-8 text: items travel as text"
         if problem or source is None:
-            self._skipped.append(Skipped(relative, problem))
+            self._skipped.append(SkippedFile(relative, problem))
             return None
         value = source.as_object()
         item_digest = sha256(self._encode(value).encode("ascii")).hexdigest()

@@ -353,7 +353,7 @@ def _one_of(said: Mapping[str, Any], key: str, known: Mapping[str, str], where: 
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _ReadTypes:
     """What was read of extractors whose files were in a state; whether all of them count."""
 
     state: object
@@ -378,7 +378,7 @@ class DeclaredTypes:
     ) -> None:
         self._spaces, self._verifier, self._warn, self._files = spaces, verifier, warn, files
         self._reported: set[str] = set()
-        self._known: _Found | None = None
+        self._known: _ReadTypes | None = None
 
     def read(self) -> Mapping[str, FileType]:
         """The types by suffix, as the files are now."""
@@ -397,7 +397,7 @@ class DeclaredTypes:
             refused += len(problems)
             for problem in problems:
                 self._tell(problem)
-        self._known = _Found(state, types, tuple(items), is_whole=not refused)
+        self._known = _ReadTypes(state, types, tuple(items), is_whole=not refused)
         return types
 
     def _read_space(

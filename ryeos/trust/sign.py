@@ -278,7 +278,7 @@ class SignReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _BegunSigning:
     """A file whose signed text is written beside it."""
 
     target: SignTarget
@@ -330,7 +330,7 @@ class Signer:
         *,
         force: bool,
     ) -> list[SignReport]:
-        begun: list[_Begun | SignReport] = []
+        begun: list[_BegunSigning | SignReport] = []
         try:
             for target in targets:
                 try:
@@ -338,10 +338,12 @@ class Signer:
                     begun.append(self._begin(target, require, digest, force=force))
                 except LilluxError as error:
                     begun.append(SignReport(target=target, error=error))
-            failed = replace_together([one.writing for one in begun if isinstance(one, _Begun)])
+            failed = replace_together(
+                [one.writing for one in begun if isinstance(one, _BegunSigning)]
+            )
         finally:
             for one in begun:
-                if isinstance(one, _Begun):
+                if isinstance(one, _BegunSigning):
                     one.writing.drop()
         return [one if isinstance(one, SignReport) else self._end(one, failed) for one in begun]
 
@@ -354,7 +356,7 @@ class Signer:
 
     def _begin(
         self, target: SignTarget, require: "Require", digest: str | None, *, force: bool
-    ) -> "_Begun | SignReport":
+    ) -> "_BegunSigning | SignReport":
         require_writable(target)  # (1)
         data = read_item(target)
         if digest is not None and sha256_hex(data) != digest:
@@ -364,9 +366,9 @@ class Signer:
         current = None if force else self._current(target, valid.identity)
         if current:
             return SignReport(target=target, signature=current, unchanged=True)
-        return _Begun(target, valid.signed, self._prepare_write(target, data, valid))  # (3)
+        return _BegunSigning(target, valid.signed, self._prepare_write(target, data, valid))  # (3)
 
-    def _end(self, begun: "_Begun", failed: Mapping[Path, LilluxError]) -> SignReport:
+    def _end(self, begun: "_BegunSigning", failed: Mapping[Path, LilluxError]) -> SignReport:
         target = begun.target
         error = failed.get(begun.writing.path)  # (4)
         if error is None:

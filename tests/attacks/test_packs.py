@@ -11,7 +11,7 @@ import pytest
 from lillux.digests import sha256_hex
 from lillux.store import Store
 from lillux.store_files import MIN_PIECES, ObjectKind
-from rye_services.node.store.objects import KnownItems, Put, Usage, find_present, put_entries
+from rye_services.node.store.objects import KnownItems, PutResult, Usage, find_present, put_entries
 from tests.support.databases import made_database
 
 COUNT = MIN_PIECES + 1
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "objects", levels=1)
 
 
-def sent(store: Store, usage: Usage, contents: dict[str, bytes]) -> Put:
+def sent(store: Store, usage: Usage, contents: dict[str, bytes]) -> PutResult:
     """Put contents under the digests that a client claims."""
     entries = [
         {"hash": digest, "kind": "blob", "data": b64encode(data).decode()}

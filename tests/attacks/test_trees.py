@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ryeos.items.errors import RyeError
-from ryeos.sync.paths import Skipped
+from ryeos.sync.paths import SkippedFile
 from ryeos.sync.rules import read_rules, rules_of
 from ryeos.sync.tree import StatTable, build_project_tree, build_user_tree
 from tests.support.errors import coded
@@ -25,7 +25,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def skipped_of(project: Path) -> tuple[Skipped, ...]:
+def skipped_of(project: Path) -> tuple[SkippedFile, ...]:
     """What is left out, where all would travel; and that nothing but the item does."""
     tree = build_project_tree(project, EVERYTHING, StatTable())
     assert tree.manifest.paths() == [".ai/knowledge/a.md"]
@@ -37,7 +37,7 @@ def test_a_link_does_not_send_a_file_of_elsewhere(project: Path, place: str) -> 
     (project.parent / "id_ed25519").write_text("secret", "utf-8")
     (project / place).symlink_to(project.parent / "id_ed25519")
 
-    assert skipped_of(project) == (Skipped(place, "a link that leads out of the folder"),)
+    assert skipped_of(project) == (SkippedFile(place, "a link that leads out of the folder"),)
 
 
 def test_a_folder_of_a_name_that_begins_like_ours_is_elsewhere(project: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_folder_of_a_name_that_begins_like_ours_is_elsewhere(project: Path) ->
     (project / ".ai/knowledge/x.md").symlink_to(other / "x.md")
 
     assert skipped_of(project) == (
-        Skipped(".ai/knowledge/x.md", "a link that leads out of the folder"),
+        SkippedFile(".ai/knowledge/x.md", "a link that leads out of the folder"),
     )
 
 
@@ -62,7 +62,7 @@ def test_a_link_does_not_send_under_another_name_what_stays_here(
     (project / ".ai/knowledge/x.md").symlink_to(project / target)
 
     assert skipped_of(project) == (
-        Skipped(".ai/knowledge/x.md", f"a link to {target}, which stays here"),
+        SkippedFile(".ai/knowledge/x.md", f"a link to {target}, which stays here"),
     )
 
 
@@ -86,7 +86,7 @@ def test_a_linked_folder_does_not_send_what_is_elsewhere(project: Path, linked: 
     (project / linked).symlink_to(elsewhere)
 
     assert skipped_of(project) == (
-        Skipped(f"{linked}/", "a link, and links to folders are not followed"),
+        SkippedFile(f"{linked}/", "a link, and links to folders are not followed"),
     )
 
 
@@ -105,7 +105,7 @@ def test_a_space_that_is_a_link_as_a_whole_is_refused_and_not_taken_for_empty(
 def test_a_pipe_in_the_place_of_a_file_blocks_no_reader(project: Path) -> None:
     os.mkfifo(project / "pipe")
 
-    assert skipped_of(project) == (Skipped("pipe", "expected a file, found something else"),)
+    assert skipped_of(project) == (SkippedFile("pipe", "expected a file, found something else"),)
 
 
 def test_a_project_cannot_take_away_what_keeps_secrets_here(project: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.background import Started, end_process, is_alive, start_detached
+from lillux.background import StartedProcess, end_process, is_alive, start_detached
 from lillux.errors import ConfigurationError
 from tests.support.children import Lifeline
 from tests.support.endings import wait_until, zombie
@@ -20,7 +20,7 @@ def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
     made.close()
 
 
-def start(script: str, tmp_path: Path) -> Started:
+def start(script: str, tmp_path: Path) -> StartedProcess:
     """A detached shell that has run the script; it says so by a file."""
     ready = tmp_path / "ready"
     script = script.replace("READY", f": > {ready}")

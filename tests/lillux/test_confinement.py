@@ -15,7 +15,7 @@ from lillux.process.model import Command
 from lillux.sandbox import (
     Access,
     Confinement,
-    Withholding,
+    FolderRestrictions,
     landlock_version,
     loaders_of,
     obstacle,
@@ -352,7 +352,7 @@ def test_the_profile_for_macos_says_each_right() -> None:
         executable=(Path("/usr/bin/git"),),
         sockets=Sockets(streams_only=True),
         addresses=Addresses(Reach.PROXY, 4711),
-        withholding=Withholding(((Path("/u/keys"), Access.NONE),)),
+        withholding=FolderRestrictions(((Path("/u/keys"), Access.NONE),)),
     )
 
     assert wanted.macos_profile().splitlines() == [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lillux.jsonrpc import (
     INVALID_REQUEST,
     SEARCHED_BYTES,
-    Malformed,
+    MalformedMessage,
     Request,
     id_of_text,
     is_deeper,
@@ -101,5 +101,5 @@ def test_a_message_with_more_levels_is_refused_by_its_id(depth: int) -> None:
     if depth == 3:
         assert isinstance(message, Request)
     else:
-        assert isinstance(message, Malformed)
+        assert isinstance(message, MalformedMessage)
         assert (message.code, message.id) == (INVALID_REQUEST, 7)

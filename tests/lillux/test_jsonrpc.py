@@ -13,7 +13,7 @@ from lillux.jsonrpc import (
     Failure,
     Id,
     LineDecoder,
-    Malformed,
+    MalformedMessage,
     Message,
     Notification,
     OverlongLine,
@@ -126,14 +126,14 @@ def test_a_batch_is_several_messages() -> None:
 def test_what_is_no_message_says_why(text: bytes, problem: str, code: int) -> None:
     (found,) = parse_messages(text)
 
-    assert isinstance(found, Malformed)
+    assert isinstance(found, MalformedMessage)
     assert (found.problem, found.code) == (problem, code)
 
 
 def test_what_is_shown_of_garbage_is_short_and_printable() -> None:
     (found,) = parse_messages(b"\x1b[2J" + b"x" * 1000)
 
-    assert isinstance(found, Malformed)
+    assert isinstance(found, MalformedMessage)
     assert found.shown.startswith("\\x1b[2Jxxx")
     assert len(found.shown) <= 210
 
@@ -157,7 +157,7 @@ def test_an_overlong_line_is_dropped_at_once_and_the_next_one_is_read() -> None:
 def test_a_message_of_another_version_keeps_its_id(line: bytes, message_id: Id | None) -> None:
     (message,) = parse_messages(line)
 
-    assert isinstance(message, Malformed)
+    assert isinstance(message, MalformedMessage)
     assert (message.code, message.id) == (INVALID_REQUEST, message_id)
 
 
@@ -173,7 +173,7 @@ def test_a_message_of_another_version_keeps_its_id(line: bytes, message_id: Id |
 def test_an_integer_too_long_to_be_read_leaves_the_id(line: bytes, message_id: Id | None) -> None:
     (message,) = parse_messages(line % (b"9" * 5000))
 
-    assert isinstance(message, Malformed)
+    assert isinstance(message, MalformedMessage)
     assert (message.code, message.id) == (INVALID_REQUEST, message_id)
     assert message.problem == "expected integers of at most 4300 digits, found more"
 
@@ -181,5 +181,5 @@ def test_an_integer_too_long_to_be_read_leaves_the_id(line: bytes, message_id: I
 def test_an_answer_with_an_integer_too_long_to_be_read_is_seen_as_one() -> None:
     (message,) = parse_messages(b'{"jsonrpc":"2.0","id":2,"result":{"a":%b}}' % (b"9" * 5000))
 
-    assert isinstance(message, Malformed)
+    assert isinstance(message, MalformedMessage)
     assert message.is_answer

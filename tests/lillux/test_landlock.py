@@ -7,7 +7,7 @@ import pytest
 
 from lillux.process.children import started_words
 from lillux.process.model import Command
-from lillux.sandbox import Access, Confinement, Withholding, confine, landlock_version
+from lillux.sandbox import Access, Confinement, FolderRestrictions, confine, landlock_version
 
 needs_landlock = pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
 
@@ -107,7 +107,7 @@ def test_other_systems_have_none() -> None:
 
 def test_the_profile_for_macos_names_each_folder_and_the_nearest_last() -> None:
     home = Path('/Users/a "b"\\c')
-    held_back = Withholding(
+    held_back = FolderRestrictions(
         (
             (home / ".ai/config/keys/signing", Access.NONE),
             (home / ".ai/config/keys/signing/public_key.pem", Access.READ),
@@ -132,7 +132,7 @@ def test_the_profile_for_macos_names_each_folder_and_the_nearest_last() -> None:
 
 
 def test_a_program_is_started_behind_its_profile_on_macos(tmp_path: Path) -> None:
-    held_back = Withholding(((tmp_path, Access.NONE),))
+    held_back = FolderRestrictions(((tmp_path, Access.NONE),))
     command = Command(
         argv=("/bin/echo", "a"), env={}, confinement=Confinement(withholding=held_back)
     )

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from lillux.errors import FileSystemError
-from lillux.store import Durability, Store, Stored
+from lillux.store import Durability, Store, StoredEntry
 from lillux.store_files import (
     DigestError,
     EarlyForce,
@@ -55,7 +55,7 @@ def test_what_is_stored_is_listed_by_digest_with_size_and_age(store: Store) -> N
 
     sizes = dict(zip(digests, (3, 5, 0), strict=True))
     assert list(store.stored(ObjectKind.BLOB)) == [
-        Stored(digest, sizes[digest], LONG_AGO) for digest in sorted(digests)
+        StoredEntry(digest, sizes[digest], LONG_AGO) for digest in sorted(digests)
     ]
     assert list(store.stored(ObjectKind.OBJECT)) == []
 

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.graph.commands import Act, Acted, Left, Position
+from ryeos.graph.commands import Act, CallResult, NodeDone, Position
 from ryeos.graph.model import Graph
 from ryeos.graph.walk import unwrapped
 from tests.support.graph_walks import CANCELLED, Walked, always, graph_of, walked
@@ -138,7 +138,9 @@ answers = json_values | st.builds(
     st.booleans(),
     st.dictionaries(st.sampled_from(["n", "error", "thread_id", "action"]), json_values),
 )
-replies = answers.map(lambda data: Acted(result=unwrapped({"data": data}))) | st.just(CANCELLED)
+replies = answers.map(lambda data: CallResult(result=unwrapped({"data": data}))) | st.just(
+    CANCELLED
+)
 
 
 @given(graph=graphs(gates), most=st.integers(1, 40))
@@ -151,12 +153,12 @@ def test_any_graph_of_gates_ends_within_its_steps(graph: Graph, most: int) -> No
 
 @given(graph=graphs(any_node), said=st.lists(replies, min_size=1, max_size=30), data=st.data())
 def test_any_answers_end_in_an_outcome(
-    graph: Graph, said: list[Acted], data: st.DataObject
+    graph: Graph, said: list[CallResult], data: st.DataObject
 ) -> None:
     left = list(said)
     goes_on = data.draw(st.lists(st.booleans(), max_size=6))
 
-    def answer(_: Act) -> Acted:
+    def answer(_: Act) -> CallResult:
         return left.pop(0) if len(left) > 1 else left[0]
 
     outcome = walked(
@@ -187,7 +189,7 @@ def test_a_walk_that_is_gone_on_with_ends_as_one_that_was_not_left(
     assert rest.path == whole.path[-len(rest.path) :] if rest.path else True
 
 
-def _resumed(graph: Graph, left: Left, data: object, most: int) -> Walked:
+def _resumed(graph: Graph, left: NodeDone, data: object, most: int) -> Walked:
     position = Position(
         node=left.next_node or "", state=left.state, step=left.step, errors=left.errors
     )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lillux.store import Store
 from ryeos.sync.checkout import write_tree
 from ryeos.sync.merge import three_way_merge
-from ryeos.sync.objects import Layered
+from ryeos.sync.objects import LayeredContents
 from ryeos.sync.rules import rules_of
 from ryeos.sync.tree import StatTable, Tree, build_project_tree
 
@@ -79,7 +79,7 @@ def test_what_was_merged_and_written_is_the_merged_manifest(
     for name, files in (("base", base), ("ours", ours), ("theirs", theirs)):
         write(folder / name, files)
         trees.append(build(folder / name))
-    contents = Layered(Store(folder / "objects"), *trees)
+    contents = LayeredContents(Store(folder / "objects"), *trees)
 
     before, here, there = (tree.manifest for tree in trees)
     merged = three_way_merge(before, here, there, contents).manifest

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from ryeos.graph.commands import (
     Act,
-    Acted,
+    CallResult,
     CallRules,
     Enter,
     Fan,
-    Left,
+    NodeDone,
     Pause,
     Position,
     WalkCommand,
@@ -134,9 +134,9 @@ class Walked:
         return {name: value for name, value in self.outcome.state.items() if name != "inputs"}
 
     @property
-    def lefts(self) -> list[Left]:
+    def lefts(self) -> list[NodeDone]:
         """The nodes that were done with."""
-        return self.every(Left)
+        return self.every(NodeDone)
 
 
 def settings(
@@ -201,14 +201,14 @@ def walked(
                 reply = next(pauses, True) if pauses else True
             case Enter():
                 reply = next(enters, True) if enters else True
-            case Left():
+            case NodeDone():
                 reply = None
 
 
-def _acted(answer: object) -> Acted:
-    if isinstance(answer, Acted):
+def _acted(answer: object) -> CallResult:
+    if isinstance(answer, CallResult):
         return answer
-    return Acted(result=unwrapped({"status": "success", "data": answer}))
+    return CallResult(result=unwrapped({"status": "success", "data": answer}))
 
 
 __all__ = ["CANCELLED", "Walked", "always", "bad", "by_item", "calling", "gate", "graph_of"]

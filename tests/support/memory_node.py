@@ -21,7 +21,7 @@ from ryeos.sync.merge import conflict_record, three_way_merge
 from ryeos.sync.objects import (
     EntryError,
     ItemSource,
-    Layered,
+    LayeredContents,
     ManifestChanges,
     OutputsBundle,
     ProjectSnapshot,
@@ -286,7 +286,7 @@ class MemoryNode:
             )
             for one in (base, head)
         )
-        merged = three_way_merge(old, now, manifest, Layered(self.store))
+        merged = three_way_merge(old, now, manifest, LayeredContents(self.store))
         if merged.manifest is None:
             return {
                 "snapshot_hash": head,

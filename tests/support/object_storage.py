@@ -11,9 +11,9 @@ from random import Random
 from packing.local_cluster import ObjectStorage
 from rye_services.object_storage import (
     Bucket,
-    Listed,
     ObjectStorageError,
     ObstoreBucket,
+    StoredFile,
     open_bucket,
 )
 from rye_services.settings import read_settings
@@ -56,7 +56,7 @@ class FailingBucket:
         self._fail()
         return self._bucket.get_range(key, start, length)
 
-    def listed(self, prefix: str) -> Iterator[Listed]:
+    def listed(self, prefix: str) -> Iterator[StoredFile]:
         self._fail()
         return self._bucket.listed(prefix)
 

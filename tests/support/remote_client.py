@@ -14,8 +14,8 @@ from lillux.signing import save_keypair
 from ryeos.items.refs import Space
 from ryeos.remote.conflicts import project_store
 from ryeos.remote.link import LocalHead, LocalHeads, RemoteEnvironment, open_link
-from ryeos.remote.pull import Pulled, pull
-from ryeos.remote.push import Pushed, push
+from ryeos.remote.pull import PullResult, pull
+from ryeos.remote.push import PushResult, push
 from ryeos.sync.objects import item_source_of, manifest_of
 from tests.support.node import Node, User
 from tests.support.workspace import ROOT, Workspace
@@ -100,11 +100,11 @@ class Client:
         """Run ``rye ...`` to its end."""
         return self.start(*argv, **env).ended()
 
-    def push(self) -> Pushed:
+    def push(self) -> PushResult:
         """As ``rye remote push``, in this process."""
         return push(open_link(RemoteEnvironment(workspace=self.workspace.rye()), None))
 
-    def pull(self) -> Pulled:
+    def pull(self) -> PullResult:
         """As ``rye remote pull``, in this process."""
         return pull(open_link(RemoteEnvironment(workspace=self.workspace.rye()), None))
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from ryeos.remote.apply import Applied
+from ryeos.remote.apply import AppliedChanges
 from ryeos.remote.conflicts import ConflictFolder, project_store
 from ryeos.remote.link import Link, LocalHeads, WorkingTree
 from ryeos.remote.node import Node
@@ -22,7 +22,7 @@ class RemoteProject:
         self.name = "project"  # on the node
         self.progress: list[tuple[str, int, int]] = []
         self.warnings: list[str] = []
-        self.told: list[tuple[str, Applied]] = []
+        self.told: list[tuple[str, AppliedChanges]] = []
         (self.root / ".ai").mkdir(parents=True)
         (self.user / ".ai").mkdir(parents=True)
         self.write({".ai/config/cas/manifest.yaml": RULES})

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.process.model import BoundedCapture, Captured, Command, Outcome
+from lillux.process.model import BoundedCapture, CapturedStream, Command, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class ScriptedProcess:
     ) -> Outcome:
         """Answer as the script says, within the limits of the command."""
         if cancellation is not None and cancellation.is_set:
-            nothing = Captured(data=b"", total_bytes=0)
+            nothing = CapturedStream(data=b"", total_bytes=0)
             return Outcome(
                 exit_code=None, signal=None, stdout=nothing, stderr=nothing, cancelled=True
             )
@@ -58,7 +58,7 @@ class ScriptedProcess:
         )
 
 
-def _captured(stream: bytes, max_bytes: int) -> Captured:
+def _captured(stream: bytes, max_bytes: int) -> CapturedStream:
     capture = BoundedCapture(max_bytes)
     capture.feed(stream)
     return capture.captured()

@@ -26,7 +26,7 @@ from rye_services.node.pages.views import (
     Absence,
     Activity,
     ChainElement,
-    Changed,
+    ChangeSummary,
     Difference,
     FileChange,
     Folder,
@@ -49,7 +49,7 @@ from rye_services.node.pages.views import (
 from rye_services.node.queue.rows import RUNNING, cut
 from rye_services.node.services import NodeServices
 from rye_services.node.webhooks import Binding
-from rye_services.node.worker.jobs import Given, read_given
+from rye_services.node.worker.jobs import RecordedInputs, read_given
 from rye_services.texts import diff_lines, marked_sides
 from ryeos.run.receipts import digest_of
 from ryeos.sync.objects import ContentStore, SourceManifest, manifest_of, outputs_bundle_of
@@ -99,15 +99,15 @@ class Comparisons:
     MOST = 4_096
 
     def __init__(self) -> None:
-        self._found: OrderedDict[tuple[str, str, str], Changed] = OrderedDict()
+        self._found: OrderedDict[tuple[str, str, str], ChangeSummary] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, user_id: str, before: str, after: str) -> Changed | None:
+    def get(self, user_id: str, before: str, after: str) -> ChangeSummary | None:
         """What is known of these two."""
         with self._lock:
             return self._found.get((user_id, before, after))
 
-    def put(self, user_id: str, before: str, after: str, changed: Changed) -> None:
+    def put(self, user_id: str, before: str, after: str, changed: ChangeSummary) -> None:
         """Keep what was found."""
         with self._lock:
             self._found[user_id, before, after] = changed
@@ -513,7 +513,7 @@ class PageData:
                 waiting.extend(snapshot.parents)
         return found, any(digest not in found for digest in waiting)
 
-    def _changed(self, snapshot: ShownSnapshot, left: int) -> tuple[Changed | None, int]:
+    def _changed(self, snapshot: ShownSnapshot, left: int) -> tuple[ChangeSummary | None, int]:
         """What a snapshot changed of its first parent, and how many bytes may still be read."""
         parent = self.snapshot(snapshot.parents[0]) if snapshot.parents else None
         if parent is None:
@@ -528,7 +528,9 @@ class PageData:
         if old is None or new is None:
             return None, left
         paths = _changed_paths(_digests(old), _digests(new))
-        changed = Changed(len(paths), tuple(cut(path, 200) for path in paths[:_NAMED_CHANGES]))
+        changed = ChangeSummary(
+            len(paths), tuple(cut(path, 200) for path in paths[:_NAMED_CHANGES])
+        )
         self._comparisons.put(self._user_id, before, after, changed)
         return changed, left
 
@@ -699,7 +701,7 @@ def _parameters(predicate: Mapping[str, Any], kept: object) -> Parameters | None
         return Parameters(sha256=sha256, given=given)
     values = {} if sha256 == digest_of({}) else said.get("values")
     if isinstance(values, dict):
-        return Parameters(sha256=sha256, given=Given(parameters=values))
+        return Parameters(sha256=sha256, given=RecordedInputs(parameters=values))
     return Parameters(sha256=sha256) if sha256 else None
 
 

@@ -12,7 +12,7 @@ from rye_services.database import threads
 from rye_services.drawings import BarChart, Sparkline
 from rye_services.http import RequestProblem
 from rye_services.node.queue.rows import RUNNING
-from rye_services.node.worker.jobs import MAX_KEPT_BYTES, Given
+from rye_services.node.worker.jobs import MAX_KEPT_BYTES, RecordedInputs
 from rye_services.page import HOME, with_query
 from rye_services.texts import DiffLine, MarkedPart
 
@@ -193,7 +193,7 @@ class Project:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangeSummary:
     """How many files differ from the first parent, and the paths of the first ones."""
 
     count: int
@@ -211,7 +211,7 @@ class ShownSnapshot:
     detail: str
     timestamp: str
     thread_id: str = ""
-    changed: Changed | None = None
+    changed: ChangeSummary | None = None
 
     @property
     def caption(self) -> str:
@@ -311,7 +311,7 @@ class Parameters:
     """What a run was given: what is kept of it, and the digest of all ("" before its end)."""
 
     sha256: str = ""
-    given: Given | None = field(default=None, repr=False)
+    given: RecordedInputs | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:

@@ -38,7 +38,7 @@ from lillux.values import dataclass, field
 from rye_services.audit import Audit
 from rye_services.database import Database, stamp, storable, thread_logs, threads
 from rye_services.node.queue.turns import QueuedRun
-from rye_services.node.worker.jobs import Given, read_given
+from rye_services.node.worker.jobs import RecordedInputs, read_given
 from rye_services.node.worker.redaction import shortened
 from ryeos.items.context import Clock
 
@@ -92,11 +92,11 @@ class NewThread:
     started_by: str | None = None
     job: Mapping[str, Any] | None = None
     envelope: bytes | None = field(default=None, repr=False)
-    given: Given | None = None
+    given: RecordedInputs | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class PendingExecution:
     """An accepted execution that is now this server's to begin."""
 
     thread_id: str
@@ -205,7 +205,7 @@ class ThreadRows:
             connection.execute(insert(threads).values(**row))
         return True
 
-    def claim(self, thread_id: str) -> Pending | None:
+    def claim(self, thread_id: str) -> PendingExecution | None:
         """Take an accepted execution: it is this server's from now on, or it was another's.
 
         One statement decides and writes: of two that try at once, the second finds it taken. It is
@@ -243,7 +243,7 @@ class ThreadRows:
                 self._tell(connection, thread_id)
         if row is None:
             return None
-        return Pending(
+        return PendingExecution(
             thread_id=thread_id,
             user_id=row["user_id"],
             item_ref=row["item_id"],
@@ -279,7 +279,7 @@ class ThreadRows:
         )
 
     def mark_begun(
-        self, thread_id: str, attempt: int, *, retryable: bool, given: Given | None
+        self, thread_id: str, attempt: int, *, retryable: bool, given: RecordedInputs | None
     ) -> bool:
         """Note, before its item runs, that it begins; only a retryable one is begun again then.
 

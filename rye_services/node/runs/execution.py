@@ -30,14 +30,14 @@ from rye_services.node.runs.outputs import CollectedOutputs, OutputCollector, Wo
 from rye_services.node.secrets import Vault, open_for_execution, open_for_hook
 from rye_services.node.storage import SyncServices
 from rye_services.node.store.heads import Head, valid_project_path
-from rye_services.node.store.objects import Durable, KnownManifests, StoresOfUsers
+from rye_services.node.store.objects import DurableStores, KnownManifests, StoresOfUsers
 from rye_services.node.webhooks import WebhookFieldError, valid_vault_keys
 from rye_services.node.worker.fork_server import ForkServer
 from rye_services.node.worker.jobs import (
-    Finished,
-    Given,
     Job,
     JobAction,
+    RecordedInputs,
+    WorkerAnswer,
     failed,
     given_to,
     read_report,
@@ -58,7 +58,7 @@ from ryeos.remote.requests import RECEIPT_KEY_KIND, encode_public_key, sign_docu
 from ryeos.remote.secrets import injectable
 from ryeos.run.receipts import PAYLOAD_TYPE, digest_of, statement, subject_of
 from ryeos.sync.checkout import read_manifest
-from ryeos.sync.merge import Merged, conflict_record, three_way_merge
+from ryeos.sync.merge import MergeResult, conflict_record, three_way_merge
 from ryeos.sync.objects import EXECUTION, MERGE, ContentStore, ProjectSnapshot, SourceManifest
 from ryeos.sync.rules import ManifestRules, read_rules
 
@@ -78,7 +78,7 @@ REFUSED: MergeType = "refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folded:
+class FoldResult:
     """How the change of an execution ended.
 
     snapshot_hash  the project as it is now
@@ -128,11 +128,11 @@ class FoldBack:
 
     head: ProjectHead
     store: ContentStore
-    durable: Durable
+    durable: DurableStores
     clock: Clock
     sleep: Callable[[float], None] = field(repr=False)
 
-    def fold(self, change: ProjectChange) -> Folded:
+    def fold(self, change: ProjectChange) -> FoldResult:
         """How it ended.
 
         (1) The snapshot of the execution, whose parent is the head that it started from. (2) HEAD
@@ -155,13 +155,13 @@ class FoldBack:
             head = self.head.read()  # (2)
             if head.snapshot_hash == base.snapshot_hash:
                 if self._advance(head, ours, change.manifest_hash):  # (3)
-                    return Folded(
+                    return FoldResult(
                         snapshot_hash=ours, merge_type="fast-forward", new_objects=(ours,)
                     )
             elif folded := self._merge(change, head, ours):
                 return folded
             self.sleep(pause_s(attempt))
-        return Folded(
+        return FoldResult(
             snapshot_hash=self.head.read().snapshot_hash,
             merge_type="retry_exhausted",
             conflicts={"retry_exhausted": True, "attempts": MAX_RETRIES},
@@ -169,7 +169,7 @@ class FoldBack:
             new_objects=(ours,),
         )
 
-    def keep_apart(self, change: ProjectChange) -> Folded:
+    def keep_apart(self, change: ProjectChange) -> FoldResult:
         """The change as a snapshot that no head leads to: a user who may can take it over."""
         kept = self._put_snapshot(
             change.manifest_hash,
@@ -180,18 +180,18 @@ class FoldBack:
             metadata={"thread_id": change.thread_id},
         )
         self.durable.force(self.store)
-        return Folded(
+        return FoldResult(
             snapshot_hash=self.head.read().snapshot_hash,
             merge_type=REFUSED,
             unmerged=kept,
             new_objects=(kept,),
         )
 
-    def _merge(self, change: ProjectChange, head: Head, theirs: str) -> Folded | None:
+    def _merge(self, change: ProjectChange, head: Head, theirs: str) -> FoldResult | None:
         """The end of this attempt; None where HEAD moved meanwhile."""
         merged = self._merged(change, head)  # (4)
         if merged.manifest is None:
-            return Folded(
+            return FoldResult(
                 snapshot_hash=head.snapshot_hash,
                 merge_type="conflict",
                 conflicts=conflict_record(merged.conflicts),
@@ -208,13 +208,13 @@ class FoldBack:
         )
         if not self._advance(head, snapshot, manifest_hash):  # (5)
             return None
-        return Folded(
+        return FoldResult(
             snapshot_hash=snapshot,
             merge_type="merge",
             new_objects=(theirs, snapshot, manifest_hash),
         )
 
-    def _merged(self, change: ProjectChange, head: Head) -> Merged:
+    def _merged(self, change: ProjectChange, head: Head) -> MergeResult:
         base, ours, theirs = (
             read_manifest(digest, "project", self.store)
             for digest in (
@@ -314,7 +314,7 @@ class Order:
             **({"awaited": True} if self.is_awaited else {}),
         }
 
-    def given(self, secret: Collection[str], mask: Callable[[str], str]) -> Given | None:
+    def given(self, secret: Collection[str], mask: Callable[[str], str]) -> RecordedInputs | None:
         """What is kept of it, as `jobs.given_to`; None for a fetch and a sign."""
         if self.action is not JobAction.EXECUTE:
             return None
@@ -535,7 +535,7 @@ class FinishedExecution:
     thread_id: str
     envelope: Mapping[str, Any]
     collected: CollectedOutputs
-    folded: Folded
+    folded: FoldResult
 
     @property
     def is_good(self) -> bool:
@@ -588,7 +588,7 @@ class FinishedExecution:
         }
 
 
-def _conflict_columns(folded: Folded) -> dict[str, Any]:
+def _conflict_columns(folded: FoldResult) -> dict[str, Any]:
     """The first paths in conflict, and how many there are; where no path is, what there is."""
     conflicts = folded.conflicts
     if conflicts is None or folded.merge_type != "conflict":
@@ -847,7 +847,7 @@ class Engine:
             _log.info("%s: %s", attempt.thread_id, redaction.text(warning))
         return presentable(finished.envelope, workspace, redaction, self.bundle)
 
-    def _finished(self, job: Job, attempt: "Attempt", redaction: Redaction) -> Finished:
+    def _finished(self, job: Job, attempt: "Attempt", redaction: Redaction) -> WorkerAnswer:
         try:
             return do_job(
                 job,
@@ -876,9 +876,9 @@ class Engine:
         collected: CollectedOutputs,
         store: ContentStore,
         attempt: "Attempt",
-    ) -> Folded:
+    ) -> FoldResult:
         if collected.manifest_hash == basis.head.project_manifest_hash:
-            return Folded(snapshot_hash=basis.head.snapshot_hash, merge_type="no-op")
+            return FoldResult(snapshot_hash=basis.head.snapshot_hash, merge_type="no-op")
         fold_back = FoldBack(
             head=self._own_head(order, attempt),
             store=store,

@@ -43,7 +43,7 @@ from rye_services.node.queue.rows import (
     RUNNING,
     ExecutionLostError,
     NewThread,
-    Pending,
+    PendingExecution,
     RowEnds,
     ThreadRows,
 )
@@ -79,7 +79,7 @@ from rye_services.node.store.objects import QuotaExceededError, StoresOfUsers
 from rye_services.node.store.servers import ServerLease
 from rye_services.node.webhooks import record_delivery
 from rye_services.node.worker import jobs
-from rye_services.node.worker.jobs import Given, JobAction
+from rye_services.node.worker.jobs import JobAction, RecordedInputs
 from rye_services.node.worker.process import Go, WorkerEndedError, WorkerLaunch
 from rye_services.node.worker.workspaces import Checkouts
 from rye_services.server import ENDING_S
@@ -158,7 +158,7 @@ class ExecutionService(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class WaitingExecution:
     """An execution that was asked for, and waits for its place."""
 
     order: Order
@@ -251,13 +251,13 @@ class Executions:
             kept_figure(self.rows),
         )
 
-    def _ask(self, order: Order, priority: int = AWAITED) -> Waiting:
+    def _ask(self, order: Order, priority: int = AWAITED) -> WaitingExecution:
         """What it starts from, and a turn. Raises RequestProblem: also 503, the queue is full."""
         basis = self._admission.basis(order)
         turn = self._queue.places.enter(order.user_id, priority=priority)
-        return Waiting(order=order, basis=basis, turn=turn)
+        return WaitingExecution(order=order, basis=basis, turn=turn)
 
-    def _go_on(self, waiting: Waiting, *, has_place: bool) -> dict[str, Any]:
+    def _go_on(self, waiting: WaitingExecution, *, has_place: bool) -> dict[str, Any]:
         """Execute on the place, and answer; without one it is accepted for later.
 
         (1) The row, with the delivery that asked for it. (2) The execution; (3) the row says how it
@@ -273,7 +273,7 @@ class Executions:
         finally:
             self._queue.places.leave(turn)  # (4)
 
-    def _accept(self, waiting: Waiting) -> dict[str, Any]:
+    def _accept(self, waiting: WaitingExecution) -> dict[str, Any]:
         order, thread_id = waiting.order, new_thread_id(waiting.order.item_ref)
         run = QueuedRun(thread_id=thread_id, user_id=order.user_id)
         with self._queue.deferring(run, waiting.turn) as defer:
@@ -484,7 +484,7 @@ class Runs:
     ) -> Callable[[bytes], None]:
         """What hears the worker of an attempt, and has it begin once the row says that it does."""
 
-        def begin(*, retryable: bool, given: Given | None) -> None:
+        def begin(*, retryable: bool, given: RecordedInputs | None) -> None:
             # Who runs what a caller waits for here is not asked for a mark: no one takes it again.
             if order.is_async or retryable or given is not None:
                 wanted = self.rows.mark_begun(thread_id, number, retryable=retryable, given=given)
@@ -590,7 +590,7 @@ class _Facts:
         self, order: Order, mask: Callable[[str], str], begin: Callable[..., None]
     ) -> None:
         self._order, self._mask, self._begin = order, mask, begin
-        self._retryable, self._given = False, cast("Given | None", None)
+        self._retryable, self._given = False, cast("RecordedInputs | None", None)
         self._is_begun = False
 
     def take(self, fact: str, text: str) -> None:
@@ -635,7 +635,7 @@ class Admission:
         except RoleError as error:
             raise RequestProblem(403, str(error)) from error
 
-    def parameters_of(self, pending: Pending) -> Mapping[str, Any]:
+    def parameters_of(self, pending: PendingExecution) -> Mapping[str, Any]:
         """What an accepted execution was given. Raises RequestProblem."""
         private = self._engine.keys.box_private
         try:
@@ -710,7 +710,7 @@ def new_thread_id(item_ref: str) -> str:
     return f"rye-remote-{plain}-{time.time_ns() // 1_000_000}-{os.urandom(3).hex()}"
 
 
-def _order_of(pending: Pending) -> Order:
+def _order_of(pending: PendingExecution) -> Order:
     """What an accepted execution asks for, without its parameters."""
     job = pending.job
     keys = job["vault_keys"]

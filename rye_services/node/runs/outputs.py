@@ -29,7 +29,7 @@ from ryeos.sync.entries import MAX_ENTRY_BYTES
 from ryeos.sync.objects import ContentStore, ExecutionSnapshot, OutputsBundle, SourceManifest
 from ryeos.sync.paths import (
     Neighbours,
-    Skipped,
+    SkippedFile,
     UnsafeManifestError,
     is_link,
     path_problem,
@@ -52,7 +52,7 @@ class AdmissibleTree:
     """A tree whose manifest any node and client takes, and what was left out for that."""
 
     tree: Tree
-    left_out: tuple[Skipped, ...]
+    left_out: tuple[SkippedFile, ...]
 
 
 def admissible_tree(
@@ -79,7 +79,7 @@ def admissible_tree(
     return AdmissibleTree(tree.with_manifest(manifest), (*skipped, *left_out))
 
 
-def _hidden(base: SourceManifest, skipped: Iterable[Skipped]) -> set[str]:
+def _hidden(base: SourceManifest, skipped: Iterable[SkippedFile]) -> set[str]:
     """Paths of the base at which there is something else now that cannot travel, or below it."""
     places = {one.path.rstrip("/") for one in skipped}
     if not places:
@@ -96,7 +96,7 @@ def _way_to(path: str) -> Iterable[str]:
 
 def _unsound(
     paths: AbstractSet[str], known: AbstractSet[str], manifest: SourceManifest
-) -> Iterable[Skipped]:
+) -> Iterable[SkippedFile]:
     """What cannot be beside the others; of two that were not known, the later one."""
     beside = Neighbours()
     count = 0
@@ -106,7 +106,7 @@ def _unsound(
             problem = f"expected at most {MAX_PATHS} files"
         problem = problem or beside.add(path)
         if problem:
-            yield Skipped(path, problem)
+            yield SkippedFile(path, problem)
         else:
             count += 1
 
@@ -134,7 +134,7 @@ def _joined(
 
 
 @dataclass(frozen=True, slots=True)
-class Promoted:
+class PromotedContent:
     """What was put into the user's store.
 
     new        digests that were not there before, ``new_bytes`` of them
@@ -157,7 +157,7 @@ def stored_bytes(local: Store) -> int:
     return sum(stored.size for space in ObjectKind for stored in local.stored(space))
 
 
-def promote(local: Store, store: ContentStore, redaction: Redaction) -> Promoted:
+def promote(local: Store, store: ContentStore, redaction: Redaction) -> PromotedContent:
     """Put all of a checkout's store into the user's.
 
     Raises ObjectChangedError for what is not what its name says, ObjectUnreadableError, and what
@@ -181,7 +181,7 @@ def promote(local: Store, store: ContentStore, redaction: Redaction) -> Promoted
         if is_new:
             new.append(put)
             new_bytes += store.size(ObjectKind.OBJECT, put) or 0
-    return Promoted(tuple(new), new_bytes, renamed)
+    return PromotedContent(tuple(new), new_bytes, renamed)
 
 
 def _renamed(
@@ -275,7 +275,7 @@ class CollectedOutputs:
     result_hash: str
     new_objects: tuple[str, ...]
     masked: tuple[str, ...]
-    left_out: tuple[Skipped, ...] = ()
+    left_out: tuple[SkippedFile, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -395,12 +395,12 @@ class OutputCollector:
             warnings=tuple(self._warnings)[:_MAX_WARNINGS],
         )
 
-    def _listed(self, left_out: Sequence[Skipped]) -> tuple[Skipped, ...]:
+    def _listed(self, left_out: Sequence[SkippedFile]) -> tuple[SkippedFile, ...]:
         """For a caller: the first ones, in text that JSON can carry, without secrets."""
         if len(left_out) > _MAX_LISTED:
             _log.warning("%s files left out, %s are named", len(left_out), _MAX_LISTED)
         return tuple(
-            Skipped(self._shown(one.path), self._shown(one.problem))
+            SkippedFile(self._shown(one.path), self._shown(one.problem))
             for one in left_out[:_MAX_LISTED]
         )
 
@@ -507,7 +507,7 @@ class OutputCollector:
         self._usage.reserve(self._user_id, needed, max_bytes=self._max_bytes, store=self._store)
         return needed
 
-    def _execution(self, ran: WorkerRun, local: Store, promoted: Promoted) -> str:
+    def _execution(self, ran: WorkerRun, local: Store, promoted: PromotedContent) -> str:
         """The execution snapshot: that of the graph, else one that is made here."""
         newest = _newest_graph(local)
         digest = promoted.renamed.get(newest, newest)
@@ -531,7 +531,7 @@ class OutputCollector:
         return self._put_object(snapshot.as_object())
 
     def _outputs(
-        self, ran: WorkerRun, outputs: Iterable[str], promoted: Promoted, snapshot_hash: str
+        self, ran: WorkerRun, outputs: Iterable[str], promoted: PromotedContent, snapshot_hash: str
     ) -> str | None:
         files = {}
         for relative in outputs:
@@ -572,7 +572,7 @@ class OutputCollector:
             self._new[digest] = None
         return digest
 
-    def _note(self, promoted: Promoted) -> None:
+    def _note(self, promoted: PromotedContent) -> None:
         self._written += promoted.new_bytes
         self._new |= dict.fromkeys(promoted.new)
 

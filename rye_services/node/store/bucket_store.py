@@ -24,7 +24,7 @@ from sqlalchemy import ColumnElement, String, and_, any_, delete, func, literal,
 from sqlalchemy.dialects import postgresql, sqlite
 
 from lillux.digests import canonical_json, sha256_hex
-from lillux.store import MAX_BYTES, Durability, Stored
+from lillux.store import MAX_BYTES, Durability, StoredEntry
 from lillux.store_files import (
     ObjectChangedError,
     ObjectKind,
@@ -53,7 +53,7 @@ from rye_services.node.store.packs import (
     packed,
     places_in,
 )
-from rye_services.object_storage import Bucket, BucketFigures, Listed, ObjectStorageError
+from rye_services.object_storage import Bucket, BucketFigures, ObjectStorageError, StoredFile
 
 USERS, REGISTRY = "users", "registry"
 """The folders of a bucket that hold stores."""
@@ -408,7 +408,7 @@ class BucketStore:
             touched = change.values(used_at_s=now_s).returning(_columns.digest)
             return {*connection.scalars(touched)}
 
-    def stored(self, space: ObjectKind) -> Iterator[Stored]:
+    def stored(self, space: ObjectKind) -> Iterator[StoredEntry]:
         """All there is of a kind, pack by pack; ``modified_s`` by the clock of the database."""
         wanted = (
             select(_columns.digest, _columns.size, _columns.used_at_s)
@@ -417,7 +417,7 @@ class BucketStore:
         )
         with self._database.reading() as connection:
             rows = connection.execute(wanted).all()
-        return (Stored(row.digest, row.size, row.used_at_s) for row in rows)
+        return (StoredEntry(row.digest, row.size, row.used_at_s) for row in rows)
 
     # --- removing ---------------------------------------------------------------------------------
 
@@ -482,14 +482,14 @@ class BucketStore:
             small = []
         self._repack([*sparse, *small])
 
-    def _repack(self, packs: Sequence[Listed]) -> None:
+    def _repack(self, packs: Sequence[StoredFile]) -> None:
         """Put what is used of some packs into new ones, and remove those.
 
         A pack with something damaged stays: `rye-node fsck` says what it is. What is more than one
         sweep should move is for the next one.
         """
         moved: list[tuple[Content, _Where]] = []
-        done: list[Listed] = []
+        done: list[StoredFile] = []
         size = 0
         for one in packs:
             size += one.size
@@ -508,7 +508,7 @@ class BucketStore:
         if done:
             _log.info("%s: %s packs were put together anew", self.shown, len(done))
 
-    def _contents_of(self, pack: Listed) -> list[tuple[Content, _Where]]:
+    def _contents_of(self, pack: StoredFile) -> list[tuple[Content, _Where]]:
         """What has a row in a pack, and where; nothing where some of it is damaged."""
         name, data = _name_of(pack), self._bucket.get(pack.key)
         wanted = select(stored_contents).where(_columns.owner == self._owner, _columns.pack == name)
@@ -534,7 +534,7 @@ class BucketStore:
         with self._database.reading() as connection:
             return {name: int(size) for name, size in connection.execute(wanted)}
 
-    def _old_packs(self, before_s: float) -> list[Listed]:
+    def _old_packs(self, before_s: float) -> list[StoredFile]:
         """The packs that were put before a time, by the clock of the storage."""
         with self._database.reading() as connection:
             grace_s = self._database.now(connection).timestamp() - before_s
@@ -584,7 +584,7 @@ class BucketStore:
         where = self._place(place.space, place.digest, is_known=False)
         return where is not None and where.pack in names
 
-    def _places_of(self, pack: Listed) -> tuple[Place, ...]:
+    def _places_of(self, pack: StoredFile) -> tuple[Place, ...]:
         """What a pack says that it holds. Raises PackError."""
         if pack.size < HEAD_BYTES:  # to ask for bytes behind its end would be an error
             raise PackError(f"expected at least {HEAD_BYTES} bytes, found {pack.size}")
@@ -656,7 +656,7 @@ class BucketStore:
         return "/".join((self._owner, _REFS, *folders, file))
 
 
-def _name_of(pack: Listed) -> str:
+def _name_of(pack: StoredFile) -> str:
     return pack.key.rpartition("/")[2]
 
 

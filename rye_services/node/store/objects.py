@@ -407,7 +407,7 @@ class DigestPresence:
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class PutResult:
     """What became of the entries of one request: the digests there now, and the refused ones."""
 
     stored: tuple[str, ...]
@@ -472,7 +472,7 @@ def put_entries(
     usage: Usage,
     known: KnownItems,
     max_bytes: int,
-) -> Put:
+) -> PutResult:
     """Store what is sound of one request in JSON; the rest is refused, each by itself.
 
     Raises as `keep_entries`.
@@ -481,7 +481,7 @@ def put_entries(
     stored = keep_entries(
         entries, user_id=user_id, store=store, usage=usage, known=known, max_bytes=max_bytes
     )
-    return Put(stored, failures)
+    return PutResult(stored, failures)
 
 
 def keep_entries(
@@ -629,7 +629,7 @@ def _read_object(store: ContentStore, digest: str) -> ContentEntry | None:
 # That what was stored is on the disk, before anything says that it is there.
 
 
-class Durable:
+class DurableStores:
     """Forces stores to the disk. One for the whole server; thread-safe.
 
     presence  tells whether other servers share the data

@@ -32,7 +32,7 @@ from rye_services.node.store.heads import (
     keep_loose_ends,
     made_again,
 )
-from rye_services.node.store.objects import Durable, KnownItems, KnownManifests
+from rye_services.node.store.objects import DurableStores, KnownItems, KnownManifests
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 from ryeos.sync.entries import ContentEntry
@@ -49,7 +49,7 @@ from ryeos.sync.objects import (
 )
 from ryeos.sync.paths import (
     InadmissibleError,
-    Skipped,
+    SkippedFile,
     UnsafeManifestError,
     require_admissible,
     require_safe_paths,
@@ -119,7 +119,7 @@ class ProjectPush:
     restores_head: bool = False
 
 
-class Pushing:
+class PushService:
     """Moves heads to what was uploaded, for the node called ``remote_name``. Thread-safe."""
 
     def __init__(
@@ -128,7 +128,7 @@ class Pushing:
         heads: Heads,
         user_spaces: UserSpaceRefs,
         known: KnownItems,
-        durable: Durable,
+        durable: DurableStores,
         clock: Clock,
         remote_name: str,
         compatible_versions: Sequence[str],
@@ -528,7 +528,7 @@ class KeptManifest:
     """The digest of what is kept, and what was left out for that: nothing for most."""
 
     manifest_hash: str
-    left_out: tuple[Skipped, ...] = ()
+    left_out: tuple[SkippedFile, ...] = ()
 
 
 def kept_user_manifest(digest: str, store: ContentStore) -> KeptManifest:
@@ -539,7 +539,7 @@ def kept_user_manifest(digest: str, store: ContentStore) -> KeptManifest:
     """
     manifest = read_pushed_manifest(digest, "user", store)
     judged = [(path, why_never(path, is_item=True)) for path in manifest.items]
-    left_out = tuple(Skipped(path, problem) for path, problem in judged if problem)
+    left_out = tuple(SkippedFile(path, problem) for path, problem in judged if problem)
     if not left_out:
         return KeptManifest(digest)
     gone = {one.path for one in left_out}

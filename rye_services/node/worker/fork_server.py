@@ -264,7 +264,7 @@ class ForkedChild:
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class _Forked:
+class _ForkedChild:
     """A child that was not reaped yet. ``news`` is None when its end is not reported."""
 
     def __init__(self, news: socket.socket) -> None:
@@ -290,7 +290,7 @@ def serve_forks(control: int, work: Callable[[int], int]) -> NoReturn:
     poll = select.poll()
     for descriptor in (control, bell):
         poll.register(descriptor, select.POLLIN)
-    children: dict[int, _Forked] = {}
+    children: dict[int, _ForkedChild] = {}
     while True:
         ready = {descriptor for descriptor, _ in poll.poll()}
         if bell in ready:
@@ -302,7 +302,7 @@ def serve_forks(control: int, work: Callable[[int], int]) -> NoReturn:
             if len(given) != _PIPES + 1:
                 os._exit(0 if not order else 1)
             pid, news = _fork(given, work)
-            children[pid] = _Forked(news)
+            children[pid] = _ForkedChild(news)
             poll.register(news, 0)  # its end is reported all the same
         _see_to(children, ready, poll)
 
@@ -342,7 +342,7 @@ def _become(given: list[int], news: socket.socket, work: Callable[[], int]) -> N
         os._exit(status)  # no object of the template is given up: its number may be another's
 
 
-def _see_to(children: dict[int, _Forked], ready: set[int], poll: "select.poll") -> None:
+def _see_to(children: dict[int, _ForkedChild], ready: set[int], poll: "select.poll") -> None:
     """Tell how those ended that have, and reap those whose end is not reported."""
     for pid, child in list(children.items()):
         if child.news is not None and child.news.fileno() in ready:  # closed at its other end

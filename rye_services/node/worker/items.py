@@ -21,9 +21,9 @@ from rye_services.node.worker.jobs import (
     RETRYABLE,
     STDERR,
     STDOUT,
-    Finished,
     Job,
     JobAction,
+    WorkerAnswer,
     report,
     secret_names,
     without_leaked_limits,
@@ -44,7 +44,7 @@ _REPORTED_CHARACTERS = 4096
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fd")
 
 
-def do(job: Job, cancellation: Cancellation, wait_to_begin: Callable[[], None]) -> Finished:
+def do(job: Job, cancellation: Cancellation, wait_to_begin: Callable[[], None]) -> WorkerAnswer:
     """Do the job. What Rye cannot do is an answer too, as anywhere else.
 
     Where the job asks first, no process of the item is started before the server lets it begin.
@@ -69,7 +69,7 @@ def do(job: Job, cancellation: Cancellation, wait_to_begin: Callable[[], None]) 
         answer = error_answer(error)
     finally:
         rye.close()
-    return Finished(answer.envelope, tuple(dict.fromkeys(warnings)))
+    return WorkerAnswer(answer.envelope, tuple(dict.fromkeys(warnings)))
 
 
 def _context(job: Job) -> Context:

@@ -81,7 +81,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class WorkerAnswer:
     """What a worker answers: the envelope of the run, and what a person should hear of it."""
 
     envelope: Mapping[str, Any]
@@ -105,8 +105,8 @@ def read_job(data: bytes) -> Job:
     return Job(**values)
 
 
-def read_finished(data: bytes) -> Finished | None:
-    """The answer in a document that `Finished.dump` made; None when it is not whole.
+def read_finished(data: bytes) -> WorkerAnswer | None:
+    """The answer in a document that `WorkerAnswer.dump` made; None when it is not whole.
 
     A tool can write to where the answer goes: nothing is taken for granted.
     """
@@ -116,15 +116,15 @@ def read_finished(data: bytes) -> Finished | None:
         return None
     match values:
         case {"envelope": dict(envelope), "warnings": list(warnings)}:
-            return Finished(envelope, tuple(map(str, warnings)))
+            return WorkerAnswer(envelope, tuple(map(str, warnings)))
     return None
 
 
-def failed(action: JobAction, item_ref: str, error: str, *, code: str, hint: str) -> Finished:
+def failed(action: JobAction, item_ref: str, error: str, *, code: str, hint: str) -> WorkerAnswer:
     """The answer of a run that could not give one itself."""
     kind, _, item_id = item_ref.partition(":")
     envelope = {"status": "error", "type": kind or action.value, "item_id": item_id}
-    return Finished({**envelope, "error": error, "code": code, "hint": hint})
+    return WorkerAnswer({**envelope, "error": error, "code": code, "hint": hint})
 
 
 def _plain(value: object) -> object:
@@ -206,7 +206,7 @@ def _is_marked(schema: object, depth: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class RecordedInputs:
     """What is kept of what an execution was given.
 
     parameters  without those that are left out; None where all together are too large
@@ -235,11 +235,11 @@ class Given:
         }
 
 
-def read_given(value: object) -> Given | None:
+def read_given(value: object) -> RecordedInputs | None:
     """The value of a column; None where nothing is kept."""
     match value:
         case {"parameters": parameters, "left_out": list(left_out), "vault_keys": keys, **rest}:
-            return Given(
+            return RecordedInputs(
                 parameters=parameters if isinstance(parameters, dict) else None,
                 left_out=tuple(map(str, left_out)),
                 vault_keys=tuple(map(str, keys)) if isinstance(keys, list) else None,
@@ -255,7 +255,7 @@ def given_to(
     *,
     vault_keys: tuple[str, ...] | None,
     is_sealed: bool,
-) -> Given:
+) -> RecordedInputs:
     """What is kept of these parameters. Pure.
 
     ``secret`` are the names that a schema marks, ``mask`` takes values of the vault out of a text.
@@ -267,7 +267,7 @@ def given_to(
     )
     kept = {name: value for name, value in parameters.items() if name not in left_out}
     is_large = len(json.dumps(kept, ensure_ascii=False).encode()) > MAX_KEPT_BYTES
-    return Given(
+    return RecordedInputs(
         parameters=None if is_large else kept,
         left_out=tuple(left_out),
         vault_keys=vault_keys,

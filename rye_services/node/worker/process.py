@@ -22,7 +22,7 @@ from lillux.process.model import MIB, Command, Outcome, ProcessRunner
 from lillux.process.pumps import LaterInput
 from lillux.values import dataclass, replace
 from rye_services.node.worker.fork_server import ForkServer, serve_forks
-from rye_services.node.worker.jobs import Finished, Job, failed, read_finished, read_job
+from rye_services.node.worker.jobs import Job, WorkerAnswer, failed, read_finished, read_job
 
 MAX_ANSWER_BYTES = 64 * MIB
 _KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT")
@@ -110,7 +110,7 @@ def do_job(
     cancellation: Cancellation | None = None,
     listen: Callable[[Go], Callable[[bytes], None]] | None = None,
     runner: ProcessRunner | None = None,
-) -> Finished:
+) -> WorkerAnswer:
     """Have a worker do the job; when this returns, nothing that it started runs any more.
 
     With ``listen`` the item begins when the function is called that it gets: what it returns hears
@@ -125,14 +125,14 @@ def do_job(
     command = launch.command(replace(job, asks_first=word is not None))
     command = replace(command, stdin_rest=word)
     outcome = manager.run(command, cancellation=cancellation, on_stderr=on_stderr)
-    if outcome.cancelled or outcome.exit_code == Ending.REQUESTED:
+    if outcome.cancelled or outcome.exit_code == WorkerExit.REQUESTED:
         raise WorkerEndedError
-    if outcome.timed_out or outcome.exit_code == Ending.TIME_LIMIT:
+    if outcome.timed_out or outcome.exit_code == WorkerExit.TIME_LIMIT:
         return _time_was_over(job)
-    if outcome.exit_code == Ending.DISK_LIMIT:
+    if outcome.exit_code == WorkerExit.DISK_LIMIT:
         return _disk_was_full(job)
     finished = None if outcome.stdout.truncated else read_finished(outcome.stdout.data)
-    if outcome.exit_code != Ending.ANSWERED or finished is None:
+    if outcome.exit_code != WorkerExit.ANSWERED or finished is None:
         raise WorkerDiedError(_problem(outcome), outcome.stderr.data.decode(errors="replace"))
     return finished
 
@@ -145,7 +145,7 @@ def _problem(outcome: Outcome) -> str:
     return "ended without an answer"
 
 
-def _time_was_over(job: Job) -> Finished:
+def _time_was_over(job: Job) -> WorkerAnswer:
     return failed(
         job.action,
         job.item_ref,
@@ -155,7 +155,7 @@ def _time_was_over(job: Job) -> Finished:
     )
 
 
-def _disk_was_full(job: Job) -> Finished:
+def _disk_was_full(job: Job) -> WorkerAnswer:
     return failed(
         job.action,
         job.item_ref,
@@ -185,7 +185,7 @@ SWEEP_S = 5.0
 """How long killed processes may take to be gone."""
 
 
-class Ending(IntEnum):
+class WorkerExit(IntEnum):
     """The exit status of a worker: how its job ended.
 
     ANSWERED    the answer is on standard output
@@ -203,7 +203,7 @@ class Ending(IntEnum):
 
 
 def main() -> int:
-    """Do the job on standard input; an `Ending`."""
+    """Do the job on standard input; an `WorkerExit`."""
     return _keep(read_job(sys.stdin.buffer.readline()))  # (1)
 
 
@@ -245,45 +245,47 @@ def _keep(job: Job) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Exited:
+class _RunnerExit:
     """The runner is gone, and this is how."""
 
     status: int
 
 
-def _watch(job: Job, runner: int) -> Ending:
+def _watch(job: Job, runner: int) -> WorkerExit:
     """Wait for what comes first, and see to the runner's end."""
-    heard: SimpleQueue[_Exited | Ending] = SimpleQueue()
+    heard: SimpleQueue[_RunnerExit | WorkerExit] = SimpleQueue()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
-        signal.signal(getattr(signal, name), lambda *_: heard.put(Ending.REQUESTED))
+        signal.signal(getattr(signal, name), lambda *_: heard.put(WorkerExit.REQUESTED))
 
     def await_runner() -> None:
-        heard.put(_Exited(os.waitpid(runner, 0)[1]))
+        heard.put(_RunnerExit(os.waitpid(runner, 0)[1]))
 
     def await_server() -> None:
         _await_server(job)
-        heard.put(Ending.REQUESTED)
+        heard.put(WorkerExit.REQUESTED)
 
     def await_full_disk() -> None:
         _await_full_disk((job.project, job.user, job.home, job.temporary), job.disk_bytes)
-        heard.put(Ending.DISK_LIMIT)
+        heard.put(WorkerExit.DISK_LIMIT)
 
     _in_background(await_runner)
     _in_background(await_server)
     if job.disk_bytes:
         _in_background(await_full_disk)
-    first = _next(heard, job.time_limit_s) or Ending.TIME_LIMIT
-    if isinstance(first, _Exited):
-        return Ending.ANSWERED if first.status == 0 else Ending.DIED
+    first = _next(heard, job.time_limit_s) or WorkerExit.TIME_LIMIT
+    if isinstance(first, _RunnerExit):
+        return WorkerExit.ANSWERED if first.status == 0 else WorkerExit.DIED
     _signal(runner, signal.SIGTERM)
     while (further := _next(heard, ENDING_GRACE_S)) is not None:
-        if isinstance(further, _Exited):
+        if isinstance(further, _RunnerExit):
             return first
     _signal(runner, signal.SIGKILL)
     return first
 
 
-def _next(heard: "SimpleQueue[_Exited | Ending]", limit_s: float) -> "_Exited | Ending | None":
+def _next(
+    heard: "SimpleQueue[_RunnerExit | WorkerExit]", limit_s: float
+) -> "_RunnerExit | WorkerExit | None":
     with suppress(Empty):
         return heard.get(timeout=limit_s)
     return None
@@ -332,10 +334,10 @@ def _work_here(job: Job) -> int:
 
     def await_server() -> None:
         _await_server(job)
-        os._exit(Ending.REQUESTED)
+        os._exit(WorkerExit.REQUESTED)
 
     _in_background(await_server)
-    return Ending.ANSWERED if _run_guarded(job) == 0 else Ending.DIED
+    return WorkerExit.ANSWERED if _run_guarded(job) == 0 else WorkerExit.DIED
 
 
 def _run_guarded(job: Job) -> int:

@@ -22,7 +22,7 @@ from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, file_system_error, locked, make_directory
 from lillux.values import dataclass
 from rye_services.credentials import valid_user_id
-from ryeos.sync.checkout import Written, differences, remove_tree, write_tree
+from ryeos.sync.checkout import TreeChanges, differences, remove_tree, write_tree
 from ryeos.sync.objects import ReadContents, SourceManifest
 from ryeos.sync.tree import StatTable
 
@@ -47,7 +47,7 @@ class Checkout:
     temporary: Path
     written: StatTable
     table: StatTable
-    differences: Callable[[], Written]
+    differences: Callable[[], TreeChanges]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class _Slot:
         self.folder = folder
         self.is_used = folder.is_dir()
         self._tables: dict[str, StatTable] = {}
-        self._found: Written | None = None  # what the run has changed in the project
+        self._found: TreeChanges | None = None  # what the run has changed in the project
 
     def lock(self, held: ExitStack) -> None:
         """Lock it until the stack is closed. Raises LockTimeoutError."""
@@ -166,7 +166,7 @@ class _Slot:
         self._filled("user", wanted.user or SourceManifest("user"), wanted.contents)
         self.clean()
 
-    def _differences(self, wanted: CheckoutRequest, table: StatTable) -> Written:
+    def _differences(self, wanted: CheckoutRequest, table: StatTable) -> TreeChanges:
         """See `Checkout.differences`. Raises as `prepare`."""
         folder = self.folder / "project"
         self._found = differences(wanted.project, wanted.contents, folder, table)
@@ -192,7 +192,7 @@ class _Slot:
         manifest: SourceManifest,
         contents: ReadContents,
         *,
-        found: Written | None = None,
+        found: TreeChanges | None = None,
         is_checked: bool = False,
     ) -> StatTable:
         table = self._tables.get(name)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from lillux.http.client import HttpClient
-from lillux.http.model import HttpRequest, RedirectError, Sending, parse_address, redirected
+from lillux.http.model import HttpRequest, OutgoingRequest, RedirectError, parse_address, redirected
 from tests.support.http_servers import Exchange, Server
 
 SECRETS = {
@@ -103,8 +103,8 @@ def test_none_are_followed_when_none_may() -> None:
     assert (response.status, response.headers["location"]) == (302, "/end")
 
 
-def sending(url: str) -> Sending:
-    return Sending(address=parse_address(url), method="GET", headers=SECRETS, body=None)
+def sending(url: str) -> OutgoingRequest:
+    return OutgoingRequest(address=parse_address(url), method="GET", headers=SECRETS, body=None)
 
 
 def test_no_redirect_leads_away_from_tls() -> None:

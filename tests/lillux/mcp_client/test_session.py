@@ -14,7 +14,7 @@ from lillux.errors import ConfigurationError
 from lillux.jsonrpc import (
     Failure,
     Incoming,
-    Malformed,
+    MalformedMessage,
     Message,
     Notification,
     Request,
@@ -248,7 +248,7 @@ def test_other_requests_of_a_server_are_refused_politely(method: str) -> None:
         (Notification("notifications/progress", {"progress": 0.5}), ("progress 0.5",)),
         (Notification("notifications/message", {"level": "error", "data": "x"}), ("error: x",)),
         (Notification("notifications/tools/list_changed"), ()),
-        (Malformed("expected JSON", "hello"), ("not a message (expected JSON): hello",)),
+        (MalformedMessage("expected JSON", "hello"), ("not a message (expected JSON): hello",)),
     ],
 )
 def test_what_is_reported_becomes_lines_for_a_person(
@@ -335,7 +335,7 @@ incoming: st.SearchStrategy[Incoming] = st.one_of(
     st.builds(
         Failure, st.none() | message_ids, st.sampled_from([-32601, -32022]), st.text(), small
     ),
-    st.builds(Malformed, st.text(), st.text()),
+    st.builds(MalformedMessage, st.text(), st.text()),
 )
 
 

@@ -3,10 +3,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.process.model import BoundedCapture, Captured
+from lillux.process.model import BoundedCapture, CapturedStream
 
 
-def capture(max_bytes: int, *chunks: bytes) -> Captured:
+def capture(max_bytes: int, *chunks: bytes) -> CapturedStream:
     bounded = BoundedCapture(max_bytes)
     for chunk in chunks:
         bounded.feed(chunk)
@@ -16,7 +16,7 @@ def capture(max_bytes: int, *chunks: bytes) -> Captured:
 def test_a_stream_at_the_limit_is_kept_whole() -> None:
     captured = capture(10, b"01234", b"56789")
 
-    assert captured == Captured(data=b"0123456789", total_bytes=10)
+    assert captured == CapturedStream(data=b"0123456789", total_bytes=10)
     assert not captured.truncated
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.process.model import Captured, Outcome
+from lillux.process.model import CapturedStream, Outcome
 from ryeos.cli.progress import Spinner
 from ryeos.cli.run import ToolOutput
 from ryeos.run.calls import cause_in, map_outcome
@@ -221,8 +221,8 @@ def test_the_first_line_of_an_error_is_its_cause_for_an_agent_too() -> None:
     ended = Outcome(
         exit_code=1,
         signal=None,
-        stdout=Captured(data=b"", total_bytes=0),
-        stderr=Captured(data=text, total_bytes=len(text)),
+        stdout=CapturedStream(data=b"", total_bytes=0),
+        stderr=CapturedStream(data=text, total_bytes=len(text)),
     )
 
     assert map_outcome(ended, 1).error == "ValueError: bad"

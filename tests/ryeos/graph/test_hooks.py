@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.graph.commands import Acted, Position
+from ryeos.graph.commands import CallResult, Position
 from ryeos.graph.model import Graph
 from ryeos.graph.nodes import watching_hooks
 from ryeos.graph.walk import failed
@@ -328,7 +328,7 @@ def test_other_words_mean_nothing_behind_a_step(word: str) -> None:
 
 
 def test_a_cancelled_call_is_no_error_for_hooks() -> None:
-    acted = Acted(result=failed("ended", "CANCELLED"), is_cancelled=True)
+    acted = CallResult(result=failed("ended", "CANCELLED"), is_cancelled=True)
 
     done = walked(failing(hook("error", "judge")), always(acted))
 
@@ -336,7 +336,7 @@ def test_a_cancelled_call_is_no_error_for_hooks() -> None:
 
 
 def test_a_run_that_is_cancelled_while_a_hook_is_called_is_cancelled() -> None:
-    acted = Acted(result=failed("ended", "CANCELLED"), is_cancelled=True)
+    acted = CallResult(result=failed("ended", "CANCELLED"), is_cancelled=True)
 
     done = walked(failing(hook("error", "judge")), in_turn(bad("no luck"), acted))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lillux.cancellation import Cancellation
-from ryeos.graph.commands import Act, Enter, Left, WalkOutcome
+from ryeos.graph.commands import Act, Enter, NodeDone, WalkOutcome
 from ryeos.graph.model import Graph
 from ryeos.graph.runner import GraphRunner, RunEnd, StepEvent, side_by_side
 from ryeos.graph.walk import Walk
@@ -50,7 +50,7 @@ class Written:
     def entered(self, step: Enter) -> None:
         self.lines.append(f"entered {step.node}")
 
-    def left(self, step: Left, elapsed_s: float) -> None:
+    def left(self, step: NodeDone, elapsed_s: float) -> None:
         assert elapsed_s >= 0
         self.lines.append(f"left {step.node}")
 

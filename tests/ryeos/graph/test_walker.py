@@ -2,7 +2,7 @@
 
 import pytest
 
-from ryeos.graph.commands import Act, Acted, Enter, Fan, Pause, Position
+from ryeos.graph.commands import Act, CallResult, Enter, Fan, Pause, Position
 from ryeos.graph.reading import read_graph
 from ryeos.graph.walk import planned_path
 from ryeos.items.yaml import parse_yaml
@@ -693,8 +693,8 @@ def test_documents_of_expressions_have_no_way_to_the_walk() -> None:
 
 
 def test_answers_may_come_from_a_cache() -> None:
-    def kept(act: Act) -> Acted:
-        return Acted(result={"n": act.params["n"]}, cache_hit=True)
+    def kept(act: Act) -> CallResult:
+        return CallResult(result={"n": act.params["n"]}, cache_hit=True)
 
     done = walked(nodes(a=over([1, 2], collect="got", cache=True)), kept)
 

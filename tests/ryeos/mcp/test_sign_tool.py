@@ -6,7 +6,7 @@ import pytest
 from lillux.cancellation import Cancellation
 from lillux.signing import save_keypair
 from lillux.values import replace
-from ryeos.app.progress import Calling
+from ryeos.app.progress import CallContext
 from ryeos.app.sign import sign
 from ryeos.app.verbs import answer
 from ryeos.app.workspace import Rye
@@ -245,7 +245,7 @@ def test_a_batch_over_mcp_tells_of_its_last_item(workspace: Workspace, rye: Rye)
     for name in ("a", "b", "c"):
         workspace.project.tool(name)
     told: list[tuple[float, float | None, str]] = []
-    calling = Calling(
+    calling = CallContext(
         cancellation=Cancellation(), progress=lambda *said: told.append(said), wants_progress=True
     )
 

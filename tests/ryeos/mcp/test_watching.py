@@ -7,7 +7,7 @@ import pytest
 
 from ryeos.app.workspace import Rye
 from ryeos.mcp.revisions import Watch, Watched
-from ryeos.mcp.tasks import Watching
+from ryeos.mcp.tasks import ChangeWatcher
 from ryeos.mcp.tasks import state_of as state_in
 from tests.support.workspace import Workspace
 
@@ -55,7 +55,7 @@ def test_a_change_is_reported_and_the_looking_ends_with_the_last_listener(
 ) -> None:
     rye = workspace.rye()
     told: SimpleQueue[Watched] = SimpleQueue()
-    watching = Watching(lambda name: state_of(rye, name), look_s=QUICK_S)
+    watching = ChangeWatcher(lambda name: state_of(rye, name), look_s=QUICK_S)
     uri = "rye://knowledge/notes/a"
     watching.watch(Watch(frozenset({"prompts", "tools"}), frozenset({uri})), told.put)
     watching.await_look(PATIENCE_S)
@@ -71,7 +71,7 @@ def test_a_change_is_reported_and_the_looking_ends_with_the_last_listener(
 
 
 def test_nothing_is_looked_at_before_a_client_listens() -> None:
-    watching = Watching(lambda name: name)
+    watching = ChangeWatcher(lambda name: name)
 
     watching.watch(Watch(), lambda _: None)
     watching.watch(Watch(frozenset({"tools"})), lambda _: None)
@@ -84,7 +84,7 @@ def test_what_is_wanted_again_is_no_change_and_what_stays_wanted_is_not_forgotte
 ) -> None:
     rye = workspace.rye()
     told: SimpleQueue[Watched] = SimpleQueue()
-    watching = Watching(lambda name: state_of(rye, name), look_s=PATIENCE_S)
+    watching = ChangeWatcher(lambda name: state_of(rye, name), look_s=PATIENCE_S)
     watching.watch(Watch(frozenset({"prompts"})), told.put)
     watching.await_look(PATIENCE_S)
     workspace.project.directive("mine/a")

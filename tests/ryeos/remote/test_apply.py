@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from lillux.digests import sha256_hex
-from ryeos.remote.apply import IS_SUPPORTED, Applied, Arrived, FileChange, apply_changes
+from ryeos.remote.apply import IS_SUPPORTED, AppliedChanges, FileChange, ReadyFiles, apply_changes
 from ryeos.remote.errors import LocalChangeError
 from ryeos.sync.paths import UnsafeManifestError
 
@@ -11,7 +11,7 @@ BLOBS = {sha256_hex(data): data for data in (b"old", b"new", b"#!/bin/sh\n")}
 OLD, NEW, SCRIPT = BLOBS
 
 
-def apply(root: Path, *changed: FileChange) -> Applied:
+def apply(root: Path, *changed: FileChange) -> AppliedChanges:
     return apply_changes(root, changed, BLOBS.__getitem__, root)
 
 
@@ -26,7 +26,7 @@ def test_files_are_written_replaced_and_removed(tmp_path: Path) -> None:
         FileChange("replaced", OLD, NEW),
     )
 
-    assert applied == Applied(("deep/added", "replaced"), ("removed",), ("deep/added",))
+    assert applied == AppliedChanges(("deep/added", "replaced"), ("removed",), ("deep/added",))
     files = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert files == {"added": b"#!/bin/sh\n", "replaced": b"new"}
 
@@ -70,7 +70,7 @@ def test_done_twice_it_is_the_same_as_once(tmp_path: Path) -> None:
     change = FileChange("a", None, NEW)
     apply(tmp_path, change)
 
-    assert apply(tmp_path, change) == Applied()
+    assert apply(tmp_path, change) == AppliedChanges()
 
 
 def test_a_file_makes_room_for_a_folder_and_a_folder_for_a_file(tmp_path: Path) -> None:
@@ -110,9 +110,9 @@ def test_a_folder_with_something_else_in_it_stays(tmp_path: Path) -> None:
 
 
 def test_changes_one_after_the_other_are_reported_as_one() -> None:
-    first = Applied(("a", "b"), ("c",), ("a", "b"))
+    first = AppliedChanges(("a", "b"), ("c",), ("a", "b"))
 
-    assert first.followed_by(Applied(("c", "d"), ("b",), ("d",))) == Applied(
+    assert first.followed_by(AppliedChanges(("c", "d"), ("b",), ("d",))) == AppliedChanges(
         ("a", "c", "d"), ("b",), ("a", "d")
     )
 
@@ -128,7 +128,7 @@ def test_what_is_written_already_becomes_the_file(tmp_path: Path) -> None:
         [FileChange("deep/a", None, NEW)],
         BLOBS.__getitem__,
         tmp_path,
-        Arrived(file_of=file_of),
+        ReadyFiles(file_of=file_of),
     )
 
     assert applied.added == ("deep/a",)
@@ -142,7 +142,9 @@ def test_two_files_with_the_same_bytes_are_two_files(tmp_path: Path) -> None:
     file.write_bytes(b"new")
     changed = [FileChange("a", None, NEW), FileChange("b", None, NEW)]
 
-    apply_changes(root, changed, BLOBS.__getitem__, tmp_path, Arrived(file_of={NEW: str(file)}.get))
+    apply_changes(
+        root, changed, BLOBS.__getitem__, tmp_path, ReadyFiles(file_of={NEW: str(file)}.get)
+    )
 
     assert [(root / name).read_bytes() for name in "ab"] == [b"new", b"new"]
     assert [(root / name).stat().st_nlink for name in "ab"] == [1, 1]
@@ -163,7 +165,7 @@ def test_what_is_written_already_does_not_replace_a_file_that_appeared(tmp_path:
             [FileChange("a", None, NEW)],
             BLOBS.__getitem__,
             tmp_path,
-            Arrived(file_of=meddling),
+            ReadyFiles(file_of=meddling),
         )
 
     assert (root / "a").read_bytes() == b"mine"
@@ -188,7 +190,7 @@ def test_a_folder_that_became_a_link_while_others_are_written_is_not_entered(
             [FileChange("deep/a", None, NEW)],
             BLOBS.__getitem__,
             tmp_path,
-            Arrived(file_of=meddling),
+            ReadyFiles(file_of=meddling),
         )
 
     assert list(elsewhere.iterdir()) == []
@@ -200,13 +202,13 @@ def test_what_was_written_already_and_is_gone_is_written_again(tmp_path: Path) -
     file_of = {NEW: str(tmp_path / "gone")}.get
 
     apply_changes(
-        root, [FileChange("a", None, NEW)], BLOBS.__getitem__, tmp_path, Arrived(file_of=file_of)
+        root, [FileChange("a", None, NEW)], BLOBS.__getitem__, tmp_path, ReadyFiles(file_of=file_of)
     )
 
     assert (root / "a").read_bytes() == b"new"
 
 
-def placed_in(folder: Path, **files: bytes) -> Arrived:
+def placed_in(folder: Path, **files: bytes) -> ReadyFiles:
     """Files that have arrived at their paths in a tree."""
     tree = folder / "tree"
     placed = {}
@@ -215,7 +217,7 @@ def placed_in(folder: Path, **files: bytes) -> Arrived:
         tree.joinpath(path).write_bytes(data)
         placed[path] = sha256_hex(data)
     paths = {digest: f"{tree}/{path}" for path, digest in placed.items()}
-    return Arrived(file_of=paths.get, tree=f"{tree}/", placed=placed)
+    return ReadyFiles(file_of=paths.get, tree=f"{tree}/", placed=placed)
 
 
 @pytest.fixture

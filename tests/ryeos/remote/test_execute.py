@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ryeos.items.errors import error_envelope
-from ryeos.remote.apply import Applied
+from ryeos.remote.apply import AppliedChanges
 from ryeos.remote.errors import RemoteError
 from ryeos.remote.node import NodeReply
 from ryeos.remote.run import RemoteRun, answer_of, execute
@@ -63,7 +63,7 @@ def test_what_others_brought_is_merged_in_before_the_run_and_reported(
 
     ran = execute(project.link, RemoteRun(item_ref="tool:mine/hello", applies=applies))
 
-    merged = Applied(("src/a.txt", "src/c.txt"), ("src/b.txt",), ("src/c.txt",))
+    merged = AppliedChanges(("src/a.txt", "src/c.txt"), ("src/b.txt",), ("src/c.txt",))
     assert project.told == [("default", merged)]
     answer = answer_of(ran, "default", "tool:mine/hello").envelope
     assert answer["remote"]["merged"] == ["src/a.txt", "src/c.txt", "src/b.txt"]

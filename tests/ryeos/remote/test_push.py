@@ -6,7 +6,7 @@ import pytest
 from lillux.digests import sha256_hex
 from lillux.store_files import ObjectKind
 from ryeos.items.errors import RyeError, error_envelope
-from ryeos.remote.apply import Applied
+from ryeos.remote.apply import AppliedChanges
 from ryeos.remote.errors import (
     HeadMovedError,
     ProjectRenamedError,
@@ -179,7 +179,7 @@ def test_another_users_change_is_merged_in_first(
 
     pushed = push(project.link)
 
-    assert pushed.merged == Applied(("src/a.txt", "src/c.txt"), added=("src/c.txt",))
+    assert pushed.merged == AppliedChanges(("src/a.txt", "src/c.txt"), added=("src/c.txt",))
     assert project.told == [("default", pushed.merged)]
     assert project.read("src/a.txt") == "theirs\n"
     assert memory_node.files() == project.files()

@@ -12,7 +12,7 @@ from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
 from ryeos.remote.node import Node
 from ryeos.remote.pins import Pins
 from ryeos.remote.transfer import fetch, fetch_available, send
-from ryeos.sync.entries import Sized
+from ryeos.sync.entries import SizedContent
 from tests.support.memory_node import MemoryNode, reply
 
 MIB = 1024 * 1024
@@ -28,8 +28,8 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-def size_in(store: Store, digest: str) -> Sized:
-    return Sized(digest, len(store.get_blob(digest)))
+def size_in(store: Store, digest: str) -> SizedContent:
+    return SizedContent(digest, len(store.get_blob(digest)))
 
 
 def sent(node: Node, store: Store, digests: list[str]) -> int:
@@ -113,7 +113,7 @@ def test_of_two_spaces_only_the_one_that_is_meant_is_looked_into(
     node: Node, store: Store, tmp_path: Path
 ) -> None:
     digest = store.put_object({"a": 1})
-    send(node, [digest], store, lambda digest: Sized(digest, 7))
+    send(node, [digest], store, lambda digest: SizedContent(digest, 7))
     other = Store(tmp_path / "other")
     other.put_object({"a": 1})
 
@@ -189,7 +189,7 @@ def test_what_is_not_here_cannot_be_sent(node: Node, store: Store) -> None:
     gone = sha256_hex(b"gone")
 
     with pytest.raises(Exception, match=gone):
-        send(node, [gone], store, lambda digest: Sized(digest, 1))
+        send(node, [gone], store, lambda digest: SizedContent(digest, 1))
 
 
 def test_the_body_of_a_put_is_json_of_entries(
@@ -197,7 +197,7 @@ def test_the_body_of_a_put_is_json_of_entries(
 ) -> None:
     digests = [store.put_blob(b'"\\'), store.put_object({"a": 1})]
 
-    send(node, digests, store, lambda digest: Sized(digest, 1))
+    send(node, digests, store, lambda digest: SizedContent(digest, 1))
 
     entries = memory_node.bodies[-1]["entries"]
     assert [entry["hash"] for entry in entries] == digests

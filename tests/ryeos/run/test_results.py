@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.process.model import Captured, Outcome
+from lillux.process.model import CapturedStream, Outcome
 from ryeos.run.calls import map_outcome, parse_output
 
 JSON = st.recursive(
@@ -22,9 +22,9 @@ JSON = st.recursive(
 )
 
 
-def captured(text: str | bytes, total: int | None = None, left_out: int = 0) -> Captured:
+def captured(text: str | bytes, total: int | None = None, left_out: int = 0) -> CapturedStream:
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    return Captured(
+    return CapturedStream(
         data=data, total_bytes=len(data) if total is None else total, left_out_bytes=left_out
     )
 

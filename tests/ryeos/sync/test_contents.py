@@ -4,7 +4,7 @@ import pytest
 
 from lillux.store import Store
 from lillux.store_files import ObjectMissingError
-from ryeos.sync.objects import Contents, Layered
+from ryeos.sync.objects import Contents, LayeredContents
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def test_contents_are_read_from_the_first_that_has_them(stores: tuple[Store, Sto
     first, second = stores
     blob, value = second.put_blob(b"x"), second.put_object({"n": 1})
 
-    both: Contents = Layered(first, second)
+    both: Contents = LayeredContents(first, second)
 
     assert (both.get_blob(blob), both.get_object(value)) == (b"x", {"n": 1})
     assert (both.has_blob(blob), both.has_object(value)) == (True, True)
@@ -26,7 +26,7 @@ def test_contents_are_read_from_the_first_that_has_them(stores: tuple[Store, Sto
 
 def test_contents_are_written_into_the_very_first(stores: tuple[Store, Store]) -> None:
     first, second = stores
-    both = Layered(first, second)
+    both = LayeredContents(first, second)
 
     blob, value = both.put_blob(b"x"), both.put_object({"n": 1})
 
@@ -35,7 +35,7 @@ def test_contents_are_written_into_the_very_first(stores: tuple[Store, Store]) -
 
 
 def test_what_none_has_is_missing(stores: tuple[Store, Store]) -> None:
-    both = Layered(*stores)
+    both = LayeredContents(*stores)
 
     for get in (both.get_blob, both.get_object):
         with pytest.raises(ObjectMissingError):

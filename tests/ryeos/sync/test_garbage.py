@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lillux.store import Durability, Store
 from lillux.store_files import DigestError, ObjectKind
-from ryeos.sync.garbage import Collected, GarbageRefusedError, collect_garbage
+from ryeos.sync.garbage import GarbageRefusedError, SweepResult, collect_garbage
 from ryeos.sync.objects import PUSH, ItemSource, ProjectSnapshot, SourceManifest
 
 ABSENT = "0" * 64
@@ -44,7 +44,7 @@ def later() -> float:
     return time() + 10_000
 
 
-def collect(store: Store, *roots: str) -> Collected:
+def collect(store: Store, *roots: str) -> SweepResult:
     """A sweep in which nothing is young."""
     return collect_garbage(store, roots, now_s=later())
 
@@ -64,7 +64,7 @@ def test_the_history_of_a_root_stays(store: Store) -> None:
     first = put_snapshot(store, "first")
     merged = put_snapshot(store, "merge", put_snapshot(store, "second", first), first)
 
-    assert collect(store, merged) == Collected(removed=0, freed_bytes=0, kept=15)
+    assert collect(store, merged) == SweepResult(removed=0, freed_bytes=0, kept=15)
 
 
 @pytest.mark.parametrize("key", ["hash", "snapshot_hash", "nested"])
@@ -123,7 +123,7 @@ def test_a_dry_run_tells_the_same_and_removes_nothing(store: Store) -> None:
 def test_bytes_are_counted(store: Store) -> None:
     store.put_blob(b"12345")
 
-    assert collect(store) == Collected(removed=1, freed_bytes=5, kept=0)
+    assert collect(store) == SweepResult(removed=1, freed_bytes=5, kept=0)
 
 
 def test_what_is_named_and_not_there_is_no_error(store: Store) -> None:
@@ -131,7 +131,7 @@ def test_what_is_named_and_not_there_is_no_error(store: Store) -> None:
     manifest = SourceManifest("project", {".ai/tools/a.py": ABSENT}, {"x": ABSENT})
     digest = store.put_object(manifest.as_object())
 
-    assert collect(store, digest) == Collected(removed=0, freed_bytes=0, kept=1)
+    assert collect(store, digest) == SweepResult(removed=0, freed_bytes=0, kept=1)
 
 
 def test_with_a_damaged_object_nothing_is_removed(store: Store) -> None:
@@ -215,7 +215,7 @@ def test_what_is_touched_while_it_is_swept_stays_or_is_missing(store: Store) -> 
 
 
 def test_an_empty_store_has_no_garbage(store: Store) -> None:
-    assert collect(store) == Collected(removed=0, freed_bytes=0, kept=0)
+    assert collect(store) == SweepResult(removed=0, freed_bytes=0, kept=0)
     assert not store.root.exists()
 
 

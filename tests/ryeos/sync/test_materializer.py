@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lillux.store import Durability, Store
 from lillux.store_files import ObjectMissingError
-from ryeos.sync.checkout import Written, cleanup, materialize, read_manifest, write_tree
+from ryeos.sync.checkout import TreeChanges, cleanup, materialize, read_manifest, write_tree
 from ryeos.sync.objects import CasObjectError, ItemSource, ManifestSpace, SourceManifest
 from ryeos.sync.paths import UnsafeManifestError
 from ryeos.sync.tree import StatTable, TreeEntry
@@ -66,9 +66,9 @@ def files_in(folder: Path) -> dict[str, str]:
     return found
 
 
-def written(*changed: str, removed: tuple[str, ...] = ()) -> Written:
+def written(*changed: str, removed: tuple[str, ...] = ()) -> TreeChanges:
     """What a write had to do."""
-    return Written(changed, removed)
+    return TreeChanges(changed, removed)
 
 
 def known(store: Store, root: Path, manifest: SourceManifest) -> StatTable:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lillux.store import Durability, Store
-from ryeos.sync.merge import MergeConflict, Merged, conflict_record, three_way_merge
+from ryeos.sync.merge import MergeConflict, MergeResult, conflict_record, three_way_merge
 from ryeos.sync.objects import CasObjectError, ItemSource, SourceManifest, item_source_of
 
 BASE = "1\n2\n3\n4\n5\n6\n"
@@ -43,11 +43,11 @@ class Tree:
 
     def merge(
         self, base: SourceManifest | None, ours: SourceManifest, theirs: SourceManifest
-    ) -> Merged:
+    ) -> MergeResult:
         """The merge, with texts put into the store."""
         return three_way_merge(base, ours, theirs, self.store)
 
-    def texts(self, merged: Merged) -> dict[str, str]:
+    def texts(self, merged: MergeResult) -> dict[str, str]:
         """The files of a clean merge."""
         assert merged.manifest, merged.conflicts
         files = merged.manifest.files
@@ -60,7 +60,7 @@ def tree(store: Store) -> Tree:
     return Tree(store)
 
 
-def types(merged: Merged) -> dict[str, str]:
+def types(merged: MergeResult) -> dict[str, str]:
     """The type of each conflict, by path."""
     assert merged.manifest is None
     return {conflict.path: conflict.type for conflict in merged.conflicts}

@@ -15,7 +15,7 @@ from ryeos.sync.entries import (
     MAX_ENTRIES,
     MAX_ENTRY_BYTES,
     ContentEntry,
-    Sized,
+    SizedContent,
     batches,
     decode,
     encode,
@@ -185,7 +185,7 @@ def test_of_a_digest_that_is_both_the_blob_is_exported(store: Store) -> None:
 
 
 def test_a_batch_is_full_after_so_many_entries() -> None:
-    sized = [Sized(str(number), 1) for number in range(MAX_ENTRIES + 1)]
+    sized = [SizedContent(str(number), 1) for number in range(MAX_ENTRIES + 1)]
 
     assert [len(batch) for batch in batches(sized)] == [MAX_ENTRIES, 1]
 
@@ -193,11 +193,14 @@ def test_a_batch_is_full_after_so_many_entries() -> None:
 def test_a_batch_is_full_after_so_many_bytes() -> None:
     half = MAX_BATCH_BYTES // 2
 
-    assert batches([Sized("a", half), Sized("b", half), Sized("c", 1)]) == (("a", "b"), ("c",))
+    assert batches([SizedContent("a", half), SizedContent("b", half), SizedContent("c", 1)]) == (
+        ("a", "b"),
+        ("c",),
+    )
 
 
 def test_an_entry_larger_than_a_batch_is_alone() -> None:
-    sized = [Sized("a", 1), Sized("b", MAX_ENTRY_BYTES), Sized("c", 1)]
+    sized = [SizedContent("a", 1), SizedContent("b", MAX_ENTRY_BYTES), SizedContent("c", 1)]
 
     assert batches(sized) == (("a",), ("b",), ("c",))
 
@@ -207,7 +210,7 @@ def test_an_entry_that_no_request_could_hold_is_named(name: str, shown: str) -> 
     size = MAX_ENTRY_BYTES + 1
 
     with pytest.raises(RyeError, check=coded("RESOURCE_EXCEEDED")) as error:
-        batches([Sized(HELLO, 1, "small"), Sized(ZERO, size, name)])
+        batches([SizedContent(HELLO, 1, "small"), SizedContent(ZERO, size, name)])
 
     assert str(error.value) == (
         f"{shown}: expected at most {MAX_ENTRY_BYTES} bytes in a file that travels, found {size}"
@@ -221,7 +224,7 @@ def test_nothing_needs_no_batch() -> None:
 @pytest.mark.property
 @given(sizes=st.lists(st.integers(0, MAX_BATCH_BYTES * 2), max_size=60))
 def test_batches_keep_the_order_and_their_bounds(sizes: list[int]) -> None:
-    sized = [Sized(str(number), size) for number, size in enumerate(sizes)]
+    sized = [SizedContent(str(number), size) for number, size in enumerate(sizes)]
 
     groups = batches(sized)
 

@@ -13,13 +13,13 @@ from lillux.store_files import ObjectMissingError
 from lillux.values import replace
 from ryeos.sync.objects import (
     Contents,
-    Layered,
+    LayeredContents,
     SourceManifest,
     TreeChangedError,
     item_source_of,
     manifest_of,
 )
-from ryeos.sync.paths import Skipped, item_source
+from ryeos.sync.paths import SkippedFile, item_source
 from ryeos.sync.rules import ManifestRules, rules_of
 from ryeos.sync.tree import StatTable, Tree, TreeEntry, build_project_tree, build_user_tree
 
@@ -146,7 +146,7 @@ def test_an_item_that_is_no_text_is_left_out_and_reported(tmp_path: Path) -> Non
 
     assert tree.manifest.paths() == [".ai/knowledge/a.md"]
     assert tree.skipped == (
-        Skipped(".ai/knowledge/logo.png", "expected UTF-8 text: items travel as text"),
+        SkippedFile(".ai/knowledge/logo.png", "expected UTF-8 text: items travel as text"),
     )
 
 
@@ -172,8 +172,8 @@ def test_a_name_that_not_every_platform_has_is_left_out_and_reported(
 
     assert tree.manifest.items == {}
     assert tree.skipped == (
-        Skipped(f".ai/knowledge/{name}", problem),
-        Skipped(f".ai/tools/{name}/", problem),
+        SkippedFile(f".ai/knowledge/{name}", problem),
+        SkippedFile(f".ai/tools/{name}/", problem),
     )
 
 
@@ -183,7 +183,7 @@ def test_what_is_no_file_is_left_out_and_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".ai" / "tools" / "pipe")
 
     assert project(tmp_path).skipped == (
-        Skipped(".ai/tools/pipe", "expected a file, found something else"),
+        SkippedFile(".ai/tools/pipe", "expected a file, found something else"),
     )
 
 
@@ -246,7 +246,7 @@ def test_a_private_key_stays_here_under_any_name_and_is_reported(tmp_path: Path)
     tree = user(tmp_path)
 
     assert tree.manifest.paths() == [".ai/knowledge/pem.md"]
-    assert tree.skipped == (Skipped(".ai/config/backup.pem", "holds a private key"),)
+    assert tree.skipped == (SkippedFile(".ai/config/backup.pem", "holds a private key"),)
 
 
 def test_a_table_that_knows_a_private_key_does_not_let_it_through(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
 
     assert tree.manifest.paths() == [".ai/knowledge/x.md"]
     assert tree.skipped == (
-        Skipped(".ai/knowledge/src/", "a link, and links to folders are not followed"),
+        SkippedFile(".ai/knowledge/src/", "a link, and links to folders are not followed"),
     )
 
 
@@ -294,7 +294,7 @@ def test_a_link_that_leads_nowhere_is_reported(tmp_path: Path, target: str) -> N
     (tmp_path / ".ai/knowledge/loop.md").symlink_to(target)
 
     assert project(tmp_path).skipped == (
-        Skipped(".ai/knowledge/loop.md", "a link that leads nowhere"),
+        SkippedFile(".ai/knowledge/loop.md", "a link that leads nowhere"),
     )
 
 
@@ -336,7 +336,7 @@ def test_a_tree_and_a_store_are_read_as_one(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     known = store.put_blob(b"known")
 
-    both: Contents = Layered(store, project(tmp_path / "project"))
+    both: Contents = LayeredContents(store, project(tmp_path / "project"))
 
     assert (both.get_blob(known), both.get_blob(sha256_hex(b"x"))) == (b"known", b"x")
 

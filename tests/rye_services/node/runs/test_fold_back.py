@@ -13,7 +13,7 @@ from rye_services.node.runs.execution import (
     pause_s,
 )
 from rye_services.node.store.heads import Head
-from rye_services.node.store.objects import Durable
+from rye_services.node.store.objects import DurableStores
 from rye_services.node.store.servers import ServerLease
 from ryeos.sync.objects import ProjectSnapshot, snapshot_of
 from tests.support.pushed_trees import put_project
@@ -89,7 +89,7 @@ Pauses = list[float]
 def folding(store: Store, head: OneHead, pauses: Pauses | None = None) -> FoldBack:
     """What folds changes into a head; how long it waits goes into ``pauses``."""
     sleep = (pauses if pauses is not None else []).append
-    durable = Durable(ServerLease(store.root.parent / "servers"))
+    durable = DurableStores(ServerLease(store.root.parent / "servers"))
     return FoldBack(head=head, store=store, durable=durable, clock=fixed_clock, sleep=sleep)
 
 

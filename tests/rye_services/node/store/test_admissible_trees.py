@@ -7,7 +7,7 @@ import pytest
 
 from rye_services.node.runs.outputs import admissible_tree
 from ryeos.sync.objects import SourceManifest
-from ryeos.sync.paths import Skipped
+from ryeos.sync.paths import SkippedFile
 from ryeos.sync.tree import StatTable, Tree
 from tests.support.node import Node
 from tests.support.remote_projects import TEXT, RemoteProject
@@ -98,7 +98,7 @@ def a_tree(paths: list[str], skipped: list[str]) -> Tree:
         manifest_data=b"",
         item_sources={},
         blobs={},
-        skipped=tuple(Skipped(path, "no file") for path in skipped),
+        skipped=tuple(SkippedFile(path, "no file") for path in skipped),
         table=StatTable(),
     )
 

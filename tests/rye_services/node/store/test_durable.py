@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lillux.store import Durability, Store
-from rye_services.node.store.objects import Durable
+from rye_services.node.store.objects import DurableStores
 from rye_services.node.store.servers import ServerLease, ServersElsewhere
 from tests.support.node import CHECKOUT_COMMAND, User, running_node
 from tests.support.node_sync import push, push_tree, put, tree
@@ -62,7 +62,7 @@ def begun(servers: Path) -> ServerLease:
 def test_a_server_alone_forces_a_whole_store_once(
     begun: ServerLease, disk: Disk, store: Store
 ) -> None:
-    durable = Durable(begun, disk)
+    durable = DurableStores(begun, disk)
 
     for _ in range(3):
         durable.force(store)
@@ -73,7 +73,7 @@ def test_a_server_alone_forces_a_whole_store_once(
 def test_beside_another_server_each_push_forces_the_whole_store(
     begun: ServerLease, servers: Path, disk: Disk, store: Store
 ) -> None:
-    durable = Durable(begun, disk)
+    durable = DurableStores(begun, disk)
     durable.force(store)
     ServerLease(servers).begin()
 
@@ -86,7 +86,7 @@ def test_beside_another_server_each_push_forces_the_whole_store(
 def test_on_many_machines_each_push_forces_what_other_servers_may_have_stored(
     disk: Disk, store: Store
 ) -> None:
-    durable = Durable(ServersElsewhere(), disk)
+    durable = DurableStores(ServersElsewhere(), disk)
 
     for _ in range(3):
         durable.force(store)
@@ -97,7 +97,7 @@ def test_on_many_machines_each_push_forces_what_other_servers_may_have_stored(
 def test_another_server_that_came_and_went_is_noticed(
     begun: ServerLease, servers: Path, disk: Disk, store: Store
 ) -> None:
-    durable, other = Durable(begun, disk), ServerLease(servers)
+    durable, other = DurableStores(begun, disk), ServerLease(servers)
     durable.force(store)
     other.begin()
     other.end()
@@ -112,7 +112,7 @@ def test_another_server_that_came_and_went_is_noticed(
 def test_a_time_that_is_too_young_to_tell_two_servers_apart_is_not_relied_on(
     begun: ServerLease, servers: Path, disk: Disk, store: Store
 ) -> None:
-    durable = Durable(begun, disk)
+    durable = DurableStores(begun, disk)
     os.utime(servers)  # just now
 
     durable.force(store)
@@ -131,7 +131,7 @@ def test_where_no_call_forces_a_file_system_each_file_is_forced(
         asked.append(folder)
         return False
 
-    Durable(begun, cannot).force(store)
+    DurableStores(begun, cannot).force(store)
 
     assert asked == [str(store.root)]
 

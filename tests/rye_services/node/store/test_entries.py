@@ -15,7 +15,7 @@ from rye_services.node.store.objects import (
     AnswerTooLargeError,
     DigestPresence,
     KnownItems,
-    Put,
+    PutResult,
     QuotaExceededError,
     Usage,
     answer_pieces,
@@ -47,7 +47,7 @@ def blob(data: bytes) -> dict[str, Any]:
     return {"hash": sha256_hex(data), "kind": "blob", "data": b64encode(data).decode()}
 
 
-def put(store: Store, usage: Usage, *entries: dict[str, Any], max_bytes: int = 1000) -> Put:
+def put(store: Store, usage: Usage, *entries: dict[str, Any], max_bytes: int = 1000) -> PutResult:
     return put_entries(
         entries,
         user_id="ada",
@@ -84,7 +84,7 @@ def test_entries_are_stored_and_counted(store: Store, usage: Usage) -> None:
     result = put(store, usage, blob(b"abc"), blob(b"de"), blob(b"abc"))
 
     stored = (sha256_hex(b"abc"), sha256_hex(b"de"), sha256_hex(b"abc"))
-    assert result == Put(stored, ())
+    assert result == PutResult(stored, ())
     assert usage.read("ada", store=store) == 5
 
 

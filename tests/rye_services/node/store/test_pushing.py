@@ -8,12 +8,12 @@ import pytest
 import ryeos
 from lillux.store import Store
 from rye_services.node.store.heads import Head, Heads, UserSpaceRefs, first_parents
-from rye_services.node.store.objects import Durable, KnownItems
+from rye_services.node.store.objects import DurableStores, KnownItems
 from rye_services.node.store.push import (
     HeadMovedError,
     ManifestGraphError,
     ProjectPush,
-    Pushing,
+    PushService,
     RevisionMovedError,
     SystemVersionError,
 )
@@ -32,14 +32,14 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def pushing(tmp_path: Path) -> Iterator[Pushing]:
+def pushing(tmp_path: Path) -> Iterator[PushService]:
     """The pushes of a node on which nothing was pushed yet."""
     database = made_database(tmp_path)
-    yield Pushing(
+    yield PushService(
         heads=Heads(database),
         user_spaces=UserSpaceRefs(database),
         known=KnownItems(),
-        durable=Durable(ServerLease(tmp_path / "servers")),
+        durable=DurableStores(ServerLease(tmp_path / "servers")),
         clock=lambda: NOW,
         remote_name="node",
         compatible_versions=("0.1",),
@@ -51,7 +51,7 @@ Push = Callable[..., Head]
 
 
 @pytest.fixture
-def push(pushing: Pushing, store: Store) -> Push:
+def push(pushing: PushService, store: Store) -> Push:
     """Pushes a project of one file: ``push(b"content", expected)``."""
 
     def push(content: bytes, expected: str | None = None, version: str = "0.1.27") -> Head:
@@ -92,7 +92,7 @@ def test_a_push_of_what_is_there_makes_no_history(push: Push) -> None:
     assert push(b"1", first.snapshot_hash) == first
 
 
-def test_another_user_space_is_a_change(push: Push, pushing: Pushing, store: Store) -> None:
+def test_another_user_space_is_a_change(push: Push, pushing: PushService, store: Store) -> None:
     first = push(b"1")
     space = put_user_space(store, {".ai/config/a.yaml": b"a: 1\n"})
     pushing.push_user_space("ada", store, space, None)
@@ -128,7 +128,7 @@ def test_a_push_on_a_head_of_a_project_that_is_not_there_is_refused(push: Push) 
 
 
 def test_what_is_missing_is_said_before_where_the_head_is(
-    push: Push, pushing: Pushing, store: Store
+    push: Push, pushing: PushService, store: Store
 ) -> None:
     push(b"1")
     wanted = ProjectPush(project_path="me/p", project_manifest_hash=NOWHERE)
@@ -153,7 +153,7 @@ def test_another_version_is_refused_by_name(push: Push, version: str) -> None:
 
 
 def test_a_user_space_is_pushed_on_the_revision_that_it_replaces(
-    pushing: Pushing, store: Store
+    pushing: PushService, store: Store
 ) -> None:
     one = put_user_space(store, {".ai/config/a.yaml": b"a: 1\n"})
     two = put_user_space(store, {".ai/config/a.yaml": b"a: 2\n"})
@@ -167,7 +167,7 @@ def test_a_user_space_is_pushed_on_the_revision_that_it_replaces(
     assert str(error.value) == "the user space has moved: expected revision 1, found 2"
 
 
-def test_a_project_is_no_user_space(pushing: Pushing, store: Store) -> None:
+def test_a_project_is_no_user_space(pushing: PushService, store: Store) -> None:
     with pytest.raises(ManifestGraphError):
         pushing.push_user_space("ada", store, put_project(store, {"a": b""}), None)
 

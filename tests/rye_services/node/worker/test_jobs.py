@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rye_services.node.worker.jobs import MAX_KEPT_BYTES, Given, given_to, read_given, secret_names
+from rye_services.node.worker.jobs import (
+    MAX_KEPT_BYTES,
+    RecordedInputs,
+    given_to,
+    read_given,
+    secret_names,
+)
 
 
-def kept(parameters: dict[str, Any], *secret: str, vault: str = "\0") -> Given:
+def kept(parameters: dict[str, Any], *secret: str, vault: str = "\0") -> RecordedInputs:
     """What is kept where these names are secret, and a value is in the vault."""
 
     def mask(text: str) -> str:

@@ -16,7 +16,7 @@ from lillux.cancellation import Cancellation
 from lillux.files import make_directory
 from lillux.sandbox import landlock_version
 from rye_services.node.worker import process
-from rye_services.node.worker.jobs import BEGIN, Finished, Job, JobAction, read_report
+from rye_services.node.worker.jobs import BEGIN, Job, JobAction, WorkerAnswer, read_report
 from rye_services.node.worker.process import WorkerDiedError, WorkerEndedError, WorkerLaunch
 from ryeos.app.workspace import Rye
 from ryeos.items.refs import Space
@@ -26,7 +26,7 @@ from tests.support.workspace import VERSION, Workspace
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
 
 CHECKOUT = Path(__file__).parents[4]
-Do = Callable[..., Finished]
+Do = Callable[..., WorkerAnswer]
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def shell_tool(workspace: Workspace, script: str) -> None:
     workspace.project.signed_yaml("t", f"config: {{command: {json.dumps(script)}}}")
 
 
-def stdout(finished: Finished) -> str:
+def stdout(finished: WorkerAnswer) -> str:
     """What a shell tool wrote."""
     envelope = finished.envelope
     assert envelope["status"] == "success", envelope
@@ -477,7 +477,7 @@ def test_a_job_and_an_answer_are_read_as_they_were_written(job: MakeJob) -> None
     from rye_services.node.worker.jobs import read_finished, read_job
 
     made = job("tool:t", parameters={"a": [1, "\u00e9"]}, hidden=(Path("/opt"),))
-    finished = Finished({"status": "success", "data": {"x": 1}}, ("mind this",))
+    finished = WorkerAnswer({"status": "success", "data": {"x": 1}}, ("mind this",))
 
     assert read_job(made.dump()) == made
     assert read_finished(finished.dump()) == finished
