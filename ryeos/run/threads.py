@@ -410,7 +410,9 @@ class RunnerSeals:
     def __init__(self, user_ai: Path) -> None:
         self._path = user_ai / "state" / KEY_FILE
 
-    def seal(self, place: ThreadsPlace, thread_id: str, started: "StartedProcess | ThreadRunner") -> None:
+    def seal(
+        self, place: ThreadsPlace, thread_id: str, started: "StartedProcess | ThreadRunner"
+    ) -> None:
         """Record which process runs the thread.
 
         Raises FileSystemError, RyeError `REGISTRY_INVALID`.
