@@ -97,13 +97,15 @@ def start(machine: Machine, tmp_path: Path) -> Iterator[Start]:
         client.__exit__(None, None, None)
 
 
-def test_what_an_agent_wants_signed_waits_for_a_person(machine: Machine, start: Start) -> None:
+def test_an_item_that_an_agent_wants_signed_waits_for_a_person(
+    machine: Machine, start: Start
+) -> None:
     agent = start()
 
-    told = agent.call("sign", item_id="tool:mine/x")
+    reply = agent.call("sign", item_id="tool:mine/x")
 
-    assert told["status"] == "approval_required"
-    assert "rye approve" in told["hint"]
+    assert reply["status"] == "approval_required"
+    assert "rye approve" in reply["hint"]
     assert agent.call("execute", item_id="mine/x")["code"] == "UNSIGNED"
     listed = json.loads(machine.run("approve", "--list", "--json").stdout)["proposals"]
     assert [one["ref"] for one in listed] == ["tool:mine/x"]
@@ -130,7 +132,7 @@ def test_a_dropped_proposal_is_gone(machine: Machine, start: Start) -> None:
 
 
 @pytest.mark.parametrize(("words", "state"), [(("--all",), "signed"), (("--drop",), "dropped")])
-def test_who_proposed_hears_of_the_decision(
+def test_the_proposer_hears_of_the_decision(
     machine: Machine, start: Start, words: tuple[str, ...], state: str
 ) -> None:
     client = (agent := start()).client
@@ -192,19 +194,21 @@ def test_without_a_clear_yes_nothing_is_signed(
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "expected"),
     [
         (f"# {'x' * 600}; touch owned\n", "more characters"),
         ("# x\n" * 100 + "# touch owned\n", "more lines: read all of"),
         (f"# {'x' * 400}\n" * 50, "this is not all of it"),
     ],
 )
-def test_nothing_hides_behind_a_cut(machine: Machine, start: Start, more: str, told: str) -> None:
+def test_a_cut_question_says_what_it_leaves_out(
+    machine: Machine, start: Start, more: str, expected: str
+) -> None:
     write(machine, TOOL + more)
 
     _, question = start(elicitation=True).asked("sign", item_id="tool:mine/x")
 
-    assert told in question["params"]["message"]
+    assert expected in question["params"]["message"]
 
 
 def test_a_client_that_cannot_ask_after_all_signs_nothing(machine: Machine, start: Start) -> None:
@@ -248,11 +252,11 @@ YES = {"action": "accept", "content": {"approve": True}}
 
 
 def test_a_modern_client_asks_and_signs(modern: Conversation, workspace: Workspace) -> None:
-    asked = modern.result("tools/call", "InputRequiredResult", **wish())
-    ((key, question),) = asked["inputRequests"].items()
+    questions = modern.result("tools/call", "InputRequiredResult", **wish())
+    ((key, question),) = questions["inputRequests"].items()
     assert "tool:mine/x" in question["params"]["message"]
 
-    answer = {"inputResponses": {key: YES}, "requestState": asked["requestState"]}
+    answer = {"inputResponses": {key: YES}, "requestState": questions["requestState"]}
     signed = modern.result("tools/call", "CallToolResult", **wish(), **answer)
 
     assert signed["structuredContent"]["status"] == "signed"
@@ -263,11 +267,11 @@ def test_a_modern_client_asks_and_signs(modern: Conversation, workspace: Workspa
 def test_a_modern_client_whose_user_does_not_agree_signs_nothing(
     modern: Conversation, workspace: Workspace, said: dict[str, Any]
 ) -> None:
-    asked = modern.result("tools/call", "InputRequiredResult", **wish())
-    (key,) = asked["inputRequests"]
+    questions = modern.result("tools/call", "InputRequiredResult", **wish())
+    (key,) = questions["inputRequests"]
 
     modern.ask(
-        "tools/call", **wish(), inputResponses={key: said}, requestState=asked["requestState"]
+        "tools/call", **wish(), inputResponses={key: said}, requestState=questions["requestState"]
     )
 
     assert not workspace.run("mine/x").success
@@ -277,9 +281,9 @@ def test_a_client_that_makes_up_an_answer_signs_nothing(
     modern: Conversation, workspace: Workspace
 ) -> None:
     """It was never asked, or about another item, or the file has changed since."""
-    asked = modern.result("tools/call", "InputRequiredResult", **wish())
-    (key,) = asked["inputRequests"]
-    answer = {"inputResponses": {key: YES}, "requestState": asked["requestState"]}
+    questions = modern.result("tools/call", "InputRequiredResult", **wish())
+    (key,) = questions["inputRequests"]
+    answer = {"inputResponses": {key: YES}, "requestState": questions["requestState"]}
 
     made_up = modern.error("tools/call", **wish(), inputResponses={key: YES}, requestState="a.b")
     other = modern.error("tools/call", **wish("tool:mine/y"), **answer)
@@ -302,10 +306,10 @@ def test_what_a_person_saw_is_what_is_signed(machine: Machine, start: Start) -> 
     assert machine.run("run", "mine/x").returncode == 4
 
 
-def test_sign_never_signs_nothing(machine: Machine, start: Start) -> None:
-    told = start("--sign", "never").call("sign", item_id="tool:mine/x")
+def test_with_sign_never_nothing_is_signed(machine: Machine, start: Start) -> None:
+    reply = start("--sign", "never").call("sign", item_id="tool:mine/x")
 
-    assert (told["status"], told["code"]) == ("error", "APPROVAL_REQUIRED")
+    assert (reply["status"], reply["code"]) == ("error", "APPROVAL_REQUIRED")
     assert json.loads(machine.run("approve", "--json").stdout)["proposals"] == []
 
 
@@ -323,7 +327,7 @@ def test_allow_in_user_space_signs(machine: Machine, start: Start) -> None:
     assert start().call("sign", item_id="tool:mine/x")["status"] == "signed"
 
 
-def test_a_policy_of_a_project_says_nothing(machine: Machine, start: Start) -> None:
+def test_a_policy_of_a_project_has_no_effect(machine: Machine, start: Start) -> None:
     path = machine.project / ".ai/config/agents/policy.yaml"
     path.parent.mkdir(parents=True)
     path.write_text("sign: allow\n", encoding="utf-8")
@@ -335,7 +339,7 @@ def test_a_policy_of_a_project_says_nothing(machine: Machine, start: Start) -> N
 @pytest.mark.parametrize(
     "name", ["keys/trusted/x.toml", "agents/policy.yaml", "remotes/remotes.yaml", "web/access.yaml"]
 )
-def test_what_gives_rights_is_never_signed_for_an_agent(
+def test_a_config_that_gives_rights_is_never_signed_for_an_agent(
     machine: Machine, start: Start, name: str, mode: str
 ) -> None:
     policy(machine, "sign: allow\n" if mode == "allow" else "")
@@ -344,16 +348,16 @@ def test_what_gives_rights_is_never_signed_for_an_agent(
     path.write_text('version = "1.0.0"\n', encoding="utf-8")
     item_id = f"config:{Path(name).with_suffix('').as_posix()}"
 
-    told = start().call("sign", item_id=item_id, item_type="config")
+    reply = start().call("sign", item_id=item_id, item_type="config")
 
-    assert told["code"] == "PERMISSION_DENIED"
+    assert reply["code"] == "PERMISSION_DENIED"
     assert "rye:signed" not in path.read_text("utf-8")
 
 
 def test_execute_forwards_no_wish_to_sign(start: Start) -> None:
-    told = start().call("execute", item_id="tool:mine/x", action="sign")
+    reply = start().call("execute", item_id="tool:mine/x", action="sign")
 
-    assert told["code"] == "INVALID_PARAMS"
+    assert reply["code"] == "INVALID_PARAMS"
 
 
 @landlock
@@ -376,10 +380,10 @@ def test_a_shell_of_an_agent_reaches_no_key_and_gives_no_rights(
 ) -> None:
     (machine.home / ".ai/state/versions").mkdir(parents=True, exist_ok=True)
 
-    told = start().call("execute", item_id="rye/bash/bash", parameters={"command": command})
+    reply = start().call("execute", item_id="rye/bash/bash", parameters={"command": command})
 
-    assert told["status"] == "error", told
-    assert "PRIVATE KEY" not in json.dumps(told)
+    assert reply["status"] == "error", reply
+    assert "PRIVATE KEY" not in json.dumps(reply)
 
 
 @landlock
@@ -425,10 +429,10 @@ def test_a_python_function_of_an_agent_reaches_no_key(machine: Machine, start: S
     write(machine, text, "mine/f.py")
     assert machine.run("sign", "tool:mine/f").returncode == 0
 
-    told = start().call("execute", item_id="mine/f")
+    reply = start().call("execute", item_id="mine/f")
 
-    assert told["status"] == "error"
-    assert "PermissionError" in told["error"]
+    assert reply["status"] == "error"
+    assert "PermissionError" in reply["error"]
 
 
 def policy(machine: Machine, text: str) -> None:
@@ -437,7 +441,7 @@ def policy(machine: Machine, text: str) -> None:
     path.write_text(f'version: "1.0.0"\ncategory: agents\n{text}', encoding="utf-8")
 
 
-def test_what_the_policy_denies_is_neither_run_nor_read_nor_found(
+def test_an_item_that_the_policy_denies_is_neither_run_nor_read_nor_found(
     machine: Machine, start: Start
 ) -> None:
     assert machine.run("sign", "tool:mine/x").returncode == 0
@@ -485,9 +489,9 @@ def test_the_command_line_takes_back_nothing_that_the_user_denies(
     """A clone's `.mcp.json` may hold it."""
     policy(machine, "rules: [{items: 'tool:rye/bash/**', decision: deny}]\n")
 
-    told = start("--allow", "**").call("execute", item_id="rye/bash/bash", parameters={})
+    reply = start("--allow", "**").call("execute", item_id="rye/bash/bash", parameters={})
 
-    assert told["code"] == "PERMISSION_DENIED"
+    assert reply["code"] == "PERMISSION_DENIED"
 
 
 def test_a_client_may_have_some_items_alone(machine: Machine, start: Start) -> None:
@@ -501,14 +505,14 @@ def test_a_client_may_have_some_items_alone(machine: Machine, start: Start) -> N
     assert agent.call("execute", item_id="mine/x")["status"] == "success"
 
 
-def test_a_rule_for_another_client_says_nothing(machine: Machine, start: Start) -> None:
+def test_a_rule_for_another_client_has_no_effect(machine: Machine, start: Start) -> None:
     assert machine.run("sign", "tool:mine/x").returncode == 0
     policy(machine, "rules: [{client: somebody-else, items: '**', decision: deny}]\n")
 
     assert start().call("execute", item_id="mine/x")["status"] == "success"
 
 
-def test_a_call_that_must_be_asked_for_is_not_made_without_an_answer(
+def test_a_call_that_needs_consent_is_not_made_without_an_answer(
     machine: Machine, start: Start
 ) -> None:
     assert machine.run("sign", "tool:mine/x").returncode == 0
@@ -549,10 +553,10 @@ def test_a_broken_policy_lets_nothing_through(
 ) -> None:
     policy(machine, text)
 
-    told = start().call("execute", item_id="rye/bash/bash", parameters={"command": "true"})
+    reply = start().call("execute", item_id="rye/bash/bash", parameters={"command": "true"})
 
-    assert told["code"] == "CONFIG_ERROR"
-    assert problem in told["error"]
+    assert reply["code"] == "CONFIG_ERROR"
+    assert problem in reply["error"]
 
 
 def test_a_text_that_an_agent_sends_to_sign_waits_for_its_user(
@@ -561,9 +565,9 @@ def test_a_text_that_an_agent_sends_to_sign_waits_for_its_user(
     agent = start()
     text = TOOL.replace("category: mine", "category: mine/deep")
 
-    told = agent.call("sign", item_id="tool:mine/deep/y", content=text, try_parameters={})
+    reply = agent.call("sign", item_id="tool:mine/deep/y", content=text, try_parameters={})
 
-    assert (told["status"], "tried" in told) == ("approval_required", False)
+    assert (reply["status"], "tried" in reply) == ("approval_required", False)
     assert (machine.project / ".ai/tools/mine/deep/y.yaml").read_text("utf-8") == text
     assert machine.run("run", "mine/deep/y").returncode == 4
 
@@ -578,7 +582,7 @@ def test_a_text_that_an_agent_sends_to_sign_waits_for_its_user(
         ("tool:linked/out", None, "INVALID_REF"),
     ],
 )
-def test_a_text_goes_nowhere_but_among_the_items_of_a_space(
+def test_a_text_is_written_only_among_the_items_of_a_space(
     item_id: str, item_type: str | None, code: str, machine: Machine, start: Start
 ) -> None:
     outside = machine.temporary / "outside"
@@ -586,9 +590,9 @@ def test_a_text_goes_nowhere_but_among_the_items_of_a_space(
     (machine.project / ".ai/tools/linked").symlink_to(outside)
     kind = {"item_type": item_type} if item_type else {}
 
-    told = start().call("sign", item_id=item_id, content="version: '1.0.0'\n", **kind)
+    reply = start().call("sign", item_id=item_id, content="version: '1.0.0'\n", **kind)
 
-    assert told["code"] == code, told
+    assert reply["code"] == code, reply
     assert list(outside.iterdir()) == []
 
 
@@ -596,12 +600,12 @@ def test_an_agent_writes_no_text_to_user_space(machine: Machine, start: Start) -
     """There it would hide the bundle's item of the same id in every project."""
     agent = start()
 
-    told = agent.call("sign", item_id="tool:rye/bash/bash", content=TOOL, source="user")
+    reply = agent.call("sign", item_id="tool:rye/bash/bash", content=TOOL, source="user")
     older = agent.call(
         "sign", item_id="tool:rye/bash/bash", content=TOOL, parameters={"location": "user"}
     )
 
-    assert (told["code"], older["code"]) == ("INVALID_PARAMS", "INVALID_PARAMS")
+    assert (reply["code"], older["code"]) == ("INVALID_PARAMS", "INVALID_PARAMS")
     assert [*(machine.home / ".ai/tools").rglob("bash*")] == []
 
 

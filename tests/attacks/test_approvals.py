@@ -45,11 +45,11 @@ def tool(workspace: Workspace) -> Workspace:
 def test_an_interpreter_of_a_clone_is_passed_over_with_a_note(tool: Workspace) -> None:
     canary = evil_python(tool)
 
-    told = warnings(tool)
+    warned = warnings(tool)
 
     assert not canary.exists()
-    assert ".venv/bin/python: not used" in told
-    assert "rye trust" in told
+    assert ".venv/bin/python: not used" in warned
+    assert "rye trust" in warned
 
 
 def test_an_approved_interpreter_is_used_by_items_of_the_project(tool: Workspace) -> None:
@@ -137,7 +137,7 @@ def test_a_moved_project_asks_again(tool: Workspace) -> None:
     assert not ProjectApproval(tool.user.space, moved, trust).allows(".env")
 
 
-def test_an_approval_by_another_key_says_nothing(tool: Workspace) -> None:
+def test_an_approval_by_another_key_has_no_effect(tool: Workspace) -> None:
     (tool.project_path / ".env").write_text("OWN=x\n", encoding="utf-8")
     stranger = SigningKey(generate_keypair())
     tool.rye().approval.approve(tuple(parts_of(tool.project_path)), stranger, "2026-01-01")
@@ -146,7 +146,7 @@ def test_an_approval_by_another_key_says_nothing(tool: Workspace) -> None:
 
 
 @pytest.mark.parametrize("field", ["project", "parts", "approved_at"])
-def test_an_edited_approval_says_nothing(tool: Workspace, field: str) -> None:
+def test_an_edited_approval_has_no_effect(tool: Workspace, field: str) -> None:
     (tool.project_path / ".env").write_text("OWN=x\n", encoding="utf-8")
     tool.approve()
     path = tool.rye().approval.path

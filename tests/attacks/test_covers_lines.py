@@ -166,7 +166,7 @@ def foreign(workspace: Workspace) -> KeyPair:
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-def test_what_a_foreign_signature_leaves_open_is_said(
+def test_parts_that_a_foreign_signature_does_not_cover_are_reported(
     workspace: Workspace, shelf: Shelf, verifier: Verifier, foreign: KeyPair, kind: Kind
 ) -> None:
     """Here the edit is not noticed; all that can be done is to say that it could not be."""

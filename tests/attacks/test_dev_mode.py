@@ -29,7 +29,7 @@ def test_a_project_cannot_switch_it_on(workspace: Workspace) -> None:
     assert isinstance(result.failure, IntegrityError)
 
 
-def test_everything_that_it_lets_pass_is_said(workspace: Workspace) -> None:
+def test_everything_that_it_lets_pass_is_reported(workspace: Workspace) -> None:
     unsigned = workspace.project.tool("unsigned")
     tampered = workspace.project.signed_tool("tampered")
     tampered.write_bytes(tampered.read_bytes() + b"\n")
@@ -53,7 +53,7 @@ def test_everything_that_it_lets_pass_is_said(workspace: Workspace) -> None:
     assert "signed by the untrusted key" in workspace.warnings[2]
 
 
-def test_what_verifies_is_verified_there_too(workspace: Workspace) -> None:
+def test_valid_items_are_verified_there_too(workspace: Workspace) -> None:
     path = workspace.project.signed_tool("x")
     verifier = workspace.rye(dev_mode=True).verifier
 
@@ -62,7 +62,7 @@ def test_what_verifies_is_verified_there_too(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"#" * (9 * 1024 * 1024)])
-def test_what_cannot_be_read_as_an_item_is_refused_there_too(
+def test_a_file_that_cannot_be_read_as_an_item_is_refused_there_too(
     workspace: Workspace, data: bytes
 ) -> None:
     path = workspace.project.write("tools/x.py", data)

@@ -60,7 +60,7 @@ def test_a_delivery_cannot_borrow_the_rights_of_a_key(hook: Hook) -> None:
     assert hook.user.node.ask("POST", "/execute", body, headers=both).answer == REFUSED
 
 
-def test_a_delivery_opens_no_other_door(hook: Hook) -> None:
+def test_a_delivery_is_refused_by_other_routes(hook: Hook) -> None:
     for method, path in (("GET", "/secrets"), ("POST", "/push"), ("POST", "/fetch")):
         body = hook.body()
         reply = hook.user.node.ask(method, path, body, headers=hook.headers(body))
@@ -68,7 +68,7 @@ def test_a_delivery_opens_no_other_door(hook: Hook) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"hook_id": 7}', b'{"hook_id": ""}'])
-def test_what_names_no_hook_is_reported(hook: Hook, body: bytes) -> None:
+def test_a_delivery_without_a_hook_is_reported(hook: Hook, body: bytes) -> None:
     assert hook.user.node.ask("POST", "/execute", body, headers=hook.headers(body)).status == 400
 
 

@@ -72,7 +72,7 @@ def memory_of(pid: int) -> bytes:
     return b"".join(parts)
 
 
-def test_nothing_of_a_job_reaches_the_process_that_others_are_forked_from(
+def test_no_data_of_a_job_reaches_the_process_that_others_are_forked_from(
     project: RemoteProject,
 ) -> None:
     memory = memory_of(template_of(project.user.node))

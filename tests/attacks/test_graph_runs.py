@@ -166,7 +166,7 @@ def test_a_transcript_of_another_run_is_left_out(failed_run: str, ground: GraphG
     assert any("bytes are left out" in text for text in ground.workspace.warnings)
 
 
-def test_what_no_signature_covers_is_reported(failed_run: str, ground: GraphGround) -> None:
+def test_an_unsigned_run_record_is_reported(failed_run: str, ground: GraphGround) -> None:
     path = transcript(ground, failed_run)
     lines = path.read_bytes().splitlines(keepends=True)
     plain = [line for line in lines if json.loads(line)["event_type"] != "checkpoint"]
@@ -178,9 +178,7 @@ def test_what_no_signature_covers_is_reported(failed_run: str, ground: GraphGrou
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]\n", "null\n", '{"event_type": 3}\n', "\xff\n" * 9])
-def test_a_transcript_that_is_none_is_an_error(
-    text: str, failed_run: str, ground: GraphGround
-) -> None:
+def test_an_invalid_transcript_is_an_error(text: str, failed_run: str, ground: GraphGround) -> None:
     transcript(ground, failed_run).write_bytes(text.encode("latin-1"))
     for path in (ground.project / ".ai/state/objects/refs").rglob("*.json"):
         path.unlink()
@@ -247,7 +245,7 @@ def test_an_id_from_data_stays_what_it_was_allowed_as(name: str, ground: GraphGr
         "tool:rye/agent/threads/internal/../../../bash/bash",
     ],
 )
-def test_a_kind_from_data_needs_its_own_permission(name: str, ground: GraphGround) -> None:
+def test_a_kind_from_data_needs_a_permission_of_its_own(name: str, ground: GraphGround) -> None:
     ground.graph("demo/wide", WIDE, permissions='["rye.execute.tool.demo.*"]')
 
     data = ground.run("demo/wide", {"name": name})
@@ -341,7 +339,7 @@ def test_grants_of_another_run_grant_nothing(parent: Path, ground: GraphGround) 
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"capabilities": 3}', "[" * 100_000])
-def test_grants_that_are_none_grant_nothing(text: str, parent: Path, ground: GraphGround) -> None:
+def test_invalid_grants_grant_nothing(text: str, parent: Path, ground: GraphGround) -> None:
     parent.write_text(text, "utf-8")
 
     assert inner_of(ground, parent.parent.name)
@@ -438,10 +436,10 @@ def test_a_node_with_a_hostile_name_is_reported_without_its_tricks() -> None:
     graph = read_graph({"tool_type": "graph", "permissions": [], "config": config}, "x").graph
     assert graph is not None
     stream = io.StringIO()
-    told = StepEvent(what="finished", step=1, node=HOSTILE, type="return", error=SEEN)
+    event = StepEvent(what="finished", step=1, node=HOSTILE, type="return", error=SEEN)
 
     pictures = [draw(picture_of(graph)) for draw in (mermaid, dot, svg)]
-    StepList(Output(environ={}), stream).tell(told)
+    StepList(Output(environ={}), stream).tell(event)
 
     assert all("<script>" not in pictures[index] for index in (0, 2))  # dot has no markup
     assert '\\"' in pictures[1]

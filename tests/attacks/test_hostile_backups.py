@@ -139,7 +139,7 @@ def huge_settings(backup: Path, _: Path) -> None:
         *(link_stores, link_user, link_shard, link_stored_file, pipe_in_settings, huge_settings),
     ],
 )
-def test_what_is_no_plain_file_is_not_restored(
+def test_a_special_file_is_not_restored(
     backup: Path,
     elsewhere: Path,
     tmp_path: Path,

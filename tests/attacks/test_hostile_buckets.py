@@ -48,7 +48,7 @@ def test_contents_that_were_changed_for_one_another_are_refused(tmp_path: Path) 
         b"",
     ],
 )
-def test_a_pack_that_says_what_is_not_so_gives_no_rows(tmp_path: Path, head: bytes) -> None:
+def test_a_pack_with_a_false_index_gives_no_rows(tmp_path: Path, head: bytes) -> None:
     bucket = memory_bucket()
     store = stores_in(bucket, tmp_path).of("ada")
     sound = store.put_blob(b"sound")

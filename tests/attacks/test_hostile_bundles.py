@@ -58,7 +58,9 @@ def test_a_header_that_says_something_else_than_the_file_is_refused(
     )
 
 
-def test_a_header_for_what_is_no_item_is_refused(cli: CommandLine, publisher: Publisher) -> None:
+def test_a_header_for_a_file_that_is_no_item_is_refused(
+    cli: CommandLine, publisher: Publisher
+) -> None:
     bundle = publisher.bundle("acme")
     manifest = bundle / ".ai/bundles/acme/files.manifest"
     document = json.loads(manifest.read_text("utf-8").partition("\n")[2])

@@ -45,7 +45,7 @@ def target(workspace: Workspace, path: Path) -> Target:
 
 
 @posix
-def test_a_fifo_is_no_item_and_is_not_waited_for(workspace: Workspace) -> None:
+def test_a_fifo_is_no_item_and_its_writer_is_not_waited_for(workspace: Workspace) -> None:
     path = place(workspace)
     os.mkfifo(path)
 
@@ -158,14 +158,14 @@ def test_bytes_that_are_no_utf_8_are_refused(workspace: Workspace, data: bytes) 
     assert str(error).endswith(f": {path}")
 
 
-def test_a_signature_below_a_byte_order_mark_is_none(workspace: Workspace) -> None:
+def test_a_signature_below_a_byte_order_mark_does_not_count(workspace: Workspace) -> None:
     path = workspace.project.signed_tool("x")
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
 
     assert type(failure(workspace)) is UnsignedError
 
 
-def test_null_characters_before_the_signature_make_it_none(workspace: Workspace) -> None:
+def test_null_characters_before_the_signature_make_it_invalid(workspace: Workspace) -> None:
     path = workspace.project.signed_tool("x")
     path.write_bytes(b"\0" + path.read_bytes())
 

@@ -116,7 +116,9 @@ def test_no_pull_writes_an_item(project: RemoteProject, node: MemoryNode, path: 
     assert project.files() == before
 
 
-def test_no_first_pull_writes_it(tmp_path: Path, project: RemoteProject, node: MemoryNode) -> None:
+def test_no_first_pull_writes_a_refused_name(
+    tmp_path: Path, project: RemoteProject, node: MemoryNode
+) -> None:
     assert project.read("src/a.txt")
     plant(node, ".venv/bin/python", is_item=False)
     other = RemoteProject(tmp_path / "there", node)
@@ -127,7 +129,9 @@ def test_no_first_pull_writes_it(tmp_path: Path, project: RemoteProject, node: M
     assert not (other.root / ".venv").exists()
 
 
-def test_neither_a_push_nor_a_comparison_takes_it(project: RemoteProject, node: MemoryNode) -> None:
+def test_neither_a_push_nor_a_comparison_accepts_a_refused_name(
+    project: RemoteProject, node: MemoryNode
+) -> None:
     plant(node, ".envrc", is_item=False)
 
     for command in (push, compare):
@@ -137,7 +141,7 @@ def test_neither_a_push_nor_a_comparison_takes_it(project: RemoteProject, node: 
     assert not (project.root / ".envrc").exists()
 
 
-def test_after_an_execution_it_is_a_warning_and_nothing_is_written(
+def test_after_an_execution_a_refused_name_is_a_warning_and_nothing_is_written(
     project: RemoteProject, node: MemoryNode
 ) -> None:
     def run(_: object, __: object, files: dict[str, bytes]) -> dict[str, str]:
@@ -154,7 +158,7 @@ def test_after_an_execution_it_is_a_warning_and_nothing_is_written(
 
 
 @pytest.mark.parametrize("path", ["private/a.txt", "Private/a.txt", "a.key", "local.txt"])
-def test_what_the_own_rules_keep_at_home_is_not_written(
+def test_files_that_the_local_rules_exclude_are_not_written(
     project: RemoteProject, node: MemoryNode, path: str
 ) -> None:
     rules = (
@@ -187,7 +191,7 @@ def test_a_rule_that_came_after_a_push_does_not_stop_a_pull(
 
 
 @pytest.mark.parametrize("path", [*FILES, *ITEMS])
-def test_what_is_refused_is_not_sent(tmp_path: Path, path: str) -> None:
+def test_refused_files_are_not_sent(tmp_path: Path, path: str) -> None:
     target = tmp_path / path
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(PROGRAM)
@@ -210,7 +214,7 @@ def test_what_is_refused_is_not_sent(tmp_path: Path, path: str) -> None:
         ".airc",
     ],
 )
-def test_what_an_honest_project_has_travels(path: str) -> None:
+def test_files_of_an_honest_project_are_pushed_and_pulled(path: str) -> None:
     assert problem_of(path, is_item=False) == ""
 
 
@@ -229,7 +233,7 @@ def test_what_an_honest_project_has_travels(path: str) -> None:
         ".ai/knowledge/state/.env",
     ],
 )
-def test_no_output_is_written(path: str) -> None:
+def test_no_refused_output_is_written(path: str) -> None:
     assert why_refused(path)
 
 
@@ -261,7 +265,7 @@ def test_a_new_file_that_programs_take_orders_from_waits_for_a_person(
     assert path in project.files()
 
 
-def test_what_this_project_would_not_send_does_not_arrive(
+def test_files_that_this_project_would_not_push_are_not_pulled(
     project: RemoteProject, node: MemoryNode
 ) -> None:
     plant(node, "elsewhere/notes.md", is_item=False)

@@ -64,7 +64,7 @@ def test_no_one_publishes_under_the_name_of_another(shared_registry: Registry, l
         assert pushed.status == 400
 
 
-def test_what_the_registry_signed_for_one_is_published_by_another_as_their_own_only(
+def test_an_item_signed_for_one_user_is_published_by_another_only_as_their_own(
     shared_registry: Registry,
 ) -> None:
     victim, account = shared_registry.account(), shared_registry.account()
@@ -88,7 +88,9 @@ def test_what_the_registry_signed_for_one_is_published_by_another_as_their_own_o
         ("config", "{name}/a/b"),
     ],
 )
-def test_no_id_leads_elsewhere(shared_registry: Registry, item_type: str, item_id: str) -> None:
+def test_no_id_leads_out_of_its_namespace(
+    shared_registry: Registry, item_type: str, item_id: str
+) -> None:
     account, victim = shared_registry.account(), shared_registry.account()
     named = item_id.format(name=account.name, victim=victim.name)
 
@@ -97,7 +99,7 @@ def test_no_id_leads_elsewhere(shared_registry: Registry, item_type: str, item_i
     assert pushed.status == 400
 
 
-def test_bodies_that_want_too_much_are_refused(shared_registry: Registry) -> None:
+def test_too_large_bodies_are_refused(shared_registry: Registry) -> None:
     account = shared_registry.account()
     item_id = f"{account.name}/evil/paper"
     deep = "[" * 100_000

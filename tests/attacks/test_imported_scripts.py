@@ -43,7 +43,7 @@ def test_a_script_is_imported_run_changed_and_refused(signer: CommandLine) -> No
     assert "+#" in [line.strip() for line in shown]
 
 
-def test_asking_for_help_gives_a_script_nothing(signer: CommandLine) -> None:
+def test_a_script_that_is_run_for_its_help_reaches_nothing(signer: CommandLine) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     secret = signer.home / "secret"
@@ -120,7 +120,7 @@ def test_a_huge_script_is_not_read(signer: CommandLine) -> None:
     assert "refused" in done.stdout
 
 
-def test_a_word_that_looks_like_an_option_is_none(signer: CommandLine) -> None:
+def test_a_word_that_looks_like_an_option_is_not_one(signer: CommandLine) -> None:
     shutil.copy(VECTORS / "report.py", signer.project / "report.py")
     (signer.project / "--blank").write_text("a\n\nb\n", "utf-8")
     signer("import", "--yes")

@@ -50,14 +50,14 @@ def test_an_imported_server_runs_and_one_changed_byte_is_refused(
     before = signer("run", HOURS, "hour:=15", "--json").json
     hours.write_text(hours.read_text("utf-8").replace("12", "13"), "utf-8")
     refused = signer("run", HOURS, "hour:=15", "--json")
-    asked = signer("mcp", "refresh", "hours")
+    refreshed = signer("mcp", "refresh", "hours")
     approved = signer("mcp", "refresh", "hours", "--yes")
     after = signer("run", HOURS, "hour:=15", "--json")
 
     assert before["data"]["parsed"] is True
     assert (refused.status, refused.json["code"]) == (4, "SERVER_CHANGED")
     assert "rye mcp refresh hours" in refused.json["hint"]
-    assert asked.status == 4
+    assert refreshed.status == 4
     assert approved.status == 0, approved.stderr
     assert after.json["data"]["parsed"] is True
 
@@ -170,7 +170,7 @@ def test_without_a_terminal_nothing_that_changed_is_approved(lister: Lister) -> 
     assert {path: path.read_bytes() for path in folder.rglob("*.yaml")} == before
 
 
-def test_what_is_proposed_is_refused_until_a_person_signs_it(lister: Lister) -> None:
+def test_a_proposed_change_is_refused_until_a_person_signs_it(lister: Lister) -> None:
     lister.offer({**ADD, "description": "Other"}, SUB)
 
     proposed = lister.cli("mcp", "refresh", "demo", "--propose", "--json").json
@@ -183,7 +183,7 @@ def test_what_is_proposed_is_refused_until_a_person_signs_it(lister: Lister) -> 
     assert lister.call().status == 0
 
 
-def test_what_a_user_wrote_into_a_server_item_is_never_signed_by_a_refresh(
+def test_edits_of_a_user_in_a_server_item_are_never_signed_by_a_refresh(
     lister: Lister,
 ) -> None:
     item = lister.cli.project / ".ai/tools/mcp/servers/demo.yaml"
@@ -200,7 +200,7 @@ def test_what_a_user_wrote_into_a_server_item_is_never_signed_by_a_refresh(
 
 
 @pytest.mark.parametrize("flag", ["--dry-run", "--json"])
-def test_nothing_of_a_clone_starts_before_a_person_said_yes(signer: CommandLine, flag: str) -> None:
+def test_no_server_of_a_clone_starts_before_a_person_agrees(signer: CommandLine, flag: str) -> None:
     mark = signer.project / "started"
     program = signer.project / "serve.py"
     program.write_text(f"open({str(mark)!r}, 'w').close()\n", "utf-8")

@@ -57,7 +57,7 @@ def test_a_task_is_imported_run_changed_and_refused(
         ("just", "tasks/just/build", "target=`touch proof`"),
     ],
 )
-def test_what_a_caller_says_is_no_command(
+def test_values_of_a_caller_are_no_commands(
     program: str, ref: str, word: str, signer: CommandLine
 ) -> None:
     require_program(program)

@@ -60,7 +60,7 @@ def test_an_id_that_could_leave_its_space_is_refused(
 
 
 @pytest.mark.parametrize("item_id", IDS, ids=lambda item_id: repr(item_id)[:30])
-def test_an_engine_that_is_asked_directly_refuses_it_too(ground: Workspace, item_id: str) -> None:
+def test_an_engine_that_is_called_directly_refuses_it_too(ground: Workspace, item_id: str) -> None:
     result = ground.run(item_id)
 
     assert type(result.failure) is InvalidRefError

@@ -117,7 +117,7 @@ def test_an_approved_name_with_another_key_inside_does_not_count(
     assert workspace.rye().trust.get_key(fingerprint(attacker), PROJECT) is None
 
 
-def test_a_fingerprint_field_decides_nothing(workspace: Workspace, attacker: KeyPair) -> None:
+def test_a_fingerprint_field_has_no_effect(workspace: Workspace, attacker: KeyPair) -> None:
     text = write_key_document(attacker.public_pem, "me", covers_all=True)
     lie = text.replace(fingerprint(attacker), workspace.fingerprint)
     document_path(workspace.user.space, "0" * 16).write_text(lie, encoding="utf-8")
@@ -150,7 +150,7 @@ def test_a_document_that_says_another_key_signed_it_needs_that_keys_signature(
     assert workspace.rye().trust.get_key(fingerprint(attacker), PROJECT) is None
 
 
-def test_two_keys_that_vouch_for_each_other_lead_nowhere(workspace: Workspace) -> None:
+def test_two_keys_that_vouch_for_each_other_are_not_trusted(workspace: Workspace) -> None:
     one, two = generate_keypair(), generate_keypair()
     put_key_document(workspace.user.space, one, two)
     put_key_document(workspace.user.space, two, one)
@@ -161,7 +161,7 @@ def test_two_keys_that_vouch_for_each_other_lead_nowhere(workspace: Workspace) -
     assert trust.get_key(fingerprint(two), PROJECT) is None
 
 
-def test_a_circle_of_three_leads_nowhere(workspace: Workspace) -> None:
+def test_a_circle_of_three_keys_is_not_trusted(workspace: Workspace) -> None:
     keys = [seed_keypair(number) for number in (1, 2, 3)]
     for key, signer in zip(keys, keys[1:] + keys[:1], strict=True):
         put_key_document(workspace.user.space, key, signer)

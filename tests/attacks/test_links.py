@@ -82,7 +82,7 @@ def test_a_link_in_the_project_does_not_fall_back_to_a_good_item_below(
     assert_escape(workspace, "x", link)
 
 
-def test_a_link_that_leads_nowhere_is_no_item(workspace: Workspace) -> None:
+def test_a_broken_link_is_no_item(workspace: Workspace) -> None:
     tools = workspace.project.space.ai / "tools"
     tools.mkdir()
     (tools / "dangling.py").symlink_to("nothing.py")
@@ -112,7 +112,7 @@ def test_a_folder_of_items_that_is_a_link_holds_what_it_leads_to(
         rye.load(parse_reference("tool:unsigned"))
 
 
-def test_a_project_that_lends_itself_the_users_items_gets_none_of_their_rights(
+def test_a_project_that_links_to_the_users_items_gets_no_rights_of_theirs(
     workspace: Workspace,
 ) -> None:
     """``.ai`` as a link to user space: the items count as the project's, the keys as carried."""

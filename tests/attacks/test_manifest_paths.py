@@ -55,13 +55,13 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("path", HOSTILE.values(), ids=HOSTILE.keys())
-def test_no_manifest_may_have(path: str) -> None:
+def test_no_manifest_may_have_an_unsafe_path(path: str) -> None:
     with pytest.raises(UnsafeManifestError):
         require_safe_paths(["fine", path])
 
 
 @pytest.mark.parametrize("path", HOSTILE.values(), ids=HOSTILE.keys())
-def test_nothing_is_written_to(tmp_path: Path, path: str) -> None:
+def test_no_file_is_written_to_an_unsafe_path(tmp_path: Path, path: str) -> None:
     with pytest.raises(UnsafeManifestError):
         safe_target(tmp_path, path)
 
@@ -76,7 +76,7 @@ def test_nothing_is_written_to(tmp_path: Path, path: str) -> None:
         {"files": {"a": "../" * 21 + "a"}},
     ],
 )
-def test_no_change_of_a_manifest_brings(
+def test_no_change_of_a_manifest_brings_an_unsafe_path(
     shared_node: Node, changes: dict[str, dict[str, str]]
 ) -> None:
     user = shared_node.user()

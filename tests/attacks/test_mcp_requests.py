@@ -140,19 +140,19 @@ def test_a_made_up_state_confirms_nothing(
     assert path.read_bytes() == b"mine\n"
 
 
-def test_what_the_user_said_to_one_copy_confirms_no_other(
+def test_an_answer_about_one_copy_confirms_no_other(
     workspace: Workspace, conversation: Conversation
 ) -> None:
     workspace.project.write("tools/rye/bash/bash.yaml", "mine\n")
     workspace.user.write("tools/rye/bash/bash.yaml", "mine\n")
-    asked = conversation.result("tools/call", name="load", arguments=COPY)
+    question = conversation.result("tools/call", name="load", arguments=COPY)
 
     error = conversation.error(
         "tools/call",
         name="load",
         arguments={**COPY, "destination": "user"},
         inputResponses={"overwrite": {"action": "accept", "content": {"overwrite": True}}},
-        requestState=asked["requestState"],
+        requestState=question["requestState"],
     )
 
     assert error["message"] == "requestState: it belongs to another request"

@@ -129,7 +129,7 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.sig")
 
 
-def test_signatures_beside_two_files_cannot_change_places(
+def test_detached_signatures_cannot_change_places(
     workspace: Workspace, verifier: Verifier, data_files: tuple[Path, Path]
 ) -> None:
     one, two = data_files

@@ -188,7 +188,7 @@ def test_no_address_that_a_user_made_up_gets_out_of_its_place(shared_node: Node,
         require_harmless(reply.body.decode())
 
 
-def test_no_label_name_or_description_gets_out_of_its_place_for_who_manages(
+def test_no_label_name_or_description_gets_out_of_its_place_on_pages_of_managers(
     shared_node: Node,
 ) -> None:
     owner = shared_node.owner

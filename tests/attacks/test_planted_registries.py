@@ -141,7 +141,7 @@ def test_a_journal_that_has_another_file_deleted_is_not_opened(
     assert victim.read_text("utf-8") == "precious"
 
 
-def test_such_a_journal_does_what_is_said_of_it(tmp_path: Path) -> None:
+def test_sqlite_does_delete_the_file_that_such_a_journal_names(tmp_path: Path) -> None:
     """Without this, the test before would show nothing."""
     victim = tmp_path / "victim"
     victim.write_text("precious", "utf-8")
@@ -225,7 +225,7 @@ def test_an_id_that_leads_elsewhere_is_no_folder(
     assert "\x1b" not in cli("threads", "list").stdout
 
 
-def test_what_a_row_says_steers_no_terminal(registry: ThreadRegistry, cli: CommandLine) -> None:
+def test_a_text_of_a_row_steers_no_terminal(registry: ThreadRegistry, cli: CommandLine) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07"
     plant(
         registry,

@@ -120,7 +120,7 @@ class Attacker:
         return ProcessManager().run(command, cancellation=cancellation, on_stderr=on_stderr)
 
 
-def test_what_runs_are_the_verified_bytes(workspace: Workspace) -> None:
+def test_the_verified_bytes_are_the_ones_that_run(workspace: Workspace) -> None:
     other = workspace.project.signed_tool("mine/t", "print('signed, but another')").read_bytes()
     path = workspace.project.signed_tool("mine/t", "print('good')")
 

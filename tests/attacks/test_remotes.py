@@ -91,7 +91,7 @@ def test_a_signature_of_a_key_that_counts_here_is_no_approval(workspace: Workspa
         remotes(workspace).resolve()
 
 
-def test_what_a_project_says_counts_as_it_was_approved_and_no_longer(workspace: Workspace) -> None:
+def test_remotes_of_a_project_count_as_long_as_they_are_as_approved(workspace: Workspace) -> None:
     say(workspace, "remotes: {default: {url: 'https://team.example', key_env: GPU_KEY}}\n")
     workspace.approve()
     assert remotes(workspace).resolve().url == "https://team.example"

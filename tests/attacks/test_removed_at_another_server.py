@@ -167,7 +167,7 @@ def begun(project: TeamProject, team: TeamOfTests, who: str, script: str) -> str
     return str(reply.json["thread_id"])
 
 
-def test_a_member_whom_one_server_removes_has_no_run_that_goes_on(
+def test_runs_of_a_member_whom_one_server_removes_are_ended(
     cluster: TestedCluster, team: TeamOfTests, project: TeamProject
 ) -> None:
     second, gone, admin = server(cluster, 1), team.people["push"], team.people["admin"]
@@ -185,7 +185,7 @@ def test_a_member_whom_one_server_removes_has_no_run_that_goes_on(
     assert admin.ask("GET", team.of(f"/history?project_path={project.name}")).json == history
 
 
-def test_who_is_removed_follows_no_log_any_longer(
+def test_a_removed_member_follows_no_log_any_longer(
     cluster: TestedCluster, team: TeamOfTests, project: TeamProject
 ) -> None:
     second, admin, gone = server(cluster, 1), team.people["admin"], team.people["read"]

@@ -64,7 +64,7 @@ def test_no_tool_reaches_the_machine_of_a_node_or_its_metadata(
     assert answer["result"]["data"] == [13, 13], answer
 
 
-def test_no_request_of_the_node_itself_goes_there_either(
+def test_no_request_of_the_node_itself_reaches_its_machine_or_metadata(
     workspace: Workspace, shared_node: Node
 ) -> None:
     project = with_tools(workspace, shared_node)

@@ -92,7 +92,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
             yield f"{method.upper()} {path}", operation
 
 
-def asked(team: TeamOfTests, role: str, route: str) -> Reply:
+def reply_to(team: TeamOfTests, role: str, route: str) -> Reply:
     method, _, path = route.partition(" ")
     target = path.replace("{team}", team.name)
     target = re.sub(r"\{\w+\}", "none", target)
@@ -127,9 +127,9 @@ def test_a_route_is_for_its_role_and_those_above_it(team: TeamOfTests, route: st
     for role in (*(one for one in ROLES if one not in may), "nobody"):
         if route == "DELETE /teams/{team}" and role == "admin":
             continue
-        assert asked(team, role, route).status == 403, role
+        assert reply_to(team, role, route).status == 403, role
     for role in may:
-        assert asked(team, role, route).status not in {401, 403}, role
+        assert reply_to(team, role, route).status not in {401, 403}, role
 
 
 @pytest.mark.parametrize(

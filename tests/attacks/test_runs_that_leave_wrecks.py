@@ -31,7 +31,7 @@ def project(shared_node: Node, workspace: Workspace) -> RemoteProject:
         "import os\nfor _ in range(1850):\n    os.mkdir('d'); os.chdir('d')",
     ],
 )
-def test_what_is_nested_or_long_beyond_measure_is_an_answer(
+def test_output_or_folders_of_extreme_depth_are_an_answer(
     project: RemoteProject, code: str
 ) -> None:
     start = "import os; os.makedirs('.ai/state', exist_ok=True); os.chdir('.ai/state')\n"
@@ -54,7 +54,7 @@ def test_what_is_nested_or_long_beyond_measure_is_an_answer(
         "rm -rf .ai/state; mkdir -p .ai/state/objects; ln -s /etc .ai/state/objects/blobs",
     ],
 )
-def test_what_cannot_be_taken_is_a_run_that_failed(project: RemoteProject, script: str) -> None:
+def test_a_run_whose_files_cannot_be_stored_has_failed(project: RemoteProject, script: str) -> None:
     reply = project.script(f"echo new > src/x.txt; {script}")
 
     assert (reply.status, reply.json["status"]) == (200, "error"), reply.json
@@ -89,7 +89,7 @@ def test_a_tool_that_turns_on_its_runner_has_failed(project: RemoteProject, scri
         "manifest: [[1]]\n",
     ],
 )
-def test_rules_that_mean_nothing_are_named_to_who_pushed_them(
+def test_invalid_rules_are_named_to_the_user_who_pushed_them(
     project: RemoteProject, rules: str
 ) -> None:
     path = ".ai/config/cas/manifest.yaml"

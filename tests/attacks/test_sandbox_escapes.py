@@ -94,7 +94,7 @@ FILE_ESCAPES = {
 
 
 @pytest.mark.parametrize("way", FILE_ESCAPES)
-def test_no_file_outside_is_reached_by(workspace: Workspace, secret: Path, way: str) -> None:
+def test_no_file_outside_is_reached(workspace: Workspace, secret: Path, way: str) -> None:
     (workspace.project_path / "a.txt").write_text("text", "utf-8")
     code = FILE_ESCAPES[way].format(secret=str(secret), folder=str(secret.parent))
 
@@ -144,7 +144,7 @@ def call(number, *words):
 
 
 @pytest.mark.parametrize("way", SYSTEM_ESCAPES)
-def test_nothing_beside_files_is_reached_by(workspace: Workspace, way: str) -> None:
+def test_an_escape_through_the_system_is_refused(workspace: Workspace, way: str) -> None:
     numbers = {name: number_of(name) for name in (*HARDENED, "clone", "ioctl")}
 
     error = refused(attempt(workspace, CALL + SYSTEM_ESCAPES[way].format(**numbers)))
@@ -164,7 +164,7 @@ def test_the_environment_holds_what_is_named_and_no_more(workspace: Workspace) -
     assert {"AWS_SECRET", "LD_PRELOAD"}.isdisjoint(found)
 
 
-def test_what_a_tool_leaves_in_a_session_of_its_own_keeps_its_rights(
+def test_a_process_that_a_tool_leaves_in_a_session_of_its_own_gets_no_more_rights(
     workspace: Workspace, secret: Path
 ) -> None:
     code = f"""
@@ -175,14 +175,14 @@ if os.fork() == 0:
             text = open({str(secret)!r}).read()
         except OSError as error:
             text = str(error)
-        open(project + "/out/told", "w").write(text)
+        open(project + "/out/found", "w").write(text)
         os._exit(0)
     os._exit(0)
 for _ in range(500):
     time.sleep(0.01)
-    if os.path.exists(project + "/out/told") and os.path.getsize(project + "/out/told"):
+    if os.path.exists(project + "/out/found") and os.path.getsize(project + "/out/found"):
         break
-found = open(project + "/out/told").read()
+found = open(project + "/out/found").read()
 """
     result = attempt(workspace, code)
 
@@ -224,7 +224,7 @@ def test_a_dotenv_says_neither_where_folders_are_nor_what_a_proxy_is(
     assert str(home) not in (rights.write or ())
 
 
-def test_a_project_has_no_word_in_the_policy(workspace: Workspace, secret: Path) -> None:
+def test_a_project_cannot_change_the_policy(workspace: Workspace, secret: Path) -> None:
     workspace.project.write(
         "config/sandbox/policy.yaml", 'version: "1.0.0"\ncategory: sandbox\nlevel: "off"\n'
     )
@@ -288,7 +288,7 @@ def test_a_graph_gives_its_steps_no_more_than_it_has(workspace: Workspace, secre
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="warm workers fork")
-def test_a_warm_worker_of_one_tool_is_none_of_a_narrower_one(
+def test_a_warm_worker_of_one_tool_is_not_used_for_a_narrower_one(
     workspace: Workspace, secret: Path
 ) -> None:
     make(workspace, {"read": "any"}, "mine/wide")
@@ -403,7 +403,7 @@ def test_a_request_to_a_host_that_is_not_named_is_not_sent(workspace: Workspace)
     )
 
 
-def test_a_loopback_tool_gets_nowhere_by_the_proxy_of_another(
+def test_a_loopback_tool_reaches_no_host_through_the_proxy_of_another(
     workspace: Workspace, port: int
 ) -> None:
     forwarder = Forwarder(Hosts((f"localhost:{port}",)))

@@ -42,10 +42,10 @@ def client_of(liar: LyingProvider, ahead: timedelta = timedelta()) -> Provider:
 
 def signed_in(liar: LyingProvider, provider: Provider | None = None, **claims: object) -> Subject:
     """Who signs in, if ID tokens have these claims; None takes one out."""
-    asking = provider or client_of(liar)
-    begun = asking.begin(BACK)
+    client = provider or client_of(liar)
+    begun = client.begin(BACK)
     liar.claims = {"nonce": begun.nonce, **claims}
-    return asking.finish("code", BACK, nonce=begun.nonce, verifier=begun.verifier)
+    return client.finish("code", BACK, nonce=begun.nonce, verifier=begun.verifier)
 
 
 def test_an_honest_answer_shows_who_signs_in(liar: LyingProvider) -> None:
@@ -171,7 +171,7 @@ def test_a_key_that_a_provider_withdrew_counts_for_an_hour_at_most(
         signed_in(liar, provider)
 
 
-def test_unknown_keys_have_the_provider_asked_once_in_a_while(liar: LyingProvider) -> None:
+def test_unknown_keys_cause_one_request_to_the_provider_in_ten_seconds(liar: LyingProvider) -> None:
     provider = client_of(liar)
     signed_in(liar, provider)
     liar.new_key("never published")
@@ -207,16 +207,14 @@ def test_metadata_of_another_issuer_is_not_believed(liar: LyingProvider) -> None
 
 
 @pytest.mark.parametrize("address", ["http://other.example/auth", "file:///etc/passwd", 7, None])
-def test_no_endpoint_is_asked_that_others_can_change_on_the_way(
-    liar: LyingProvider, address: object
-) -> None:
+def test_only_https_endpoints_are_used(liar: LyingProvider, address: object) -> None:
     liar.metadata = {"authorization_endpoint": address}
 
     with pytest.raises(ProviderAwayError, match="expected an https address"):
         client_of(liar).begin(BACK)
 
 
-def test_a_provider_that_is_away_or_broken_is_said_to_be(liar: LyingProvider) -> None:
+def test_a_provider_that_is_away_or_broken_is_reported(liar: LyingProvider) -> None:
     liar.status = 503
     with pytest.raises(ProviderAwayError, match="status 503"):
         client_of(liar).begin(BACK)

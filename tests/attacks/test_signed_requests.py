@@ -47,7 +47,7 @@ def test_no_header_can_be_changed_in_one_character(name: str, at: int, new: str)
         assert_refused({**headers, name: changed})
 
 
-def test_a_request_to_one_node_is_none_to_another() -> None:
+def test_a_request_to_one_node_is_refused_by_another() -> None:
     other = SigningKey(generate_keypair())
 
     assert_refused(signed(), audience=f"fp:{other.fingerprint}")
@@ -58,7 +58,7 @@ def test_a_request_is_not_another_users() -> None:
     assert_refused({**signed(), "X-Rye-Key-Id": f"fp:{NODE.fingerprint}"})
 
 
-def test_a_signature_of_an_item_is_none_of_a_request() -> None:
+def test_a_signature_of_an_item_signs_no_request() -> None:
     item = CALLER.detached_line(b"{}").split(":")
 
     assert_refused({**signed(), "X-Rye-Signature": item[-2]})

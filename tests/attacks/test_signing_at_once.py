@@ -23,9 +23,7 @@ def assert_valid(workspace: Workspace, path: Path) -> None:
     assert workspace.rye().verifier.verify(workspace.project.target(path).verify_target).verified
 
 
-def test_a_reader_sees_a_whole_and_valid_file_at_every_moment(
-    workspace: Workspace, path: Path
-) -> None:
+def test_a_reader_sees_a_whole_and_valid_file_at_any_time(workspace: Workspace, path: Path) -> None:
     processes = [SigningProcess(workspace, path, times=TIMES) for _ in range(2)]
     for process in processes:
         process.start()
@@ -92,7 +90,7 @@ def test_a_killed_signer_leaves_the_file_whole_and_its_lock_free(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a kill that cannot be caught")
-def test_what_a_killed_signer_leaves_behind_is_no_item(workspace: Workspace, path: Path) -> None:
+def test_a_temporary_file_of_a_killed_signer_is_no_item(workspace: Workspace, path: Path) -> None:
     """A temporary file with the whole, signed text: hidden, and of a type that nothing reads."""
     space = workspace.project.space
     path.with_name(".x.py.0123456789ab.tmp").write_bytes(path.read_bytes())

@@ -19,7 +19,7 @@ from tests.support.workspace import SpaceFolder, Workspace
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits and mounts of POSIX")
 
 
-def leftovers(folder: Path) -> list[str]:
+def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
@@ -37,7 +37,7 @@ def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(workspace: Worksp
     assert status == 1
     assert said[0].startswith(f"FileSystemError: {path}: ")
     assert path.read_bytes() == before
-    assert leftovers(path.parent) == ["x.py"]
+    assert names_in(path.parent) == ["x.py"]
 
 
 def test_a_signature_beside_is_whole_or_absent(workspace: Workspace) -> None:
@@ -49,7 +49,7 @@ def test_a_signature_beside_is_whole_or_absent(workspace: Workspace) -> None:
 
     assert status == 1
     assert said[0].startswith("FileSystemError: ")
-    assert leftovers(path.parent) == ["data.json"]
+    assert names_in(path.parent) == ["data.json"]
 
 
 def test_an_old_signature_stays_valid_when_the_new_one_does_not_fit(workspace: Workspace) -> None:
@@ -111,7 +111,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost(
     assert error.value.problem == os.strerror(errno.ENOSPC).lower()
     assert error.value.hint == "free some disk space and try again; nothing was changed"
     assert path.read_bytes() == before
-    assert leftovers(path.parent) == ["x.py"]
+    assert names_in(path.parent) == ["x.py"]
     filler.unlink()
     assert on_disk.sign(path).signature
 

@@ -314,7 +314,7 @@ def test_a_body_that_is_packed_is_looked_at_all_the_same(service: Registry, owne
     assert reply.answer == (400, {"detail": found})
 
 
-def test_escapes_that_stand_for_themselves_are_no_such_text(owner: User) -> None:
+def test_escaped_backslashes_are_no_such_text(owner: User) -> None:
     body = rb'{"item_id": "tool:a/b", "project_path": "p\\u0000\\ud800\ud83d\ude00"}'
 
     reply = owner.ask("POST", "/execute", body)
@@ -411,7 +411,7 @@ def project(service: Registry, workspace: Workspace) -> RemoteProject:
 @pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
 @pytest.mark.heavy
 @pytest.mark.parametrize("tool", ["say", "raise"])
-def test_what_a_tool_says_as_it_fails_is_in_its_row(project: RemoteProject, tool: str) -> None:
+def test_the_error_of_a_tool_is_in_its_row(project: RemoteProject, tool: str) -> None:
     answer = project.ask(f"tool:{tool}").json
 
     row = project.thread(answer["thread_id"])

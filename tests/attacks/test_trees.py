@@ -108,7 +108,7 @@ def test_a_pipe_in_the_place_of_a_file_blocks_no_reader(project: Path) -> None:
     assert skipped_of(project) == (SkippedFile("pipe", "expected a file, found something else"),)
 
 
-def test_a_project_cannot_take_away_what_keeps_secrets_here(project: Path) -> None:
+def test_a_project_cannot_remove_the_rules_that_keep_secrets_here(project: Path) -> None:
     rules_file = project / ".ai/config/cas/manifest.yaml"
     rules_file.parent.mkdir(parents=True)
     rules_file.write_text(

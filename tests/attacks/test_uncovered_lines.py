@@ -58,7 +58,7 @@ def test_an_encoding_behind_the_fingerprint(
     assert_refused(verifier, shelf, ".py", evil, TAIL)
 
 
-def test_an_encoding_in_the_provenance_is_none(
+def test_an_encoding_in_the_provenance_has_no_effect(
     workspace: Workspace, shelf: Shelf, verifier: Verifier
 ) -> None:
     """A provenance may be anything; none is a declaration, for lack of a colon behind the word."""

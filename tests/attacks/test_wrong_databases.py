@@ -99,7 +99,7 @@ def test_an_empty_database_is_not_made_beside_stores(tmp_path: Path) -> None:
         open_database(settings, make=True)
 
 
-def test_a_folder_that_says_nothing_gets_no_database_whose_projects_lie_elsewhere(
+def test_a_folder_without_a_note_gets_no_database_whose_projects_lie_elsewhere(
     tmp_path: Path,
 ) -> None:
     from rye_services.database import project_refs

@@ -180,7 +180,7 @@ def test_bytes_that_are_no_utf_8_are_replaced(proc: Program) -> None:
 
 
 @pytest.mark.parametrize("missing", ["no-such-program", "./no-such-program", "/etc", ""])
-def test_what_cannot_be_started_is_an_answer(proc: Program, missing: str) -> None:
+def test_a_program_that_cannot_be_started_is_an_answer(proc: Program, missing: str) -> None:
     answer = proc("exec", f"--cmd={missing}")
 
     assert set(answer) == ANSWER
@@ -223,7 +223,7 @@ def test_a_timeout_of_a_silent_program_is_one_line(proc: Program) -> None:
     assert answer["stderr"] == "Command timed out after 0.25 seconds"
 
 
-def test_a_program_that_ends_well_when_asked_to_has_still_timed_out(proc: Program) -> None:
+def test_a_program_that_ends_well_after_sigterm_has_still_timed_out(proc: Program) -> None:
     answer = proc("exec", *shell("trap 'exit 0' TERM; sleep 60 & wait"), "--timeout", "0.5")
 
     assert (answer["success"], answer["return_code"]) == (False, -1)
@@ -245,7 +245,9 @@ def test_a_program_that_writes_without_end_is_ended_in_time(proc: Program) -> No
     assert answer["truncated"] is True
 
 
-def test_a_leftover_of_a_program_that_ended_is_killed(proc: Program, lifeline: Lifeline) -> None:
+def test_an_orphan_process_of_a_program_that_ended_is_killed(
+    proc: Program, lifeline: Lifeline
+) -> None:
     answer = proc("exec", *shell(f"{lifeline.hold}; sleep 60 & exit 0"))
 
     assert answer["success"] is True
@@ -258,14 +260,14 @@ def test_a_leftover_of_a_program_that_ended_is_killed(proc: Program, lifeline: L
 def test_a_grandchild_that_keeps_the_pipes_is_not_waited_for(
     proc: Program, tmp_path: Path, timeout: str
 ) -> None:
-    told = tmp_path / "pid"
-    stray = f"setsid sh -c 'echo $$ > {told}; exec sleep 300' & "
-    wait = f"until [ -s {told} ]; do :; done; "
+    pid_file = tmp_path / "pid"
+    stray = f"setsid sh -c 'echo $$ > {pid_file}; exec sleep 300' & "
+    wait = f"until [ -s {pid_file} ]; do :; done; "
     script = stray + wait + ("exec sleep 60" if timeout == "0.5" else "echo done")
 
     answer = proc("exec", *shell(script), "--timeout", timeout)
 
-    os.kill(int(told.read_text("utf-8")), signal.SIGKILL)
+    os.kill(int(pid_file.read_text("utf-8")), signal.SIGKILL)
     assert answer["duration_ms"] < 20_000
     assert answer["stdout"] == ("" if timeout == "0.5" else "done\n")
 
@@ -290,7 +292,7 @@ def test_both_ends_of_too_much_output_are_kept(proc: Program) -> None:
     assert answer["truncated"] is True
 
 
-def test_no_more_than_10_mib_are_kept_unless_asked_for(proc: Program) -> None:
+def test_no_more_than_10_mib_are_kept_unless_requested(proc: Program) -> None:
     answer = proc("exec", *shell("head -c 12000000 /dev/zero | tr '\\0' x"))
 
     assert answer["truncated"] is True
@@ -329,12 +331,11 @@ def test_a_signal_ends_the_child_and_then_the_program_without_an_answer(
 def test_a_signal_during_the_grace_of_a_timeout_shortens_it(
     proc: Program, tmp_path: Path, lifeline: Lifeline
 ) -> None:
-    told = tmp_path / "told"
-    script = (
-        f"trap 'touch {shlex.quote(str(told))}' TERM; {lifeline.hold}; while :; do sleep 275; done"
-    )
+    signalled = tmp_path / "signalled"
+    trap = f"trap 'touch {shlex.quote(str(signalled))}' TERM"
+    script = f"{trap}; {lifeline.hold}; while :; do sleep 275; done"
     with proc.start("exec", *shell(script), "--timeout", "0.5") as running:
-        wait_until(told.exists)
+        wait_until(signalled.exists)
         running.send_signal(signal.SIGTERM)
         stdout, _ = running.communicate(timeout=PATIENCE_S)
     assert (running.returncode, stdout) == (-signal.SIGTERM, b"")
@@ -361,13 +362,13 @@ def test_a_signal_that_was_ignored_at_the_start_stays_ignored(
 
 
 def test_a_spawned_program_goes_on_in_a_session_of_its_own(proc: Program, tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    code = f"import os; open({str(told)!r}, 'w').write(str(os.getsid(0) == os.getpid()))"
+    written = tmp_path / "written"
+    code = f"import os; open({str(written)!r}, 'w').write(str(os.getsid(0) == os.getpid()))"
 
     answer = proc("spawn", "--cmd", sys.executable, "--arg=-c", "--arg", code)
 
     assert set(answer) == {"success", "pid"}
-    wait_until(lambda: told.exists() and told.read_text("utf-8") == "True")
+    wait_until(lambda: written.exists() and written.read_text("utf-8") == "True")
 
 
 def test_its_outputs_are_appended_to_a_log_for_its_user_alone(
@@ -388,7 +389,7 @@ def test_a_log_is_made_for_its_user_alone(proc: Program, tmp_path: Path) -> None
     assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600
 
 
-def test_it_reads_what_is_given_however_long(proc: Program, tmp_path: Path) -> None:
+def test_it_reads_input_of_any_length(proc: Program, tmp_path: Path) -> None:
     log = tmp_path / "log"
 
     proc("spawn", *shell("wc -c"), "--stdin-pipe", "--log", str(log), stdin=b"x" * 1_000_000)
@@ -397,15 +398,15 @@ def test_it_reads_what_is_given_however_long(proc: Program, tmp_path: Path) -> N
 
 
 def test_it_has_the_working_directory_and_the_environment(proc: Program, tmp_path: Path) -> None:
-    script = 'echo "$NAME" > told.new; mv told.new told'
+    script = 'echo "$NAME" > written.new; mv written.new written'
 
     proc("spawn", *shell(script), "--cwd", str(tmp_path), "--env", "NAME=value")
 
-    wait_until((tmp_path / "told").exists)
-    assert (tmp_path / "told").read_text("utf-8") == "value\n"
+    wait_until((tmp_path / "written").exists)
+    assert (tmp_path / "written").read_text("utf-8") == "value\n"
 
 
-def test_what_cannot_be_spawned_is_an_answer(proc: Program, tmp_path: Path) -> None:
+def test_a_program_that_cannot_be_spawned_is_an_answer(proc: Program, tmp_path: Path) -> None:
     missing = proc("spawn", "--cmd", "no-such-program")
     log = proc("spawn", "--cmd", "true", "--log", str(tmp_path / "none" / "log"))
 
@@ -521,7 +522,7 @@ def test_a_tree_is_ended_with_its_whole_group(
 
 
 @pytest.mark.parametrize("pid", [-5, 0, 1])
-def test_numbers_that_no_one_can_mean_are_refused(proc: Program, pid: int) -> None:
+def test_process_numbers_below_2_are_refused(proc: Program, pid: int) -> None:
     answer = proc("kill", f"--pid={pid}", "--grace", "0")
 
     assert answer == {
@@ -531,7 +532,7 @@ def test_numbers_that_no_one_can_mean_are_refused(proc: Program, pid: int) -> No
     }
 
 
-def test_the_group_that_it_is_in_is_refused(proc: Program) -> None:
+def test_its_own_process_group_is_refused(proc: Program) -> None:
     keep_group = 'sh=$$; "$@" kill --pid $sh --tree; exit 0'
 
     ended = subprocess.run(

@@ -88,7 +88,7 @@ def test_the_listener_hears_nothing_of_a_silent_command(subject: Subject) -> Non
     assert heard == []
 
 
-def test_what_the_listener_raises_comes_through(subject: Subject) -> None:
+def test_an_error_of_the_listener_comes_through(subject: Subject) -> None:
     def refuse(chunk: bytes) -> None:
         raise LookupError(chunk)
 
@@ -110,7 +110,7 @@ def test_a_timeout_is_marked(subject: Subject) -> None:
     assert (outcome.signal, outcome.stdout.data) == (15, b"early\n")
 
 
-def test_a_command_cancelled_before_it_began_has_no_end(subject: Subject) -> None:
+def test_a_command_cancelled_before_it_began_has_no_exit_code(subject: Subject) -> None:
     runner, command = subject(Answer(), shell("true"))
     cancellation = Cancellation()
     cancellation.cancel()

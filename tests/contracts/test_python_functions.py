@@ -238,7 +238,7 @@ def test_a_result_that_json_cannot_hold_is_named(
     assert "give back only objects, lists, text, numbers, true, false and None" in error
 
 
-def test_what_a_tool_prints_never_reaches_its_result(caller: Caller) -> None:
+def test_printed_text_never_reaches_the_result_of_a_tool(caller: Caller) -> None:
     caller.write(
         "\nimport os, subprocess, sys\nprint('at import')\n"
         "def execute(params, project_path):\n"
@@ -409,7 +409,7 @@ def test_a_cancelled_call_ends_with_all_it_has_started(caller: Caller, tmp_path:
         ),
     ],
 )
-def test_leftovers_of_a_finished_call_are_ended(
+def test_orphan_processes_of_a_finished_call_are_ended(
     caller: Caller, functions: FunctionHost | None, tmp_path: Path, start: str
 ) -> None:
     if functions is None and "env -i" in start:
@@ -451,7 +451,7 @@ def test_a_helper_that_the_import_started_stays_for_the_next_call(
 # --- isolation and surroundings
 
 
-def test_no_call_sees_what_another_left_behind(caller: Caller) -> None:
+def test_no_call_sees_the_state_of_another(caller: Caller) -> None:
     caller.write(
         "\nimport os\nseen = []\ndef execute(params, project_path):\n"
         "    seen.append(1)\n    os.environ['LEFT'] = os.environ.get('LEFT', '') + 'x'\n"
@@ -509,7 +509,7 @@ def test_tools_with_modules_of_one_name_do_not_share_them(caller: Caller) -> Non
     assert [caller.call(f"{tool}/t").data for tool in "abab"] == ["a", "b", "a", "b"]
 
 
-def test_a_function_runs_in_the_project_with_its_own_surroundings(caller: Caller) -> None:
+def test_a_function_runs_in_the_project_with_its_own_environment(caller: Caller) -> None:
     path = caller.write(
         "\nimport os, sys\nENV_CONFIG = {'env': {'MINE': '1'}}\n"
         "def execute(params, project_path):\n"

@@ -86,7 +86,7 @@ def test_a_read_gives_the_right_bytes_or_an_error_and_asks_a_bounded_number_of_t
 @pytest.mark.parametrize(
     "fault", [one for one in OF_READS if one not in (Fault.DENIED, Fault.FULL)]
 )
-def test_a_fault_of_one_moment_is_never_seen(place: Place, fault: Fault) -> None:
+def test_a_single_fault_is_never_seen(place: Place, fault: Fault) -> None:
     given = contents(20)
     place.store.keep_all(given)
     place.proxy.fail(fault, "GET", times=1)
@@ -95,7 +95,7 @@ def test_a_fault_of_one_moment_is_never_seen(place: Place, fault: Fault) -> None
 
 
 @pytest.mark.parametrize("fault", OF_WRITES)
-def test_what_is_not_acknowledged_is_refused_and_an_upload_goes_on_afterwards(
+def test_an_unacknowledged_write_is_refused_and_an_upload_goes_on_afterwards(
     place: Place, fault: Fault
 ) -> None:
     given, store = contents(20), place.store
@@ -114,14 +114,14 @@ def test_what_is_not_acknowledged_is_refused_and_an_upload_goes_on_afterwards(
     assert all(place.store.get_blob(digest) == data for _, digest, data in given)
 
 
-def test_no_space_is_said_in_words(place: Place) -> None:
+def test_a_full_storage_is_reported_in_words(place: Place) -> None:
     place.proxy.fail(Fault.FULL, "PUT")
 
     with pytest.raises(ObjectStorageError, match=r"there is no space left \(XAdminStorageFull\)"):
         place.store.put_blob(b"more")
 
 
-def test_what_waits_for_sync_stays_until_the_storage_takes_it(place: Place) -> None:
+def test_content_that_waits_for_sync_stays_until_the_storage_takes_it(place: Place) -> None:
     store = place.store
     digest = store.put_blob(b"waits", Durability.AT_SYNC)
     place.proxy.fail(Fault.UNSAID, "PUT")

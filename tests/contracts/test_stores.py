@@ -47,7 +47,7 @@ def many(count: int) -> list[tuple[ObjectKind, str, bytes]]:
     return [(BLOB, sha256_hex(data), data) for data in contents]
 
 
-def test_what_was_stored_is_returned(store: ContentStore) -> None:
+def test_stored_content_is_returned(store: ContentStore) -> None:
     blob, value = store.put_blob(b"hello"), store.put_object({"kind": "thing", "n": 1})
 
     assert store.get_blob(blob) == b"hello"
@@ -59,7 +59,7 @@ def test_an_empty_blob_is_stored(store: ContentStore) -> None:
     assert store.get_blob(store.put_blob(b"")) == b""
 
 
-def test_what_waits_for_sync_can_be_read_at_once(store: ContentStore) -> None:
+def test_content_that_waits_for_sync_can_be_read_at_once(store: ContentStore) -> None:
     digest = store.put_blob(b"waits", Durability.AT_SYNC)
 
     read, size = store.get_blob(digest), store.size(BLOB, digest)
@@ -84,7 +84,7 @@ def test_a_blob_and_an_object_of_one_digest_are_two(store: ContentStore) -> None
     assert (store.has_blob(digest), store.has_object(digest)) == (True, False)
 
 
-def test_what_is_not_there_is_missing(store: ContentStore) -> None:
+def test_absent_content_is_missing(store: ContentStore) -> None:
     with pytest.raises(ObjectMissingError):
         store.get_blob(NOWHERE)
 
@@ -98,7 +98,7 @@ def test_a_text_that_is_no_digest_is_refused(store: ContentStore) -> None:
         store.get_blob("../../etc/passwd")
 
 
-def test_a_sweep_takes_what_is_old_and_not_named(store: ContentStore) -> None:
+def test_a_sweep_removes_old_content_that_is_not_referenced(store: ContentStore) -> None:
     kept, gone = store.put_blob(b"kept"), store.put_blob(b"gone")
 
     found = collect_garbage(store, [kept], now_s=time() + 7200, grace_s=3600)
@@ -108,7 +108,7 @@ def test_a_sweep_takes_what_is_old_and_not_named(store: ContentStore) -> None:
     assert store.get_blob(kept) == b"kept"
 
 
-def test_a_sweep_leaves_what_was_stored_within_the_grace(store: ContentStore) -> None:
+def test_a_sweep_keeps_content_that_was_stored_within_the_grace(store: ContentStore) -> None:
     digest = store.put_blob(b"young")
 
     found = collect_garbage(store, [], now_s=time() + 60, grace_s=3600)
@@ -116,7 +116,7 @@ def test_a_sweep_leaves_what_was_stored_within_the_grace(store: ContentStore) ->
     assert (found.removed, store.get_blob(digest)) == (0, b"young")
 
 
-def test_what_a_sweep_removed_can_be_stored_again(store: ContentStore) -> None:
+def test_content_that_a_sweep_removed_can_be_stored_again(store: ContentStore) -> None:
     digest = store.put_blob(b"again")
     store.remove_all_older(BLOB, [digest], time() + 100)
 
@@ -226,7 +226,7 @@ def test_a_sweep_puts_packs_together_anew_and_readers_go_on(tmp_path: Path) -> N
     assert reader.of("ada").get_blob(kept[1]) == kept[2]
 
 
-def test_a_pack_that_nothing_names_yet_stays_for_the_grace(tmp_path: Path) -> None:
+def test_an_unreferenced_pack_stays_for_the_grace(tmp_path: Path) -> None:
     bucket = memory_bucket()
     store = bucket_stores(bucket, tmp_path).of("ada")
     digest = store.put_blob(b"its rows come in a moment")
@@ -251,7 +251,7 @@ def test_rows_that_are_lost_are_made_again_from_packs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_a_failing_storage_acknowledged_is_there(tmp_path: Path, seed: int) -> None:
+def test_content_that_a_failing_storage_acknowledged_is_there(tmp_path: Path, seed: int) -> None:
     bucket = memory_bucket()
     failing = bucket_stores(FailingBucket(bucket, seed), tmp_path).of("ada")
     acknowledged, failed = [], 0
@@ -270,7 +270,7 @@ def test_what_a_failing_storage_acknowledged_is_there(tmp_path: Path, seed: int)
     assert all(sound.get_blob(one.digest) for one in sound.stored(BLOB))
 
 
-def test_what_could_not_be_synced_waits_for_the_next_time(tmp_path: Path) -> None:
+def test_content_that_could_not_be_synced_waits_for_the_next_sync(tmp_path: Path) -> None:
     bucket = memory_bucket()
     store = BucketStore(
         "users/ada",

@@ -54,7 +54,7 @@ def test_no_other_status_ends_the_wait(
     assert watch(*on(database, "0.2")) == {"status": "timeout", "thread_id": "t"}
 
 
-def test_whatever_else_the_database_has_does_not_matter(
+def test_other_tables_of_the_database_do_not_matter(
     watch: Program, database: ThreadsDatabase
 ) -> None:
     database.make().set("t", "completed")
@@ -121,7 +121,7 @@ def test_a_thread_id_may_be_any_text(watch: Program, database: ThreadsDatabase) 
     assert answer == {"status": "released", "thread_id": name}
 
 
-def test_the_exit_status_of_a_timeout_can_be_asked_for(
+def test_the_exit_status_of_a_timeout_can_be_chosen(
     watch: Program, database: ThreadsDatabase
 ) -> None:
     assert watch.run(*on(database), "--exit-code").returncode == 124

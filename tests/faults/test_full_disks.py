@@ -205,7 +205,7 @@ def test_a_run_whose_change_does_not_fit_on_a_nodes_disk_is_an_error_and_head_is
     assert node.ask("GET", "/health").status == 200
 
 
-def test_a_run_with_nothing_but_its_result_to_store_is_an_error_too_and_the_next_one_works(
+def test_a_run_that_has_only_its_result_to_store_is_an_error_too_and_the_next_one_works(
     tmp_path: Path, bundle: Space, cramped: tuple[Node, Enlarge]
 ) -> None:
     node, _ = cramped

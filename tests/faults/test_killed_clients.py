@@ -167,7 +167,7 @@ def kill_after(running: Running, proxy: Proxy, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("stage", [BEFORE, AFTER])
-def test_a_pull_that_was_killed_while_it_asked_has_changed_nothing(
+def test_a_pull_that_was_killed_during_its_requests_has_changed_nothing(
     proxy: Proxy, behind: Client, other: Client, stage: Stage
 ) -> None:
     before, recorded = behind.files(), behind.recorded()
@@ -213,7 +213,7 @@ def test_whenever_a_client_is_killed_files_are_old_or_new(
     assert behind.files() == other.files()
 
 
-def test_a_change_of_ones_own_outlives_kills_while_others_are_merged_in(
+def test_a_local_change_outlives_kills_while_others_are_merged_in(
     behind: Client, other: Client
 ) -> None:
     behind.write({"src/mine.txt": "mine\n"})
@@ -271,7 +271,7 @@ def test_outputs_are_whole_or_absent_when_a_client_is_killed_while_it_writes_the
 
 
 @pytest.mark.parametrize("stage", [BEFORE, AFTER])
-def test_what_a_run_changed_is_not_lost_with_its_client(
+def test_changes_of_a_run_are_not_lost_with_its_client(
     proxy: Proxy, client: Client, stage: Stage
 ) -> None:
     make(client)

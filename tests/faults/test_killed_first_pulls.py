@@ -59,7 +59,7 @@ def test_files_are_absent_or_whole_whenever_a_first_pull_is_killed(
     assert not arrived(other).exists()
 
 
-def test_a_first_pull_that_was_killed_while_it_asked_has_written_nothing(
+def test_a_first_pull_that_was_killed_during_its_requests_has_written_nothing(
     proxy: Proxy, tmp_path: Path, project: Client
 ) -> None:
     project.root.joinpath("src").rename(tmp_path / "aside")

@@ -99,7 +99,7 @@ def execute(params, project_path):
 """
 
 
-def test_a_client_is_reported_a_run_whose_node_was_killed_and_runs_it_only_once(
+def test_a_client_learns_that_the_node_of_a_run_was_killed_and_runs_it_only_once(
     proxy: Proxy, client: Client
 ) -> None:
     client.workspace.project.signed_tool("wait", WAIT, executor=FUNCTION)

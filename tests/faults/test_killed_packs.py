@@ -56,7 +56,7 @@ def killed(script: str, *arguments: str) -> list[str]:
         return process.stdout.read().split("\n")[:-1]
 
 
-def test_what_a_killed_writer_said_is_stored_is_whole(tmp_path: Path) -> None:
+def test_content_that_a_killed_writer_reported_as_stored_is_whole(tmp_path: Path) -> None:
     acknowledged = 0
     for kill in range(KILLS):
         name = f"{kill}"
@@ -72,7 +72,7 @@ def test_what_a_killed_writer_said_is_stored_is_whole(tmp_path: Path) -> None:
         store.get_blob(piece.digest)
 
 
-def test_a_killed_sweep_takes_nothing_that_it_was_not_asked_for(tmp_path: Path) -> None:
+def test_a_killed_sweep_removes_only_pieces_that_it_was_given(tmp_path: Path) -> None:
     for number in range(12):
         data = [b"%d %d" % (number, piece) for piece in range(300)]
         pieces = [(BLOB, sha256_hex(one), one) for one in data]

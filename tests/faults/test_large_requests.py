@@ -55,7 +55,7 @@ def test_fifty_mebibytes_are_taken_and_one_byte_more_is_not(user: User) -> None:
     assert user.ask("POST", HAS, body_of(LIMIT + 1)).answer == (413, TOO_LARGE)
 
 
-def test_so_it_is_when_the_length_is_not_reported(user: User) -> None:
+def test_the_limit_holds_for_a_body_without_a_length_too(user: User) -> None:
     status, _ = chunked(user, body_of(LIMIT))
     refused, detail = chunked(user, body_of(LIMIT + 1))
 
@@ -64,7 +64,9 @@ def test_so_it_is_when_the_length_is_not_reported(user: User) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_what_unpacks_to_more_than_that_is_refused(user: User, times: int) -> None:
+def test_a_body_that_unpacks_to_more_than_fifty_mebibytes_is_refused(
+    user: User, times: int
+) -> None:
     plain = b" " * (LIMIT + 1)
     packed = plain
     for _ in range(times):

@@ -82,7 +82,7 @@ def test_a_push_with_force_restores_what_the_head_leads_to(
 
 
 @pytest.mark.parametrize("damage", [remove, turn_a_bit])
-def test_a_push_of_something_new_with_force_restores_the_lost_head_first(
+def test_a_push_of_a_change_with_force_restores_the_lost_head_first(
     pushed: Client, damage: Callable[[Path], None]
 ) -> None:
     before = history(pushed.user)
@@ -97,7 +97,7 @@ def test_a_push_of_something_new_with_force_restores_the_lost_head_first(
     assert files_there(pushed.user)["src/0.txt"] == b"third\n"
 
 
-def test_where_nothing_of_a_user_is_left_a_push_with_force_begins_a_new_history(
+def test_a_push_with_force_to_an_empty_store_begins_a_new_history(
     pushed: Client,
 ) -> None:
     lost = history(pushed.user)

@@ -88,7 +88,7 @@ def other_bytes(entry: dict[str, Any]) -> None:
     entry["data"] = b64encode(b"something else").decode()
 
 
-def not_asked_for(entry: dict[str, Any]) -> None:
+def not_requested(entry: dict[str, Any]) -> None:
     entry.update(hash=sha256_hex(b"x"), kind="blob", data=b64encode(b"x").decode())
 
 
@@ -104,8 +104,8 @@ def no_text(entry: dict[str, Any]) -> None:
     entry["data"] = 1
 
 
-@pytest.mark.parametrize("change", [other_bytes, not_asked_for, no_base64, no_text])
-def test_content_that_is_not_what_it_is_called_is_refused(
+@pytest.mark.parametrize("change", [other_bytes, not_requested, no_base64, no_text])
+def test_content_with_another_digest_is_refused(
     proxy: Proxy, behind: Client, change: Callable[[dict[str, Any]], None]
 ) -> None:
     def lie(path: str, reply: Reply) -> Reply:
@@ -120,7 +120,7 @@ def test_content_that_is_not_what_it_is_called_is_refused(
     assert "remote default: /objects/get: " in pull_is_refused(behind)
 
 
-def test_bytes_that_are_right_and_called_something_else_do_no_harm(
+def test_right_bytes_under_another_kind_do_no_harm(
     proxy: Proxy, behind: Client, other: Client
 ) -> None:
     def lie(path: str, reply: Reply) -> Reply:
@@ -139,7 +139,7 @@ def test_bytes_that_are_right_and_called_something_else_do_no_harm(
     assert behind.files() == other.files()
 
 
-def test_more_entries_than_were_asked_for_are_refused(proxy: Proxy, behind: Client) -> None:
+def test_more_entries_than_were_requested_are_refused(proxy: Proxy, behind: Client) -> None:
     def lie(path: str, reply: Reply) -> Reply:
         if path != "/objects/get":
             return reply
@@ -159,7 +159,7 @@ Frames = list[tuple[bytes, bytes]]
     [
         lambda frames: in_frames([(frames[0][0], b"something else"), *frames[1:]]),
         lambda frames: in_frames([*frames, frames[0]]),
-        lambda frames: in_frames([*frames, (b"b", b"not asked for")]),
+        lambda frames: in_frames([*frames, (b"b", b"not requested")]),
         lambda frames: in_frames([*frames, (b"x", b"of no kind")]),
         lambda frames: in_frames(frames)[:-1],
         lambda frames: in_frames(frames) + b"more",
@@ -170,7 +170,7 @@ Frames = list[tuple[bytes, bytes]]
     ],
     ids=["bytes", "twice", "foreign", "kind", "cut", "more", "version", "JSON", "long", "many"],
 )
-def test_frames_that_are_not_what_was_asked_for_are_refused(
+def test_frames_that_were_not_requested_are_refused(
     proxy: Proxy, behind: Client, change: Callable[[Frames], bytes]
 ) -> None:
     proxy.rewrite = lambda path, reply: (
@@ -237,13 +237,13 @@ def test_a_path_that_leads_elsewhere_is_refused(
     files = {path: sha256_hex(blob), "src/0.txt": sha256_hex(blob)}
     manifest = canonical_json(SourceManifest("project", {}, files).as_object())
 
-    def lie(asked: str, reply: Reply) -> Reply:
-        if asked == "/history":
+    def lie(requested: str, reply: Reply) -> Reply:
+        if requested == "/history":
             value = reply.json
             value["snapshots"][0]["project_manifest_hash"] = sha256_hex(manifest)
             return with_json(reply, value)
-        if asked == "/objects/get":  # the manifest comes first, and then the blob
-            is_first = proxy.asked.count(asked) == 1
+        if requested == "/objects/get":  # the manifest comes first, and then the blob
+            is_first = proxy.asked.count(requested) == 1
             kind, data = ("object", manifest) if is_first else ("blob", blob)
             entry = {"hash": sha256_hex(data), "kind": kind, "data": b64encode(data).decode()}
             return with_json(reply, {"entries": [entry]})
@@ -270,8 +270,8 @@ def test_an_answer_without_end_is_not_read_to_its_end(
     huge = b" " * (80 * 1024 * 1024)
     body = gzip.compress(huge, 1) if is_packed else huge
     headers = {"content-encoding": "gzip"} if is_packed else {}
-    proxy.rewrite = lambda asked, reply: (
-        with_body(reply, body, **headers) if asked == path else reply
+    proxy.rewrite = lambda requested, reply: (
+        with_body(reply, body, **headers) if requested == path else reply
     )
 
     said = pull_is_refused(behind)
@@ -292,8 +292,8 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 def test_a_node_redirects_no_client(proxy: Proxy, behind: Client, status: int, path: str) -> None:
     with proxy_to(proxy.node) as elsewhere:
         location = {"location": f"{elsewhere.url}{path}?project_path=project&limit=1"}
-        proxy.rewrite = lambda asked, reply: (
-            Reply(status, {**reply.headers, **location}, b"") if asked == path else reply
+        proxy.rewrite = lambda requested, reply: (
+            Reply(status, {**reply.headers, **location}, b"") if requested == path else reply
         )
 
         pull_is_refused(behind)

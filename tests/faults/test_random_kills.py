@@ -313,8 +313,8 @@ def assert_pushes_are_there(client: BusyClient) -> None:
     """Every acknowledged push is the head or before it, and all of it can be read."""
     if not client.said.snapshots:
         return
-    asked = client.user.ask("GET", f"/history?project_path={client.project}&limit=200")
-    snapshots = asked.json["snapshots"]
+    listed = client.user.ask("GET", f"/history?project_path={client.project}&limit=200")
+    snapshots = listed.json["snapshots"]
     found = [one["_hash"] for one in snapshots]
     while parents := snapshots[-1]["parent_hashes"]:  # an answer holds 200 of them
         data = contents_of(client.user, parents[:1])[parents[0]]

@@ -55,7 +55,7 @@ def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Nod
             yield node, remount
 
 
-def test_what_is_stored_is_read_and_what_would_be_written_is_refused_until_it_can_be(
+def test_reads_work_and_writes_are_refused_until_the_disk_can_be_written(
     served: tuple[Node, Remount], workspace: Workspace
 ) -> None:
     node, remount = served

@@ -208,7 +208,7 @@ def left_in(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("fault", [Fault.TORN, Fault.UNSAID])
-def test_an_upload_of_100_mb_that_breaks_off_is_counted_nowhere_and_leaves_nothing(
+def test_an_upload_of_100_mb_that_breaks_off_is_not_counted_and_leaves_no_content(
     place: Place, tmp_path: Path, fault: Fault
 ) -> None:
     user, data = place.node.user(), b"0123456789abcdef" * (100 * 65536)
@@ -229,7 +229,7 @@ def test_an_upload_of_100_mb_that_breaks_off_is_counted_nowhere_and_leaves_nothi
     assert user.ask("POST", "/objects/put", {"entries": [entry]}, timeout_s=120).status == 200
 
 
-def test_a_node_that_is_killed_in_an_upload_leaves_nothing_that_is_counted(
+def test_a_node_that_is_killed_in_an_upload_leaves_no_counted_content(
     place: Place, tmp_path: Path
 ) -> None:
     user, data = place.node.user(), b"0123456789abcdef" * (100 * 65536)
@@ -238,11 +238,11 @@ def test_a_node_that_is_killed_in_an_upload_leaves_nothing_that_is_counted(
     place.proxy.fail(Fault.LATE, "PUT", "/packs/")
 
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(user.ask, "POST", "/objects/put", {"entries": [entry]})
+        upload = pool.submit(user.ask, "POST", "/objects/put", {"entries": [entry]})
         wait_until(lambda: place.proxy.asked["PUT"] > 0, 60)
         place.node.kill()
         with pytest.raises(OSError, match=r"."):
-            asked.result(60)
+            upload.result(60)
     place.proxy.lift()
     place.node.start()
     database = Database(place.node.settings.database_url)
@@ -262,7 +262,7 @@ def test_a_node_that_is_killed_in_an_upload_leaves_nothing_that_is_counted(
 # --- two nodes at one bucket ----------------------------------------------------------------------
 
 
-def test_of_nodes_that_begin_at_one_bucket_at_the_same_moment_one_owns_it(tmp_path: Path) -> None:
+def test_of_nodes_that_begin_at_one_bucket_at_the_same_time_one_owns_it(tmp_path: Path) -> None:
     with versity(tmp_path / "s3", "bucket") as environ:
         for number in range(5):
             prefix = {"RYE_NODE_STORE": f"s3://bucket/nodes/{number}"}

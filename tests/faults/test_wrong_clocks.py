@@ -61,7 +61,9 @@ def test_a_clock_that_cannot_be_set_right_is_reported(proxy: Proxy, client: Clie
     assert len(proxy.asked) == 2
 
 
-def test_a_node_that_always_blames_the_clock_is_asked_twice(proxy: Proxy, client: Client) -> None:
+def test_a_node_that_always_blames_the_clock_gets_two_requests(
+    proxy: Proxy, client: Client
+) -> None:
     def in_the_future(path: str, reply: Reply) -> Reply:
         later = formatdate(time.time() + 1000 * len(proxy.asked), usegmt=True)
         status = reply.status if path == "/public-key" else 401

@@ -80,7 +80,7 @@ def test_a_pack_that_a_power_loss_has_cut_short_is_refused_or_healed(
 
 @pytest.mark.property
 @given(contents=pieces, rounds=st.lists(st.sets(st.integers(0, MIN_PIECES + 3)), max_size=4))
-def test_sweeps_remove_what_they_are_asked_for_and_nothing_else(
+def test_sweeps_remove_only_pieces_that_they_were_given(
     tmp_path_factory: pytest.TempPathFactory, contents: list[bytes], rounds: list[set[int]]
 ) -> None:
     store, _, by_digest = stored(tmp_path_factory.mktemp("store"), contents)

@@ -127,7 +127,7 @@ def test_splitting_a_composed_text_gives_its_parts_back(  # noqa: PLR0917 - draw
 
 
 @given(item_type=st.sampled_from(ITEM_TYPES), text=BODIES)
-def test_composing_a_taken_apart_text_loses_at_most_a_line_that_signs_nothing(
+def test_composing_a_split_text_loses_at_most_a_line_that_signs_nothing(
     item_type: tuple[Kind, str], text: str
 ) -> None:
     kind, suffix = item_type
@@ -163,7 +163,7 @@ def test_the_covered_text_is_that_of_the_rules_written_down_twice(
 
 @pytest.mark.parametrize(("kind", "suffix"), ITEM_TYPES, ids=ITEM_TYPE_IDS)
 @given(body=BODIES, shebang=SHEBANGS)
-def test_what_was_signed_verifies_and_comes_back_as_it_was(
+def test_a_signed_text_verifies_and_comes_back_as_it_was(
     ground: tuple[Shelf, Verifier], kind: Kind, suffix: str, body: str, shebang: str
 ) -> None:
     shelf, verifier = ground

@@ -48,7 +48,7 @@ def edit(root: Path, how: str, relative: str, data: bytes) -> None:
 
 @pytest.mark.property
 @given(changes=edits)
-def test_a_look_with_a_table_sees_what_a_look_without_one_sees(
+def test_a_scan_with_a_table_gives_the_same_as_a_scan_without_one(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str, bytes]]
 ) -> None:
     root = tmp_path_factory.mktemp("project")

@@ -54,7 +54,7 @@ def build(folder: Path) -> Tree:
 
 
 @given(files=FILES, binary=BINARY)
-def test_what_was_built_and_written_is_the_same_tree(
+def test_a_tree_that_was_built_and_written_is_the_same_tree(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], binary: dict[str, bytes]
 ) -> None:
     folder = tmp_path_factory.mktemp("trees")
@@ -68,7 +68,7 @@ def test_what_was_built_and_written_is_the_same_tree(
 
 
 @given(base=FILES, ours=FILES, theirs=FILES)
-def test_what_was_merged_and_written_is_the_merged_manifest(
+def test_a_tree_that_was_merged_and_written_is_the_merged_manifest(
     tmp_path_factory: pytest.TempPathFactory,
     base: dict[str, bytes],
     ours: dict[str, bytes],
