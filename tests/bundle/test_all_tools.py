@@ -47,7 +47,7 @@ def test_its_examples_fit_its_schema(item_id: str) -> None:
 
 
 @each
-def test_it_takes_nothing_that_it_does_not_name(item_id: str) -> None:
+def test_it_takes_no_parameter_that_it_does_not_name(item_id: str) -> None:
     assert SCHEMAS[item_id]["type"] == "object"
     # A caller's `timeout` is for the engine, and travels among the parameters of a command.
     assert SCHEMAS[item_id].get("additionalProperties", True) is (item_id == "rye/bash/bash")

@@ -37,7 +37,7 @@ def test_an_agent_makes_a_bundle_and_looks_at_it(machine: Machine) -> None:
     assert call(machine, BUNDLER, action="list")["bundles"] == []
 
 
-def test_what_goes_wrong_is_an_answer(machine: Machine) -> None:
+def test_a_failure_is_an_answer(machine: Machine) -> None:
     assert call(machine, BUNDLER, action="create")["error"] == "create: expected bundle, found none"
     assert call(machine, BUNDLER, action="verify", bundle="--help")["success"] is False
     assert "action" in refused(machine, BUNDLER, action="burn")

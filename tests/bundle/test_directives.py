@@ -15,7 +15,7 @@ PAGES = sorted(DIRECTIVES.rglob("*.md"))
 REFERENCES = re.compile(r"`(tool|directive|knowledge):(rye/[a-z/_-]+)`")
 
 # What somebody would ask for; inputs with a default are left out.
-ASKED: dict[str, dict[str, Any]] = {
+INPUTS: dict[str, dict[str, Any]] = {
     "init": {},
     "rye/authoring/create_tool": {"id": "shop/total", "purpose": "adds up {input:id} prices"},
     "rye/authoring/create_directive": {"id": "shop/restock", "purpose": "orders what runs out"},
@@ -42,13 +42,13 @@ def rendered(machine: Machine, page: Path, inputs: dict[str, Any]) -> dict[str, 
     return answer
 
 
-def test_every_directive_is_asked_for_here() -> None:
-    assert sorted(map(directive_id, PAGES)) == sorted(ASKED)
+def test_every_directive_has_inputs_here() -> None:
+    assert sorted(map(directive_id, PAGES)) == sorted(INPUTS)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=directive_id)
 def test_a_directive_is_rendered_with_its_inputs(page: Path, machine: Machine) -> None:
-    inputs = ASKED[directive_id(page)]
+    inputs = INPUTS[directive_id(page)]
     answer = rendered(machine, page, inputs)
 
     assert answer["status"] == "success", answer
@@ -61,17 +61,17 @@ def test_a_directive_is_rendered_with_its_inputs(page: Path, machine: Machine) -
 
 
 @pytest.mark.parametrize("page", PAGES, ids=directive_id)
-def test_a_directive_is_refused_without_what_it_needs(page: Path, machine: Machine) -> None:
+def test_a_directive_is_refused_without_its_required_inputs(page: Path, machine: Machine) -> None:
     answer = rendered(machine, page, {"unheard-of": 1})
 
     assert answer["code"] == "VALIDATION_FAILED"
     assert "unheard-of" in answer["error"]
-    for name in ASKED[directive_id(page)]:
+    for name in INPUTS[directive_id(page)]:
         assert name in answer["error"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=directive_id)
-def test_what_a_directive_sends_its_reader_to_is_there(page: Path) -> None:
+def test_every_item_that_a_directive_refers_to_exists(page: Path) -> None:
     text = page.read_text("utf-8")
     folders = {"tool": "tools", "directive": "directives", "knowledge": "knowledge"}
     gone = [
@@ -96,7 +96,7 @@ def test_every_input_is_used_and_described(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=directive_id)
-def test_what_is_written_instead_of_an_input_is_not_hidden_by_a_default(page: Path) -> None:
+def test_a_placeholder_is_not_hidden_by_a_default(page: Path) -> None:
     directive = parse_directive(page.read_text("utf-8"))
 
     for one in directive.inputs:

@@ -41,7 +41,7 @@ def test_a_path_does_not_lead_out(path: str, project: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "src/\ud800"])
-def test_what_no_file_can_be_called_is_refused(path: str, project: Path) -> None:
+def test_an_impossible_file_name_is_refused(path: str, project: Path) -> None:
     expected = f"path: expected the path of a file, found {path!r}"
 
     assert refused("rye/file-system/read", project, path=path) == expected
@@ -125,7 +125,7 @@ def test_a_folder_that_becomes_a_link_on_the_way_is_not_followed(
 
 
 @posix
-def test_what_is_no_file_is_not_opened(project: Path) -> None:
+def test_a_pipe_or_a_folder_is_not_opened(project: Path) -> None:
     os.mkfifo(project / "pipe")
 
     assert refused("rye/file-system/read", project, path="pipe") == (
@@ -158,7 +158,7 @@ def test_what_is_no_file_is_not_opened(project: Path) -> None:
         "nested/.ai/state/x",
     ],
 )
-def test_what_decides_about_runs_is_not_written(path: str, project: Path) -> None:
+def test_files_that_decide_about_runs_are_not_written(path: str, project: Path) -> None:
     answer = refused("rye/file-system/write", project, path=path, content="x", create_folders=True)
 
     assert answer == (
@@ -186,15 +186,13 @@ def test_private_keys_are_not_read(folder: str, project: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "a\0b"])
-def test_a_path_that_is_none_is_an_error(path: str, project: Path) -> None:
+def test_an_invalid_path_is_an_error(path: str, project: Path) -> None:
     assert refused("rye/file-system/read", project, path=path) == (
         f"path: expected the path of a file, found {path!r}"
     )
 
 
-def test_the_folder_of_everything_is_no_project(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_root_folder_is_no_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USER_SPACE", str(project))
 
     for folder in (project, Path(project.anchor)):

@@ -274,7 +274,7 @@ def test_an_empty_file_can_be_filled_and_emptied(tmp_path: Path) -> None:
     assert path.read_bytes() == b""
 
 
-def test_what_an_encoding_does_not_have_is_refused(tmp_path: Path) -> None:
+def test_a_character_outside_of_the_encoding_is_refused(tmp_path: Path) -> None:
     put(tmp_path, "ä\n".encode("latin-1"))
     one = {"action": "insert_after", "line": "end", "text": "€"}
 
@@ -378,18 +378,18 @@ def test_a_part_of_lines_is_replaced_by_its_text(
 ) -> None:
     path = put(tmp_path, b"one two three\nfour\n")
 
-    told = call(EDIT, tmp_path, path="a.txt", edits=[{"old_text": old, "new_text": new}])
+    reply = call(EDIT, tmp_path, path="a.txt", edits=[{"old_text": old, "new_text": new}])
 
     assert path.read_text("utf-8") == expected
-    assert told["changed"] is True
+    assert reply["changed"] is True
 
 
 def test_a_part_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     path = put(tmp_path, b"one two\none\nx one\n")
 
-    told = call(EDIT, tmp_path, path="a.txt", edits=[{"old_text": "on", "new_text": "x"}])
+    reply = call(EDIT, tmp_path, path="a.txt", edits=[{"old_text": "on", "new_text": "x"}])
 
-    assert told["error"] == "edits[0].old_text: expected it once, found it 3 times"
+    assert reply["error"] == "edits[0].old_text: expected it once, found it 3 times"
     assert path.read_bytes() == b"one two\none\nx one\n"
 
 
@@ -424,17 +424,17 @@ def test_a_text_that_is_not_there_is_answered_with_the_line_that_is_like_it(tmp_
 def test_two_lines_that_are_like_a_text_are_both_shown(tmp_path: Path) -> None:
     put(tmp_path, b"t = 0.0\nfor p in prices:\n    t += p\n")
 
-    told = call(EDIT, tmp_path, path="a.txt", edits=[{"old_text": "t = 1", "new_text": "x"}])
+    reply = call(EDIT, tmp_path, path="a.txt", edits=[{"old_text": "t = 1", "new_text": "x"}])
 
-    assert told["hint"] == "line 1 is: t = 0.0; line 3 is:     t += p"
+    assert reply["hint"] == "line 1 is: t = 0.0; line 3 is:     t += p"
 
 
-def test_a_text_that_is_there_twice_is_not_chosen_between(tmp_path: Path) -> None:
+def test_of_a_text_that_is_there_twice_none_is_chosen(tmp_path: Path) -> None:
     put(tmp_path, b"same\nsame\n")
 
-    told = call(EDIT, tmp_path, path="a.txt", edits=[{"old_text": "same", "new_text": "x"}])
+    reply = call(EDIT, tmp_path, path="a.txt", edits=[{"old_text": "same", "new_text": "x"}])
 
-    assert told["error"] == "edits[0].old_text: expected it once, found it 2 times"
+    assert reply["error"] == "edits[0].old_text: expected it once, found it 2 times"
 
 
 def test_a_line_is_named_by_its_number_where_that_is_certain(tmp_path: Path) -> None:
@@ -469,7 +469,7 @@ def test_a_new_file_is_written_with_its_folders(tmp_path: Path) -> None:
     assert (answer["path"], answer["size"], answer["created"]) == ("a/b/c.txt", 4, True)
 
 
-def test_a_file_that_is_there_is_replaced_only_when_asked_for(tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:
     path = put(tmp_path, b"old")
     seen = call(READ, tmp_path, path="a.txt")["hash"]
 
@@ -503,7 +503,7 @@ def test_bytes_are_written_as_they_are(tmp_path: Path) -> None:
         ({"content": "", "path": "."}, ".: expected the name of a file, found a folder's"),
     ],
 )
-def test_what_cannot_be_written_is_reported(
+def test_wrong_parameters_of_write_are_reported(
     params: dict[str, Any], problem: str, tmp_path: Path
 ) -> None:
     assert refused(WRITE, tmp_path, **{"path": "a.txt", **params}) == problem

@@ -104,7 +104,7 @@ def test_a_link_is_shown_and_not_followed(project: Path) -> None:
     assert (out["kind"], out["target"]) == ("link", "/etc")
 
 
-def test_what_is_no_folder_is_not_listed(project: Path) -> None:
+def test_a_file_is_not_listed_as_a_folder(project: Path) -> None:
     assert refused(LS, project, path="a.log") == "a.log: expected a folder, found a file"
     assert refused(LS, project, path="b") == "b: there is no such folder"
     assert refused(GLOB, project, pattern="*", path="b") == "b: expected a folder, found none"
@@ -139,7 +139,7 @@ def test_globs_are_taken_out_and_restricted(project: Path) -> None:
     assert globbed(project, "build/*", ignored=True) == ["build/out.py"]
 
 
-def test_the_newest_file_comes_first_when_asked_for(project: Path) -> None:
+def test_the_newest_file_comes_first_on_request(project: Path) -> None:
     os.utime(project / "src/tea.py", (4_000_000_000, 4_000_000_000))
 
     answer = call(GLOB, project, pattern="**", sort="modified", limit=1)
@@ -185,7 +185,7 @@ def git_ignored(folder: Path, paths: list[str]) -> set[str]:
 
 @pytest.mark.property
 @given(paths=st.sets(PATHS, min_size=1, max_size=8), rules=st.lists(RULES, max_size=4), inner=RULES)
-def test_what_git_leaves_out_is_left_out(
+def test_files_that_git_ignores_are_left_out(
     paths: set[str], rules: list[str], inner: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     require_program("git")
@@ -230,7 +230,7 @@ def test_other_modes_name_and_count(project: Path) -> None:
     assert (counted["counts"], counted["matches"]) == ({"src/tea.py": 2}, 2)
 
 
-def test_what_is_left_out_can_be_asked_for(project: Path) -> None:
+def test_ignored_files_are_found_on_request(project: Path) -> None:
     answer = call(GREP, project, pattern="tea", hidden=True, ignored=True, mode="files")
 
     assert set(answer["paths"]) == {
@@ -354,7 +354,7 @@ def test_a_very_long_line_is_shown_around_the_match(tmp_path: Path) -> None:
     assert line == f"1:...{'x' * 100}tea{'y' * 397}..."
 
 
-def test_bytes_are_searched_only_when_asked_for(tmp_path: Path) -> None:
+def test_binary_files_are_searched_only_on_request(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"tea\0\n")
     (tmp_path / "b").write_bytes("tea\n".encode("utf-16"))
     (tmp_path / "c").write_bytes(b"te\xe4 tea\n")

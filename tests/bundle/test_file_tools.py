@@ -81,7 +81,7 @@ def test_a_file_is_found_read_and_edited(agent: Machine) -> None:
 
 
 @pytest.mark.parametrize("item_id", TOOLS)
-def test_what_leads_out_of_the_project_fails_the_run(item_id: str, agent: Machine) -> None:
+def test_a_path_out_of_the_project_fails_the_run(item_id: str, agent: Machine) -> None:
     require_program("git")
     needed: dict[str, dict[str, Any]] = {
         "rye/file-system/edit_lines": {"edits": [{"action": "delete", "line": "start"}]},

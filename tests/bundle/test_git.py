@@ -106,24 +106,24 @@ def test_a_commit_a_file_of_it_and_its_writers_are_shown(project: Path) -> None:
 def test_branches_are_made_and_switched(project: Path) -> None:
     act(project, "create_branch", name="side")
 
-    told = act(project, "switch", ref="side")
+    reply = act(project, "switch", ref="side")
     listed = act(project, "branches")["branches"]
 
-    assert told["branch"]["head"] == "side"
+    assert reply["branch"]["head"] == "side"
     assert {one["name"]: one.get("current", False) for one in listed} == {
         "main": False,
         "side": True,
     }
 
 
-def test_what_was_added_is_taken_out_and_a_commit_amended(project: Path) -> None:
+def test_a_change_is_unstaged_and_a_commit_amended(project: Path) -> None:
     (project / "b.txt").write_text("b\n", encoding="utf-8")
     act(project, "add", paths=["b.txt"])
 
-    told = act(project, "unstage", paths=["b.txt"])
+    reply = act(project, "unstage", paths=["b.txt"])
     act(project, "commit", message="begin anew", amend=True)
 
-    assert told["changes"] == [{"path": "b.txt", "state": "untracked"}]
+    assert reply["changes"] == [{"path": "b.txt", "state": "untracked"}]
     assert [one["subject"] for one in act(project, "log")["commits"]] == ["begin anew"]
 
 
@@ -148,9 +148,7 @@ def test_a_long_patch_is_cut(project: Path) -> None:
         ({"action": "init"}, "{project}: there is a repository already"),
     ],
 )
-def test_what_cannot_be_done_is_reported(
-    params: dict[str, Any], problem: str, project: Path
-) -> None:
+def test_a_failed_action_is_reported(params: dict[str, Any], problem: str, project: Path) -> None:
     assert refused(GIT, project, **params) == problem.format(project=project)
     assert not (project / "x").exists()
 
@@ -375,7 +373,7 @@ def test_nothing_that_a_submodule_names_runs(project: Path) -> None:
 
 
 @posix
-def test_hooks_run_when_asked_for(project: Path) -> None:
+def test_hooks_run_on_request(project: Path) -> None:
     hook = project / ".git/hooks/post-commit"
     hook.write_text("#!/bin/sh\ntouch ran\n", encoding="utf-8")
     hook.chmod(0o755)
@@ -387,7 +385,7 @@ def test_hooks_run_when_asked_for(project: Path) -> None:
 
 
 @posix
-def test_what_the_users_own_configuration_filters_is_filtered(project: Path) -> None:
+def test_filters_of_the_users_own_configuration_run(project: Path) -> None:
     with (Path(os.environ["HOME"]) / ".gitconfig").open("a", encoding="utf-8") as file:
         file.write('[filter "up"]\n\tclean = tr a-z A-Z\n')
     (project / ".gitattributes").write_text("*.up filter=up\n", encoding="utf-8")

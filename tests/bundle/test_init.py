@@ -9,7 +9,7 @@ pytestmark = pytest.mark.e2e
 INIT = "rye/core/init/init"
 
 
-def test_what_would_be_made_is_not_made(machine: Machine) -> None:
+def test_a_dry_run_makes_nothing(machine: Machine) -> None:
     answer = call(machine, INIT, **example(machine, INIT))
 
     assert {step["status"] for step in answer["actions"]} == {"would make"}

@@ -182,9 +182,9 @@ def test_a_command_stands_only_where_a_person_types_it(page: Path) -> None:
     places = _PLACES.split(page.read_text("utf-8"))
 
     commands = [place for place in places if COMMAND.search(place)]
-    told = [one for one in commands if any(word in one.lower() for word in _PEOPLE)]
+    for_people = [one for one in commands if any(word in one.lower() for word in _PEOPLE)]
     after = [one for at, one in enumerate(places) if "Ask them to run:" in places[at - 1]]
-    assert [one for one in commands if one not in told and one not in after] == []
+    assert [one for one in commands if one not in for_people and one not in after] == []
 
 
 def test_an_answer_is_compared_by_what_the_page_shows() -> None:

@@ -44,7 +44,7 @@ def test_a_server_at_an_address_is_added(machine: Machine) -> None:
     assert not (machine.project / ".ai/tools/mcp/web").exists()
 
 
-def test_what_goes_wrong_is_an_answer(machine: Machine) -> None:
+def test_a_failure_is_an_answer(machine: Machine) -> None:
     assert (
         call(machine, MANAGER, action="discover")["error"] == "discover: expected name, found none"
     )

@@ -50,7 +50,7 @@ def test_a_background_run_is_listed_looked_at_and_ended(project: Machine) -> Non
     assert left == []
 
 
-def test_a_finished_run_is_its_output_and_no_more(project: Machine) -> None:
+def test_a_finished_run_shows_only_its_output(project: Machine) -> None:
     thread_id = start(project, "echo hi; echo no >&2; exit 3")
 
     shown = call(project, f"{PROCESSES}/status", thread_id=thread_id[-4:], wait_s=60)["data"]
@@ -68,7 +68,7 @@ def test_a_finished_run_is_its_output_and_no_more(project: Machine) -> None:
     }
 
 
-def test_a_run_that_goes_on_is_what_it_has_written(project: Machine) -> None:
+def test_a_running_run_shows_its_output_so_far(project: Machine) -> None:
     thread_id = start(project, "echo begun >&2; echo printed; sleep 600")
 
     shown = call(project, f"{PROCESSES}/status", thread_id=thread_id, wait_s=1)["data"]
@@ -127,7 +127,7 @@ def test_runs_are_counted(project: Machine) -> None:
     assert (none["total"], none["items"]) == (0, [])
 
 
-def test_nothing_is_counted_where_nothing_ran(project: Machine) -> None:
+def test_without_runs_the_counts_are_zero(project: Machine) -> None:
     data = call(project, TELEMETRY)["data"]
 
     assert (data["total"], data["by_status"], data["failures"]) == (0, {}, [])

@@ -82,7 +82,7 @@ def test_without_a_registry_it_says_how_to_have_one(machine: Machine) -> None:
     assert "rye registry login" in answer["hint"]
 
 
-def test_what_an_action_cannot_do_without_is_named(machine: Machine) -> None:
+def test_a_missing_parameter_of_an_action_is_named(machine: Machine) -> None:
     lacking = call(machine, REGISTRY, action="delete", item_id="ada/text/upper")
 
     assert lacking["error"] == "delete: expected version, found none"

@@ -93,7 +93,7 @@ def test_every_tool_of_the_bundle_declares_and_is_tried() -> None:
         declared(item_id)
 
 
-def test_only_what_starts_shells_or_rye_may_do_anything() -> None:
+def test_only_tools_that_start_shells_or_rye_have_all_rights() -> None:
     anything = {item_id for item_id in RUNNABLE if declared(item_id) == ANYTHING}
 
     assert anything == {
@@ -104,7 +104,7 @@ def test_only_what_starts_shells_or_rye_may_do_anything() -> None:
 
 @linux
 @pytest.mark.parametrize("item_id", REFUSED)
-def test_a_tool_may_not(workspace: Workspace, item_id: str) -> None:
+def test_a_tool_has_no_undeclared_right(workspace: Workspace, item_id: str) -> None:
     secret = workspace.home / ".ssh" / "id"
     secret.parent.mkdir()
     secret.write_text("secret", "utf-8")

@@ -57,7 +57,7 @@ def test_standard_input_and_variables_are_for_this_process_alone() -> None:
 
 
 @pytest.mark.parametrize("value", ["a\0b", 7, None])
-def test_what_no_word_can_hold_is_refused(value: object) -> None:
+def test_a_value_that_no_word_can_hold_is_refused(value: object) -> None:
     answer = run_rye(["load"], [value])
 
     assert (answer["success"], answer["code"]) == (False, "INVALID_PARAMS")
@@ -102,7 +102,7 @@ def test_an_end_without_an_answer_is_a_failure(
     assert run_rye(["version"]) == {"success": False, "error": error}
 
 
-def test_what_an_action_needs_is_named() -> None:
+def test_a_missing_parameter_of_an_action_is_named() -> None:
     needed = {"trust": ("key", "fingerprint")}
 
     lacking = RYE["missing"]({"key": "", "fingerprint": []}, "trust", needed)

@@ -29,7 +29,7 @@ def test_an_agent_lists_cases(machine: Machine) -> None:
     assert [case["ref"] for case in answer["cases"]] == ["tool:rye/bash/bash.test"]
 
 
-def test_where_there_are_none_that_is_the_answer(machine: Machine) -> None:
+def test_a_project_without_cases_is_reported(machine: Machine) -> None:
     assert call(machine, TEST, items=["--list"])["success"] is False
     assert call(machine, TEST)["code"] == "ITEM_NOT_FOUND"
     assert "items" in refused(machine, TEST, items="rye/bash")

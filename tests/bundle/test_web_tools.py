@@ -116,7 +116,7 @@ def test_a_small_body_that_unpacks_to_a_large_one_is_cut(machine: Machine, site:
 
 
 @pytest.mark.heavy
-def test_what_is_no_text_is_described(machine: Machine, site: Server) -> None:
+def test_a_binary_body_is_described(machine: Machine, site: Server) -> None:
     data = call(machine, FETCH, {"url": f"{site.url}/picture"})["data"]
 
     assert "text" not in data
@@ -132,7 +132,7 @@ def test_what_is_no_text_is_described(machine: Machine, site: Server) -> None:
         ("/away", "169.254.169.254 is no address of the public network"),
     ],
 )
-def test_what_cannot_be_read_is_a_failure(
+def test_a_page_that_cannot_be_read_is_a_failure(
     machine: Machine, site: Server, path: str, error: str
 ) -> None:
     envelope = call(machine, FETCH, {"url": site.url + path})
@@ -199,7 +199,7 @@ def test_a_project_cannot_allow_itself_a_private_address(machine: Machine) -> No
         ),
     ],
 )
-def test_an_address_that_is_none_is_refused(machine: Machine, url: str) -> None:
+def test_an_invalid_address_is_refused(machine: Machine, url: str) -> None:
     envelope = call(machine, FETCH, {"url": url})
 
     assert envelope["error"].startswith("url: ")
@@ -247,7 +247,7 @@ FOUND = [
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("provider", ["searxng", "brave", "tavily"])
-def test_each_provider_is_asked_in_its_own_way(machine: Machine, provider: str) -> None:
+def test_each_provider_gets_requests_of_its_own_form(machine: Machine, provider: str) -> None:
     rows = [{**row, "description": row["content"]} for row in ROWS]
     body = json.dumps({"results": ROWS, "web": {"results": rows}}).encode()
     with Server(lambda exchange: exchange.answer(200, body)) as server:
@@ -289,7 +289,7 @@ def test_a_provider_that_is_not_set_up_is_reported(
 
 
 @pytest.mark.heavy
-def test_a_project_does_not_choose_who_is_asked(machine: Machine) -> None:
+def test_a_project_does_not_choose_the_provider(machine: Machine) -> None:
     with Server(served) as server:
         configure(machine.project, "search", f"provider: searxng\nurl: {server.url}\n")
         envelope = call(machine, SEARCH, {"query": "tea"})

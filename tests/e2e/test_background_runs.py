@@ -33,11 +33,11 @@ def project(machine: Machine) -> Path:
 
 def start(machine: Machine, command: str, **environ: str) -> str:
     """The id that a shell command was started as."""
-    surroundings = machine.environ(**environ)
-    return machine.ask(*BASH, f"command={command}", "--async", "-q", environ=surroundings).strip()
+    env = machine.environ(**environ)
+    return machine.ask(*BASH, f"command={command}", "--async", "-q", environ=env).strip()
 
 
-def told(machine: Machine, *arguments: str) -> tuple[int, Any]:
+def threads_command(machine: Machine, *arguments: str) -> tuple[int, Any]:
     """The status and the envelope of a command on threads."""
     ended = machine.run("threads", *arguments, "--json")
     assert ended.stderr == ""
@@ -61,7 +61,7 @@ def test_a_run_continues_without_the_command_and_ends_with_its_result(
         "state": "running",
         "pid": pid,
     }
-    status, waited = told(machine, "wait", thread_id)
+    status, waited = threads_command(machine, "wait", thread_id)
     assert (status, waited["status"]) == (0, "success")
     assert waited["threads"][0]["result"]["data"]["stdout"] == "hi\n"
     assert sorted(machine.ask("threads", "logs", thread_id[-4:]).splitlines()) == ["err", "hi"]
@@ -96,11 +96,11 @@ def test_a_killed_run_leaves_no_process(project: Path, machine: Machine, holding
     thread_id = start(machine, holding.script)
     holding.await_ready()
 
-    status, killed = told(machine, "kill", thread_id, "--grace", "20")
+    status, killed = threads_command(machine, "kill", thread_id, "--grace", "20")
 
     holding.await_end()
     assert (status, killed["killed"], killed["thread"]["status"]) == (0, True, "killed")
-    assert told(machine, "kill", thread_id)[1]["killed"] is False
+    assert threads_command(machine, "kill", thread_id)[1]["killed"] is False
     assert machine.run("threads", "wait", thread_id).returncode == 1
     assert "begun\n" in machine.ask("threads", "logs", thread_id)
 
@@ -166,7 +166,7 @@ def test_a_signal_ends_the_waiting_and_not_the_run(
     waiting.communicate()
 
     assert waiting.returncode == 130
-    assert told(machine, "list", "--active")[1]["threads"][0]["status"] == "running"
+    assert threads_command(machine, "list", "--active")[1]["threads"][0]["status"] == "running"
     assert machine.run("threads", "kill", thread_id).returncode == 0
     holding.await_end()
 
@@ -189,10 +189,10 @@ def test_eight_runs_at_once_in_a_new_project(project: Path, machine: Machine) ->
 
     assert [stderr for _, stderr in said] == [""] * 8
     ids = [stdout.strip() for stdout, _ in said]
-    status, waited = told(machine, "wait", *ids)
+    status, waited = threads_command(machine, "wait", *ids)
     assert (status, len(set(ids))) == (0, 8)
-    told_by_tools = [one["result"]["data"]["stdout"].strip() for one in waited["threads"]]
-    assert told_by_tools == ids
+    reported = [one["result"]["data"]["stdout"].strip() for one in waited["threads"]]
+    assert reported == ids
 
 
 # --- refused at once ------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_eight_runs_at_once_in_a_new_project(project: Path, machine: Machine) ->
         ("run", "tool:mine/unsigned"),
     ],
 )
-def test_what_is_refused_is_refused_at_once_and_in_the_same_words(
+def test_a_refused_run_is_refused_at_once_and_in_the_same_words(
     arguments: tuple[str, ...], project: Path, machine: Machine
 ) -> None:
     tools = machine.project / ".ai" / "tools" / "mine"
@@ -233,7 +233,7 @@ def test_what_is_refused_is_refused_at_once_and_in_the_same_words(
         ((*BASH, "command=true", "--target", "far"), "--target: expected local or remote[:NAME]"),
     ],
 )
-def test_what_makes_no_sense_together_is_refused(
+def test_contradicting_options_are_refused(
     arguments: tuple[str, ...], problem: str, machine: Machine
 ) -> None:
     ended = machine.run(*arguments, "--async")
@@ -265,7 +265,7 @@ def test_a_mistake_is_reported(
 def test_outside_of_projects_threads_are_kept_in_user_space(machine: Machine) -> None:
     thread_id = start(machine, "pwd")
 
-    assert told(machine, "wait", thread_id)[0] == 0
+    assert threads_command(machine, "wait", thread_id)[0] == 0
     assert machine.ask("threads", "logs", thread_id) == f"{machine.project}\n"
     assert (machine.home / ".ai" / "state" / "threads" / thread_id).is_dir()
     assert not (machine.project / ".ai").exists()
@@ -280,14 +280,14 @@ def test_a_run_has_the_settings_of_its_command(project: Path, machine: Machine) 
 
     thread_id = machine.run(*run, environ=environ).stdout.strip()
 
-    assert told(machine, "wait", thread_id)[0] == 0
+    assert threads_command(machine, "wait", thread_id)[0] == 0
     assert "yes\n" in machine.ask("threads", "logs", thread_id)
 
 
 def test_a_run_ends_at_its_time_limit(project: Path, machine: Machine) -> None:
     thread_id = machine.ask(*BASH, "command=sleep 600", "--timeout", "0.2", "--async", "-q").strip()
 
-    status, waited = told(machine, "wait", thread_id)
+    status, waited = threads_command(machine, "wait", thread_id)
 
     assert (status, waited["threads"][0]["result"]["code"]) == (1, "TIMEOUT")
 
@@ -309,7 +309,7 @@ def test_a_runner_is_started_as_the_command_was(
     environ = machine.environ(RYE_BOOT=boot)
     thread_id = machine.ask(*BASH, PARENT, "--async", "-q", environ=environ).strip()
 
-    assert told(machine, "wait", thread_id)[0] == 0
+    assert threads_command(machine, "wait", thread_id)[0] == 0
     path = machine.project / "../home/rye.pyz"
     words = [str(python), *options, str(path), "_thread", thread_id]
     assert machine.ask("threads", "logs", thread_id).startswith(" ".join(words))

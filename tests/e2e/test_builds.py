@@ -73,7 +73,7 @@ def digests(dist: Path) -> dict[str, str]:
     return {path.name: sha256(path.read_bytes()).hexdigest() for path in dist.iterdir()}
 
 
-def test_a_build_of_another_copy_in_other_surroundings_is_the_same_bytes(
+def test_a_build_of_another_copy_in_another_environment_is_the_same_bytes(
     tmp_path: Path, signed_build: Path
 ) -> None:
     checkout = copy_checkout(tmp_path / "another copy")
@@ -169,7 +169,7 @@ def test_a_wheel_that_cannot_be_had_is_named(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_built_is_said_in_a_line(
+def test_a_failed_build_is_reported_in_one_line(
     arguments: list[str], environ: dict[str, str], words: str, tmp_path: Path
 ) -> None:
     command: list[str | Path] = [sys.executable, ROOT / "build_zipapp.py", "--out", tmp_path]

@@ -31,9 +31,13 @@ def test_it_runs_a_tool_on_a_machine_that_has_only_python(machine: Machine) -> N
 
 
 def test_it_tells_its_version(machine: Machine) -> None:
-    told = json.loads(machine.ask("version", "--json"))
+    version = json.loads(machine.ask("version", "--json"))
 
-    assert (told["status"], told["version"], told["bundle"]) == ("success", "0.1.0", "0.1.0")
+    assert (version["status"], version["version"], version["bundle"]) == (
+        "success",
+        "0.1.0",
+        "0.1.0",
+    )
 
 
 def test_it_writes_no_bytecode_and_needs_none(machine: Machine) -> None:
@@ -92,7 +96,7 @@ def test_its_own_libraries_win_over_those_on_the_path(machine: Machine) -> None:
     assert answer == "hi\n"
 
 
-def test_what_another_program_packed_by_shiv_left_behind_is_ignored(machine: Machine) -> None:
+def test_files_of_another_program_packed_by_shiv_are_ignored(machine: Machine) -> None:
     left = {
         "SHIV_ENTRY_POINT": "other:main",
         "SHIV_MODULE": "other",
@@ -183,12 +187,12 @@ def test_an_item_that_does_not_exist_is_status_3(machine: Machine) -> None:
 def test_shiv_can_read_what_it_packed(built_pyz: Path) -> None:
     shiv_info = "import sys, shiv.info; sys.exit(shiv.info.main())"
 
-    told = run([sys.executable, "-c", shiv_info, "--json", built_pyz])
+    printed = run([sys.executable, "-c", shiv_info, "--json", built_pyz])
 
-    assert json.loads(told.stdout)["entry_point"] == "zipboot.fallback:enter"
+    assert json.loads(printed.stdout)["entry_point"] == "zipboot.fallback:enter"
 
 
-def test_nothing_inside_tells_of_the_machine_that_built_it(built_pyz: Path) -> None:
+def test_no_file_inside_names_the_machine_that_built_it(built_pyz: Path) -> None:
     with ZipFile(built_pyz) as archive:
         entries = [*archive.infolist(), *sources(built_pyz).infolist()]
     names = [f"{entry.compress_type} {entry.filename}" for entry in entries]
@@ -282,7 +286,7 @@ def test_the_start_is_bytecode_for_the_oldest_python_that_has_code(built_pyz: Pa
     assert bytecode[:16] == magic + b"\1\0\0\0" + _imp.source_hash(key, source)
 
 
-def test_what_only_builds_need_is_not_inside(built_pyz: Path) -> None:
+def test_modules_that_only_builds_need_are_not_inside(built_pyz: Path) -> None:
     names = sources(built_pyz).namelist()
 
     assert [name for name in names if name.startswith(("cffi/", "pycparser", "packing/"))] == []

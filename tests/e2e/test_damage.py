@@ -154,7 +154,7 @@ def copies(tmp_path: Path, built_pyz: Path) -> list[Copy]:
 # --- one bit --------------------------------------------------------------------------------------
 
 
-def test_a_flipped_bit_changes_nothing_or_is_said_in_one_line(
+def test_a_flipped_bit_has_no_effect_or_is_reported_in_one_line(
     copies: list[Copy], regions: Regions
 ) -> None:
     ours = {name: where for name, where in regions.items() if not is_read_by_python(name)}
@@ -162,7 +162,9 @@ def test_a_flipped_bit_changes_nothing_or_is_said_in_one_line(
     assert surprises(copies, flips(ours, 3), Copy.is_said) == []
 
 
-def test_so_is_one_on_the_way_without_packed_code(copies: list[Copy], regions: Regions) -> None:
+def test_without_packed_code_a_flipped_bit_has_no_effect_or_is_reported_too(
+    copies: list[Copy], regions: Regions
+) -> None:
     used = {
         name: where
         for name, where in regions.items()
@@ -172,7 +174,7 @@ def test_so_is_one_on_the_way_without_packed_code(copies: list[Copy], regions: R
     assert surprises(copies, flips(used, 1), Copy.is_said, RYE_BOOT="shiv") == []
 
 
-def test_one_in_what_python_reads_before_us_is_at_worst_an_error_of_python(
+def test_a_flipped_bit_in_the_zip_directory_is_at_worst_an_error_of_python(
     copies: list[Copy], regions: Regions
 ) -> None:
     def is_expected(copy: Copy, ended: CompletedProcess[str]) -> bool:
@@ -187,7 +189,7 @@ def test_one_in_what_python_reads_before_us_is_at_worst_an_error_of_python(
     assert surprises(copies, flips(pythons, 20), is_expected) == []
 
 
-def test_one_in_the_bytecode_of_the_start_may_crash_python_and_never_gives_a_wrong_answer(
+def test_a_flipped_bit_in_the_first_bytecode_may_crash_python_but_gives_no_wrong_answer(
     copies: list[Copy], regions: Regions
 ) -> None:
     def is_expected(copy: Copy, ended: CompletedProcess[str]) -> bool:

@@ -57,7 +57,7 @@ def test_each_save_is_signed_and_run_and_a_mistake_is_reported(
     assert status == 130
 
 
-def test_nothing_is_signed_without_a_word_of_the_person(machine: Machine, tool: Path) -> None:
+def test_nothing_is_signed_without_consent(machine: Machine, tool: Path) -> None:
     refused = machine.run("dev", "mine/hello", "--no-input")
     bundled = machine.run("dev", "rye/bash/bash", "--yes")
 

@@ -27,11 +27,11 @@ def core(core_pyz: Path, tmp_path: Path) -> Machine:
     return Machine(own, BASE_PYTHON, core_pyz)
 
 
-def test_each_edition_says_which_it_is(core: Machine, machine: Machine) -> None:
-    told = [json.loads(one.ask("version", "--json")) for one in (core, machine)]
+def test_each_edition_reports_its_name(core: Machine, machine: Machine) -> None:
+    versions = [json.loads(one.ask("version", "--json")) for one in (core, machine)]
 
-    assert [one["edition"] for one in told] == ["core", "full"]
-    assert [one["bundle"] for one in told] == ["0.1.0", "0.1.0"]
+    assert [one["edition"] for one in versions] == ["core", "full"]
+    assert [one["bundle"] for one in versions] == ["0.1.0", "0.1.0"]
 
 
 def test_the_list_of_contents_says_the_edition(core_pyz: Path) -> None:
@@ -41,12 +41,12 @@ def test_the_list_of_contents_says_the_edition(core_pyz: Path) -> None:
     assert properties == [{"name": "rye:edition", "value": "core"}]
 
 
-def test_the_core_verifies_and_holds_nothing_else(core: Machine) -> None:
-    told = json.loads(core.ask("verify", "--all", "--json"))
+def test_the_core_verifies_and_holds_only_core_items(core: Machine) -> None:
+    report = json.loads(core.ask("verify", "--all", "--json"))
 
-    refs = [item["ref"] for item in told["items"] if "ref" in item]
+    refs = [item["ref"] for item in report["items"] if "ref" in item]
     tools = [ref for ref in refs if ref.startswith("tool:")]
-    assert set(told["counts"]) == {"valid"}
+    assert set(report["counts"]) == {"valid"}
     assert tools
     assert {ref.split("/")[1] for ref in tools} == {"core"}
 
@@ -65,7 +65,7 @@ def test_the_core_runs_tools_of_a_project(core: Machine) -> None:
     assert (said.returncode, said.stdout) == (0, "hello\n")
 
 
-def test_what_only_the_full_edition_holds_is_not_found(core: Machine) -> None:
+def test_items_of_the_full_edition_are_not_found_in_the_core(core: Machine) -> None:
     said = core.run("run", "rye/bash/bash", "command=echo hi")
 
     assert said.returncode == 3

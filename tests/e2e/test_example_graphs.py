@@ -30,9 +30,9 @@ def run_graph(owner: Machine, *arguments: str, status: int = 0) -> dict[str, Any
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_is_valid_without_warnings(name: str, machine: Machine) -> None:
-    told = run_graph(machine, "validate", f"rye/examples/{name}")
+    report = run_graph(machine, "validate", f"rye/examples/{name}")
 
-    assert (told["status"], told["errors"], told["warnings"]) == ("success", [], [])
+    assert (report["status"], report["errors"], report["warnings"]) == ("success", [], [])
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -60,7 +60,7 @@ def test_eight_first_starts_at_once_all_work(machine: Machine) -> None:
 
 
 @pytest.mark.heavy
-def test_starts_that_were_killed_at_any_moment_leave_nothing_that_matters(
+def test_starts_that_were_killed_at_any_time_do_not_disturb_the_next_one(
     machine: Machine, whole: dict[str, bytes]
 ) -> None:
     for name in whole:
@@ -68,10 +68,10 @@ def test_starts_that_were_killed_at_any_moment_leave_nothing_that_matters(
 
     for number in range(KILLS):
         _start_and_kill(machine, after_s=number / 1000, command=(ECHO, WHERE)[number % 2])
-    answer, told = machine.ask(*ECHO), json.loads(machine.ask(*WHERE))
+    answer, report = machine.ask(*ECHO), json.loads(machine.ask(*WHERE))
 
     assert answer == "hi\n"
-    assert {"problem" in native for native in told["natives"].values()} == {False}
+    assert {"problem" in native for native in report["natives"].values()} == {False}
     assert {
         name: data for name, data in contents(machine.cache).items() if not name.endswith(".tmp")
     } == whole
@@ -106,12 +106,12 @@ def test_a_cache_that_was_damaged_is_fixed_before_it_is_used(
         changed = data[:half] + bytes([data[half] ^ 1]) + data[half + 1 :]
         path.write_bytes({"cut": data[:half], "emptied": b"", "changed": changed}[damage])
 
-    answer, told = machine.ask(*ECHO), json.loads(machine.ask(*WHERE))
+    answer, report = machine.ask(*ECHO), json.loads(machine.ask(*WHERE))
 
     fixed = contents(machine.cache)
     unused = {name for name in whole if fixed[name] != whole[name]}
     assert answer == "hi\n"
-    assert {"problem" in native for native in told["natives"].values()} == {False}
+    assert {"problem" in native for native in report["natives"].values()} == {False}
     assert {name for name in unused if name.startswith("native/")} == set()
     assert unused == set() or damage == "changed"  # of that size, and checked when it is used
 

@@ -73,7 +73,7 @@ def test_a_run_that_is_killed_again_and_again_comes_to_its_end(graphs: GraphMach
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_run_that_is_killed_at_any_moment_repeats_no_completed_step(
+def test_a_run_that_is_killed_at_any_time_repeats_no_completed_step(
     seed: int, graphs: GraphMachine
 ) -> None:
     walking = graphs.started("graph", "run", "t/line", "who=ann", "-q")

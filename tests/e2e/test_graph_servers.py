@@ -54,18 +54,18 @@ def test_each_step_is_reported_with_a_higher_number(
         gate.open()
     envelope = envelope_of(client.result(call))
 
-    told = client.notifications(PROGRESS)
-    numbers = [one["progress"] for one in told]
+    reported = client.notifications(PROGRESS)
+    numbers = [one["progress"] for one in reported]
     assert envelope["data"]["who"] == "ann"
-    assert len(told) >= 2
+    assert len(reported) >= 2
     assert numbers == sorted(set(numbers))
     assert numbers[-1] == STEPS
-    assert {one["progressToken"] for one in told} == {"p"}
-    assert told[0]["message"] == "n1: started"
+    assert {one["progressToken"] for one in reported} == {"p"}
+    assert reported[0]["message"] == "n1: started"
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-def test_a_foreach_tells_of_its_calls(
+def test_a_foreach_reports_its_calls(
     parallel: object, graphs: GraphMachine, client: McpClient
 ) -> None:
     graphs.command("nap", "sleep 0.15")
@@ -81,9 +81,9 @@ def test_a_foreach_tells_of_its_calls(
     call = client.start_tool("execute", {"progressToken": 7}, item_id="tool:t/fan")
     client.result(call)
 
-    told = client.notifications(PROGRESS)
-    numbers = [one["progress"] for one in told]
-    messages = [one["message"] for one in told]
+    reported = client.notifications(PROGRESS)
+    numbers = [one["progress"] for one in reported]
+    messages = [one["message"] for one in reported]
     assert numbers == sorted(set(numbers))
     assert [text for text in messages if text.startswith("fan: 1")], messages
     assert [text for text in messages if text.startswith("fan: 3")], messages
@@ -173,7 +173,9 @@ def test_a_run_whose_server_is_killed_goes_on_in_another(graphs: GraphMachine) -
     assert graphs.log == [f"n{number}" for number in range(1, STEPS)]
 
 
-def test_what_is_no_run_of_a_graph_does_not_go_on(graphs: GraphMachine, client: McpClient) -> None:
+def test_a_thread_that_is_no_run_of_a_graph_is_not_resumed(
+    graphs: GraphMachine, client: McpClient
+) -> None:
     started = client.envelope(
         "execute", item_id="tool:t/note", parameters={"word": "x"}, **{"async": True}
     )
@@ -238,14 +240,14 @@ def _task(client: McpClient, task_id: str) -> dict[str, Any]:
     return client.result(client.send("tasks/get", {"_meta": MODERN, "taskId": task_id}))
 
 
-def test_a_graph_is_found_by_what_it_says(graphs: GraphMachine, client: McpClient) -> None:
+def test_a_graph_is_found_by_its_description(graphs: GraphMachine, client: McpClient) -> None:
     graphs.graph("found", a_line(), description="waters the orchids")
 
     hits = client.envelope("search", query="orchids")["results"]
-    told = client.envelope("help", topic="graphs")["content"]
+    text = client.envelope("help", topic="graphs")["content"]
     about = client.envelope("help", topic="item:tool:t/found")["content"]
 
     assert [hit["id"] for hit in hits] == ["t/found"]
-    assert "Permissions:" in told
-    assert "resume_thread_id" in told
+    assert "Permissions:" in text
+    assert "resume_thread_id" in text
     assert "t/found" in about

@@ -234,7 +234,7 @@ def test_an_unsigned_graph_does_not_run_and_can_be_looked_at(graphs: GraphMachin
     assert graphs.run("graph", "validate", str(path)).returncode == 0
 
 
-def test_a_graph_that_is_wrong_tells_all_its_problems(graphs: GraphMachine) -> None:
+def test_a_wrong_graph_reports_all_its_problems(graphs: GraphMachine) -> None:
     with pytest.raises(AssertionError, match="there is no node 'tow'"):  # it is not signed
         graphs.graph("wrong", {"start": "on", "nodes": {"one": {"type": "gate", "next": "tow"}}})
     path = str(graphs.machine.project / ".ai/tools/t/wrong.yaml")
@@ -331,7 +331,7 @@ def test_a_foreground_run_that_is_killed_by_threads_kill_ends_with_130(
     assert (killed.stdout, walking.returncode) == (f"{run_id}: cancelled\n", 130)
 
 
-def test_without_a_key_a_resumed_run_tells_that_it_is_unsigned(
+def test_without_a_key_a_resumed_run_reports_that_it_is_unsigned(
     graphs: GraphMachine,
 ) -> None:
     (graphs.machine.home / ".ai/config/keys/signing/private_key.pem").unlink()

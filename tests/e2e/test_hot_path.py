@@ -15,9 +15,7 @@ OURS = ("lillux", "ryeos", "zipboot")
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
 @pytest.mark.parametrize("start", STARTS)
-def test_a_start_imports_what_is_listed_and_nothing_else(
-    start: str, version: str, built_pyz: Path
-) -> None:
+def test_a_start_imports_only_the_listed_modules(start: str, version: str, built_pyz: Path) -> None:
     listed = set(hot_modules()[start])
 
     found = imported(require_python(version), built_pyz, STARTS[start])
@@ -52,16 +50,16 @@ OF_A_DAY = (
 )
 
 
-def test_commands_of_a_day_compile_nothing(machine: Machine, built_pyz: Path) -> None:
+def test_everyday_commands_compile_no_module(machine: Machine, built_pyz: Path) -> None:
     for arguments in SETUP:
         machine.ask(*arguments)
     machine.rye = (BASE_PYTHON, "-X", "importtime", built_pyz)
     rare = {module.name for module in modules(ROOT) if is_from_source(module)}
 
     compiled = {
-        arguments: rare & {line.rpartition("|")[2].strip() for line in told.splitlines()}
+        arguments: rare & {line.rpartition("|")[2].strip() for line in stderr.splitlines()}
         for arguments in OF_A_DAY
-        for told in [machine.run(*arguments).stderr]
+        for stderr in [machine.run(*arguments).stderr]
     }
 
     assert {arguments: names for arguments, names in compiled.items() if names} == {}

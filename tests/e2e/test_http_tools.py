@@ -83,10 +83,10 @@ def test_a_dry_run_shows_the_request_without_its_secret(machine: Machine) -> Non
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
 def test_an_interrupted_request_ends_at_once(machine: Machine) -> None:
-    asked = threading.Event()
+    requested = threading.Event()
 
     def hang(exchange: Exchange) -> None:
-        asked.set()
+        requested.set()
         exchange.wait(60)
 
     with Server(hang) as server:
@@ -96,9 +96,9 @@ def test_an_interrupted_request_ends_at_once(machine: Machine) -> None:
         with subprocess.Popen(
             command, env=environ, cwd=machine.project, stderr=subprocess.PIPE, encoding="utf-8"
         ) as process:
-            assert asked.wait(60)
+            assert requested.wait(60)
             process.send_signal(signal.SIGINT)
-            _, told = process.communicate(timeout=10)
+            _, stderr = process.communicate(timeout=10)
 
     assert process.returncode == 130
-    assert "the request was cancelled" in told
+    assert "the request was cancelled" in stderr

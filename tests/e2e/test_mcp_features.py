@@ -111,23 +111,25 @@ def _write(machine: Machine, name: str) -> None:
 
 
 @pytest.mark.heavy
-def test_an_older_client_hears_of_a_new_prompt_after_it_asked_for_the_list(
+def test_an_older_client_hears_of_a_new_prompt_after_it_requested_the_list(
     client: Client, machine: Machine
 ) -> None:
     client.result("initialize", 1, protocolVersion="2025-11-25", capabilities={})
     before = client.result("prompts/list", 2)["prompts"]
     _write(machine, "second")
 
-    told = client.read()
+    notification = client.read()
     after = client.result("prompts/list", 5)["prompts"]
 
-    assert told == {"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"}
+    assert notification == {"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"}
     assert [prompt["name"] for prompt in before] == ["mine.hello"]
     assert [prompt["name"] for prompt in after] == ["mine.hello", "mine.second"]
 
 
 @pytest.mark.heavy
-def test_a_modern_client_hears_of_what_it_listens_to(client: Client, machine: Machine) -> None:
+def test_a_modern_client_hears_of_resources_that_it_listens_to(
+    client: Client, machine: Machine
+) -> None:
     uri = "rye://directive/mine/hello"
     tag = {"io.modelcontextprotocol/subscriptionId": 7}
     client.send(
@@ -138,13 +140,13 @@ def test_a_modern_client_hears_of_what_it_listens_to(client: Client, machine: Ma
     path = machine.project / ".ai" / "directives" / "mine" / "hello.md"
     path.write_text(path.read_text("utf-8") + "more\n", encoding="utf-8")
 
-    told = client.read()
+    notification = client.read()
     client.send("resources/read", 9, _meta=META, uri=uri)
     refused = client.read()["error"]
 
     assert acknowledged["params"]["notifications"] == {"resourceSubscriptions": [uri]}
-    assert told["method"] == "notifications/resources/updated"
-    assert told["params"] == {"uri": uri, "_meta": tag}
+    assert notification["method"] == "notifications/resources/updated"
+    assert notification["params"] == {"uri": uri, "_meta": tag}
     assert (refused["code"], refused["data"]["code"]) == (-32603, "INTEGRITY")
 
 
@@ -164,7 +166,7 @@ def test_a_client_hears_of_the_tasks_that_it_names(client: Client, machine: Mach
     acknowledged, first = client.read(), client.read()
     (machine.project / "gate").write_text("out", encoding="utf-8")
     last = client.read()
-    asked = client.result("tasks/get", 8, _meta=WITH_TASKS, taskId=task["taskId"])
+    found = client.result("tasks/get", 8, _meta=WITH_TASKS, taskId=task["taskId"])
 
     assert acknowledged["params"]["notifications"] == {"taskIds": ids}
     assert (first["method"], last["method"]) == ("notifications/tasks", "notifications/tasks")
@@ -172,7 +174,7 @@ def test_a_client_hears_of_the_tasks_that_it_names(client: Client, machine: Mach
     assert last["params"]["result"]["structuredContent"]["data"]["stdout"] == "out"
     tag = {"io.modelcontextprotocol/subscriptionId": 7}
     assert last["params"].pop("_meta") == tag
-    assert last["params"] == {name: asked[name] for name in last["params"]}
+    assert last["params"] == {name: found[name] for name in last["params"]}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")
@@ -180,15 +182,15 @@ def test_a_task_that_has_ended_is_reported_too(client: Client) -> None:
     arguments = {"item_id": "tool:rye/bash/bash", "parameters": {"command": ":"}, "async": True}
     task = client.result("tools/call", 1, _meta=WITH_TASKS, name="execute", arguments=arguments)
     wish = {"taskIds": [task["taskId"]]}
-    asked = {"_meta": WITH_TASKS, "taskId": task["taskId"]}
-    while client.result("tasks/get", 2, **asked)["status"] == "working":
+    params = {"_meta": WITH_TASKS, "taskId": task["taskId"]}
+    while client.result("tasks/get", 2, **params)["status"] == "working":
         pass
 
     client.send("subscriptions/listen", 7, _meta=WITH_TASKS, notifications=wish)
-    acknowledged, told = client.read(), client.read()
+    acknowledged, notification = client.read(), client.read()
 
     assert acknowledged["params"]["notifications"] == wish
-    assert told["params"]["status"] == "completed"
+    assert notification["params"]["status"] == "completed"
 
 
 def test_a_folder_of_knowledge_is_a_skill_of_verified_files(machine: Machine) -> None:

@@ -135,7 +135,7 @@ def test_a_request_with_more_than_200_levels_is_refused_by_its_id(
 
 
 @pytest.mark.parametrize("depth", [900, 200_000, 4_000_000])
-def test_what_is_nested_without_an_id_is_refused_without_one(
+def test_a_nested_message_without_an_id_is_refused_without_one(
     server: McpProcess, depth: int
 ) -> None:
     lines = [b"[" * depth, b"[" * depth + b"]" * depth, b'{"a":' * depth, b'{"a":[' * depth]
@@ -176,7 +176,7 @@ def test_however_a_message_is_nested_it_is_answered_once(
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "1" * 5000, "NaN", "Infinity"])
-def test_numbers_that_no_machine_has_are_survived(server: McpProcess, number: str) -> None:
+def test_huge_numbers_are_survived(server: McpProcess, number: str) -> None:
     line = request("odd", "tools/call", name="search", arguments={"query": "a", "limit": 0})
 
     messages = server.answers(line.replace(b'"limit": 0', f'"limit": {number}'.encode()))
@@ -205,7 +205,7 @@ def test_an_id_comes_back_as_it_was(server: McpProcess, given_id: str) -> None:
     assert json.dumps(message["id"]) == given_id
 
 
-def test_what_can_be_no_id_is_refused(server: McpProcess) -> None:
+def test_an_invalid_id_is_refused(server: McpProcess) -> None:
     lines = [b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % each.encode() for each in NO_IDS]
 
     messages = server.answers(b"\n".join(lines))

@@ -55,7 +55,7 @@ def test_a_profile_lists_its_tools_in_their_order(profile: str, items: Machine) 
         assert client.call("fetch", query="fact")["isError"] is False
 
 
-def test_both_eras_are_served_in_one_conversation(client: McpClient) -> None:
+def test_older_and_modern_revisions_are_served_in_one_conversation(client: McpClient) -> None:
     modern = client.result(client.send("server/discover", {"_meta": MODERN_META}))
     legacy = client.result(client.send("ping"))
 
@@ -84,7 +84,7 @@ def test_an_unknown_tool_is_an_error_of_the_protocol(client: McpClient) -> None:
     ],
     ids=["text", "no UTF-8", "a batch", "deep", "version", "null", "fraction", "long"],
 )
-def test_what_is_no_message_is_answered_and_does_no_harm(
+def test_an_invalid_message_is_answered_and_does_no_harm(
     line: bytes, code: int, client: McpClient
 ) -> None:
     client.write(line)
@@ -103,12 +103,12 @@ def test_an_unknown_argument_is_a_result_that_a_model_can_fix(client: McpClient)
 
 
 def test_a_tool_is_run(client: McpClient) -> None:
-    answer = bash(client, "echo hi; echo told >&2")
+    answer = bash(client, "echo hi; echo warned >&2")
 
     assert answer == {
         "status": "success",
         "item_id": BASH,
-        "data": {"stdout": "hi\n", "stderr": "told\n", "exit": 0},
+        "data": {"stdout": "hi\n", "stderr": "warned\n", "exit": 0},
     }
 
 
@@ -142,7 +142,7 @@ def test_a_dry_run_starts_nothing(client: McpClient, items: Machine) -> None:
     assert (answer["status"], made.exists()) == ("validation_passed", False)
 
 
-def test_a_trace_tells_the_steps(client: McpClient) -> None:
+def test_a_trace_lists_the_steps(client: McpClient) -> None:
     assert bash(client, "true", trace=True)["trace"]
 
 
@@ -190,7 +190,7 @@ def test_processes_join_the_trace_of_the_caller(client: McpClient) -> None:
 # ---------------------------------------------------------------- many at once
 
 
-def test_seventeen_slow_programs_delay_nothing_else(client: McpClient, items: Machine) -> None:
+def test_seventeen_slow_programs_delay_no_other_call(client: McpClient, items: Machine) -> None:
     gate = items.temporary / "gate"
     command = f"until [ -e {gate} ]; do sleep 0.05; done"
     slow = [
@@ -265,11 +265,15 @@ def test_a_silent_tool_is_reported_as_running(client: McpClient) -> None:
     client.wait_until(lambda: client.notifications("notifications/progress"), "no heartbeat")
     client.cancel(call)
 
-    told = client.notifications("notifications/progress")[0]
-    assert (told["progressToken"], told["message"], "total" in told) == (7, "waiting", False)
+    notification = client.notifications("notifications/progress")[0]
+    assert (notification["progressToken"], notification["message"], "total" in notification) == (
+        7,
+        "waiting",
+        False,
+    )
 
 
-def test_a_client_that_did_not_ask_gets_no_progress(client: McpClient) -> None:
+def test_a_client_without_a_progress_token_gets_no_progress(client: McpClient) -> None:
     bash(client, "echo '::rye-progress {\"progress\": 1}' >&2")
 
     assert client.notifications("notifications/progress") == []
@@ -329,7 +333,7 @@ def test_no_output_makes_a_message_longer_than_eight_mebibytes(items: Machine) -
         assert 3 * MIB < client.longest_line <= 8 * MIB
 
 
-def test_what_a_tool_gives_to_be_seen_follows_the_envelope(client: McpClient) -> None:
+def test_content_blocks_of_a_tool_follow_the_envelope(client: McpClient) -> None:
     result = client.call("execute", item_id="mine/media", parameters={"size": 400_000})
 
     text, image, said = result["content"]

@@ -89,7 +89,7 @@ def test_a_signal_ends_server_and_programs(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have numbers of their own there")
 @pytest.mark.parametrize("opened", [False, True], ids=["before a message", "in a call"])
-def test_a_signal_that_the_main_thread_never_hears_of_ends_server_and_programs(
+def test_a_signal_that_another_thread_gets_ends_server_and_programs(
     machine: Machine, family: Family, *, opened: bool
 ) -> None:
     """A thread that waits for a read is not woken by what another thread has got."""
@@ -264,7 +264,7 @@ def test_a_client_that_left_without_reading_ends_server_and_programs(
     assert took_s < CLIENTS_PATIENCE_S
 
 
-def test_what_was_asked_before_the_end_is_answered_to_a_client_that_reads_late(
+def test_requests_before_the_end_are_answered_to_a_client_that_reads_late(
     machine: Machine,
 ) -> None:
     with subprocess.Popen(
@@ -326,7 +326,9 @@ def test_a_cancelled_program_is_gone_and_the_server_goes_on(
 
 
 @pytest.mark.heavy
-def test_a_thousand_cancelled_calls_leave_nothing_and_no_second_answer(client: McpClient) -> None:
+def test_a_thousand_cancelled_calls_leave_no_process_and_no_second_answer(
+    client: McpClient,
+) -> None:
     random = Random(4)  # noqa: S311 - the same order each time
     sent = []
     for _ in range(CANCELLED_CALLS):

@@ -81,7 +81,7 @@ def test_execute_of_a_module_is_called_with_parameters_and_project(shop: Shop, n
     assert shop.data(f"mine/{Path(name).stem}", "n:=1", "t=${HOME}") == expected
 
 
-def test_what_execute_prints_goes_to_standard_error(shop: Shop) -> None:
+def test_output_of_execute_goes_to_standard_error(shop: Shop) -> None:
     body = "console.log('noise'); process.stdout.write('more\\n'); return [1];"
     shop.write("mine/loud.js", EXPORTS["a.js"] % body)
 
@@ -96,7 +96,7 @@ def test_what_execute_prints_goes_to_standard_error(shop: Shop) -> None:
     ("body", "data"),
     [("", {}), ("return null;", {}), ("return 0;", 0), ("return 10n ** 20n;", "1" + "0" * 20)],
 )
-def test_whatever_execute_gives_is_json(shop: Shop, body: str, data: object) -> None:
+def test_every_value_of_execute_is_json(shop: Shop, body: str, data: object) -> None:
     shop.write("mine/gives.js", EXPORTS["a.js"] % body)
 
     assert shop.data("mine/gives") == data
@@ -114,7 +114,7 @@ def test_whatever_execute_gives_is_json(shop: Shop, body: str, data: object) -> 
         ("const a = {}; a.a = a; return a;", "TypeError: Converting circular", "TypeError"),
     ],
 )
-def test_what_goes_wrong_in_execute_is_an_error_with_its_type(
+def test_an_exception_in_execute_is_an_error_with_its_type(
     shop: Shop, body: str, error: str, error_type: str
 ) -> None:
     shop.write("mine/fails.js", EXPORTS["a.js"] % body.replace("NEVER", "new Promise(() => {})"))
@@ -196,7 +196,7 @@ def test_a_script_gets_its_parameters_as_an_option_when_it_looks_for_one(shop: S
         "const here = require('node:url').pathToFileURL(__filename);",
     ],
 )
-def test_what_only_looks_like_a_start_is_none(shop: Shop, source: str) -> None:
+def test_a_text_that_only_looks_like_a_start_is_not_one(shop: Shop, source: str) -> None:
     shop.write("mine/calm.js", f"{source}\nexports.execute = () => 7;")
 
     assert shop.data("mine/calm") == 7
@@ -239,7 +239,7 @@ def test_a_script_of_no_special_form_simply_runs(shop: Shop) -> None:
     assert shop.data("mine/plain")["stdout"] == "plain true\n"
 
 
-def test_what_a_script_throws_is_the_error(shop: Shop) -> None:
+def test_an_exception_of_a_script_is_the_error(shop: Shop) -> None:
     shop.write("mine/throws.js", "throw new Error('no luck');")
 
     document = shop.runs("mine/throws")
@@ -326,7 +326,7 @@ def test_javascript_runs_with_tsx_as_it_does_without(shop: Shop, name: str) -> N
 
 @pytest.mark.heavy
 @pytest.mark.usefixtures("tsx")
-def test_with_tsx_too_nothing_unverified_is_loaded(shop: Shop) -> None:
+def test_with_tsx_too_no_unverified_file_is_loaded(shop: Shop) -> None:
     (shop.tools / "mine").mkdir(parents=True)
     (shop.tools / "mine" / "helper.ts").write_text("export default 1;", encoding="utf-8")
     shop.write("mine/typed.ts", "import helper from './helper';\nconsole.log(helper as number);")
@@ -336,7 +336,7 @@ def test_with_tsx_too_nothing_unverified_is_loaded(shop: Shop) -> None:
     assert "./helper is not loaded: only the tool's own file is verified" in error
 
 
-def test_typescript_without_tsx_runs_or_tells_what_is_needed(shop: Shop) -> None:
+def test_typescript_without_tsx_runs_or_says_what_is_needed(shop: Shop) -> None:
     shop.write("mine/typed.ts", "export const execute = (given: object): object => given;")
 
     document = shop.runs("mine/typed", "n:=1")

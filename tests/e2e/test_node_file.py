@@ -116,7 +116,7 @@ def test_commands_work_without_a_server(server: Machine, tmp_path: Path) -> None
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no modes")
 @pytest.mark.parametrize("variable", ["SHIV_ROOT", "RYE_CACHE_DIR"])
-def test_what_it_unpacks_is_its_owners_alone(
+def test_its_unpacked_files_are_for_its_owner_alone(
     server: Machine, tmp_path: Path, variable: str
 ) -> None:
     root = tmp_path / "unpacked"
@@ -139,7 +139,9 @@ def test_it_runs_from_any_folder_under_any_name(
     assert (ended.stdout, ended.stderr) == (f"rye-node {__version__}\n", "")
 
 
-def test_a_python_that_does_not_fit_reads_why(server: Machine, built_node_pyz: Path) -> None:
+def test_a_wrong_python_gets_an_error_with_the_reason(
+    server: Machine, built_node_pyz: Path
+) -> None:
     other = require_python("3.12" if sys.version_info[:2] != (3, 12) else "3.11")
 
     ended = run([other, built_node_pyz, "version"], environ=server.environ())
@@ -148,7 +150,9 @@ def test_a_python_that_does_not_fit_reads_why(server: Machine, built_node_pyz: P
     assert ended.stderr.startswith("error: rye-node.pyz: built for cpython-3")
 
 
-def test_what_lies_beside_it_is_true(built_node_pyz: Path, tmp_path: Path) -> None:
+def test_the_list_of_contents_and_the_signature_beside_it_are_true(
+    built_node_pyz: Path, tmp_path: Path
+) -> None:
     contents = json.loads(built_node_pyz.with_name("rye-node.pyz.cdx.json").read_bytes())
     names = {component["name"] for component in contents["components"]}
     key = tmp_path / "public_key.pem"
@@ -180,7 +184,7 @@ def test_the_built_node_shows_its_pages(packed_node: Node) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")
-def test_the_built_node_executes_what_was_pushed(packed_node: Node, workspace: Workspace) -> None:
+def test_the_built_node_executes_a_pushed_item(packed_node: Node, workspace: Workspace) -> None:
     remote = RemoteProject(workspace, packed_node.user())
     tool = "def execute(params, project_path):\n    return {'said': params['text']}\n"
     function = "rye/core/runtimes/python/function"

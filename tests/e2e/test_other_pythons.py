@@ -42,11 +42,11 @@ def test_it_signs_and_runs_tools_under_every_supported_python(
     machine.ask("sign", "mine/hello", "-q")
 
     answer = machine.ask("run", "mine/hello", "name=world")
-    told = json.loads(machine.ask(*WHERE))
+    report = json.loads(machine.ask(*WHERE))
 
     assert "world" in answer
-    assert told["start"] == way
-    assert {"loaded" in native for native in told["natives"].values()} == {True}
+    assert report["start"] == way
+    assert {"loaded" in native for native in report["natives"].values()} == {True}
 
 
 @pytest.mark.parametrize("version", TOO_OLD)
@@ -126,7 +126,7 @@ def test_it_unpacks_and_runs_under_every_flag_of_python(
     assert unpacking.ask(*ECHO) == "hi\n"
 
 
-def test_what_another_program_left_in_the_environment_is_ignored_there_too(
+def test_variables_of_another_program_are_ignored_there_too(
     unpacking: Machine,
 ) -> None:
     left = {"SHIV_ENTRY_POINT": "other:main", "SHIV_INTERPRETER": "1", "SHIV_ROOT": "/nowhere"}
@@ -140,14 +140,14 @@ def test_the_umask_of_the_user_is_the_umask_of_the_tool(unpacking: Machine) -> N
 
 
 @pytest.mark.parametrize("home", ["", "/", "/dev/null", "/no such folder"])
-def test_a_home_that_is_none_is_no_obstacle_there_either(home: str, unpacking: Machine) -> None:
+def test_an_invalid_home_is_no_obstacle_there_either(home: str, unpacking: Machine) -> None:
     answer = unpacking.ask(*ECHO, environ=unpacking.environ(HOME=home))
 
     assert answer == "hi\n"
     assert list(unpacking.temporary.iterdir()) == []
 
 
-def test_nor_is_a_user_that_the_system_does_not_know(shared: SharedFile) -> None:
+def test_an_unknown_user_is_no_obstacle_there_either(shared: SharedFile) -> None:
     ended = shared.run(*ECHO, RYE_BOOT="shiv")
 
     assert (ended.stdout, ended.stderr, ended.returncode) == ("hi\n", "", 0)
@@ -155,13 +155,13 @@ def test_nor_is_a_user_that_the_system_does_not_know(shared: SharedFile) -> None
 
 
 @pytest.mark.parametrize("size", ["300k", "1200k", "2500k"])
-def test_nor_is_a_full_disk(size: str, unpacking: Machine) -> None:
+def test_a_full_disk_is_no_obstacle_there_either(size: str, unpacking: Machine) -> None:
     with mounted(unpacking.home / "full", f"size={size}") as home:
         assert unpacking.ask(*ECHO, environ=unpacking.environ(HOME=str(home))) == "hi\n"
         assert unpacking.ask(*ECHO, environ=unpacking.environ(HOME=str(home))) == "hi\n"
 
 
-def test_with_no_room_anywhere_it_says_what_would_help(unpacking: Machine) -> None:
+def test_with_no_room_anywhere_it_says_how_to_fix_that(unpacking: Machine) -> None:
     without_room(unpacking)
 
     ended = unpacking.run("version")

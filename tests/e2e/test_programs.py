@@ -47,7 +47,7 @@ def test_without_a_home_they_are_scripts(machine: Machine, built_pyz: Path) -> N
     assert list(machine.temporary.iterdir()) == []
 
 
-def test_what_needs_no_tool_lays_no_programs_out(machine: Machine) -> None:
+def test_a_command_that_runs_no_tool_lays_no_programs_out(machine: Machine) -> None:
     machine.ask("search", "bash", "--limit", "100")
 
     assert not (machine.cache / "programs").exists()
@@ -68,7 +68,7 @@ def test_the_runtime_speaks_to_lillux_proc_in_flags(machine: Machine) -> None:
 
 
 @pytest.mark.heavy
-def test_a_program_that_keeps_the_limit_itself_tells_of_it(machine: Machine) -> None:
+def test_a_program_that_keeps_the_limit_itself_reports_its_timeout(machine: Machine) -> None:
     add_tool(machine, "slow", "config: {binary: lillux-proc, subcommand: exec, cmd: sleep}")
 
     ended = machine.run("run", "slow", 'args:=["60"]', "--timeout", "0.5")
@@ -84,7 +84,7 @@ def test_a_program_that_keeps_the_limit_itself_tells_of_it(machine: Machine) -> 
         ("{db_path: x, thread_id: t}", "WATCH", " --thread-id t --no-timeout\n"),
     ],
 )
-def test_a_program_that_keeps_the_limit_itself_is_reported_none(
+def test_a_program_that_keeps_the_limit_itself_gets_no_limit_from_rye(
     machine: Machine, tmp_path: Path, config: str, variable: str, words: str
 ) -> None:
     add_tool(machine, "endless", f"config: {config}")
@@ -108,7 +108,7 @@ def test_the_runtime_looks_at_a_process(machine: Machine) -> None:
     }
 
 
-def test_the_runtime_waits_for_a_thread_unless_told_otherwise(machine: Machine) -> None:
+def test_the_runtime_waits_for_a_thread_by_default(machine: Machine) -> None:
     add_tool(machine, "wait", "config: {}")
     database = ThreadsDatabase(machine.project / "registry.db").make()
     database.set("t", "completed")

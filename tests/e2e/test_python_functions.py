@@ -33,11 +33,11 @@ async def execute(params, project_path):
 
 @pytest.fixture
 def signed(machine: Machine) -> Machine:
-    """A machine whose user has a key and one signed tool, mine/told."""
-    path = machine.project / ".ai" / "tools" / "mine" / "told.py"
+    """A machine whose user has a key and one signed tool, mine/called."""
+    path = machine.project / ".ai" / "tools" / "mine" / "called.py"
     path.parent.mkdir(parents=True)
     path.write_text(TOOL, encoding="utf-8")
-    for command in (("keys", "generate"), ("sign", "tool:mine/told")):
+    for command in (("keys", "generate"), ("sign", "tool:mine/called")):
         assert machine.run(*command).returncode == 0
     return machine
 
@@ -51,7 +51,7 @@ def test_a_function_runs_under_the_interpreter_of_its_project(
     interpreter.symlink_to(require_python(version))
     assert signed.run("trust", "--yes").returncode == 0
 
-    ended = signed.run("run", "mine/told", "a=ü", "n:=[1, null]")
+    ended = signed.run("run", "mine/called", "a=ü", "n:=[1, null]")
 
     assert (ended.returncode, ended.stderr) == (0, "printed\n")
     assert json.loads(ended.stdout) == {
@@ -62,25 +62,25 @@ def test_a_function_runs_under_the_interpreter_of_its_project(
 
 
 def test_a_failing_function_is_reported_with_its_traceback(signed: Machine) -> None:
-    ended = signed.run("run", "mine/told", "fail=badly", "--json")
+    ended = signed.run("run", "mine/called", "fail=badly", "--json")
 
-    told = json.loads(ended.stdout)
-    assert (ended.returncode, told["code"], told["error"]) == (
+    reply = json.loads(ended.stdout)
+    assert (ended.returncode, reply["code"], reply["error"]) == (
         1,
         "EXECUTION_FAILED",
         "ValueError: badly",
     )
     assert "function_host" not in ended.stderr
-    assert f'File "{signed.project}' in told["metadata"]["stderr"]
+    assert f'File "{signed.project}' in reply["metadata"]["stderr"]
 
 
 def test_a_function_leaves_nothing_in_the_project(signed: Machine) -> None:
     before = files(signed.project)
 
-    signed.run("run", "mine/told")
+    signed.run("run", "mine/called")
 
     assert files(signed.project) - before == {
-        ".ai/lockfiles/tools/mine/told.lock.json",
+        ".ai/lockfiles/tools/mine/called.lock.json",
     }
 
 

@@ -65,7 +65,7 @@ def agent(tmp_path: Path, shared_node: Node) -> Agent:
 
 
 @pytest.mark.heavy
-def test_the_core_actions(agent: Agent) -> None:
+def test_the_core_actions_work(agent: Agent) -> None:
     (agent.project / ".ai/tools/mine").mkdir(parents=True)
     (agent.project / ".ai/tools/mine/hello.sh").write_text(HELLO, encoding="utf-8")
     agent.rye("sign", "tool:mine/hello")
@@ -99,7 +99,7 @@ def test_a_secret_is_sealed_for_the_node_alone(agent: Agent, shared_node: Node) 
 
 
 @pytest.mark.heavy
-def test_what_goes_wrong_is_an_answer(agent: Agent) -> None:
+def test_a_failure_is_an_answer(agent: Agent) -> None:
     unknown = agent.act("fly")
     assert (unknown["success"], "push" in unknown["valid_actions"]) == (False, True)
 

@@ -176,20 +176,21 @@ def test_an_mcp_server_goes_on_when_its_file_is_written_over(
         stderr=subprocess.PIPE,
         encoding="utf-8",
     ) as process:
-        asked(process, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}})
-        asked(process, "tools/call", {"name": "help", "arguments": {}})  # by then it holds its code
+        result_of(process, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}})
+        # Once it has answered a call, it holds its code.
+        result_of(process, "tools/call", {"name": "help", "arguments": {}})
         shutil.copyfile(other_build(machine.home), pyz)
         call = {"item_id": "rye/bash/bash", "parameters": {"command": "echo hi"}}
-        told = asked(process, "tools/call", {"name": "execute", "arguments": call})
-        found = asked(process, "tools/call", {"name": "search", "arguments": {"query": "bash"}})
+        executed = result_of(process, "tools/call", {"name": "execute", "arguments": call})
+        found = result_of(process, "tools/call", {"name": "search", "arguments": {"query": "bash"}})
         _, stderr = process.communicate()
 
-    assert told["structuredContent"]["data"]["stdout"] == "hi\n"
+    assert executed["structuredContent"]["data"]["stdout"] == "hi\n"
     assert found["structuredContent"]["total"] > 0
     assert (stderr, process.returncode) == ("", 0)
 
 
-def asked(
+def result_of(
     process: subprocess.Popen[str], method: str, params: Mapping[str, object]
 ) -> dict[str, Any]:
     """The result of a request to a server."""

@@ -273,7 +273,7 @@ def use(shop: Shop, body: str) -> None:
     shop.write("mine/tool.yaml", header("yaml", "mine/own") + "\n")
 
 
-def test_a_missing_interpreter_tells_every_name_and_folder(shop: Shop) -> None:
+def test_a_missing_interpreter_is_reported_with_every_name_and_folder(shop: Shop) -> None:
     use(
         shop,
         "env_config:\n  interpreter: {type: local_binary, binary: gone, candidates: [lost],"
@@ -291,7 +291,7 @@ def test_a_missing_interpreter_tells_every_name_and_folder(shop: Shop) -> None:
     assert (document["code"], document["exit_status"]) == ("INTERPRETER_NOT_FOUND", 6)
 
 
-def test_what_is_no_program_is_reported_with_the_reason(shop: Shop) -> None:
+def test_a_file_that_is_no_program_is_reported_with_the_reason(shop: Shop) -> None:
     use(
         shop,
         "env_config:\n  interpreter: {type: local_binary, binary: gone, candidates: [lost],"

@@ -44,41 +44,43 @@ def beside(path: Path, suffix: str) -> Path:
 # --- where ----------------------------------------------------------------------------------------
 
 
-def test_where_tells_of_the_file_its_cache_and_its_compiled_modules(
+def test_where_lists_the_file_its_cache_and_its_compiled_modules(
     machine: Machine, built_pyz: Path
 ) -> None:
-    told = json.loads(machine.ask("self", "where", "--json"))
+    report = json.loads(machine.ask("self", "where", "--json"))
 
     cache = str(machine.cache)
-    assert {name: told[name] for name in ("program", "modules", "cache", "start")} == {
+    assert {name: report[name] for name in ("program", "modules", "cache", "start")} == {
         "program": str(built_pyz),
         "modules": str(built_pyz),
         "cache": cache,
         "start": "code",
     }
-    assert told["bundle"].startswith(f"{cache}/bundle/")
-    assert told["cache_folders"] == {kind: f"{cache}/{kind}" for kind in ("bundle", "native")}
-    assert [native["loaded"].startswith(cache) for native in told["natives"].values()] == [True] * 3
+    assert report["bundle"].startswith(f"{cache}/bundle/")
+    assert report["cache_folders"] == {kind: f"{cache}/{kind}" for kind in ("bundle", "native")}
+    assert [native["loaded"].startswith(cache) for native in report["natives"].values()] == [
+        True
+    ] * 3
 
 
 # --- verify ---------------------------------------------------------------------------------------
 
 
 def test_a_file_is_checked_against_what_lies_beside_it(machine: Machine, downloaded: Path) -> None:
-    told = machine.run("self", "verify", "--json")
+    ended = machine.run("self", "verify", "--json")
 
-    answer = json.loads(told.stdout)
+    answer = json.loads(ended.stdout)
     assert (answer["status"], answer["path"]) == ("success", str(downloaded))
     assert answer["sha256"] == beside(downloaded, ".sha256").read_text("utf-8").split()[0]
     assert answer["sha256_file"] == str(beside(downloaded, ".sha256"))
-    assert told.returncode == 0
+    assert ended.returncode == 0
 
 
-def test_its_own_key_is_no_more_than_its_own_word(machine: Machine, downloaded: Path) -> None:
-    told = machine.run("self", "verify")
+def test_a_file_verified_by_its_own_key_gets_a_warning(machine: Machine, downloaded: Path) -> None:
+    ended = machine.run("self", "verify")
 
-    assert told.stderr.startswith("this file was checked with the key that it carries itself;")
-    assert told.returncode == 0
+    assert ended.stderr.startswith("this file was checked with the key that it carries itself;")
+    assert ended.returncode == 0
 
 
 def test_another_copy_is_checked_with_the_key_of_this_one(
@@ -89,10 +91,10 @@ def test_another_copy_is_checked_with_the_key_of_this_one(
     for suffix in ("", *BESIDE, ".cdx.json"):
         shutil.copy(beside(downloaded, suffix), beside(other, suffix))
 
-    told = machine.run("self", "verify", str(other))
+    ended = machine.run("self", "verify", str(other))
 
-    assert (told.stderr, told.returncode) == ("", 0)
-    assert told.stdout.startswith(f"valid    {other}\n")
+    assert (ended.stderr, ended.returncode) == ("", 0)
+    assert ended.stdout.startswith(f"valid    {other}\n")
 
 
 @pytest.mark.parametrize("position", [0, 100, -1])
@@ -113,28 +115,28 @@ def test_one_changed_byte_is_reported(position: int, machine: Machine, downloade
     assert (with_digest.returncode, with_signature.returncode) == (4, 4)
 
 
-def test_a_file_that_no_one_vouches_for_is_reported(machine: Machine, downloaded: Path) -> None:
+def test_a_file_without_a_signature_is_reported(machine: Machine, downloaded: Path) -> None:
     beside(downloaded, ".sig").unlink()
 
-    told = machine.run("self", "verify")
+    ended = machine.run("self", "verify")
 
-    assert told.returncode == 4
-    assert told.stderr == (
+    assert ended.returncode == 4
+    assert ended.stderr == (
         f"error: no rye.pyz.sig beside the file, so it cannot be verified: {downloaded}\n"
         "  hint: get that file too, from where the program came\n"
     )
 
 
 @pytest.mark.parametrize("text", ["", "nonsense\n", "rye:signed:x\n", "x" * 2000])
-def test_a_signature_file_that_is_none_is_reported(
+def test_an_invalid_signature_file_is_reported(
     text: str, machine: Machine, downloaded: Path
 ) -> None:
     beside(downloaded, ".sig").write_text(text, "utf-8")
 
-    told = machine.run("self", "verify")
+    ended = machine.run("self", "verify")
 
-    assert told.returncode == 4
-    assert told.stderr.startswith("error: expected one rye:signed line: ")
+    assert ended.returncode == 4
+    assert ended.stderr.startswith("error: expected one rye:signed line: ")
 
 
 def test_a_named_key_decides_alone(machine: Machine, downloaded: Path) -> None:
@@ -153,16 +155,18 @@ def test_a_named_key_decides_alone(machine: Machine, downloaded: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_reported(machine: Machine) -> None:
-    told = machine.run("self", "verify", "no such file")
+    ended = machine.run("self", "verify", "no such file")
 
-    assert told.stderr.startswith("error: no such file: no such file or directory\n")
-    assert told.returncode == 1
+    assert ended.stderr.startswith("error: no such file: no such file or directory\n")
+    assert ended.returncode == 1
 
 
 # --- extract --------------------------------------------------------------------------------------
 
 
-def test_what_is_inside_can_be_read(machine: Machine, built_pyz: Path) -> None:
+def test_extract_writes_the_bundle_the_sources_and_the_programs(
+    machine: Machine, built_pyz: Path
+) -> None:
     machine.ask("self", "extract", "inside")
 
     inside = machine.project / "inside"
@@ -173,8 +177,8 @@ def test_what_is_inside_can_be_read(machine: Machine, built_pyz: Path) -> None:
     assert (inside / "sources" / "LICENSE").is_file()
     assert _contents(inside / "bundle") == _contents(bundle)
     listed = json.loads(beside(built_pyz, ".cdx.json").read_text("utf-8"))["components"]
-    told = {one["name"]: one["hashes"] for one in listed if one["type"] == "application"}
-    assert told == {
+    hashes = {one["name"]: one["hashes"] for one in listed if one["type"] == "application"}
+    assert hashes == {
         name: [{"alg": "SHA-256", "content": sha256(data).hexdigest()}]
         for name, data in _contents(programs).items()
     }
@@ -197,7 +201,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", ["folder", "file"])
-def test_nothing_is_extracted_over_something_else(kind: str, machine: Machine) -> None:
+def test_extract_overwrites_no_file(kind: str, machine: Machine) -> None:
     path = machine.project / "inside"
     if kind == "folder":
         path.mkdir()
@@ -205,10 +209,10 @@ def test_nothing_is_extracted_over_something_else(kind: str, machine: Machine) -
     else:
         path.touch()
 
-    told = machine.run("self", "extract", "inside")
+    ended = machine.run("self", "extract", "inside")
 
-    assert told.returncode == 1
-    assert told.stderr.startswith("error: inside: something is already there\n")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: inside: something is already there\n")
 
 
 # --- clean ----------------------------------------------------------------------------------------
@@ -233,24 +237,24 @@ def _left(machine: Machine) -> set[str]:
 
 
 @pytest.mark.heavy
-def test_what_would_be_removed_is_reported_first(filled: Machine) -> None:
+def test_a_dry_run_of_clean_lists_the_files_to_remove(filled: Machine) -> None:
     before = _contents(filled.cache)
 
-    told = json.loads(filled.ask("self", "clean", "--dry-run", "--json"))
+    report = json.loads(filled.ask("self", "clean", "--dry-run", "--json"))
 
-    kinds = {Path(entry["path"]).parent.name for entry in told["removed"]}
+    kinds = {Path(entry["path"]).parent.name for entry in report["removed"]}
     assert kinds == {"bundle", "native", "programs", "trees", "unpacked"}
     own = {name: data for name, data in before.items() if "my notes" not in name}
-    assert told["bytes"] == sum(map(len, own.values()))
+    assert report["bytes"] == sum(map(len, own.values()))
     assert _contents(filled.cache) == before
 
 
 @pytest.mark.heavy
-def test_what_the_program_keeps_is_removed_and_nothing_else(filled: Machine) -> None:
-    told = json.loads(filled.ask("self", "clean", "--json"))
+def test_clean_removes_only_files_of_the_program(filled: Machine) -> None:
+    report = json.loads(filled.ask("self", "clean", "--json"))
 
-    assert (told["status"], told["left"], told["dry_run"]) == ("success", [], False)
-    assert told["cache"] == str(filled.cache)
+    assert (report["status"], report["left"], report["dry_run"]) == ("success", [], False)
+    assert report["cache"] == str(filled.cache)
     assert _left(filled) == {"text"}
     assert filled.ask(*ECHO) == "hi\n"
 
@@ -263,21 +267,21 @@ def test_an_unpacked_program_can_remove_itself(filled: Machine) -> None:
 
 
 def test_a_home_without_a_cache_has_nothing_to_remove(machine: Machine) -> None:
-    told = json.loads(
+    report = json.loads(
         machine.ask("self", "clean", "--json", environ=machine.environ(HOME="/dev/null"))
     )
 
-    assert (told["cache"], told["removed"], told["bytes"]) == (None, [], 0)
+    assert (report["cache"], report["removed"], report["bytes"]) == (None, [], 0)
 
 
 @pytest.mark.heavy
-def test_what_cannot_be_removed_is_reported(filled: Machine) -> None:
+def test_a_file_that_cannot_be_removed_is_reported(filled: Machine) -> None:
     busy = filled.cache / "bundle" / "0123456789abcdef"
     with mounted(busy, "size=64k"):
-        told = filled.run("self", "clean", "--json")
+        ended = filled.run("self", "clean", "--json")
 
-    answer = json.loads(told.stdout)
-    assert (answer["status"], answer["code"], told.returncode) == ("error", "FILE_SYSTEM_ERROR", 1)
+    answer = json.loads(ended.stdout)
+    assert (answer["status"], answer["code"], ended.returncode) == ("error", "FILE_SYSTEM_ERROR", 1)
     assert [left["path"] for left in answer["left"]] == [str(busy)]
     assert _left(filled) == {"text"}
 

@@ -24,13 +24,15 @@ def machine(new_machine: Machine) -> Machine:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="files in memory are Linux's")
 @pytest.mark.parametrize("way", FOLDERS)
-def test_compiled_modules_are_loaded_the_way_that_was_asked_for(way: str, machine: Machine) -> None:
+def test_compiled_modules_are_loaded_as_the_setting_says(way: str, machine: Machine) -> None:
     environ = machine.environ(RYE_NATIVE=way)
 
-    told = json.loads(machine.ask("self", "where", "--json", environ=environ))
+    report = json.loads(machine.ask("self", "where", "--json", environ=environ))
 
     start = FOLDERS[way].format(home=machine.home, temporary=machine.temporary)
-    modules = {name: native["loaded"].startswith(start) for name, native in told["natives"].items()}
+    modules = {
+        name: native["loaded"].startswith(start) for name, native in report["natives"].items()
+    }
     assert modules == {"_cffi_backend": True, "nacl._sodium": True, "yaml._yaml": True}
     assert list(machine.temporary.iterdir()) == []
 
@@ -40,17 +42,17 @@ def test_without_them_it_verifies_and_runs_but_does_not_sign(machine: Machine) -
 
     answer = machine.ask("run", "rye/bash/bash", "command=echo hi", environ=environ)
     refused = machine.run("keys", "generate", environ=environ)
-    told = json.loads(machine.ask("self", "where", "--json", environ=environ))
+    report = json.loads(machine.ask("self", "where", "--json", environ=environ))
 
     assert answer == "hi\n"
     assert refused.returncode == 1
     assert "no way to load nacl._sodium here: RYE_NATIVE=off" in refused.stderr
-    assert told["natives"]["nacl._sodium"] == {"problem": "RYE_NATIVE=off"}
+    assert report["natives"]["nacl._sodium"] == {"problem": "RYE_NATIVE=off"}
     assert not (machine.cache / "native").exists()
 
 
 @pytest.mark.parametrize("variable", ["RYE_NATIVE", "RYE_BOOT", "RYE_EXIT"])
-def test_a_value_that_means_nothing_is_refused(variable: str, machine: Machine) -> None:
+def test_an_unknown_value_is_refused(variable: str, machine: Machine) -> None:
     ended = machine.run("version", environ=machine.environ(**{variable: "nonsense"}))
 
     assert (ended.stdout, ended.returncode) == ("", 2)

@@ -252,8 +252,8 @@ def test_each_role_may_do_what_it_is_for_and_no_more(
     ben("remote", "push")
     ada("remote", "pull")
     assert (ada.machine.project / "src/b.txt").read_text("utf-8") == "of ben\n"
-    asked = ben("remote", "teams", "invite", team, status=7)
-    assert "needs the role admin" in asked["error"]
+    denied = ben("remote", "teams", "invite", team, status=7)
+    assert "needs the role admin" in denied["error"]
     assert "needs the role admin" in ben("remote", "move", "mine", status=7)["error"]
 
     set_role(ada, ben, team, "admin")
@@ -441,8 +441,8 @@ def test_an_answer_of_the_provider_may_come_to_another_server(
     sign_in(browser, built.url, login)
 
     assert f"{login} may not use this node yet" in browser.find("main").text
-    asked = {port: count - before[port] for port, count in built.cluster.proxy.requests.items()}
-    assert min(asked.values()) > 0
+    requests = {port: count - before[port] for port, count in built.cluster.proxy.requests.items()}
+    assert min(requests.values()) > 0
     built.command("users", "open", login)
     browser.open(built.url)
     browser.find("form[action='/page/sign-in'] button").click()  # the provider knows them

@@ -25,7 +25,7 @@ def test_the_wheel_of_the_node_needs_this_version_and_the_libraries_of_its_file(
     assert needed == [f"rye-workspace=={__version__}", *libraries]
 
 
-def test_what_a_node_takes_besides_can_be_asked_for_with_its_wheel() -> None:
+def test_extras_of_a_node_can_be_installed_with_its_wheel() -> None:
     extras = tomllib.loads(NODE.read_text("utf-8"))["project"]["optional-dependencies"]
 
     assert set(extras) == {"cluster", "opentelemetry", "postgresql"}

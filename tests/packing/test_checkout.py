@@ -22,7 +22,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_staged_bundle_is_signed_by_a_key_that_no_one_has(checkout: Path) -> None:
+def test_the_staged_bundle_is_signed_by_a_discarded_key(checkout: Path) -> None:
     space = embedded_bundle(staged_bundle(checkout), __version__)
 
     manifest = read_manifest(space, space.pinned_pem)
@@ -60,7 +60,7 @@ def test_an_edit_of_the_bundle_or_of_the_code_is_another_state(checkout: Path) -
     assert len(digests) == 4
 
 
-def test_what_python_caches_is_no_change(checkout: Path) -> None:
+def test_bytecode_caches_are_no_change(checkout: Path) -> None:
     before = source_digest(checkout)
 
     (checkout / "ryeos" / "__pycache__").mkdir()
@@ -69,7 +69,7 @@ def test_what_python_caches_is_no_change(checkout: Path) -> None:
     assert source_digest(checkout) == before
 
 
-def test_an_old_staging_goes_and_a_recent_one_stays_for_who_runs_on_it(checkout: Path) -> None:
+def test_an_old_staging_is_removed_and_a_recent_one_stays_for_its_processes(checkout: Path) -> None:
     old, recent = checkout / "build/checkout/old", checkout / "build/checkout/recent"
     for folder in (old, recent):
         folder.mkdir(parents=True)

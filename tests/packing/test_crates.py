@@ -42,7 +42,7 @@ def test_every_crate_that_is_linked_is_locked_and_has_a_licence_and_its_text() -
     assert [one.name for one in found if not one.notices or "/" in one.licence] == []
 
 
-def test_what_only_builds_or_tests_is_not_linked() -> None:
+def test_crates_for_builds_or_tests_are_not_linked() -> None:
     found = linked_crates(ROOT, cargo=str(require_program("cargo")))
 
     names = {one.name for one in found}

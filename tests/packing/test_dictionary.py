@@ -25,7 +25,7 @@ def test_words_of_few_modules_are_left_out(tmp_path: Path) -> None:
     assert dictionary(write(tmp_path, "rare = 1\n", MIN_MODULES - 1)) == b""
 
 
-def test_what_saves_most_comes_last(tmp_path: Path) -> None:
+def test_words_that_save_most_come_last(tmp_path: Path) -> None:
     paths = write(tmp_path, "short = much_longer = 1\n", MIN_MODULES)
 
     assert _split(dictionary(paths)) == [b"short", b"much_longer"]

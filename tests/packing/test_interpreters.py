@@ -28,7 +28,7 @@ def test_each_is_a_python_of_its_minor_version() -> None:
     assert said == {minor: f"3.{minor}\n" for minor in said}
 
 
-def test_what_cannot_be_started_has_no_version(tmp_path: Path) -> None:
+def test_a_program_that_cannot_be_started_has_no_version(tmp_path: Path) -> None:
     broken = tmp_path / "python3.11"
     broken.write_text("", "utf-8")
 
@@ -36,7 +36,7 @@ def test_what_cannot_be_started_has_no_version(tmp_path: Path) -> None:
     assert _version(broken) is None
 
 
-def test_the_shim_of_a_version_manager_without_that_version_has_none(tmp_path: Path) -> None:
+def test_the_shim_of_a_version_manager_without_that_version_has_no_version(tmp_path: Path) -> None:
     assert _version(make_program(tmp_path / "python3.11")) is None
 
 

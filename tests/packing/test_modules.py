@@ -94,7 +94,7 @@ def test_the_dictionary_is_no_longer_than_deflate_reaches() -> None:
     assert data[offset : offset + size] == (hot + b"common")[-MAX_BYTES:]
 
 
-def test_what_one_start_needs_lies_together() -> None:
+def test_modules_that_one_start_needs_lie_together() -> None:
     codes = named(a=b"A", b=b"B", c=b"C", d=b"D")
 
     data, _, blocks = code_part(codes, [{"d"}, {"a", "c"}], b"common", {})
@@ -267,7 +267,7 @@ class Reader:
     )
 
 
-def test_what_functions_alone_need_is_imported_by_them() -> None:
+def test_modules_that_functions_alone_need_are_imported_by_them() -> None:
     tree = ast.parse("""
 from slow import version, other as another
 def asked():
@@ -290,7 +290,7 @@ def free():
 
 
 @pytest.mark.parametrize("source", ["from slow import v\nX = v()\n", "import slow\n"])
-def test_what_a_module_needs_at_its_top_cannot_come_late(source: str) -> None:
+def test_an_import_that_a_module_needs_at_its_top_cannot_be_made_late(source: str) -> None:
     with pytest.raises(ValueError, match="expected imports of slow for functions alone"):
         import_late(ast.parse(source), frozenset({"slow"}))
 
@@ -353,7 +353,7 @@ def lines(code: CodeType) -> list[tuple[int | None, int]]:
 
 
 @given(st.lists(st.integers(1, 100_000), min_size=1, max_size=30))
-def test_a_short_table_tells_the_same_lines(numbers: list[int]) -> None:
+def test_a_short_table_gives_the_same_lines(numbers: list[int]) -> None:
     body = [ast.parse("named = f(1, 'text')[2].other").body[0] for _ in numbers]
     for statement, number in zip(body, numbers, strict=True):
         ast.increment_lineno(statement, number - 1)
@@ -436,7 +436,7 @@ def build(steps):
     )
 
 
-def test_what_code_needs_besides_types_stays() -> None:
+def test_imports_that_code_needs_besides_types_stay() -> None:
     source = """
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 import registered

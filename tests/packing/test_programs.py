@@ -37,11 +37,11 @@ def test_programs_are_packed_as_one_stream_with_the_digest_of_each() -> None:
     assert entry["files"] == [(one.file_name, digest_of(one.data), 300) for one in PROGRAMS]
 
 
-def test_for_a_platform_that_is_not_known_nothing_is_packed() -> None:
+def test_for_an_unknown_platform_no_program_is_packed() -> None:
     assert programs_part(None, PROGRAMS).index == {}
 
 
-def test_a_cargo_that_is_not_there_builds_nothing() -> None:
+def test_without_cargo_no_program_is_built() -> None:
     assert built_programs(Path(), cargo="/no/such/cargo") == ()
 
 
@@ -53,7 +53,7 @@ exit 0
 
 
 @pytest.mark.skipif(os.name == "nt", reason="this cargo is a shell script")
-def test_the_moment_of_a_build_compiles_nothing_anew(
+def test_another_build_time_compiles_no_program_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cargo = tmp_path / "cargo"

@@ -112,17 +112,17 @@ def test_a_checkout_with_changes_is_not_built(checkout: Path) -> None:
 
 
 def test_recorded_signatures_stand_in_for_the_private_key(tmp_path: Path) -> None:
-    pair, record, moment = generate_keypair(), tmp_path / SIGNATURES, BuildTime(1_700_000_000)
+    pair, record, time = generate_keypair(), tmp_path / SIGNATURES, BuildTime(1_700_000_000)
     private, public = tmp_path / "private.pem", tmp_path / "public.pem"
     private.write_bytes(pair.private_pem)
     public.write_bytes(pair.public_pem)
     environ = {SIGNATURES_VARIABLE: str(record)}
 
-    signed = publisher_key(private, moment, environ).detached_line(b"data")
-    again = publisher_key(public, moment, environ)
+    signed = publisher_key(private, time, environ).detached_line(b"data")
+    again = publisher_key(public, time, environ)
 
     assert again.detached_line(b"data") == signed
-    assert again.detached_line(b"other data") != publisher_key(private, moment, {}).detached_line(
+    assert again.detached_line(b"other data") != publisher_key(private, time, {}).detached_line(
         b"other data"
     )
 

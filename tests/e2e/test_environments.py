@@ -26,21 +26,21 @@ def machine(new_machine: Machine) -> Machine:
 
 def natives(machine: Machine, **environ: str) -> dict[str, dict[str, str]]:
     """From where each compiled module was loaded, or why it was not."""
-    told = json.loads(machine.ask("self", "where", "--json", environ=machine.environ(**environ)))
-    found: dict[str, dict[str, str]] = told["natives"]
+    report = json.loads(machine.ask("self", "where", "--json", environ=machine.environ(**environ)))
+    found: dict[str, dict[str, str]] = report["natives"]
     return found
 
 
 def loaded(machine: Machine, **environ: str) -> set[str]:
     """The folders that compiled modules were loaded from."""
-    return {str(Path(told["loaded"]).parent) for told in natives(machine, **environ).values()}
+    return {str(Path(native["loaded"]).parent) for native in natives(machine, **environ).values()}
 
 
 # --- homes ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("home", ["", "/", "/dev/null", "/no such folder", "relative"])
-def test_a_home_that_is_none_is_no_obstacle(home: str, machine: Machine) -> None:
+def test_an_invalid_home_is_no_obstacle(home: str, machine: Machine) -> None:
     environ = machine.environ(HOME=home)
 
     assert machine.ask(*ECHO, environ=environ) == "hi\n"
@@ -92,7 +92,7 @@ def test_a_home_that_may_not_be_entered_is_reported_and_is_no_bug(
     assert str(home) in done.stdout + done.stderr
 
 
-def test_what_root_starts_in_the_home_of_a_user_leaves_nothing_there(machine: Machine) -> None:
+def test_rye_of_root_leaves_no_file_in_the_home_of_a_user(machine: Machine) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can start something in the home of another user")
     os.chown(machine.home, 12345, 12345)
@@ -180,7 +180,7 @@ def test_a_full_disk_is_no_obstacle_and_nothing_half_written_stays(
     assert list(machine.temporary.iterdir()) == []
 
 
-def test_with_no_room_anywhere_it_says_so_and_tells_its_version(machine: Machine) -> None:
+def test_with_no_room_anywhere_it_says_so_and_prints_its_version(machine: Machine) -> None:
     without_room(machine)
 
     version, ran = machine.run("version"), machine.run(*ECHO)
@@ -192,21 +192,21 @@ def test_with_no_room_anywhere_it_says_so_and_tells_its_version(machine: Machine
 
 
 @pytest.mark.parametrize(
-    ("command", "status", "told"),
+    ("command", "status", "message"),
     [
         (ECHO, 1, "error: standard output: no space left on device\n"),
         (("run", "mine/nothing"), 3, "error: no project here: "),
     ],
 )
 def test_an_answer_that_cannot_be_written_is_reported_without_it(
-    machine: Machine, command: tuple[str, ...], status: int, told: str
+    machine: Machine, command: tuple[str, ...], status: int, message: str
 ) -> None:
     machine.rye = ("sh", "-c", 'exec "$@" > /dev/full', "sh", *machine.rye)
 
     done = machine.run(*command, "--json")
 
     assert done.returncode == status
-    assert done.stderr.startswith(told)
+    assert done.stderr.startswith(message)
     assert "Traceback" not in done.stderr
 
 

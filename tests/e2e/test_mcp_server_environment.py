@@ -41,14 +41,14 @@ def echo(client: McpClient, command: str = "echo ü; pwd") -> dict[str, Any]:
 # ---------------------------------------------------------------- nothing else on the wire
 
 
-def test_what_a_function_and_its_children_print_is_no_message(client: McpClient) -> None:
+def test_output_of_a_function_and_its_children_is_no_message(client: McpClient) -> None:
     answer = client.envelope("execute", item_id="mine/noisy")
 
     assert (answer["status"], answer["data"]) == ("success", {"read": ""})
     assert client.noise == []
 
 
-def test_a_program_reads_its_parameters_and_nothing_that_the_client_sends(
+def test_a_program_reads_its_parameters_and_no_message_of_the_client(
     client: McpClient,
 ) -> None:
     call = client.start_tool("execute", item_id=BASH, parameters={"command": "cat; echo read"})
@@ -71,7 +71,7 @@ def test_a_background_run_writes_nothing_to_the_wire(client: McpClient, items: M
 # ---------------------------------------------------------------- environments
 
 
-def surroundings(machine: Machine, *names: str, **more: str) -> dict[str, str]:
+def environ(machine: Machine, *names: str, **more: str) -> dict[str, str]:
     """The variables of these names, and more."""
     known = {**os.environ, **machine.environ()}
     return {name: known[name] for name in names if name in known} | more
@@ -103,7 +103,7 @@ def test_the_greeting_says_how_to_give_a_project_where_there_is_none(items: Mach
 
 
 def test_six_variables_are_enough(items: Machine) -> None:
-    with server(items, env=surroundings(items, *HANDED_ON)) as client:
+    with server(items, env=environ(items, *HANDED_ON)) as client:
         client.initialize()
 
         assert echo(client)["data"]["stdout"] == f"ü\n{items.project}\n"
@@ -133,7 +133,7 @@ def test_a_tool_runs_without_any_variable(items: Machine) -> None:
         {"LC_ALL": "C"},
     ],
 )
-def test_no_encoding_of_the_surroundings_reaches_the_wire(
+def test_no_encoding_of_the_environment_reaches_the_wire(
     more: Mapping[str, str], items: Machine
 ) -> None:
     with server(items, env=items.environ(**more)) as client:
@@ -159,7 +159,7 @@ def test_a_server_in_the_root_folder_has_no_project(items: Machine) -> None:
     assert (refused["code"], "no project" in said["instructions"]) == ("NO_PROJECT", True)
 
 
-def test_a_server_in_the_home_folder_leaves_nothing_there(items: Machine) -> None:
+def test_a_server_in_the_home_folder_writes_no_file_there(items: Machine) -> None:
     before = sorted(items.home.iterdir())
 
     with server(items, cwd=items.home) as client:
@@ -219,7 +219,7 @@ def test_a_server_that_cannot_start_tells_the_first_request(
 # ---------------------------------------------------------------- the log
 
 
-def test_a_server_says_nothing_that_no_one_asked_for(client: McpClient) -> None:
+def test_a_server_writes_nothing_to_standard_error_by_default(client: McpClient) -> None:
     echo(client)
     client.close_stdin()
     client.await_end()
@@ -227,7 +227,7 @@ def test_a_server_says_nothing_that_no_one_asked_for(client: McpClient) -> None:
     assert client.stderr == ""
 
 
-def test_a_log_tells_each_event_and_no_value(items: Machine, tmp_path: Path) -> None:
+def test_a_log_has_each_event_and_no_value(items: Machine, tmp_path: Path) -> None:
     path = tmp_path / "rye.log"
     with server(items, "--log-file", str(path)) as client:
         client.initialize()
@@ -244,7 +244,7 @@ def test_a_log_tells_each_event_and_no_value(items: Machine, tmp_path: Path) -> 
     assert client.stderr == ""
 
 
-def test_standard_error_has_the_log_where_it_is_asked_for(items: Machine) -> None:
+def test_standard_error_has_the_log_on_request(items: Machine) -> None:
     with server(items, env=items.environ(RYE_LOG="info")) as client:
         client.initialize()
         client.close_stdin()
@@ -272,8 +272,8 @@ def test_requests_of_a_pipe_that_ended_are_answered(items: Machine) -> None:
         check=False,
     )
 
-    told = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert (ended.returncode, [answer["id"] for answer in told]) == (0, [1, 2])
+    replies = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert (ended.returncode, [answer["id"] for answer in replies]) == (0, [1, 2])
 
 
 # ---------------------------------------------------------------- closed streams
