@@ -35,16 +35,16 @@ def test_it_reads_input_larger_than_any_pipe_after_its_starter_went_on(tmp_path:
 
 
 def test_without_a_log_and_an_input_it_has_the_null_device(tmp_path: Path) -> None:
-    told = tmp_path / "told"
+    written = tmp_path / "written"
     if not sys.platform.startswith("linux"):
         pytest.skip("descriptors are shown in /proc")
 
     started = start_detached(
-        ("/bin/sh", "-c", f"exec 9>&1; readlink /proc/$$/fd/0 /proc/$$/fd/9 > {told}"), env=ENV
+        ("/bin/sh", "-c", f"exec 9>&1; readlink /proc/$$/fd/0 /proc/$$/fd/9 > {written}"), env=ENV
     )
     wait_until(lambda: not is_alive(started.pid, started.start_token))
 
-    assert told.read_text("utf-8") == "/dev/null\n/dev/null\n"
+    assert written.read_text("utf-8") == "/dev/null\n/dev/null\n"
 
 
 def test_its_log_is_for_this_user_only_and_is_appended_to(tmp_path: Path) -> None:

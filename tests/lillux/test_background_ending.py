@@ -75,9 +75,9 @@ def test_a_tree_is_ended_with_everything_in_its_group(tmp_path: Path, lifeline: 
 
 
 def test_without_tree_the_rest_of_the_group_lives_on(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    started = start(f"sleep 60 & echo $! > {told}; READY; wait", tmp_path)
-    child = int(told.read_text("utf-8"))
+    pid_file = tmp_path / "pid"
+    started = start(f"sleep 60 & echo $! > {pid_file}; READY; wait", tmp_path)
+    child = int(pid_file.read_text("utf-8"))
 
     assert end_process(started.pid) == "terminated"
     assert is_alive(child)
@@ -106,7 +106,7 @@ def test_our_own_group_is_not_ended() -> None:
 
 
 @pytest.mark.parametrize("pid", [-1, 0, 1])
-def test_on_windows_too_what_no_one_can_want_to_end_is_refused(pid: int) -> None:
+def test_on_windows_too_process_numbers_below_2_are_refused(pid: int) -> None:
     with pytest.raises(ConfigurationError) as error:
         end_process(pid, platform="win32")
 

@@ -6,7 +6,7 @@ from lillux.digests import decode_base64, decode_base64url, encode_base64, encod
 
 
 @given(st.binary(max_size=64))
-def test_what_was_encoded_is_decoded(data: bytes) -> None:
+def test_encoded_bytes_are_decoded(data: bytes) -> None:
     padded = encode_base64(data)
 
     assert decode_base64(padded) == data

@@ -264,8 +264,8 @@ tried(lambda: subprocess.run(["/bin/true"]).returncode)
     )
 
     assert lines == ["x", "1", "0"]
-    told = {(one.what, one.target) for one in attempts}
-    assert told >= {
+    reported = {(one.what, one.target) for one in attempts}
+    assert reported >= {
         ("read", str(tmp_path / "a")),
         ("write", str(tmp_path / "b")),
         ("write", str(tmp_path / "c")),
@@ -274,7 +274,7 @@ tried(lambda: subprocess.run(["/bin/true"]).returncode)
 
 
 @linux
-def test_what_reaches_other_processes_and_the_kernel_is_refused() -> None:
+def test_system_calls_to_other_processes_and_the_kernel_are_refused() -> None:
     numbers = (*map(number_of, HARDENED), number_of("io_uring_setup"))
 
     lines = run(
@@ -298,8 +298,8 @@ def test_every_call_of_a_filter_has_a_number_on_each_machine(machine: str) -> No
 
     lines = instructions(machine, wanted)
 
-    asked = [line for line in lines if line == (0x06, 0, 0, 0x7FC00000)]
-    assert len(asked) == (len(every) if machine == "x86_64" else len(every) - 6)
+    supervised = [line for line in lines if line == (0x06, 0, 0, 0x7FC00000)]
+    assert len(supervised) == (len(every) if machine == "x86_64" else len(every) - 6)
     assert all(line[1] < 256 and line[2] < 256 for line in lines)
 
 
@@ -406,7 +406,7 @@ HOSTS = Confinement(sockets=Sockets(streams_only=True), addresses=Addresses(Reac
         (HOSTS, {"platform": "linux", "landlock": 1, "can_hear": False}, "forbids pidfd_getfd"),
     ],
 )
-def test_what_a_machine_cannot_hold_is_said(
+def test_rights_that_a_machine_cannot_enforce_are_reported(
     wanted: Confinement, facts: dict[str, object], problem: str
 ) -> None:
     if facts["platform"] == "linux" and not can_filter():

@@ -131,7 +131,7 @@ def test_a_name_that_only_begins_like_a_protected_one_is_ordinary(tmp_path: Path
     assert list(values.variables) == ["PATHS", "HOMEPAGE", "ENVIRONMENT", "OLD_LD_PATH"]
 
 
-def test_case_says_nothing_on_windows(tmp_path: Path) -> None:
+def test_case_does_not_matter_on_windows(tmp_path: Path) -> None:
     content = "Path=evil\nNode_Options=evil\nMyName=ok"
     values = dotenv(tmp_path, content, {"PATH": "C:\\Windows"}, platform="win32")
 

@@ -288,7 +288,7 @@ def test_the_sum_is_that_of_plain_arithmetic_also_when_it_has_no_addends(
 
 @pytest.mark.property
 @given(seed=st.binary(min_size=32, max_size=32), message=st.binary(max_size=300))
-def test_what_libsodium_signs_is_valid(seed: bytes, message: bytes) -> None:
+def test_signatures_of_libsodium_are_valid(seed: bytes, message: bytes) -> None:
     public_key, secret = crypto_sign_seed_keypair(seed)
 
     assert verify(public_key, message, sign(message, secret))

@@ -130,7 +130,7 @@ def test_the_tool_wins_over_runtime_process_and_env_file(project: Path) -> None:
     assert env.contributed == ("BAR", "FOO", "PYTHONUNBUFFERED")
 
 
-def test_what_is_accumulated_is_not_changed() -> None:
+def test_accumulated_values_are_not_changed() -> None:
     start = ResolvedEnv(variables={"A": "1"})
 
     resolver().apply(start, {"env": {"A": "2"}, "interpreter": PYTHON}, {})
@@ -166,11 +166,11 @@ def test_placeholders_are_filled_throughout(project: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{unknown}", "{Tool_Path}", "{}", "{ name }", "${name}", "{{"])
-def test_what_is_no_known_placeholder_stays(text: str) -> None:
+def test_an_unknown_placeholder_stays(text: str) -> None:
     assert apply({"env": {"A": text}}, {"name": "x"}).variables == {"A": text}
 
 
-def test_what_is_inserted_is_not_looked_through_again() -> None:
+def test_inserted_values_are_not_expanded_again() -> None:
     context = {"path": "/my ${SECRET} {other}", "other": "wrong"}
     env = apply(
         {"env": {"A": "{path}", "B": "${VALUE}", "C": "${A}"}},
@@ -341,7 +341,7 @@ def test_resolve_takes_five_steps(project: Path) -> None:
     }
 
 
-def test_resolve_without_anything_is_the_base(project: Path) -> None:
+def test_resolve_without_elements_is_the_base(project: Path) -> None:
     (project / ".env").write_text("A=file", encoding="utf-8")
 
     assert resolver(project, A="process").resolve() == {"A": "file"}
@@ -353,7 +353,7 @@ def test_resolve_can_leave_the_env_file_out(project: Path) -> None:
     assert resolver(project, A="process").resolve(include_dotenv=False) == {"A": "process"}
 
 
-def test_resolve_logs_what_it_has_to_warn_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_resolve_logs_its_warnings(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         resolver().resolve({"interpreter": PYTHON})
 
@@ -362,7 +362,7 @@ def test_resolve_logs_what_it_has_to_warn_of(caplog: pytest.LogCaptureFixture) -
     ]
 
 
-def test_what_resolve_gives_is_the_callers_own() -> None:
+def test_the_result_of_resolve_belongs_to_the_caller() -> None:
     subject = resolver(None, A="1")
 
     subject.resolve().clear()
@@ -414,7 +414,7 @@ def test_a_wrong_shape_is_an_error_with_its_path(env_config: object, error: str)
 
 
 @pytest.mark.parametrize("env_config", [None, {}, {"env": None, "interpreter": None}])
-def test_nothing_changes_nothing(env_config: object) -> None:
+def test_an_empty_block_changes_nothing(env_config: object) -> None:
     assert apply(env_config, A="1") == ResolvedEnv(variables={"A": "1"})
 
 
@@ -474,7 +474,7 @@ def test_variables_are_expanded(text: str, expanded: str) -> None:
         *("${a}", "${Ab}", "${state.x}", "${STATE.x}", "${1A}", "${A-x}", "${A:x}", "${Ä}", "%A%"),
     ],
 )
-def test_what_is_no_variable_stays(text: str) -> None:
+def test_a_text_that_is_no_variable_stays(text: str) -> None:
     assert expand_variables(text, VARIABLES) == text
 
 
@@ -518,7 +518,7 @@ def test_values_go_in_as_they_are(pieces: list[tuple[str, str]], value: str) -> 
 
 @pytest.mark.property
 @given(name=NAMES, default=st.text(st.characters(exclude_characters="{}")), value=st.text())
-def test_a_default_stands_in_for_what_is_missing_or_empty(
+def test_a_default_stands_in_for_a_missing_or_empty_variable(
     name: str, default: str, value: str
 ) -> None:
     text = f"<${{{name}:-{default}}}>"

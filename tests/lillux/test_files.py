@@ -72,7 +72,7 @@ def test_a_file_that_hides_its_size_is_refused_too() -> None:
         read_bytes(Path("/proc/self/status"), 10)
 
 
-def test_absence_is_for_the_caller_to_judge(tmp_path: Path) -> None:
+def test_a_missing_file_raises_the_error_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_bytes(tmp_path / "x", 10)
 
@@ -406,11 +406,11 @@ def test_a_root_that_is_reached_through_a_link_holds_its_files(tmp_path: Path) -
     assert is_inside(tmp_path / "link", tmp_path / "link")
 
 
-def test_a_path_that_no_file_can_have_is_inside_of_nothing(tmp_path: Path) -> None:
+def test_an_impossible_path_is_inside_no_folder(tmp_path: Path) -> None:
     assert not is_inside(Path("a\0b"), tmp_path)
 
 
-def test_whatever_is_no_folder_is_none(tmp_path: Path) -> None:
+def test_only_a_folder_counts_as_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
 
     assert is_directory(tmp_path)

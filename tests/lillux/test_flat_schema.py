@@ -40,7 +40,7 @@ def schemas(draw: st.DrawFn) -> dict[str, Any]:
 
 @pytest.mark.property
 @given(schemas(), st.dictionaries(NAMES, VALUES, max_size=3))
-def test_what_surely_fits_fits_and_has_the_same_defaults(
+def test_an_accepted_value_is_valid_and_has_the_same_defaults(
     schema: dict[str, Any], value: dict[str, Any]
 ) -> None:
     filled = fitted(value, schema)
@@ -75,7 +75,7 @@ def test_a_plain_schema_is_judged_and_its_defaults_are_filled_in() -> None:
         {"command": "\udcff"},
     ],
 )
-def test_what_does_not_surely_fit_is_left_to_the_library(value: dict[str, Any]) -> None:
+def test_other_values_are_left_to_the_library(value: dict[str, Any]) -> None:
     schema = {
         "type": "object",
         "required": ["command"],

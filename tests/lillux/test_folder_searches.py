@@ -126,7 +126,7 @@ def test_a_binary_is_named_by_its_fallback_when_nothing_else_names_it(places: Pl
     assert places.find("binary", search=["system"], fallback="/opt/mcp").value == str(program)
 
 
-def test_a_binary_is_searched_in_project_user_and_path_unless_told_otherwise(
+def test_a_binary_is_searched_in_project_user_and_path_by_default(
     places: Places,
 ) -> None:
     programs = [
@@ -168,7 +168,7 @@ def test_a_path_is_no_name(places: Places, type_: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("type_", ["binary", "venv_node"])
-def test_a_space_that_is_none_is_an_error(places: Places, type_: str) -> None:
+def test_an_unknown_space_is_an_error(places: Places, type_: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         places.find(type_, binary="x", search=["project", "planet"])
 

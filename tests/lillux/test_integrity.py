@@ -83,7 +83,9 @@ CYCLE.append(CYCLE)
         (CYCLE, "/0" * 128 + ": expected at most 128 levels of nesting, found more"),
     ],
 )
-def test_what_json_cannot_hold_is_refused_with_its_path(value: object, message: str) -> None:
+def test_a_value_that_json_cannot_hold_is_refused_with_its_path(
+    value: object, message: str
+) -> None:
     with pytest.raises(CanonicalJsonError) as error:
         canonical_json(value)
 

@@ -157,7 +157,7 @@ def test_windows_programs_have_suffixes(project: Path, suffix: str) -> None:
     assert find(project, local(), platform="win32").value == str(program)
 
 
-def test_on_windows_a_suffix_goes_before_none(project: Path) -> None:
+def test_on_windows_a_suffix_goes_before_no_suffix(project: Path) -> None:
     for name in ("tsx", "tsx.cmd", "tsx.exe"):
         make_program(project / "bin" / name)
 
@@ -166,7 +166,7 @@ def test_on_windows_a_suffix_goes_before_none(project: Path) -> None:
     assert find(project, keys, platform="win32").value == str(project / "bin" / "tsx.exe")
 
 
-def test_elsewhere_suffixes_mean_nothing(project: Path) -> None:
+def test_elsewhere_suffixes_are_not_tried(project: Path) -> None:
     make_program(project / ".venv" / "bin" / "python.exe")
 
     assert find(project, local()).value == ""
@@ -217,7 +217,7 @@ def test_a_name_with_a_separator_is_not_looked_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a\0b", "\ud800", "x" * 5000])
-def test_a_name_that_is_none_is_nowhere(tmp_path: Path, name: str) -> None:
+def test_an_invalid_name_is_not_found(tmp_path: Path, name: str) -> None:
     assert find_on_path(name, str(tmp_path), platform="linux") is None
 
 
@@ -229,7 +229,7 @@ def test_a_missing_path_means_the_folders_of_the_system() -> None:
     assert Path(find_interpreter(block, around).value).name == "sh"
 
 
-def test_what_was_searched_in_vain_is_reported(tmp_path: Path) -> None:
+def test_places_that_were_searched_in_vain_are_reported(tmp_path: Path) -> None:
     path = f"{tmp_path / 'a'}:{tmp_path / 'b'}"
 
     finding = find(None, {"type": "system_binary", "binary": "bash"}, path=path)
@@ -241,7 +241,7 @@ def test_what_was_searched_in_vain_is_reported(tmp_path: Path) -> None:
     )
 
 
-def test_what_lies_there_and_is_no_program_is_reported(project: Path) -> None:
+def test_a_file_that_is_no_program_is_reported(project: Path) -> None:
     folder = project / ".venv" / "bin"
     (folder / "python").mkdir(parents=True)
     (folder / "python3").touch(mode=0o644)
@@ -271,7 +271,7 @@ def test_a_fallback_becomes_absolute_through_path(project: Path, tmp_path: Path)
     assert finding == InterpreterResult(str(program))
 
 
-def test_a_fallback_that_is_nowhere_stays_and_is_reported(project: Path) -> None:
+def test_a_fallback_that_is_not_found_stays_and_is_reported(project: Path) -> None:
     finding = find(project, local(fallback="python9"), path="/nowhere")
 
     names = ("python", "python3", "python9")
@@ -455,7 +455,7 @@ def test_a_space_that_is_not_there_is_passed_over(tmp_path: Path) -> None:
 # --- blocks
 
 
-def test_a_block_without_var_asks_for_nothing() -> None:
+def test_a_block_without_var_gives_no_search() -> None:
     assert parse_interpreter(WHERE, {"type": "system_binary", "binary": "bash"}) is None
     assert parse_interpreter(WHERE, {"var": None}) is None
 

@@ -19,13 +19,17 @@ TREES = st.recursive(
 
 @pytest.mark.property
 @given(TREES, st.sampled_from(list(Dialect)), st.sampled_from([None, 2]))
-def test_what_json_writes_is_read(value: Any, dialect: Dialect, indent: int | None) -> None:  # noqa: ANN401
+def test_json_is_read_as_by_the_standard_library(
+    value: Any,  # noqa: ANN401
+    dialect: Dialect,
+    indent: int | None,
+) -> None:
     assert parse(json.dumps(value, indent=indent), dialect).value == value
 
 
 @pytest.mark.property
 @given(st.text(alphabet='{}[]",:/* \n\\a1-.eu\x00'))
-def test_what_is_no_json_is_refused_like_the_standard_library_does(text: str) -> None:
+def test_invalid_json_is_refused_as_by_the_standard_library(text: str) -> None:
     def read(by: Any) -> Any:  # noqa: ANN401
         try:
             return by(text)

@@ -78,7 +78,7 @@ def test_a_member_is_set_and_nothing_else_changes(text: str) -> None:
 
 @pytest.mark.property
 @given(texts())
-def test_what_was_set_is_removed_again_byte_by_byte(text: str) -> None:
+def test_an_added_member_is_removed_again_byte_by_byte(text: str) -> None:
     servers = parse(text, Dialect.JSONC).value.get("servers")
     if not isinstance(servers, dict) or not servers or "rye" in servers:
         return
@@ -130,7 +130,7 @@ def test_a_second_time_changes_nothing(text: str) -> None:
         ('{\n  "a": {"b": 2, "c": 3}\n}', '{\n  "a": {"b": 1, "c": 3}\n}'),
     ],
 )
-def test_an_edit_looks_like_its_surroundings(before: str, after: str) -> None:
+def test_an_edit_has_the_style_of_the_lines_around_it(before: str, after: str) -> None:
     assert set_member(before, ("a", "b"), 1, Dialect.JSONC) == after
 
 
@@ -173,7 +173,7 @@ def test_a_true_and_a_one_are_two_values() -> None:
     assert after == '{"a": true}'
 
 
-def test_what_is_not_there_cannot_be_removed() -> None:
+def test_a_missing_member_cannot_be_removed() -> None:
     with pytest.raises(TextStructureError) as error:
         remove_member('{"a": {}}', ("a", "b"), Dialect.JSON)
 

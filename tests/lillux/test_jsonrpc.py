@@ -60,7 +60,7 @@ def test_a_message_is_one_line_of_ascii(message: Message) -> None:
 
 @pytest.mark.property
 @given(st.binary() | json_values.map(lambda value: json.dumps(value).encode()))
-def test_whatever_comes_is_a_message_or_malformed(data: bytes) -> None:
+def test_any_line_is_a_message_or_malformed(data: bytes) -> None:
     assert parse_messages(data)
 
 
@@ -123,14 +123,14 @@ def test_a_batch_is_several_messages() -> None:
         ),
     ],
 )
-def test_what_is_no_message_says_why(text: bytes, problem: str, code: int) -> None:
+def test_a_malformed_message_says_why(text: bytes, problem: str, code: int) -> None:
     (found,) = parse_messages(text)
 
     assert isinstance(found, MalformedMessage)
     assert (found.problem, found.code) == (problem, code)
 
 
-def test_what_is_shown_of_garbage_is_short_and_printable() -> None:
+def test_the_excerpt_of_garbage_is_short_and_printable() -> None:
     (found,) = parse_messages(b"\x1b[2J" + b"x" * 1000)
 
     assert isinstance(found, MalformedMessage)

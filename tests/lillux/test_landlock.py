@@ -46,7 +46,7 @@ def refused(action: str) -> str:
 
 
 @needs_landlock
-def test_only_what_was_named_can_be_read(tmp_path: Path) -> None:
+def test_only_named_folders_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "yes").mkdir()
     (tmp_path / "yes" / "file").write_text("read", encoding="utf-8")
     (tmp_path / "no").write_text("secret", encoding="utf-8")
@@ -56,7 +56,7 @@ def test_only_what_was_named_can_be_read(tmp_path: Path) -> None:
 
 
 @needs_landlock
-def test_what_may_be_read_cannot_be_written(tmp_path: Path) -> None:
+def test_a_folder_to_read_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
     code = refused(f"open('{tmp_path}/in/new', 'w')") + f"open('{tmp_path}/out/new', 'w')"
@@ -100,7 +100,7 @@ def test_a_file_outside_cannot_be_linked_in(tmp_path: Path) -> None:
     assert confined(code, readable=[], writable=[tmp_path / "in"]) == "refused\n"
 
 
-def test_other_systems_have_none() -> None:
+def test_other_systems_have_no_landlock() -> None:
     assert landlock_version(platform="darwin") == 0
     assert confine([], [], platform="win32") is False
 

@@ -159,7 +159,7 @@ def test_unknown_keys_survive_a_round_trip() -> None:
         (b"[]", "(root): expected a mapping, found list"),
     ],
 )
-def test_what_is_no_json_mapping_is_refused(data: bytes, problem: str) -> None:
+def test_a_lockfile_that_is_no_json_mapping_is_refused(data: bytes, problem: str) -> None:
     with pytest.raises(LockfileError) as error:
         parse_lockfile(data, "x.lock.json")
 

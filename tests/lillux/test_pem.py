@@ -81,7 +81,7 @@ def test_only_version_2_stores_the_public_half() -> None:
 
 @pytest.mark.property
 @given(key=keys)
-def test_what_was_encoded_is_decoded(key: bytes) -> None:
+def test_an_encoded_key_is_decoded(key: bytes) -> None:
     assert decode_private(encode_private(key)) == key
     assert decode_public(encode_public(key)) == key
 
@@ -178,7 +178,7 @@ def test_other_keys_of_openssl_are_refused(options: tuple[str, ...], problem: st
     ids=["crlf", "no final newline", "crlf cut", "blank before", "blank after", "blanks around"],
 )
 @pytest.mark.parametrize("text", [PRIVATE_V1, PRIVATE_V2, PUBLIC], ids=["v1", "v2", "public"])
-def test_what_editors_and_mail_do_to_a_text_is_forgiven(
+def test_changes_by_editors_and_mail_are_accepted(
     text: bytes, change: Callable[[bytes], bytes]
 ) -> None:
     decode = decode_public if text == PUBLIC else decode_private
@@ -231,7 +231,7 @@ SPKI = binascii.a2b_base64(BODY)
         (PUBLIC + b"\n" * 4096, "expected at most 4096 bytes of PEM, found 4209"),
     ],
 )
-def test_anything_else_is_refused_with_what_was_expected(text: bytes, problem: str) -> None:
+def test_any_other_text_is_refused_with_the_expected_form(text: bytes, problem: str) -> None:
     with pytest.raises(PemError) as error:
         decode_public(text)
 

@@ -93,7 +93,7 @@ def test_both_ways_to_search_find_what_python_finds(pattern: str, text: str) -> 
 
 @pytest.mark.property
 @given(pattern=st.text("ab()[]{}|*+?\\^$.,0129-:P<>=!i&~#", max_size=12))
-def test_what_is_read_is_a_pattern_for_python_too(pattern: str) -> None:
+def test_an_accepted_pattern_is_a_pattern_for_python_too(pattern: str) -> None:
     with suppress(PatternError):
         compile_pattern(pattern)
         re.compile(pattern)

@@ -310,7 +310,7 @@ def test_a_violation_points_to_its_place_whatever_the_keys_are() -> None:
     assert found == (Violation("/a~1b~0/", "nothing", "integer 1"),)
 
 
-def test_what_only_the_whole_schema_refuses_is_a_violation_too() -> None:
+def test_a_refusal_of_only_the_whole_schema_is_a_violation_too() -> None:
     definition = read_definition({"type": "string", "minLength": 1})
     judge = Judge(definition, lambda form: lambda _: len(form["allOf"][0]) == 1)
 

@@ -71,7 +71,7 @@ def test_a_default_of_null_counts_only_where_null_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("value", ["text", [1], {"a": date(2026, 1, 2)}])
-def test_what_has_no_keys_or_is_no_json_comes_back_as_it_is(value: object) -> None:
+def test_a_value_without_keys_or_that_is_no_json_comes_back_as_it_is(value: object) -> None:
     assert with_defaults(value, {"properties": {"b": {"default": 1}}}) is value
 
 

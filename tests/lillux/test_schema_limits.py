@@ -34,7 +34,7 @@ def test_guessing_names_of_thousands_of_unknown_keys_takes_no_time() -> None:
         ({1: 2}, "(root): expected keys that are text, found one of type int"),
     ],
 )
-def test_what_json_cannot_hold_breaks_every_schema(value: object, line: str) -> None:
+def test_a_value_that_json_cannot_hold_violates_every_schema(value: object, line: str) -> None:
     assert lines(value, {}) == [line]
 
 

@@ -72,7 +72,7 @@ def test_a_second_vector_opens() -> None:
 
 
 @given(st.binary(max_size=200), st.binary(max_size=40))
-def test_what_was_sealed_opens(plaintext: bytes, aad: bytes) -> None:
+def test_a_sealed_message_opens(plaintext: bytes, aad: bytes) -> None:
     enc, ciphertext = seal(plaintext, box_public(BOX_PRIVATE), aad=aad, info=INFO)
 
     assert open_sealed(enc, ciphertext, BOX_PRIVATE, aad=aad, info=INFO) == plaintext
@@ -122,7 +122,7 @@ def test_a_key_of_another_size_is_refused() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_what_was_encrypted_is_decrypted(plaintext: bytes) -> None:
+def test_an_encrypted_message_is_decrypted(plaintext: bytes) -> None:
     assert decrypt(b"secret", encrypt(b"secret", plaintext, info=INFO), info=INFO) == plaintext
 
 

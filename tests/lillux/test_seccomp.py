@@ -74,7 +74,7 @@ print(errno.errorcode[ctypes.get_errno()])
 
 
 @needs_seccomp
-def test_threads_and_programs_that_are_started_open_none_either() -> None:
+def test_threads_and_programs_that_are_started_open_no_local_socket_either() -> None:
     code = """
 opening = lambda: refused(lambda: socket.socket(socket.AF_UNIX))
 thread = threading.Thread(target=opening)
@@ -106,7 +106,7 @@ print(socket.getaddrinfo("localhost", 80)[0][4][1])
 
 @needs_seccomp
 @pytest.mark.parametrize("kind", ["SOCK_STREAM", "SOCK_SEQPACKET", "SOCK_STREAM | 0x800 | 0x80000"])
-def test_pairs_that_lead_nowhere_else_are_opened_as_before(kind: str) -> None:
+def test_socket_pairs_within_the_process_are_opened_as_before(kind: str) -> None:
     kind = kind.replace("SOCK_", "socket.SOCK_")
     code = (
         f"one, two = socket.socketpair(socket.AF_UNIX, {kind}); one.send(b'x'); print(two.recv(1))"
@@ -117,7 +117,7 @@ def test_pairs_that_lead_nowhere_else_are_opened_as_before(kind: str) -> None:
 
 @needs_seccomp
 @pytest.mark.parametrize("kind", ["SOCK_DGRAM", "SOCK_RAW", "SOCK_DGRAM | socket.SOCK_NONBLOCK"])
-def test_no_pair_is_opened_that_could_be_sent_elsewhere(kind: str) -> None:
+def test_no_datagram_pair_is_opened(kind: str) -> None:
     code = f"refused(lambda: socket.socketpair(socket.AF_UNIX, socket.{kind}))"
 
     assert said(code) == "EACCES\n"
@@ -182,7 +182,7 @@ print("went on")
     assert ended.stdout == ""
 
 
-def test_where_there_are_no_filters_nothing_is_done() -> None:
+def test_without_filters_nothing_is_done() -> None:
     assert not refuse_sockets(Sockets(), platform="darwin")
     assert not refuse_sockets(Sockets(), platform="win32")
     assert not refuse_sockets(Sockets(), platform="linux", machine="riscv64")

@@ -133,7 +133,7 @@ def test_a_private_key_with_the_public_half_of_another_signs_nothing() -> None:
 
 @pytest.mark.property
 @given(seed=seeds, content_hash=hashes)
-def test_what_was_signed_verifies(seed: bytes, content_hash: str) -> None:
+def test_a_signed_hash_verifies(seed: bytes, content_hash: str) -> None:
     private_pem = encode_private(seed)
 
     signature = sign_hash(content_hash, private_pem)
@@ -215,7 +215,7 @@ def test_another_hash_is_refused(content_hash: str) -> None:
 
 
 @pytest.mark.parametrize("key", [b"", b"\xff" * 113, PRIVATE_PEM, OTHER_PUBLIC_PEM])
-def test_what_is_not_the_key_verifies_nothing(key: bytes) -> None:
+def test_another_key_verifies_no_signature(key: bytes) -> None:
     assert not verify_signature(HASH, SIGNATURE, key)
 
 

@@ -54,7 +54,7 @@ def test_a_stream_has_these_events(text: bytes, events: list[ServerSentEvent]) -
     assert parse(text) == events
 
 
-def test_what_a_stream_asks_for_is_kept_without_an_event() -> None:
+def test_retry_times_and_ids_are_kept_without_an_event() -> None:
     parser = EventParser()
     parser.feed(b"id: 9\nretry: 5\n\n")
 

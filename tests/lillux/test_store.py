@@ -89,7 +89,7 @@ def test_a_known_object_has_its_known_path(store: Store, vector: dict[str, Any])
 
 @pytest.mark.property
 @given(value=JSON_VALUES)
-def test_what_was_stored_is_read_back(
+def test_stored_content_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, value: object
 ) -> None:
     store = Store(tmp_path_factory.mktemp("store"))
@@ -108,7 +108,7 @@ def test_every_durability_can_be_read_at_once(store: Store, durability: Durabili
     assert store.get_object(digest) == {"n": 1}
 
 
-def test_nothing_is_left_beside_what_was_stored(store: Store) -> None:
+def test_no_temporary_file_is_left_beside_stored_content(store: Store) -> None:
     digest = store.put_object({"n": 1})
 
     assert [path for path in store.root.rglob("*") if path.is_file()] == [
@@ -135,7 +135,7 @@ def test_a_file_that_was_cut_short_is_stored_again(store: Store) -> None:
     assert store.get_object(digest) == {"n": 1}
 
 
-def test_what_is_not_there_is_missing(store: Store) -> None:
+def test_absent_content_is_missing(store: Store) -> None:
     with pytest.raises(ObjectMissingError):
         store.get_blob("0" * 64)
 
@@ -145,7 +145,7 @@ def test_what_is_not_there_is_missing(store: Store) -> None:
 @pytest.mark.parametrize(
     "text", ["", "../../../../etc/passwd", "A" * 64, "0" * 63, "0" * 300, "0" * 63 + "\n"]
 )
-def test_no_path_is_made_of_what_is_no_digest(store: Store, text: str) -> None:
+def test_an_invalid_digest_becomes_no_path(store: Store, text: str) -> None:
     with pytest.raises(DigestError):
         store.get_object(text)
 
@@ -209,7 +209,7 @@ def test_a_ref_is_replaced_whole(store: Store, durability: Durability) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_ref_that_is_not_there_is_none(store: Store) -> None:
+def test_a_missing_ref_gives_none(store: Store) -> None:
     assert store.read_ref("graphs/run-1") is None
 
 
@@ -271,7 +271,7 @@ def test_no_ref_is_written_through_a_link(tmp_path: Path) -> None:
     assert list(outside.iterdir()) == []
 
 
-def test_only_what_no_one_touched_since_a_time_is_removed(store: Store) -> None:
+def test_only_content_that_was_not_touched_since_a_time_is_removed(store: Store) -> None:
     old, young = store.put_blob(b"old"), store.put_blob(b"young")
     os.utime(store.root / "blobs" / old[:2] / old[2:4] / old, (1000, 1000))
 

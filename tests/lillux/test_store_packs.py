@@ -90,7 +90,7 @@ def test_a_store_that_programs_share_has_no_packs(tmp_path: Path) -> None:
     assert not (store.root / "packs").exists()
 
 
-def test_what_is_there_is_not_written_again(store: Store) -> None:
+def test_existing_content_is_not_written_again(store: Store) -> None:
     digests = put(store, MANY)
 
     assert put(again(store), MANY) == digests
@@ -110,7 +110,7 @@ def test_a_blob_and_an_object_of_the_same_bytes_are_two_pieces(store: Store) -> 
     assert (store.has_blob(digests[0]), store.has_object(digests[0])) == (True, False)
 
 
-def test_what_another_process_has_packed_is_found_at_once(store: Store) -> None:
+def test_packs_of_another_process_are_found_at_once(store: Store) -> None:
     other = again(store)
     assert not store.has_blob(sha256_hex(MANY[0]))
 
@@ -160,7 +160,7 @@ def test_a_sweep_removes_pieces_and_keeps_the_others_as_old_as_they_were(store: 
     assert len(packs(store)) == 1
 
 
-def test_a_pack_of_which_nothing_is_left_is_gone(store: Store) -> None:
+def test_a_pack_without_pieces_is_removed(store: Store) -> None:
     digests = put(store, MANY)
     age(store)
 
@@ -168,7 +168,7 @@ def test_a_pack_of_which_nothing_is_left_is_gone(store: Store) -> None:
     assert packs(store) == []
 
 
-def test_no_sweep_takes_what_was_touched_after_it_began(store: Store) -> None:
+def test_no_sweep_removes_content_that_was_touched_after_it_began(store: Store) -> None:
     digests = put(store, MANY)
     age(store)
     began_s = time() - 60
@@ -197,7 +197,7 @@ def test_a_touch_in_the_middle_of_a_sweep_brings_all_of_the_pack_back(
     assert len(packs(store)) == 1
 
 
-def test_a_touch_finds_nothing_that_was_swept_meanwhile(store: Store) -> None:
+def test_a_touch_finds_no_content_that_was_swept_meanwhile(store: Store) -> None:
     digests = put(store, MANY)
     age(store)
     late = again(store)
@@ -297,7 +297,7 @@ def test_a_pack_without_its_index_is_read_piece_by_piece_and_written_anew(store:
     assert new.stat().st_mtime == LONG_AGO_S
 
 
-def test_what_is_no_pack_at_all_holds_nothing_and_is_set_aside(store: Store) -> None:
+def test_an_invalid_pack_holds_no_content_and_is_set_aside(store: Store) -> None:
     digests = put(store, MANY)
     other = store.root / "packs" / f"{'a' * 64}.pack"
     other.write_bytes(b"something else")

@@ -14,7 +14,7 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "objects")
 
 
-def test_what_was_touched_since_is_not_removed(store: Store) -> None:
+def test_content_that_was_touched_since_is_not_removed(store: Store) -> None:
     digest = store.put_blob(b"x")
     (stored,) = store.stored(ObjectKind.BLOB)
 
@@ -22,7 +22,7 @@ def test_what_was_touched_since_is_not_removed(store: Store) -> None:
     assert store.get_blob(digest) == b"x"
 
 
-def test_what_is_old_is_removed_and_leaves_nothing(store: Store) -> None:
+def test_old_content_is_removed_whole(store: Store) -> None:
     digest = store.put_blob(b"x")
     (stored,) = store.stored(ObjectKind.BLOB)
 
@@ -31,7 +31,7 @@ def test_what_is_old_is_removed_and_leaves_nothing(store: Store) -> None:
     assert [path for path in store.root.rglob("*") if path.is_file()] == []
 
 
-def test_a_touch_during_a_sweep_gets_the_truth(store: Store) -> None:
+def test_a_touch_during_a_sweep_reports_whether_the_content_is_there(store: Store) -> None:
     digests = [store.put_blob(b"%d" % number, Durability.UNFORCED) for number in range(300)]
     for digest in digests:
         os.utime(store.root / "blobs" / digest[:2] / digest[2:4] / digest, (1, 1))
@@ -45,12 +45,12 @@ def test_a_touch_during_a_sweep_gets_the_truth(store: Store) -> None:
     assert [store.has_blob(digest) for digest in digests] == affirmed
 
 
-def test_what_a_killed_writer_left_is_removed_when_it_is_old(store: Store) -> None:
+def test_temporary_files_of_a_killed_writer_are_removed_when_they_are_old(store: Store) -> None:
     digest = store.put_blob(b"x")
     folder = store.root / "blobs" / digest[:2] / digest[2:4]
-    for name, moment in ((".1-2-3.tmp", 1), (".1-2-4.tmp", 100), (".other", 1)):
+    for name, modified_s in ((".1-2-3.tmp", 1), (".1-2-4.tmp", 100), (".other", 1)):
         (folder / name).touch()
-        os.utime(folder / name, (moment, moment))
+        os.utime(folder / name, (modified_s, modified_s))
 
     store.remove_leftovers(50)
 

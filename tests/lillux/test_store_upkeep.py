@@ -48,7 +48,7 @@ def modified_s(store: Store, digest: str) -> float:
 # --- listing --------------------------------------------------------------------------------------
 
 
-def test_what_is_stored_is_listed_by_digest_with_size_and_age(store: Store) -> None:
+def test_stored_content_is_listed_by_digest_with_size_and_age(store: Store) -> None:
     digests = [store.put_blob(data) for data in (b"one", b"three", b"")]
     for digest in digests:
         age(blob_file(store, digest))
@@ -77,7 +77,7 @@ def test_a_store_that_is_not_there_lists_nothing(store: Store) -> None:
     "foreign",
     ["blobs/README", "blobs/zz/aa/x", "blobs/44/13/.tmp", f"blobs/44/13/{NOBODYS}", "blobs/44/x"],
 )
-def test_what_no_store_has_written_is_not_listed(store: Store, foreign: str) -> None:
+def test_foreign_files_are_not_listed(store: Store, foreign: str) -> None:
     digest = store.put_blob(b"one")
     path = store.root / foreign
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ def test_a_listing_does_not_go_through_a_linked_folder(store: Store, tmp_path: P
     assert digest not in [one.digest for one in store.stored(ObjectKind.BLOB)]
 
 
-def test_the_size_of_what_is_not_there_is_none(store: Store) -> None:
+def test_the_size_of_missing_content_is_none(store: Store) -> None:
     digest = store.put_blob(b"one")
 
     sizes = [store.size(ObjectKind.BLOB, text) for text in (digest, NOBODYS, "../../etc/passwd")]
@@ -107,7 +107,7 @@ def test_the_size_of_what_is_not_there_is_none(store: Store) -> None:
 # --- ages -----------------------------------------------------------------------------------------
 
 
-def test_a_touch_makes_young_and_tells_whether_it_is_there(store: Store) -> None:
+def test_a_touch_makes_content_young_and_reports_whether_it_is_there(store: Store) -> None:
     digest = store.put_blob(b"one")
     age(blob_file(store, digest))
 
@@ -118,7 +118,9 @@ def test_a_touch_makes_young_and_tells_whether_it_is_there(store: Store) -> None
 
 
 @pytest.mark.parametrize("durability", list(Durability))
-def test_storing_what_is_there_makes_it_young_again(store: Store, durability: Durability) -> None:
+def test_storing_existing_content_makes_it_young_again(
+    store: Store, durability: Durability
+) -> None:
     digest = store.put_blob(b"one")
     age(blob_file(store, digest))
 
@@ -127,7 +129,7 @@ def test_storing_what_is_there_makes_it_young_again(store: Store, durability: Du
     assert modified_s(store, digest) > LONG_AGO
 
 
-def test_storing_what_is_young_leaves_the_file_alone(store: Store) -> None:
+def test_storing_young_content_leaves_the_file_alone(store: Store) -> None:
     digest = store.put_blob(b"one")
     before = blob_file(store, digest).stat()
 
@@ -139,7 +141,7 @@ def test_storing_what_is_young_leaves_the_file_alone(store: Store) -> None:
 # --- removal --------------------------------------------------------------------------------------
 
 
-def test_what_is_removed_is_gone_and_may_be_removed_again(store: Store) -> None:
+def test_removed_content_is_gone_and_may_be_removed_again(store: Store) -> None:
     digest = store.put_blob(b"one")
 
     store.remove(ObjectKind.BLOB, digest)
@@ -149,7 +151,7 @@ def test_what_is_removed_is_gone_and_may_be_removed_again(store: Store) -> None:
     assert store.put_blob(b"one") == digest
 
 
-def test_what_is_no_digest_is_not_removed(store: Store, tmp_path: Path) -> None:
+def test_an_invalid_digest_is_not_removed(store: Store, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_bytes(b"x")
 
@@ -184,7 +186,7 @@ def test_refs_are_listed_by_name_below_a_prefix(store: Store) -> None:
     ]
 
 
-def test_what_is_no_ref_is_not_listed(store: Store) -> None:
+def test_an_invalid_ref_is_not_listed(store: Store) -> None:
     store.write_ref("graphs/a", {})
     (store.root / "refs" / "graphs" / ".half.tmp").write_bytes(b"{")
     (store.root / "refs" / "graphs" / "note.txt").write_bytes(b"x")
@@ -230,7 +232,7 @@ def test_a_whole_file_system_is_forced_in_one_call(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
-def test_where_there_is_no_such_call_it_says_so(tmp_path: Path, platform: str) -> None:
+def test_without_such_a_call_forcing_reports_that(tmp_path: Path, platform: str) -> None:
     assert not force_file_system(str(tmp_path), platform=platform)
 
 
@@ -273,7 +275,7 @@ def test_many_files_are_forced_in_one_call(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes in folders")
-def test_each_file_is_asked_where_they_are_few_or_forcing_all_has_failed(tmp_path: Path) -> None:
+def test_each_file_is_forced_where_they_are_few_or_forcing_all_has_failed(tmp_path: Path) -> None:
     names = with_a_pipe(tmp_path, 100)
     failed = EarlyForce(str(tmp_path), force=lambda _: False)
 
@@ -287,7 +289,7 @@ def test_a_folder_that_is_not_there_is_not_forced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"changed", b"CONTENT"])
-def test_what_is_damaged_is_set_aside_and_kept(store: Store, damage: bytes) -> None:
+def test_damaged_content_is_set_aside_and_kept(store: Store, damage: bytes) -> None:
     digest = store.put_blob(b"content")
     blob_file(store, digest).write_bytes(damage)
 
@@ -301,7 +303,7 @@ def test_what_is_damaged_is_set_aside_and_kept(store: Store, damage: bytes) -> N
     assert store.get_blob(digest) == b"content"
 
 
-def test_what_is_sound_or_not_there_is_not_set_aside(store: Store) -> None:
+def test_sound_or_missing_content_is_not_set_aside(store: Store) -> None:
     digest = store.put_object({"a": 1})
 
     assert not store.set_aside(ObjectKind.OBJECT, digest)
@@ -311,7 +313,7 @@ def test_what_is_sound_or_not_there_is_not_set_aside(store: Store) -> None:
 
 
 @links
-def test_a_link_is_set_aside_and_what_it_leads_to_stays(store: Store, tmp_path: Path) -> None:
+def test_a_link_is_set_aside_and_its_target_stays(store: Store, tmp_path: Path) -> None:
     digest = store.put_blob(b"content")
     (tmp_path / "elsewhere").write_bytes(b"mine")
     blob_file(store, digest).unlink()

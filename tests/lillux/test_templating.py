@@ -51,7 +51,7 @@ def test_a_variable_is_replaced_by_its_value_or_its_default(template: str, expec
     "text",
     ["${lower}", "${state.x}", "${}", "$SET", "$$", "${SET", "${1}", "${SET:=x}", "{}", "{1}"],
 )
-def test_what_is_no_placeholder_stays(text: str) -> None:
+def test_a_text_that_is_no_placeholder_stays(text: str) -> None:
     filled = fill(text, names(variables={"SET": "value"}, opaque={"lower": "x"}))
 
     assert filled == text
@@ -117,7 +117,7 @@ def test_lists_and_mappings_are_filled_through_and_their_keys_are_not() -> None:
 
 
 @given(value=HOSTILE)
-def test_what_is_inserted_is_never_read_again(value: str) -> None:
+def test_inserted_text_is_never_read_again(value: str) -> None:
     around = names(variables={"V": value, "HOME": "secret", "X": "secret"}, opaque={"x": value})
 
     assert fill("<{x}>", around) == f"<{value}>"
@@ -144,7 +144,7 @@ def test_a_value_of_the_config_is_a_template_three_levels_deep() -> None:
     assert fill("{a}", names(templates=templates)) == "abc{d}"
 
 
-def test_a_name_that_means_itself_ends() -> None:
+def test_a_name_that_refers_to_itself_ends() -> None:
     assert fill("{a}", names(templates={"a": "<{a}>"})) == "<<<{a}>>>"
     assert fill("{a}", names(templates={"a": "{b}", "b": "{a}"})) == "{b}"
 

@@ -47,7 +47,7 @@ def test_a_table_is_added_below_everything_else(text: str) -> None:
 
 @pytest.mark.property
 @given(texts())
-def test_what_was_added_is_removed_again_byte_by_byte(text: str) -> None:
+def test_an_added_table_is_removed_again_byte_by_byte(text: str) -> None:
     assert remove_table(set_table(text, PATH, ENTRY), PATH) == text
 
 
@@ -119,7 +119,7 @@ def test_a_value_of_a_table_in_another_form_is_replaced_where_it_stands(
 @pytest.mark.parametrize(
     "text", ["[mcp_servers.rye.command]\nx = 1", "[[mcp_servers]]\nx = 1", "mcp_servers = 1"]
 )
-def test_what_holds_no_table_or_no_value_is_refused(text: str) -> None:
+def test_a_place_that_holds_no_table_or_no_value_is_refused(text: str) -> None:
     with pytest.raises(TextStructureError):
         set_table(text, PATH, ENTRY)
 
@@ -135,7 +135,7 @@ def test_an_error_names_the_place(text: str, line: int, column: int) -> None:
     assert (error.value.line, error.value.column) == (line, column)
 
 
-def test_what_is_not_there_cannot_be_removed() -> None:
+def test_a_missing_table_cannot_be_removed() -> None:
     with pytest.raises(TextStructureError) as error:
         remove_table("[a]\n", ("a", "b"))
 

@@ -103,7 +103,7 @@ def test_a_value_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(Point(1, 2))) == Point(1, 2)  # noqa: S301 - our own bytes
 
 
-def test_what_is_replaced_is_all_that_changes() -> None:
+def test_only_the_replaced_field_changes() -> None:
     assert values.replace(Point(1, 2), y=3) == Point(1, 3)
 
 

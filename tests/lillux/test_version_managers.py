@@ -170,7 +170,7 @@ def test_part_of_a_version_means_the_highest_release_by_number(
 
 
 @pytest.mark.parametrize("version", ["3.13", "3.1", "4", "3.11.1"])
-def test_a_pre_release_and_another_number_are_not_meant(machine: Machine, version: str) -> None:
+def test_a_pre_release_and_another_number_do_not_match(machine: Machine, version: str) -> None:
     machine.install(*(f".pyenv/versions/{name}/bin/python" for name in ("3.13.0rc1", "3.11.10")))
 
     assert machine.find("pyenv", version=version).value == ""
@@ -294,7 +294,7 @@ def test_a_version_never_leads_out_of_the_managers_folder(machine: Machine, vers
 
 @pytest.mark.parametrize("platform", ["linux", "win32"])
 @given(text=st.binary(max_size=200))
-def test_whatever_the_file_says_nothing_outside_is_found(
+def test_no_version_file_finds_a_program_outside(
     tmp_path_factory: pytest.TempPathFactory, platform: str, text: bytes
 ) -> None:
     machine = Machine(tmp_path_factory.mktemp("machine"))

@@ -73,7 +73,7 @@ def test_a_file_that_is_no_database_ends_nothing(tmp_path: Path) -> None:
     assert terminal_status(tmp_path / "registry.db", "t") is None
 
 
-def test_a_path_may_hold_what_means_something_in_addresses(tmp_path: Path) -> None:
+def test_a_path_may_hold_special_characters_of_addresses(tmp_path: Path) -> None:
     database = ThreadsDatabase(tmp_path / "a b?mode=rwc#c%20d" / "registry.db")
     database.path.parent.mkdir()
     database.make().set("t", "released")
@@ -104,7 +104,7 @@ def test_a_folder_that_is_replaced_is_watched_again(tmp_path: Path) -> None:
     assert watched.status() == "completed"
 
 
-def test_the_watch_tells_of_a_change_and_of_nothing_else(tmp_path: Path) -> None:
+def test_the_watch_reports_a_change_and_no_other_event(tmp_path: Path) -> None:
     watch = watch_folder(tmp_path)
     assert watch is not None
 
@@ -132,12 +132,12 @@ def test_a_folder_that_is_removed_is_no_longer_watched(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux has no kqueue")
-def test_a_platform_without_means_has_no_watch(tmp_path: Path) -> None:
+def test_a_platform_without_file_events_has_no_watch(tmp_path: Path) -> None:
     assert watch_folder(tmp_path, "win32") is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux has no kqueue")
-def test_without_means_a_change_is_seen_by_looking_again(database: ThreadsDatabase) -> None:
+def test_without_file_events_a_change_is_seen_by_polling(database: ThreadsDatabase) -> None:
     database.make().set("t", "running")
     seen: list[str] = []
     watching = Thread(

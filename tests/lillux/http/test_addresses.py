@@ -56,7 +56,7 @@ def test_an_address_is_written_one_way(url: str, text: str) -> None:
         ("http://[::1%25eth0]/", "expected an IPv6 address without a zone"),
     ],
 )
-def test_what_is_no_address_of_a_web_server_is_refused(url: str, problem: str) -> None:
+def test_an_address_of_no_web_server_is_refused(url: str, problem: str) -> None:
     with pytest.raises(InvalidUrlError) as error:
         parse_address(url)
 
@@ -107,7 +107,7 @@ def test_a_header_that_cannot_be_sent_is_refused(headers: dict[str, str], proble
 
 
 @pytest.mark.parametrize("method", ["", "GET /x", "GE\r\nT", "CONNECT", "G\u00c9T"])
-def test_a_method_that_is_none_is_refused(method: str) -> None:
+def test_an_invalid_method_is_refused(method: str) -> None:
     with pytest.raises(InvalidRequestError, match="method: expected a method such as GET"):
         validate_request(HttpRequest(url="http://h", method=method))
 

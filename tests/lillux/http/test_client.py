@@ -342,7 +342,7 @@ def test_a_cancelled_exchange_leaves_the_next_one_alone() -> None:
         HttpRequest(url="http://localhost", idle_timeout_s=float("inf")),
     ],
 )
-def test_a_limit_of_nothing_is_refused(request_: HttpRequest) -> None:
+def test_a_limit_of_zero_is_refused(request_: HttpRequest) -> None:
     with client() as http, pytest.raises(ConfigurationError, match=r"_s: expected seconds above 0"):
         http.send(request_)
 
@@ -392,7 +392,7 @@ def test_a_connection_that_ends_before_the_answer_is_broken() -> None:
         http.send(HttpRequest(url=server.url))
 
 
-def test_what_is_no_http_is_broken() -> None:
+def test_an_answer_that_is_no_http_is_broken() -> None:
     def mail(exchange: Exchange) -> None:
         exchange.write(b"220 mail\r\n")
         exchange.reset()
@@ -421,7 +421,7 @@ def failing(times: int, *answers: tuple[int, dict[str, str]]) -> Callable[[Excha
     return reply
 
 
-def test_nothing_is_tried_again_unless_asked_for() -> None:
+def test_requests_are_not_retried_by_default() -> None:
     waits = Waits()
     with (
         Server(lambda e: e.reset()) as server,
@@ -506,6 +506,6 @@ def test_a_cancellation_ends_the_wait_between_attempts() -> None:
     assert len(server.requests) == 1
 
 
-def test_no_attempt_is_no_request() -> None:
+def test_zero_attempts_are_refused() -> None:
     with client() as http, pytest.raises(ConfigurationError, match=r"retry\.max_attempts"):
         http.send(HttpRequest(url="http://localhost", retry=Retry(max_attempts=0)))

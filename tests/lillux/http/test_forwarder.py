@@ -80,7 +80,7 @@ def test_a_plain_request_goes_to_the_host_that_its_address_names(port: int) -> N
     assert answer.endswith(f"/a?b=c 127.0.0.1:{port} None")
 
 
-def test_who_does_not_know_its_secret_gets_nowhere(port: int) -> None:
+def test_a_client_without_its_secret_is_refused(port: int) -> None:
     forwarder = Forwarder(Hosts((f"127.0.0.1:{port}",)))
     wrong = get(f"http://127.0.0.1:{port}/").replace(
         "\r\n\r\n", "\r\nProxy-Authorization: Basic cnllOng=\r\n\r\n"
@@ -143,17 +143,17 @@ def test_a_name_that_leads_to_a_private_address_is_refused(address: str) -> None
 
 
 def test_a_name_is_looked_up_once_so_that_it_cannot_change_in_between(port: int) -> None:
-    asked: list[str] = []
+    looked_up: list[str] = []
     resolve = found("192.0.2.1", "127.0.0.1")
 
     def noted(host: str, wanted: int, **more: object) -> list[object]:
-        asked.append(host)
+        looked_up.append(host)
         return resolve(host, wanted, **more)
 
     forwarder = Forwarder(Hosts((f"localhost:{port}",), private=()), noted)
     ask(forwarder, connect(f"localhost:{port}"))
 
-    assert asked == ["localhost"]
+    assert looked_up == ["localhost"]
 
 
 def test_a_private_host_is_reached_where_the_user_allows_it(port: int) -> None:
@@ -173,7 +173,7 @@ def test_a_node_leads_anywhere_but_to_itself_and_its_link(port: int) -> None:
     assert ask(forwarder, get("http://169.254.169.254/latest")).split()[1] == "403"
 
 
-def test_the_proxy_of_the_user_is_asked_and_its_password_is_not_the_clients(port: int) -> None:
+def test_the_proxy_of_the_user_is_used_and_its_password_is_not_the_clients(port: int) -> None:
     env = (("http_proxy", f"http://me:secret@127.0.0.1:{port}"),)
     forwarder = Forwarder(Hosts(("api.example:80",), (), env))
 
@@ -191,7 +191,7 @@ def test_the_proxy_of_the_user_is_asked_and_its_password_is_not_the_clients(port
         "GET http://a:b/ HTTP/1.1\r\n\r\n",
     ],
 )
-def test_what_is_no_request_gets_an_answer_and_no_connection(head: str) -> None:
+def test_an_invalid_request_gets_an_answer_and_no_connection(head: str) -> None:
     forwarder = Forwarder(Hosts(("a:80",)), found("192.0.2.1"))
 
     try:

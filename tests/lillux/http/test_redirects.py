@@ -96,7 +96,7 @@ def test_five_redirects_are_followed_and_no_more() -> None:
     assert error.value.problem == "expected at most 5 redirects, got more"
 
 
-def test_none_are_followed_when_none_may() -> None:
+def test_no_redirect_is_followed_when_the_limit_is_zero() -> None:
     with Server(to("/end")) as server, HttpClient({}) as http:
         response = http.send(HttpRequest(url=f"{server.url}/start", max_redirects=0))
 

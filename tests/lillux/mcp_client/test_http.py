@@ -75,12 +75,12 @@ def test_a_server_of_the_sdk_is_called_over_each_transport(
 
 @pytest.mark.heavy
 def test_progress_of_the_sdk_is_reported_as_a_line() -> None:
-    told: list[bytes] = []
+    lines: list[bytes] = []
 
     with sdk_over_http("stream") as url:
-        ask(url, "progress", on_text=told.append)
+        ask(url, "progress", on_text=lines.append)
 
-    assert told == [b"progress 1/2 half of it\n"]
+    assert lines == [b"progress 1/2 half of it\n"]
 
 
 # --- servers that are written here
@@ -153,7 +153,7 @@ def text_of(answer: ToolAnswer) -> str:
     return str(answer.result["content"][0]["text"])
 
 
-def test_a_session_of_the_older_era_is_kept_and_deleted() -> None:
+def test_a_session_of_an_older_revision_is_kept_and_deleted() -> None:
     script = Script()
 
     with serving(script) as url:
@@ -170,7 +170,7 @@ def test_a_session_of_the_older_era_is_kept_and_deleted() -> None:
     assert "mcp-protocol-version" not in script.headers("initialize")
 
 
-def test_headers_of_the_modern_era_repeat_what_the_message_says() -> None:
+def test_headers_of_the_modern_revision_repeat_the_message() -> None:
     script = Script("modern")
     schema = {
         "properties": {
@@ -223,15 +223,15 @@ def test_a_server_that_always_forgets_is_given_up() -> None:
 
 def test_events_before_the_answer_are_followed_while_the_stream_is_open() -> None:
     script = Script()
-    told: list[bytes] = []
+    lines: list[bytes] = []
     answered = threading.Event()
 
     def stream(exchange: Exchange, message: Any) -> None:  # noqa: ANN401 - JSON
         exchange.begin(content_type=EVENTS)
         progress = {"progressToken": 3, "progress": 7}
         exchange.write(b": a comment\n\n" + event(b"{]"))
-        told_of = {"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}
-        exchange.write(event(json.dumps(told_of).encode()))
+        notification = {"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}
+        exchange.write(event(json.dumps(notification).encode()))
         exchange.write(event(b'{"jsonrpc": "2.0", "id": "p", "method": "ping"}'))
         assert answered.wait(20)
         exchange.write(event(rpc(message, content("at last"))))
@@ -244,8 +244,8 @@ def test_events_before_the_answer_are_followed_while_the_stream_is_open() -> Non
     script.on = {"POST tools/call": stream, "POST an answer": take}
 
     with serving(script) as url:
-        assert text_of(ask(url, on_text=told.append)) == "at last"
-    assert told[-1] == b"progress 7\n"
+        assert text_of(ask(url, on_text=lines.append)) == "at last"
+    assert lines[-1] == b"progress 7\n"
 
 
 def test_a_stream_that_was_let_go_is_taken_up_again() -> None:
@@ -353,7 +353,7 @@ def test_a_stream_that_drips_forever_is_left_in_time() -> None:
         ask(url, timeout_s=0.5)
 
 
-def test_a_cancellation_is_heard_while_nothing_comes() -> None:
+def test_a_cancellation_is_noticed_while_the_server_is_silent() -> None:
     script, cancellation = Script("modern"), Cancellation()
 
     def cancel(exchange: Exchange, _: Any) -> None:  # noqa: ANN401 - JSON
@@ -376,7 +376,7 @@ def test_a_header_cannot_begin_another(value: str) -> None:
     assert script.asked == []
 
 
-def test_a_session_id_that_is_none_is_not_sent_back() -> None:
+def test_an_invalid_session_id_is_not_sent_back() -> None:
     script = Script()
 
     def initialize(exchange: Exchange, message: Any) -> None:  # noqa: ANN401 - JSON

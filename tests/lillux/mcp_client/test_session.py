@@ -82,11 +82,11 @@ def test_a_server_that_knows_no_probe_is_initialized() -> None:
 
     session.start()
     (initialize,) = session.receive(UNKNOWN).send
-    told, call = session.receive(initialized(NEWEST_LEGACY)).send
+    notification, call = session.receive(initialized(NEWEST_LEGACY)).send
     session.receive(Result(CALL, ANSWER))
 
     require_valid(initialize, "InitializeRequest")
-    require_valid(told, "InitializedNotification")
+    require_valid(notification, "InitializedNotification")
     require_valid(call, "CallToolRequest")
     assert session.outcome == ToolAnswer(ANSWER, NEWEST_LEGACY)
 
@@ -103,7 +103,7 @@ def test_every_older_revision_that_a_server_offers_is_taken(version: str) -> Non
 
 
 @pytest.mark.parametrize("version", LEGACY)
-def test_a_named_older_revision_is_asked_for(version: str) -> None:
+def test_a_named_older_revision_is_requested(version: str) -> None:
     (initialize,) = conversation(version).start().send
 
     assert isinstance(initialize, Request)
@@ -116,7 +116,7 @@ def test_the_named_modern_revision_needs_no_probe() -> None:
     require_valid(call, "CallToolRequest", MODERN)
 
 
-def test_a_revision_that_no_one_knows_is_refused() -> None:
+def test_an_unknown_revision_is_refused() -> None:
     with pytest.raises(ConfigurationError) as error:
         wanted("2024-01-01")
 
@@ -251,13 +251,11 @@ def test_other_requests_of_a_server_are_refused_politely(method: str) -> None:
         (MalformedMessage("expected JSON", "hello"), ("not a message (expected JSON): hello",)),
     ],
 )
-def test_what_is_reported_becomes_lines_for_a_person(
-    message: Incoming, lines: tuple[str, ...]
-) -> None:
+def test_notifications_become_lines_for_a_person(message: Incoming, lines: tuple[str, ...]) -> None:
     assert conversation().receive(message) == Turn(notices=lines)
 
 
-def test_answers_to_nothing_mean_nothing() -> None:
+def test_answers_without_a_request_are_ignored() -> None:
     session = conversation()
     session.start()
 
@@ -296,7 +294,7 @@ def test_an_error_for_the_call_is_a_refusal() -> None:
         ({"content": [], "isError": "no"}, "expected a result whose isError is a boolean"),
     ],
 )
-def test_an_answer_that_is_none_is_reported(result: dict[str, Any], problem: str) -> None:
+def test_an_invalid_answer_is_reported(result: dict[str, Any], problem: str) -> None:
     session = conversation(MODERN)
     session.start()
 
@@ -305,7 +303,7 @@ def test_an_answer_that_is_none_is_reported(result: dict[str, Any], problem: str
     assert session.outcome == Misunderstanding(problem)
 
 
-def test_what_tells_a_server_to_stop_is_valid_in_both_eras() -> None:
+def test_a_cancellation_is_valid_in_older_and_modern_revisions() -> None:
     require_valid(cancelled("late"), "CancelledNotification")
     require_valid(cancelled("late"), "CancelledNotification", MODERN)
 
@@ -345,10 +343,10 @@ incoming: st.SearchStrategy[Incoming] = st.one_of(
     st.lists(incoming, max_size=8),
     st.integers(0, 8),
 )
-def test_whatever_a_server_says_the_conversation_stays_within_its_states(
-    asked: AllowedVersions, script: list[Incoming], overdue_at: int
+def test_the_conversation_stays_within_its_states_for_any_messages_of_a_server(
+    allowed: AllowedVersions, script: list[Incoming], overdue_at: int
 ) -> None:
-    session = ClientSession(ToolCall("t"), ClientInfo("rye", "1"), asked)
+    session = ClientSession(ToolCall("t"), ClientInfo("rye", "1"), allowed)
     sent = list(session.start().send)
     for position, message in enumerate(script):
         if position == overdue_at:
@@ -371,18 +369,18 @@ def listing(text: str = "auto") -> ClientSession:
     return ClientSession(ToolListing(), ClientInfo("rye", "1"), wanted(text))
 
 
-def test_all_tools_are_asked_for_in_the_modern_way() -> None:
+def test_all_tools_are_requested_in_the_modern_way() -> None:
     session = listing()
     session.start()
 
-    (asked,) = session.receive(DISCOVERED).send
+    (request,) = session.receive(DISCOVERED).send
     session.receive(Result(CALL, {"tools": [{"name": "add"}], "resultType": "complete"}))
 
-    require_valid(asked, "ListToolsRequest", MODERN)
+    require_valid(request, "ListToolsRequest", MODERN)
     assert session.outcome == ToolAnswer({"tools": [{"name": "add"}], "truncated": False}, MODERN)
 
 
-def test_all_tools_are_asked_for_in_the_older_way_page_after_page() -> None:
+def test_all_tools_are_requested_in_the_older_way_page_after_page() -> None:
     session = listing("legacy")
     session.start()
 
@@ -417,7 +415,7 @@ def test_a_list_without_end_is_cut() -> None:
 @pytest.mark.parametrize(
     "page", [{}, {"tools": {}}, {"tools": ["add"]}, {"tools": [], "nextCursor": 1}]
 )
-def test_a_list_that_is_none_is_reported(page: dict[str, Any]) -> None:
+def test_an_invalid_list_is_reported(page: dict[str, Any]) -> None:
     session = listing("legacy")
     session.start()
     session.receive(initialized(NEWEST_LEGACY))

@@ -86,11 +86,11 @@ def test_a_server_of_the_sdk_is_called_in_every_revision(version: str, spoken: s
 
 @pytest.mark.heavy
 def test_progress_of_the_sdk_is_reported_as_a_line() -> None:
-    told: list[bytes] = []
+    lines: list[bytes] = []
 
-    ask(sdk(), "progress", on_text=told.append)
+    ask(sdk(), "progress", on_text=lines.append)
 
-    assert b"progress 1/2 half of it\n" in told
+    assert b"progress 1/2 half of it\n" in lines
 
 
 @pytest.mark.heavy
@@ -122,7 +122,7 @@ def test_a_server_that_ends_at_the_probe_is_started_again() -> None:
     assert answered.answer.version == NEWEST_LEGACY
 
 
-def test_a_server_that_ends_at_the_probe_is_not_started_again_for_the_modern_era_alone() -> None:
+def test_a_server_that_ends_at_the_probe_is_not_restarted_for_the_modern_revision_alone() -> None:
     with pytest.raises(McpServerEndedError):
         ask(odd("crashes"), version=MODERN)
 
@@ -141,20 +141,20 @@ def test_a_ping_is_answered_and_other_requests_are_refused() -> None:
 
 
 def test_garbage_between_messages_is_reported_and_passed_over() -> None:
-    told: list[bytes] = []
+    lines: list[bytes] = []
 
-    answered = ask(odd("writes garbage"), on_text=told.append)
+    answered = ask(odd("writes garbage"), on_text=lines.append)
 
     assert text_of(answered) == "after garbage"
-    assert told[0] == b"not a message (expected JSON): Listening on stdio\n"
+    assert lines[0] == b"not a message (expected JSON): Listening on stdio\n"
 
 
 def test_progress_and_log_messages_become_lines() -> None:
-    told: list[bytes] = []
+    lines: list[bytes] = []
 
-    ask(odd("tells"), on_text=told.append)
+    ask(odd("tells"), on_text=lines.append)
 
-    assert told == [b"progress 1/2 half\n", b"info: hi\n"]
+    assert lines == [b"progress 1/2 half\n", b"info: hi\n"]
 
 
 def test_a_flood_on_standard_error_blocks_no_caller_and_only_its_end_is_kept() -> None:
@@ -227,7 +227,7 @@ def test_a_server_that_refuses_to_begin_is_reported() -> None:
     assert str(error.value) == "MCP server odd: initialize was refused: no licence (-32603)"
 
 
-def test_an_answer_that_is_none_is_refused() -> None:
+def test_an_invalid_answer_is_refused() -> None:
     with pytest.raises(McpProtocolError) as error:
         ask(odd("strange"))
 
@@ -245,7 +245,7 @@ def test_a_server_that_is_not_there_is_not_found() -> None:
 @pytest.mark.heavy
 @posix_only
 @pytest.mark.parametrize("behaviour", ["plain", "leaves a child", "stays", "fails"])
-def test_nothing_of_a_server_lives_on(tmp_path: Path, behaviour: str) -> None:
+def test_no_process_of_a_server_lives_on(tmp_path: Path, behaviour: str) -> None:
     line = Lifeline(tmp_path)
     script = f'{line.hold}; exec "$0" -I -S "$1" "$2"'
     server = str(SUPPORT / "mcp_odd_server.py")
@@ -273,7 +273,7 @@ def test_a_call_that_is_cancelled_ends_the_server(tmp_path: Path) -> None:
     line.close()
 
 
-def test_a_call_that_was_cancelled_before_starts_nothing() -> None:
+def test_a_call_that_was_cancelled_before_starts_no_server() -> None:
     cancellation = Cancellation()
     cancellation.cancel()
 
@@ -282,7 +282,7 @@ def test_a_call_that_was_cancelled_before_starts_nothing() -> None:
 
 
 @posix_only
-def test_a_cancellation_from_another_thread_is_heard_while_nothing_comes() -> None:
+def test_a_cancellation_from_another_thread_is_noticed_while_the_server_is_silent() -> None:
     cancellation = Cancellation()
     threading.Timer(0.3, cancellation.cancel).start()
 

@@ -28,7 +28,7 @@ def test_of_a_longer_stream_both_halves_and_a_marker_are_kept() -> None:
     assert captured.truncated
 
 
-def test_a_limit_of_nothing_keeps_only_the_marker() -> None:
+def test_a_limit_of_zero_keeps_only_the_marker() -> None:
     captured = capture(0, b"abc")
 
     assert captured.data == b"\n... [3 bytes left out] ...\n"
@@ -49,7 +49,7 @@ def test_the_way_a_stream_is_cut_changes_nothing(
 
 
 @given(stream=st.binary(min_size=1, max_size=200), max_bytes=st.integers(0, 100))
-def test_what_is_kept_are_the_two_ends_of_the_stream(stream: bytes, max_bytes: int) -> None:
+def test_the_two_ends_of_the_stream_are_kept(stream: bytes, max_bytes: int) -> None:
     half = max_bytes // 2
     head, tail = stream[: max_bytes - half], stream[len(stream) - half :]
     marker = b"\n... [%d bytes left out] ...\n" % (len(stream) - max_bytes)

@@ -105,7 +105,7 @@ def test_a_program_that_is_missing_is_reported() -> None:
 
 
 @posix_only
-def test_nothing_lives_on_however_the_block_is_left(tmp_path: Path) -> None:
+def test_no_process_lives_on_however_the_block_is_left(tmp_path: Path) -> None:
     line, heard = Lifeline(tmp_path), Heard()
     script = f"{line.hold}; trap '' TERM; sleep 600 & echo up; wait; wait"
     command = shell(script, stdin=b"x")

@@ -45,7 +45,7 @@ def ended(script: str) -> str:
         "(trap '' TERM INT HUP; sleep 600 &)",
     ],
 )
-def test_whatever_was_left_running_is_ended(left: str, tmp_path: Path) -> None:
+def test_descendants_that_were_left_running_are_ended(left: str, tmp_path: Path) -> None:
     lifeline = Lifeline(tmp_path)
 
     assert ended(f"exec >/dev/null 2>&1; {lifeline.hold}; {left}") == "True\n"
@@ -55,11 +55,11 @@ def test_whatever_was_left_running_is_ended(left: str, tmp_path: Path) -> None:
 
 
 @linux_only
-def test_nothing_to_end_is_fine() -> None:
+def test_without_descendants_ending_them_does_no_harm() -> None:
     assert ended("true") == "True\n"
 
 
-def test_other_systems_adopt_none() -> None:
+def test_other_systems_adopt_no_descendants() -> None:
     assert adopt_orphans(platform="darwin") is False
 
 

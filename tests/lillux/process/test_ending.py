@@ -128,7 +128,7 @@ def test_a_finished_tool_is_not_waited_for_because_a_grandchild_keeps_its_pipe(
     assert lifeline.is_released()
 
 
-def test_what_a_grandchild_writes_soon_after_the_end_is_kept(
+def test_output_of_a_grandchild_soon_after_the_end_is_kept(
     patient_manager: ProcessManager,
 ) -> None:
     outcome = patient_manager.run(shell("(sleep 0.1; echo late) & echo early"))
@@ -137,7 +137,7 @@ def test_what_a_grandchild_writes_soon_after_the_end_is_kept(
     assert outcome.duration_ms < SOON_MS
 
 
-def test_a_leftover_that_gave_up_its_pipes_is_killed_too(
+def test_an_orphan_process_that_closed_its_pipes_is_killed_too(
     patient_manager: ProcessManager, lifeline: Lifeline
 ) -> None:
     script = f"{lifeline.hold}; sleep 1000 </dev/null >/dev/null 2>&1 & echo started"
@@ -295,9 +295,11 @@ def test_an_error_of_the_listener_kills_the_group_and_comes_through(
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="orphans are adopted on Linux")
 @pytest.mark.parametrize("end", ["itself", "timeout", "cancellation"])
-def test_what_moved_to_a_session_of_its_own_ends_with_its_run(end: str, tmp_path: Path) -> None:
-    told = tmp_path / "pids"
-    stray = f"setsid sh -c 'echo $$ >> {told}; exec sleep 300' >/dev/null 2>&1 &"
+def test_a_process_that_moved_to_a_session_of_its_own_ends_with_its_run(
+    end: str, tmp_path: Path
+) -> None:
+    pid_file = tmp_path / "pids"
+    stray = f"setsid sh -c 'echo $$ >> {pid_file}; exec sleep 300' >/dev/null 2>&1 &"
     wait = "" if end == "itself" else "sleep 300"
     script = f"{stray} (setsid sh -c '{stray.replace(chr(39), '')}' &) ; sleep 0.3; {wait}"
     cancellation = Cancellation()
@@ -309,7 +311,7 @@ def test_what_moved_to_a_session_of_its_own_ends_with_its_run(end: str, tmp_path
         cancellation=cancellation,
     )
 
-    strays = [int(pid) for pid in told.read_text(encoding="utf-8").split()]
+    strays = [int(pid) for pid in pid_file.read_text(encoding="utf-8").split()]
     assert strays
     wait_until(lambda: not any(map(_runs, strays)))
 

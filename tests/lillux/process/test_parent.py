@@ -50,7 +50,7 @@ def test_the_way_of_the_platform_is_taken() -> None:
     assert waited == [7]
 
 
-def test_where_the_system_cannot_tell_the_number_is_looked_at() -> None:
+def test_without_a_notification_of_the_system_the_number_is_polled() -> None:
     numbers = iter([7, 7, 7, 1])
 
     await_end_of_parent(

@@ -94,7 +94,7 @@ def test_a_signal_rings_though_the_waiting_thread_did_not_get_it(bell: Bell) -> 
     assert (rung, signal.set_wakeup_fd(-1)) == (True, -1)
 
 
-def test_who_listens_to_signals_already_goes_on(bell: Bell) -> None:
+def test_an_earlier_listener_to_signals_is_kept(bell: Bell) -> None:
     before = bell.ringer
     signal.set_wakeup_fd(before)
     other = Bell()
@@ -106,7 +106,7 @@ def test_who_listens_to_signals_already_goes_on(bell: Bell) -> None:
     assert signal.set_wakeup_fd(-1) == before
 
 
-def test_outside_of_the_main_thread_no_one_asks_for_signals(bell: Bell) -> None:
+def test_outside_of_the_main_thread_no_signals_are_requested(bell: Bell) -> None:
     def ask() -> None:
         with rung_by_signals(bell):
             pass

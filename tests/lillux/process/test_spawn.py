@@ -139,7 +139,7 @@ def test_arguments_too_large_for_the_system_come_with_another_way() -> None:
 
 
 @pytest.mark.parametrize("name", ["missing", "a file"])
-def test_a_working_directory_that_is_none_is_reported_as_such(tmp_path: Path, name: str) -> None:
+def test_an_invalid_working_directory_is_reported_as_such(tmp_path: Path, name: str) -> None:
     (tmp_path / "a file").touch()
 
     with pytest.raises(ConfigurationError) as error:
@@ -156,7 +156,7 @@ def _discarded_children() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_discarded_children")
-def test_nothing_is_run_where_the_system_would_throw_its_exit_code_away() -> None:
+def test_no_program_is_run_where_the_system_would_throw_its_exit_code_away() -> None:
     error = refusal_of(shell("exit 1"))
 
     assert str(error) == (
