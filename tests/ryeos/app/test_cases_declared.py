@@ -29,7 +29,7 @@ def test_the_tool_is_the_neighbour_unless_another_is_named() -> None:
     assert read({"name": "a"}, tests="tool:shop/other").tool_id == "shop/other"
 
 
-def test_null_says_nothing_but_where_a_result_is_compared() -> None:
+def test_null_has_no_meaning_but_where_a_result_is_compared() -> None:
     nothing = {"status": None, "error": None, "stdout": None, "files": None}
 
     case = read({"name": "a", "expect": {**nothing, "equals": None}}).cases[0]
@@ -54,7 +54,7 @@ def test_null_says_nothing_but_where_a_result_is_compared() -> None:
         ({"name": "a", "expect": {"status": "success", "code": "X"}}, "neither error nor code"),
     ],
 )
-def test_what_no_case_can_be_is_reported_with_its_place(case: dict[str, Any], problem: str) -> None:
+def test_an_invalid_case_is_reported_with_its_place(case: dict[str, Any], problem: str) -> None:
     assert problem in issues_of(case)
 
 
@@ -69,6 +69,6 @@ def test_a_file_without_cases_is_refused() -> None:
 
 
 def test_of_many_problems_the_first_ones_are_reported() -> None:
-    told = issues_of(*({"name": f"{n}", "bogus": 1} for n in range(100)))
+    issues = issues_of(*({"name": f"{n}", "bogus": 1} for n in range(100)))
 
-    assert "and 90 more" in told
+    assert "and 90 more" in issues

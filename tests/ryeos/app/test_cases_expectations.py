@@ -22,14 +22,14 @@ def process(stdout: str = "", stderr: str = "", return_code: int = 0) -> dict[st
     return {"stdout": stdout, "stderr": stderr, "return_code": return_code}
 
 
-def test_nothing_expected_is_a_success() -> None:
+def test_without_expectations_a_success_is_expected() -> None:
     assert differences({}, outcome()) == ()
     assert differences({}, outcome(error="no", code="X")) == (
         "status: expected success, found error: no (X)",
     )
 
 
-def test_an_expected_error_is_a_failure_without_saying_so() -> None:
+def test_an_expected_error_implies_an_expected_failure() -> None:
     failed = outcome(error="price: expected a number", code="VALIDATION_FAILED")
 
     assert differences({"error": ["price", "number"], "code": "VALIDATION_FAILED"}, failed) == ()
@@ -43,7 +43,7 @@ def test_every_result_is_equal_to_itself_and_within_itself(data: object) -> None
 
 
 @pytest.mark.parametrize(
-    ("expected", "found", "told"),
+    ("expected", "found", "difference"),
     [
         ({"a": 1}, {"a": 1, "b": 2}, ""),
         ({"a": {"b": 1}}, {"a": {"b": 2}}, "data.a.b: expected 1, found 2"),
@@ -56,8 +56,8 @@ def test_every_result_is_equal_to_itself_and_within_itself(data: object) -> None
         ({}, [], "data: expected {}, found []"),
     ],
 )
-def test_data_asks_for_a_part(expected: object, found: object, told: str) -> None:
-    assert differences({"data": expected}, outcome(found)) == ((told,) if told else ())
+def test_data_asks_for_a_part(expected: object, found: object, difference: str) -> None:
+    assert differences({"data": expected}, outcome(found)) == ((difference,) if difference else ())
 
 
 def test_equals_asks_for_the_whole() -> None:
@@ -66,7 +66,7 @@ def test_equals_asks_for_the_whole() -> None:
     )
 
 
-def test_text_is_looked_for_in_what_the_tool_gave() -> None:
+def test_text_is_looked_for_in_the_output_of_the_tool() -> None:
     assert differences({"contains": ["el", "o"], "matches": "^h.*o$"}, outcome("hello")) == ()
     assert differences({"contains": '"a": "ü"'}, outcome({"a": "ü"})) == ()
     assert differences({"matches": "x"}, outcome("hello")) == (
@@ -82,7 +82,7 @@ def test_standard_output_counts_without_its_last_line_ends() -> None:
     assert differences({"stdout": ""}, outcome({"a": 1}))[0].startswith("stdout, stderr: expected")
 
 
-def test_files_are_compared_with_what_is_there_afterwards() -> None:
+def test_files_are_compared_after_the_run() -> None:
     there = outcome(a="one\n")
 
     assert differences({"files": {"a": "one\n", "b": None}}, there) == ()
@@ -96,12 +96,12 @@ def test_files_are_compared_with_what_is_there_afterwards() -> None:
 
 
 def test_a_long_result_is_reported_in_part() -> None:
-    (told,) = differences({"equals": "x"}, outcome("y" * 10_000))
+    (problem,) = differences({"equals": "x"}, outcome("y" * 10_000))
 
-    assert len(told) < 400
+    assert len(problem) < 400
 
 
 def test_a_pattern_that_would_take_forever_ends() -> None:
-    (told,) = differences({"matches": "(a|aa)+$"}, outcome("a" * 5_000 + "b"))
+    (problem,) = differences({"matches": "(a|aa)+$"}, outcome("a" * 5_000 + "b"))
 
-    assert "matches" in told or "match" in told
+    assert "matches" in problem or "match" in problem

@@ -31,7 +31,7 @@ def test_every_state_has_its_element() -> None:
 
 
 @given(st.text())
-def test_whatever_a_tool_says_is_xml(text: str) -> None:
+def test_any_output_of_a_tool_becomes_valid_xml(text: str) -> None:
     result = CaseResult(ref="tool:a.test", name=text, state=CaseState.FAILED, problems=(text,))
 
     case = parsed(junit_xml([result]))[0][0]

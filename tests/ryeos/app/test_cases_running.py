@@ -37,9 +37,9 @@ def cases(workspace: Workspace, item_id: str, text: str, *, sign: bool = True) -
     return path
 
 
-def run(workspace: Workspace, *asked: str) -> dict[str, CaseResult]:
+def run(workspace: Workspace, *patterns: str) -> dict[str, CaseResult]:
     rye = workspace.rye()
-    results = run_cases(rye, list(planned(rye, case_files(rye, asked))))
+    results = run_cases(rye, list(planned(rye, case_files(rye, patterns))))
     return {result.name: result for result in results}
 
 
@@ -81,7 +81,7 @@ def test_a_case_may_run_in_the_project(hello: Workspace) -> None:
     assert (hello.project_path / "made").is_file()
 
 
-def test_no_case_sees_what_another_has_left(workspace: Workspace) -> None:
+def test_no_case_sees_files_of_another(workspace: Workspace) -> None:
     workspace.project.signed_yaml("mine/count", "config: {script: 'ls | wc -l; touch x'}\n")
     names = range(12)
     cases(
@@ -104,14 +104,14 @@ def test_private_keys_and_runs_of_the_project_are_not_copied(workspace: Workspac
     workspace.project.signed_yaml("mine/ls", "config: {script: 'find .ai/config .ai -type f'}\n")
     cases(workspace, "mine/ls", "- {name: a, expect: {stdout: ''}}\n")
 
-    (told,) = run(workspace)["a"].problems
+    (problem,) = run(workspace)["a"].problems
 
-    assert "config/mine/a.yaml" in told
-    assert "private_key" not in told
-    assert "state/" not in told
+    assert "config/mine/a.yaml" in problem
+    assert "private_key" not in problem
+    assert "state/" not in problem
 
 
-def test_what_a_link_in_the_project_leads_to_is_not_copied(
+def test_the_target_of_a_link_in_the_project_is_not_copied(
     workspace: Workspace, tmp_path: Path
 ) -> None:
     workspace.project.signed_yaml("mine/ls", "config: {script: 'find -L .ai -name \"*.pem\"'}\n")
@@ -155,7 +155,7 @@ def test_a_file_of_another_shape_is_a_failure_that_says_why(hello: Workspace) ->
     assert "parms" in run(hello)[FILE_ITSELF].problems[0]
 
 
-def test_a_program_that_is_not_here_leaves_a_case_out(hello: Workspace) -> None:
+def test_a_case_whose_program_is_missing_is_skipped(hello: Workspace) -> None:
     case = "- {name: a, params: {name: x}, skip_unless: [sh, no-such-program-anywhere]}\n"
     cases(hello, "mine/hello", case)
 
@@ -257,8 +257,8 @@ def test_files_are_chosen_by_tool_by_pattern_and_by_project(hello: Workspace) ->
     cases(hello, "mine/deep/other", "- {name: b}\n")
     rye = hello.rye()
 
-    def chosen(*asked: str) -> list[str]:
-        return [location.ref.id for location in case_files(rye, asked)]
+    def chosen(*patterns: str) -> list[str]:
+        return [location.ref.id for location in case_files(rye, patterns)]
 
     assert chosen() == ["mine/hello.test", "mine/deep/other.test"]
     assert chosen("mine/hello") == chosen("tool:mine/hello.test") == ["mine/hello.test"]
@@ -268,7 +268,7 @@ def test_files_are_chosen_by_tool_by_pattern_and_by_project(hello: Workspace) ->
     assert "rye/core/lock/lock.test" in chosen("rye/**")
 
 
-def test_where_there_are_no_cases_that_is_said(hello: Workspace) -> None:
+def test_a_project_without_cases_is_reported(hello: Workspace) -> None:
     rye = hello.rye()
 
     with pytest.raises(RyeError, check=coded("ITEM_NOT_FOUND"), match="no test cases: mine/hello"):

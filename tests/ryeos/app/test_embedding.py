@@ -42,7 +42,7 @@ def test_every_name_is_there_and_no_other() -> None:
     assert "open_workspace" in dir(ryeos)
 
 
-def test_importing_rye_imports_nothing_else() -> None:
+def test_importing_rye_imports_no_other_module() -> None:
     code = "import sys; old = set(sys.modules); import ryeos; print(len(set(sys.modules) - old))"
 
     done = subprocess.run(
@@ -94,7 +94,7 @@ def test_objects_leave_a_store_and_come_into_another(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=50))
-def test_data_with_another_hash_keep_nothing(data: bytes) -> None:
+def test_data_with_another_hash_are_not_stored(data: bytes) -> None:
     entry = {"hash": "0" * 64, "kind": "blob", "data": b64encode(data).decode()}
 
     with pytest.raises(IntegrityError):
@@ -102,7 +102,7 @@ def test_data_with_another_hash_keep_nothing(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("entry", [{}, {"hash": "0"}, {"hash": "0", "data": "!"}, {"kind": "x"}])
-def test_an_entry_that_is_none_is_refused(entry: dict[str, str]) -> None:
+def test_an_invalid_entry_is_refused(entry: dict[str, str]) -> None:
     with pytest.raises(IntegrityError, match="expected hash, kind and base64 data"):
         ryeos.import_objects([entry], "/nowhere/at/all")
 

@@ -42,7 +42,7 @@ def test_a_result_that_json_cannot_hold_fails_its_node(text: str, ground: GraphG
     assert (data["status"], data["node"]) == ("error", "a")
 
 
-def test_a_tool_that_there_is_not_fails_its_node(ground: GraphGround) -> None:
+def test_a_missing_tool_fails_its_node(ground: GraphGround) -> None:
     ground.graph("demo/g", one('{item_id: "tool:demo/nothing"}'))
 
     data = ground.run("demo/g")
@@ -176,7 +176,7 @@ def test_an_item_is_fetched(ground: GraphGround) -> None:
     assert "Water is wet." in output["content"]
 
 
-def test_an_item_is_fetched_from_the_space_that_is_asked_for(ground: GraphGround) -> None:
+def test_an_item_is_fetched_from_the_requested_space(ground: GraphGround) -> None:
     project = ground.workspace.project
     project.sign(project.knowledge("demo/facts", "Water is wet."))
     action = '{primary: fetch, item_id: "knowledge:demo/facts", params: {source: user}}'
@@ -358,7 +358,7 @@ def test_a_changed_tool_is_called_again(ground: GraphGround) -> None:
     assert calls(ground) == 2
 
 
-def test_nothing_is_kept_unless_the_node_says_so(ground: GraphGround) -> None:
+def test_no_result_is_kept_unless_the_node_says_so(ground: GraphGround) -> None:
     counting(ground, node="")
 
     ground.run("demo/g")

@@ -37,7 +37,7 @@ def watched(ground: GraphGround, *, permissions: str = '["rye.*"]') -> dict[str,
     return ground.run("demo/g", rye=ground.fresh())
 
 
-def test_hooks_of_the_configuration_watch_and_steer_nothing(ground: GraphGround) -> None:
+def test_hooks_of_the_configuration_watch_a_run_and_do_not_steer_it(ground: GraphGround) -> None:
     data = watched(ground)
 
     assert (ground.project / "watched").read_text("utf-8") == "ww"
@@ -77,7 +77,7 @@ def test_a_digest_of_a_tool_changes_with_what_it_imports(ground: GraphGround) ->
     assert ground.fresh().fingerprint("near/far") != first
 
 
-def test_a_graph_has_no_digest_for_what_it_calls_is_not_known(ground: GraphGround) -> None:
+def test_a_graph_has_no_digest_because_its_calls_are_not_known(ground: GraphGround) -> None:
     ground.graph("demo/g", FAILING)
 
     assert ground.fresh().fingerprint("demo/g") is None
@@ -88,7 +88,7 @@ def ledger(ground: GraphGround) -> Ledger:
     return Ledger(rye.threads, rye.runner_seals, run_place(rye.context.spaces))
 
 
-def test_a_run_that_is_asked_to_end_before_it_begins_does_nothing(ground: GraphGround) -> None:
+def test_a_run_that_is_cancelled_before_it_begins_does_not_complete(ground: GraphGround) -> None:
     ground.graph("demo/g", FAILING)
     threads = ground.fresh().threads
     ask_for_end(threads, "mine-1")

@@ -2,16 +2,16 @@ import pytest
 
 from ryeos.app.progress import StepProgress, ToolProgress
 
-Told = list[tuple[float, float | None, str]]
+Reports = list[tuple[float, float | None, str]]
 
 
-def fed(*lines: str) -> Told:
+def fed(*lines: str) -> Reports:
     """What is told of these lines of standard error."""
-    told: Told = []
-    progress = ToolProgress(lambda *said: told.append(said))
+    reported: Reports = []
+    progress = ToolProgress(lambda *said: reported.append(said))
     for line in lines:
         progress.feed(f"::rye-progress {line}\n".encode())
-    return told
+    return reported
 
 
 @pytest.mark.parametrize(
@@ -29,22 +29,22 @@ def test_a_total_that_is_no_number_of_json_is_left_out(total: str) -> None:
 
 
 def test_steps_are_reported_ten_times_a_second_and_the_last_one_always() -> None:
-    told: list[float] = []
-    moments = iter(number / 50 for number in range(100))
-    progress = StepProgress(lambda done, *_: told.append(done), clock=lambda: next(moments))
+    reported: list[float] = []
+    times = iter(number / 50 for number in range(100))
+    progress = StepProgress(lambda done, *_: reported.append(done), clock=lambda: next(times))
 
     for number in range(1, 101):
         progress.step(number, 100, "")
 
-    assert (told[:3], told[-1], len(told) <= 21) == ([1, 6, 11], 100, True)
+    assert (reported[:3], reported[-1], len(reported) <= 21) == ([1, 6, 11], 100, True)
 
 
-def test_what_came_too_soon_to_be_reported_is_reported_at_the_end_if_it_is_the_last() -> None:
-    told: Told = []
+def test_progress_that_came_too_soon_is_reported_at_the_end_if_it_is_the_last() -> None:
+    reported: Reports = []
 
-    with ToolProgress(lambda *said: told.append(said)) as progress:
+    with ToolProgress(lambda *said: reported.append(said)) as progress:
         for number in range(1, 6):
             progress.feed(f'::rye-progress {{"progress":{number}}}\n'.encode())
-        assert told == [(1.0, None, "")]
+        assert reported == [(1.0, None, "")]
 
-    assert told == [(1.0, None, ""), (5.0, None, "")]
+    assert reported == [(1.0, None, ""), (5.0, None, "")]

@@ -55,7 +55,7 @@ def test_habits_of_models_are_understood(
     assert checked(tool, **required, **{name: given})[name] == taken
 
 
-def test_null_for_what_may_be_left_out_is_left_out() -> None:
+def test_null_for_an_optional_argument_is_left_out() -> None:
     assert "scope" not in checked("search", scope=None)
 
 
@@ -95,7 +95,7 @@ def test_an_unknown_argument_is_named_with_the_closest_and_all() -> None:
         ("load", {"item_id": None}, "item_id: expected by load, found nothing"),
     ],
 )
-def test_what_does_not_fit_is_named_with_what_was_found(
+def test_a_wrong_value_is_named_with_the_value_found(
     tool: str, arguments: dict[str, object], message: str
 ) -> None:
     with pytest.raises(VerbArgumentError) as error:
@@ -104,14 +104,14 @@ def test_what_does_not_fit_is_named_with_what_was_found(
     assert str(error.value) == message
 
 
-def test_an_argument_like_no_other_gets_them_all() -> None:
+def test_an_argument_like_no_other_gets_the_whole_list() -> None:
     with pytest.raises(VerbArgumentError) as error:
         checked("search", zzz=3)
 
     assert error.value.hint.startswith("search takes query, item_type, scope,")
 
 
-def test_a_wrong_word_gets_the_closest() -> None:
+def test_a_wrong_word_gets_the_closest_one() -> None:
     with pytest.raises(VerbArgumentError) as error:
         checked("search", item_type="tools")
 

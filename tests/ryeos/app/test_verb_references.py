@@ -60,7 +60,7 @@ def test_a_suffix_stays_where_it_is_part_of_the_id(workspace: Workspace) -> None
         ("tools:a", None),
     ],
 )
-def test_what_no_space_could_hold_is_refused(
+def test_an_impossible_id_is_refused(
     workspace: Workspace, item_id: str, item_type: str | None
 ) -> None:
     with pytest.raises(InvalidRefError):
@@ -91,7 +91,7 @@ def other(workspace: Workspace) -> Path:
     return folder
 
 
-def test_another_project_is_another_rye_which_is_kept(workspace: Workspace, other: Path) -> None:
+def test_another_project_gets_another_rye_which_is_kept(workspace: Workspace, other: Path) -> None:
     rye = workspace.rye()
 
     there = rye_of(rye, {"project_path": str(other)})
@@ -109,7 +109,7 @@ def test_a_project_may_be_named_from_here_from_home_or_by_its_ai_folder(
     assert workspace.rye().at(spelling).context.project_path == other
 
 
-def test_what_is_no_folder_is_no_project(workspace: Workspace) -> None:
+def test_a_path_that_is_no_folder_is_no_project(workspace: Workspace) -> None:
     with pytest.raises(
         RyeError, check=coded("NO_PROJECT"), match=r"^no project: nowhere is not a folder$"
     ):

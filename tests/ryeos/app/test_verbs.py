@@ -58,7 +58,7 @@ def test_other_names_are_no_tools(name: str) -> None:
         ("help", True, False, True, False),
     ],
 )
-def test_a_client_learns_what_it_may_assume(
+def test_each_tool_has_its_annotations(
     name: str,
     read_only: bool,  # noqa: FBT001
     destructive: bool,  # noqa: FBT001
@@ -90,7 +90,7 @@ def test_texts_fit(name: str) -> None:
     assert not {"outputSchema", "_meta"} & entry.keys()
 
 
-def test_schemas_use_nothing_that_a_client_refuses() -> None:
+def test_schemas_use_no_keyword_that_a_client_refuses() -> None:
     for name, schema in schemas():
         assert set(schema) | {"required"} == PLAIN_KEYWORDS, name
         assert schema["additionalProperties"] is False
@@ -103,7 +103,7 @@ def test_schemas_use_nothing_that_a_client_refuses() -> None:
                 assert rules["default"] in rules["enum"]
 
 
-def test_only_what_cannot_be_guessed_is_required() -> None:
+def test_only_the_item_ids_of_load_and_sign_are_required() -> None:
     required = {name: schema.get("required", []) for name, schema in schemas()}
 
     assert {name for name, names in required.items() if names} == {"load", "sign"}

@@ -60,7 +60,7 @@ def test_a_tool_that_did_its_work_is_an_answer(workspace: Workspace) -> None:
     json.dumps(envelope)
 
 
-def test_a_trace_comes_when_it_is_asked_for(workspace: Workspace) -> None:
+def test_a_trace_comes_on_request(workspace: Workspace) -> None:
     workspace.project.signed_tool("mine/t", "print(1)")
 
     answer = execute(workspace.rye(), "mine/t", trace=True)
@@ -84,7 +84,7 @@ def test_a_timeout_has_a_status_of_its_own(workspace: Workspace) -> None:
     assert (answer.exit_status, answer.envelope["code"]) == (124, "TIMEOUT")
 
 
-def test_what_rye_could_not_do_is_an_answer_with_a_hint(workspace: Workspace) -> None:
+def test_an_error_of_rye_is_an_answer_with_a_hint(workspace: Workspace) -> None:
     path = workspace.project.tool("mine/t", "print(1)")
 
     answer = execute(workspace.rye(), "mine/t", trace=True)

@@ -48,7 +48,7 @@ def test_items_of_a_bundle_can_be_chosen(maker: CommandLine) -> None:
     assert folder(maker, "out/here/public_key.pem").is_file()
 
 
-def test_what_is_made_is_installed_and_runs(maker: CommandLine) -> None:
+def test_a_created_bundle_is_installed_and_runs(maker: CommandLine) -> None:
     made(maker, "ada-tools")
     installed = maker("bundle", "install", "./ada-tools")
 
@@ -71,7 +71,7 @@ def test_other_programs_can_read_what_is_in_it(maker: CommandLine) -> None:
     assert maker("verify", "ada-tools").status == 0
 
 
-def test_no_one_signs_what_another_user_has_changed(maker: CommandLine) -> None:
+def test_a_file_that_another_user_changed_is_not_signed(maker: CommandLine) -> None:
     path = maker.project / ".ai/tools/text/upper.yaml"
     path.write_text(path.read_text("utf-8").replace("echo", "touch"), "utf-8")
 
@@ -99,14 +99,14 @@ def test_an_item_of_a_stranger_is_not_taken(maker: CommandLine) -> None:
         (["ada-tools", "tool:rye/bash/bash"], 2),
     ],
 )
-def test_what_is_no_bundle_is_not_made(maker: CommandLine, words: list[str], status: int) -> None:
+def test_an_invalid_bundle_is_not_made(maker: CommandLine, words: list[str], status: int) -> None:
     done = maker("bundle", "create", *words)
 
     assert done.status == status, done.stderr
     assert [entry.name for entry in maker.project.iterdir()] == [".ai"]
 
 
-def test_a_folder_that_is_there_is_not_written_to(maker: CommandLine) -> None:
+def test_an_existing_folder_is_not_written_to(maker: CommandLine) -> None:
     folder(maker).mkdir()
 
     assert maker("bundle", "create", "ada-tools").status == 1
@@ -158,7 +158,7 @@ def test_a_bundle_of_another_program_is_checked_by_its_own_manifest(maker: Comma
     assert after["problems"] == ["tools/text/upper.yaml: not what was signed"]
 
 
-def test_a_readable_manifest_of_a_stranger_counts_for_nothing(
+def test_a_readable_manifest_of_a_stranger_does_not_count(
     maker: CommandLine, stranger: Stranger
 ) -> None:
     made(maker, "ada-tools")
@@ -219,7 +219,7 @@ def test_the_bundle_that_came_with_the_program_is_looked_at(maker: CommandLine) 
     assert inspected["kinds"]["tool"] > 10
 
 
-def test_what_a_bundle_says_is_shown_on_one_line(maker: CommandLine) -> None:
+def test_texts_of_a_bundle_are_shown_on_one_line(maker: CommandLine) -> None:
     made(maker, "ada-tools", "--description", "two\n\x1b[31mlines")
 
     shown = maker("bundle", "inspect", "ada-tools").stdout
@@ -228,7 +228,7 @@ def test_what_a_bundle_says_is_shown_on_one_line(maker: CommandLine) -> None:
     assert "tool:text/upper  says who it is" in shown.splitlines()
 
 
-def test_a_folder_that_is_none_is_not_found(maker: CommandLine) -> None:
+def test_a_missing_folder_is_not_found(maker: CommandLine) -> None:
     assert maker("bundle", "verify", "nothing").status == 3
     folder(maker, "empty").mkdir()
     assert maker("bundle", "inspect", "empty").status == 4

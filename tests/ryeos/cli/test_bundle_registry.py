@@ -132,7 +132,7 @@ def test_a_bundle_with_a_key_of_its_own_beside_it_is_refused(
     assert (ran.status, ran.json["code"]) == (4, "INTEGRITY")
 
 
-def test_a_folder_that_no_one_installed_counts_for_nothing(
+def test_a_folder_that_was_not_installed_does_not_count(
     cli: CommandLine, publisher: Publisher
 ) -> None:
     installed(cli).parent.mkdir(parents=True)
@@ -182,7 +182,7 @@ def test_the_program_is_reported_apart_from_installed_bundles(
     assert where["other_bundles"] == [str(installed(cli))]
 
 
-def test_what_was_left_by_a_killed_program_is_swept(cli: CommandLine, publisher: Publisher) -> None:
+def test_folders_of_a_killed_program_are_swept(cli: CommandLine, publisher: Publisher) -> None:
     left = installed(cli).with_name(".new-0123456789ab")
     left.mkdir(parents=True)
     (left / "file").touch()

@@ -85,7 +85,7 @@ def test_an_entry_has_no_env_unless_it_is_needed() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_entry_starts_what_was_asked_for(name: str) -> None:
+def test_every_entry_starts_the_requested_program(name: str) -> None:
     entry = LAUNCH.entry(find_client(name))
 
     assert started_by(entry) == LAUNCH.argv
@@ -115,7 +115,7 @@ def test_only_an_entry_that_starts_rye_is_ours(entry: Any, ours: bool) -> None: 
     assert is_ours(entry, LAUNCH) is ours
 
 
-def test_a_program_of_another_name_knows_itself() -> None:
+def test_a_program_of_another_name_recognises_its_entry() -> None:
     renamed = ServerLaunch(argv=("/usr/bin/python3", "/home/me/tools.pyz", "mcp"))
 
     assert is_ours(renamed.entry(find_client("cursor")), renamed)
@@ -124,7 +124,7 @@ def test_a_program_of_another_name_knows_itself() -> None:
 # --- which project --------------------------------------------------------------------------------
 
 
-def told(
+def project_arguments(
     name: str, scope: SettingsScope, project: Path, *, is_named: bool = False
 ) -> tuple[str, ...]:
     launch = launch_for(find_client(name), LAUNCH, scope, project, is_named=is_named)
@@ -132,13 +132,16 @@ def told(
 
 
 def test_a_client_without_a_usable_folder_learns_the_project(tmp_path: Path) -> None:
-    assert told("claude-desktop", SettingsScope.USER, tmp_path) == ()
+    assert project_arguments("claude-desktop", SettingsScope.USER, tmp_path) == ()
 
     (tmp_path / ".ai").mkdir()
 
-    assert told("claude-desktop", SettingsScope.USER, tmp_path) == ("--project", str(tmp_path))
-    assert told("cursor", SettingsScope.USER, tmp_path) == ()
-    assert told("cursor", SettingsScope.USER, tmp_path, is_named=True) == (
+    assert project_arguments("claude-desktop", SettingsScope.USER, tmp_path) == (
+        "--project",
+        str(tmp_path),
+    )
+    assert project_arguments("cursor", SettingsScope.USER, tmp_path) == ()
+    assert project_arguments("cursor", SettingsScope.USER, tmp_path, is_named=True) == (
         "--project",
         str(tmp_path),
     )
@@ -151,11 +154,14 @@ def test_a_client_without_a_usable_folder_learns_the_project(tmp_path: Path) -> 
 def test_settings_of_a_project_name_it_as_the_client_can(
     name: str, argument: str | None, tmp_path: Path
 ) -> None:
-    assert told(name, SettingsScope.PROJECT, tmp_path) == ("--project", argument or str(tmp_path))
+    assert project_arguments(name, SettingsScope.PROJECT, tmp_path) == (
+        "--project",
+        argument or str(tmp_path),
+    )
 
 
-def test_a_client_that_tells_the_project_need_not_be_reported(tmp_path: Path) -> None:
-    assert told("claude-code", SettingsScope.PROJECT, tmp_path) == ()
+def test_a_client_that_sends_its_folder_needs_no_project_argument(tmp_path: Path) -> None:
+    assert project_arguments("claude-code", SettingsScope.PROJECT, tmp_path) == ()
 
 
 # --- which file -----------------------------------------------------------------------------------

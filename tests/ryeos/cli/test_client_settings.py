@@ -90,7 +90,7 @@ def test_a_byte_order_mark_and_newlines_are_kept(path: Path) -> None:
     assert data.count(b"\n") == data.count(b"\r\n")
 
 
-def test_what_a_user_added_to_the_entry_stays(path: Path) -> None:
+def test_keys_that_a_user_added_to_the_entry_stay(path: Path) -> None:
     install("vscode", path)
     text = path.read_text("utf-8").replace(
         '"type": "stdio",', '"type": "stdio", // mine\n      "timeout": 5,'
@@ -162,7 +162,7 @@ def test_the_entry_of_another_user_is_replaced_by_force(path: Path) -> None:
         ("cursor", "\udcff", "line 1: expected UTF-8, found the byte 0xff"),
     ],
 )
-def test_what_cannot_be_read_is_refused_and_left_as_it_is(
+def test_a_malformed_file_is_refused_and_left_as_it_is(
     name: str, text: str, problem: str, path: Path
 ) -> None:
     data = text.encode("utf-8", "surrogateescape")

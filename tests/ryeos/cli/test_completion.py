@@ -151,7 +151,7 @@ def test_a_flag_that_is_ours_too_is_offered_behind_two_dashes(shaped: CommandLin
     assert offered("--s", "mine/nowhere") == []
 
 
-def test_bash_gives_what_follows_the_colon_that_ended_a_word(bash: Bash) -> None:
+def test_bash_gives_the_part_behind_the_colon_that_ended_a_word(bash: Bash) -> None:
     assert bash.offers("rye", "run", "tool", ":", "mi") == {"mine/hello"}
     assert bash.offers("rye", "run", "tool", ":") >= {"mine/hello", "rye/bash/bash"}
     assert bash.offers("rye", "help", "item", ":", "tool", ":", "mi") == {"mine/hello"}

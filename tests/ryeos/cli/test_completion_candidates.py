@@ -103,7 +103,7 @@ def test_a_name_that_means_something_to_a_shell_is_not_offered(name: str, cli: C
 
 
 @given(st.text())
-def test_what_is_offered_is_one_word_of_visible_characters(name: str) -> None:
+def test_each_candidate_is_one_word_of_visible_characters(name: str) -> None:
     if completion_candidates._is_safe(name):
         assert name.isprintable()
         assert not set(name) & set(" \t\n$`'\"\\;&|<>(){}[]*?!#~=%,@^:")
@@ -131,7 +131,7 @@ def test_the_line_says_which_project_is_meant(cli: CommandLine, tmp_path: Path) 
     assert aliased.stdout == "tool:mine/hello\n"
 
 
-def test_what_fails_offers_nothing(cli: CommandLine) -> None:
+def test_a_failure_gives_no_candidates(cli: CommandLine) -> None:
     done = cli("__complete", "refs", "", "-p", "nowhere", "--json")
 
     assert done.status == 2
@@ -140,12 +140,12 @@ def test_what_fails_offers_nothing(cli: CommandLine) -> None:
     assert cli("__complete").status == 2
 
 
-def test_no_one_gets_the_news(cli: CommandLine) -> None:
+def test_the_hidden_command_is_neither_listed_nor_suggested(cli: CommandLine) -> None:
     assert "__complete" not in cli("help").stdout
     assert "__complete" not in cli("__complet").stderr.partition("hint")[2]
 
 
-def test_every_argument_that_is_named_is_there() -> None:
+def test_every_argument_of_the_tables_exists() -> None:
     assert {words for words, _ in OFFERS} <= {entry.words for entry in TABLE}
     assert {offer.sort for offer in OFFERS.values()} == set(SORTS)
 

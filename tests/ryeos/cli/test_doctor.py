@@ -199,7 +199,7 @@ def test_shadowed_core_items_are_named(project: CommandLine) -> None:
     ]
 
 
-def test_settings_that_weaken_rye_are_said(project: CommandLine) -> None:
+def test_settings_that_weaken_rye_are_reported(project: CommandLine) -> None:
     found = checks(project, "settings", RYE_DEV_MODE="1", RYE_LOCK="warn")
 
     assert [check["fix"] for check in found] == ["unset RYE_DEV_MODE", "unset RYE_LOCK"]
@@ -213,7 +213,7 @@ def test_settings_that_weaken_rye_are_said(project: CommandLine) -> None:
         ("RYE_BUNDLE_PATH", "rel", "bundle rel: expected an absolute path"),
     ],
 )
-def test_settings_that_stop_everything_are_said_once(
+def test_settings_that_stop_all_commands_are_reported_once(
     cli: CommandLine, variable: str, value: str, message: str
 ) -> None:
     settings: dict[str, Any] = {variable: value}
@@ -259,7 +259,7 @@ def test_without_a_home_doctor_says_what_is_missing(cli: CommandLine) -> None:
     assert found["fix"].startswith("name a folder: USER_SPACE=DIR")
 
 
-def test_a_home_that_cannot_hold_user_space_is_said(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_home_that_cannot_hold_user_space_is_reported(cli: CommandLine, tmp_path: Path) -> None:
     home = tmp_path / "file"
     home.write_bytes(b"")
 
@@ -372,7 +372,7 @@ def test_an_entry_that_would_not_start_is_found(
     assert message in found
 
 
-def test_what_a_client_on_the_desktop_would_not_find_is_named(
+def test_a_program_that_a_client_on_the_desktop_would_not_find_is_named(
     project: CommandLine, claude: Path, tmp_path: Path
 ) -> None:
     own = tmp_path / "own"
@@ -413,7 +413,7 @@ def test_a_python_that_is_too_old_fails() -> None:
     assert (found.status, found.fix) == ("fail", "run rye with Python 3.11 or newer")
 
 
-def test_windows_is_asked_for_long_paths_and_its_code_page() -> None:
+def test_on_windows_long_paths_and_the_code_page_are_checked() -> None:
     good = list(windows_findings(Windows(long_paths=True, code_page=65001)))
     bad = list(windows_findings(Windows(long_paths=False, code_page=932)))
     unknown = list(windows_findings(Windows(long_paths=None, code_page=None)))
@@ -511,7 +511,7 @@ def test_a_remote_that_no_one_serves_is_worth_a_look(project: CommandLine) -> No
     assert "no connection: " in found["message"]
 
 
-def test_a_remote_of_the_project_is_not_asked(
+def test_a_remote_of_the_project_gets_no_request(
     project: CommandLine, listener: socket.socket
 ) -> None:
     remotes(project, project.project, f"http://127.0.0.1:{listener.getsockname()[1]}")
@@ -591,7 +591,7 @@ def test_a_folder_whose_files_only_their_owner_replaces_is_fine(project: Command
 
 
 @posix_only
-def test_a_second_fix_has_nothing_to_do(project: CommandLine) -> None:
+def test_a_second_fix_makes_no_change(project: CommandLine) -> None:
     (project.key_directory / "private_key.pem").chmod(0o644)
     assert len(fixed(project)) == 1
     before = tree(project.home) | tree(project.project)
@@ -630,7 +630,7 @@ def test_a_relative_user_space_is_not_made(cli: CommandLine) -> None:
     assert tree(cli.project) == before
 
 
-def test_a_fix_trusts_no_one_and_signs_nothing(project: CommandLine) -> None:
+def test_a_fix_trusts_no_key_and_signs_no_item(project: CommandLine) -> None:
     unsigned = project.project_space.ai / "tools" / "mine" / "hello.py"
     unsigned.parent.mkdir(parents=True)
     unsigned.write_text("print()\n", "utf-8")
@@ -645,16 +645,16 @@ def test_a_fix_trusts_no_one_and_signs_nothing(project: CommandLine) -> None:
     assert tree(project.home) | tree(project.project) == before
 
 
-def test_what_cannot_be_fixed_is_reported(cli: CommandLine) -> None:
+def test_a_failed_fix_is_reported(cli: CommandLine) -> None:
     from ryeos.cli.findings import Finding, fix_findings, keep_from_others
 
     gone = cli.home / "gone"
 
     exposed = [Finding("cache", "warn", "exposed", "chmod 700 it", keep_from_others(gone))]
-    (told,) = fix_findings(exposed)
+    (finding,) = fix_findings(exposed)
 
-    assert (told.status, told.fix) == ("fail", "chmod 700 it")
-    assert told.message == f"not fixed: {gone}: no such file or directory"
+    assert (finding.status, finding.fix) == ("fail", "chmod 700 it")
+    assert finding.message == f"not fixed: {gone}: no such file or directory"
 
 
 @posix_only

@@ -57,7 +57,7 @@ def test_a_server_that_ends_is_quoted(tmp_path: Path) -> None:
     )
 
 
-def test_a_refused_era_fails(tmp_path: Path) -> None:
+def test_a_refused_revision_fails(tmp_path: Path) -> None:
     refusal = '    print(json.dumps(answer | {"error": {"code": -32022}}))\n'
 
     status, message = finding(tmp_path, SERVER + refusal)

@@ -19,7 +19,7 @@ def failures(of: type[LilluxError] = LilluxError) -> list[type[LilluxError]]:
 
 
 @pytest.mark.parametrize("argv", [(), ("help",), ("-h",), ("--help",), ("--color", "never")])
-def test_rye_alone_lists_the_dozen_commands_of_a_day_and_where_the_rest_is(
+def test_rye_alone_lists_a_dozen_everyday_commands_and_how_to_list_the_rest(
     cli: CommandLine, argv: tuple[str, ...]
 ) -> None:
     done = cli(*argv)
@@ -55,21 +55,21 @@ def test_the_list_of_commands_is_json_too(cli: CommandLine) -> None:
 
 @pytest.mark.parametrize("words", [entry.words for entry in TABLE])
 def test_help_on_a_command_is_what_its_help_flag_prints(cli: CommandLine, words: str) -> None:
-    asked = cli("help", *words.split())
+    helped = cli("help", *words.split())
     flagged = cli(*words.split(), "--help")
 
-    assert (asked.status, flagged.status) == (0, 0)
+    assert (helped.status, flagged.status) == (0, 0)
     own_name = words if words in PROGRAMS else f"rye {words}"
-    assert asked.stdout.startswith(f"usage: {own_name} ")
-    assert asked.stdout.startswith(flagged.stdout)
+    assert helped.stdout.startswith(f"usage: {own_name} ")
+    assert helped.stdout.startswith(flagged.stdout)
 
 
 @pytest.mark.parametrize("group", ["keys", "self", "lock"])
 def test_help_on_a_group_is_what_its_help_flag_prints(cli: CommandLine, group: str) -> None:
-    asked, flagged = cli("help", group), cli(group, "--help")
+    helped, flagged = cli("help", group), cli(group, "--help")
 
-    assert (asked.status, flagged.status) == (0, 0)
-    assert flagged.stdout == asked.stdout
+    assert (helped.status, flagged.status) == (0, 0)
+    assert flagged.stdout == helped.stdout
 
 
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry.words)
@@ -132,7 +132,7 @@ def test_the_words_of_a_command_may_be_one_quoted_text(cli: CommandLine) -> None
     assert (quoted.status, quoted.stdout) == (0, plain.stdout)
 
 
-def test_a_word_that_is_like_nothing_gets_the_list(cli: CommandLine) -> None:
+def test_a_word_that_is_like_no_command_gets_the_list(cli: CommandLine) -> None:
     refused = cli("help", "zzzzzz", "--json")
 
     assert refused.status == 2
@@ -195,14 +195,14 @@ def test_a_schema_is_printed_as_it_is_saved(cli: CommandLine, name: str) -> None
     assert cli.json("help", "--schema", name)["schema"] == SCHEMAS[name]
 
 
-def test_a_schema_that_there_is_not_is_a_usage_error(cli: CommandLine) -> None:
+def test_an_unknown_schema_is_a_usage_error(cli: CommandLine) -> None:
     done = cli("help", "--schema", "grahp")
 
     assert done.status == 2
     assert "invalid choice: 'grahp' (choose from" in done.stderr
 
 
-def test_a_schema_and_a_topic_are_too_much(cli: CommandLine) -> None:
+def test_a_schema_and_a_topic_exclude_each_other(cli: CommandLine) -> None:
     done = cli("help", "run", "--schema", "graph")
 
     assert (done.status, done.stderr) == (

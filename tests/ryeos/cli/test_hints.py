@@ -45,7 +45,7 @@ def test_an_unknown_log_level_gets_a_hint(cli: CommandLine) -> None:
     assert "hint: see: rye help environment\n" in cli("doctor", RYE_LOG="loud").stderr
 
 
-def test_help_on_mcp_tells_of_all_it_has(cli: CommandLine) -> None:
+def test_help_on_mcp_names_prompts_resources_tasks_and_skills(cli: CommandLine) -> None:
     text = cli("help", "mcp").stdout
 
     assert [word for word in ("prompts", "resources", "tasks", "skills") if word not in text] == []

@@ -28,7 +28,7 @@ def test_a_dry_run_shows_what_would_be_made_and_writes_nothing(cli: CommandLine)
     assert not (cli.project / ".ai").exists()
 
 
-def test_what_is_imported_waits_unsigned(signer: CommandLine) -> None:
+def test_imported_items_wait_unsigned(signer: CommandLine) -> None:
     settings(signer, echo=ECHO)
 
     done = signer("import", "--json").json
@@ -39,7 +39,7 @@ def test_what_is_imported_waits_unsigned(signer: CommandLine) -> None:
     assert [row["ref"] for row in waiting] == ["tool:mcp/servers/echo"]
 
 
-def test_what_a_person_agrees_to_at_once_is_signed(signer: CommandLine) -> None:
+def test_items_that_a_person_agrees_to_at_once_are_signed(signer: CommandLine) -> None:
     settings(signer, echo=ECHO)
 
     done = signer("import", "--yes", "--json").json
@@ -61,7 +61,7 @@ def test_no_secret_is_written_into_an_item_or_shown(signer: CommandLine) -> None
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
-def test_an_item_that_is_there_is_not_overwritten_without_a_word(signer: CommandLine) -> None:
+def test_an_existing_item_is_not_overwritten_without_consent(signer: CommandLine) -> None:
     settings(signer, echo=ECHO)
     signer("import", "--yes")
     settings(signer, echo={**ECHO, "args": ["--slow"]})
@@ -77,7 +77,7 @@ def test_an_item_that_is_there_is_not_overwritten_without_a_word(signer: Command
     assert "--fast" in (folder / "echo.yaml.bak").read_text("utf-8")
 
 
-def test_the_same_again_changes_nothing(signer: CommandLine) -> None:
+def test_a_second_import_changes_nothing(signer: CommandLine) -> None:
     settings(signer, echo=ECHO)
     signer("import", "--yes")
 
@@ -94,7 +94,7 @@ def test_a_wrong_name_is_answered_with_the_closest_one(cli: CommandLine) -> None
     assert ".mcp.json?" in cli("import", ".mpc.json").stderr
 
 
-def test_what_cannot_be_read_is_refused_with_its_place(cli: CommandLine) -> None:
+def test_a_malformed_source_is_refused_with_its_place(cli: CommandLine) -> None:
     (cli.project / ".mcp.json").write_text('{"mcpServers": {', "utf-8")
 
     done = cli("import", ".mcp.json")

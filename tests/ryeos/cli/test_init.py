@@ -73,7 +73,7 @@ def test_a_git_worktree_whose_mark_is_a_file_becomes_a_project(cli: CommandLine)
     assert cli.json("init")["project"] == str(cli.project)
 
 
-def test_uninstall_takes_out_what_init_put_into_clients_and_names_what_is_left(
+def test_uninstall_removes_the_entries_of_init_and_names_what_is_left(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "rye.pyz"
@@ -116,7 +116,7 @@ def test_project_without_a_folder_means_this_one(cli: CommandLine) -> None:
     ]
 
 
-def test_a_project_below_another_becomes_one_of_its_own_when_asked(cli: CommandLine) -> None:
+def test_a_project_below_another_becomes_one_of_its_own_on_request(cli: CommandLine) -> None:
     (cli.project / ".ai").mkdir()
     inner = cli.project / "inner"
     inner.mkdir()
@@ -189,7 +189,7 @@ def test_user_leaves_the_project_alone(cli: CommandLine) -> None:
     assert not (cli.project / ".ai").exists()
 
 
-def test_no_key_makes_none_and_names_the_next_command(cli: CommandLine) -> None:
+def test_the_flag_no_key_makes_no_key_and_names_the_next_command(cli: CommandLine) -> None:
     done = cli("init", "--no-key", "--project")
 
     assert done.status == 0
@@ -209,7 +209,7 @@ def test_a_dry_run_makes_nothing(cli: CommandLine) -> None:
     assert list(cli.home.iterdir()) + list(cli.project.iterdir()) == []
 
 
-def test_a_dry_run_sees_what_is_there(signer: CommandLine) -> None:
+def test_a_dry_run_recognises_existing_files(signer: CommandLine) -> None:
     signer("init", "--project")
 
     done = signer.json("init", "--project", "--dry-run")
@@ -276,7 +276,7 @@ def test_user_space_may_be_somewhere_else(cli: CommandLine, tmp_path: Path) -> N
     assert list(cli.home.iterdir()) == []
 
 
-def test_a_broken_key_is_said_and_kept(cli: CommandLine) -> None:
+def test_a_broken_key_is_reported_and_kept(cli: CommandLine) -> None:
     cli.key_directory.mkdir(parents=True)
     (cli.key_directory / "private_key.pem").write_bytes(b"broken")
 
@@ -295,7 +295,7 @@ def test_user_space_is_private_and_a_project_is_not(cli: CommandLine) -> None:
     assert stat.S_IMODE(cli.project_space.ai.stat().st_mode) & 0o055 == 0o055
 
 
-def test_init_says_what_it_did_and_what_comes_next(cli: CommandLine) -> None:
+def test_init_reports_its_changes_and_the_next_command(cli: CommandLine) -> None:
     done = cli("init", "--project")
 
     lines = done.stdout.splitlines()
@@ -308,7 +308,7 @@ def test_init_says_what_it_did_and_what_comes_next(cli: CommandLine) -> None:
     assert done.stderr == "next: rye new tool mine/hello\n"
 
 
-def test_problems_that_are_there_already_are_said(signer: CommandLine) -> None:
+def test_existing_problems_are_reported(signer: CommandLine) -> None:
     trusted = signer.user_space.ai / "config/keys/trusted/0123456789abcdef.toml"
     trusted.write_bytes(b"broken")
 
@@ -423,7 +423,7 @@ def test_a_client_that_only_its_own_program_sets_up_is_left_to_the_user(rye: Pro
     assert action["what"].startswith("rye in Claude Code: run: claude mcp add ")
 
 
-def test_no_one_at_the_terminal_is_asked_nothing(rye: Program, codex: Path) -> None:
+def test_without_a_terminal_no_question_is_asked(rye: Program, codex: Path) -> None:
     done = rye("init")
 
     assert "add rye to" not in done.stderr

@@ -83,7 +83,7 @@ def test_force_keeps_every_key_that_it_replaces(signer: CommandLine) -> None:
     assert (signer.key_directory / "private_key.pem.2.bak").read_bytes() == second
 
 
-def test_force_without_a_key_is_no_different(cli: CommandLine) -> None:
+def test_force_without_a_key_works_as_without_force(cli: CommandLine) -> None:
     assert cli.json("keys", "generate", "--force")["backups"] == []
 
 
@@ -152,7 +152,7 @@ def test_show_prints_fingerprint_and_public_key(signer: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("command", [("show",), ("export",), ("export", "me.pem")])
-def test_without_a_key_there_is_nothing_to_show(cli: CommandLine, command: tuple[str]) -> None:
+def test_without_a_key_show_is_an_error(cli: CommandLine, command: tuple[str]) -> None:
     refused = cli("keys", *command)
 
     assert refused.status == 4
@@ -189,7 +189,7 @@ def test_export_again_is_no_conflict(signer: CommandLine) -> None:
     assert signer("keys", "export", "me.pem").status == 0
 
 
-def test_export_overwrites_nothing_else(signer: CommandLine) -> None:
+def test_export_overwrites_no_other_file(signer: CommandLine) -> None:
     (signer.project / "notes.txt").write_bytes(b"mine")
 
     refused = signer("keys", "export", "notes.txt")
@@ -257,7 +257,7 @@ def test_importing_by_force_keeps_the_other_key(signer: CommandLine) -> None:
     assert (signer.key_directory / "private_key.pem.bak").read_bytes() == private
 
 
-def test_importing_from_nowhere_says_what_could_be_given(cli: CommandLine) -> None:
+def test_importing_without_a_source_names_the_possible_ones(cli: CommandLine) -> None:
     refused = cli("keys", "import")
 
     assert refused.status == 2
@@ -286,7 +286,9 @@ def test_importing_a_missing_file_names_it(cli: CommandLine) -> None:
         (b"x" * 100_000, "standard input: expected"),
     ],
 )
-def test_what_is_no_private_key_is_refused(cli: CommandLine, given: bytes, problem: str) -> None:
+def test_a_text_that_is_no_private_key_is_refused(
+    cli: CommandLine, given: bytes, problem: str
+) -> None:
     refused = cli("keys", "import", "-", stdin=given)
 
     assert refused.status == 6

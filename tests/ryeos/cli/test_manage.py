@@ -91,21 +91,21 @@ def test_an_item_moves_with_its_category_and_what_refers_to_it(shop: CommandLine
     assert shop("run", "mine/flow", "-q").status == 0
 
 
-def test_an_item_that_hides_one_of_a_bundle_from_now_on_is_reported(shop: CommandLine) -> None:
+def test_a_moved_item_that_hides_one_of_a_bundle_is_reported(shop: CommandLine) -> None:
     done = shop("mv", "mine/hello", "rye/bash/bash")
 
     assert done.status == 0
     assert "tool:rye/bash/bash of system:ryeos is hidden by it from now on" in done.stderr
 
 
-def test_a_list_of_a_part_that_is_empty_does_not_say_that_there_is_nothing(
+def test_an_empty_part_of_a_list_does_not_say_that_there_are_no_items(
     shop: CommandLine,
 ) -> None:
     for words in (("nowhere",), ("--space", "user"), ("--type", "knowledge")):
         assert "no items there; all of them: rye list" in shop("list", *words).stderr
 
 
-def test_the_cases_and_the_packages_of_a_tool_go_where_it_goes(shop: CommandLine) -> None:
+def test_the_cases_and_the_packages_of_a_tool_move_with_it(shop: CommandLine) -> None:
     for name, text in (
         ("hello.test", "category: mine\ndescription: Cases of tool:mine/hello\n"),
         ("hello.packages", "category: mine\ndescription: The packages of tool:mine/hello\n"),
@@ -138,9 +138,9 @@ def test_nothing_moves_where_the_place_of_the_cases_is_taken(shop: CommandLine) 
 
 
 def test_a_dry_run_moves_nothing(shop: CommandLine) -> None:
-    told = shop.json("mv", "mine/hello", "shop/greet", "--dry-run")
+    report = shop.json("mv", "mine/hello", "shop/greet", "--dry-run")
 
-    assert len(told["references"]) == 1
+    assert len(report["references"]) == 1
     assert (tools(shop) / "mine/hello.yaml").is_file()
     assert not (tools(shop) / "shop").exists()
 
@@ -156,7 +156,7 @@ def test_a_dry_run_moves_nothing(shop: CommandLine) -> None:
         (["mine/nowhere", "mine/x"], 3, "not found"),
     ],
 )
-def test_a_move_that_cannot_be_is_refused_and_changes_nothing(
+def test_an_impossible_move_is_refused_and_changes_nothing(
     arguments: list[str], status: int, said: str, shop: CommandLine
 ) -> None:
     before = {path: path.read_bytes() for path in (shop.project / ".ai").rglob("*.yaml")}
@@ -184,23 +184,23 @@ def test_an_editor_opens_the_file(shop: CommandLine, tmp_path: Path) -> None:
     editor.write_text("#!/bin/sh\necho '# more' >> \"$1\"\n", encoding="utf-8")
     editor.chmod(0o755)
 
-    told = shop.json("edit", "mine/hello", EDITOR=str(editor))
+    report = shop.json("edit", "mine/hello", EDITOR=str(editor))
     signed = shop.json("edit", "mine/hello", "--sign", EDITOR=str(editor))
     without = shop("edit", "mine/hello", EDITOR="", VISUAL="")
 
-    assert (told["changed"], signed["signed"]) == (True, True)
+    assert (report["changed"], signed["signed"]) == (True, True)
     assert shop("run", "mine/hello", "-q").status == 0
     assert without.status == 2
     assert "EDITOR=nano rye edit tool:mine/hello" in without.stderr
 
 
-def test_what_waits_is_said(shop: CommandLine) -> None:
+def test_status_lists_unsigned_items_proposals_and_runs(shop: CommandLine) -> None:
     (tools(shop) / "mine/hello.yaml").write_text("changed", encoding="utf-8")
 
-    told = shop.json("status")
+    report = shop.json("status")
 
-    assert told["not_signed"] == [{"ref": "tool:mine/hello", "state": "unsigned"}]
-    assert (told["items"], told["proposals"], told["running"]) == (3, [], [])
+    assert report["not_signed"] == [{"ref": "tool:mine/hello", "state": "unsigned"}]
+    assert (report["items"], report["proposals"], report["running"]) == (3, [], [])
 
 
 @pytest.mark.parametrize(
@@ -280,5 +280,5 @@ def test_the_habits_of_other_programs_are_answered(word: str, cli: CommandLine) 
 
 
 @pytest.mark.parametrize("word", ["frobnicate", "xyz", "teleport"])
-def test_what_is_close_to_nothing_suggests_nothing(word: str, cli: CommandLine) -> None:
+def test_a_word_that_is_like_no_command_gets_no_suggestion(word: str, cli: CommandLine) -> None:
     assert "did you mean" not in cli(word).stderr

@@ -41,7 +41,7 @@ def argv(rye: CommandLine) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_config_prints_absolute_paths_forevery_client(name: str, rye: CommandLine) -> None:
+def test_config_prints_absolute_paths_for_every_client(name: str, rye: CommandLine) -> None:
     done = rye.json("mcp", "config", name, *options(rye))
 
     entry = done["entry"]
@@ -71,7 +71,7 @@ def test_another_user_space_is_handed_on(rye: CommandLine, tmp_path: Path) -> No
     assert entry["env"] == {"USER_SPACE": str(tmp_path)}
 
 
-def test_what_was_not_started_from_a_file_asks_for_one(cli: CommandLine) -> None:
+def test_a_program_that_was_not_started_from_a_file_asks_for_one(cli: CommandLine) -> None:
     done = cli("mcp", "install", "cursor")
 
     assert done.status == 2
@@ -190,7 +190,7 @@ def test_a_slip_gets_a_suggestion(typed: list[str], hint: str, cli: CommandLine)
 # --- list-clients ---------------------------------------------------------------------------------
 
 
-def test_the_clients_are_listed_with_what_is_known(rye: CommandLine) -> None:
+def test_the_clients_are_listed_with_their_state(rye: CommandLine) -> None:
     rye("mcp", "install", "cursor", *options(rye))
     (rye.home / ".codex").mkdir()
     (rye.home / ".gemini").mkdir()

@@ -62,7 +62,7 @@ def test_a_dry_run_writes_nothing(lister: Lister) -> None:
     assert not (lister.tools / "demo").exists()
 
 
-def test_what_a_server_describes_otherwise_is_written_by_refresh_alone(lister: Lister) -> None:
+def test_a_changed_description_of_a_server_is_written_by_refresh_alone(lister: Lister) -> None:
     lister("discover", "demo")
     lister.offer({**ADD, "description": "Adds numbers"}, {"name": "sub"})
 
@@ -92,7 +92,7 @@ def test_an_edited_item_is_a_conflict_and_stays(lister: Lister) -> None:
     assert path.is_file()
 
 
-def test_what_a_server_no_longer_has_goes_only_when_that_is_asked(lister: Lister) -> None:
+def test_a_tool_that_a_server_no_longer_has_is_removed_only_on_request(lister: Lister) -> None:
     lister("discover", "demo")
     lister.offer({"name": "sub"})
 
@@ -146,7 +146,7 @@ def test_a_changed_server_item_is_not_started(lister: Lister) -> None:
     assert "modified since signing" in listed["problem"]
 
 
-def test_a_server_that_is_there_is_replaced_only_when_that_is_asked(lister: Lister) -> None:
+def test_an_existing_server_is_replaced_only_on_request(lister: Lister) -> None:
     assert lister("add", "demo", "--", "true").status == 1
     assert lister("add", "demo", "--replace", "--", "true").status == 0
     assert "true" in (lister.tools / "servers/demo.yaml").read_text("utf-8")
@@ -161,7 +161,7 @@ def test_a_server_that_fails_is_reported_as_a_failed_tool(lister: Lister) -> Non
     assert "it exited with code 3" in done.stderr
 
 
-def test_a_server_at_an_address_is_asked(signer: CommandLine) -> None:
+def test_a_server_at_an_address_is_queried(signer: CommandLine) -> None:
     with sdk_over_http("stream") as url:
         assert signer("mcp", "add", "sdk", "--url", url).status == 0
         found = signer("mcp", "discover", "sdk", "--only", "add", "--json").json
@@ -202,7 +202,7 @@ def test_secrets_are_names_of_variables(signer: CommandLine) -> None:
         ["../a", "--", "serve"],
     ],
 )
-def test_what_no_server_can_be_is_refused(signer: CommandLine, words: list[str]) -> None:
+def test_an_invalid_server_is_refused(signer: CommandLine, words: list[str]) -> None:
     done = signer("mcp", "add", *words)
 
     assert done.status in (2, 6), done
@@ -235,10 +235,10 @@ def test_an_edited_server_stays_and_what_it_lacks_is_reported(
     )
     assert lister.cli("sign", "tool:mcp/servers/mine").status == 0
 
-    asked = lister("discover", "mine")
+    rediscovered = lister("discover", "mine")
     removed = lister("remove", "mine", "--json").json
 
-    assert asked.status == 5
-    assert "rye/core/runtimes/mcp/stdio" in asked.stderr
+    assert rediscovered.status == 5
+    assert "rye/core/runtimes/mcp/stdio" in rediscovered.stderr
     assert (removed["removed"], removed["kept"]) == ([], ["tool:mcp/servers/mine"])
     assert path.is_file()

@@ -21,7 +21,7 @@ from tests.support.command_line import CommandLine
         ("", 5, ""),
     ],
 )
-def test_text_of_strangers_is_one_harmless_line(text: str, width: int, shown: str) -> None:
+def test_foreign_text_is_one_harmless_line(text: str, width: int, shown: str) -> None:
     assert one_line(text, width) == shown
 
 
@@ -76,7 +76,7 @@ def test_colours_are_shown_where_they_make_sense(
     assert shown == ("\x1b[31mtext\x1b[0m" if painted else "text")
 
 
-def test_a_pipe_gets_no_colours_unless_they_are_asked_for() -> None:
+def test_a_pipe_gets_colours_only_on_request() -> None:
     plain = Output(environ={}, platform="linux")
     forced = Output(environ={"CLICOLOR_FORCE": "1"}, platform="linux")
 

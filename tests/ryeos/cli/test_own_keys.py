@@ -162,25 +162,27 @@ def test_a_locked_ssh_agent_signs_nothing(machine: Machine, agent: dict[str, str
     assert "rye:signed" not in write(machine, "mine/y").read_text("utf-8")
 
 
-def test_another_key_is_not_replaced_unasked(machine: Machine, agent: dict[str, str]) -> None:
+def test_another_key_is_not_replaced_without_consent(
+    machine: Machine, agent: dict[str, str]
+) -> None:
     ended = machine.run("keys", "use-agent", environ=machine.environ(**agent))
 
     assert ended.returncode == 1
     assert private_key(machine).exists()
 
 
-def test_a_new_key_signs_again_and_the_old_one_counts_until_its_day(machine: Machine) -> None:
+def test_a_new_key_signs_again_and_the_old_one_counts_until_its_last_day(machine: Machine) -> None:
     assert machine.run("sign", "tool:mine/x").returncode == 0
     old = json.loads(machine.run("keys", "show", "--json").stdout)["fingerprint"]
     elsewhere = machine.project.parent / "other"
     shutil.copytree(machine.project, elsewhere)
 
     ended = machine.run("keys", "rotate", "--yes", "--json")
-    told = json.loads(ended.stdout)
+    report = json.loads(ended.stdout)
 
     assert ended.returncode == 0, ended.stderr
-    assert told["fingerprint"] != old
-    assert "tool:mine/x" in told["signed"]
+    assert report["fingerprint"] != old
+    assert "tool:mine/x" in report["signed"]
     assert machine.run("run", "mine/x").stdout == "it runs\n"
     assert machine.run("run", "mine/x", cwd=elsewhere).stdout == "it runs\n"
     assert machine.run("verify").returncode == 0
@@ -199,7 +201,7 @@ def test_a_new_key_is_under_the_passphrase_of_the_old_one(machine: Machine) -> N
     assert machine.run("sign", "tool:mine/x", environ=known).returncode == 0
 
 
-def test_a_key_whose_day_is_over_counts_no_longer(machine: Machine) -> None:
+def test_an_expired_key_does_not_count(machine: Machine) -> None:
     assert machine.run("sign", "tool:mine/x").returncode == 0
     elsewhere = machine.project.parent / "other"
     shutil.copytree(machine.project, elsewhere)
@@ -219,7 +221,7 @@ def test_rotating_asks_and_wants_a_day(machine: Machine) -> None:
     assert private_key(machine).exists()
 
 
-def test_upgrading_binds_what_was_signed_before(machine: Machine) -> None:
+def test_upgrading_binds_items_that_were_signed_before(machine: Machine) -> None:
     path = write(machine, "mine/x")
     assert machine.run("sign", "tool:mine/x").returncode == 0
     document = next((machine.home / ".ai/config/keys/trusted").glob("*.toml"))

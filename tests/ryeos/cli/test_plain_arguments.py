@@ -39,9 +39,7 @@ def plainly(command: CommandSpec, arguments: list[str]) -> dict[str, object] | N
 @settings(max_examples=min(50, settings().max_examples))  # for each of 131 commands
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry.words)
 @given(arguments=st.lists(WORDS | FLAGS | ODD, max_size=6))
-def test_what_is_read_plainly_is_what_argparse_reads(
-    entry: CommandEntry, arguments: list[str]
-) -> None:
+def test_the_plain_reader_agrees_with_argparse(entry: CommandEntry, arguments: list[str]) -> None:
     command = command_of(entry)
 
     plain = plainly(command, arguments)
@@ -69,7 +67,7 @@ def test_help_mistakes_and_other_spellings_are_left_to_argparse(arguments: list[
     assert plainly(version, arguments) is None
 
 
-def test_a_mistake_is_still_said_in_our_words() -> None:
+def test_a_mistake_is_still_reported_in_our_words() -> None:
     entry = next(entry for entry in TABLE if entry.words == "version")
 
     with pytest.raises(UsageError) as error:
@@ -87,7 +85,7 @@ def test_a_mistake_is_still_said_in_our_words() -> None:
         (["--", "a"], ["a"]),
     ],
 )
-def test_what_stands_after_two_dashes_is_a_word(arguments: list[str], words: list[str]) -> None:
+def test_arguments_after_two_dashes_are_words(arguments: list[str], words: list[str]) -> None:
     entry = next(entry for entry in TABLE if entry.words == "search")
 
     assert parse(entry, command_of(entry).configure, (), arguments).query == words

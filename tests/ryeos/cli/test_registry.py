@@ -166,7 +166,7 @@ def test_a_member_without_an_account_logs_in_and_publishes_as_the_team(
 
 
 @pytest.mark.parametrize("team", ["nobody-knows-it", "../x", "A B"])
-def test_a_team_that_one_is_no_member_of_is_refused(client: Client, team: str) -> None:
+def test_a_user_who_is_no_member_of_a_team_is_refused(client: Client, team: str) -> None:
     client.write()
 
     done = client.cli("registry", "push", client.item_id(), "--team", team, "--json")
@@ -175,7 +175,7 @@ def test_a_team_that_one_is_no_member_of_is_refused(client: Client, team: str) -
     assert client.cli("registry", "info", client.item_id()).status != 0
 
 
-def test_what_is_pushed_is_found_shown_and_pulled(client: Client) -> None:
+def test_a_pushed_item_is_found_shown_and_pulled(client: Client) -> None:
     cli, ref = client.cli, f"tool:{client.item_id()}"
     assert client.publish(words="Shouts aardvark")["skipped"] is False
 
@@ -222,7 +222,7 @@ def test_a_pulled_item_can_be_signed_as_it_comes(client: Client) -> None:
     assert client.cli("run", client.item_id()).stdout == "hello\n"
 
 
-def test_a_trusted_registry_signs_what_runs(client: Client) -> None:
+def test_items_signed_by_a_trusted_registry_run(client: Client) -> None:
     client.publish()
     client.cli("registry", "pull", client.item_id())
 
@@ -256,7 +256,7 @@ def test_a_signature_of_ones_own_stays(client: Client) -> None:
     assert client.file().read_bytes() == before
 
 
-def test_another_file_is_never_replaced_unasked(client: Client) -> None:
+def test_another_file_is_never_replaced_without_consent(client: Client) -> None:
     client.publish()
     mine = client.write(words="My own words")
     before = mine.read_bytes()
@@ -280,7 +280,7 @@ def test_a_file_of_another_type_with_the_same_id_is_in_the_way(client: Client) -
     assert refused.json["error"].startswith(f"{other}: another file that is tool:")
 
 
-def test_nothing_is_written_where_an_item_is_only_shown(client: Client) -> None:
+def test_showing_an_item_writes_no_file(client: Client) -> None:
     client.publish()
 
     shown = client.cli("registry", "pull", client.item_id(), "--print")
@@ -289,7 +289,7 @@ def test_nothing_is_written_where_an_item_is_only_shown(client: Client) -> None:
     assert not client.file().exists()
 
 
-def test_an_update_replaces_what_no_one_touched(client: Client) -> None:
+def test_an_update_replaces_unchanged_files(client: Client) -> None:
     client.publish()
     client.cli("registry", "pull", client.item_id(), "--resign")
     assert client.cli.json("registry", "outdated")["items"][0]["state"] == "current"
@@ -306,7 +306,7 @@ def test_an_update_replaces_what_no_one_touched(client: Client) -> None:
     assert client.cli.json("registry", "update")["items"] == []
 
 
-def test_an_update_keeps_what_was_changed_here(client: Client) -> None:
+def test_an_update_keeps_local_changes(client: Client) -> None:
     client.publish()
     client.cli("registry", "pull", client.item_id())
     pulled = client.file().read_text("utf-8")
@@ -369,7 +369,7 @@ def test_a_version_is_named_in_the_ways_that_people_try(client: Client, way: str
     assert (both.status, none.status) == (2, 2)
 
 
-def test_what_is_deleted_is_gone_for_good(client: Client) -> None:
+def test_a_deleted_item_is_gone_for_good(client: Client) -> None:
     client.publish()
 
     assert client.cli("registry", "delete", client.item_id()).status == 2
@@ -406,7 +406,7 @@ def test_a_bundles_item_is_not_pushed(client: Client) -> None:
     assert (refused.status, refused.json["code"]) == (2, "UNSUPPORTED")
 
 
-def test_api_keys_come_and_go(client: Client) -> None:
+def test_api_keys_are_made_and_revoked(client: Client) -> None:
     made = client.cli.json("registry", "keys", "create", "ci", "--read-only", "--days", "7")
     listed = client.cli("registry", "keys", "list")
     revoked = client.cli.json("registry", "keys", "revoke", "ci")
@@ -429,7 +429,7 @@ def test_a_namespace_is_claimed_once(client: Client, shared_registry: Registry) 
     assert (refused.status, refused.json["code"]) == (7, "REGISTRY_REFUSED")
 
 
-def test_what_is_pushed_can_be_bound_to_ones_key(client: Client) -> None:
+def test_a_pushed_item_can_be_bound_to_the_key_of_its_user(client: Client) -> None:
     added = client.cli.json("registry", "signers", "add")["fingerprint"]
 
     assert client.cli.json("registry", "signers", "list")["signing_keys"] == [added]
@@ -451,7 +451,7 @@ def test_a_project_names_no_registry(signer: CommandLine, shared_registry: Regis
     assert f"the project names {shared_registry.url}" in done.json["hint"]
 
 
-def test_a_lock_leads_nowhere_that_the_user_does_not_name(client: Client) -> None:
+def test_a_lock_leads_to_no_registry_that_the_user_does_not_name(client: Client) -> None:
     client.publish()
     client.cli("registry", "pull", client.item_id())
     path = client.cli.project_space.ai / LOCK_NAME
@@ -464,7 +464,7 @@ def test_a_lock_leads_nowhere_that_the_user_does_not_name(client: Client) -> Non
 
 
 @pytest.mark.skipif(not hasattr(os, "symlink"), reason="no links here")
-def test_nothing_is_written_through_a_link(client: Client, tmp_path: Path) -> None:
+def test_no_file_is_written_through_a_link(client: Client, tmp_path: Path) -> None:
     client.publish()
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -479,7 +479,7 @@ def test_nothing_is_written_through_a_link(client: Client, tmp_path: Path) -> No
     assert list(outside.rglob("*")) == []
 
 
-def test_a_login_is_taken_back(client: Client) -> None:
+def test_a_logout_removes_the_login(client: Client) -> None:
     assert client.cli("registry", "logout").status == 0
     assert client.cli.json("registry", "status")["registries"] == []
     netloc = client.account.registry.url.removeprefix("http://")

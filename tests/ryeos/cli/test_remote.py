@@ -160,7 +160,7 @@ def test_a_pull_says_which_files_it_wrote(user: User, other: User) -> None:
     assert other.read("src/a.txt") == "a\n"
 
 
-def test_a_pull_of_nothing_is_no_error(user: User) -> None:
+def test_a_pull_before_the_first_push_is_no_error(user: User) -> None:
     done = user.cli("remote", "pull")
 
     assert done.status == 0
@@ -220,7 +220,7 @@ def test_a_settlement_has_to_be_clear(user: User, arguments: tuple[str, ...]) ->
     assert user.cli("remote", "resolve", *arguments).status == 2
 
 
-def test_what_is_in_no_conflict_is_not_settled(user: User) -> None:
+def test_a_file_without_a_conflict_is_not_settled(user: User) -> None:
     done = user.cli("remote", "resolve", "src/a.txt", "--ours")
 
     assert done.status == 3
@@ -260,7 +260,7 @@ def test_a_graph_that_ran_there_can_be_shown_and_has_a_page(user: User) -> None:
     assert user.cli("verify", page).status == 0
 
 
-def test_what_a_node_signs_counts_once_its_key_for_items_is_trusted(user: User) -> None:
+def test_items_that_a_node_signs_count_once_its_key_for_items_is_trusted(user: User) -> None:
     user.write(".ai/tools/mine/hello.sh", HELLO)
     user.write(".ai/tools/mine/far.yaml", GRAPH)
     user.cli.json("sign", "tool:mine/*")
@@ -299,7 +299,7 @@ def test_a_run_that_is_not_waited_for_can_be_looked_after(user: User) -> None:
     assert row["thread_id"] == started["thread_id"]
 
 
-def test_what_is_unsigned_is_not_even_pushed(user: User) -> None:
+def test_an_unsigned_item_is_not_even_pushed(user: User) -> None:
     user.write(".ai/tools/mine/hello.sh", HELLO)
 
     done = user.cli("remote", "execute", "mine/hello")
@@ -309,7 +309,7 @@ def test_what_is_unsigned_is_not_even_pushed(user: User) -> None:
 
 
 @pytest.mark.parametrize("target", ["far", "remote:", "remotes:x"])
-def test_a_target_that_is_none_is_refused(user: User, target: str) -> None:
+def test_an_invalid_target_is_refused(user: User, target: str) -> None:
     assert user.cli("run", "rye/bash/bash", "command=true", "--target", target).status == 2
 
 
@@ -326,7 +326,7 @@ def test_a_remote_that_is_mistyped_is_guessed(user: User) -> None:
     assert "did you mean default?" in done.stderr
 
 
-def test_the_status_asks_no_one(user: User, shared_node: Node) -> None:
+def test_the_status_sends_no_request(user: User, shared_node: Node) -> None:
     user.write("src/a.txt", "a\n")
     before = user.cli.json("remote", "status")
     user.cli.json("remote", "push")
@@ -358,7 +358,7 @@ def test_an_id_is_no_path(user: User, thread: str) -> None:
     assert user.cli("remote", "thread", thread).status == 2
 
 
-def test_no_progress_is_shown_where_no_one_looks(user: User) -> None:
+def test_no_progress_is_shown_without_a_terminal(user: User) -> None:
     assert user.cli("remote", "push").stderr == ""
 
 
@@ -567,7 +567,7 @@ def gate(user: User, tmp_path: Path) -> Path:
 
 @THERE
 @pytest.mark.parametrize("status", ["0", "3"])
-def test_what_a_tool_wrote_to_standard_error_is_shown_as_of_a_run_here(
+def test_standard_error_of_a_tool_is_shown_as_of_a_run_here(
     user: User, there: tuple[str, ...], status: str
 ) -> None:
     user.write(".ai/tools/mine/speaking.sh", SPEAKING.replace("${FAILS:-0}", status))
@@ -630,7 +630,7 @@ def test_a_run_that_was_waited_for_and_failed_is_reported_by_the_status(
     assert "error" in done.stdout
 
 
-def test_what_a_run_on_a_node_writes_is_shown_while_it_runs(user: User, gate: Path) -> None:
+def test_output_of_a_run_on_a_node_is_shown_while_it_runs(user: User, gate: Path) -> None:
     started = user.cli.json("remote", "execute", "mine/waiting", f"gate={gate}", "--async")
     thread_id = started["thread_id"]
     wait_until(lambda: user.cli("remote", "logs", thread_id).stderr == "began\n")
@@ -696,7 +696,7 @@ def test_a_limit_is_for_waiting(user: User, options: tuple[str, ...]) -> None:
     assert user.cli("remote", "thread", "x", *options).status == 2
 
 
-def test_a_run_that_is_not_there(user: User) -> None:
+def test_a_missing_run_is_reported(user: User) -> None:
     user.cli.json("remote", "push")
 
     done = user.cli("remote", "thread", "nope")
@@ -705,7 +705,7 @@ def test_a_run_that_is_not_there(user: User) -> None:
     assert done.stderr.startswith("error: remote default: no run nope\n")
 
 
-def test_a_secret_that_the_node_does_not_have(user: User) -> None:
+def test_a_missing_secret_of_a_node_is_reported(user: User) -> None:
     user.write(".ai/tools/mine/hello.sh", HELLO)
     user.cli.json("sign", "tool:mine/hello")
 

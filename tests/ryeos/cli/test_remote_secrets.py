@@ -42,7 +42,7 @@ def test_a_secret_is_kept_listed_and_deleted(on_node: CommandLine) -> None:
     assert "error: secret 'API_KEY': not kept by remote default" in again.stderr
 
 
-def test_a_secret_is_sealed_for_the_node_alone_and_kept_by_no_one(
+def test_a_secret_of_a_run_is_sealed_for_the_node_alone_and_not_kept(
     on_node: CommandLine, shared_node: Node
 ) -> None:
     done = on_node("remote", "secrets", "seal", "API_KEY", "--stdin", stdin=b"sk-value\n")
@@ -136,7 +136,7 @@ def test_one_s_own_store_opens_with_a_key(cli: CommandLine) -> None:
         (["sett", "A"], "invalid choice: 'sett'", "did you mean set?"),
     ],
 )
-def test_a_command_that_makes_no_sense_says_what_would(
+def test_an_invalid_command_names_the_valid_form(
     cli: CommandLine, arguments: list[str], message: str, hint: str
 ) -> None:
     cli("keys", "generate")

@@ -72,7 +72,7 @@ def test_a_key_is_never_shown(cli: CommandLine) -> None:
         assert "rye_sk_secret" not in done.stdout + done.stderr
 
 
-def test_adding_says_what_is_missing(cli: CommandLine) -> None:
+def test_adding_names_missing_settings(cli: CommandLine) -> None:
     done = cli("remote", "add", "gpu", "http://gpu.example", "--key-env", "GPU_KEY")
 
     assert done.status == 0
@@ -84,7 +84,7 @@ def test_adding_says_what_is_missing(cli: CommandLine) -> None:
     ]
 
 
-def test_a_remote_is_replaced_only_when_asked(cli: CommandLine) -> None:
+def test_a_remote_is_replaced_only_on_request(cli: CommandLine) -> None:
     cli("remote", "add", "gpu", URL)
 
     refused = cli("remote", "add", "gpu", "https://other.example")
@@ -108,7 +108,7 @@ def test_a_remote_is_replaced_only_when_asked(cli: CommandLine) -> None:
         (["gpu", URL, "--key-env", "rye_sk-1"], 2, "--key-env: expected the name"),
     ],
 )
-def test_what_could_not_be_used_is_not_written(
+def test_unusable_settings_are_not_written(
     cli: CommandLine, arguments: list[str], status: int, message: str
 ) -> None:
     done = cli("remote", "add", *arguments)
@@ -177,14 +177,14 @@ def test_a_pin_that_cannot_be_read_is_forgotten_too(cli: CommandLine, pinned: st
     assert cli.json("remote", "forget", "gpu")["removed"] == [str(path)]
 
 
-def test_a_word_that_is_an_alias_elsewhere_is_a_command_s_own_here(cli: CommandLine) -> None:
+def test_a_word_that_is_an_alias_elsewhere_is_an_argument_here(cli: CommandLine) -> None:
     done = cli("remote", "execute")
 
     assert done.status == 2
     assert "rye remote execute: the following arguments are required: REF" in done.stderr
 
 
-def test_what_is_not_there_is_not_to_be_added_when_it_was_to_be_removed(cli: CommandLine) -> None:
+def test_the_hint_on_removing_an_unknown_remote_is_not_to_add_it(cli: CommandLine) -> None:
     cli("remote", "add", "gpu", URL)
 
     far, near = cli("remote", "remove", "nope"), cli("remote", "remove", "gpuu")
@@ -194,7 +194,7 @@ def test_what_is_not_there_is_not_to_be_added_when_it_was_to_be_removed(cli: Com
     assert "did you mean gpu? or see: rye remote list" in near.stderr
 
 
-def test_only_words_that_have_to_be_there_are_asked_for(cli: CommandLine) -> None:
+def test_only_missing_required_words_are_requested(cli: CommandLine) -> None:
     done = cli("remote", "execute")
 
     assert done.status == 2

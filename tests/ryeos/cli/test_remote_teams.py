@@ -152,7 +152,7 @@ def test_a_token_of_a_team_pulls_and_cannot_push(
         (("projects", "--team", "A B"), "--team: expected the name of a team"),
     ],
 )
-def test_what_was_typed_wrong_is_refused_before_a_node_is_asked(
+def test_a_typing_mistake_is_refused_before_a_request_is_sent(
     cli: CommandLine, argv: tuple[str, ...], problem: str
 ) -> None:
     cli.json("keys", "generate")

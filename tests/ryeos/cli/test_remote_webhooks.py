@@ -77,7 +77,7 @@ def test_a_webhook_that_is_not_there_is_not_found(on_node: CommandLine, hook_id:
         (["list", "x"], "rye remote webhooks list: expected nothing behind it, found 1"),
     ],
 )
-def test_a_command_that_makes_no_sense_says_what_would(
+def test_an_invalid_command_names_the_valid_form(
     cli: CommandLine, arguments: list[str], message: str
 ) -> None:
     done = cli("remote", "webhooks", *arguments)
@@ -110,8 +110,8 @@ def test_a_delivery_runs_the_item_once_with_the_secrets_it_was_given(
     assert first["triggered"]
     assert first["result"]["result"]["data"]["stdout"] == "hello 20 ***\n"
     assert not again["triggered"]
-    told = on_node(*trigger, WEBHOOK_SECRET=made["hmac_secret"])
-    assert told.stdout == "d-1 was delivered before\n"
+    delivered = on_node(*trigger, WEBHOOK_SECRET=made["hmac_secret"])
+    assert delivered.stdout == "d-1 was delivered before\n"
     assert len(on_node.json("remote", "threads")["threads"]) == 1
 
 

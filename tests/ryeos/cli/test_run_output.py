@@ -69,7 +69,7 @@ def test_json_is_laid_out_at_the_end(cli: CommandLine, tmp_path: Path) -> None:
     assert shown == '{\r\n  "sum": 4\r\n}\r\n'
 
 
-def test_a_silent_run_tells_the_time_and_leaves_no_trace_of_that(
+def test_a_silent_run_shows_its_time_and_removes_it_at_the_end(
     cli: CommandLine, tmp_path: Path
 ) -> None:
     tool(cli, WAITS.format(first="", then='print("done")'))
@@ -188,7 +188,7 @@ def test_a_traceback_that_a_tool_only_logs_is_passed_on_where_it_stands(cli: Com
     assert done.stderr.endswith("ZeroDivisionError: division by zero\nwent on\n")
 
 
-def test_what_stood_before_a_traceback_stays_before_the_error(cli: CommandLine) -> None:
+def test_lines_before_a_traceback_stay_before_the_error(cli: CommandLine) -> None:
     tool(cli, "import sys\nprint('note', file=sys.stderr)\n1 / 0\n")
 
     assert cli("run", "mine/say").stderr.startswith(
@@ -229,7 +229,7 @@ def test_the_first_line_of_an_error_is_its_cause_for_an_agent_too() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
-def test_nothing_that_a_tool_says_is_lost_however_it_is_cut(
+def test_no_output_of_a_tool_is_lost_however_it_is_cut(
     capfdbinary: pytest.CaptureFixture[bytes], size: int
 ) -> None:
     said = f"a\nTrace\nTraceback (most\n{PYTHON}ValueError: x\nlog\n{PYTHON}KeyError: 1\n".encode()
@@ -290,7 +290,7 @@ def test_bytes_that_are_no_text_are_refused_by_name(cli: CommandLine, tmp_path: 
 
 
 @pytest.mark.parametrize("command", [["run", "mine/say"], ["sign", "mine/say"], ["info", "a/b"]])
-def test_in_a_folder_that_is_no_project_that_is_said_first(
+def test_in_a_folder_without_a_project_that_is_reported_first(
     cli: CommandLine, command: list[str]
 ) -> None:
     done = cli(*command)
@@ -300,7 +300,7 @@ def test_in_a_folder_that_is_no_project_that_is_said_first(
     assert "rye init --project" in done.stderr
 
 
-def test_lists_say_so_too(cli: CommandLine) -> None:
+def test_lists_in_a_folder_without_a_project_report_that_first_too(cli: CommandLine) -> None:
     assert cli("list").stderr.startswith("no project here: ")
     assert cli("lock", "list").stderr.startswith("no project here: ")
     assert cli("status").stdout.startswith("no project here: ")

@@ -123,7 +123,7 @@ def test_a_flag_that_the_item_does_not_have_is_refused_with_the_closest() -> Non
     assert slip.value.hint == "did you mean --dry-run?"
 
 
-def test_the_flags_of_the_command_are_never_the_items() -> None:
+def test_the_flags_of_the_command_are_never_parameters_of_the_item() -> None:
     flags = {"--json": False, "--timeout": True, "-q": False}
 
     assert prepare(["x", "--json", "--timeout", "3", "-q"], flags) == [
@@ -135,7 +135,7 @@ def test_the_flags_of_the_command_are_never_the_items() -> None:
     assert prepare(["--dry"], flags) == ["--dry"]
 
 
-def test_all_behind_two_dashes_is_the_items() -> None:
+def test_all_words_after_two_dashes_are_parameters_of_the_item() -> None:
     flags = {"--json": False}
 
     assert prepare(["x", "--", "--a=1", "--json", "-"], flags) == [
@@ -198,7 +198,7 @@ def test_paths_are_placed_wherever_the_schema_has_them(
     assert with_paths(given, PATHS, lambda _, text: f"<{text}>") == placed
 
 
-def test_help_behind_an_item_is_the_items() -> None:
+def test_help_behind_an_item_is_help_on_the_item() -> None:
     assert prepare(["mine/x", "--help"], {}) == ["mine/x", "--inputs"]
     assert prepare(["--help"], {}) == ["--help"]
 
@@ -248,7 +248,7 @@ def test_numbers_need_no_colon(said: CommandLine) -> None:
     assert said("run", "mine/say", "--word", "3", "--times=2", "file=x").stdout.startswith("32/")
 
 
-def test_a_path_is_where_the_shell_is(said: CommandLine, tmp_path: Path) -> None:
+def test_a_path_is_relative_to_the_folder_of_the_shell(said: CommandLine, tmp_path: Path) -> None:
     done = said("run", "mine/say", "word=a", "file=b/c.txt", "--json")
 
     assert done.json["data"]["stdout"].endswith("/b/c.txt")
@@ -275,7 +275,9 @@ echo "$1"
         ["--", '--files=["x"]'],
     ],
 )
-def test_paths_in_lists_are_where_the_shell_is(words: list[str], said: CommandLine) -> None:
+def test_paths_in_lists_are_relative_to_the_folder_of_the_shell(
+    words: list[str], said: CommandLine
+) -> None:
     (said.project / "sub").mkdir()
     (said.project / ".ai/tools/mine/got.sh").write_text(SHELL, "utf-8")
     assert said("sign", "tool:mine/got").status == 0
@@ -302,7 +304,7 @@ def test_an_option_that_the_item_has_too_is_refused_behind_it(said: CommandLine)
     assert "--json: options of rye too." in shown.stdout
 
 
-def test_a_path_for_a_node_is_the_projects(said: CommandLine) -> None:
+def test_a_path_for_a_node_is_relative_to_the_project(said: CommandLine) -> None:
     session = SimpleNamespace(context=SimpleNamespace(project_path=Path.cwd()))
     place = in_project(session)  # type: ignore[arg-type]  # what it reads of a session
 
@@ -334,7 +336,7 @@ def test_a_flag_of_an_item_that_is_not_there_is_that_error(said: CommandLine) ->
     assert (refused.status, "Item not found: mine/nowhere" in refused.stderr) == (3, True)
 
 
-def test_a_slip_in_a_flag_runs_nothing(said: CommandLine) -> None:
+def test_a_mistyped_flag_runs_nothing(said: CommandLine) -> None:
     refused = said("run", "mine/say", "word=a", "--dry-rum")
 
     assert refused.status == 2

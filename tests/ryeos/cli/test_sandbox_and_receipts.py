@@ -59,7 +59,7 @@ def test_rights_are_shown_by_every_command_that_shows_a_tool(tool: CommandLine) 
     assert f"write    {out}" in tool("chain", "mine/make").stdout
 
 
-def test_a_tool_without_a_block_is_said_to_be_free(project: CommandLine) -> None:
+def test_a_tool_without_a_block_is_shown_as_unrestricted(project: CommandLine) -> None:
     make(project, "", "true")
 
     assert "all that you may" in project("sandbox", "show", "mine/make").stdout
@@ -89,7 +89,7 @@ def test_folders_to_write_are_made_and_a_caller_can_only_narrow(tool: CommandLin
         ("{", "--sandbox"),
     ],
 )
-def test_a_slip_of_the_caller_runs_nothing(tool: CommandLine, word: str, problem: str) -> None:
+def test_a_mistake_of_the_caller_runs_nothing(tool: CommandLine, word: str, problem: str) -> None:
     done = tool("run", "mine/make", "--sandbox", word)
 
     assert done.status in {2, 6}
@@ -97,7 +97,7 @@ def test_a_slip_of_the_caller_runs_nothing(tool: CommandLine, word: str, problem
     assert not (tool.project / "out").exists()
 
 
-def test_levels_say_what_becomes_of_items_without_a_block(project: CommandLine) -> None:
+def test_levels_decide_about_items_without_a_block(project: CommandLine) -> None:
     make(project, "", "true")
 
     strict = project("run", "mine/make", "--sandbox", "strict")
@@ -153,7 +153,7 @@ def test_a_broken_policy_runs_nothing_and_is_not_signed(tool: CommandLine, text:
     assert signed.status != 0
 
 
-def test_off_is_said_by_the_doctor(project: CommandLine) -> None:
+def test_doctor_reports_that_the_sandbox_is_off(project: CommandLine) -> None:
     policy(project, 'level: "off"\n')
 
     checks = {one["name"]: one for one in project.json("doctor")["checks"]}
@@ -185,7 +185,7 @@ def test_more_than_a_runtime_gives_is_not_signed(project: CommandLine) -> None:
 
 
 @linux
-def test_a_suggestion_holds_what_the_run_did(project: CommandLine) -> None:
+def test_a_suggestion_lists_the_accesses_of_the_run(project: CommandLine) -> None:
     (project.project / "in.txt").write_text("text", "utf-8")
     (project.project / "out").mkdir()
     make(project, "", "cat in.txt > out/copy; echo $DEPLOY_TOKEN", "mine/copy")
@@ -207,7 +207,7 @@ def test_a_suggestion_holds_what_the_run_did(project: CommandLine) -> None:
 
 
 @linux
-def test_a_trace_lists_all_that_was_refused(project: CommandLine) -> None:
+def test_a_trace_lists_all_refused_accesses(project: CommandLine) -> None:
     secret = project.home / "secret"
     secret.write_text("x", "utf-8")
     make(project, "sandbox: {programs: any}\n", f"cat {secret}; echo > {project.home}/new; true")
@@ -223,7 +223,7 @@ def test_a_trace_lists_all_that_was_refused(project: CommandLine) -> None:
 # --- receipts -------------------------------------------------------------------------------------
 
 
-def test_a_run_leaves_a_receipt_where_it_is_asked_to(tool: CommandLine) -> None:
+def test_a_run_writes_a_receipt_on_request(tool: CommandLine) -> None:
     first = tool.json("run", "mine/make", "--receipt", "on")["metadata"]["receipt"]
     second = tool.json("run", "mine/make", RYE_RECEIPTS="full")["metadata"]["receipt"]
     none = tool.json("run", "mine/make")["metadata"]
@@ -254,7 +254,7 @@ def test_a_receipt_is_shown_and_exported(tool: CommandLine, tmp_path: Path) -> N
     assert slsa["envelope"]["payloadType"] == "application/vnd.in-toto+json"
 
 
-def test_a_log_that_was_changed_is_said_with_status_4(tool: CommandLine) -> None:
+def test_a_changed_log_is_reported_with_status_4(tool: CommandLine) -> None:
     assert tool("receipts", "verify").status == 0
     tool("run", "mine/make", "--receipt", "on")
     assert tool.json("receipts", "verify")["receipts"] == 1

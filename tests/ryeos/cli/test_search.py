@@ -68,7 +68,7 @@ def test_an_item_of_the_bundle_names_the_bundle(cli: CommandLine) -> None:
     assert hit["score"] == 1.0
 
 
-def test_an_item_that_is_hidden_says_by_whom(cli: CommandLine) -> None:
+def test_a_hidden_item_names_the_item_that_hides_it(cli: CommandLine) -> None:
     cli("new", "tool", "rye/bash/bash")
 
     found = cli.json("search", "rye/bash/bash")["results"]
@@ -119,7 +119,7 @@ def test_type_and_space_narrow_the_search(cli: CommandLine) -> None:
     assert refs("--type", "config") == ["project config:mine/zzq"]
 
 
-def test_more_hits_than_the_limit_are_said(cli: CommandLine) -> None:
+def test_more_hits_than_the_limit_are_counted(cli: CommandLine) -> None:
     for number in range(4):
         write_tool(cli, f"t{number}", "one")
 
@@ -129,7 +129,7 @@ def test_more_hits_than_the_limit_are_said(cli: CommandLine) -> None:
     assert done.stderr == "4 items match; more of them with --limit N\n"
 
 
-def test_no_hit_is_no_failure_and_suggests_something(cli: CommandLine) -> None:
+def test_no_hit_is_no_failure_and_comes_with_a_suggestion(cli: CommandLine) -> None:
     write_tool(cli, "resize", "Scale an image")
 
     done = cli("search", '"resise"')
@@ -142,7 +142,7 @@ def test_no_hit_is_no_failure_and_suggests_something(cli: CommandLine) -> None:
     assert found["suggestions"] == ["tool:mine/resize"]
 
 
-def test_what_matches_only_nearly_is_said_to(cli: CommandLine) -> None:
+def test_a_near_match_is_reported_as_one(cli: CommandLine) -> None:
     write_tool(cli, "resize", "Scale an image")
 
     done = cli("search", "resise")
@@ -151,7 +151,7 @@ def test_what_matches_only_nearly_is_said_to(cli: CommandLine) -> None:
     assert done.stderr == "nothing matches as typed; these match words spelled nearly so\n"
 
 
-def test_a_script_may_want_a_status_for_nothing(cli: CommandLine) -> None:
+def test_a_script_may_request_a_status_for_no_hits(cli: CommandLine) -> None:
     assert cli("search", '"zzzz"', "--fail-empty").status == 1
     assert cli("search", "bash", "--fail-empty").status == 0
 
@@ -165,7 +165,7 @@ def test_references_alone_can_be_listed(cli: CommandLine) -> None:
     assert done.stdout == "tool:mine/a\ntool:mine/b\n"
 
 
-def test_pages_scopes_and_orders_can_be_asked_for(cli: CommandLine) -> None:
+def test_pages_scopes_and_orders_can_be_chosen(cli: CommandLine) -> None:
     for name in ("a", "b", "c"):
         write_tool(cli, name, "one")
 

@@ -63,7 +63,7 @@ def test_a_mistyped_action_gets_a_suggestion(cli: CommandLine, typed: str) -> No
         (["verify"], "name a file: rye self verify FILE"),
     ],
 )
-def test_what_is_about_the_file_says_that_none_runs(
+def test_commands_about_the_file_report_that_no_file_runs(
     command: list[str], hint: str, cli: CommandLine
 ) -> None:
     refused = cli("self", *command)
@@ -75,7 +75,7 @@ def test_what_is_about_the_file_says_that_none_runs(
     assert list(cli.project.iterdir()) == []
 
 
-def test_a_file_can_be_checked_by_a_program_that_is_none(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_checkout_can_verify_a_file(cli: CommandLine, tmp_path: Path) -> None:
     key = SigningKey(generate_keypair())
     file, pem = tmp_path / "rye.pyz", tmp_path / "publisher.pem"
     file.write_bytes(b"a program")

@@ -28,7 +28,7 @@ def logged(path: Path, level: str = "", times: int = 0) -> str:
     return ended.stderr
 
 
-def test_a_file_gets_what_happens_and_standard_error_nothing(tmp_path: Path) -> None:
+def test_a_file_gets_all_events_and_standard_error_gets_none(tmp_path: Path) -> None:
     said = logged(tmp_path / "log", times=1)
 
     assert said == ""
@@ -36,7 +36,7 @@ def test_a_file_gets_what_happens_and_standard_error_nothing(tmp_path: Path) -> 
     assert (text.count("INFO"), text.count("DEBUG"), text.count("ERROR the last")) == (1, 0, 1)
 
 
-def test_standard_error_gets_what_was_asked_for(tmp_path: Path) -> None:
+def test_standard_error_gets_the_requested_level(tmp_path: Path) -> None:
     said = logged(tmp_path / "log", "error", times=1)
 
     assert said.endswith(" ERROR the last\nline\n")

@@ -21,13 +21,13 @@ def test_a_folder_from_elsewhere_is_copied_and_listed(signer: CommandLine, tmp_p
     assert signer("run", "directive:skills/release_notes").status == 0
 
 
-def test_what_is_no_skill_is_named(signer: CommandLine) -> None:
+def test_a_folder_that_is_no_skill_is_named(signer: CommandLine) -> None:
     assert "expected a folder with a SKILL.md" in signer("skill", "add", ".").stderr
     assert signer("skill", "verify", "none").status == 3
     assert signer("skill", "verify").stdout == "no skills\n"
 
 
-def test_a_directive_is_written_as_a_skill_and_over_nothing(signer: CommandLine) -> None:
+def test_a_directive_is_written_as_a_skill_and_overwrites_no_file(signer: CommandLine) -> None:
     signer("new", "directive", "mine/review_code")
     signer("sign", "directive:mine/review_code", "--yes")
 

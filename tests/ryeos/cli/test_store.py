@@ -50,14 +50,14 @@ def test_a_store_is_shown_in_numbers(cli: CommandLine, store: Store) -> None:
     ]
 
 
-def test_what_nothing_names_is_removed_once_it_is_old(cli: CommandLine, store: Store) -> None:
+def test_unreferenced_content_is_removed_once_it_is_old(cli: CommandLine, store: Store) -> None:
     young = store.put_blob(b"young")
 
-    told = cli.json("store", "gc", "--dry-run")
+    report = cli.json("store", "gc", "--dry-run")
     done = cli("store", "gc")
 
     numbers = {"removed": 1, "freed_bytes": 5, "kept": 2}
-    assert told == {"status": "success", "store": str(store.root), "dry_run": True, **numbers}
+    assert report == {"status": "success", "store": str(store.root), "dry_run": True, **numbers}
     assert done.stdout == f"removed 1 of 3 files, 5 bytes, of {store.root}\n"
     assert store.has_blob(young)
 
@@ -70,7 +70,7 @@ def test_the_grace_can_be_given(cli: CommandLine, store: Store) -> None:
 
 
 @pytest.mark.parametrize("grace", ["nan", "inf", "-1"])
-def test_a_grace_that_is_no_time_is_refused(cli: CommandLine, grace: str) -> None:
+def test_an_invalid_grace_is_refused(cli: CommandLine, grace: str) -> None:
     done = cli("store", "gc", f"--grace={grace}")
 
     assert (done.status, done.stderr.splitlines()[0]) == (

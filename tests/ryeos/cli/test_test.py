@@ -50,7 +50,7 @@ def test_a_failed_case_is_status_1_and_a_line_that_says_why(tested: CommandLine)
     assert "        not here: no-such-program-anywhere" in done.stdout.splitlines()
 
 
-def test_what_passes_is_status_0_and_quiet_where_that_is_asked(tested: CommandLine) -> None:
+def test_passing_cases_are_status_0_and_one_line_with_quiet(tested: CommandLine) -> None:
     done = tested("test", "mine/hello", "-k", "ADA", "-q")
 
     assert (done.status, done.stdout) == (0, "1 passed\n")

@@ -23,7 +23,7 @@ def add(registry: ThreadRegistry, thread_id: str, status: Status) -> None:
     registry.finish(thread_id, status, error="why" if status != Status.COMPLETED else None)
 
 
-def test_no_help_tells_of_the_command_that_runs_a_thread(cli: CommandLine) -> None:
+def test_no_help_names_the_command_that_runs_a_thread(cli: CommandLine) -> None:
     helped = cli("help").stdout + cli("help", "threads").stdout
 
     assert [entry.words for entry in HIDDEN if entry.words in helped] == []
@@ -47,7 +47,7 @@ def test_an_empty_list_says_where_it_looked_and_makes_nothing(cli: CommandLine) 
     assert not folder.exists()
 
 
-def test_a_list_is_as_long_as_was_asked_for(cli: CommandLine, registry: ThreadRegistry) -> None:
+def test_a_list_has_the_requested_length(cli: CommandLine, registry: ThreadRegistry) -> None:
     for number in range(22):
         add(registry, f"mine/x/x-{number}", Status.COMPLETED)
 

@@ -117,7 +117,7 @@ def test_a_user_who_calls_the_own_key_local_does_not_become_local(
     assert signer.json("keys", "trust", "theirs.toml")["owner"] == "unknown"
 
 
-def test_trusting_again_keeps_what_was_known(signer: CommandLine, stranger: Stranger) -> None:
+def test_trusting_again_keeps_known_fields(signer: CommandLine, stranger: Stranger) -> None:
     text = key_document(stranger.keypair, stranger.keypair, covers_all=True)
     (signer.project / "ada.toml").write_text(text, "utf-8")
     signer("keys", "trust", "ada.toml")
@@ -159,9 +159,7 @@ def test_the_own_key_in_a_project_is_a_document_that_others_can_take_over(
     assert done["covers_all"]
 
 
-def test_without_a_key_of_ones_own_no_document_is_written(
-    cli: CommandLine, stranger: Stranger
-) -> None:
+def test_without_an_own_key_no_document_is_written(cli: CommandLine, stranger: Stranger) -> None:
     refused = cli("keys", "trust", stranger.pem_file(cli.project))
 
     assert refused.status == 4
@@ -194,7 +192,9 @@ def test_a_file_without_a_key_is_refused(signer: CommandLine, content: bytes, st
 
 
 @pytest.mark.parametrize("typed", ["nope.pem", "../../etc/nothing", "xyz", "0123456789abcde", ""])
-def test_what_is_neither_file_nor_fingerprint_is_refused(signer: CommandLine, typed: str) -> None:
+def test_a_word_that_is_neither_file_nor_fingerprint_is_refused(
+    signer: CommandLine, typed: str
+) -> None:
     refused = signer("keys", "trust", typed)
 
     assert refused.status in {1, 2}
@@ -222,7 +222,7 @@ def test_a_carried_key_counts_after_its_fingerprint_was_approved(
     assert signer("run", "mine/hello").stdout == "hello\n"
 
 
-def test_approving_needs_no_key_of_ones_own(cli: CommandLine, stranger: Stranger) -> None:
+def test_approving_needs_no_own_key(cli: CommandLine, stranger: Stranger) -> None:
     place_document(cli.project_space, stranger.keypair, key_document(stranger.keypair, None))
 
     assert cli("keys", "trust", stranger.fingerprint.upper()).status == 0
@@ -255,7 +255,7 @@ def test_approving_twice_says_so(signer: CommandLine, stranger: Stranger) -> Non
     assert again.stdout == f"{stranger.fingerprint} (ada) is trusted already\n"
 
 
-def test_a_key_that_no_one_carries_is_not_found(signer: CommandLine) -> None:
+def test_an_unknown_fingerprint_is_not_found(signer: CommandLine) -> None:
     refused = signer("keys", "trust", UNKNOWN)
 
     assert refused.status == 3
@@ -264,7 +264,7 @@ def test_a_key_that_no_one_carries_is_not_found(signer: CommandLine) -> None:
     )
 
 
-def test_outside_a_project_there_is_nothing_to_approve(signer: CommandLine) -> None:
+def test_outside_a_project_approving_is_refused(signer: CommandLine) -> None:
     refused = signer("keys", "trust", UNKNOWN, cwd=signer.home)
 
     assert refused.status == 2

@@ -166,7 +166,7 @@ def test_a_condition_is_read(data: object, condition: Condition) -> None:
         ("in", "state.n", "${inputs.limit}", "expected a list to look in, found a number"),
     ],
 )
-def test_what_cannot_be_compared_is_false_with_a_warning(
+def test_values_that_cannot_be_compared_are_false_with_a_warning(
     op: str, path: str, value: object, warning: str
 ) -> None:
     warnings: list[str] = []
@@ -279,7 +279,7 @@ def test_what_cannot_be_compared_is_false_with_a_warning(
         ),
     ],
 )
-def test_a_condition_that_means_nothing_is_an_error(data: object, problem: GraphProblem) -> None:
+def test_an_invalid_condition_is_an_error(data: object, problem: GraphProblem) -> None:
     assert parse_condition(data, WHERE) == (None, [problem])
 
 
@@ -324,9 +324,7 @@ def test_a_key_for_other_programs_is_no_unknown_key() -> None:
         ),
     ],
 )
-def test_a_condition_that_is_hardly_meant_so_is_a_warning(
-    data: object, problem: GraphProblem
-) -> None:
+def test_a_suspicious_condition_is_a_warning(data: object, problem: GraphProblem) -> None:
     condition, problems = parse_condition(data, WHERE)
 
     assert condition is not None
@@ -365,12 +363,12 @@ def test_the_paths_of_a_condition_are_reported() -> None:
     assert list(references(read(data))) == [("a", "b"), ("c", "d"), ("e", "0")]
 
 
-def test_an_operator_that_no_one_knows_is_an_error_at_run_time() -> None:
+def test_an_unknown_operator_is_an_error_at_run_time() -> None:
     with pytest.raises(ExpressionError, match=r"unknown operator 'exist', did you mean exists\?"):
         holds(Comparison(("state", "n"), "exist", None), DOCUMENT, print)
 
 
-def test_a_pattern_from_the_document_that_is_none_is_an_error() -> None:
+def test_an_invalid_pattern_from_the_document_is_an_error() -> None:
     condition = read({"path": "state.text", "op": "regex", "value": "${inputs.p}"})
 
     with pytest.raises(ExpressionError) as error:
@@ -464,7 +462,7 @@ ANYTHING = st.recursive(
 
 @pytest.mark.property
 @given(data=ANYTHING)
-def test_anything_is_a_condition_or_tells_why_not(data: object) -> None:
+def test_any_value_is_a_condition_or_an_error_with_the_reason(data: object) -> None:
     condition, problems = parse_condition(data, WHERE)
 
     assert (condition is not None) or problems

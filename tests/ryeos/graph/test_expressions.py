@@ -190,7 +190,7 @@ def test_a_text_is_filled_in(template: str, value: object) -> None:
         ("state.list|length|str", "3"),
     ],
 )
-def test_a_pipe_gives_what_it_says(expression: str, value: object) -> None:
+def test_each_pipe_gives_its_value(expression: str, value: object) -> None:
     template = f"${{{expression}}}"
 
     assert filled(template) == value
@@ -278,7 +278,7 @@ def test_a_value_that_a_pipe_is_not_made_for_is_an_error(expression: str, proble
         ("${a" + " | str" * 17 + "}", "${a" + " | str" * 17 + "}: expected at most 16 pipes"),
     ],
 )
-def test_what_is_wrong_with_a_text_is_reported_before_the_run(template: str, problem: str) -> None:
+def test_an_invalid_template_is_reported_before_the_run(template: str, problem: str) -> None:
     found = list(problems({"cmd": ["x", template]}))
 
     assert [(place, line[: len(problem)]) for place, line in found] == [("cmd[1]", problem)]
@@ -292,7 +292,7 @@ def test_every_problem_of_a_template_has_its_place() -> None:
     assert [place for place, _ in problems(["${}"])] == ["[0]"]
 
 
-def test_what_cannot_be_read_is_an_error_at_run_time() -> None:
+def test_an_invalid_template_is_an_error_at_run_time() -> None:
     with pytest.raises(ExpressionError) as error:
         fill(["${a b}"], DOCUMENT, lambda _: None)
 
@@ -314,7 +314,7 @@ def test_an_unknown_pipe_leaves_the_value_and_warns() -> None:
     ]
 
 
-def test_none_inside_a_text_is_nothing_and_warns() -> None:
+def test_null_inside_a_text_is_empty_and_warns() -> None:
     value, warnings = warned("a${state.none}b")
 
     assert value == "ab"
@@ -369,7 +369,9 @@ def test_the_paths_of_a_template_are_reported() -> None:
         ("ls", []),
     ],
 )
-def test_what_a_shell_would_read_as_code_is_reported(command: str, unquoted: list[str]) -> None:
+def test_values_that_a_shell_would_read_as_code_are_reported(
+    command: str, unquoted: list[str]
+) -> None:
     assert unquoted_in(command) == unquoted
 
 
@@ -428,7 +430,7 @@ def test_a_whole_text_keeps_any_value(value: object) -> None:
 
 @pytest.mark.property
 @given(text=ODD, value=VALUES)
-def test_no_text_does_more_than_fill_or_tell(text: str, value: object) -> None:
+def test_any_text_is_filled_in_or_reported(text: str, value: object) -> None:
     document = {"state": {"a": value}, "inputs": {"b": value}}
     unquoted_in(text)
     list(references(text))
@@ -458,7 +460,7 @@ def test_every_text_has_an_escaped_form(text: str) -> None:
 
 @pytest.mark.property
 @given(value=st.text() | ODD)
-def test_what_comes_from_the_document_is_never_read_again(value: str) -> None:
+def test_values_of_the_document_are_never_read_again(value: str) -> None:
     document = {"state": {"v": value}, "inputs": {"v": value}, "a": "LEAK"}
 
     assert fill("<${state.v}>", document, print) == f"<{value}>"

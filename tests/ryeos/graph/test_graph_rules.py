@@ -33,7 +33,7 @@ from tests.support.graph_walks import gate, nodes
         (("sign", "directive", "demo/plan"), "rye.sign.directive.demo.plan"),
     ],
 )
-def test_a_call_requires(call: tuple[str, str | None, str], required: str) -> None:
+def test_a_call_requires_a_capability(call: tuple[str, str | None, str], required: str) -> None:
     assert required_capability(*call) == required
     assert denial(*call, [(required,)]) is None
 
@@ -59,7 +59,7 @@ def test_a_capability_grants_what_it_spells(capability: str, grants: bool) -> No
 
 
 @pytest.mark.parametrize("grants", [[], [()], [("*",), ()], [(), ()]])
-def test_what_no_one_allowed_is_denied(grants: list[tuple[str, ...]]) -> None:
+def test_calls_without_a_grant_are_denied(grants: list[tuple[str, ...]]) -> None:
     assert denial("execute", "tool", "x", grants) == "Permission denied: no capabilities"
 
 
@@ -70,7 +70,7 @@ def test_a_further_list_never_allows_more(lists: list[list[str]]) -> None:
         assert denial("execute", "tool", "a", [*grants, ("*",)]) is not None
 
 
-def test_what_steers_a_run_from_inside_is_always_allowed() -> None:
+def test_calls_that_steer_their_own_run_are_always_allowed() -> None:
     assert denial("execute", "tool", "rye/agent/threads/internal/control", []) is None
     assert denial("execute", "tool", "rye/agent/threads/internals", []) is not None
 
@@ -116,7 +116,7 @@ def test_an_envelope_is_unwrapped(envelope: object, result: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("success", [True, None, 0, "false", []])
-def test_only_a_plain_no_is_a_failure(success: object) -> None:
+def test_only_an_explicit_false_is_a_failure(success: object) -> None:
     assert unwrapped({"data": {"success": success}}) == {"success": success}
 
 
@@ -169,7 +169,7 @@ def test_an_answer_of_a_hook_is_read(values: dict[str, Any], control: Control) -
         lambda x: st.lists(x) | st.dictionaries(st.text(), x),
     )
 )
-def test_anything_has_elements(over: object) -> None:
+def test_any_value_has_elements(over: object) -> None:
     warnings: list[str] = []
 
     elements = elements_of(over, "a", warnings.append)
@@ -179,7 +179,7 @@ def test_anything_has_elements(over: object) -> None:
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "[1", "nonsense", '"text"', "5"])
-def test_a_text_that_is_no_list_has_none(text: str) -> None:
+def test_a_text_that_is_no_list_has_no_elements(text: str) -> None:
     warnings: list[str] = []
 
     assert elements_of(text, "a", warnings.append) == []
@@ -202,7 +202,7 @@ def test_of_a_failed_call_the_failure_is_collected_even_where_it_started_a_threa
         ({"a": object()}, "expected "),
     ],
 )
-def test_values_can_be_written_down_or_not(value: object, problem: str | None) -> None:
+def test_values_can_be_recorded_or_not(value: object, problem: str | None) -> None:
     found = storage_problem(value)
 
     assert found == problem if problem is None else str(found).startswith(problem)

@@ -76,7 +76,7 @@ def test_the_start_is_reported_once() -> None:
         ("graph_completed", {"n": "${steps}", "s": "${status}"}, {"n": 2, "s": "completed"}),
     ],
 )
-def test_a_hook_sees_what_its_event_is_about(
+def test_a_hook_sees_the_data_of_its_event(
     event: str, params: dict[str, str], seen: dict[str, object]
 ) -> None:
     graph = nodes(a=calling(next="done"), done=DONE, hooks=[hook(event, "hook", params=params)])
@@ -148,7 +148,7 @@ def test_a_hook_whose_condition_cannot_be_judged_does_not_run_and_is_reported() 
     "action",
     ["retry", {"retry": True}, {"action": "retry"}, {"action": "retry", "max_retries": 3}],
 )
-def test_a_word_has_the_node_tried_again_three_times(action: object) -> None:
+def test_the_word_retry_has_the_node_tried_again_three_times(action: object) -> None:
     done = walked(failing(hook("error", action=action)), always(bad()))
 
     assert (len(done.acts), done.outcome.steps, done.state["_retries"]) == (4, 1, {"a": 3})
@@ -220,7 +220,7 @@ def test_a_hook_may_have_the_run_go_on(word: str, errors: int) -> None:
 @pytest.mark.parametrize(
     "said", [ok(), {}, bad("the hook broke"), ok(action="dance"), ok(text="hm")]
 )
-def test_a_hook_that_says_nothing_of_use_changes_nothing(said: object) -> None:
+def test_a_hook_without_a_control_changes_nothing(said: object) -> None:
     assert steered(said).outcome.error == "no luck"
 
 
@@ -247,7 +247,7 @@ def test_the_tools_that_steer_a_run_may_always_be_called() -> None:
     assert (done.path, done.outcome.status) == (["a", "done"], "completed")
 
 
-def test_hooks_run_by_layer_and_the_first_that_says_something_steers() -> None:
+def test_hooks_run_by_layer_and_the_first_control_steers() -> None:
     graph = failing(
         hook("error", "three", layer=3),
         hook("error", "two", layer=2),
@@ -273,7 +273,7 @@ def test_hooks_run_by_layer_and_the_first_that_says_something_steers() -> None:
     assert done.outcome.status == "completed"
 
 
-def test_hooks_of_the_infrastructure_run_last_and_steer_nothing() -> None:
+def test_hooks_of_the_infrastructure_run_last_and_do_not_steer() -> None:
     watching = watching_hooks(
         [
             {"event": "error", "action": "skip", "layer": 1},
@@ -312,7 +312,7 @@ def test_a_hook_may_end_the_run_behind_a_step(word: str) -> None:
     assert (end.error, end.next_node) == ("a hook ended the run after a", "b")
 
 
-def test_what_a_hook_says_behind_a_step_may_be_the_error() -> None:
+def test_the_control_of_a_hook_behind_a_step_may_be_the_error() -> None:
     graph = nodes(a=gate("done"), done=DONE, hooks=[hook("after_step", "judge")])
 
     end = walked(graph, always(ok(action="fail", error="too hot"))).outcome
@@ -321,7 +321,7 @@ def test_what_a_hook_says_behind_a_step_may_be_the_error() -> None:
 
 
 @pytest.mark.parametrize("word", ["retry", "continue", "skip"])
-def test_other_words_mean_nothing_behind_a_step(word: str) -> None:
+def test_other_controls_have_no_effect_behind_a_step(word: str) -> None:
     graph = nodes(a=gate("done"), done=DONE, hooks=[hook("after_step", action=word)])
 
     assert walked(graph).path == ["a", "done"]

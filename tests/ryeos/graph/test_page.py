@@ -56,7 +56,7 @@ def test_the_node_that_runs_has_its_own_mark() -> None:
     assert [state.status for state in states] == ["completed", "running"]
 
 
-def test_the_history_is_what_the_transcript_tells() -> None:
+def test_the_history_is_that_of_the_transcript() -> None:
     payload = {"step": 1, "node": "fetch", "status": "completed", "elapsed_s": 0.5, "error": None}
 
     assert history_of([(0, "step_started", {}), (1, "step_completed", payload)]) == [HISTORY[0]]

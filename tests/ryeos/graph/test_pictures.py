@@ -125,7 +125,7 @@ def test_a_graph_is_a_digraph_of_graphviz() -> None:
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="needs Graphviz")
-def test_graphviz_reads_what_is_written_for_it() -> None:
+def test_graphviz_reads_the_digraph() -> None:
     awkward = {'a "b\\': {"type": "gate", "next": "\\n{|}"}, "\\n{|}": {"type": "return"}}
 
     for drawn in (picture(awkward), picture(states={"add": NodeState.ERROR})):
@@ -247,7 +247,7 @@ def test_boxes_that_follow_each_other_stand_below_each_other() -> None:
     assert layout.centres[0].y < layout.centres[1].y < layout.centres[2].y
 
 
-def test_a_picture_of_nothing_is_a_picture() -> None:
+def test_a_picture_of_an_empty_graph_is_a_picture() -> None:
     parsed(svg(Picture(title="", boxes=[], arrows=[])))
 
 
@@ -255,7 +255,7 @@ def test_a_picture_of_nothing_is_a_picture() -> None:
     ("text", "most", "shown"),
     [("abc", 3, "abc"), ("abcd", 3, "ab\u2026"), (" a\n\tb\x00c ", 9, "a b c"), ("", 3, "")],
 )
-def test_a_long_text_is_cut_and_an_invisible_character_is_none(
+def test_a_long_text_is_cut_and_an_invisible_character_is_left_out(
     text: str, most: int, shown: str
 ) -> None:
     assert shortened(text, most) == shown

@@ -338,7 +338,7 @@ def test_a_control_of_a_hook_may_be_written_in_several_ways(action: object) -> N
     assert graph.hooks == (Hook(event="error", control={"action": "retry"}),)
 
 
-def test_a_condition_that_always_holds_is_none() -> None:
+def test_a_condition_that_always_holds_is_dropped() -> None:
     node = {"type": "gate", "next": [{"to": "done", "when": {}}]}
 
     assert graph_of(one_node(node)).nodes["a"] == GateNode(name="a", next=(Edge("done"),))
@@ -438,7 +438,7 @@ def test_a_condition_that_always_holds_is_none() -> None:
         ),
     ],
 )
-def test_what_looks_like_a_slip_is_a_warning(data: dict[str, Any], warning: str) -> None:
+def test_a_probable_mistake_is_a_warning(data: dict[str, Any], warning: str) -> None:
     reading = read_graph(data, "demo/x")
 
     assert reading.errors == ()
@@ -466,7 +466,7 @@ def test_what_looks_like_a_slip_is_a_warning(data: dict[str, Any], warning: str)
         ),
     ],
 )
-def test_what_no_run_by_itself_gets_past_is_an_error_before_signing(
+def test_an_error_that_stops_every_run_is_an_error_before_signing(
     changes: dict[str, Any], problem: str
 ) -> None:
     data = {name: value for name, value in {**calling(), **changes}.items() if value is not ...}
@@ -477,7 +477,7 @@ def test_what_no_run_by_itself_gets_past_is_an_error_before_signing(
     assert problem in map(str, reading.before_signing.errors)
 
 
-def test_a_graph_for_other_graphs_says_so() -> None:
+def test_a_graph_without_permissions_is_reported_as_one_for_other_graphs() -> None:
     reading = read_graph({**calling(), "permissions": None}, "demo/x").before_signing
 
     assert reading.errors == ()
@@ -494,7 +494,7 @@ def test_a_graph_without_slips_has_no_warnings() -> None:
 
 
 @pytest.mark.parametrize("result", ["state", "both"])
-def test_what_is_assigned_is_used_where_the_state_is_the_result(result: str) -> None:
+def test_assigned_values_are_used_where_the_state_is_the_result(result: str) -> None:
     data = calling(assign={"x": 1})
     data["config"]["result"] = result
 

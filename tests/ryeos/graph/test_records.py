@@ -40,7 +40,7 @@ INPUT = NodeInput(
 )
 
 
-def test_a_snapshot_is_read_back_with_what_other_programs_put_in() -> None:
+def test_a_snapshot_is_read_back_with_keys_of_other_programs() -> None:
     assert run_snapshot_of(run_snapshot_object(SNAPSHOT), "x") == SNAPSHOT
 
 
@@ -57,7 +57,7 @@ def test_a_snapshot_without_errors_has_no_key_for_them() -> None:
     assert "errors" not in run_snapshot_object(replace(SNAPSHOT, errors=()))
 
 
-def test_a_snapshot_of_another_program_needs_none_of_our_keys() -> None:
+def test_a_snapshot_of_another_program_does_not_need_our_keys() -> None:
     value = {
         "schema": 2,
         "kind": "execution_snapshot",
@@ -102,7 +102,7 @@ def test_a_wrong_type_is_named_with_its_object_and_key(
     assert str(error.value) == message
 
 
-def test_what_is_no_object_is_refused() -> None:
+def test_a_value_that_is_no_object_is_refused() -> None:
     with pytest.raises(RecordError):
         receipt_of([], "x")
     with pytest.raises(RecordError):

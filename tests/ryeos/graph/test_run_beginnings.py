@@ -127,7 +127,7 @@ def test_two_runs_of_one_process_share_no_state(ground: GraphGround) -> None:
     assert first["graph_run_id"] != second["graph_run_id"]
 
 
-def test_a_graph_with_problems_tells_all_of_them(ground: GraphGround) -> None:
+def test_a_graph_with_problems_reports_all_of_them(ground: GraphGround) -> None:
     ground.graph(
         "demo/wrong", "config: {start: a, max_steps: 0, nodes: {a: {type: gate, next: nowhere}}}"
     )
@@ -200,7 +200,7 @@ def test_one_node_of_an_earlier_run_is_worked_on_with_its_state(ground: GraphGro
     assert ground.thread(run_id).status == "completed"
 
 
-def test_a_node_that_there_is_not_is_refused(ground: GraphGround) -> None:
+def test_a_missing_node_is_refused(ground: GraphGround) -> None:
     ground.graph("demo/plain", PLAIN)
 
     refused = ground.answer("demo/plain", {"node": "dome"})
@@ -255,7 +255,7 @@ def test_limits_come_from_the_configuration_where_no_other_source_sets_them(
     ("shape", "names"),
     [("output", {"output"}), ("state", {"state"}), ("both", {"output", "state"})],
 )
-def test_a_graph_says_what_it_answers(shape: str, names: set[str], ground: GraphGround) -> None:
+def test_a_graph_answers_with_its_output(shape: str, names: set[str], ground: GraphGround) -> None:
     ground.graph("demo/plain", PLAIN.replace("max_steps: 10", f"result: {shape}"))
 
     data = ground.run("demo/plain", {"x": 1})
@@ -280,7 +280,7 @@ def test_a_dead_end_is_a_completion_that_is_reported(ground: GraphGround) -> Non
     assert (data["output"], data["state"]) == ({}, {"n": 1, "inputs": {}})
 
 
-def test_a_dry_run_tells_of_the_graph_and_begins_nothing(ground: GraphGround) -> None:
+def test_a_dry_run_describes_the_graph_and_begins_no_run(ground: GraphGround) -> None:
     ground.graph("demo/plain", PLAIN)
     request = ExecutionRequest(item_id="demo/plain", dry_run=True, use_lockfile=False)
 

@@ -76,7 +76,7 @@ def test_a_cancelled_run_kills_the_tools_that_run(
     assert ground.thread(data["graph_run_id"]).status == "cancelled"
 
 
-def test_a_user_may_ask_for_the_end_of_a_run(ground: GraphGround, lifeline: Lifeline) -> None:
+def test_a_user_can_cancel_a_run(ground: GraphGround, lifeline: Lifeline) -> None:
     holding(ground, lifeline)
     registry = ground.fresh().threads
     ender = when_held(lifeline, lambda: ask_for_end(registry, "mine-1"))
@@ -89,7 +89,7 @@ def test_a_user_may_ask_for_the_end_of_a_run(ground: GraphGround, lifeline: Life
     assert ground.thread("mine-1").status == "cancelled"
 
 
-def test_a_run_that_was_asked_to_end_may_be_gone_on_with(
+def test_a_run_that_a_user_cancelled_can_be_resumed(
     ground: GraphGround, lifeline: Lifeline
 ) -> None:
     holding(ground, lifeline)

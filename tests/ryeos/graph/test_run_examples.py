@@ -25,7 +25,7 @@ def test_a_gate_routes_and_the_output_keeps_its_types(ground: GraphGround) -> No
     assert ground.thread(big["graph_run_id"]).status == "completed"
 
 
-def test_inputs_are_checked_before_anything_is_written_down(ground: GraphGround) -> None:
+def test_inputs_are_checked_before_the_run_is_recorded(ground: GraphGround) -> None:
     ground.graph("demo/route", ROUTE, permissions=DEMO)
 
     missing = ground.refusal("demo/route", {"a": 1})
@@ -52,7 +52,7 @@ def test_a_run_takes_no_more_steps_than_it_may(ground: GraphGround) -> None:
     assert ground.thread(data["graph_run_id"]).status == "error"
 
 
-def test_a_fan_an_edge_for_errors_and_one_that_is_put_up_with(ground: GraphGround) -> None:
+def test_a_fan_out_with_an_error_edge_and_an_ignored_error(ground: GraphGround) -> None:
     ground.graph("demo/fan", FAN, permissions=DEMO)
 
     data = ground.run("demo/fan", {"nums": [3, -2, 4]})
@@ -68,7 +68,7 @@ def test_a_fan_an_edge_for_errors_and_one_that_is_put_up_with(ground: GraphGroun
     assert ground.output("demo/fan", nums="[5]") == {"first": 25, "count": 1, "why": "negative: -7"}
 
 
-def test_a_failed_run_is_gone_on_with_once_its_reason_is_gone(ground: GraphGround) -> None:
+def test_a_failed_run_is_resumed_once_its_cause_is_fixed(ground: GraphGround) -> None:
     ground.graph("demo/retry", RETRY, permissions=DEMO)
 
     failed = ground.run("demo/retry", {"base": 4})
@@ -102,7 +102,7 @@ def test_a_failed_run_is_gone_on_with_once_its_reason_is_gone(ground: GraphGroun
     assert started.count("prep") == 1
 
 
-def test_what_has_completed_or_is_unknown_is_not_gone_on_with(ground: GraphGround) -> None:
+def test_a_completed_or_unknown_run_is_not_resumed(ground: GraphGround) -> None:
     ground.graph("demo/route", ROUTE, permissions=DEMO)
     run_id = ground.run("demo/route", {"a": 7, "b": 5})["graph_run_id"]
 
@@ -114,7 +114,7 @@ def test_what_has_completed_or_is_unknown_is_not_gone_on_with(ground: GraphGroun
     assert ground.thread(run_id).status == "completed"
 
 
-def test_a_run_is_cancelled_while_its_tool_runs_and_gone_on_with(ground: GraphGround) -> None:
+def test_a_run_is_cancelled_while_its_tool_runs_and_resumed(ground: GraphGround) -> None:
     ground.graph("demo/retry", RETRY.replace("demo/needs_flag", "demo/hold"), permissions=DEMO)
     cancellation = Cancellation()
     ground.workspace.project.signed_yaml("demo/hold", 'config: {command: "sleep 600"}')

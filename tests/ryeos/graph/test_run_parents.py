@@ -32,7 +32,7 @@ def under(ground: GraphGround, parent_id: str) -> dict[str, str]:
     return {PARENT: parent_id}
 
 
-def test_a_parent_that_is_no_thread_here_allows_nothing(ground: GraphGround) -> None:
+def test_a_parent_that_is_no_thread_here_grants_nothing(ground: GraphGround) -> None:
     ground.graph("demo/g", ECHO, permissions=WIDE)
 
     answer = ground.answer("demo/g", extra_env=under(ground, "demo-parent-1-abcd"))
@@ -46,7 +46,7 @@ def test_a_parent_that_is_no_thread_here_allows_nothing(ground: GraphGround) -> 
 
 
 @pytest.mark.parametrize("parent_id", ["../../etc", "x" * 4000, "a\nb", " "])
-def test_a_parent_whose_id_is_nonsense_allows_nothing(parent_id: str, ground: GraphGround) -> None:
+def test_a_parent_with_an_invalid_id_grants_nothing(parent_id: str, ground: GraphGround) -> None:
     ground.graph("demo/g", ECHO, permissions=WIDE)
 
     assert ground.answer("demo/g", extra_env=under(ground, parent_id)).exit_status == 4
@@ -97,7 +97,7 @@ def test_a_run_without_a_level_left_starts_no_other(ground: GraphGround) -> None
     assert refused == "demo/g: Max depth exceeded"
 
 
-def test_a_thread_that_is_no_graph_hands_on_what_its_parent_has(ground: GraphGround) -> None:
+def test_a_thread_that_is_no_graph_hands_on_the_limits_of_its_parent(ground: GraphGround) -> None:
     parent_id = parent_of(ground)
     threads = ground.fresh().threads
     threads.register(Thread(thread_id="mine/t/t-1", directive="mine/t", parent_id=parent_id))
@@ -113,7 +113,7 @@ def test_a_thread_that_a_person_started_hands_on_no_limits(ground: GraphGround) 
     assert ground.run("demo/g", extra_env=under(ground, "mine/t/t-1"))["success"]
 
 
-def test_threads_that_are_their_own_parents_allow_nothing(ground: GraphGround) -> None:
+def test_threads_that_are_their_own_parents_grant_nothing(ground: GraphGround) -> None:
     threads = ground.fresh().threads
     threads.register(Thread(thread_id="mine/t/t-1", directive="mine/t", parent_id="mine/t/t-2"))
     threads.register(Thread(thread_id="mine/t/t-2", directive="mine/t", parent_id="mine/t/t-1"))
@@ -142,9 +142,7 @@ def grants_file(ground: GraphGround, run_id: str) -> Path:
         {"seal": "0" * 64},
     ],
 )
-def test_grants_that_were_changed_allow_nothing(
-    change: dict[str, object], ground: GraphGround
-) -> None:
+def test_changed_grants_grant_nothing(change: dict[str, object], ground: GraphGround) -> None:
     ground.graph("demo/g", ECHO, permissions=WIDE)
     parent_id = parent_of(ground)
     path = grants_file(ground, parent_id)
@@ -156,7 +154,7 @@ def test_grants_that_were_changed_allow_nothing(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "{", "null", "[" * 100_000])
-def test_grants_that_are_none_allow_nothing(text: str, ground: GraphGround) -> None:
+def test_invalid_grants_grant_nothing(text: str, ground: GraphGround) -> None:
     ground.graph("demo/g", ECHO, permissions=WIDE)
     parent_id = parent_of(ground)
     path = grants_file(ground, parent_id)
@@ -167,7 +165,7 @@ def test_grants_that_are_none_allow_nothing(text: str, ground: GraphGround) -> N
     assert refused.endswith(f"but {path} is not what rye writes")
 
 
-def test_grants_of_another_run_allow_nothing(ground: GraphGround) -> None:
+def test_grants_of_another_run_grant_nothing(ground: GraphGround) -> None:
     wide_id = parent_of(ground, WIDE)
     narrow_id = parent_of(ground)
     grants_file(ground, narrow_id).write_bytes(grants_file(ground, wide_id).read_bytes())

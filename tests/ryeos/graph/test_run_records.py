@@ -113,7 +113,7 @@ def test_a_run_id_is_the_graphs_own_and_when_it_began() -> None:
 
 
 @pytest.mark.parametrize("run_id", ["", "../x", "a/b", ".x", "x" * 201, "c:x", "a\n"])
-def test_an_id_that_could_be_no_folder_is_refused(run_id: str) -> None:
+def test_an_id_that_cannot_be_a_folder_is_refused(run_id: str) -> None:
     with pytest.raises(RunIdError):
         valid_run_id(run_id)
 
@@ -267,7 +267,7 @@ def test_a_line_that_was_cut_short_is_reported(place: RunPlace) -> None:
     )
 
 
-def test_what_a_loss_of_power_took_runs_again(place: RunPlace) -> None:
+def test_a_step_that_a_loss_of_power_took_runs_again(place: RunPlace) -> None:
     with begun(place) as records:
         for number in range(1, 6):
             take_step(records, number, filler="x" * INLINE_BYTES)
@@ -362,7 +362,7 @@ def test_a_signed_checkpoint_is_of_its_run_only(place: RunPlace, tmp_path: Path)
         load_run(place, "other-1-0000", trusted)
 
 
-def test_a_run_without_a_key_says_that_nothing_is_signed(place: RunPlace) -> None:
+def test_a_run_without_a_key_reports_that_it_is_unsigned(place: RunPlace) -> None:
     recorded(place, 3, key=None)
 
     run = load(place)
@@ -382,8 +382,8 @@ def test_a_transcript_that_was_cut_back_is_reported(place: RunPlace) -> None:
     records.close()
     transcript(place).write_bytes(earlier)
 
-    told = f"of run {RUN} ends with step 3, and step 6 was recorded: it may have been cut"
-    assert load(place).warnings == (f"the transcript {told}",)
+    problem = f"of run {RUN} ends with step 3, and step 6 was recorded: it may have been cut"
+    assert load(place).warnings == (f"the transcript {problem}",)
 
 
 def test_a_transcript_without_states_is_kept_when_its_run_goes_on(place: RunPlace) -> None:

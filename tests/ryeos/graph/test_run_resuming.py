@@ -81,7 +81,7 @@ def test_a_resumed_run_may_be_given_another_limit(ground: GraphGround) -> None:
     assert resumed(ground, run_id)["status"] == "completed"
 
 
-def test_errors_that_were_put_up_with_are_kept(ground: GraphGround) -> None:
+def test_ignored_errors_are_kept(ground: GraphGround) -> None:
     run_id = failed(ground)
     (ground.project / "flag").touch()
 
@@ -126,7 +126,7 @@ def test_state_may_be_laid_over_that_of_the_run(ground: GraphGround) -> None:
 
 
 @pytest.mark.parametrize("odd", [{"_retries": "odd"}, {"_last_error": [1]}])
-def test_state_that_makes_no_sense_does_no_harm(odd: dict[str, Any], ground: GraphGround) -> None:
+def test_useless_state_does_no_harm(odd: dict[str, Any], ground: GraphGround) -> None:
     run_id = failed(ground, n=1)
     (ground.project / "flag").touch()
 
@@ -135,7 +135,7 @@ def test_state_that_makes_no_sense_does_no_harm(odd: dict[str, Any], ground: Gra
     assert data["success"]
 
 
-def test_a_changed_graph_is_gone_on_with_only_by_force(ground: GraphGround) -> None:
+def test_a_run_of_a_changed_graph_is_resumed_only_by_force(ground: GraphGround) -> None:
     run_id = failed(ground, n=1)
     (ground.project / "flag").touch()
     ground.graph("demo/g", FLAG.replace('output: {n: "${inputs.n}"}', "output: changed"))
@@ -147,7 +147,7 @@ def test_a_changed_graph_is_gone_on_with_only_by_force(ground: GraphGround) -> N
     assert forced["output"] == "changed"
 
 
-def test_what_does_not_matter_to_a_run_may_change(ground: GraphGround) -> None:
+def test_changes_that_do_not_concern_a_run_are_allowed(ground: GraphGround) -> None:
     run_id = failed(ground, n=1)
     (ground.project / "flag").touch()
     ground.graph("demo/g", "# A comment.\n" + FLAG)
@@ -155,7 +155,7 @@ def test_what_does_not_matter_to_a_run_may_change(ground: GraphGround) -> None:
     assert resumed(ground, run_id)["output"] == {"n": 1}
 
 
-def test_a_node_that_is_gone_is_not_gone_on_with(ground: GraphGround) -> None:
+def test_a_run_at_a_removed_node_is_not_resumed(ground: GraphGround) -> None:
     run_id = failed(ground, n=1)
     ground.graph("demo/g", FLAG.replace(" b:", " bb:").replace("next: b}", "next: bb}"))
 
@@ -165,7 +165,7 @@ def test_a_node_that_is_gone_is_not_gone_on_with(ground: GraphGround) -> None:
     assert ground.thread(run_id).status == "error"
 
 
-def test_a_run_of_another_graph_is_not_gone_on_with(ground: GraphGround) -> None:
+def test_a_run_of_another_graph_is_not_resumed(ground: GraphGround) -> None:
     run_id = failed(ground, n=1)
     ground.graph("demo/other", FLAG)
 
@@ -210,7 +210,7 @@ def test_a_run_of_another_process_that_lives_is_left_alone(ground: GraphGround) 
     assert resumed(ground, run_id)["output"] == {"n": 1}  # now that it has died
 
 
-def test_of_two_that_go_on_with_a_run_one_does(ground: GraphGround) -> None:
+def test_of_two_that_resume_a_run_one_succeeds(ground: GraphGround) -> None:
     run_id = failed(ground, n=1)
     (ground.project / "flag").touch()
     ready = Barrier(2)
@@ -250,7 +250,7 @@ def test_a_cancelled_run_goes_on_at_the_node_it_had_not_done(ground: GraphGround
     assert next(event.node for event in ground.events if event.what == "started") == "c"
 
 
-def test_a_run_that_was_cancelled_before_it_began_has_done_nothing(ground: GraphGround) -> None:
+def test_a_run_that_was_cancelled_before_it_began_has_made_no_step(ground: GraphGround) -> None:
     ground.graph("demo/g", COUNT)
     cancellation = Cancellation()
     cancellation.cancel()
@@ -293,7 +293,7 @@ def test_a_run_that_its_caller_narrowed_stays_narrow(ground: GraphGround) -> Non
     assert resumed(ground, run_id)["node"] == "b"
 
 
-def test_a_run_continues_with_what_its_graph_allows_now(ground: GraphGround) -> None:
+def test_a_run_continues_with_the_current_permissions_of_its_graph(ground: GraphGround) -> None:
     (ground.project / "flag").touch()
     ground.graph("demo/g", NARROW, permissions=json.dumps(ONLY_THE_FLAG))
     run_id = str(ground.run("demo/g")["graph_run_id"])

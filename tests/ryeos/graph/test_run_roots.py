@@ -23,7 +23,7 @@ def write_run(place: RunPlace, run_id: str, *states: str, filler: str = "") -> N
     path.write_text(text + filler, "utf-8")
 
 
-def test_without_runs_there_is_nothing(place: RunPlace) -> None:
+def test_without_runs_the_list_is_empty(place: RunPlace) -> None:
     assert list(roots_of_runs(place)) == []
 
 
@@ -34,7 +34,7 @@ def test_each_run_has_its_last_state(place: RunPlace) -> None:
     assert list(roots_of_runs(place)) == ["2" * 64, "3" * 64]
 
 
-def test_what_is_no_run_is_passed_over(place: RunPlace) -> None:
+def test_folders_without_a_run_are_skipped(place: RunPlace) -> None:
     write_run(place, "a-1-0000", "1" * 64)
     (place.runs / ".gitignore").write_text("*\n", "utf-8")
     (place.runs / "empty").mkdir()

@@ -93,7 +93,7 @@ def answering(data: object) -> Double:
     return Double(lambda _act, _cancellation: data)
 
 
-def test_steps_are_written_down_in_order() -> None:
+def test_steps_are_recorded_in_order() -> None:
     records = Written()
 
     outcome = ran(nodes(a=gate("done"), done=DONE), answering(ok()), records=records)
@@ -119,8 +119,8 @@ def test_people_hear_how_far_a_foreach_is(parallel: bool) -> None:  # noqa: FBT0
 
     ran(nodes(a=over([1, 2, 3], parallel=parallel)), answering(ok()), events=events)
 
-    told = [(e.done, e.total) for e in events if e.what == "progress"]
-    assert told == [(n, 3 if parallel else 0) for n in (1, 2, 3)]
+    progress = [(e.done, e.total) for e in events if e.what == "progress"]
+    assert progress == [(n, 3 if parallel else 0) for n in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
@@ -269,7 +269,7 @@ def test_failures_are_not_kept() -> None:
     assert kept.results == {}
 
 
-def test_what_a_double_raises_is_not_hidden() -> None:
+def test_an_exception_of_a_test_double_is_not_hidden() -> None:
     def answer(_act: Act, _cancellation: Cancellation) -> object:
         raise ZeroDivisionError
 
@@ -291,7 +291,7 @@ def test_work_is_done_for_each_item(most: int) -> None:
     assert sorted(heard) == results
 
 
-def test_no_items_are_no_work() -> None:
+def test_no_items_give_no_results() -> None:
     assert side_by_side(lambda n: n, [], 3, lambda _: None) == []
 
 
@@ -317,11 +317,11 @@ def test_a_run_ends_when_its_time_is_over() -> None:
 
 
 def test_a_run_ends_when_a_user_asks_for_that() -> None:
-    asked = Event()
-    end = RunEnd(None, None, asked.is_set)
+    cancelled = Event()
+    end = RunEnd(None, None, cancelled.is_set)
 
     with watching(end) as ended:
-        asked.set()
+        cancelled.set()
         assert ended.wait(PATIENCE_S)
 
     assert not end.has_timed_out

@@ -220,13 +220,13 @@ def test_an_unknown_key_is_reported_by_both(path: tuple[Any, ...], key: str) -> 
         return
     graph = changed(GRAPH, (*path, key), {})
 
-    told = [p for p in read_graph(graph, "demo/all").warnings if "unknown key" in p.text]
+    warnings = [p for p in read_graph(graph, "demo/all").warnings if "unknown key" in p.text]
 
-    assert bool(told) <= (not is_accepted("graph", graph))
+    assert bool(warnings) <= (not is_accepted("graph", graph))
 
 
 @pytest.mark.parametrize("path", TOOLS, ids=lambda path: path.stem)
-def test_what_readers_of_headers_refuse_is_refused_by_the_schema(path: Path) -> None:
+def test_values_that_readers_of_headers_refuse_are_refused_by_the_schema(path: Path) -> None:
     header = parse_yaml(path.read_text(encoding="utf-8"), "header")
     name = "runtime" if header["tool_type"] == "runtime" else "tool"
     chosen = random.Random(path.stem)  # noqa: S311 - no secret

@@ -126,7 +126,7 @@ def test_an_edge_that_cannot_be_judged_leads_to_on_error() -> None:
     assert walked(graph, inputs={"v": "{"}).path == ["a", "b"]
 
 
-def test_failures_that_are_put_up_with_do_not_make_edges_that_can_be_judged() -> None:
+def test_ignored_failures_do_not_make_edges_decidable() -> None:
     edges = [
         {"to": "done", "when": {"path": "state.x", "op": "eq", "value": "${inputs.v|from_json}"}}
     ]
@@ -145,7 +145,7 @@ def test_each_assignment_sees_the_ones_before_it() -> None:
     assert state == {"one": 1, "two": "1!", "one_more": "1!?"}
 
 
-def test_nothing_is_assigned_with_a_warning() -> None:
+def test_a_null_value_is_assigned_with_a_warning() -> None:
     done = walked(nodes(a=gate(assign={"n": "${state.m}"})))
 
     assert done.state == {"n": None}
@@ -173,7 +173,7 @@ def test_a_state_that_json_cannot_hold_fails_the_node() -> None:
     assert "levels of nesting" in end.error
 
 
-def test_a_number_that_json_cannot_hold_is_assigned_to_nothing() -> None:
+def test_a_number_that_json_cannot_hold_is_not_assigned() -> None:
     end = walked(nodes(a=gate(assign={"n": "${inputs.n | float}"})), inputs={"n": "1e999"}).outcome
 
     assert (end.status, end.node) == ("error", "a")
@@ -247,7 +247,7 @@ def test_params_that_json_cannot_hold_fail_the_node() -> None:
     assert (done.acts, done.outcome.status, done.outcome.node) == ([], "error", "a")
 
 
-def test_what_a_node_says_of_its_call_is_reported() -> None:
+def test_options_of_a_node_for_its_call_are_passed_on() -> None:
     graph = nodes(
         a={
             "action": {"item_id": "tool:demo/one"},
@@ -383,7 +383,7 @@ def test_a_cancelled_call_leaves_its_node_to_be_worked_on_again() -> None:
 
 
 @pytest.mark.parametrize("parallel", [True, False])
-def test_a_foreach_that_is_cancelled_leaves_nothing(parallel: bool) -> None:  # noqa: FBT001
+def test_a_cancelled_foreach_leaves_no_results(parallel: bool) -> None:  # noqa: FBT001
     graph = nodes(
         a=over([1, 2, 3], parallel=parallel, collect="all", on_error="done"),
         done=DONE,
@@ -428,7 +428,7 @@ def test_a_single_step_fires_no_hooks_of_the_whole_run() -> None:
     assert [act.item_id for act in walked(graph, single=True).acts] == ["demo/after_step"]
 
 
-def test_a_single_step_that_fails_says_so() -> None:
+def test_a_single_step_that_fails_is_an_error() -> None:
     end = walked(nodes(a=calling(next="done"), done=DONE), always(bad()), single=True).outcome
 
     assert (end.status, end.node, end.error) == ("error", "a", "broken")
@@ -460,7 +460,7 @@ def test_a_foreach_goes_over(elements: object, seen: list[object], parallel: boo
 
 
 @pytest.mark.parametrize("value", [5, True, "no json", '{"a": 1}'])
-def test_a_foreach_over_what_is_no_list_does_nothing_and_says_so(value: object) -> None:
+def test_a_foreach_over_a_value_that_is_no_list_makes_no_call_and_warns(value: object) -> None:
     done = walked(nodes(a=over("${inputs.all}", collect="got")), inputs={"all": value})
 
     assert (done.acts, done.state) == ([], {"got": []})
@@ -672,7 +672,7 @@ def test_each_step_is_entered_and_left_with_the_state_behind_it() -> None:
     assert done.lefts[2].result == 2
 
 
-def test_a_step_tells_of_the_last_attempt_of_each_call() -> None:
+def test_a_step_reports_the_last_attempt_of_each_call() -> None:
     done = walked(nodes(a=over([1, 2], retry={"max": 1})), in_turn(bad(), ok(n=1), ok(n=2)))
 
     calls = done.lefts[0].calls

@@ -133,7 +133,7 @@ def test_the_example_needs_four_steps() -> None:
     assert (end.code, end.next_node) == ("max_steps_exceeded", "done")
 
 
-def test_a_fan_an_edge_for_errors_and_one_that_is_put_up_with() -> None:
+def test_a_fan_out_with_an_error_edge_and_an_ignored_error() -> None:
     done = walked(graph_of(FAN), demo, inputs={"nums": [3, -2, 4]})
 
     end = done.outcome
@@ -161,7 +161,7 @@ def test_the_fan_takes_a_list_that_is_written_as_json() -> None:
     assert end.output == {"first": 25, "count": 1, "why": "negative: -7"}
 
 
-def test_a_hook_has_a_node_tried_again_until_it_has_had_enough() -> None:
+def test_a_hook_has_a_node_tried_again_until_its_limit() -> None:
     done = walked(graph_of(RETRY), demo, inputs={"base": 4})
 
     end = done.outcome

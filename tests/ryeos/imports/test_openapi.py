@@ -101,7 +101,7 @@ def test_an_address_is_the_documents_alone(
     "reference",
     ["other.json#/x", "https://evil.example/x.json", "file:///etc/passwd", "#/nowhere", "#"],
 )
-def test_references_lead_nowhere_else(reference: str, tmp_path: Path) -> None:
+def test_references_lead_to_no_other_document(reference: str, tmp_path: Path) -> None:
     parameter = {"name": "a", "in": "query", "schema": {"$ref": reference}}
 
     item = only(document({"parameters": [parameter]}), tmp_path)
@@ -109,7 +109,7 @@ def test_references_lead_nowhere_else(reference: str, tmp_path: Path) -> None:
     assert "$ref" in item.problems[0]
 
 
-def test_circles_end(tmp_path: Path) -> None:
+def test_circular_references_end(tmp_path: Path) -> None:
     schemas = {"a": {"$ref": "#/components/schemas/b"}, "b": {"$ref": "#/components/schemas/a"}}
     parameter = {"name": "x", "in": "query", "schema": {"$ref": "#/components/schemas/a"}}
 
@@ -157,7 +157,7 @@ def test_no_document_chooses_a_variable_of_another_purpose(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "text", ["{", "[]", "{}", '{"swagger": "2.0"}', '{"openapi": "4.0"}', "[" * 100_000, "a: [b"]
 )
-def test_what_is_no_openapi_says_so(text: str, tmp_path: Path) -> None:
+def test_a_document_that_is_no_openapi_is_reported(text: str, tmp_path: Path) -> None:
     with pytest.raises(ImportSourceError):
         plan_of(text, tmp_path)
 

@@ -57,7 +57,7 @@ def test_arguments_of_typer_are_read() -> None:
     }
 
 
-def test_what_is_no_page_is_none() -> None:
+def test_a_text_that_is_no_help_page_gives_none() -> None:
     assert read_help("") is None
     assert read_help("Traceback (most recent call last):\n  ImportError") is None
 
@@ -144,7 +144,7 @@ def test_a_script_that_is_no_python_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_a_script_named_like_a_module_hides_none(tmp_path: Path) -> None:
+def test_a_script_named_like_a_module_hides_no_module(tmp_path: Path) -> None:
     assert script(tmp_path, "", "json.py").ref.id == "scripts/json-script"
 
 

@@ -19,7 +19,7 @@ def test_any_other_character_is_an_edit(place: int, character: str) -> None:
     assert is_untouched(edited) is (edited == TEXT)
 
 
-def test_what_is_added_or_lacks_its_last_line_is_an_edit() -> None:
+def test_an_added_or_a_missing_last_line_is_an_edit() -> None:
     assert not is_untouched(f"{TEXT}more: 1\n")
     assert not is_untouched(f"more: 1\n{TEXT}")
     assert not is_untouched(TEXT[: TEXT.index("x-mcp-digest")])

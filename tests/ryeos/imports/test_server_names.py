@@ -7,7 +7,7 @@ from ryeos.imports.server_items import item_names, valid_server_id
 from ryeos.items.errors import UsageError
 
 
-def test_a_name_that_can_be_one_stays() -> None:
+def test_a_valid_name_stays() -> None:
     assert item_names(["get_user", "listAll", "x-1"]) == {
         "get_user": "get_user",
         "listAll": "listAll",
@@ -16,7 +16,7 @@ def test_a_name_that_can_be_one_stays() -> None:
 
 
 @given(st.lists(st.text(min_size=1, max_size=80), unique=True, max_size=20))
-def test_whatever_tools_are_called_their_names_are_plain_and_differ(tools: list[str]) -> None:
+def test_any_names_of_tools_become_plain_and_different(tools: list[str]) -> None:
     names = item_names(tools)
 
     assert list(names) == tools

@@ -53,7 +53,7 @@ def test_a_tool_is_written_as_an_item() -> None:
         ({"name": "a", "inputSchema": {"description": "x" * 300_000}}, "at most"),
     ],
 )
-def test_what_cannot_be_an_item_says_why(tool: dict[str, Any], problem: str) -> None:
+def test_a_tool_that_cannot_be_an_item_says_why(tool: dict[str, Any], problem: str) -> None:
     (offer,) = offered(tool)
 
     assert problem in offer.problem
@@ -75,7 +75,7 @@ def test_words_of_a_server_are_one_line_of_bounded_length() -> None:
 
 
 @given(st.fixed_dictionaries({"name": JSON}, optional={"description": JSON, "inputSchema": JSON}))
-def test_whatever_a_server_says_is_an_item_or_a_problem(tool: dict[str, Any]) -> None:
+def test_any_tool_of_a_server_is_an_item_or_a_problem(tool: dict[str, Any]) -> None:
     (offer,) = offered(tool)
 
     if not offer.problem:

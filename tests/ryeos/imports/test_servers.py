@@ -78,11 +78,11 @@ def test_each_client_says_what_its_servers_are(name: str) -> None:
 @pytest.mark.parametrize("name", SHOWN)
 def test_no_secret_of_a_client_is_in_an_item_or_shown(name: str) -> None:
     for item in plan_of(name).items:
-        told = f"{item.data.decode()}{item.describe()}{item!r}"
-        assert [secret for secret in SECRETS if secret in told] == []
+        shown = f"{item.data.decode()}{item.describe()}{item!r}"
+        assert [secret for secret in SECRETS if secret in shown] == []
 
 
-def test_what_starts_a_shell_and_what_is_rye_is_not_made() -> None:
+def test_servers_that_start_a_shell_or_rye_are_not_imported() -> None:
     problems = {item.name: item.problems for item in plan_of("claude.mcp.json").items}
 
     assert problems.pop("rye") == ("it is Rye itself",)
@@ -90,7 +90,7 @@ def test_what_starts_a_shell_and_what_is_rye_is_not_made() -> None:
     assert set(problems.values()) == {()}
 
 
-def test_rights_are_what_the_words_name() -> None:
+def test_rights_are_those_that_the_arguments_name() -> None:
     found = {item.name: values(item)["sandbox"] for item in plan_of("claude.mcp.json").writable}
 
     assert found["files"] == {
@@ -126,7 +126,7 @@ def test_rights_are_what_the_words_name() -> None:
         ('{"url": "file:///etc/passwd"}', ""),
     ],
 )
-def test_what_cannot_be_an_item_says_why(entry: str, problem: str, tmp_path: Path) -> None:
+def test_a_server_that_cannot_be_an_item_says_why(entry: str, problem: str, tmp_path: Path) -> None:
     item = only(entry, tmp_path)
 
     assert item.problems
@@ -158,7 +158,7 @@ def test_a_name_that_only_looks_plain_gets_a_mark(name: str) -> None:
     assert found == "servers" or found[-9] == "-"
 
 
-def test_what_makes_a_server_load_other_code_is_reported(tmp_path: Path) -> None:
+def test_options_that_make_a_server_load_other_code_are_reported(tmp_path: Path) -> None:
     item = only('{"command": "a", "env": {"NODE_OPTIONS": "--import ./x.mjs"}}', tmp_path)
 
     assert "NODE_OPTIONS" in item.notes[0]
@@ -204,12 +204,12 @@ def test_a_package_is_distinguished_from_its_launcher(
         ("debug", "LOG_LEVEL", False),
     ],
 )
-def test_what_looks_like_a_secret(value: str, name: str, is_one: bool) -> None:  # noqa: FBT001
+def test_values_that_look_like_a_secret_are_recognised(value: str, name: str, is_one: bool) -> None:  # noqa: FBT001
     assert is_secret(value, name) is is_one
 
 
 @given(st.lists(st.text(max_size=30), max_size=6))
-def test_words_stay_words_whatever_they_are(args: list[str]) -> None:
+def test_any_words_stay_words(args: list[str]) -> None:
     try:
         words = words_of("serve", args)
     except EntryError:

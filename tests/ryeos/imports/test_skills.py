@@ -79,9 +79,7 @@ def test_a_skill_from_elsewhere_is_copied(
         ("---\nname: one\nname: two\ndescription: d\n---\n", "name"),
     ],
 )
-def test_what_no_reader_of_skills_would_take_is_refused(
-    text: str, problem: str, tmp_path: Path
-) -> None:
+def test_an_invalid_skill_is_refused(text: str, problem: str, tmp_path: Path) -> None:
     item = skill(tmp_path, text)
 
     assert problem in item.problems[0]
@@ -118,7 +116,7 @@ PATHS = st.from_regex(r"[a-zA-Z0-9_&<>\"' -]{0,8}[a-z](/[a-z&]{1,8}){0,3}", full
 
 
 @given(PATHS.filter(lambda path: not path.startswith(" ")), st.text(max_size=200))
-def test_what_is_written_is_what_is_read(path: str, description: str) -> None:
+def test_a_written_skill_reads_back_as_it_was(path: str, description: str) -> None:
     plain = "".join(letter for letter in " ".join(description.split()) if letter.isprintable())
     files = (ListedFile("SKILL.md", 3, "a" * 64), ListedFile(path, 0, "b" * 64))
     manifest = SkillManifest(name="one", folder=".claude/skills/one", files=files)

@@ -84,7 +84,7 @@ def test_just_says_what_is_in_a_justfile() -> None:
 
 
 @pytest.mark.usefixtures("no_just")
-def test_what_the_small_reader_does_not_understand_is_named(tmp_path: Path) -> None:
+def test_recipes_that_the_small_reader_does_not_understand_are_named(tmp_path: Path) -> None:
     plan = written("a:\n    echo a\n???\n", "justfile", tmp_path)
 
     assert list(shown(plan)) == ["a"]
@@ -114,7 +114,7 @@ def test_a_task_that_cannot_be_held_is_refused(
 
 @pytest.mark.parametrize("name", ["package.json", "mise.toml"])
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, "\x00", "[]"])
-def test_what_cannot_be_read_says_so(name: str, text: str, tmp_path: Path) -> None:
+def test_a_malformed_file_is_reported(name: str, text: str, tmp_path: Path) -> None:
     from ryeos.imports.plan import ImportSourceError
 
     if name == "mise.toml" and text == "[]":
@@ -125,7 +125,7 @@ def test_what_cannot_be_read_says_so(name: str, text: str, tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("no_just")
 @pytest.mark.parametrize("name", ["Makefile", "justfile"])
-def test_long_lines_take_no_longer(name: str, tmp_path: Path) -> None:
+def test_long_lines_are_read_in_linear_time(name: str, tmp_path: Path) -> None:
     plan = written(("a " * 100_000 + ":\n") + ("x" * 500_000 + "\n") * 4, name, tmp_path)
 
     assert plan.items == () or len(plan.items) <= 200

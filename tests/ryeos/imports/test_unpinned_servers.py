@@ -27,5 +27,5 @@ def test_other_arguments_of_a_server_are_a_difference(arguments: tuple[str, ...]
     assert unpinned(pinned) != unpinned(item(*arguments))
 
 
-def test_what_a_person_wrote_below_is_a_difference() -> None:
+def test_lines_that_a_person_added_are_a_difference() -> None:
     assert unpinned(f"{item('srv.py')}# mine\n") != unpinned(item("srv.py"))

@@ -26,7 +26,7 @@ def problem_of(inside: str) -> str:
     return str(error.value).removeprefix("directive header, line 2: ")
 
 
-def test_a_directive_that_says_nothing_has_nothing() -> None:
+def test_an_empty_directive_has_empty_fields() -> None:
     assert directive() == Directive(
         name="",
         version="",
@@ -197,7 +197,7 @@ def test_acknowledged_risks_keep_their_words() -> None:
         ("<acknowledge/>", "expected a risk attribute on <acknowledge>, found none"),
     ],
 )
-def test_permissions_that_mean_nothing_are_an_error(written: str, problem: str) -> None:
+def test_invalid_permissions_are_an_error(written: str, problem: str) -> None:
     found = problem_of(f"<metadata><permissions>{written}</permissions></metadata>")
 
     assert found == f"permissions: {problem}"
@@ -244,7 +244,7 @@ def test_actions_outside_the_metadata_are_collected() -> None:
 
 
 @pytest.mark.parametrize("tag", ["template", "example", "raw"])
-def test_opaque_elements_hold_as_text_what_is_written_in_them(tag: str) -> None:
+def test_opaque_elements_hold_their_content_as_text(tag: str) -> None:
     found = with_metadata(f'<note><{tag} lang="a>b"><p>1 & 2 &lt; </x></{tag} ><{tag}/></note>')
 
     assert found.extra == {"note": "<p>1 & 2 &lt; </x>"}

@@ -84,7 +84,7 @@ def test_an_example_of_the_page_reads_as_the_page_says(example: Example) -> None
     assert header == example.header
 
 
-def test_the_page_has_an_example_forevery_parser() -> None:
+def test_the_page_has_an_example_for_every_parser() -> None:
     shown = {SUFFIXES[block.language] for block in blocks() if block.role == "tool"}
 
     assert {PARSERS[suffix] for suffix in shown} == set(PARSERS.values())

@@ -18,7 +18,7 @@ from ryeos.items.errors import (
 )
 
 
-def test_a_failure_has_a_text_a_code_and_what_to_do_next() -> None:
+def test_a_failure_has_a_text_a_code_and_a_hint() -> None:
     envelope = error_envelope(ParameterError(["/a: wrong", "/b: wrong"], hint="see the schema"))
 
     assert envelope == {

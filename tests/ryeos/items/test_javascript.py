@@ -186,9 +186,7 @@ def test_a_schema_that_cannot_be_read_is_an_error_that_names_it(text: str, probl
         ("f(\n{\n", "line 2: expected } to close {, found the end of the file"),
     ],
 )
-def test_what_is_never_closed_could_hide_a_constant_and_is_an_error(
-    text: str, problem: str
-) -> None:
+def test_an_unclosed_text_could_hide_a_constant_and_is_an_error(text: str, problem: str) -> None:
     with pytest.raises(MetadataError) as error:
         parse_javascript(text)
 
@@ -222,5 +220,5 @@ def test_other_comments_may_stand_above_the_doc_comment(above: str) -> None:
 
 
 @pytest.mark.parametrize("above", ["f();\n", "/** other */\n", "import a from 'b'\n"])
-def test_a_doc_comment_below_code_or_another_one_says_nothing(above: str) -> None:
+def test_a_doc_comment_below_code_or_another_one_is_ignored(above: str) -> None:
     assert parse_javascript(above + JSDOC) == {}

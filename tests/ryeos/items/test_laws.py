@@ -76,7 +76,7 @@ def test_a_text_is_read_or_refused_and_nothing_else(parser: str, text: str) -> N
 
 @pytest.mark.parametrize("suffix", list(PARSERS))
 @given(text=TEXTS)
-def test_what_is_read_is_json(suffix: str, text: str) -> None:
+def test_every_header_is_json(suffix: str, text: str) -> None:
     try:
         header = parse_header(suffix, text)
     except MetadataError:

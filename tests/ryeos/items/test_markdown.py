@@ -25,7 +25,7 @@ def test_a_longer_fence_that_is_never_closed_hides_everything_below() -> None:
     assert find_fence("````\n```xml\n<a>\n```\n", "xml") is None
 
 
-def test_a_block_without_end_is_none() -> None:
+def test_an_unclosed_block_is_not_found() -> None:
     assert find_fence("```xml\n<a>\n", "xml") is None
 
 

@@ -64,7 +64,7 @@ def test_an_explicit_null_is_there_and_a_missing_name_is_not() -> None:
         f"A = {'[' * 65}{']' * 65}",
     ],
 )
-def test_what_is_computed_nested_in_code_or_beyond_json_is_skipped(statement: str) -> None:
+def test_values_that_are_computed_nested_in_code_or_beyond_json_are_skipped(statement: str) -> None:
     assert parse_python(statement) == {}
 
 

@@ -117,7 +117,7 @@ def test_values_stand_as_json_and_strings_as_they_are(value: object, text: str) 
 
 
 @given(value=st.text() | st.text(alphabet="{}$input:env.HOMEk?|", max_size=40))
-def test_what_is_inserted_is_never_read_again(value: str) -> None:
+def test_inserted_values_are_never_read_again(value: str) -> None:
     assert filled("<{input:k}|${inputs.k}>", k=value, inner="x") == f"<{value}|{value}>"
 
 
@@ -184,7 +184,7 @@ def test_defaults_are_filled_in_in_the_order_of_the_declaration() -> None:
     assert list(inputs.items()) == [("a", 1), ("b", "given"), ("c", "x")]
 
 
-def test_everything_that_is_wrong_is_reported_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     declared = [required("a"), required("b"), entry("c", "integer"), entry("d", "boolean")]
 
     with pytest.raises(DirectiveInputError) as error:
@@ -254,7 +254,7 @@ def test_a_value_of_another_type_is_refused(kind: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("declared", [[], [entry("a")]])
-def test_what_json_cannot_hold_is_refused(declared: list[DirectiveInput]) -> None:
+def test_a_value_that_json_cannot_hold_is_refused(declared: list[DirectiveInput]) -> None:
     endless: dict[str, Any] = {}
     endless["a"] = endless
 
@@ -263,7 +263,7 @@ def test_what_json_cannot_hold_is_refused(declared: list[DirectiveInput]) -> Non
             valid_inputs(declared, {"a": value}, "x")
 
 
-def test_without_declared_inputs_everything_passes_but_what_steers_a_run() -> None:
+def test_without_declared_inputs_all_parameters_pass_but_those_that_steer_a_run() -> None:
     given = {"a": 1, "model": "m", "thread": "fork", "async": True, "limit_overrides": {}}
 
     assert valid_inputs([], given, "x") == {"a": 1}

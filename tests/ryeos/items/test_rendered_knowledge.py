@@ -11,7 +11,7 @@ REF = ItemRef(Kind.KNOWLEDGE, "mine/fact")
 FENCED = "```yaml\ntitle: A fact\nversion: '1.0.0'\n```\n\nBody {input:x} ${HOME} {env:HOME}.\n"
 
 
-def test_a_text_is_given_with_its_metadata_and_nothing_is_filled_in() -> None:
+def test_a_text_is_given_with_its_metadata_and_its_placeholders_stay() -> None:
     envelope = render_knowledge(FENCED, REF, ".md")
 
     body = "Body {input:x} ${HOME} {env:HOME}."

@@ -12,7 +12,7 @@ from ryeos.items.rights import ANYTHING, KEYS, NOTHING, Rights, read_rights
 from ryeos.items.specs import tool_spec
 
 
-def test_what_a_block_does_not_name_is_not_given() -> None:
+def test_rights_that_a_block_does_not_name_are_not_given() -> None:
     assert read_rights({}) == NOTHING
     assert read_rights({"read": ["{project}"]}) == Rights(
         read=("{project}",), write=(), network=(), programs=(), env=()
@@ -69,7 +69,7 @@ def test_a_block_is_shown_as_it_is_written() -> None:
         (None, "sandbox: expected a mapping"),
     ],
 )
-def test_a_slip_is_refused_and_named(block: object, problem: str) -> None:
+def test_a_mistake_is_refused_and_named(block: object, problem: str) -> None:
     with pytest.raises(SpecError) as caught:
         read_rights(block)
 
@@ -111,7 +111,7 @@ def test_a_block_of_a_script_that_cannot_be_read_is_an_error_and_not_no_block(te
         parse_header(".sh", text, "x")
 
 
-def test_what_a_runtime_leaves_out_is_no_limit() -> None:
+def test_domains_that_a_runtime_leaves_out_are_no_limit() -> None:
     header = {"tool_type": "runtime", "executor_id": "x", "sandbox": {"network": "none"}}
 
     spec = tool_spec(header, ".yaml")
@@ -160,7 +160,7 @@ def test_loopback_narrows_to_hosts_of_this_machine() -> None:
     assert loopback.narrowed(NOTHING).network == ()
 
 
-def test_what_asks_for_more_is_said_by_key() -> None:
+def test_rights_beyond_the_limit_are_reported_by_key() -> None:
     runtime = Rights(network=(), write=("/p",))
 
     assert list(Rights(read=None, write=("/p/a",), network=None).excess_over(runtime)) == [
@@ -204,7 +204,7 @@ def test_narrowing_never_gives_more(one: Rights, other: Rights) -> None:
 
 
 @given(RIGHTS, RIGHTS)
-def test_narrowing_takes_nothing_that_both_give(one: Rights, other: Rights) -> None:
+def test_narrowing_keeps_rights_that_both_give(one: Rights, other: Rights) -> None:
     both = one.narrowed(other)
 
     for path in ("/a", "/a/b", "/a/b/c", "/d"):
@@ -215,7 +215,7 @@ def test_narrowing_takes_nothing_that_both_give(one: Rights, other: Rights) -> N
 
 
 @given(RIGHTS)
-def test_narrowing_by_itself_or_by_anything_changes_nothing(one: Rights) -> None:
+def test_narrowing_by_itself_or_by_all_rights_changes_nothing(one: Rights) -> None:
     assert one.narrowed(ANYTHING) == one
     assert list(one.excess_over(one)) == []
 

@@ -26,7 +26,7 @@ def test_a_header_is_read_however_it_is_spelled(line: str) -> None:
     assert parse_shell(text) == {"__version__": "1.0.0"}
 
 
-def test_a_script_without_a_header_says_nothing() -> None:
+def test_a_script_without_a_header_gives_no_fields() -> None:
     assert parse_shell('#!/bin/bash\n# rye:signed:x\n\nparams="$1"\necho "$params"\n') == {}
 
 
@@ -34,7 +34,7 @@ def test_prose_is_no_header() -> None:
     assert parse_shell("# Note: needs jq\n# usage: greet NAME\n# @author\n# see @version\n") == {}
 
 
-def test_comments_below_the_first_command_say_nothing() -> None:
+def test_comments_below_the_first_command_are_ignored() -> None:
     assert parse_shell("set -e\n# version: 1.0.0\n# @category demo\n") == {}
 
 
@@ -58,7 +58,7 @@ def test_assignments_count_anywhere_at_the_beginning_of_a_line() -> None:
         '__version__="open',
     ],
 )
-def test_what_needs_a_shell_is_skipped(line: str) -> None:
+def test_values_that_need_a_shell_are_skipped(line: str) -> None:
     assert parse_shell(f"{line}\n") == {}
 
 

@@ -25,7 +25,7 @@ def problem(header: Mapping[str, Any]) -> str:
     return str(error.value)
 
 
-def test_an_empty_header_says_nothing() -> None:
+def test_an_empty_header_gives_empty_fields() -> None:
     spec = tool_spec({}, ".py")
 
     assert (spec.version, spec.tool_type, spec.category, spec.description) == (None, None, None, "")
@@ -64,7 +64,7 @@ def test_the_first_spelling_wins() -> None:
     assert header_field({"x": 1}, "x") == 1
 
 
-def test_what_is_not_known_is_kept() -> None:
+def test_unknown_keys_are_kept() -> None:
     spec = tool_spec({"version": "1.0.0", "mine": 1, "__any__": [2]}, ".py")
 
     assert spec.unrecognized == {"mine": 1, "__any__": [2]}

@@ -25,7 +25,9 @@ def warnings(header: dict[str, Any], suffix: str = ".yaml") -> list[str]:
         ("config_schma", "config_schema"),
     ],
 )
-def test_a_slip_in_a_runtime_is_reported_with_the_nearest_key(key: str, nearest: str) -> None:
+def test_a_mistyped_key_in_a_runtime_is_reported_with_the_nearest_key(
+    key: str, nearest: str
+) -> None:
     expected = f"mine/r: unknown key {key!r} is not used: did you mean {nearest}?"
 
     assert warnings({**RUNTIME, key: {}}) == [expected]
@@ -50,7 +52,7 @@ def test_every_spelling_of_every_field_is_known() -> None:
     "key",
     ["author", "tags", "license", "created_at", "native_resume", "x-any", "_any"],
 )
-def test_what_is_said_for_people_and_registries_is_not_reported(key: str) -> None:
+def test_keys_for_people_and_registries_are_not_reported(key: str) -> None:
     assert warnings({**RUNTIME, key: "anything"}) == []
 
 

@@ -20,6 +20,6 @@ def test_versions_have_an_order(first: str, second: str, order: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "latest", "1.x-y"])
-def test_what_is_no_version_is_refused(text: str) -> None:
+def test_an_invalid_version_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a version"):
         compare_versions(text, "1.0.0")

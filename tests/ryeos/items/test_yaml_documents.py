@@ -56,7 +56,7 @@ def test_an_alias_is_a_copy_of_its_anchor() -> None:
     assert value["a"]["k"] is not value["b"]["k"]
 
 
-def test_merge_keys_add_what_is_not_there() -> None:
+def test_merge_keys_add_missing_keys() -> None:
     text = (
         "a: &a {x: 1, y: 1}\n"
         "b: &b {y: 2, z: 2}\n"

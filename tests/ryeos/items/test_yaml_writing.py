@@ -19,7 +19,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=5))
-def test_what_is_written_is_read_as_it_was(values: dict[str, Any]) -> None:
+def test_written_values_are_read_as_they_were(values: dict[str, Any]) -> None:
     assert parse_yaml(yaml_text(values), "test") == values
 
 
@@ -34,11 +34,11 @@ def test_numbers_stay_numbers() -> None:
     assert parse_yaml(yaml_text(values), "") == values
 
 
-def test_half_a_character_becomes_a_sign_of_it() -> None:
+def test_half_a_character_becomes_a_replacement_character() -> None:
     assert parse_yaml(yaml_text({"a": "x\ud800y"}), "") == {"a": "x\N{REPLACEMENT CHARACTER}y"}
 
 
 @pytest.mark.parametrize("value", [{1: 2}, {"a": float("nan")}, {"a": object()}, {"a": {"b": b""}}])
-def test_what_is_no_json_is_refused(value: dict[str, Any]) -> None:
+def test_a_value_that_is_no_json_is_refused(value: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"expected|Out of range"):
         yaml_text(value)

@@ -28,7 +28,7 @@ def test_a_run_is_its_status_its_item_and_its_data() -> None:
 
 
 @pytest.mark.parametrize("name", ["verbose", "trace"])
-def test_who_asks_for_all_gets_all(name: str) -> None:
+def test_a_caller_who_requests_everything_gets_everything(name: str) -> None:
     envelope = executed(data=1)
 
     assert tool_result(envelope, arguments={name: True})["structuredContent"] == envelope
@@ -47,7 +47,7 @@ def test_who_asks_for_all_gets_all(name: str) -> None:
         ({"stdout": "", "stderr": "", "return_code": 0}, "success"),
     ],
 )
-def test_the_text_is_what_the_tool_said(data: object, text: str) -> None:
+def test_the_text_is_the_output_of_the_tool(data: object, text: str) -> None:
     assert text_of(brief("execute", executed(data=data))) == text
 
 
@@ -62,13 +62,13 @@ def test_an_error_says_its_cause_first_then_the_hint_and_the_output() -> None:
     assert text_of(brief("execute", more)).endswith("\n\nstderr:\na\nbad\n")
 
 
-def test_a_failure_says_nothing_twice_and_has_its_hint_at_the_top() -> None:
+def test_a_failure_repeats_no_text_and_has_its_hint_at_the_top() -> None:
     data = {"success": False, "error": "gone", "hint": "look", "path": "a.txt"}
     failed = executed(status="error", error="gone", code="EXECUTION_FAILED", data=data)
 
-    told = brief("execute", failed)
+    short = brief("execute", failed)
 
-    assert (told["hint"], told["data"]) == ("look", {"path": "a.txt"})
+    assert (short["hint"], short["data"]) == ("look", {"path": "a.txt"})
     only = {"success": False, "error": "gone"}
     assert "data" not in brief("execute", {**failed, "data": only})
 
@@ -85,7 +85,7 @@ def test_a_failure_says_nothing_twice_and_has_its_hint_at_the_top() -> None:
         ({"content": []}, ""),
     ],
 )
-def test_the_answer_of_another_server_is_said_once(answer: dict[str, Any], data: object) -> None:
+def test_the_answer_of_another_server_is_given_once(answer: dict[str, Any], data: object) -> None:
     whole = {"success": True, "tool": "t", "isError": False, **answer}
 
     assert brief("execute", executed(data=whole))["data"] == data
@@ -104,12 +104,12 @@ def test_a_graph_that_failed_names_the_call_that_resumes_it() -> None:
     data = {**GRAPH, "success": False, "status": "error", "state": {"inputs": {}}, "error": "x"}
     failed = executed(status="error", error="a[1]: x", code="EXECUTION_FAILED", data=data)
 
-    told = brief("execute", failed)
+    short = brief("execute", failed)
 
     arguments = {"item_id": "mine/x", "resume_thread_id": "run-0334"}
-    assert told["next"] == [{"name": "execute", "arguments": arguments}]
-    assert told["hint"] == "repair what failed, sign it, then resume: the run keeps its inputs"
-    assert "data" not in told
+    assert short["next"] == [{"name": "execute", "arguments": arguments}]
+    assert short["hint"] == "repair what failed, sign it, then resume: the run keeps its inputs"
+    assert "data" not in short
 
 
 def test_a_failed_call_in_the_state_of_a_graph_is_its_error() -> None:
@@ -117,9 +117,9 @@ def test_a_failed_call_in_the_state_of_a_graph_is_its_error() -> None:
     state = {"totals": [{"sum": 3}, call], "own": {"status": "error", "error": "y"}}
     data = {**GRAPH, "success": False, "status": "error", "state": state, "error": "x"}
 
-    told = brief("execute", executed(status="error", error="a[1]: x", data=data))
+    short = brief("execute", executed(status="error", error="a[1]: x", data=data))
 
-    assert told["state"] == {
+    assert short["state"] == {
         "totals": [{"sum": 3}, {"error": "x"}],
         "own": {"status": "error", "error": "y"},
     }
@@ -142,34 +142,34 @@ def test_a_failed_trial_is_read_like_a_failed_run() -> None:
     )
 
 
-def test_what_was_searched_for_instead_stands_before_the_hits() -> None:
-    told = found("a or (b", hit(), warnings=["query: searched for the words instead: a b"])
+def test_a_replaced_query_stands_before_the_hits() -> None:
+    short = found("a or (b", hit(), warnings=["query: searched for the words instead: a b"])
 
-    assert text_of(told).splitlines()[0] == (
+    assert text_of(short).splitlines()[0] == (
         'warnings: ["query: searched for the words instead: a b"]'
     )
 
 
-def test_items_that_a_search_could_not_read_are_named_with_what_tells_why() -> None:
-    told = found("x", skipped_items=[{"ref": "tool:mine/broken", "path": "/p/broken.py"}])
+def test_items_that_a_search_could_not_read_are_named_with_a_way_to_the_reason() -> None:
+    short = found("x", skipped_items=[{"ref": "tool:mine/broken", "path": "/p/broken.py"}])
 
-    assert told["skipped_items"] == ["tool:mine/broken"]
-    assert told["hint"] == "sign with the ref of a skipped item says what is wrong with it"
+    assert short["skipped_items"] == ["tool:mine/broken"]
+    assert short["hint"] == "sign with the ref of a skipped item says what is wrong with it"
 
 
-def test_a_topic_that_there_is_not_is_named_first() -> None:
-    told = brief("help", {"status": "success", "content": "Topics\n\n  search", "asked": "flurb"})
+def test_an_unknown_topic_is_named_first() -> None:
+    short = brief("help", {"status": "success", "content": "Topics\n\n  search", "asked": "flurb"})
 
-    assert told["content"] == "No topic 'flurb'.\n\nTopics\n\n  search"
+    assert short["content"] == "No topic 'flurb'.\n\nTopics\n\n  search"
 
 
 def test_a_graph_that_went_on_after_failures_says_so() -> None:
     errors = [{"node": "a", "error": "x"}]
     data = {**GRAPH, "status": "completed_with_errors", "output": 1, "errors": errors}
 
-    told = brief("execute", executed(data=data))
+    short = brief("execute", executed(data=data))
 
-    assert (told["data"], told["state"], told["errors"]) == (1, "completed_with_errors", errors)
+    assert (short["data"], short["state"], short["errors"]) == (1, "completed_with_errors", errors)
 
 
 def test_warnings_of_a_run_are_kept() -> None:
@@ -196,7 +196,7 @@ def test_a_background_run_has_a_short_id_and_the_call_that_asks_for_it() -> None
     }
 
 
-def test_what_the_error_says_is_not_listed_again() -> None:
+def test_the_text_of_the_error_is_not_listed_again() -> None:
     envelope = {
         "status": "error",
         "code": "VALIDATION_FAILED",
@@ -257,9 +257,9 @@ def test_an_item_that_does_not_verify_is_marked() -> None:
 
 
 def test_a_list_names_the_call_that_goes_on() -> None:
-    told = found("numbers", hit(), next_offset=10)
+    short = found("numbers", hit(), next_offset=10)
 
-    assert told["next"] == [{"name": "search", "arguments": {"query": "numbers", "offset": 10}}]
+    assert short["next"] == [{"name": "search", "arguments": {"query": "numbers", "offset": 10}}]
 
 
 def test_hits_are_lines_of_text() -> None:
@@ -295,23 +295,23 @@ def test_a_tool_is_described_before_its_text() -> None:
 
 
 def test_a_text_comes_on_request_without_its_signature_and_without_a_second_schema() -> None:
-    told = brief("load", LOADED, {"item_id": "mine/x", "text": True})
+    short = brief("load", LOADED, {"item_id": "mine/x", "text": True})
 
-    assert (told["content"], "input_schema" in told) == ("print(1)\n", False)
+    assert (short["content"], "input_schema" in short) == ("print(1)\n", False)
 
 
 def test_a_text_that_goes_on_names_the_call() -> None:
-    told = brief("fetch", LOADED | {"next_offset": 20}, {"item_id": "mine/x", "text": True})
+    short = brief("fetch", LOADED | {"next_offset": 20}, {"item_id": "mine/x", "text": True})
 
     call = {"item_id": "tool:mine/x", "text": True, "offset": 20}
-    assert told["next"] == [{"name": "fetch", "arguments": call}]
+    assert short["next"] == [{"name": "fetch", "arguments": call}]
 
 
-def test_a_cut_is_said_first_with_the_call_that_reads_on() -> None:
+def test_a_cut_is_reported_first_with_the_call_that_reads_on() -> None:
     call = {"name": "load", "arguments": {"item_id": "rye://output/a", "offset": 4000}}
-    told = {"status": "success", "data": "a...z", "truncated": {"bytes": 118_000}, "next": [call]}
+    short = {"status": "success", "data": "a...z", "truncated": {"bytes": 118_000}, "next": [call]}
 
-    first, rest = text_of(told).split("\n", 1)
+    first, rest = text_of(short).split("\n", 1)
 
     assert (
         first

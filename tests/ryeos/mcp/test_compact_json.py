@@ -25,7 +25,7 @@ def test_any_value_becomes_one_strict_line(value: Any) -> None:  # noqa: ANN401 
     assert "\n" not in text
 
 
-def test_what_json_does_not_have_is_replaced() -> None:
+def test_values_that_json_does_not_have_are_replaced() -> None:
     value = {"a": float("nan"), "b": [float("-inf"), 1.5], "c": "x\ud800y", "d": {1: object}}
 
     assert compact(value) == (

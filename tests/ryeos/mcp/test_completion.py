@@ -35,7 +35,7 @@ def values(
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-def test_ids_that_begin_so_come_before_those_that_have_it_inside(
+def test_ids_that_begin_with_the_text_come_before_those_that_contain_it(
     version: str, workspace: Workspace
 ) -> None:
     for item_id in ("zz/view", "mine/buzzer", "other/x"):
@@ -90,7 +90,7 @@ def test_an_argument_of_a_prompt_may_be_what_it_was_before_or_its_default(
     assert values(conversation, prompt, "api_key") == []
 
 
-def test_what_an_input_can_be_comes_before_what_it_was(workspace: Workspace) -> None:
+def test_allowed_values_of_an_input_come_before_earlier_ones(workspace: Workspace) -> None:
     workspace.project.sign(workspace.project.directive("mine/review", inputs=INPUTS))
     conversation = Conversation(workspace.rye())
     for quick in ("true", "1", "false"):
@@ -114,7 +114,7 @@ def test_what_an_input_can_be_comes_before_what_it_was(workspace: Workspace) -> 
         ({}, "x"),
     ],
 )
-def test_what_has_no_such_argument_is_a_wrong_parameter(
+def test_an_unknown_argument_is_a_wrong_parameter(
     ref: dict[str, str], name: str, workspace: Workspace
 ) -> None:
     error = Conversation(workspace.rye()).error(

@@ -87,5 +87,5 @@ FIELDS = ("text", "data", "mimeType", "uri", "name", "annotations", "_meta", "si
         optional=dict.fromkeys(FIELDS, JSON_VALUES),
     )
 )
-def test_whatever_a_tool_gives_the_answer_is_one_of_the_protocol(block: dict[str, Any]) -> None:
+def test_any_content_of_a_tool_gives_a_valid_answer(block: dict[str, Any]) -> None:
     judge(NEWEST_LEGACY, "CallToolResult")(result_of(block))

@@ -44,7 +44,7 @@ def copied(workspace: Workspace) -> bool:
     return path.read_bytes() != b"mine\n"
 
 
-def asked(conversation: Conversation) -> dict[str, Any]:
+def question_of(conversation: Conversation) -> dict[str, Any]:
     return conversation.result("tools/call", "InputRequiredResult", **LOAD)
 
 
@@ -60,7 +60,7 @@ def answered(conversation: Conversation, state: str, response: dict[str, Any]) -
 
 def test_a_user_who_agrees_has_the_file_replaced_and_a_copy_kept(conflict: Workspace) -> None:
     conversation = Conversation(conflict.rye(), capabilities=ELICITATION)
-    question = asked(conversation)
+    question = question_of(conversation)
     accepted = {"action": "accept", "content": {"overwrite": True}}
 
     result = answered(conversation, question["requestState"], accepted)
@@ -80,10 +80,12 @@ def test_a_user_who_agrees_has_the_file_replaced_and_a_copy_kept(conflict: Works
         {"action": "accept"},
     ],
 )
-def test_a_user_who_does_not_keeps_the_file(response: dict[str, Any], conflict: Workspace) -> None:
+def test_a_user_who_does_not_agree_keeps_the_file(
+    response: dict[str, Any], conflict: Workspace
+) -> None:
     conversation = Conversation(conflict.rye(), capabilities=ELICITATION)
 
-    result = answered(conversation, asked(conversation)["requestState"], response)
+    result = answered(conversation, question_of(conversation)["requestState"], response)
 
     assert result["isError"] is True
     assert result["structuredContent"]["code"] == "CONFLICT"

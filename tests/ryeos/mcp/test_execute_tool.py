@@ -66,7 +66,7 @@ def test_dry_run_false_among_the_parameters_is_no_input(rye: Rye) -> None:
 
 
 @posix_only
-def test_the_id_of_a_run_is_its_answer_and_until_then_what_it_wrote(workspace: Workspace) -> None:
+def test_the_id_of_a_run_gives_its_answer_and_until_then_its_output(workspace: Workspace) -> None:
     client = Conversation(
         workspace.rye(), version=NEWEST_LEGACY, program=lambda _: program_of(workspace)
     )
@@ -97,7 +97,7 @@ def test_a_run_takes_no_parameters(rye: Rye) -> None:
     assert answered["error"] == "parameters: expected with an item, found the run run-0f0f"
 
 
-def test_a_run_that_there_is_not_is_named_as_it_was_asked_for(rye: Rye) -> None:
+def test_a_missing_run_is_named_as_it_was_requested(rye: Rye) -> None:
     answered = execute(rye, "run-0f0f")
 
     assert answered["code"] == "THREAD_NOT_FOUND"
@@ -176,7 +176,7 @@ def test_any_other_action_or_argument_of_one_is_refused(
     assert (answered["code"], answered["error"]) == ("INVALID_PARAMS", problem)
 
 
-def test_directives_and_knowledge_say_how_long_they_took(workspace: Workspace, rye: Rye) -> None:
+def test_directives_and_knowledge_report_their_duration(workspace: Workspace, rye: Rye) -> None:
     workspace.project.sign(workspace.project.directive("mine/hello"))
     workspace.project.sign(workspace.project.knowledge("mine/fact"))
 
@@ -187,7 +187,7 @@ def test_directives_and_knowledge_say_how_long_they_took(workspace: Workspace, r
     assert fact["metadata"]["duration_ms"] > 0
 
 
-def test_a_trace_of_a_directive_has_all_that_it_says(workspace: Workspace, rye: Rye) -> None:
+def test_a_trace_of_a_directive_has_all_its_fields(workspace: Workspace, rye: Rye) -> None:
     workspace.project.sign(workspace.project.directive("mine/hello", GREETING))
 
     plain, traced = execute(rye, ITEM), execute(rye, ITEM, trace=True)
@@ -203,8 +203,8 @@ def test_a_directive_knows_the_project(workspace: Workspace, rye: Rye) -> None:
 
     answered = execute(rye, ITEM)
 
-    told = f"{workspace.project_path} {{env:SECRET_TOKEN:text}}"
-    assert answered["your_directions"].strip() == told
+    expected = f"{workspace.project_path} {{env:SECRET_TOKEN:text}}"
+    assert answered["your_directions"].strip() == expected
 
 
 def batch(rye: Rye, *calls: object, **arguments: object) -> dict[str, Any]:
@@ -223,24 +223,24 @@ def shell(command: str) -> dict[str, Any]:
 
 @posix_only
 def test_several_calls_are_one_answer(rye: Rye) -> None:
-    told = batch(rye, shell("echo 1"), shell("echo 2"))
+    reply = batch(rye, shell("echo 1"), shell("echo 2"))
 
-    assert told["status"] == "success"
-    assert [one["data"]["stdout"] for one in told["results"]] == ["1\n", "2\n"]
+    assert reply["status"] == "success"
+    assert [one["data"]["stdout"] for one in reply["results"]] == ["1\n", "2\n"]
 
 
 @posix_only
 def test_calls_of_a_batch_may_have_the_form_of_next(rye: Rye) -> None:
-    told = batch(rye, {"name": "execute", "arguments": shell("echo 1")})
+    reply = batch(rye, {"name": "execute", "arguments": shell("echo 1")})
 
-    assert [one["data"]["stdout"] for one in told["results"]] == ["1\n"]
+    assert [one["data"]["stdout"] for one in reply["results"]] == ["1\n"]
 
 
 @posix_only
 def test_no_call_is_made_after_one_that_failed(rye: Rye, tmp_path: Path) -> None:
-    told = batch(rye, shell("echo no >&2; exit 3"), shell(f"touch {tmp_path}/made"))
+    reply = batch(rye, shell("echo no >&2; exit 3"), shell(f"touch {tmp_path}/made"))
 
-    assert (told["status"], told["error"], told["not_made"]) == ("error", "call 1: no", 1)
+    assert (reply["status"], reply["error"], reply["not_made"]) == ("error", "call 1: no", 1)
     assert not (tmp_path / "made").exists()
 
 
@@ -255,7 +255,5 @@ def test_no_call_is_made_after_one_that_failed(rye: Rye, tmp_path: Path) -> None
         ([{"item_id": "a"}] * 21, {}),
     ],
 )
-def test_a_batch_that_is_none_is_refused(
-    calls: list[object], more: dict[str, Any], rye: Rye
-) -> None:
+def test_an_invalid_batch_is_refused(calls: list[object], more: dict[str, Any], rye: Rye) -> None:
     assert batch(rye, *calls, **more)["code"] == "INVALID_PARAMS"

@@ -27,9 +27,9 @@ def call(name: str, **arguments: Any) -> McpCall:  # noqa: ANN401 - JSON
     return McpCall(1, "tools/call", params, McpCaller(version="2025-11-25"))
 
 
-def told(offered: RyeFeatures, asked: McpCall) -> dict[str, Any]:
+def error_of(offered: RyeFeatures, request: McpCall) -> dict[str, Any]:
     """The envelope of an answer."""
-    result = offered.answer(asked, Cancellation(), lambda *_: None)
+    result = offered.answer(request, Cancellation(), lambda *_: None)
     assert result["isError"]
     found: dict[str, Any] = result["structuredContent"]
     return found
@@ -42,7 +42,7 @@ def test_a_failure_of_ours_is_an_envelope_with_a_number_and_no_traceback(
     def fail() -> NoReturn:
         raise ZeroDivisionError("of ours")
 
-    answer = told(features(fail), call(name, query="x"))
+    answer = error_of(features(fail), call(name, query="x"))
 
     reference = answer["error_ref"]
     assert answer == {
@@ -58,11 +58,11 @@ def test_a_failure_of_ours_is_an_envelope_with_a_number_and_no_traceback(
 
 
 @pytest.mark.parametrize("name", ["search", "execute"])
-def test_surroundings_that_are_refused_are_reported_by_each_tool(name: str) -> None:
+def test_an_invalid_environment_is_reported_by_each_tool(name: str) -> None:
     def fail() -> Rye:
         raise no_project_error("lost is no folder")
 
-    assert told(features(fail), call(name, query="x"))["code"] == "NO_PROJECT"
+    assert error_of(features(fail), call(name, query="x"))["code"] == "NO_PROJECT"
 
 
 @pytest.mark.parametrize("name", ["execute", "rye_execute", "mcp__rye__execute"])
@@ -96,7 +96,7 @@ def nowhere() -> Rye:
     raise no_project_error("lost is no folder")
 
 
-def asked_nowhere(method: str, version: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+def result_without_project(method: str, version: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     """The result of a request to such a server. Raises RpcError."""
     caller = McpCaller(version=version, capabilities=TASKS)
     return features(nowhere).answer(
@@ -124,24 +124,26 @@ def asked_nowhere(method: str, version: str, **params: Any) -> dict[str, Any]:  
         ),
     ],
 )
-def test_surroundings_that_are_refused_are_reported_by_each_method(
+def test_an_invalid_environment_is_reported_by_each_method(
     method: str, params: dict[str, Any], version: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(RpcError) as refused:
-        asked_nowhere(method, version, **params)
+        result_without_project(method, version, **params)
 
     error = no_project_error("lost is no folder")
     assert refused.value.message == str(error)
-    told = {name: value for name, value in (refused.value.data or {}).items() if name != "uri"}
-    assert told == {"code": "NO_PROJECT", "hint": f"{error.hint} {USERS_COMMAND}"}
+    data = {name: value for name, value in (refused.value.data or {}).items() if name != "uri"}
+    assert data == {"code": "NO_PROJECT", "hint": f"{error.hint} {USERS_COMMAND}"}
     assert capsys.readouterr().err == ""
 
 
 def test_templates_and_what_they_take_need_no_project() -> None:
-    templates = asked_nowhere("resources/templates/list", MODERN)["resourceTemplates"]
+    templates = result_without_project("resources/templates/list", MODERN)["resourceTemplates"]
     reference = {"type": "ref/resource", "uri": templates[2]["uriTemplate"]}
     argument = {"name": "topic", "value": "over"}
-    completed = asked_nowhere("completion/complete", MODERN, ref=reference, argument=argument)
+    completed = result_without_project(
+        "completion/complete", MODERN, ref=reference, argument=argument
+    )
 
     assert len(templates) == 3
     assert completed["completion"]["values"][0] == "overview"
@@ -152,7 +154,9 @@ def test_templates_and_what_they_take_need_no_project() -> None:
     [("search", "Finding items by words"), ("overview", "lost is no folder (name one with")],
 )
 def test_help_needs_no_project(topic: str, said: str) -> None:
-    (content,) = asked_nowhere("resources/read", MODERN, uri=f"rye://help/{topic}")["contents"]
+    (content,) = result_without_project("resources/read", MODERN, uri=f"rye://help/{topic}")[
+        "contents"
+    ]
 
     assert said in content["text"]
 

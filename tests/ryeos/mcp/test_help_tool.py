@@ -31,7 +31,7 @@ from ryeos.mcp.hints import COMMAND
 from tests.support.workspace import ROOT, Workspace
 
 BUNDLE = ROOT / "bundle.ai"
-ASKED_OF_AGENTS = [
+TOPICS_OF_AGENTS = [
     "overview",
     "search",
     "load",
@@ -63,7 +63,7 @@ def helped(workspace: Workspace, topic: str = "overview") -> dict[str, Any]:
     return dict(help_tool(workspace.rye(), {"topic": topic}).envelope)
 
 
-@pytest.mark.parametrize("topic", ASKED_OF_AGENTS)
+@pytest.mark.parametrize("topic", TOPICS_OF_AGENTS)
 def test_every_topic_has_a_short_text(workspace: Workspace, topic: str) -> None:
     answered = helped(workspace, topic)
 
@@ -73,7 +73,7 @@ def test_every_topic_has_a_short_text(workspace: Workspace, topic: str) -> None:
     assert answered["see_also"]
 
 
-def test_what_to_see_also_exists() -> None:
+def test_every_topic_under_see_also_exists() -> None:
     named = {name for names in SEE_ALSO.values() for name in names}
 
     assert named <= set(TOPICS)
@@ -141,7 +141,7 @@ def test_an_item_that_cannot_be_shown_is_no_failure(topic: str, workspace: Works
     assert (answered["asked"], "  spaces " in answered["content"]) == (topic, True)
 
 
-def test_an_item_that_is_not_there_leads_to_those_like_it(workspace: Workspace) -> None:
+def test_a_missing_item_leads_to_similar_ones(workspace: Workspace) -> None:
     answered = helped(workspace, "item:tool:rye/bash/bahs")
 
     assert answered["did_you_mean"][0] == "item:tool:rye/bash/bash"
@@ -200,7 +200,7 @@ def test_a_code_says_when_it_comes(workspace: Workspace) -> None:
         ("tool:rye/bash/bash", "item:tool:rye/bash/bash"),
     ],
 )
-def test_a_topic_that_is_clearly_meant_is_answered(
+def test_a_topic_with_an_obvious_typing_mistake_is_answered(
     workspace: Workspace, topic: str, meant: str
 ) -> None:
     assert helped(workspace, topic) == helped(workspace, meant)
@@ -229,13 +229,13 @@ def test_a_template_is_a_whole_item_with_its_calls(workspace: Workspace, kind: s
     workspace.signer().sign(target)
 
 
-def test_a_template_of_no_kind_names_those_that_there_are(workspace: Workspace) -> None:
+def test_a_template_of_an_unknown_kind_lists_the_kinds(workspace: Workspace) -> None:
     answered = helped(workspace, "template:perl")
 
     assert answered["did_you_mean"] == [f"template:{kind}" for kind in KINDS]
 
 
-def test_an_error_is_explained_with_what_to_do(workspace: Workspace) -> None:
+def test_an_error_is_explained_with_its_fix(workspace: Workspace) -> None:
     text = helped(workspace, "error:UNSIGNED")["content"]
 
     assert '- read the whole file first, then: sign {"item_id": "tool:a/b"}' in text
@@ -254,7 +254,7 @@ def _calls(text: str) -> list[tuple[str, dict[str, Any]]]:
 def _spoken() -> list[str]:
     """Every topic, template and code."""
     codes = [f"error:{code}" for code in error_codes()]
-    return [*ASKED_OF_AGENTS, *TOPICS, *(f"template:{kind}" for kind in KINDS), *codes]
+    return [*TOPICS_OF_AGENTS, *TOPICS, *(f"template:{kind}" for kind in KINDS), *codes]
 
 
 def _commands(text: str) -> list[str]:

@@ -35,7 +35,7 @@ _CALL = re.compile(r"\b(execute|load|search|sign|help|fetch) (\{.*?\}+)(?=[^}]|$
 
 
 @pytest.mark.parametrize(
-    ("hint", "told"),
+    ("hint", "expected"),
     [
         ("leave out --async", "leave out async"),
         (
@@ -109,10 +109,10 @@ _CALL = re.compile(r"\b(execute|load|search|sign|help|fetch) (\{.*?\}+)(?=[^}]|$
         ("your user decides with: rye approve", "your user decides with: rye approve"),
     ],
 )
-def test_a_hint_over_mcp_names_a_call_and_no_command_or_flag(hint: str, told: str) -> None:
+def test_a_hint_over_mcp_names_a_call_and_no_command_or_flag(hint: str, expected: str) -> None:
     result = tool_result({"status": "error", "error": "no", "code": "X", "hint": hint})
 
-    assert result["structuredContent"]["hint"] == told
+    assert result["structuredContent"]["hint"] == expected
 
 
 def test_a_warning_is_reworded_too() -> None:
@@ -124,9 +124,9 @@ def test_a_warning_is_reworded_too() -> None:
 
 
 def test_a_refusal_names_tools_but_keeps_the_flags_of_the_server() -> None:
-    told = refusal(no_project_error("x")).data, refusal(SystemImmutableError("tool:a/b")).data
+    data = refusal(no_project_error("x")).data, refusal(SystemImmutableError("tool:a/b")).data
 
-    assert told == (
+    assert data == (
         {"code": "NO_PROJECT", "hint": f"{no_project_error('x').hint} {USERS_COMMAND}"},
         {
             "code": "SYSTEM_IMMUTABLE",
@@ -141,9 +141,9 @@ def test_a_run_is_named_by_its_short_id() -> None:
         "hint": "resume it with: rye graph resume rye/bash/bash-1795504639355-77-0f0f",
     }
 
-    told = for_callers({**envelope, "code": "CONFLICT"})
+    reply = for_callers({**envelope, "code": "CONFLICT"})
 
-    assert told == {
+    assert reply == {
         "code": "CONFLICT",
         "error": "Cannot resume run-5d83: already completed",
         "hint": 'resume it with: execute {"resume_thread_id": "run-0f0f"}',
@@ -196,14 +196,14 @@ def _hints() -> Iterator[tuple[str, str]]:
 
 def _problem(place: str, hint: str) -> str:
     """What an agent could not do with a hint as it gets it; ``""`` where there is nothing."""
-    told = for_callers({"hint": hint})["hint"]
-    left = {word for word in re.findall(r"\brye ([a-z]+)", told) if word in COMMAND_WORDS}
-    is_said = "your user" in told or "a person" in told
+    text = for_callers({"hint": hint})["hint"]
+    left = {word for word in re.findall(r"\brye ([a-z]+)", text) if word in COMMAND_WORDS}
+    is_said = "your user" in text or "a person" in text
     if left and not is_said:
-        return f"{place}: {told}: does not say whose command it is"
-    if left & DONE_BY_TOOLS and USERS_COMMAND in told and not place.startswith("ryeos/cli/"):
-        return f"{place}: {told}: a tool does that"
-    for _, arguments in _CALL.findall(told):
+        return f"{place}: {text}: does not say whose command it is"
+    if left & DONE_BY_TOOLS and USERS_COMMAND in text and not place.startswith("ryeos/cli/"):
+        return f"{place}: {text}: a tool does that"
+    for _, arguments in _CALL.findall(text):
         json.loads(arguments)
     return ""
 

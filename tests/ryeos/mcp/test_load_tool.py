@@ -86,7 +86,7 @@ def test_a_long_text_comes_in_windows(workspace: Workspace) -> None:
     assert "next_offset" not in rest
 
 
-def test_what_no_key_answers_for_is_refused_with_the_way_out(workspace: Workspace) -> None:
+def test_an_item_without_a_valid_signature_is_refused_with_a_hint(workspace: Workspace) -> None:
     unsigned = workspace.project.tool("unsigned")
     changed = workspace.project.signed_tool("changed")
     changed.write_bytes(changed.read_bytes() + b"\n")
@@ -120,7 +120,7 @@ def test_an_item_that_is_not_there_gets_suggestions(workspace: Workspace) -> Non
     assert refused.envelope["searched_in"] == ["project", "user", "system:ryeos"]
 
 
-def test_a_source_is_where_to_start(workspace: Workspace) -> None:
+def test_a_source_is_the_space_where_the_search_starts(workspace: Workspace) -> None:
     workspace.project.signed_tool("rye/bash/bash")
 
     assert loaded(workspace, BASH)["source"] == "project"
@@ -129,7 +129,7 @@ def test_a_source_is_where_to_start(workspace: Workspace) -> None:
         loaded(workspace, "tool:mine", source="system")
 
 
-def test_what_only_a_registry_has_is_refused(workspace: Workspace) -> None:
+def test_options_that_only_a_registry_has_are_refused(workspace: Workspace) -> None:
     with pytest.raises(RegistryNotConfiguredError):
         loaded(workspace, "tool:ada/text/upper", source="registry")
     with pytest.raises(VerbArgumentError, match=r"^version: expected only with source registry$"):
@@ -139,7 +139,7 @@ def test_what_only_a_registry_has_is_refused(workspace: Workspace) -> None:
 # --- copies ---------------------------------------------------------------------------------------
 
 
-def test_a_copy_is_byte_for_byte_and_tells_what_it_hides(workspace: Workspace) -> None:
+def test_a_copy_is_byte_for_byte_and_names_the_item_that_it_hides(workspace: Workspace) -> None:
     answered = loaded(workspace, BASH, destination="project")
 
     target = workspace.project_path / ".ai/tools/rye/bash/bash.yaml"
@@ -208,7 +208,7 @@ def test_a_copy_never_leaves_the_space_through_a_link(workspace: Workspace) -> N
     assert list(outside.iterdir()) == []
 
 
-def test_without_a_project_nothing_is_copied_to_one(workspace: Workspace) -> None:
+def test_without_a_project_no_item_is_copied_to_one(workspace: Workspace) -> None:
     rye = workspace.rye(spaces=replace(workspace.context().spaces, project=None))
 
     with pytest.raises(RyeError, check=coded("NO_PROJECT")):
@@ -294,7 +294,7 @@ def test_fetch_loads_or_searches(workspace: Workspace) -> None:
         ),
     ],
 )
-def test_fetch_names_what_does_not_belong_to_the_mode(
+def test_fetch_names_arguments_that_do_not_belong_to_the_mode(
     workspace: Workspace, arguments: dict[str, object], message: str
 ) -> None:
     with pytest.raises(VerbArgumentError) as error:

@@ -44,7 +44,7 @@ def removed(folder: Path) -> tuple[str, ...]:
     return remove_old_outputs(folder, JUST_KEPT, clock=lambda: NOW_S)
 
 
-def test_what_is_older_than_a_week_is_removed(folder: Path) -> None:
+def test_outputs_older_than_a_week_are_removed(folder: Path) -> None:
     old = kept(folder, 1, age_s=MAX_AGE_S + 1)
     young = kept(folder, 2, age_s=MAX_AGE_S - 1)
 
@@ -68,7 +68,7 @@ def test_of_too_many_files_the_oldest_go_first(folder: Path) -> None:
     )
 
 
-def test_what_a_running_call_may_have_written_stays_however_much_it_is(folder: Path) -> None:
+def test_recent_outputs_stay_whatever_their_size(folder: Path) -> None:
     for number in range(3):
         kept(folder, number, age_s=FRESH_S - 1, size=MAX_TOTAL_BYTES)
     path = folder / JUST_KEPT
@@ -78,7 +78,7 @@ def test_what_a_running_call_may_have_written_stays_however_much_it_is(folder: P
     assert removed(folder) == ()
 
 
-def test_what_has_another_name_or_is_no_file_stays(folder: Path, tmp_path: Path) -> None:
+def test_entries_with_another_name_and_folders_stay(folder: Path, tmp_path: Path) -> None:
     outside = tmp_path / "mine.log"
     outside.write_text("mine", encoding="utf-8")
     os.utime(outside, (0, 0))
@@ -95,7 +95,7 @@ def test_what_has_another_name_or_is_no_file_stays(folder: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("link", [".ai", ".ai/state", ".ai/state/outputs"])
-def test_nothing_is_removed_through_a_link(folder: Path, tmp_path: Path, link: str) -> None:
+def test_no_file_is_removed_through_a_link(folder: Path, tmp_path: Path, link: str) -> None:
     name = kept(folder, 1, age_s=MAX_AGE_S + 1)
     real = tmp_path / "real"
     (tmp_path / link).rename(real)
@@ -105,7 +105,7 @@ def test_nothing_is_removed_through_a_link(folder: Path, tmp_path: Path, link: s
     assert (folder / name).exists()
 
 
-def test_a_folder_that_is_not_there_has_nothing_to_remove(tmp_path: Path) -> None:
+def test_a_missing_folder_is_no_error(tmp_path: Path) -> None:
     assert removed(tmp_path / "none") == ()
 
 

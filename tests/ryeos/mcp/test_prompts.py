@@ -53,7 +53,7 @@ def test_a_directive_is_a_prompt_with_its_inputs_as_arguments(
     }
 
 
-def test_what_does_not_verify_is_not_listed(workspace: Workspace) -> None:
+def test_an_unverified_directive_is_not_listed(workspace: Workspace) -> None:
     workspace.project.directive("mine/unsigned")
     path = workspace.project.directive("mine/changed")
     workspace.project.sign(path)
@@ -167,22 +167,22 @@ def test_a_prompt_that_was_changed_is_refused_with_its_code(workspace: Workspace
 # --- asking for what is missing
 
 
-def test_a_client_that_can_is_asked_for_missing_inputs(workspace: Workspace) -> None:
+def test_a_client_with_forms_gets_a_form_for_missing_inputs(workspace: Workspace) -> None:
     signed(workspace.project, "mine/review", "Look at {input:path}.", INPUTS)
     conversation = Conversation(workspace.rye(), capabilities=ELICITATION)
 
-    asked = conversation.result("prompts/get", "InputRequiredResult", name="mine.review")
+    question = conversation.result("prompts/get", "InputRequiredResult", name="mine.review")
     response = {"action": "accept", "content": {"path": "src", "depth": 9}}
     result = conversation.result(
         "prompts/get",
         "GetPromptResult",
         name="mine.review",
         inputResponses={"inputs": response},
-        requestState=asked["requestState"],
+        requestState=question["requestState"],
     )
 
-    assert asked["resultType"] == "input_required"
-    assert asked["inputRequests"]["inputs"]["params"] == {
+    assert question["resultType"] == "input_required"
+    assert question["inputRequests"]["inputs"]["params"] == {
         "mode": "form",
         "message": "directive:mine/review needs path",
         "requestedSchema": {
@@ -200,13 +200,13 @@ def test_a_user_who_does_not_answer_leaves_the_input_missing(
 ) -> None:
     signed(workspace.project, "mine/review", inputs=INPUTS)
     conversation = Conversation(workspace.rye(), capabilities=ELICITATION)
-    asked = conversation.result("prompts/get", name="mine.review")
+    question = conversation.result("prompts/get", name="mine.review")
 
     error = conversation.error(
         "prompts/get",
         name="mine.review",
         inputResponses={"inputs": {"action": action}},
-        requestState=asked["requestState"],
+        requestState=question["requestState"],
     )
 
     assert error["code"] == -32602
@@ -226,7 +226,7 @@ def test_a_client_that_has_no_forms_learns_what_is_missing(
     assert error["code"] == -32602
 
 
-def test_a_legacy_client_is_never_asked(workspace: Workspace) -> None:
+def test_a_legacy_client_never_gets_a_form(workspace: Workspace) -> None:
     signed(workspace.project, "mine/review", inputs=INPUTS)
     conversation = Conversation(
         workspace.rye(), version="2025-11-25", capabilities={"elicitation": {}}

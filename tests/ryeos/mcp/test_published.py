@@ -30,9 +30,7 @@ def loaded(workspace: Workspace, account: Account, **more: Any) -> dict[str, Any
     return dict(load(workspace.rye(), arguments).envelope)
 
 
-def test_published_items_are_found_when_they_are_asked_for(
-    workspace: Workspace, account: Account
-) -> None:
+def test_published_items_are_found_on_request(workspace: Workspace, account: Account) -> None:
     here = {"query": "hello", "scope": f"tool.{account.name}.text"}
 
     [row] = search(workspace.rye(), {**here, "source": "registry"}).envelope["results"]
@@ -43,7 +41,9 @@ def test_published_items_are_found_when_they_are_asked_for(
     assert local["results"] == []
 
 
-def test_what_only_local_searches_have_is_refused(workspace: Workspace, account: Account) -> None:
+def test_options_that_only_local_searches_have_are_refused(
+    workspace: Workspace, account: Account
+) -> None:
     assert account.name
     with pytest.raises(VerbArgumentError):
         search(workspace.rye(), {"source": "registry", "fuzzy": {"enabled": True}})

@@ -16,16 +16,16 @@ def answered(sent: bytes) -> bytes:
     os.close(theirs)
     answer_first_request(ERROR, reader, writer)
     os.close(writer)
-    with os.fdopen(reader, "rb"), os.fdopen(ours, "rb") as told:
-        return told.read()
+    with os.fdopen(reader, "rb"), os.fdopen(ours, "rb") as output:
+        return output.read()
 
 
-def test_the_first_request_is_reported_why_there_is_no_server() -> None:
-    told = answered(
+def test_the_first_request_is_answered_with_the_reason_why_there_is_no_server() -> None:
+    reply = answered(
         b'{"jsonrpc":"2.0","method":"n"}\nnoise\n{"jsonrpc":"2.0","id":"a","method":"initialize"}\n'
     )
 
-    assert json.loads(told) == {
+    assert json.loads(reply) == {
         "jsonrpc": "2.0",
         "id": "a",
         "error": {
@@ -37,11 +37,11 @@ def test_the_first_request_is_reported_why_there_is_no_server() -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"noise\n", b'{"jsonrpc":"2.0","method":"n"}\n'])
-def test_without_a_request_nothing_is_said(sent: bytes) -> None:
+def test_without_a_request_no_answer_is_sent(sent: bytes) -> None:
     assert answered(sent) == b""
 
 
-def test_a_client_that_is_gone_does_not_matter() -> None:
+def test_a_client_that_is_gone_causes_no_error() -> None:
     (reader, theirs), (ours, writer) = os.pipe(), os.pipe()
     os.write(theirs, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
     os.close(theirs)

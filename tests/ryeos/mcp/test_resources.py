@@ -47,7 +47,7 @@ def test_knowledge_of_project_and_user_is_listed(version: str, workspace: Worksp
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-def test_templates_tell_of_everything_else(version: str, workspace: Workspace) -> None:
+def test_templates_cover_all_other_resources(version: str, workspace: Workspace) -> None:
     conversation = Conversation(workspace.rye(), version=version)
 
     result = conversation.result("resources/templates/list", "ListResourceTemplatesResult")
@@ -111,7 +111,7 @@ def test_help_is_a_resource(workspace: Workspace) -> None:
     ],
 )
 @pytest.mark.parametrize(("version", "code"), [("2025-11-25", -32002), ("2026-07-28", -32602)])
-def test_an_unknown_resource_has_the_code_of_its_era(
+def test_an_unknown_resource_has_the_code_of_its_revision(
     version: str, code: int, uri: str, workspace: Workspace
 ) -> None:
     error = Conversation(workspace.rye(), version=version).error("resources/read", uri=uri)
@@ -119,7 +119,7 @@ def test_an_unknown_resource_has_the_code_of_its_era(
     assert (error["code"], error["data"]) == (code, {"uri": uri})
 
 
-def test_what_does_not_verify_is_an_error_with_its_code(workspace: Workspace) -> None:
+def test_an_unverified_item_is_an_error_with_its_code(workspace: Workspace) -> None:
     path = signed_knowledge(workspace, "notes/a")
     path.write_bytes(path.read_bytes() + b"more\n")
 
@@ -164,7 +164,7 @@ def test_a_part_of_an_output_is_read(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "offset", "offset=-1", "offset=1&offset=2&x=1", "x=1", "?"])
-def test_a_part_that_is_asked_for_oddly_is_unknown(query: str, workspace: Workspace) -> None:
+def test_a_part_with_an_invalid_range_is_unknown(query: str, workspace: Workspace) -> None:
     rye = workspace.rye()
     _, kept = windowed({"status": "success", "data": "x" * 9000}, rye.context, 1000)
     assert kept
@@ -195,7 +195,7 @@ def test_parts_that_are_shorter_than_a_character_are_as_long_as_one(
 
 
 @pytest.mark.parametrize("offset", [9000, 10**14, 10**15 - 1])
-def test_past_the_end_of_an_output_there_is_nothing(offset: int, workspace: Workspace) -> None:
+def test_past_its_end_an_output_is_empty(offset: int, workspace: Workspace) -> None:
     rye = workspace.rye()
     _, kept = windowed({"status": "success", "data": "0123456789" * 900}, rye.context, 1000)
     assert kept

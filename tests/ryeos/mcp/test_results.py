@@ -36,9 +36,9 @@ def structure(result: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def kept(context: Context, told: dict[str, Any]) -> str:
+def kept(context: Context, structured: dict[str, Any]) -> str:
     """The whole of an output that was cut."""
-    name = told["truncated"]["resource"].removeprefix("rye://output/")
+    name = structured["truncated"]["resource"].removeprefix("rye://output/")
     return output_path(context, name).read_text("utf-8")
 
 
@@ -47,60 +47,60 @@ def test_each_stream_is_cut_and_both_are_kept(context: Context) -> None:
 
     result = tool_result({"status": "success", "data": data}, context)
 
-    told = structure(result)
-    assert "[2000 characters left out]" in told["data"]["stdout"]
-    assert (told["data"]["stderr"], told["data"]["exit"]) == ("short", 0)
-    assert kept(context, told) == f"--- stdout ---\n{LONG}\n--- stderr ---\nshort\n"
+    structured = structure(result)
+    assert "[2000 characters left out]" in structured["data"]["stdout"]
+    assert (structured["data"]["stderr"], structured["data"]["exit"]) == ("short", 0)
+    assert kept(context, structured) == f"--- stdout ---\n{LONG}\n--- stderr ---\nshort\n"
 
 
 def test_a_long_value_is_a_window_on_its_json(context: Context) -> None:
-    told = structure(tool_result({"status": "success", "data": list(range(9000))}, context))
+    structured = structure(tool_result({"status": "success", "data": list(range(9000))}, context))
 
-    assert told["data"].startswith("[0,1,2,")
-    assert json.loads(kept(context, told)) == list(range(9000))
+    assert structured["data"].startswith("[0,1,2,")
+    assert json.loads(kept(context, structured)) == list(range(9000))
 
 
 def test_a_long_text_beside_the_data_is_cut_too(context: Context) -> None:
     envelope = {"status": "success", "notes": LONG, "data": {"id": "a", "content": LONG}}
 
-    told = structure(tool_result(envelope, context))
+    structured = structure(tool_result(envelope, context))
 
-    assert "[2000 characters left out]" in told["notes"]
-    assert "[2000 characters left out]" in told["data"]["content"]
-    assert told["data"]["id"] == "a"
+    assert "[2000 characters left out]" in structured["notes"]
+    assert "[2000 characters left out]" in structured["data"]["content"]
+    assert structured["data"]["id"] == "a"
 
 
-def test_an_output_that_can_be_kept_nowhere_is_cut_and_reported(context: Context) -> None:
+def test_an_output_that_cannot_be_kept_is_cut_and_reported(context: Context) -> None:
     (context.working_directory / ".ai").write_text("a file", encoding="utf-8")
 
-    told = structure(tool_result({"status": "success", "data": LONG}, context))
+    structured = structure(tool_result({"status": "success", "data": LONG}, context))
 
-    assert "characters left out" in told["data"]
-    assert (len(told["warnings"]), "truncated" in told) == (1, False)
+    assert "characters left out" in structured["data"]
+    assert (len(structured["warnings"]), "truncated" in structured) == (1, False)
 
 
 def test_an_envelope_that_no_window_helps_is_an_error() -> None:
     result = tool_result({"status": "success", "data": "x" * MAX_RESULT_BYTES})
 
-    told = structure(result)
-    assert (result["isError"], told["code"]) == (True, "RESOURCE_EXCEEDED")
+    structured = structure(result)
+    assert (result["isError"], structured["code"]) == (True, "RESOURCE_EXCEEDED")
 
 
 @given(st.text(), st.integers(1000, 2000))
-def test_a_window_has_the_size_that_was_asked_for(text: str, size: int) -> None:
+def test_a_window_has_the_requested_size(text: str, size: int) -> None:
     shown = window(text * 50, size)
 
     assert len(shown) <= size + 60
 
 
-def test_the_size_is_the_default_where_the_setting_is_odd(tmp_path: Path) -> None:
+def test_the_size_is_the_default_where_the_setting_is_invalid(tmp_path: Path) -> None:
     for given_value in ("", "0", "-5", "1e6", "٣٠٠٠", "9" * 50):
         env = {"HOME": str(tmp_path), "RYE_MAX_OUTPUT_CHARS": given_value}
         limit, warnings = max_characters(context_from(env, cwd=tmp_path))
         assert (limit, len(warnings)) == (MAX_CHARACTERS, 1 if given_value else 0)
 
 
-def test_what_is_short_stays_as_it_is(context: Context) -> None:
+def test_a_short_text_stays_as_it_is(context: Context) -> None:
     envelope = {"status": "success", "data": {"stdout": "a", "stderr": "b"}}
 
     assert windowed(envelope, context, 1000) == (envelope, None)
@@ -115,7 +115,7 @@ def test_a_message_too_long_for_a_line_becomes_an_error() -> None:
     assert json.loads(line)["error"]["code"] == -32603
 
 
-def test_an_error_whose_data_is_too_long_is_said_without_them() -> None:
+def test_an_error_whose_data_are_too_long_is_sent_without_them() -> None:
     line = line_of(Failure(5, -32603, "no", {"text": "x" * MAX_SENT_BYTES}))
 
     assert json.loads(line)["error"]["message"].startswith("the answer has ")

@@ -149,7 +149,7 @@ def test_fuzzy_and_proximity_count_only_when_enabled(workspace: Workspace) -> No
     assert ids(workspace, query="banana AND apple", proximity={"enabled": False}, **here) != []
 
 
-def test_a_registry_is_not_there(workspace: Workspace) -> None:
+def test_without_a_registry_a_search_of_it_is_refused(workspace: Workspace) -> None:
     with pytest.raises(RegistryNotConfiguredError):
         found(workspace, source="registry")
 
@@ -157,10 +157,10 @@ def test_a_registry_is_not_there(workspace: Workspace) -> None:
 def test_of_a_query_that_breaks_the_grammar_the_words_are_searched(workspace: Workspace) -> None:
     workspace.project.signed_tool("good", "# banana")
 
-    told = answer(workspace.rye(), "search", {"query": "what (is banana"}).envelope
+    reply = answer(workspace.rye(), "search", {"query": "what (is banana"}).envelope
 
-    assert [one["id"] for one in told["results"]] == ["good"]
-    assert told["warnings"][0].endswith("searched for the words instead: what is banana")
+    assert [one["id"] for one in reply["results"]] == ["good"]
+    assert reply["warnings"][0].endswith("searched for the words instead: what is banana")
 
 
 def test_a_query_without_a_word_that_breaks_the_grammar_says_where(workspace: Workspace) -> None:
@@ -174,7 +174,7 @@ def test_a_query_without_a_word_that_breaks_the_grammar_says_where(workspace: Wo
     ]
 
 
-def test_verification_is_done_when_asked_for(workspace: Workspace) -> None:
+def test_verification_is_done_on_request(workspace: Workspace) -> None:
     workspace.project.signed_tool("good", "# banana")
     changed = workspace.project.signed_tool("changed", "# banana")
     changed.write_bytes(changed.read_bytes() + b"\n")

@@ -82,7 +82,7 @@ def legacy(session: McpSession) -> McpSession:
 
 
 @pytest.mark.parametrize("version", LEGACY)
-def test_initialize_is_answered_in_the_revision_that_was_asked_for(
+def test_initialize_is_answered_in_the_requested_revision(
     session: McpSession, version: str
 ) -> None:
     (answer,) = sent(session.receive(begin(version)))
@@ -110,7 +110,7 @@ def test_initialize_without_a_revision_is_refused(session: McpSession) -> None:
     )
 
 
-def test_discover_tells_all_revisions_newest_first(session: McpSession) -> None:
+def test_discover_lists_all_revisions_newest_first(session: McpSession) -> None:
     (answer,) = sent(session.receive(modern("server/discover")))
 
     assert answer["result"] == {
@@ -124,14 +124,16 @@ def test_discover_tells_all_revisions_newest_first(session: McpSession) -> None:
     }
 
 
-def test_both_eras_may_be_spoken_in_turn(session: McpSession) -> None:
+def test_older_and_modern_revisions_may_be_mixed(session: McpSession) -> None:
     events = list(session.receive(begin() + modern("tools/list", 1) + line("tools/list", id=2)))
 
     calls = [event.call for event in events if isinstance(event, Begin)]
     assert [(call.id, call.caller.version) for call in calls] == [(1, MODERN), (2, "2025-11-25")]
 
 
-def test_a_request_before_any_beginning_is_reported_both_ways_to_begin(session: McpSession) -> None:
+def test_a_request_before_any_beginning_is_answered_with_both_ways_to_begin(
+    session: McpSession,
+) -> None:
     code, message = error_of(session, line("tools/list", id=1))
 
     assert code == -32602
@@ -179,7 +181,7 @@ def test_another_revision_is_answered_with_those_that_are_known(
 @pytest.mark.parametrize(
     "method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "no/such"]
 )
-def test_methods_that_the_modern_era_does_not_have_are_not_found(
+def test_methods_that_the_modern_revision_does_not_have_are_not_found(
     session: McpSession, method: str
 ) -> None:
     list(session.receive(begin()))
@@ -188,7 +190,7 @@ def test_methods_that_the_modern_era_does_not_have_are_not_found(
 
 
 @pytest.mark.parametrize("method", ["server/discover", "subscriptions/listen", "x/do", "no/such"])
-def test_methods_that_the_legacy_era_does_not_have_are_not_found(
+def test_methods_that_older_revisions_do_not_have_are_not_found(
     legacy: McpSession, method: str
 ) -> None:
     assert error_of(legacy, line(method, {}, id=1))[0] == -32601
@@ -197,7 +199,7 @@ def test_methods_that_the_legacy_era_does_not_have_are_not_found(
 # --- answers
 
 
-def test_a_modern_result_says_what_it_is_and_how_long_it_may_be_kept(session: McpSession) -> None:
+def test_a_modern_result_has_its_type_and_its_lifetime_for_caches(session: McpSession) -> None:
     list(session.receive(modern("tools/list")))
 
     (answer,) = sent(session.succeed(1, {"tools": []}))
@@ -235,7 +237,9 @@ def test_a_tool_is_listed_as_far_as_the_revision_knows_it(
     assert set(answer["result"]["tools"][0]) == fields
 
 
-def test_structure_and_links_are_left_out_for_who_does_not_know_them(session: McpSession) -> None:
+def test_structure_and_links_are_left_out_for_clients_that_do_not_know_them(
+    session: McpSession,
+) -> None:
     list(session.receive(begin("2025-03-26") + line("tools/call", {"name": "t"}, id=1)))
     text, link = {"type": "text", "text": "x"}, {"type": "resource_link", "uri": "a:b", "name": "n"}
 
@@ -279,19 +283,21 @@ def test_a_cancelled_call_is_not_answered(legacy: McpSession) -> None:
 
 
 @pytest.mark.parametrize("request_id", [None, [], {}, True, 1.5, "unknown"])
-def test_cancelling_what_is_not_there_does_nothing(legacy: McpSession, request_id: object) -> None:
+def test_cancelling_an_unknown_request_has_no_effect(
+    legacy: McpSession, request_id: object
+) -> None:
     assert list(legacy.receive(line("notifications/cancelled", {"requestId": request_id}))) == []
 
 
-def test_progress_is_reported_only_to_who_asked_for_it(session: McpSession) -> None:
+def test_progress_is_reported_only_on_request(session: McpSession) -> None:
     meta = {**META, "progressToken": "t"}
     list(session.receive(line("tools/call", {"_meta": meta}, id=1) + modern("tools/call", 2)))
 
-    told = [*session.progress(1, 0.5, 2, "half"), *session.progress(2, 1, None, "")]
+    messages = [*session.progress(1, 0.5, 2, "half"), *session.progress(2, 1, None, "")]
     list(session.succeed(1, {}))
-    told += session.progress(1, 2, 2, "late")
+    messages += session.progress(1, 2, 2, "late")
 
-    assert [message["params"] for message in sent(told)] == [
+    assert [message["params"] for message in sent(messages)] == [
         {"progressToken": "t", "progress": 0.5, "total": 2, "message": "half"}
     ]
 
@@ -299,11 +305,13 @@ def test_progress_is_reported_only_to_who_asked_for_it(session: McpSession) -> N
 # --- news
 
 
-def test_a_listener_hears_first_what_was_agreed_on_and_then_only_that(session: McpSession) -> None:
+def test_a_listener_gets_an_acknowledgement_and_then_only_agreed_notifications(
+    session: McpSession,
+) -> None:
     wish = {"toolsListChanged": True, "promptsListChanged": True, "resourceSubscriptions": ["u:1"]}
 
     events = list(session.receive(modern("subscriptions/listen", "s", notifications=wish)))
-    told = [
+    messages = [
         *session.list_changed("tools"),
         *session.list_changed("prompts"),
         *session.list_changed("resources"),
@@ -323,7 +331,7 @@ def test_a_listener_hears_first_what_was_agreed_on_and_then_only_that(session: M
         }
     ]
     assert events[-1] == Watch(frozenset({"tools"}), frozenset({"u:1"}))
-    assert [(m["method"], m["params"]["_meta"]) for m in sent(told)] == [
+    assert [(m["method"], m["params"]["_meta"]) for m in sent(messages)] == [
         ("notifications/tools/list_changed", meta),
         ("notifications/resources/updated", meta),
     ]
@@ -354,12 +362,12 @@ def test_a_task_is_reported_whole_to_those_who_named_it() -> None:
         session.receive(modern("subscriptions/listen", 5, _meta=meta, notifications=wish))
     )
 
-    told = [*session.task_changed("b", {"taskId": "b", "status": "working"})]
+    messages = [*session.task_changed("b", {"taskId": "b", "status": "working"})]
 
     tag = {"io.modelcontextprotocol/subscriptionId": 5}
     assert sent(events)[0]["params"] == {"notifications": wish, "_meta": tag}
     assert events[1] == Watch(tasks=frozenset({TaskId("a"), TaskId("b")}))
-    assert sent(told) == [
+    assert sent(messages) == [
         {
             "jsonrpc": "2.0",
             "method": "notifications/tasks",
@@ -378,7 +386,7 @@ def test_news_of_tasks_are_for_those_who_say_that_they_have_the_extension() -> N
     assert error_of(session, wrong)[0] == -32602
 
 
-def test_a_server_without_tasks_honours_no_wish_for_them(session: McpSession) -> None:
+def test_a_server_without_tasks_ignores_requests_for_them(session: McpSession) -> None:
     listen = modern("subscriptions/listen", 5, notifications={"taskIds": ["a"]})
 
     (acknowledged,) = sent(session.receive(listen))
@@ -405,17 +413,17 @@ def test_a_subscription_ends_with_a_result_when_the_server_does(session: McpSess
     assert events[-1] == Cancel(6)
 
 
-def test_a_legacy_client_hears_of_resources_it_subscribed_to_and_of_lists_it_asked_for(
+def test_a_legacy_client_hears_of_resources_it_subscribed_to_and_of_lists_it_requested(
     legacy: McpSession,
 ) -> None:
     watched, _ = legacy.receive(line("tools/list", {}, id=3))
     events = list(legacy.receive(line("resources/subscribe", {"uri": "u:1"}, id=1)))
     assert watched == Watch(frozenset({"tools"}))
     assert events[-1] == Watch(frozenset({"tools"}), frozenset({"u:1"}))
-    told = sent([*legacy.resource_updated("u:1"), *legacy.list_changed("tools")])
+    messages = sent([*legacy.resource_updated("u:1"), *legacy.list_changed("tools")])
     list(legacy.receive(line("resources/unsubscribe", {"uri": "u:1"}, id=2)))
 
-    assert [message["method"] for message in told] == [
+    assert [message["method"] for message in messages] == [
         "notifications/resources/updated",
         "notifications/tools/list_changed",
     ]
@@ -440,7 +448,7 @@ def test_a_legacy_client_hears_of_resources_it_subscribed_to_and_of_lists_it_ask
         (b"[" * 100_000, -32600, None),
     ],
 )
-def test_what_is_no_request_is_reported(
+def test_an_invalid_request_is_reported(
     session: McpSession, text: bytes, code: int, request_id: object
 ) -> None:
     (answer,) = sent(session.receive(text + b"\n"))
@@ -496,23 +504,25 @@ def test_answers_without_a_question_are_passed_over(session: McpSession) -> None
 
 
 QUESTION = {"method": "elicitation/create", "params": {"message": "name?", "requestedSchema": {}}}
-ASKING = {
+INPUT_REQUIRED = {
     "resultType": "input_required",
     "inputRequests": {"name": QUESTION, "folders": {"method": "roots/list"}},
     "requestState": "s",
 }
 
 
-def asked(session: McpSession, capabilities: dict[str, Any]) -> list[dict[str, Any]]:
+def questions_of(session: McpSession, capabilities: dict[str, Any]) -> list[dict[str, Any]]:
     """A legacy client's call whose result wants to know more; what is sent."""
     params = {"protocolVersion": "2025-11-25", "capabilities": capabilities}
     list(session.receive(line("initialize", params, id=0)))
     list(session.receive(line("tools/call", {"name": "x"}, id=1)))
-    return sent(session.succeed(1, ASKING))
+    return sent(session.succeed(1, INPUT_REQUIRED))
 
 
-def test_a_legacy_client_is_asked_and_its_call_is_begun_once_more(session: McpSession) -> None:
-    questions = asked(session, {"elicitation": {}, "roots": {}})
+def test_a_legacy_client_gets_questions_and_its_call_is_begun_once_more(
+    session: McpSession,
+) -> None:
+    questions = questions_of(session, {"elicitation": {}, "roots": {}})
     answers: tuple[dict[str, Any], ...] = ({"action": "accept"}, {"roots": []})
     replies = [
         json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": answer}).encode() + b"\n"
@@ -534,8 +544,8 @@ def test_a_legacy_client_is_asked_and_its_call_is_begun_once_more(session: McpSe
     assert answer == {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
 
 
-def test_a_client_that_cannot_answer_is_not_asked(session: McpSession) -> None:
-    (answer,) = asked(session, {"roots": {}})
+def test_a_client_that_cannot_answer_gets_no_question(session: McpSession) -> None:
+    (answer,) = questions_of(session, {"roots": {}})
 
     assert answer["error"] == {
         "code": -32021,
@@ -545,7 +555,7 @@ def test_a_client_that_cannot_answer_is_not_asked(session: McpSession) -> None:
 
 
 def test_a_question_that_is_refused_ends_the_call(session: McpSession) -> None:
-    question, other = asked(session, {"elicitation": {}, "roots": {}})
+    question, other = questions_of(session, {"elicitation": {}, "roots": {}})
     refusal = {"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "no"}}
     late = {"jsonrpc": "2.0", "id": other["id"], "result": {"roots": []}}
 
@@ -556,7 +566,7 @@ def test_a_question_that_is_refused_ends_the_call(session: McpSession) -> None:
 
 
 def test_a_question_whose_answer_is_malformed_ends_the_call(session: McpSession) -> None:
-    question, _ = asked(session, {"elicitation": {}, "roots": {}})
+    question, _ = questions_of(session, {"elicitation": {}, "roots": {}})
     malformed = {"jsonrpc": "2.0", "id": question["id"], "result": []}
 
     (answer,) = sent(session.receive(json.dumps(malformed).encode() + b"\n"))
@@ -566,7 +576,7 @@ def test_a_question_whose_answer_is_malformed_ends_the_call(session: McpSession)
 
 
 def test_the_questions_of_a_cancelled_call_are_withdrawn(session: McpSession) -> None:
-    questions = asked(session, {"elicitation": {}, "roots": {}})
+    questions = questions_of(session, {"elicitation": {}, "roots": {}})
 
     events = list(session.receive(line("notifications/cancelled", {"requestId": 1})))
 
@@ -581,10 +591,10 @@ def test_a_modern_client_gets_the_questions_as_a_result(session: McpSession) -> 
     meta = META | {"io.modelcontextprotocol/clientCapabilities": capabilities}
     list(session.receive(line("tools/call", {"_meta": meta, "name": "x"}, id=1)))
 
-    (answer,) = sent(session.succeed(1, ASKING))
+    (answer,) = sent(session.succeed(1, INPUT_REQUIRED))
 
     assert answer["result"]["resultType"] == "input_required"
-    assert answer["result"]["inputRequests"] == ASKING["inputRequests"]
+    assert answer["result"]["inputRequests"] == INPUT_REQUIRED["inputRequests"]
 
 
 # --- laws
@@ -656,7 +666,7 @@ DEEP_ANSWER = '{"jsonrpc":"2.0","id":2,"result":{"a":' + "[" * 300 + "]" * 300 +
     ],
     ids=range(9),
 )
-def test_what_was_meant_as_an_answer_is_not_answered(text: bytes) -> None:
+def test_an_invalid_answer_is_not_answered(text: bytes) -> None:
     session = McpSession(SERVER, max_line_bytes=4096 if text.endswith(b'x"}}\n') else 1_000_000)
 
     assert list(session.receive(text)) == []
@@ -671,7 +681,7 @@ def test_what_was_meant_as_an_answer_is_not_answered(text: bytes) -> None:
         padded('{"jsonrpc":"2.0","id":2,"_meta":{},"result":'),
     ],
 )
-def test_what_is_no_message_is_not_answered_by_the_id_of_a_running_call(text: bytes) -> None:
+def test_an_invalid_message_is_not_answered_by_the_id_of_a_running_call(text: bytes) -> None:
     session = McpSession(SERVER, max_line_bytes=4096)
     list(session.receive(begin("2025-11-25")))
     list(session.receive(line("tools/call", {"name": "x"}, id=2)))

@@ -35,7 +35,7 @@ def signed(rye: Rye, item_id: str, **arguments: Any) -> dict[str, Any]:  # noqa:
     return dict(sign(rye, {"item_id": item_id, **arguments}).envelope)
 
 
-def test_an_item_is_signed_and_said_so(workspace: Workspace, rye: Rye) -> None:
+def test_an_item_is_signed_and_reported(workspace: Workspace, rye: Rye) -> None:
     path = workspace.project.tool("mine/x")
 
     answered = signed(rye, "tool:mine/x")
@@ -56,7 +56,7 @@ def test_an_item_is_signed_and_said_so(workspace: Workspace, rye: Rye) -> None:
     }
 
 
-def test_what_is_signed_already_stays_as_it_is(workspace: Workspace, rye: Rye) -> None:
+def test_an_item_that_is_already_signed_stays_as_it_is(workspace: Workspace, rye: Rye) -> None:
     path = workspace.project.tool("mine/x")
     signed(rye, "mine/x")
     before = path.stat().st_mtime_ns
@@ -122,7 +122,7 @@ def test_without_a_key_nothing_is_signed(workspace: Workspace) -> None:
     assert error.value.hint == "make one with: rye keys generate"
 
 
-def test_an_item_that_is_not_there_says_where_was_searched(rye: Rye) -> None:
+def test_a_missing_item_is_reported_with_the_searched_places(rye: Rye) -> None:
     with pytest.raises(ItemNotFoundError):
         signed(rye, "mine/x")
     assert answer(rye, "sign", {"item_id": "mine/x"}).envelope["searched_in"] == ["project"]
@@ -134,7 +134,7 @@ def test_system_items_are_never_signed(rye: Rye) -> None:
             signed(rye, item_id, source="system")
 
 
-def test_an_item_of_the_system_is_no_missing_one(rye: Rye) -> None:
+def test_an_item_of_the_system_is_not_reported_as_missing(rye: Rye) -> None:
     refused = answer(rye, "sign", {"item_id": "rye/bash/bash"}).envelope
 
     assert refused["code"] == "SYSTEM_IMMUTABLE"
@@ -225,33 +225,35 @@ def test_each_item_is_reported_and_a_cancelled_batch_keeps_what_is_done(
 ) -> None:
     for name in ("a", "b", "c"):
         workspace.project.tool(name)
-    told: list[tuple[int, int, str]] = []
+    reported: list[tuple[int, int, str]] = []
     cancellation = Cancellation()
 
     def on_progress(done: int, total: int, label: str) -> None:
-        told.append((done, total, label))
+        reported.append((done, total, label))
         if done == 1:
             cancellation.cancel()
 
     done = sign(rye, {"item_id": "tool:*"}, on_progress=on_progress, cancellation=cancellation)
 
-    assert told == [(1, 3, "tool:a")]
+    assert reported == [(1, 3, "tool:a")]
     assert done.envelope["signed"] == ["tool:a"]
     assert done.envelope["summary"] == ("Signed 1/3 items, 0 failed, cancelled before the other 2")
     assert "rye:signed" not in Path(workspace.project.space.ai / "tools/c.py").read_text("utf-8")
 
 
-def test_a_batch_over_mcp_tells_of_its_last_item(workspace: Workspace, rye: Rye) -> None:
+def test_a_batch_over_mcp_reports_its_last_item(workspace: Workspace, rye: Rye) -> None:
     for name in ("a", "b", "c"):
         workspace.project.tool(name)
-    told: list[tuple[float, float | None, str]] = []
+    reported: list[tuple[float, float | None, str]] = []
     calling = CallContext(
-        cancellation=Cancellation(), progress=lambda *said: told.append(said), wants_progress=True
+        cancellation=Cancellation(),
+        progress=lambda *said: reported.append(said),
+        wants_progress=True,
     )
 
     answer(rye, "sign", {"item_id": "tool:*"}, calling)
 
-    assert (told[0], told[-1]) == ((1, 3, "tool:a"), (3, 3, "tool:c"))
+    assert (reported[0], reported[-1]) == ((1, 3, "tool:a"), (3, 3, "tool:c"))
 
 
 def test_a_summary_counts_what_was_signed_now(workspace: Workspace, rye: Rye) -> None:

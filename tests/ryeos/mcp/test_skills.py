@@ -33,7 +33,7 @@ def read(client: Conversation, uri: str) -> str:
     return str(content["text"])
 
 
-def test_a_skill_says_what_its_file_says(workspace: Workspace) -> None:
+def test_a_skill_has_the_metadata_of_its_file(workspace: Workspace) -> None:
     signed(workspace, "mine/code_review", "Look: {input:path}\n\n- ö 'quoted'")
     client = conversation(workspace)
 
@@ -89,7 +89,7 @@ def test_folders_of_skills_can_be_walked(workspace: Workspace) -> None:
     assert client.result("skills/get", uri="skill://directives/top/SKILL.md")["skill"]
 
 
-def test_what_does_not_verify_is_no_skill(workspace: Workspace) -> None:
+def test_an_unverified_directive_is_no_skill(workspace: Workspace) -> None:
     workspace.project.directive("mine/unsigned")
     client = conversation(workspace)
     uri = "skill://mine/unsigned/SKILL.md"
@@ -104,13 +104,13 @@ def test_what_does_not_verify_is_no_skill(workspace: Workspace) -> None:
     "uri", ["", "skill://", "skill:/", "skill://../..", "rye://tool/x", "skill://mine/review/x.md"]
 )
 @pytest.mark.parametrize("method", ["skills/get", "resources/directory/read", "resources/read"])
-def test_anything_else_is_no_skill(method: str, uri: str, workspace: Workspace) -> None:
+def test_another_resource_is_no_skill(method: str, uri: str, workspace: Workspace) -> None:
     signed(workspace, "mine/review")
 
     assert conversation(workspace).error(method, uri=uri)["code"] == -32602
 
 
-def test_skills_are_there_only_when_they_were_asked_for(workspace: Workspace) -> None:
+def test_skills_are_offered_only_on_request(workspace: Workspace) -> None:
     signed(workspace, "mine/review")
     offered = conversation(workspace).result("server/discover", "DiscoverResult")
     plain = Conversation(workspace.rye())
@@ -174,7 +174,7 @@ def test_the_folders_of_a_skill_can_be_walked(workspace: Workspace) -> None:
     assert client.error("resources/directory/read", uri=f"{base}/a.md")["code"] == -32602
 
 
-def test_what_does_not_verify_in_a_folder_is_not_shown(workspace: Workspace) -> None:
+def test_an_unverified_file_in_a_folder_is_not_shown(workspace: Workspace) -> None:
     known(workspace, "tea/SKILL")
     workspace.project.knowledge("tea/unsigned")
     workspace.project.knowledge("coffee/SKILL")

@@ -61,7 +61,7 @@ def test_a_tool_that_fails_is_a_task_that_completed_with_an_error(workspace: Wor
     assert done["result"]["structuredContent"]["data"]["exit"] == 3
 
 
-def test_a_large_result_is_kept_once_however_often_it_is_asked_for(workspace: Workspace) -> None:
+def test_a_large_result_is_kept_once_however_often_it_is_requested(workspace: Workspace) -> None:
     client = conversation(workspace)
     task_id = execute(client, "head -c 300000 /dev/zero | tr '\\0' x")["taskId"]
     ended(workspace, thread_of(task_id))
@@ -88,7 +88,7 @@ def test_a_cancelled_task_ends_with_all_it_started(workspace: Workspace, holding
     holding.await_end()
 
 
-def test_an_update_is_taken_note_of(workspace: Workspace) -> None:
+def test_an_update_is_acknowledged(workspace: Workspace) -> None:
     client = conversation(workspace)
     task_id = execute(client, "true")["taskId"]
 
@@ -101,7 +101,7 @@ def test_an_update_is_taken_note_of(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     "changes", [{"capabilities": {}}, {"version": "2025-11-25", "capabilities": TASKS}]
 )
-def test_who_does_not_have_the_extension_gets_a_thread(
+def test_a_client_without_the_extension_gets_a_thread(
     changes: dict[str, Any], workspace: Workspace
 ) -> None:
     result = execute(conversation(workspace, **changes), "true")
@@ -112,7 +112,7 @@ def test_who_does_not_have_the_extension_gets_a_thread(
     ended(workspace, threads.find(result["structuredContent"]["thread_id"]))
 
 
-def test_what_is_answered_at_once_is_no_task(workspace: Workspace) -> None:
+def test_an_immediate_answer_is_no_task(workspace: Workspace) -> None:
     result = execute(conversation(workspace), "echo out", **{"async": False})
 
     assert result["structuredContent"]["data"]["stdout"] == "out\n"
@@ -140,7 +140,7 @@ def test_tasks_are_for_those_who_say_that_they_have_the_extension(workspace: Wor
 
 @pytest.mark.parametrize("code", ["", ".", ".0123456789abcdef0123456789abcdef", ".é"])
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/cancel"])
-def test_who_knows_the_thread_does_not_know_the_task(
+def test_a_thread_id_does_not_reveal_the_task_id(
     method: str, code: str, workspace: Workspace
 ) -> None:
     client = conversation(workspace)

@@ -20,7 +20,7 @@ def state_of(rye: Rye, name: Watched) -> Hashable:
     return state_in(lambda: rye, name)
 
 
-def test_a_list_is_another_when_an_item_comes_changes_or_goes(workspace: Workspace) -> None:
+def test_a_list_changes_when_an_item_is_added_changed_or_removed(workspace: Workspace) -> None:
     rye = workspace.rye()
     states = [state_of(rye, "prompts")]
     path = workspace.project.directive("mine/a")
@@ -33,7 +33,7 @@ def test_a_list_is_another_when_an_item_comes_changes_or_goes(workspace: Workspa
     assert len({*states}) == 3
 
 
-def test_a_resource_is_another_when_its_file_is(workspace: Workspace) -> None:
+def test_a_resource_changes_with_its_file(workspace: Workspace) -> None:
     rye, uri = workspace.rye(), "rye://knowledge/notes/a"
     missing = state_of(rye, uri)
     workspace.user.knowledge("notes/a")
@@ -46,31 +46,31 @@ def test_a_resource_is_another_when_its_file_is(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("uri", ["rye://help/search", "nonsense", "rye://tool/../x"])
-def test_what_cannot_change_never_does(uri: str, workspace: Workspace) -> None:
+def test_a_constant_resource_never_changes(uri: str, workspace: Workspace) -> None:
     assert state_of(workspace.rye(), uri) is None
 
 
-def test_a_change_is_reported_and_the_looking_ends_with_the_last_listener(
+def test_a_change_is_reported_and_polling_ends_with_the_last_listener(
     workspace: Workspace,
 ) -> None:
     rye = workspace.rye()
-    told: SimpleQueue[Watched] = SimpleQueue()
+    changes: SimpleQueue[Watched] = SimpleQueue()
     watching = ChangeWatcher(lambda name: state_of(rye, name), look_s=QUICK_S)
     uri = "rye://knowledge/notes/a"
-    watching.watch(Watch(frozenset({"prompts", "tools"}), frozenset({uri})), told.put)
+    watching.watch(Watch(frozenset({"prompts", "tools"}), frozenset({uri})), changes.put)
     watching.await_look(PATIENCE_S)
 
     workspace.project.directive("mine/a")
-    first = told.get(timeout=PATIENCE_S)
+    first = changes.get(timeout=PATIENCE_S)
     workspace.project.knowledge("notes/a")
-    second = told.get(timeout=PATIENCE_S)
-    watching.watch(Watch(), told.put)
+    second = changes.get(timeout=PATIENCE_S)
+    watching.watch(Watch(), changes.put)
 
     assert (first, second) == ("prompts", uri)
     assert watching.has_ended(PATIENCE_S)
 
 
-def test_nothing_is_looked_at_before_a_client_listens() -> None:
+def test_no_polling_happens_before_a_client_listens() -> None:
     watching = ChangeWatcher(lambda name: name)
 
     watching.watch(Watch(), lambda _: None)
@@ -79,21 +79,21 @@ def test_nothing_is_looked_at_before_a_client_listens() -> None:
     assert watching.has_ended(0)
 
 
-def test_what_is_wanted_again_is_no_change_and_what_stays_wanted_is_not_forgotten(
+def test_a_new_subscription_is_no_change_and_a_kept_one_is_not_forgotten(
     workspace: Workspace,
 ) -> None:
     rye = workspace.rye()
-    told: SimpleQueue[Watched] = SimpleQueue()
+    changes: SimpleQueue[Watched] = SimpleQueue()
     watching = ChangeWatcher(lambda name: state_of(rye, name), look_s=PATIENCE_S)
-    watching.watch(Watch(frozenset({"prompts"})), told.put)
+    watching.watch(Watch(frozenset({"prompts"})), changes.put)
     watching.await_look(PATIENCE_S)
     workspace.project.directive("mine/a")
     workspace.project.knowledge("notes/a")
 
-    watching.watch(Watch(frozenset({"prompts", "resources"})), told.put)
+    watching.watch(Watch(frozenset({"prompts", "resources"})), changes.put)
     watching.await_look(PATIENCE_S)
-    watching.watch(Watch(), told.put)
+    watching.watch(Watch(), changes.put)
 
     assert watching.has_ended(PATIENCE_S)
-    assert told.get_nowait() == "prompts"
-    assert told.empty()
+    assert changes.get_nowait() == "prompts"
+    assert changes.empty()

@@ -6,19 +6,19 @@ from tests.support.endings import wait_until
 PATIENCE_S = 20.0
 
 
-def test_work_is_done_in_its_order_by_a_single_thread() -> None:
-    lane, done, over = WorkerPool("test", 1), list[int](), Event()
+def test_a_single_thread_keeps_the_order_of_the_work() -> None:
+    workers, done, over = WorkerPool("test", 1), list[int](), Event()
 
     for number in range(100):
-        lane.put(lambda number=number: done.append(number))  # type: ignore[misc]
-    lane.put(over.set)
+        workers.put(lambda number=number: done.append(number))  # type: ignore[misc]
+    workers.put(over.set)
 
     assert over.wait(PATIENCE_S)
     assert done == list(range(100))
 
 
 def test_no_more_is_done_at_once_than_there_are_threads() -> None:
-    lane, gate = WorkerPool("test", 2), Event()
+    workers, gate = WorkerPool("test", 2), Event()
     begun: list[str] = []
 
     def work() -> None:
@@ -26,36 +26,36 @@ def test_no_more_is_done_at_once_than_there_are_threads() -> None:
         gate.wait(PATIENCE_S)
 
     for _ in range(5):
-        lane.put(work)
+        workers.put(work)
     wait_until(lambda: len(begun) == 2)
     at_first = len(begun)
     gate.set()
-    wait_until(lambda: lane.is_idle)
+    wait_until(lambda: workers.is_idle)
 
     assert (at_first, len(begun)) == (2, 5)
 
 
 def test_a_thread_that_is_free_is_used_again() -> None:
-    lane = WorkerPool("test", 4)
+    workers = WorkerPool("test", 4)
     used: set[object] = set()
 
     for _ in range(20):
-        lane.put(lambda: used.add(current_thread()))
-        wait_until(lambda: lane.is_idle)
+        workers.put(lambda: used.add(current_thread()))
+        wait_until(lambda: workers.is_idle)
 
     assert len(used) <= 2
 
 
-def test_a_lane_is_idle_when_all_is_done_and_not_before() -> None:
-    lane, gate = WorkerPool("test", 1), Event()
+def test_a_worker_pool_is_idle_when_all_is_done_and_not_before() -> None:
+    workers, gate = WorkerPool("test", 1), Event()
 
     def wait() -> None:
         gate.wait(PATIENCE_S)
 
-    before = lane.is_idle
-    lane.put(wait)
-    during = lane.is_idle
+    before = workers.is_idle
+    workers.put(wait)
+    during = workers.is_idle
     gate.set()
-    wait_until(lambda: lane.is_idle)
+    wait_until(lambda: workers.is_idle)
 
     assert (before, during) == (True, False)
