@@ -93,13 +93,13 @@ def test_of_servers_that_want_to_sweep_at_once_one_does_and_what_is_named_stays(
     found = sweeps(cluster)
     owner = cluster.node.owner
     with ThreadPoolExecutor(AT_ONCE) as pool:  # beside the periodic one
-        asked = list(pool.map(lambda _: owner.ask("POST", "/gc"), range(AT_ONCE)))
+        replies = list(pool.map(lambda _: owner.ask("POST", "/gc"), range(AT_ONCE)))
 
     starts = [datetime.fromisoformat(one.started_at).timestamp() for one in found]
     assert all(later - earlier >= 0.9 * EVERY_S for earlier, later in pairwise(starts))
     assert sum(one.removed for one in found[before:]) >= 1
     assert [one.left_alone for one in found[before:]] == [()] * len(found[before:])
-    assert {reply.status for reply in asked} == {200}
+    assert {reply.status for reply in replies} == {200}
     assert present(project, *named) == named
     assert present(project, entry.digest) == []
     assert project.execute("tool:echo")["status"] == "success"

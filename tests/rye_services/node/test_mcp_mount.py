@@ -1,4 +1,4 @@
-"""The node's ``/mcp``, over HTTP; what executes is a stand-in that says what it was asked."""
+"""The node's ``/mcp``, over HTTP; what executes is a stand-in that says which request it got."""
 
 import json
 import socket
@@ -32,8 +32,8 @@ def answer(principal: Principal, call: RouteCall) -> Mapping[str, Any]:
     if call.body["project_path"] == "unknown":
         raise RequestProblem(404, "project not found: 'unknown'")
     failed = call.body.get("item_id") == "tool:fails"
-    asked = {"route": call.route, "body": dict(call.body), "user": principal.user_id}
-    return {"status": "error" if failed else "success", "asked": asked}
+    request = {"route": call.route, "body": dict(call.body), "user": principal.user_id}
+    return {"status": "error" if failed else "success", "request": request}
 
 
 class Endpoint:
@@ -127,12 +127,12 @@ def test_a_call_is_the_request_of_its_caller(endpoint: Endpoint) -> None:
 
     result = endpoint.call("execute", arguments)
 
-    asked = {
+    request = {
         "route": "execute",
         "body": {**arguments, "item_id": "directive:a/b"},
         "user": endpoint.user_id,
     }
-    assert result["structuredContent"] == {"status": "success", "asked": asked}
+    assert result["structuredContent"] == {"status": "success", "request": request}
     assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
     assert result["isError"] is False
 
@@ -140,7 +140,7 @@ def test_a_call_is_the_request_of_its_caller(endpoint: Endpoint) -> None:
 def test_a_bare_id_to_execute_is_a_tool(endpoint: Endpoint) -> None:
     result = endpoint.call("execute", {"item_id": "a/b", "project_path": "p"})
 
-    assert result["structuredContent"]["asked"]["body"]["item_id"] == "tool:a/b"
+    assert result["structuredContent"]["request"]["body"]["item_id"] == "tool:a/b"
 
 
 @pytest.mark.parametrize(
@@ -153,17 +153,17 @@ def test_a_bare_id_to_execute_is_a_tool(endpoint: Endpoint) -> None:
 def test_the_other_tools_are_their_routes(
     endpoint: Endpoint, name: str, arguments: dict[str, object], route: str
 ) -> None:
-    asked = endpoint.call(name, arguments)["structuredContent"]["asked"]
+    request = endpoint.call(name, arguments)["structuredContent"]["request"]
 
-    assert asked["route"] == route
-    assert asked["body"].items() >= arguments.items()
+    assert request["route"] == route
+    assert request["body"].items() >= arguments.items()
 
 
 def test_a_tool_that_failed_is_an_error_with_its_result(endpoint: Endpoint) -> None:
     result = endpoint.call("execute", {"item_id": "tool:fails", "project_path": "p"})
 
     assert result["isError"] is True
-    assert result["structuredContent"]["asked"]["route"] == "execute"
+    assert result["structuredContent"]["request"]["route"] == "execute"
 
 
 @pytest.mark.parametrize(

@@ -83,13 +83,13 @@ def test_what_is_put_takes_the_place_of_what_is_damaged(user: User) -> None:
 def test_who_accepts_frames_gets_the_same_without_json(user: User) -> None:
     blob, value = blob_entry(b"\0\xff"), object_entry({"kind": "mine", "n": [1]})
     put(user, [blob, value])
-    asked = {"hashes": [value["hash"], NOWHERE, blob["hash"]]}
+    wanted = {"hashes": [value["hash"], NOWHERE, blob["hash"]]}
 
-    got = user.ask("POST", "/objects/get", asked, headers={"Accept": f"{MEDIA_TYPE}, */*;q=0.1"})
+    got = user.ask("POST", "/objects/get", wanted, headers={"Accept": f"{MEDIA_TYPE}, */*;q=0.1"})
 
     assert got.headers["content-type"] == MEDIA_TYPE
     assert got.headers["vary"] == "Accept"
-    assert list(read_entries(got.body, {*asked["hashes"]})) == [decode(value), decode(blob)]
+    assert list(read_entries(got.body, {*wanted["hashes"]})) == [decode(value), decode(blob)]
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_who_accepts_frames_gets_the_same_without_json(user: User) -> None:
 def test_who_does_not_accept_frames_gets_json(user: User, accept: str) -> None:
     blob = blob_entry(b"plain")
     put(user, [blob])
-    asked = {"hashes": [blob["hash"]]}
+    wanted = {"hashes": [blob["hash"]]}
 
-    got = user.ask("POST", "/objects/get", asked, headers={"Accept": accept})
+    got = user.ask("POST", "/objects/get", wanted, headers={"Accept": accept})
 
     assert got.headers["content-type"] == "application/json"
     assert got.json == {"entries": [blob]}

@@ -119,8 +119,8 @@ def test_a_dry_run_removes_nothing(services: NodeServices, store: Store) -> None
 def test_what_was_stored_within_the_grace_stays(services: NodeServices, store: Store) -> None:
     blob, old = store.put_blob(b"young"), store.put_blob(b"old")
     for digest, age_s in ((blob, 3000), (old, 4000)):
-        moment = NOW.timestamp() - age_s
-        os.utime(store.path_of(ObjectKind.BLOB, digest), (moment, moment))
+        modified_s = NOW.timestamp() - age_s
+        os.utime(store.path_of(ObjectKind.BLOB, digest), (modified_s, modified_s))
 
     services.sync.storage.collect_of(USER)
 

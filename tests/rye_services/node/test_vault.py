@@ -86,8 +86,8 @@ def test_secrets_of_a_former_box_key_are_reported_until_they_are_set_again(
 def test_a_secret_that_is_set_again_has_its_new_value_and_keeps_its_beginning(
     database: Database,
 ) -> None:
-    moments = iter([NOON, NOON.replace(hour=13)])
-    vault = Vault(database, box_private=PRIVATE, box_public=PUBLIC, clock=lambda: next(moments))
+    times = iter([NOON, NOON.replace(hour=13)])
+    vault = Vault(database, box_private=PRIVATE, box_public=PUBLIC, clock=lambda: next(times))
 
     vault.put("ann", {"A": "old"})
     vault.put("ann", {"A": "new"})

@@ -280,11 +280,11 @@ def test_what_has_the_focus_is_not_replaced_while_it_is_read(browser: Browser, u
     contents, thread_id = Contents(user), f"{THREAD}-{user.user_id}"
     contents.thread(thread_id, state="completed", completed_at=AT)
     log_in(browser, user)
-    browser.run("document.querySelector('#runs td a').focus(); window.asked = 0")
-    browser.run("document.addEventListener('htmx:afterRequest', () => { window.asked++ })")
+    browser.run("document.querySelector('#runs td a').focus(); window.requests = 0")
+    browser.run("document.addEventListener('htmx:afterRequest', () => { window.requests++ })")
 
     contents.thread(f"{thread_id}-2")
-    browser.wait_for("return window.asked >= 2")
+    browser.wait_for("return window.requests >= 2")
 
     assert "running" not in browser.find("#runs").text
     browser.run("document.activeElement.blur()")

@@ -49,7 +49,7 @@ class Browser:
         data = None if form is None else urlencode(form).encode()
         for _ in range(20):
             self.seen.append(url)
-            answer = self._asked(url, data)
+            answer = self._open(url, data)
             self.url, self.status = url, answer.status
             self.text = answer.read().decode()
             location = answer.headers.get("Location")
@@ -60,7 +60,7 @@ class Browser:
             data = None
         raise AssertionError("it goes on for ever")
 
-    def _asked(self, url: str, data: bytes | None) -> Any:  # noqa: ANN401 - of urllib
+    def _open(self, url: str, data: bytes | None) -> Any:  # noqa: ANN401 - of urllib
         # Cookies of one host are sent to all of its ports: two servers here share one.
         place = url.split("/")[2]
         opener = self._openers.setdefault(place, build_opener(HTTPCookieProcessor(), _NoRedirect))
@@ -129,9 +129,9 @@ def doubtful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, L
 def answered(node: Node, liar: LyingProvider, subject: str, **lies: Any) -> Browser:  # noqa: ANN401 - claims
     """A browser that began to sign in, and comes back with what the provider says then."""
     browser = Browser().go(f"{node.url}/page/sign-in")
-    asked = parse_qs(urlsplit(browser.url).query)
-    liar.claims = {"sub": subject, "groups": ["staff"], "nonce": asked["nonce"][0], **lies}
-    back = urlencode({"state": asked["state"][0], "code": "c"})
+    query = parse_qs(urlsplit(browser.url).query)
+    liar.claims = {"sub": subject, "groups": ["staff"], "nonce": query["nonce"][0], **lies}
+    back = urlencode({"state": query["state"][0], "code": "c"})
     return browser.go(f"{node.url}/page/sign-in/back?{back}")
 
 
@@ -189,7 +189,7 @@ def test_a_name_of_the_provider_that_another_user_has_becomes_another_name(
     assert re.search(r"user-[0-9a-f]{12}", browser.text)
 
 
-def test_an_answer_of_the_provider_counts_once_and_for_the_browser_that_asked(
+def test_an_answer_of_the_provider_counts_once_and_for_the_browser_that_began(
     signing: Node,
 ) -> None:
     browser = Browser().sign_in(signing, "donald", invitation_into(signing, None))
@@ -230,8 +230,8 @@ def test_a_person_who_was_closed_is_signed_out(signing: Node) -> None:
 
 def test_a_machine_signs_for_its_person_once_they_say_so(signing: Node) -> None:
     pair = generate_keypair()
-    asked = {"public_key": encode_public_key(pair.public_pem), "label": "laptop"}
-    begun = signing.ask("POST", "/sign-in/device", asked).json
+    body = {"public_key": encode_public_key(pair.public_pem), "label": "laptop"}
+    begun = signing.ask("POST", "/sign-in/device", body).json
     machine = User(signing, pair, "")
     poll = {"device_code": begun["device_code"]}
     assert signing.ask("POST", "/sign-in/device/poll", poll).json["state"] == "waiting"
@@ -254,8 +254,8 @@ def test_a_machine_signs_for_its_person_once_they_say_so(signing: Node) -> None:
 
 def test_a_machine_that_was_refused_signs_for_no_one(signing: Node) -> None:
     pair = generate_keypair()
-    asked = {"public_key": encode_public_key(pair.public_pem)}
-    begun = signing.ask("POST", "/sign-in/device", asked).json
+    body = {"public_key": encode_public_key(pair.public_pem)}
+    begun = signing.ask("POST", "/sign-in/device", body).json
     browser = Browser().sign_in(signing, "butler", invitation_into(signing, None))
     browser.go(f"{begun['verification_url']}?code={begun['user_code']}")
 
@@ -299,10 +299,10 @@ def test_people_who_are_signed_in_go_on_while_the_provider_is_down_and_others_si
     signed_in = answered(node, liar, "jean")
     assert signed_in.status == 200
     begun = Browser().go(f"{node.url}/page/sign-in")
-    asked = parse_qs(urlsplit(begun.url).query)
+    query = parse_qs(urlsplit(begun.url).query)
 
     liar.status = 503
-    back = urlencode({"state": asked["state"][0], "code": "c"})
+    back = urlencode({"state": query["state"][0], "code": "c"})
     failed = begun.go(f"{node.url}/page/sign-in/back?{back}")
     others = signed_in.go(f"{node.url}/page/executions")
 

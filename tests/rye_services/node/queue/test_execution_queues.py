@@ -423,14 +423,14 @@ def test_a_worker_tells_its_connections_to_release_what_a_pause_would_keep(
     monkeypatch.setattr(
         "rye_services.node.queue.cluster.RELEASE_IDLE", "SET application_name = 'releases'"
     )
-    told = text("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'releases'")
+    connections = text("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'releases'")
     queue = cluster.queue()
     queue.work(cluster.hands.carry_out)
     cluster.defer(queue, "a")
     cluster.hands.wait_for(1)
 
     with database.single_read() as connection:
-        assert connection.scalar(told) >= 1
+        assert connection.scalar(connections) >= 1
 
 
 def test_an_execution_without_a_turn_gets_one_from_the_sweep(

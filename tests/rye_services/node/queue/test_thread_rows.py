@@ -97,8 +97,8 @@ def test_servers_whose_clocks_are_apart_take_nothing_from_each_other(tmp_path: P
     assert second.take_over() == ()
     assert row(second)["state"] == "running"
     with here.reading() as connection:
-        moment = here.now(connection)
-    assert abs((moment - datetime.now(UTC)).total_seconds()) < 90
+        time = here.now(connection)
+    assert abs((time - datetime.now(UTC)).total_seconds()) < 90
 
 
 def test_who_was_taken_for_lost_moves_no_head(

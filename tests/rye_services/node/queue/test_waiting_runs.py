@@ -104,8 +104,8 @@ def test_what_a_waiting_execution_was_given_lies_in_the_database_sealed_for_its_
     project: RemoteProject, narrow_node: Node
 ) -> None:
     project.begun("true")
-    asked = project.ask("tool:echo", **{"async": True}, parameters={"text": "plain-words"}).json
-    query = select(threads.c.job).where(threads.c.thread_id == asked["thread_id"])
+    started = project.ask("tool:echo", **{"async": True}, parameters={"text": "plain-words"}).json
+    query = select(threads.c.job).where(threads.c.thread_id == started["thread_id"])
     database = Database(narrow_node.settings.database_url)
     with database.reading() as connection:
         job = connection.scalar(query)
@@ -113,7 +113,7 @@ def test_what_a_waiting_execution_was_given_lies_in_the_database_sealed_for_its_
     database.close()
     project.release()
 
-    row = project.ended(asked["thread_id"])
+    row = project.ended(started["thread_id"])
 
     assert job is not None
     assert set(job["sealed_parameters"]) == {"enc", "ciphertext"}

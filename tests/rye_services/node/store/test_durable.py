@@ -125,15 +125,15 @@ def test_where_no_call_forces_a_file_system_each_file_is_forced(
     begun: ServerLease, store: Store, tmp_path: Path
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
-    asked: list[str] = []
+    forced: list[str] = []
 
     def cannot(folder: str) -> bool:
-        asked.append(folder)
+        forced.append(folder)
         return False
 
     DurableStores(begun, cannot).force(store)
 
-    assert asked == [str(store.root)]
+    assert forced == [str(store.root)]
 
 
 @pytest.mark.heavy

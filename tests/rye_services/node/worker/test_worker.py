@@ -131,8 +131,8 @@ def test_limits_of_graphs_that_no_one_asked_for_do_not_reach_a_closed_tool(
 
     assert envelope["status"] == "success", envelope
     assert envelope["data"]["params"] == {"n": 1}
-    told = "max_steps, max_concurrency: left out, the tool has no such parameter"
-    assert told in envelope["metadata"]["warnings"]
+    warning = "max_steps, max_concurrency: left out, the tool has no such parameter"
+    assert warning in envelope["metadata"]["warnings"]
 
 
 def test_a_tool_gets_the_limits_that_it_lists(

@@ -198,11 +198,11 @@ def test_content_that_is_missing_leaves_no_new_workspace_behind(
     store: Store, workspaces: Checkouts
 ) -> None:
     nowhere = SourceManifest("project", {}, {"a.txt": "0" * 64})
-    asked = wanted(store, FILES)
+    request = wanted(store, FILES)
     broken = CheckoutRequest(
-        user_id=asked.user_id,
-        remote_name=asked.remote_name,
-        project_path=asked.project_path,
+        user_id=request.user_id,
+        remote_name=request.remote_name,
+        project_path=request.project_path,
         project=nowhere,
         user=None,
         contents=store,
