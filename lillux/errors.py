@@ -7,7 +7,7 @@ exception. A file of its own because every start imports it, and little else.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` is not worth its time at a start
+TYPE_CHECKING = False  # importing `typing` would slow the start
 if TYPE_CHECKING:
     from collections.abc import Mapping
 

@@ -276,7 +276,7 @@ def compile_pattern(pattern: str) -> SearchPattern:
 
 
 def search(pattern: SearchPattern, text: str) -> bool:
-    """Say whether the pattern is anywhere in the text. Raises TextTooLongError."""
+    """Whether the pattern is anywhere in the text. Raises TextTooLongError."""
     if pattern.simple and tries(pattern, len(text)) <= _MAX_TRIES:
         return pattern.whole.search(text) is not None
     if len(text) * len(pattern.states) > _MAX_STEPS:

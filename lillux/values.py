@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 __all__ = ["dataclass", "field", "replace"]
 
-TYPE_CHECKING = False  # `typing` is not worth its time at a start
+TYPE_CHECKING = False  # importing `typing` would slow the start
 if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace
     from typing import Any, NoReturn

@@ -94,7 +94,7 @@ class Audit:
         actor: Actor | None = None,
         count: int = 1,
     ) -> None:
-        """Say in the transaction of a change what it is; by whom, where `act_as` names no actor.
+        """Record a change in its own transaction; by whom, where `act_as` names no actor.
 
         Of a user who has had many rows of the hour, only the count of the last one grows.
         """

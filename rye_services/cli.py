@@ -624,7 +624,7 @@ def _let_first_key_in(
 
 
 def _log_line(line: str) -> None:
-    """Say a line in the form of the log, whatever its level."""
+    """Write a line in the form of the log, whatever its level."""
     logger = logging.getLogger("rye_node")
     logger.setLevel(logging.INFO)
     logger.info("%s", line)
@@ -916,7 +916,7 @@ def _restore(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
 def _note_restore(
     parsed: argparse.Namespace, environ: Mapping[str, str], source: Path, made_at: str
 ) -> None:
-    """Say in the audit of what was restored that it was; tables of an older version wait."""
+    """Record the restoration in the audit that was restored; tables of an older version wait."""
     from rye_services.audit import Audit
     from rye_services.data_folder import open_database, require_data
 

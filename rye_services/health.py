@@ -86,7 +86,7 @@ class Health:
         self.last = replace(self.last, checks=(*self.last.checks, name))
 
     def drain(self) -> None:
-        """Say from now on that the server was asked to end."""
+        """Report from now on that the server is draining."""
         self.is_draining = True
 
     async def recent(self) -> HealthState:

@@ -66,7 +66,7 @@ def current_request() -> RequestRecord | None:
 
 
 def note_user(user_id: str) -> None:
-    """Say who sent the current request, if there is one."""
+    """Record who sent the current request, if there is one."""
     record = _request.get()
     if record is not None:
         record.user = user_id

@@ -136,7 +136,7 @@ def _definitions(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _secure(operation: dict[str, Any]) -> list[str] | None:
-    """Say how a caller shows who they are. The scopes; None for a route without callers."""
+    """Describe how a caller authenticates. The scopes; None for a route without callers."""
     marked = {name: scopes for one in operation.get("security", ()) for name, scopes in one.items()}
     found = next((name for name in _MARKERS if name in marked), None)
     if found is None:

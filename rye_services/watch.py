@@ -65,7 +65,7 @@ class Span(Protocol):
     trace_id: str
 
     def note(self, name: str, value: str | int) -> None:
-        """Say something about the work."""
+        """Set an attribute of the work."""
 
     def rename(self, name: str) -> None:
         """Give it the name that is known by now."""

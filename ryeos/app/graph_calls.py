@@ -84,7 +84,7 @@ class WorkspaceCalls:
             return None
         try:
             return self._workspace.fingerprint(act.item_id)
-        except LilluxError:  # the call itself will tell
+        except LilluxError:  # the call itself reports it
             return None
 
     def _answer(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:

@@ -39,7 +39,7 @@ _EXAMPLES: Mapping[str, Any] = {
 def help(  # noqa: A001 - the tool's name
     rye: Rye, arguments: Mapping[str, object], face: Face = Face.AGENT
 ) -> Answer:
-    """What there is to say on a topic, in the words of the one who asks.
+    """The help on a topic, worded for its reader.
 
     Raises VerbArgumentError.
     """
@@ -135,7 +135,7 @@ def _error_text(error: LilluxError) -> str:
 
 
 def _unknown(topic: str, close: Sequence[str] = ()) -> Answer:
-    """No failure: who asks for help gets what there is."""
+    """The topics that there are, for an unknown one: a request for help never fails."""
     from difflib import get_close_matches
 
     named = [*topics(), *(f"{_ERROR}{code}" for code in error_codes())]

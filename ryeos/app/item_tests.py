@@ -102,7 +102,7 @@ def _case(declared: Mapping[str, Any]) -> Case:
         params=declared.get("params") or {},
         files=declared.get("files") or {},
         env=declared.get("env") or {},
-        # Only these two may say null and mean it.
+        # Only in these two null is a value.
         expect={
             name: value
             for name, value in (declared.get("expect") or {}).items()
@@ -115,7 +115,7 @@ def _case(declared: Mapping[str, Any]) -> Case:
 
 
 def _further_problems(cases: list[Mapping[str, Any]]) -> Iterator[str]:
-    """What a schema cannot say."""
+    """The problems that a schema cannot find."""
     for name, number in Counter(case["name"] for case in cases).items():
         if number > 1:
             yield f"cases: {number} of them are called {name!r}"
@@ -190,7 +190,7 @@ class CaseRun:
 def differences(expect: Mapping[str, Any], outcome: CaseRun) -> tuple[str, ...]:
     """Each way in which an outcome is not the expected one; empty where it is."""
     status = _status(expect, outcome)
-    if status:  # nothing else would be news
+    if status:  # the other differences follow from this one
         return (status,)
     return tuple(_differences(expect, outcome))
 
@@ -446,7 +446,7 @@ def _envelope(rye: Rye, planned_case: PlannedCase, cancellation: Cancellation) -
         parameters=case.params,
         at_most_s=case.limit_s,
         extra_env=case.env,
-        may_pin=False,  # a case is no use of the tool
+        may_pin=False,  # a test does not count as the first run
     )
     try:
         reference = Reference(Kind.TOOL, planned_case.tool_id)

@@ -100,7 +100,7 @@ class LoadRequest:
 
 
 def load(rye: Rye, arguments: Mapping[str, object]) -> Answer:
-    """An item's text. Raises ItemNotFoundError, AmbiguousItemError, IntegrityError and its kin."""
+    """An item's text. Raises ItemNotFoundError, AmbiguousItemError, IntegrityError and similar."""
     values = valid_arguments(TOOLS["load"], arguments)
     rye = rye_of(rye, values)
     if values.get("source") == REGISTRY:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from lillux.errors import LilluxError
 
-TYPE_CHECKING = False  # `typing` is not worth its time at a start
+TYPE_CHECKING = False  # importing `typing` would slow the start
 if TYPE_CHECKING:
     from typing import Any
 
@@ -79,12 +79,12 @@ class Output:
         self._write(data)
 
     def note(self, text: str) -> None:
-        """Say something that is not the answer."""
+        """Write a note to standard error."""
         if not self.quiet:
             self._say(text)
 
     def warn(self, text: str) -> None:
-        """Say something that a person should hear about, once."""
+        """Write a warning to standard error, once."""
         if text not in self._warned:
             self._warned.add(text)
             self._say(

@@ -39,7 +39,7 @@ class CallContext:
 
 
 class ToolProgress:
-    """Tells of a running process by what it writes to standard error, and that it still runs.
+    """Reports progress of a process from its standard error, and that it still runs.
 
     A line ``::rye-progress {"progress": 3, "total": 10, "message": "..."}`` is passed on, at most
     ten a second and only forwards, the last one in any case. Until there is one, every five seconds
@@ -78,7 +78,7 @@ class ToolProgress:
                 self._last_line = line.decode("utf-8", "replace").strip()
 
     def step(self, event: "StepEvent") -> None:
-        """A step of a graph: a whole number once it is done, and what is between before that."""
+        """Report a step of a graph: a whole number once it is done, a fraction before that."""
         self._reports = True
         words = f"{event.node}: {event.what}"
         if event.what == "progress":
@@ -116,21 +116,21 @@ class ToolProgress:
 
 
 def _share(event: "StepEvent") -> float:
-    """How much of its step is done, above 0 from its start on; an uncounted rest is always one."""
+    """The part of its step that is done, from 0 to 1; without a total, one more unit is left."""
     if event.what == "finished":
         return 1.0
     return (event.done + _BEGUN) / (max(event.total, event.done) + 1)
 
 
 class StepProgress:
-    """Tells of work that is done in steps: at most ten a second, and always of the last one."""
+    """Reports work that is done in steps: at most ten reports a second, and always the last one."""
 
     def __init__(self, tell: Progress, *, clock: Callable[[], float] = monotonic) -> None:
         self._tell, self._clock = tell, clock
         self._reported_at: float | None = None
 
     def step(self, done: int, total: int, message: str) -> None:
-        """So many are done, of so many, this one the last."""
+        """Report that ``done`` of ``total`` steps are done; ``message`` names the last one."""
         now = self._clock()
         too_soon = self._reported_at is not None and now - self._reported_at < LEAST_APART_S
         if too_soon and done < total:

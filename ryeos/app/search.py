@@ -193,7 +193,7 @@ def _envelope(
 
 
 def _describe(rye: Rye, hit: Hit) -> dict[str, Any]:
-    """A hit. Of one that does not verify, no word of its own: a model would read it as advice."""
+    """A hit. Without any text of an item that does not verify: a model would follow it."""
     document, location = hit.document, hit.document.record.location
     described: dict[str, Any] = {
         "id": location.ref.id,

@@ -161,7 +161,7 @@ class ToolChange:
 
 
 def changes(space: Space, server: str, offered: Sequence[ServerTool]) -> Iterator[ToolChange]:
-    """What the items of a server would have to become, and those that nothing stands for."""
+    """The changes to the items of a server; items whose tool is gone are among them."""
     known = set()
     for offer in offered:
         change = _change(space, offer)
@@ -173,7 +173,7 @@ def changes(space: Space, server: str, offered: Sequence[ServerTool]) -> Iterato
 
 
 def change_without_tool(location: Location) -> ToolChange:
-    """What becomes of an item that nothing stands for: removed, or a conflict if it was edited."""
+    """The change of an item whose tool is gone: removed, or a conflict if it was edited."""
     body, before = _body_at(location.path)
     state = ToolState.REMOVED if is_untouched(body) else ToolState.CONFLICT
     reason = "the server does not have it"

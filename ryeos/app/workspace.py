@@ -156,7 +156,7 @@ class Rye:
         return search(self.catalog, request, lambda _: ())
 
     def _keep_functions_warm(self) -> None:
-        """A graph makes many calls. Another runner than our own decides about processes itself."""
+        """Use warm workers, for the many calls of a graph; not with a runner that was passed in."""
         if self._functions is None and self._runner is None and hasattr(os, "fork"):
             from ryeos.run.functions import FunctionHost
 
@@ -365,7 +365,7 @@ class Rye:
 
     @property
     def _own_values(self) -> dict[str, str]:
-        """What directives may ask for by the name of a variable, and we know better."""
+        """Values for placeholders of directives that do not come from the environment."""
         project = self.context.project_path
         return {"PROJECT_PATH": str(project)} if project else {}
 

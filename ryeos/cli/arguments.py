@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-TYPE_CHECKING = False  # `typing` is not worth its time at a start
+TYPE_CHECKING = False  # importing `typing` would slow the start
 if TYPE_CHECKING:
     from typing import Any, Protocol, Self
 else:

@@ -19,7 +19,7 @@ from ryeos.cli.commands import COMPLETE, first_words
 from ryeos.cli.session import Session
 from ryeos.items.refs import EXECUTABLE_KINDS, MAX_REF_BYTES, SYSTEM, TEST_SUFFIX, Kind, Space
 
-TYPE_CHECKING = False  # `typing` is not worth its time when a key is pressed
+TYPE_CHECKING = False  # importing `typing` would slow completion
 if TYPE_CHECKING:
     from ryeos.trust.bundles import BundleHome
 

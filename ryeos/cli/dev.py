@@ -58,7 +58,7 @@ def _dev(session: Session) -> int:
 
 
 def _sign(session: Session, target: SignTarget) -> Mark:
-    """Validate and sign the file; what tells it apart from now on. Raises LilluxError."""
+    """Validate and sign the file; its marks, by which a change is seen. Raises LilluxError."""
     reports = list(signing(session.rye, (target,), dry_run=False, force=False))
     seen = _mark(target.path)  # before it is run: what is saved meanwhile is another file
     if reports[0].error:

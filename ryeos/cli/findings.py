@@ -45,7 +45,7 @@ Probe = Callable[[Session], Iterator[Finding]]
 
 
 def fix_findings(checks: Iterable[Finding]) -> Iterator[Finding]:
-    """Put right what can be; a finding for each, that says what was done, or why it was not."""
+    """Apply the fixes; a finding for each that says what was done, or why not."""
     for check in checks:
         if check.apply is None:
             continue

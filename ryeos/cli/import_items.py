@@ -1,4 +1,4 @@
-"""``rye import`` and ``rye skill``: what is there becomes items, which a person reads and signs."""
+"""``rye import`` and ``rye skill``: make items of existing files, which a person signs."""
 
 import json
 import sys

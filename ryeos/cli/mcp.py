@@ -133,14 +133,14 @@ def _own_program(context: Context) -> Program:
 
 
 def _refused(error: LilluxError) -> None:
-    """Tell a client why there is no server: few show standard error to their users."""
+    """Send the client the reason why there is no server: few clients show standard error."""
     from ryeos.mcp.refusal import answer_first_request
 
     answer_first_request(error)
 
 
 # --- server log -----------------------------------------------------------------------------------
-# What the MCP server writes down of itself: on standard error if ``RYE_LOG`` asks, and in a file.
+# The log of the MCP server: on standard error if ``RYE_LOG`` asks for it, and in a file.
 #
 # Nothing by default: many clients show whatever is on standard error as a failure. One line for
 # each event, ``rye[PID] LEVEL text``; values of parameters never.

@@ -411,7 +411,7 @@ def _addable(session: Session) -> Iterator[Client]:
         try:
             change, _ = install_for_user(session, client, make=False)
         except LilluxError:
-            continue  # doctor tells what is wrong with it
+            continue  # doctor reports what is wrong with it
         if change is EntryChange.ADDED:
             yield client
 

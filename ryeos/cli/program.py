@@ -161,7 +161,7 @@ def _write_programs(program: "Program", folder: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Something in the cache, and why it is still there after it was to be removed."""
+    """An entry of the cache, and why it could not be removed."""
 
     path: str
     size: int

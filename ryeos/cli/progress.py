@@ -1,4 +1,4 @@
-"""What is shown while something goes on: the steps of graphs, transfers, else the time."""
+"""What is shown while a command runs: the steps of graphs, transfers, else the time."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -122,7 +122,7 @@ def bar(what: str, done: int, total: int) -> str:
 
 
 # --- spinner --------------------------------------------------------------------------------------
-# A sign of life on a terminal: how long a command has been going on, whenever it is silent.
+# A spinner on a terminal: how long a command has been running, whenever it is silent.
 
 QUIET_S, AGAIN_S, TURN_S = 1.0, 3.0, 0.1
 """Silent for so long before the first word, and after one; how often the time is drawn."""
@@ -146,7 +146,7 @@ class Spinner:
         self._heard_at = monotonic()
 
     def __enter__(self) -> Self:
-        """Begin to wait, and hear of what is written from here on."""
+        """Begin to wait, and note what is written from here on."""
         sys.stdout, sys.stderr = (_HeardStream(stream, self._hear) for stream in self._streams)
         Thread(target=self._turn, name="rye-spinner", daemon=True).start()
         return self

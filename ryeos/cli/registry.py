@@ -56,7 +56,7 @@ def _configure_login(parser: Arguments) -> None:
 
 
 def _login(session: Session) -> int:
-    """Ask first, write afterwards: a wrong address or key leaves nothing behind."""
+    """Verify the registry first, then save: a wrong address or key is not saved."""
     name = session.arguments.registry or DEFAULT_NAME
     if not is_name(name):
         raise UsageError(f"--registry: expected letters, digits, . _ -, found {name[:80]!a}")
@@ -98,7 +98,7 @@ def _settings(session: Session, file: RegistriesFile, name: str) -> dict[str, ob
             raise UsageError(f"--{key.replace('_', '-')}: {error.problem}") from None
     known = dict(file.entry(name))
     if "url" in given and given["url"] != known.get("url"):
-        known = {}  # what was said of another registry is not said of this one
+        known = {}  # settings of another registry do not apply to this one
     settings = {**known, **given}
     if "url" not in settings:
         raise UsageError("--url: expected the address of the registry, found none")
@@ -116,7 +116,7 @@ def _url(typed: str | None) -> str | None:
 
 
 def _config(session: Session, name: str, settings: dict[str, object]) -> RegistryConfig:
-    """What these settings will come to. Raises RegistryConfigError, RyeError `REMOTE_INSECURE`."""
+    """The registry of these settings. Raises RegistryConfigError, RyeError `REMOTE_INSECURE`."""
     from pathlib import Path
 
     from ryeos.remote.registry_settings import SECTION, Registries
@@ -351,7 +351,7 @@ def registry_of(session: Session, config: RegistryConfig | None = None) -> Regis
 
 
 def tell_new_pin(session: Session, registry: RegistryClient) -> None:
-    """Say that a registry was pinned just now, and which key it has."""
+    """Report that a registry was pinned just now, and its key."""
     if registry.is_new:
         session.output.note(
             f"pinned the registry {registry.config.netloc}: its key is {registry.pin().fingerprint}"

@@ -164,7 +164,7 @@ def _status(session: Session) -> int:
 
 
 def _known(remotes: Remotes, name: str) -> dict[str, Any]:
-    """Where a remote is, and what keeps it from being used: that of one is no other's matter."""
+    """The address of a remote, and its problem if it has one, which hides no other remote."""
     try:
         remote = remotes.resolve(name)
     except RyeError as error:

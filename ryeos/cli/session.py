@@ -276,12 +276,12 @@ def _say_no_project(session: Session, error: LilluxError) -> None:
             error.hint = "name your project: rye -p DIR ...; or make one here: rye init --project"
 
 
-# What goes on for as long as the user wants, has a screen of its own, or answers at once.
+# Commands that run until the user ends them, have a screen of their own, or answer at once.
 _WITHOUT_SPINNER = frozenset({"completion", "dev", "edit", "help", "mcp", "version"})
 
 
 def _spinner(entry: CommandEntry, output: Output) -> AbstractContextManager[object]:
-    """A sign of life on a terminal, for a command that is silent for long."""
+    """A spinner on a terminal, for a command that is silent for long."""
     is_silent = output.as_json or output.quiet or entry.words in _WITHOUT_SPINNER
     if is_silent or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty():
         return nullcontext()
@@ -386,7 +386,7 @@ def cancelled_by_signals() -> Cancellation:
 
 
 def interrupt_on_signals() -> None:
-    """Let whatever asks this command to end interrupt it, as Ctrl-C does."""
+    """Let every signal to end interrupt this command, as Ctrl-C does."""
     for name in _ASKS_TO_END:
         number = getattr(signal, name, None)  # Windows has no SIGHUP
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:

@@ -83,7 +83,7 @@ def _run(session: Session) -> int:
 
 
 def _claim(registry: ThreadRegistry, thread_id: str, seals: RunnerSeals) -> bool:
-    """Say that this process runs the thread, as its starter does, which may have died by now."""
+    """Record that this process runs the thread, as its starter does, which may have died by now."""
     from lillux.background import start_token
 
     pid = os.getpid()

@@ -124,7 +124,7 @@ def _write(chunk: bytes) -> None:
 
 
 # --- thread control -------------------------------------------------------------------------------
-# ``rye threads kill`` and ``wait``: the end of background runs, brought about or waited for.
+# ``rye threads kill`` and ``wait``: end background runs, or wait for their end.
 
 TIMED_OUT = 124
 

@@ -94,7 +94,7 @@ def fresh_position(graph: Graph, options: Options, inputs: Mapping[str, Any]) ->
 def resumed_position(
     graph: Graph, options: Options, saved: SavedRun, graph_hash: str, inputs: Mapping[str, Any]
 ) -> Position:
-    """Where the saved run goes on.
+    """Where the saved run continues.
 
     Its own inputs count, unless ``override_inputs`` lays the given ones over them. Raises
     RyeError `CONFLICT`, NodeNotFoundError, GraphInputError.
@@ -184,7 +184,7 @@ class Recording(Records, Protocol):
         """Whether a user wants the run ended."""
 
     def end(self, outcome: WalkOutcome, result: MappedResult) -> None:
-        """Write down how it ended."""
+        """Record how it ended."""
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -258,7 +258,7 @@ class GraphCall:
 
     @property
     def program(self) -> str:
-        """None is started."""
+        """Empty: no program is started."""
         return ""
 
     def describe(self) -> dict[str, Any]:
@@ -429,7 +429,7 @@ _CODES = {"cancelled": "CANCELLED", TIMED_OUT: "TIMEOUT"}
 
 
 def timed_out(outcome: WalkOutcome, limit_s: float | None) -> WalkOutcome:
-    """The outcome of a run that was ended for its time: a failure, not a user's wish."""
+    """The outcome of a run that reached its time limit: a failure, not a cancellation."""
     if outcome.status != "cancelled":  # it was done by then
         return outcome
     error = f"the graph timed out after {limit_s or 0:g} seconds"

@@ -117,7 +117,7 @@ class Enter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDone:
-    """A node is done with: time to write down how things are. No reply.
+    """A node is done: its result and the state are to be recorded. No reply.
 
     next_node  where the run goes on; the node itself where it has to be worked on once more
     has_failed the node's call failed, whatever was made of that
@@ -378,7 +378,7 @@ class WalkProgress:
         }
 
     def warn(self, text: str) -> None:
-        """Note what is odd and no error, once."""
+        """Note a warning, once."""
         self._warnings[text] = None
 
     def assign(self, assign: Mapping[str, Any], result: Any) -> None:  # noqa: ANN401 - JSON
@@ -405,11 +405,11 @@ class WalkProgress:
         )
 
     def completed(self, **fields: Any) -> WalkOutcome:  # noqa: ANN401 - those of Outcome
-        """The end that is no failure."""
+        """The end without a failure."""
         return self.outcome("completed_with_errors" if self.errors else "completed", **fields)
 
     def cancelled(self) -> WalkOutcome:
-        """The end that a user or a caller wants."""
+        """The end by a cancellation."""
         return self.outcome(
             "cancelled", error="the run was cancelled", node=self.node, code="cancelled"
         )

@@ -88,7 +88,7 @@ def parse_condition(data: Any, path: str) -> tuple[Condition | None, list[GraphP
 
 
 def holds(condition: Condition, document: Document, warn: Warn) -> bool:
-    """Say whether a condition is true of a document; a group stops at the first that decides.
+    """Whether a condition is true of a document; a group stops at the first that decides.
 
     Raises ExpressionError for a value that cannot be filled in, a pattern that is none, a text
     too long for its pattern, an unknown operator.
@@ -244,7 +244,7 @@ def _operator(data: Mapping[Any, Any], path: str, problems: list[GraphProblem]) 
 
 
 def _is_pattern(value: object, path: str, problems: list[GraphProblem]) -> bool:
-    """Tell a pattern that cannot be read; one that is filled in only then has to be one."""
+    """Report an invalid pattern; one that is filled in later is not looked at here."""
     if not isinstance(value, str):
         problems.append(
             GraphProblem(path, f"expected a regular expression, found {kind_of(value)}")
@@ -390,7 +390,7 @@ def _regex(actual: Any, value: Any, _: Warn) -> bool:  # noqa: ANN401
 
 
 def _are_there(actual: object, value: object) -> bool:
-    """Nothing has no text: it neither begins with anything nor is the beginning of anything."""
+    """None has no text: it neither begins with any text nor is the beginning of one."""
     return actual is not None and value is not None
 
 

@@ -191,7 +191,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class MalformedExpression:
-    """What begins like an expression and is none."""
+    """Text that begins like an expression and cannot be parsed."""
 
     source: str
     problem: str
@@ -205,7 +205,7 @@ class _BodyError(ValueError):
 
 
 def has_marks(text: str) -> bool:
-    """Say whether a text may hold anything to fill in. Quick, and true more often than it is."""
+    """Whether a text may hold anything to fill in. A quick test with false positives."""
     return "${" in text or "{input:" in text
 
 
@@ -373,7 +373,7 @@ def kind_of(value: object) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Say whether a value is a number; true and false are not numbers."""
+    """Whether a value is a number; true and false are not numbers."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -617,7 +617,7 @@ def references(template: Any) -> Iterator[Path]:  # noqa: ANN401 - JSON
                 elif isinstance(part, Expression):
                     yield from (one for one in part.alternatives if not isinstance(one, Literal))
     except _TooDeepError:
-        return  # `problems` tells
+        return  # `problems` reports them
 
 
 def unquoted_in(text: str) -> list[str]:

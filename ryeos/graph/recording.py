@@ -278,7 +278,7 @@ def _item_id(graph_id: str, run_id: str) -> str:
 # --- ledger ---------------------------------------------------------------------------------------
 # Runs of graphs among the threads: who works on one, how it ended, what it may call.
 #
-# A run that ``rye run --async`` has started is a thread already, and its runner tells how it ended;
+# A run that ``rye run --async`` has started is a thread already, and its runner records its end;
 # any other is entered here, with the process that it runs in.
 
 _STATUSES = {
@@ -401,11 +401,11 @@ class Ledger:
         return self._registry.place.file(run_id, CANCEL).exists()
 
     def leave(self, run_id: str) -> None:
-        """Take note that this process does not work on the run any more."""
+        """Record that this process does not work on the run any more."""
         _active.discard(run_id)
 
     def end(self, run_id: str, status: str, answer: Mapping[str, object]) -> None:
-        """Tell how a run of this process has ended. Raises as `ThreadRegistry`."""
+        """Record how a run of this process has ended. Raises as `ThreadRegistry`."""
         import json
 
         error = answer.get("error")
@@ -487,7 +487,7 @@ class WorkspaceRecordings:
         options: Options,
         lineage: Lineage,
     ) -> "WorkspaceRecording":
-        """Begin to write a run down, or go on with it. Raises what keeps it from that."""
+        """Begin the record of a run, or resume it. Raises what keeps it from that."""
         goes_on = options.resume and not options.node
         run_id = options.run_id if goes_on else self._new_id(graph, options)
         with ExitStack() as undone:
@@ -629,7 +629,7 @@ class WorkspaceRecording:
         )
 
     def end(self, outcome: WalkOutcome, result: MappedResult) -> None:
-        """Write down how the run has ended."""
+        """Record how the run has ended."""
         self._records.finish(
             outcome.status,
             state=outcome.state,
@@ -767,7 +767,7 @@ class KeptResults:
         return found.result if found and isinstance(found.result, dict) else None
 
     def keep(self, act: Act, integrity: str, result: Mapping[str, Any]) -> None:
-        """Keep a result that is no error. Raises FileSystemError and its kin."""
+        """Keep a result that is no error. Raises FileSystemError and similar."""
         self._cache.put(self._input(act, integrity), result)
 
     @cached_property

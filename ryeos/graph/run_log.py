@@ -350,7 +350,7 @@ class Transcript:
 def reopen(
     path: Path, run_id: str, *, key: "SigningKey | None", clock: "Clock", end: int
 ) -> Transcript:
-    """Go on with a transcript after its first ``end`` bytes; what follows them is cut off.
+    """Continue a transcript after its first ``end`` bytes; what follows them is cut off.
 
     Raises FileSystemError.
     """

@@ -233,7 +233,7 @@ def _from_transcript(
 
 
 def _end_after(transcript: ReadTranscript, used: LoggedEvent) -> tuple[int, int]:
-    """Where to go on writing: after the step used, or after its checkpoint, or after all."""
+    """Where to continue writing: after the step used, or after its checkpoint, or after all."""
     later = [
         event
         for event in transcript.events
@@ -288,7 +288,7 @@ def _blocks(objects: _Objects, last: RunSnapshot) -> Iterator[RunSnapshot]:
 def _all_errors(
     objects: _Objects, last: RunSnapshot
 ) -> tuple[tuple[Mapping[str, Any], ...], list[str]]:
-    """The suppressed failures, the oldest first, and what to tell when some are lost."""
+    """The suppressed failures, the oldest first, and a warning when some are lost."""
     blocks, warnings = [], []
     try:
         for snapshot in _blocks(objects, last):
@@ -468,7 +468,7 @@ class RunRecords:
         clock: Clock = utc_now,
         timer: Callable[[], float] = monotonic,
     ) -> "tuple[RunRecords, LoadedRun]":
-        """Go on with a run. ``allow`` gets what was loaded and raises to refuse it.
+        """Resume a run. ``allow`` gets what was loaded and raises to refuse it.
 
         Nothing is written before that.
         Raises as `load_run`, RyeError `CONFLICT`, and what ``allow`` raises.
@@ -664,7 +664,7 @@ def _hold(stack: ExitStack, place: RunPlace, run_id: str) -> None:
 
 
 # --- run roots ------------------------------------------------------------------------------------
-# What runs would go on from, and no ref names yet: a sweep of the store spares it.
+# States that runs would resume from and no ref names yet: a sweep of the store keeps them.
 
 _TAIL_BYTES = 4 * 1024 * 1024
 _STATE = re.compile(rb'"state_hash":"([0-9a-f]{64})"')

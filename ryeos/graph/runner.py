@@ -211,7 +211,7 @@ class GraphRunner:
         self._entered_at = 0.0
 
     def run(self, walk: Walk, *, is_resumed: bool = False) -> WalkOutcome:
-        """Walk to the end. Raises what writing it down raises."""
+        """Walk to the end. Raises what recording it raises."""
         walking = walk.run(is_resumed=is_resumed)
         reply: Any = None
         while True:

@@ -185,7 +185,7 @@ def after_failure(
 
 
 # --- hooks ----------------------------------------------------------------------------------------
-# Hooks of a walk: calls, and words, that follow upon what happens. See ``docs/graphs.md``.
+# Hooks of a walk: calls and controls that follow its events. See ``docs/graphs.md``.
 
 # Those of the infrastructure watch; they do not steer.
 _STEERING_LAYERS = (1, 2)
@@ -614,7 +614,7 @@ class Visits:
     ) -> None:
         try:
             self._choose(node.next, visit)
-        except ExpressionError as error:  # nothing is left that could be tried
+        except ExpressionError as error:  # no retry is left
             visit.error = str(error)
             visit.outcome = self._failure(node, visit.error, "node_error")
 
@@ -738,7 +738,7 @@ class Walk:
         return (yield from self._ended(outcome))
 
     def _ended(self, outcome: WalkOutcome) -> Walking:
-        """Tell the hooks, and end. A single step is no end of the graph."""
+        """Run the hooks of the end, and end. A single step is no end of the graph."""
         if self._walk.settings.single:
             return outcome
         context = {

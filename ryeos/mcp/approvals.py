@@ -1,4 +1,4 @@
-"""A person's word before an agent's signature, or before a run that the policy asks about.
+"""Asks a person before an agent signs, or runs what the policy asks about.
 
 (1) what is wrong with an item is answered at once: no person is asked about what cannot be signed
 (2) a client that can ask its user is asked, with kind, id, digest, signer and what changed
@@ -62,7 +62,7 @@ class ClientQuestions:
         return not modes or isinstance(modes.get("form"), dict)
 
     def answered(self, key: str) -> bool | None:
-        """What the user said to the question of this key; None where none was put yet."""
+        """What the user said to the question of this key; None where it was not asked yet."""
         if not has_responses(self.call):
             return None
         content = response_of(self.states, self.call, key)

@@ -15,7 +15,7 @@ from lillux.jsonrpc import INVALID_PARAMS
 from ryeos.mcp.revisions import TASKS_EXTENSION, McpCall, Pace, RpcError, Server, Watch, Watched
 from ryeos.mcp.wire import MESSAGE, Log, quiet, reported
 
-TYPE_CHECKING = False  # `typing` is not worth its time at a start
+TYPE_CHECKING = False  # importing `typing` would slow the start
 if TYPE_CHECKING:  # the engine comes with the first call
     from pathlib import Path
     from typing import Any
@@ -151,7 +151,7 @@ class RyeFeatures:
 
     @cached_property
     def _watching(self) -> ChangeWatcher:
-        """Only ever asked for by the reader's thread."""
+        """Used by the reader's thread only."""
         from ryeos.mcp.tasks import ChangeWatcher
 
         return ChangeWatcher(self._state_of)
@@ -205,7 +205,7 @@ class RyeFeatures:
         answer = getattr(import_module(f"ryeos.mcp.{module}"), function)
         try:
             return answer(request)
-        except LilluxError as error:  # of the surroundings: each module tells its own
+        except LilluxError as error:  # of the environment: each module reports its own
             raise refusal(error) from None
 
     def _kept(self) -> tuple[States, PriorValues]:

@@ -124,7 +124,7 @@ class McpSession:
     def progress(
         self, call_id: Id, progress: float, total: float | None, message: str
     ) -> Iterator[SessionEvent]:
-        """News of a call, if its caller asked for them and still waits."""
+        """The progress of a call, if its caller asked for it and still waits."""
         call = self._calls.get(call_id)
         token = call.caller.progress_token if call else None
         if token is None:
@@ -137,22 +137,22 @@ class McpSession:
         yield Send(Notification("notifications/progress", params))
 
     def list_changed(self, name: str) -> Iterator[SessionEvent]:
-        """Tell who wants to know that ``tools``, ``prompts`` or ``resources`` are others now."""
+        """Notify subscribers that ``tools``, ``prompts`` or ``resources`` have changed."""
         for news in self._subscriptions.list_changed(name) if self._subscriptions else ():
             yield Send(news)
 
     def resource_updated(self, uri: str) -> Iterator[SessionEvent]:
-        """Tell who wants to know that a resource is another now."""
+        """Notify subscribers that a resource has changed."""
         for news in self._subscriptions.resource_updated(uri) if self._subscriptions else ():
             yield Send(news)
 
     def task_changed(self, task_id: str, task: Mapping[str, Any]) -> Iterator[SessionEvent]:
-        """Tell who wants to know how a task is now."""
+        """Notify subscribers of the state of a task."""
         for news in self._subscriptions.task_changed(task_id, task) if self._subscriptions else ():
             yield Send(news)
 
     def close(self) -> Iterator[SessionEvent]:
-        """The last words: every open subscription ends with its result, every call is cancelled."""
+        """The end: every open subscription gets its result, every call is cancelled."""
         for last_word in self._subscriptions.end_all() if self._subscriptions else ():
             yield Send(last_word)
         for call_id in tuple(self._calls):
@@ -215,7 +215,7 @@ class McpSession:
             yield Send(_failure(request.id, error))
 
     def _caller(self, request: Request) -> McpCaller:
-        """Whose rules hold for a request: the list at the head of this module."""
+        """The caller, whose rules hold for a request: the list at the head of this module."""
         meta = request.params.get("_meta", {})
         if not isinstance(meta, dict):
             raise RpcError(INVALID_PARAMS, "_meta: expected an object")
@@ -268,7 +268,7 @@ class McpSession:
         return Begin(call)
 
     def _listing(self, call: McpCall) -> Iterator[SessionEvent]:
-        """A legacy client has no way to ask for news of a list: it does by asking for the list."""
+        """Subscribe a legacy client to a list that it requests: it cannot do so otherwise."""
         name, _, method = call.method.partition("/")
         if method == "list" and not call.caller.is_modern and self._news.follow_list(name):
             yield self._watch()

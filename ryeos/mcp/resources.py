@@ -121,7 +121,7 @@ def _output(request: RequestContext, named: StoredOutput) -> dict[str, Any] | No
 
 
 def _proposal(request: RequestContext, named: ProposalName) -> tuple[str, str] | None:
-    """What became of a proposal; only that, as the file of it is a person's."""
+    """The state of a proposal, and no more of it: its file is for a person."""
     from ryeos.app.proposals import Proposals
 
     state = Proposals(request.rye.context.spaces.user).state(named.id)

@@ -33,7 +33,7 @@ from ryeos.mcp.wire import compact
 # Blocks of content that a tool gives, held against what the protocol says of each. Pure.
 #
 # A block that is not as the protocol has it ends the whole answer for a strict client: it is left
-# out, and its tool hears why.
+# out, with a warning that says why.
 
 BLOCKS_KEY = "mcp_content"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

@@ -17,7 +17,7 @@ from ryeos.mcp.protocol import McpSession
 from ryeos.mcp.revisions import Send, SessionEvent
 from ryeos.mcp.wire import Log, SignalWatch, Wire, leave, quiet
 
-TYPE_CHECKING = False  # `typing` is not worth its time at a start
+TYPE_CHECKING = False  # importing `typing` would slow the start
 if TYPE_CHECKING:
     from typing import NoReturn
 

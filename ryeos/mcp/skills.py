@@ -61,7 +61,7 @@ class SkillFile:
 def skill_trees(request: RequestContext) -> list[SkillTree]:
     """The trees of project and user, in the order of their ids. Nothing is verified.
 
-    One of more than ``MAX_FILES`` files is none.
+    One of more than ``MAX_FILES`` files does not count.
     """
     records = offered(request.rye, [Kind.KNOWLEDGE], LISTED_TIERS)
     roots = {

@@ -50,7 +50,7 @@ Work = Callable[[], None]
 
 
 class WorkerPool:
-    """Does what it is given, at most so many things at once; what comes then waits its turn.
+    """Carries out work on a bounded number of threads; further work waits its turn.
 
     A thread is started when there is work and all others are busy.
     """
@@ -63,7 +63,7 @@ class WorkerPool:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that it was given is done."""
+        """Whether all work is done."""
         return not self._unfinished
 
     def put(self, work: Work) -> None:
@@ -92,7 +92,7 @@ class WorkerPool:
 
 # --- stdio ----------------------------------------------------------------------------------------
 
-TYPE_CHECKING = False  # `typing` is not worth its time at a start
+TYPE_CHECKING = False  # importing `typing` would slow the start
 if TYPE_CHECKING:  # the first answers need none
     from typing import Any, NoReturn, Protocol
 
@@ -107,7 +107,7 @@ LAST_WORDS_S = 0.2
 STUCK_S = 0.3
 # How long the reader waits for a thread that computes: answers to `ping` take several such waits.
 SWITCH_S = 0.001
-# Collecting garbage holds up every thread: little at once, and all there is as good as never.
+# Collecting garbage stops every thread: a little each time, a full collection almost never.
 GARBAGE_THRESHOLDS = (10_000, 5, 100)
 
 Progress = Callable[[float, float | None, str], None]
@@ -134,10 +134,10 @@ class Features(Protocol):
         """How a task is; None where that is unknown."""
 
     def began(self) -> None:
-        """The first answer is out: time to make ready for what will be asked for."""
+        """Called after the first answer: prepare for further requests."""
 
     def close(self) -> None:
-        """Nothing more will be asked for."""
+        """No further request will come."""
 
 
 class McpServer:
@@ -246,7 +246,7 @@ class McpServer:
         cancellation: Cancellation,
         answer: Callable[[], Iterable[SessionEvent]],
     ) -> None:
-        """Say what came of a call, unless another of its id has taken its place."""
+        """Send the result of a call, unless another call with its id has taken its place."""
 
         def events() -> Iterable[SessionEvent]:
             if self._running.get(call.id) is not cancellation:
@@ -294,7 +294,7 @@ class McpServer:
         self._end("standard input ended, and the output has no reader")
 
     def _await_calls(self, patience_s: float) -> None:
-        """Let calls come to their end, as long as there is patience."""
+        """Wait until running calls have ended, at most ``patience_s``."""
         deadline = time.monotonic() + patience_s
         while time.monotonic() < deadline:
             if all(pool.is_idle for pool in self._worker_pools.values()):
@@ -302,7 +302,7 @@ class McpServer:
             time.sleep(_POLL_S)
 
     def _end(self, why: str) -> NoReturn:
-        """End every call and say the last words, then end this process."""
+        """Cancel every call, send the last messages, then end this process."""
         if not self._ending.acquire(blocking=False):
             while True:  # another thread ends it all
                 time.sleep(END_S)

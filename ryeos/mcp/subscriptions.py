@@ -105,11 +105,11 @@ class Subscriptions:
         return _tagged(acknowledged, {"notifications": honoured}, request.id)
 
     def end(self, listener_id: Id) -> bool:
-        """End a subscription without a word; whether there was one."""
+        """End a subscription without a message; whether there was one."""
         return self._listeners.pop(listener_id, None) is not None
 
     def end_all(self) -> Iterator[Result]:
-        """The last word of each subscription."""
+        """The last message of each subscription."""
         for listener_id in tuple(self._listeners):
             del self._listeners[listener_id]
             meta = {SUBSCRIPTION_KEY: listener_id}
@@ -124,14 +124,14 @@ class Subscriptions:
         self._subscribed.discard(_uri(request))
 
     def follow_list(self, name: str) -> bool:
-        """Follow a list for a legacy client; whether that is news."""
+        """Follow a list for a legacy client; False if it was followed already."""
         is_news = name not in self._listed and self._server.offers(name, "listChanged")
         if is_news:
             self._listed.add(name)
         return is_news
 
     def list_changed(self, name: str) -> Iterator[Notification]:
-        """What is said when a list is another now."""
+        """The notifications that a list has changed."""
         method = f"notifications/{name}/list_changed"
         for listener_id, listener in self._listeners.items():
             if name in listener.lists:
@@ -140,7 +140,7 @@ class Subscriptions:
             yield Notification(method)
 
     def resource_updated(self, uri: str) -> Iterator[Notification]:
-        """What is said when a resource is another now."""
+        """The notifications that a resource has changed."""
         for listener_id, listener in self._listeners.items():
             if uri in listener.uris:
                 yield _tagged(UPDATED, {"uri": uri}, listener_id)
@@ -148,7 +148,7 @@ class Subscriptions:
             yield Notification(UPDATED, {"uri": uri})
 
     def task_changed(self, task_id: str, task: Mapping[str, Any]) -> Iterator[Notification]:
-        """What is said when a task is another now: the whole of it."""
+        """The notifications that a task has changed, with the whole task."""
         for listener_id, listener in self._listeners.items():
             if TaskId(task_id) in listener.tasks:
                 yield _tagged(TASK, task, listener_id)

@@ -43,7 +43,7 @@ _NAME_CHARACTERS = 32
 
 
 def created(rye: Rye, caller: McpCaller, answer: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The task that an answer to ``execute`` tells of; None where it is no task for this caller."""
+    """The task of an answer to ``execute``; None where it is no task for this caller."""
     thread_id = answer.get("thread_id")
     if not caller.is_modern or not caller.extends(TASKS_EXTENSION):
         return None
@@ -95,7 +95,7 @@ def _whole(rye: Rye, task_id: str, task: Thread) -> dict[str, Any]:
 
 
 def update_task(request: RequestContext) -> dict[str, Any]:
-    """Take note of responses: a run asks for none, so none is waited for. Raises RpcError."""
+    """Accept responses and ignore them: no run asks for any. Raises RpcError."""
     _task(request)
     object_of(request.call.params, "inputResponses")
     return {}
@@ -150,7 +150,7 @@ LISTS = frozenset({"prompts", "resources"})
 
 
 class ChangeWatcher:
-    """Tells of changes of lists (by name), of single resources (by URI) and of tasks.
+    """Reports changes of lists (by name), of single resources (by URI) and of tasks.
 
     ``state_of`` gives what differs when one of them was changed; it may take its time.
     """

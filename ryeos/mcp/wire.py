@@ -1,4 +1,4 @@
-"""The two pipes of a server, taken away from all other code.
+"""Standard input and output of a server, closed to all other code.
 
 What a dependency prints, or a child, must never get between two messages.
 """

@@ -184,7 +184,7 @@ def _cwd(materials: Materials, names: Names) -> Path:
 
 
 def _timeout_s(config: Mapping[str, Any], timeout_s: float | None) -> float | None:
-    """Somewhat later for a program that keeps the limit itself, and says so in its own words."""
+    """The limit of the process; a little more for a program that enforces the limit itself."""
     if timeout_s is None or config.get("own_timeout") is not True:
         return timeout_s
     return timeout_s + OWN_TIMEOUT_GRACE_S
@@ -218,7 +218,7 @@ def _reads_params_argument(text: str) -> bool:
 
 
 def _require_short(params_json: str, where: str, hint: str) -> None:
-    """Systems refuse a long argument, and not with words that help."""
+    """Refuse parameters that are too long for a command line, with the limit in the error."""
     size = len(params_json.encode("utf-8", "surrogatepass"))
     if size > MAX_ARGUMENT_BYTES:
         problem = f"expected parameters of at most {MAX_ARGUMENT_BYTES} bytes on a command line"

@@ -66,7 +66,7 @@ class Pipes:
     pid: int = 0
 
     def wait(self) -> int:
-        """Never asked: such a process is watched through its socket."""
+        """Never called: such a process is watched through its socket."""
         raise NotImplementedError
 
 

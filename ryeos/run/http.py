@@ -536,7 +536,7 @@ class HttpCall:
 
     @property
     def program(self) -> str:
-        """None is started."""
+        """Empty: no program is started."""
         return ""
 
     def describe(self) -> dict[str, Any]:
@@ -552,7 +552,7 @@ class HttpCall:
         cancellation: Cancellation | None = None,
         on_stderr: OnStderr | None = None,  # noqa: ARG002 - there is no program that would write
     ) -> MappedResult:
-        """Send it. A request that came to nothing is a result, as a program's failure is."""
+        """Send it. A request that failed is a result, as a program's failure is."""
         request = self.plan.request
         with HttpClient(self.rights.own_network(self.network_env), user_agent=USER_AGENT) as client:
             sinks = open_sinks(self.stream, self.project_path) if self.stream else ()
@@ -602,7 +602,7 @@ def _mode(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _HttpEnding:
-    """A result, the code of a failure, and how often it took."""
+    """A result, the code of a failure, and the number of attempts."""
 
     result: HttpResult
     code: str = "EXECUTION_FAILED"

@@ -186,7 +186,7 @@ def template_variables(materials: Materials, services: Services) -> Variables:
             continue
         found = read_dotenv(folder, services.process_env, name=name)
         values |= {key: text for key, text in found.variables.items() if key not in set_by_chain}
-        # The project's own `.env` was read before, and its warnings told.
+        # The project's own `.env` was read before, and its warnings reported.
         if (folder, name) != (project, ".env"):
             warnings.extend(found.warnings)
     return Variables(values, tuple(warnings))
@@ -767,7 +767,7 @@ class McpHttpCall:
 
     @property
     def program(self) -> str:
-        """None is started."""
+        """Empty: no program is started."""
         return ""
 
     def describe(self) -> dict[str, Any]:

@@ -187,7 +187,7 @@ def limit(name: str, sources: LimitSources) -> int | float | None:
 
 
 def graph_limits(sources: LimitSources) -> dict[str, int]:
-    """The limits of a run of a graph. Raises SpecError, also for none: a run must end."""
+    """The limits of a run of a graph. Raises SpecError, also for unlimited: a run must end."""
     limits: dict[str, int] = {}
     for name in ("max_steps", "max_concurrency"):
         value = limit(name, sources)

@@ -123,7 +123,7 @@ def tool_pins(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 def _digest(tool: Mapping[str, Any]) -> str:
     try:
         return sha256_hex(canonical_json(tool))
-    except LilluxError:  # halves of characters, numbers that are none: JSON that others refuse
+    except LilluxError:  # lone surrogates, NaN: JSON that other programs refuse
         return sha256_hex(json.dumps(tool, sort_keys=True).encode())
 
 

@@ -1,7 +1,7 @@
 """``registry.db``: the database of threads. Each call is one transaction.
 
 Every change of a status names the statuses it may leave, so that a runner, a ``kill`` and a command
-that finds the runner dead never overwrite each other: who comes first has said how it ended.
+that finds the runner dead never overwrite each other: the first one decides how it ended.
 """
 
 import json
@@ -304,7 +304,7 @@ class ThreadRegistry:
         self._write(statement, row.values())
 
     def mark_running(self, thread_id: str, pid: int, start_token: str) -> bool:
-        """Say which process runs the thread; False when it has ended already.
+        """Record which process runs the thread; False when it has ended already.
 
         Its starter and its runner both do, so that neither can leave it unsaid.
         """

@@ -104,7 +104,7 @@ class SignIns:
         return None if found is None or "state" in found else dict(found)
 
     def decide(self, user_code: str, user_id: str, state: str, now_s: float) -> bool:
-        """Say yes or no to a machine, once; False where that was said, or it is over."""
+        """Approve or refuse a machine, once; False where that was done, or it is too late."""
         with self._database.writing(lock=f"sign-in {user_code}") as connection:
             facts = connection.scalar(select(_columns.facts).where(_is_open(user_code, now_s)))
             if facts is None or "state" in facts:

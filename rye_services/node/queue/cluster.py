@@ -237,7 +237,7 @@ class ClusterQueue:
         self._worker.start()
 
     def beat(self) -> None:
-        """Say that this worker lives, and how many places it has."""
+        """Record that this worker is alive, and how many places it has."""
         values = {"id": self._server_id, "places": self._places}
         if self._worker is not None and not self._is_closed.is_set():
             with self._database.writing() as connection:

@@ -365,7 +365,7 @@ class ThreadRows:
             return tuple(connection.scalars(query))
 
     def renew(self) -> None:
-        """Say that this server is alive, and with it all that it runs."""
+        """Record that this server is alive, and with it all that it runs."""
         mine = and_(threads.c.server_id == self._server_id, threads.c.state == RUNNING)
         until_s = self._database.now_s + self._lease_s
         with self._database.single_write() as connection:

@@ -312,7 +312,7 @@ class ClusterWorker:
         self._queue.work(self._runs.claimed)
 
     def beat(self) -> None:
-        """Say that this worker lives, and see to what others have left behind."""
+        """Record that this worker is alive, and take care of what ended workers left behind."""
         self._runs.beat()
         self._queue.beat()
         self._queue.sweep()

@@ -137,7 +137,7 @@ class ExecutionService(Protocol):
         ...
 
     def beat(self) -> None:
-        """Say that this server lives, and see to what others have left behind."""
+        """Record that this server is alive, and take care of what ended servers left behind."""
         ...
 
     def listen(self) -> None:
@@ -351,7 +351,7 @@ class Runs:
         self._presence.begin()
 
     def beat(self) -> None:
-        """Say that this server lives, and see to what others have left behind."""
+        """Record that this server is alive, and take care of what ended servers left behind."""
         self.rows.renew()
         self._ends.write_kept()
         self.rows.take_over()

@@ -458,7 +458,7 @@ class OutputCollector:
         return replace(sound, tree=sound.tree.with_manifest(manifest))
 
     def _warn_of_what_stays(self, ran: WorkerRun, manifest: SourceManifest) -> None:
-        """Say which files of a run go with its workspace, as no rule makes them the project's."""
+        """Warn of files of a run that are lost with its workspace, as no rule keeps them."""
         found = list(islice(outside(ran.workspace.project, ran.rules, manifest), _MAX_OUTSIDE))
         if not found:
             return

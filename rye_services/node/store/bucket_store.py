@@ -224,7 +224,7 @@ class BucketStore:
     def _rows_of_moved(
         self, name: str, places: Sequence[Place], froms: Mapping[_Key, _Where]
     ) -> None:
-        """Say where each lies now, of those that still lie where they came from."""
+        """Record the new place of each that is still at its former place."""
         row, was = stored_contents, froms
         with self._database.writing() as connection:
             for one in sorted(places, key=lambda place: (place.space, place.digest)):
@@ -234,7 +234,7 @@ class BucketStore:
                 connection.execute(change.values(pack=name, start=one.start))
 
     def _rows_of_new(self, name: str, places: Sequence[Place]) -> None:
-        """Say where each lies. One that another writer has put meanwhile stays where it is."""
+        """Record where each lies. One that another writer has put meanwhile stays where it is."""
         insert = sqlite.insert if self._database.is_sqlite else postgresql.insert
         with self._database.writing() as connection:
             now_s = self._database.now(connection).timestamp()
@@ -555,7 +555,7 @@ class BucketStore:
         return bool(named & listed)
 
     def recover(self) -> int:
-        """Say anew where contents lie whose rows are lost, as packs themselves say; how many.
+        """Record again where contents lie whose rows are lost, read from the packs; how many.
 
         Rows are lost with a database that was restored to an earlier state.
         """

@@ -67,7 +67,7 @@ class Uploads:
         self._lock = Lock()
 
     def renew(self, user_id: str) -> None:
-        """Say that a user is uploading."""
+        """Record that a user is uploading."""
         if not self._database.is_sqlite:  # another server may have ended it meanwhile
             self._renew_row(user_id)
             return
@@ -80,7 +80,7 @@ class Uploads:
             self._begin(user_id, now_s)
 
     def end(self, user_id: str) -> None:
-        """Say that the upload is complete and something names it."""
+        """Record that the upload is complete and referenced."""
         with self._lock:
             known = self._renewed.pop(user_id, None)
         if known is None and self._database.is_sqlite:

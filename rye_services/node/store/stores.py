@@ -132,7 +132,7 @@ def bucket_instead(
 
 
 def name_bucket(database: Database, settings: Settings, url: str) -> None:
-    """Say in the database that the node's stores are in a bucket from now on."""
+    """Record in the database that the node's stores are in a bucket from now on."""
     _name_store(database, replace(settings, store=address_of_store(url, "--to").url))
 
 
@@ -145,7 +145,7 @@ def _not_empty(bucket: ObstoreBucket, folder: str) -> WrongStoreError:
 
 
 def _name_store(database: Database, settings: Settings) -> None:
-    """Say in the database that the node's store is the bucket of these settings."""
+    """Record in the database that the node's store is the bucket of these settings."""
     named = {
         "store": settings.store,
         "store_endpoint": settings.store_endpoint or None,
@@ -156,7 +156,7 @@ def _name_store(database: Database, settings: Settings) -> None:
 
 
 def use_folders(database: Database) -> None:
-    """Say that the stores are folders: those of a backup are, whatever it is a backup of."""
+    """Record that the stores are folders: those of a backup are, whatever it is a backup of."""
     with database.writing() as connection:
         connection.execute(
             update(node_identity).values(store=None, store_endpoint=None, store_region=None)

@@ -343,7 +343,7 @@ def _become(given: list[int], news: socket.socket, work: Callable[[], int]) -> N
 
 
 def _see_to(children: dict[int, _ForkedChild], ready: set[int], poll: "select.poll") -> None:
-    """Tell how those ended that have, and reap those whose end is not reported."""
+    """Report the children that have ended, and reap those whose end is not reported."""
     for pid, child in list(children.items()):
         if child.news is not None and child.news.fileno() in ready:  # closed at its other end
             poll.unregister(child.news)
