@@ -113,7 +113,7 @@ def compute_integrity(value: object) -> str:
 
 
 def require_json(value: object) -> None:
-    """Nothing, when the value is one that JSON can hold.
+    """Refuse a value that JSON cannot hold.
 
     That is: ``dict`` with text keys, ``list``, ``tuple``, ``str``, finite numbers, ``bool`` and
     ``None``, nested at most `MAX_DEPTH` levels. A value that contains itself is deeper than that.

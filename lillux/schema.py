@@ -437,7 +437,7 @@ def with_defaults(value: object, schema: Mapping[str, Any]) -> object:
 
 
 def validate_schema(schema: Mapping[str, Any]) -> None:
-    """Nothing, when values can be judged by the schema. Raises SchemaError."""
+    """Refuse a schema that cannot validate values. Raises SchemaError."""
     _judge_for(schema)
 
 

@@ -226,7 +226,7 @@ def wrong(path: Path, expected: str, found: object) -> SchemaError:
 
 
 def validate_keyword(keyword: str, rule: object, path: Path) -> None:
-    """Nothing, when the keyword can hold the rule, or does not hold plain values.
+    """Refuse a rule that its keyword cannot have; keywords with parts are not looked at.
 
     Raises SchemaError.
     """

@@ -266,7 +266,7 @@ def _require_same_key(subject: str, expected: bytes, found: bytes) -> None:
 
 
 def _require_libsodium() -> None:
-    """Nothing, when `nacl.bindings` can be imported. Raises NativeCryptoMissingError."""
+    """Import `nacl.bindings`. Raises NativeCryptoMissingError where that cannot be done."""
     try:
         import nacl.bindings  # noqa: F401 - callers import from it what they need
     except (ImportError, RuntimeError) as error:  # RuntimeError: libsodium does not initialise

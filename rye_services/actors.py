@@ -34,7 +34,7 @@ def act_as(actor: Actor) -> None:
 
 
 def current_actor() -> Actor:
-    """Who changes what is changed now."""
+    """The actor of the changes that are made now."""
     return _actor.get() or Actor(NODE)
 
 

@@ -131,7 +131,7 @@ class Authenticator:
         return self.owner(facts, EXECUTE, owner, Role.RUN)
 
     def require_still(self, found: Principal, scope: str, role: Role) -> None:
-        """Nothing, while a caller may go on with what was allowed before: a long answer.
+        """Refuse a caller who has lost the right to a long answer while it is sent.
 
         Raises Unauthorized, RequestProblem as `owner` does.
         """

@@ -331,7 +331,7 @@ _AUTHORIZED = "authorised keys"
 
 
 class AuthorizedKeyError(RyeError):
-    """A key that cannot be let in as it was asked for. ``where`` is the field."""
+    """A key that cannot be authorised as requested. ``where`` is the field."""
 
     code, exit_status = "CONFIG_ERROR", 6
 
@@ -732,7 +732,7 @@ class Principal:
         return tuple(dict.fromkeys(name for name in (self.user_id, self.person, own) if name))
 
     def require(self, scope: str) -> None:
-        """Nothing, when they may do this. Raises Problem, 403."""
+        """Refuse a caller whose key lacks a scope. Raises Problem, 403."""
         if not allows(self.scopes, scope):
             from rye_services.http import RequestProblem
 
@@ -779,7 +779,7 @@ class Nonces:
 
 
 class PublicKeyError(RyeError):
-    """A text that was given as a public key, and is none. ``where`` is who said it."""
+    """A text that is no public key. ``where`` is where it was typed."""
 
     code, exit_status = "INVALID_PARAMS", 2
 

@@ -494,7 +494,7 @@ class TextError(RyeError, DontWrapMixin):
 
 
 def require_texts(value: object, where: str = "") -> None:
-    """Nothing, when every text of a JSON value can be held, names too. Raises TextError."""
+    """Refuse a JSON value with a text that no database holds, names too. Raises TextError."""
     levels: list[Iterator[tuple[object, object]]] = [iter([(where, value)])]
     names: list[object] = [where]
     while levels:

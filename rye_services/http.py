@@ -581,7 +581,7 @@ class StoreThreads:
 
 @contextmanager
 def refusals(*kinds: type[RyeError], status: int = 400) -> Iterator[None]:
-    """Errors of these kinds are the sender's; their text is safe to tell. Raises Problem."""
+    """Errors of these kinds are the sender's; their text is safe to show. Raises Problem."""
     try:
         yield
     except kinds as error:

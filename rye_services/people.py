@@ -449,7 +449,7 @@ def name_lock(name: str) -> str:
 
 
 def require_free_name(connection: Connection, name: str) -> None:
-    """Nothing, when no user has this name or one too like it. The caller has its `name_lock`.
+    """Refuse a name that a user has, or one too like it. The caller has its `name_lock`.
 
     Raises UserIdError, RegistryNameError, PersonError.
     """

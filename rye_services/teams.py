@@ -204,7 +204,7 @@ class Teams:
             return role_in(connection, team, user_id)
 
     def require_role(self, team: str, user_id: str, wanted: Role) -> None:
-        """Nothing, when a person may do this in a team now. Raises RoleError."""
+        """Refuse a person who may not do this in a team now. Raises RoleError."""
         role = self.role_of(team, user_id)
         if role is None or not role.includes(wanted):
             raise RoleError(team, user_id, role, wanted)
@@ -467,7 +467,7 @@ def role_in(
 
 
 def require_role(connection: Connection, team: str, user_id: str, wanted: Role) -> None:
-    """Nothing, when a person may still do this in a team. Raises RoleError."""
+    """Refuse a person who may no longer do this in a team. Raises RoleError."""
     role = role_in(connection, team, user_id, holds=True)
     if role is None or not role.includes(wanted):
         raise RoleError(team, user_id, role, wanted)

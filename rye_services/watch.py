@@ -495,7 +495,7 @@ class _MetricsGate:
         self._accepted = ""
 
     async def admit(self, request: Request) -> None:
-        """Nothing, for whom they are for. Raises Problem: 401, 403, 503."""
+        """Refuse a caller who may not read them. Raises Problem: 401, 403, 503."""
         peer = request.client.host if request.client else ""
         if self._mode == "open":
             return

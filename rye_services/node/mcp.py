@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # --- mcp messages ---------------------------------------------------------------------------------
 # What is wrong with a message to ``/mcp``, in plain words. Pure.
 #
-# The SDK would tell it too, in the words of its validator, which repeat what was sent.
+# The SDK would report it too, in the words of its validator, which repeat what was sent.
 
 _PARSE_ERROR, _INVALID_REQUEST, _INVALID_PARAMS = -32700, -32600, -32602
 

@@ -222,7 +222,7 @@ def _executions(
 
 
 def require_cluster_edition() -> None:
-    """Nothing, where the libraries of the queue of a cluster are here. Raises RyeError."""
+    """Refuse a build without the libraries of the queue of a cluster. Raises RyeError."""
     missing = [name for name in ("psycopg", "procrastinate") if find_spec(name) is None]
     if missing:
         raise RyeError(

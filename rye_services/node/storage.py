@@ -477,7 +477,7 @@ _SIDES = ("base", "ours", "theirs")
 
 
 def is_known(connection: Connection, user_id: str) -> bool:
-    """Whether the database has ever heard of a user who has something stored."""
+    """Whether the database knows a user who has something stored."""
     tables = (users.c.id, *(table.c.user_id for table in _NAMING))
     return any(
         connection.execute(select(column).where(column == user_id).limit(1)).first()

@@ -141,7 +141,7 @@ class RateLimit(Protocol):
     """A bucket for each caller, filled as time passes. Thread-safe."""
 
     def use(self, caller: str) -> None:
-        """Nothing, when it is not too much. Raises RequestProblem, 429 with ``Retry-After``."""
+        """Count a use. Raises RequestProblem, 429 with ``Retry-After``, for one too many."""
         ...
 
 

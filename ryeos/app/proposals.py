@@ -47,7 +47,7 @@ class Proposal:
     proposed_at: str
 
     def describe(self) -> dict[str, Any]:
-        """It as JSON."""
+        """As JSON."""
         return {
             "id": self.id,
             "ref": self.label,

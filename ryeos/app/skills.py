@@ -31,7 +31,7 @@ class SkillState:
     hint: str = ""
 
     def describe(self) -> dict[str, Any]:
-        """It as JSON."""
+        """As JSON."""
         said: dict[str, Any] = {
             "ref": str(self.location.ref),
             "name": self.manifest.name,

@@ -99,7 +99,7 @@ class UnreadableValueError(Exception):
 
 
 def require_parsable_text(parser: str, text: str, place: str = "") -> None:
-    """Nothing, when the text is short enough and clean enough for a parser to start on.
+    """Refuse a text that no parser should get.
 
     Raises MetadataError for a text over `MAX_HEADER_BYTES`, a NUL or half a surrogate pair, which
     the parsers below us answer in as many ways as there are parsers.

@@ -336,7 +336,7 @@ def _paths(done: Iterable[FileChange]) -> tuple[str, ...]:
 
 
 def _digest_of(target: Path | None) -> str | None:
-    """Of a file; a folder is none, and refuses to become one unless it has gone until then."""
+    """The digest of a file; None for a folder, which is replaced only if it is gone by then."""
     if target is None or target.is_dir():
         return None
     try:

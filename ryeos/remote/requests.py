@@ -178,7 +178,7 @@ def parse_headers(headers: Mapping[str, str]) -> SignedRequest:
 
 
 def require_recent(request: SignedRequest, now_s: float) -> None:
-    """Nothing, when the request is of these minutes. Raises RequestSignatureError."""
+    """Refuse a request whose time is too far from now. Raises RequestSignatureError."""
     if abs(int(now_s) - request.timestamp) > WINDOW_S:
         raise RequestSignatureError(f"{TIMESTAMP}: expected at most {WINDOW_S} s from now")
 
@@ -193,7 +193,7 @@ def verify_request_signature(
     body_sha256: str,
     audience: str,
 ) -> None:
-    """Nothing, when the key signed exactly this request to this node.
+    """Verify that the key signed exactly this request to this node.
 
     ``path`` is decoded, ``query`` as it was sent. Looks at no clock: see `require_recent`.
     Raises RequestSignatureError.
@@ -296,7 +296,7 @@ def _document_digest(body: Mapping[str, Any]) -> str:
 
 
 def verify_document(document: Mapping[str, Any], public_pem: bytes) -> None:
-    """Nothing, when the key of ``public_pem`` signed the document as it is.
+    """Verify that the key of ``public_pem`` signed the document as it is.
 
     Raises SignedDocumentError, PemError.
     """
@@ -576,7 +576,7 @@ def delivery_headers(
 def verify_delivery(
     secret: str, timestamp: str, body: bytes, signature: str, *, now_s: float
 ) -> None:
-    """Nothing, when the hook's secret signed this body in these minutes, compared in constant time.
+    """Verify that the hook's secret signed this body just now; compared in constant time.
 
     Raises DeliverySignatureError.
     """

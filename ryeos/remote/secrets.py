@@ -221,7 +221,7 @@ def why_unsafe(name: str) -> str | None:
 
 
 def require_safe(name: str) -> None:
-    """Nothing, when a secret may have this name. Raises SecretNameError."""
+    """Refuse a name that no secret may have. Raises SecretNameError."""
     problem = why_unsafe(name)
     if problem:
         raise SecretNameError(name, problem)

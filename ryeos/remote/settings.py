@@ -61,7 +61,7 @@ def valid_remote_name(name: str) -> str:
 
 
 def validate_setting(where: str, key: str, value: object) -> None:
-    """Nothing, when a remote may have this setting. Raises RemoteConfigError, at ``where``."""
+    """Refuse a setting that no remote may have. Raises RemoteConfigError, at ``where``."""
     values = RemoteValues(where, {key: value}, {})
     match key:
         case "url":

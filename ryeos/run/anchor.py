@@ -204,7 +204,7 @@ def _env_paths(
 
 
 def _folders(entries: object, where: str, names: Mapping[str, str]) -> Iterator[str]:
-    """Those of the entries that are folders. `os.path` says no to names that no system takes."""
+    """Those of the entries that are folders. `os.path` is false for names that no system takes."""
     if not isinstance(entries, list | None):
         raise SpecError(where, f"expected a list, got {type_name(entries)}")
     for entry in entries or ():

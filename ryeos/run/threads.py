@@ -523,7 +523,7 @@ def write_grants(
     grants: Grants,
     warn: Callable[[str], None] = log_warning,
 ) -> None:
-    """Write down what a run may call. Raises FileSystemError, RyeError `REGISTRY_INVALID`.
+    """Record what a run may call. Raises FileSystemError, RyeError `REGISTRY_INVALID`.
 
     Where this user's code cannot be made, no reader will believe the file: that is a warning.
     """

@@ -411,7 +411,7 @@ class PageData:
         return Log(pieces=tuple(reversed(shown)), is_cut=left < 0, last=last)
 
     def _answer(self, result_hash: str | None) -> Mapping[str, Any]:
-        """What a run answered; nothing where it is not kept."""
+        """The answer of a run; nothing where it is not kept."""
         try:
             stored = self._store.get_object(result_hash) if result_hash else {}
         except LilluxError:
@@ -748,7 +748,7 @@ def _text(value: object) -> str:
 
 
 def _steps_in(data: bytes) -> tuple[str, tuple[Step, ...]]:
-    """The graph of a transcript, and its steps; lines that are none are passed over."""
+    """The graph of a transcript, and its steps; invalid lines are passed over."""
     graph, found = "", []
     for line in data.splitlines():
         try:

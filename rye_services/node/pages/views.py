@@ -126,7 +126,7 @@ class RunRow:
 
     @property
     def note(self) -> str:
-        """What there is to say of how it ended."""
+        """How it ended, in words."""
         if self.conflicts:
             return f"{self.conflicts} conflict{'s' * (self.conflicts != 1)}"
         return self.error
@@ -321,7 +321,7 @@ class Parameters:
 
     @property
     def words(self) -> str:
-        """What is to be said of them besides: what is not kept, and why."""
+        """Notes on them: what is not kept, and why."""
         if self.given is None:
             return "Their values are not kept."
         if self.given.parameters is None:

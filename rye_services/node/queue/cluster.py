@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 class QueueTablesError(RyeError):
-    """The database is none that Procrastinate can use, or was made by a newer version of it."""
+    """A database that Procrastinate cannot use, or that a newer version of it has made."""
 
     code, exit_status = "CONFIG_ERROR", 6
 
@@ -260,7 +260,7 @@ class ClusterQueue:
     # --- what servers and workers do ---
 
     def sweep(self) -> None:
-        """See to what dead workers and lost connections have left: executions without a turn.
+        """Recover executions without a turn, which dead workers and lost connections have left.
 
         (1) Workers that are dead are forgotten, before anything else: a worker that starts forgets
         them too, and its statement locks their rows before their jobs. The other order here would
@@ -446,7 +446,7 @@ def _cause(error: BaseException) -> str:
 
 
 class News:
-    """What processes tell each other: which executions have begun, ended, or are to be ended.
+    """Notifications between processes: executions that have begun, ended, or are to be ended.
 
     A connection of its own listens. Who watches is woken for news, and whenever the connection
     comes back, since some may have been missed. Thread-safe.

@@ -119,7 +119,7 @@ class Progress:
 
 
 class ExecutionLostError(LilluxError):
-    """An execution is no longer this server's: others have taken it for lost, or ended it."""
+    """An execution is no longer this server's: another server has taken it over or ended it."""
 
     code, exit_status = "CANCELLED", 130
 
@@ -390,7 +390,7 @@ class ThreadRows:
         return is_written
 
     def take_over(self) -> tuple[str, ...]:
-        """See to what servers that ended have left: the ids of what is to be begun now.
+        """Recover executions of servers that ended; the ids of those that are to be begun now.
 
         What was begun is marked as lost, or waits again where its item allows that.
         """
@@ -683,7 +683,7 @@ class OldExecutions:
         )
 
     def are_kept(self) -> ColumnElement[bool]:
-        """Whether a row of ``threads`` is none of them."""
+        """Whether a row of ``threads`` is not one of them."""
         return not_(func.coalesce(self.are_old(), false()))
 
     def count(self, user_id: str) -> int:

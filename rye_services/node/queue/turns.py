@@ -214,7 +214,7 @@ class Queue:
             turn.place.set_exception(_ending())
 
     def _serve(self) -> None:
-        """Give every free place to whose turn it is."""
+        """Give every free place to the next turn."""
         while self._taken.total() < self.places:
             users = [user for user in self._waiting if self._taken[user] < self._of_one]
             if not users:
@@ -226,7 +226,7 @@ class Queue:
             self._turns += 1
             self._served[user] = self._turns
             turn.place.set_result(None)
-        if len(self._served) > self.longest:  # of those who are gone nothing is remembered
+        if len(self._served) > self.longest:  # users without turns are forgotten
             known = self._taken.keys() | self._waiting.keys()
             self._served = {user: last for user, last in self._served.items() if user in known}
 

@@ -82,7 +82,7 @@ class ClusterParts:
 
 
 def require_keys_of_the_node(database: Database, keys: NodeKeys) -> None:
-    """Nothing, where these are the keys that the other processes of a cluster have.
+    """Refuse keys that are not those of the other processes of a cluster.
 
     Each process makes keys of its own where none are mounted, and then clients would meet another
     node with every request. New keys of a rotation are known by what the former ones said.
@@ -180,7 +180,7 @@ class ClusterExecutions:
         self._news.begin()
 
     def beat(self) -> None:
-        """See to what dead workers have left, and see how full the queue is."""
+        """Recover executions of dead workers, and read how full the queue is."""
         self.rows.take_over()
         self._queue.sweep()
         self._presence.forget_others()
@@ -318,7 +318,7 @@ class ClusterWorker:
         self._queue.sweep()
 
     def listen(self) -> None:
-        """Write down what programs said, and end what a user wants to end."""
+        """Store the output of programs, and end what a user wants to end."""
         self._runs.listen()
 
     def drain(self, grace_s: float) -> None:

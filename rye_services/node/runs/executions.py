@@ -102,7 +102,7 @@ _log = logging.getLogger(__name__)
 
 
 class ExecutionService(Protocol):
-    """How requests have items executed: on this machine, or by workers. Thread-safe."""
+    """Executes the items of requests: on this machine, or by workers. Thread-safe."""
 
     rows: ThreadRows
     logs: RunLogs
@@ -141,7 +141,7 @@ class ExecutionService(Protocol):
         ...
 
     def listen(self) -> None:
-        """Write down what programs said, and end what a user wants to end on another server."""
+        """Store the output of programs, and end what a user wants to end on another server."""
         ...
 
     def drain(self, grace_s: float) -> None:
@@ -375,7 +375,7 @@ class Runs:
         self._adrift = adrift
 
     def listen(self) -> None:
-        """Write down what programs said, and end what a user wants to end on another server."""
+        """Store the output of programs, and end what a user wants to end on another server."""
         with self._changed:
             if not self._running:
                 return

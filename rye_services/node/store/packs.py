@@ -136,7 +136,7 @@ class PackCache(Protocol):
         ...
 
     def keep(self, name: str, data: bytes) -> None:
-        """Keep a pack, and let others go for it."""
+        """Keep a pack, and remove others for it."""
         ...
 
     def forget(self, name: str) -> None:

@@ -1,6 +1,6 @@
 """Decides a push: validates what a client sent, and moves the head or says why not.
 
-Format of requests and answers: ``docs/sync.md``. Nothing here knows of HTTP.
+Format of requests and answers: ``docs/sync.md``. Independent of HTTP.
 """
 
 import json
@@ -309,7 +309,7 @@ def _major_minor(version: str) -> str:
 # The order, which is that of ``docs/sync.md``:
 #
 # 1. the manifest is an object of schema 2, of the kind and the space that was asked for
-# 2. its paths could be written into any folder of any platform, and are none that never travel
+# 2. its paths could be written into any folder of any platform, and none of them never travels
 # 3. each item is an ``item_source``
 # 4. the blob of each item and of each file is there
 #
@@ -382,7 +382,7 @@ def read_pushed_manifest(
 def _sound_manifest(
     digest: str | None, space: ManifestSpace, store: ContentStore, known: KnownManifests
 ) -> SourceManifest:
-    """That of a head; an empty one, which vouches for nothing, where there is none to be read."""
+    """The manifest of a head; an empty one where it cannot be read."""
     if digest is None:
         return SourceManifest(space)
     try:
