@@ -68,27 +68,18 @@ _ROUNDS = 3
 _GROUP_BYTES = 8 * 1024 * 1024  # of what is read before it is written
 
 
-class BackupError(RyeError):
-    """A folder that is no backup, or not one of this node, or not to be restored here."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, path: Path, problem: str, *, hint: str) -> None:
-        self.where, self.problem = path, problem
-        super().__init__(f"{path}: {problem}", hint=hint)
+def backup_error(path: Path, problem: str, *, hint: str) -> RyeError:
+    """The error of a folder that is no backup, or not one of this node, or not for this place."""
+    return RyeError(f"{path}: {problem}", code="CONFIG_ERROR", hint=hint)
 
 
-class BackupEntryError(RyeError):
-    """Something in a backup that no backup has: a link, a device, a file that is too large."""
-
-    code, exit_status = "INTEGRITY", 4
-
-    def __init__(self, path: Path, problem: str) -> None:
-        self.where = path
-        super().__init__(
-            f"{path}: {problem}",
-            hint="look who changed the backup; another one may be sound",
-        )
+def backup_entry_error(path: Path, problem: str) -> RyeError:
+    """The error of what no backup has: a link, a device, a file that is too large."""
+    return RyeError(
+        f"{path}: {problem}",
+        code="INTEGRITY",
+        hint="look who changed the backup; another one may be sound",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +146,7 @@ def back_up(
        between (2) and (3), once more from (2)
     5. what is aside gets its name, and what was before it goes
 
-    Raises BackupError, RyeError, FileSystemError, LockTimeoutError; what was there before stays.
+    Raises RyeError, FileSystemError, LockTimeoutError; what was there before stays.
     """
     _require_empty_target(target, settings, database)  # (1)
     make_directory(target, mode=0o700)
@@ -192,19 +183,19 @@ def back_up(
 def _require_empty_target(target: Path, settings: Settings, database: Database) -> None:
     inside = (settings.data_dir, settings.cas_base_path, settings.config_dir)
     if any(target.is_relative_to(folder) for folder in inside):
-        raise BackupError(
+        raise backup_error(
             target, f"lies in the data {settings.data_dir}", hint="name a folder elsewhere"
         )
     if not target.exists() or not target.is_dir():
         if os.path.lexists(target):
-            raise BackupError(target, "expected a folder, found a file", hint="name a folder")
+            raise backup_error(target, "expected a folder, found a file", hint="name a folder")
         return
     states = [*target.glob(f"{_STATE}*")]
     known = {_LOCK, _CAS, REGISTRY_STORE, *(state.name for state in states)}
     others = [one.name for one in target.iterdir() if one.name not in known]
     others = [name for name in others if not name.startswith(_MAKING)]
     if others:
-        raise BackupError(
+        raise backup_error(
             target,
             f"expected an empty folder or backups, found {min(others)!a}",
             hint="name a folder for backups of this node alone",
@@ -213,7 +204,7 @@ def _require_empty_target(target: Path, settings: Settings, database: Database) 
     for state in states:
         facts = read_facts(state)
         if facts.node != node:
-            raise BackupError(
+            raise backup_error(
                 target,
                 f"expected backups of node {node}, found one of {facts.node}",
                 hint="a folder for each node",
@@ -475,7 +466,7 @@ def restore(
     5. all that its rows lead to is looked for
     6. what is aside becomes the folder
 
-    Raises BackupError, BackupEntryError, RyeError, FileSystemError; the folder is as it was then.
+    Raises RyeError, FileSystemError; the folder is as it was then.
     """
     state = newest_state(source)
     facts = read_facts(state)  # (1)
@@ -509,10 +500,10 @@ def restore(
 
 
 def newest_state(source: Path) -> Path:
-    """The newest whole backup in a folder. Raises BackupError."""
+    """The newest whole backup in a folder. Raises RyeError CONFIG_ERROR."""
     states = sorted(path for path in source.glob(f"{_STATE}*") if not path.is_symlink())
     if not states:
-        raise BackupError(
+        raise backup_error(
             source,
             "expected a backup of a node, found none",
             hint="name the folder that rye-node.pyz backup was given",
@@ -521,23 +512,23 @@ def newest_state(source: Path) -> Path:
 
 
 def read_facts(state: Path) -> BackupFacts:
-    """What a backup says of itself. Raises BackupError, BackupEntryError."""
+    """What a backup says of itself. Raises RyeError CONFIG_ERROR, INTEGRITY."""
     path = state / FACTS
     hint = "it was made by another version of rye-node.pyz, or changed"
     try:
         values = json.loads(_read_plain(path, _MAX_FACTS_BYTES))
     except FileNotFoundError:
-        raise BackupError(path, "expected the facts of a backup, found none", hint=hint) from None
+        raise backup_error(path, "expected the facts of a backup, found none", hint=hint) from None
     except (ValueError, RecursionError) as error:
-        raise BackupError(path, f"expected JSON, found {error}", hint=hint) from error
+        raise backup_error(path, f"expected JSON, found {error}", hint=hint) from error
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         found = values.get("format") if isinstance(values, dict) else values
-        raise BackupError(path, f"format: expected {FORMAT}, found {found!a:.40}", hint=hint)
+        raise backup_error(path, f"format: expected {FORMAT}, found {found!a:.40}", hint=hint)
     facts = {name: values.get(name) for name in _NAMES}
     wrong = [name for name, value in facts.items() if not isinstance(value, str)]
     if wrong or facts["database"] not in ("sqlite", "postgresql"):
         problem = f"{(wrong or ['database'])[0]}: expected a text that a backup has"
-        raise BackupError(path, problem, hint=hint)
+        raise backup_error(path, problem, hint=hint)
     return BackupFacts(**facts)  # type: ignore[arg-type]
 
 
@@ -545,10 +536,10 @@ def _require_empty(folder: Path) -> None:
     if not os.path.lexists(folder):
         return
     if folder.is_symlink() or not folder.is_dir():
-        raise BackupError(folder, "expected a folder, found something else", hint="name another")
+        raise backup_error(folder, "expected a folder, found something else", hint="name another")
     found = next(folder.iterdir(), None)
     if found is not None:
-        raise BackupError(
+        raise backup_error(
             folder,
             f"expected an empty folder, found {found.name!a}",
             hint="nothing is written over: move it away, or name another --data DIR",
@@ -558,7 +549,7 @@ def _require_empty(folder: Path) -> None:
 def _settings_of(
     state: Path, folder: Path, environ: Mapping[str, str], facts: BackupFacts
 ) -> Settings:
-    """The settings that the restored node will have. Raises SettingError, BackupError."""
+    """The settings that the restored node will have. Raises RyeError CONFIG_ERROR."""
     given = {"data_dir": str(folder), "config_dir": str(state / _CONFIG)}
     if _require_plain(state, _CONFIG):
         with suppress(FileNotFoundError):
@@ -570,7 +561,7 @@ def _settings_of(
     }
     for name, (path, expected) in places.items():
         if path != folder / expected:
-            raise BackupError(
+            raise backup_error(
                 path,
                 f"the setting {name} is outside of the folder that is restored",
                 hint=f"say {name.upper()}={folder / expected} for this command, and move it after",
@@ -578,7 +569,7 @@ def _settings_of(
     kind = "sqlite" if make_url(settings.database_url).drivername.startswith("sqlite") else "other"
     is_own = settings.database_url == f"sqlite:///{folder / _SQLITE_FILE}"
     if (facts.database == "sqlite") != (kind == "sqlite") or (kind == "sqlite" and not is_own):
-        raise BackupError(
+        raise backup_error(
             state,
             f"its database is of the kind {facts.database}, and DATABASE_URL does not fit",
             hint="one of SQLite is restored below --data; for one of PostgreSQL set DATABASE_URL"
@@ -622,7 +613,7 @@ def _examined(settings: Settings, clock: Clock, progress: Progress) -> tuple[Sto
 
 
 def _require_plain(root: Path, *names: str) -> bool:
-    """Whether a folder is there; none of the folders to it is a link. Raises BackupEntryError."""
+    """Whether a folder is there; none of the folders to it is a link. Raises RyeError INTEGRITY."""
     path = root
     for name in names:
         path /= name
@@ -631,7 +622,7 @@ def _require_plain(root: Path, *names: str) -> bool:
         except FileNotFoundError:
             return False
         if not stat.S_ISDIR(status.st_mode):
-            raise BackupEntryError(path, "expected a folder, found a link or a file")
+            raise backup_entry_error(path, "expected a folder, found a link or a file")
     return True
 
 
@@ -656,16 +647,16 @@ def _copy_folder(source: Path, target: Path, read: Callable[[Path, int], bytes])
 
 
 def _read_plain(path: Path, max_bytes: int) -> bytes:
-    """Raises BackupEntryError for what is no plain file, FileNotFoundError."""
+    """Raises RyeError INTEGRITY for what is no plain file, FileNotFoundError."""
     with _opened_plain(path) as descriptor:
         if os.fstat(descriptor).st_size > max_bytes:
-            raise BackupEntryError(path, f"expected at most {max_bytes} bytes")
+            raise backup_entry_error(path, f"expected at most {max_bytes} bytes")
         with open(descriptor, "rb", closefd=False) as file:
             return file.read(max_bytes)
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    """A file of any size. Raises BackupEntryError, FileSystemError."""
+    """A file of any size. Raises RyeError INTEGRITY, FileSystemError."""
     try:
         with _opened_plain(source) as descriptor:
             create_file(target, b"", mode=0o600)
@@ -677,7 +668,7 @@ def _copy_file(source: Path, target: Path) -> None:
                 copy.flush()
                 os.fsync(copy.fileno())
     except FileNotFoundError:
-        raise BackupEntryError(source, "expected a file, found none") from None
+        raise backup_entry_error(source, "expected a file, found none") from None
     except OSError as error:
         raise file_system_error(target, error) from error
 
@@ -689,10 +680,10 @@ def _opened_plain(path: Path) -> Iterator[int]:
     except FileNotFoundError:
         raise
     except OSError as error:  # a link: it is not followed
-        raise BackupEntryError(path, "expected a plain file, found something else") from error
+        raise backup_entry_error(path, "expected a plain file, found something else") from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise BackupEntryError(path, "expected a plain file, found something else")
+            raise backup_entry_error(path, "expected a plain file, found something else")
         yield descriptor
     finally:
         os.close(descriptor)
@@ -750,22 +741,12 @@ _QUERY_VARIABLES = {
 }
 
 
-class ProgramError(RyeError):
-    """A program of PostgreSQL is not here, or failed."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, program: str, problem: str, *, hint: str) -> None:
-        self.program = program
-        super().__init__(f"{program}: {problem}", hint=hint)
-
-
 def copy_postgresql(
     connection: Connection, url: str, target: Path, environ: Mapping[str, str]
 ) -> str:
     """Write the tables, as this connection sees them, to a file; the name of their schema.
 
-    The connection is in a transaction of one state, which the program shares. Raises ProgramError.
+    The connection is in a transaction of one state, which the program shares. Raises RyeError.
     """
     may_pause(connection)
     schema = str(connection.scalar(text("SELECT current_schema()")))
@@ -778,7 +759,7 @@ def copy_postgresql(
 
 
 def restore_postgresql(url: str, source: Path, schema: str, environ: Mapping[str, str]) -> None:
-    """Put tables into an empty database, all or nothing. Raises ProgramError, RyeError."""
+    """Put tables into an empty database, all or nothing. Raises RyeError."""
     database = Database(url)
     try:
         with database.writing() as connection:
@@ -831,24 +812,24 @@ def _run(program: str, words: Sequence[str | Path], url: str, environ: Mapping[s
     )
     if ended.returncode:
         said = ended.stderr.decode(errors="replace").strip()[-_MAX_SAID:]
-        raise ProgramError(
-            program,
-            f"ended with status {ended.returncode}: {said}",
+        raise RyeError(
+            f"{program}: ended with status {ended.returncode}: {said}",
+            code="CONFIG_ERROR",
             hint=f"{program} has to be of the version of the server, or newer",
         )
 
 
 def _found(program: str, environ: Mapping[str, str]) -> str:
-    """The newest one here. Raises ProgramError."""
+    """The newest one here. Raises RyeError CONFIG_ERROR."""
     versions = sorted(
         (path for path in Path(_DEBIAN).glob(f"*/bin/{program}") if path.parts[-3].isdigit()),
         key=lambda path: int(path.parts[-3]),
     )
     found = str(versions[-1]) if versions else shutil.which(program, path=environ.get("PATH", ""))
     if not found:
-        raise ProgramError(
-            program,
-            "expected this program of PostgreSQL, found none",
+        raise RyeError(
+            f"{program}: expected this program of PostgreSQL, found none",
+            code="CONFIG_ERROR",
             hint="install its client programs, like postgresql-client of Debian",
         )
     return found

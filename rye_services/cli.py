@@ -42,7 +42,7 @@ from rye_services.operator_commands import (
     typed_pem,
     unix_user,
 )
-from rye_services.settings import SettingError, Settings, settings_of
+from rye_services.settings import Settings, setting_error, settings_of
 from ryeos import __version__
 from ryeos.app.output import Output, interrupted_status, report
 from ryeos.items.context import utc_now
@@ -620,7 +620,7 @@ def _let_first_key_in(
     try:
         authorized_keys.bootstrap(public_key, label)
     except PublicKeyError as error:
-        raise SettingError(error.where, error.problem, hint=error.hint) from None
+        raise setting_error(error.where, error.problem, hint=error.hint) from None
 
 
 def _log_line(line: str) -> None:
@@ -703,18 +703,6 @@ def _storage_lines(users: Sequence[Mapping[str, Any]]) -> str:
 _OTHER_DATABASE = (
     "the database knows none of the users who have a store: is it the one that the server uses?"
 )
-
-
-class StorageBusyError(RyeError):
-    """A sweep, a backup or another fsck is at work on the stores."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self) -> None:
-        super().__init__(
-            "another command, or a sweep of the server, is at work on the stores",
-            hint="wait for it to end, and try again",
-        )
 
 
 def declare_fsck(declare: Declare) -> None:
@@ -962,12 +950,16 @@ def _backup_folder(parsed: argparse.Namespace) -> Path:
 
 @contextmanager
 def _storage_alone(settings: Settings, database: "Database") -> Iterator[None]:
-    """No sweep, backup or other repair works on the stores meanwhile. Raises StorageBusyError."""
+    """No sweep, backup or other repair works on the stores meanwhile. Raises RyeError CONFLICT."""
     from rye_services.node.storage import LOCK, storage_alone
 
     with ExitStack() as held:
         try:
             held.enter_context(storage_alone(database, settings.data_dir / LOCK))
         except LockTimeoutError as error:
-            raise StorageBusyError from error
+            raise RyeError(
+                "another command, or a sweep of the server, is at work on the stores",
+                code="CONFLICT",
+                hint="wait for it to end, and try again",
+            ) from error
         yield

@@ -328,16 +328,7 @@ def _api_key_of(row: Row[Any]) -> ApiKey:
 MAX_LABEL_CHARACTERS = 200
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 _AUTHORIZED = "authorised keys"
-
-
-class AuthorizedKeyError(RyeError):
-    """A key that cannot be authorised as requested. ``where`` is the field."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, where: str, problem: str) -> None:
-        self.where, self.problem = where, problem
-        super().__init__(f"{where}: {problem}", hint="see: rye-node.pyz keys add --help")
+_HOW_TO_ADD = "see: rye-node.pyz keys add --help"
 
 
 class AuthorizedKeyMissingError(RyeError):
@@ -428,7 +419,7 @@ class AuthorizedKeys:
     def add(self, key: AuthorizedKey) -> AuthorizedKey:
         """Let a key in, or change what it may.
 
-        Raises ScopeError, AuthorizedKeyError for a label or a time of another form.
+        Raises ScopeError, RyeError CONFIG_ERROR for a label or a time of another form.
         """
         _require_fields(key)
         with self._database.writing(lock=_AUTHORIZED) as connection:
@@ -568,18 +559,20 @@ def _require_fields(key: AuthorizedKey) -> None:
     valid_scopes(key.scopes)
     if not key.label.isprintable() or len(key.label) > MAX_LABEL_CHARACTERS:
         expected = f"expected at most {MAX_LABEL_CHARACTERS} visible characters"
-        raise AuthorizedKeyError("label", expected)
+        raise RyeError(f"label: {expected}", code="CONFIG_ERROR", hint=_HOW_TO_ADD)
     if key.expires_at:
         expiry_of(key.expires_at)
 
 
 def expiry_of(text: str) -> datetime:
-    """The time in a text; one without a zone is in UTC. Raises AuthorizedKeyError."""
+    """The time in a text; one without a zone is in UTC. Raises RyeError CONFIG_ERROR."""
     try:
         expiry = datetime.fromisoformat(text)
     except ValueError:
         expected = "expected a moment like 2027-01-31T00:00:00Z"
-        raise AuthorizedKeyError("expires_at", f"{expected}, found {text[:80]!r}") from None
+        raise RyeError(
+            f"expires_at: {expected}, found {text[:80]!r}", code="CONFIG_ERROR", hint=_HOW_TO_ADD
+        ) from None
     return expiry if expiry.tzinfo else expiry.replace(tzinfo=UTC)
 
 

@@ -22,12 +22,12 @@ from lillux.values import dataclass
 from rye_services.database import (
     REVISION,
     Database,
-    DatabaseError,
+    database_error,
     node_identity,
     project_refs,
     stamp,
 )
-from rye_services.settings import SettingError, Settings
+from rye_services.settings import Settings, setting_error
 from ryeos.items.errors import RyeError
 
 _NAME = "node.toml"
@@ -38,14 +38,11 @@ _NODE = sqlalchemy.select(node_identity.c.id)
 _SECRET_OPTIONS = ("password", "passfile", "sslpassword", "user")
 
 
-class WrongDatabaseError(RyeError):
-    """The database is not the one that belongs to the data folder."""
-
-    code, exit_status = "WRONG_DATABASE", 6
-
-    def __init__(self, folder: Path, expected: str, found: str, *, hint: str) -> None:
-        self.folder, self.expected, self.found = folder, expected, found
-        super().__init__(f"{folder}: expected {expected}, found {found}", hint=hint)
+def wrong_database(folder: Path, expected: str, found: str, *, hint: str) -> RyeError:
+    """The error of a database that is not the one that belongs to the data folder."""
+    return RyeError(
+        f"{folder}: expected {expected}, found {found}", code="WRONG_DATABASE", hint=hint
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class NodeRecord:
 def require_data(settings: Settings) -> Settings:
     """The settings, whose node has data already.
 
-    Raises RyeError `ITEM_NOT_FOUND`, SettingError for a file.
+    Raises RyeError ITEM_NOT_FOUND, CONFIG_ERROR for a file.
     """
     _require_folder(settings.data_dir)
     places = (settings.signing_key_dir, settings.cas_base_path, settings.data_dir / "node.db")
@@ -76,20 +73,23 @@ def require_data(settings: Settings) -> Settings:
 
 
 def make_data(settings: Settings) -> Settings:
-    """The settings, whose data folder is there and can be written to. Raises SettingError."""
+    """The settings, whose data folder is there and can be written to.
+
+    Raises RyeError CONFIG_ERROR.
+    """
     _require_folder(settings.data_dir)
     try:
         make_directory(settings.data_dir, mode=0o700)
     except LilluxError as error:
-        raise SettingError("data folder", str(error), hint=_HINT) from error
+        raise setting_error("data folder", str(error), hint=_HINT) from error
     if not os.access(settings.data_dir, os.W_OK | os.X_OK):
-        raise SettingError("data folder", f"{settings.data_dir}: cannot be written to", hint=_HINT)
+        raise setting_error("data folder", f"{settings.data_dir}: cannot be written to", hint=_HINT)
     return settings
 
 
 def _require_folder(path: Path) -> None:
     if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112 - of any text
-        raise SettingError("data folder", f"{path}: expected a folder, found a file", hint=_HINT)
+        raise setting_error("data folder", f"{path}: expected a folder, found a file", hint=_HINT)
 
 
 def _is_sqlite_below(settings: Settings) -> bool:
@@ -114,13 +114,13 @@ def open_database(settings: Settings, *, make: bool = False) -> Database:
     (4) its id is the one that ``node.toml`` says; without ``node.toml`` both are written
     (5) authorised keys that older nodes kept as files are rows, where ``make`` says so
 
-    Raises WrongDatabaseError, RyeError for a database that is not there, DatabaseError; of (5)
-    NodeKeysError, PemError, KeyMismatchError, FileSystemError.
+    Raises RyeError WRONG_DATABASE, CONFIG_ERROR, ITEM_NOT_FOUND for a database that is not there;
+    of (5) RyeError CONFIG_ERROR, PemError, KeyMismatchError, FileSystemError.
     """
     folder, said = settings.data_dir, _read(settings.data_dir)
     address = address_of(settings.database_url, folder)
     if said and said.database != address:  # (1)
-        raise WrongDatabaseError(
+        raise wrong_database(
             folder,
             f"the database {said.database}",
             f"the setting {address}",
@@ -152,7 +152,7 @@ def _open(
             hint=f"make it: {init}",
         )
     if not make and found != REVISION:  # (3)
-        raise DatabaseError(
+        raise database_error(
             database.shown,
             f"expected tables of version {REVISION}, found version {found}",
             hint=f"bring them to this version with: {init}",
@@ -161,7 +161,7 @@ def _open(
     if said is None:  # (4)
         _write(folder, NodeRecord(node, address))
     elif said.node != node:
-        raise WrongDatabaseError(
+        raise wrong_database(
             folder,
             f"the database of node {said.node}",
             f"that of node {node or 'without an id'}",
@@ -177,14 +177,14 @@ def _require_nothing_lost(settings: Settings, said: NodeRecord | None, address: 
     """An empty database is right for an empty folder only."""
     folder = settings.data_dir
     if said:
-        raise WrongDatabaseError(
+        raise wrong_database(
             folder,
             f"the database of node {said.node}",
             f"none at {address}",
             hint="restore it from a backup; to begin anew, name an empty folder",
         )
     if any(settings.cas_base_path.glob("*/.ai")):
-        raise WrongDatabaseError(
+        raise wrong_database(
             folder,
             "the database of the stores that are here",
             f"none at {address}",
@@ -200,7 +200,7 @@ def _require_own_stores(database: Database, settings: Settings) -> None:
         users = connection.scalars(sqlalchemy.select(project_refs.c.user_id).distinct()).all()
     lost = sorted(user for user in users if not (settings.cas_base_path / user / ".ai").is_dir())
     if lost:
-        raise WrongDatabaseError(
+        raise wrong_database(
             settings.data_dir,
             f"the stores of the {len(users)} users of its database",
             f"none of {lost[0]}"
@@ -241,7 +241,7 @@ def name_database(folder: Path, node: str, url: str) -> str:
 def address_of(url: str, folder: Path) -> str:
     """Where a database is, without who opens it: a file below the folder by its name there.
 
-    Raises DatabaseError for no URL.
+    Raises RyeError CONFIG_ERROR for no URL.
     """
     try:
         parsed = make_url(url)
@@ -262,7 +262,7 @@ def address_of(url: str, folder: Path) -> str:
 
 
 def _read(folder: Path) -> NodeRecord | None:
-    """What ``node.toml`` says, None where there is none. Raises SettingError for another text."""
+    """What ``node.toml`` says, None where there is none. Raises RyeError for another text."""
     import tomllib
 
     path = folder / _NAME
@@ -272,7 +272,7 @@ def _read(folder: Path) -> NodeRecord | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, LilluxError) as error:
-        raise SettingError(
+        raise setting_error(
             _NAME, f"{path}: expected node and database, found {error}", hint="restore the file"
         ) from error
 

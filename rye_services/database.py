@@ -46,7 +46,6 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from sqlalchemy.types import TypeDecorator
 
-from lillux.errors import LilluxError
 from lillux.files import create_file, make_directory
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
@@ -94,14 +93,9 @@ _NO_DRIVER = (
 )
 
 
-class DatabaseError(LilluxError):
-    """The database cannot be used at all."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, url: str, problem: str, *, hint: str = "") -> None:
-        self.url, self.problem = url, problem
-        super().__init__(f"database {url}: {problem}", hint=hint)
+def database_error(url: str, problem: str, *, hint: str = "") -> RyeError:
+    """The error of a database that cannot be used at all."""
+    return RyeError(f"database {url}: {problem}", code="CONFIG_ERROR", hint=hint)
 
 
 class Database:
@@ -110,7 +104,7 @@ class Database:
     SQLite is opened with a write-ahead log: readers never wait, a commit is on the disk when it
     returns. A second process may use the same file. ``clock`` stands for the database's own one.
 
-    Raises DatabaseError: no such kind of database, or no driver for it.
+    Raises RyeError CONFIG_ERROR: no such kind of database, or no driver for it.
     """
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
@@ -228,7 +222,7 @@ class Database:
     def revision(self) -> str:
         """The version of the tables; `LANDED` for those of version 0.1, ``""`` for none at all.
 
-        Raises DatabaseError: out of reach, no database.
+        Raises RyeError CONFIG_ERROR: out of reach, no database.
         """
         path = self._engine.url.database
         if self.is_sqlite and path and not Path(path).exists():
@@ -237,13 +231,13 @@ class Database:
             with self.reading() as connection:
                 return _revision(connection)
         except SQLAlchemyError as error:
-            raise DatabaseError(self.shown, _cause(error), hint=_hint_of(error)) from error
+            raise database_error(self.shown, _cause(error), hint=_hint_of(error)) from error
 
     def make_tables(self, then: Callable[[Connection], None] = lambda _: None) -> None:
         """Make the tables, or bring them to this version; ``then`` is part of the same transaction.
 
-        Of many that begin at once one does it. Raises DatabaseError: out of reach, made by a newer
-        version; nothing is changed then.
+        Of many that begin at once one does it. Raises RyeError CONFIG_ERROR: out of reach,
+        made by a newer version; nothing is changed then.
         """
         path = self._engine.url.database
         if self.is_sqlite and path:
@@ -255,13 +249,13 @@ class Database:
                     self._upgrade(connection, found)
                 then(connection)
         except SQLAlchemyError as error:
-            raise DatabaseError(self.shown, _cause(error), hint=_hint_of(error)) from error
+            raise database_error(self.shown, _cause(error), hint=_hint_of(error)) from error
 
     def _upgrade(self, connection: Connection, found: str) -> None:
         from rye_services.migrations import known_revisions, upgrade
 
         if found not in ("", LANDED, *known_revisions()):
-            raise DatabaseError(
+            raise database_error(
                 self.shown,
                 f"expected tables of version {REVISION}, found version {found}",
                 hint="use the rye-node.pyz that made them, or another --data folder",
@@ -363,7 +357,7 @@ def _engine(url: str) -> Engine:
         hint = "like sqlite:////var/lib/rye-node/node.db or postgresql://user@host/rye"
         if isinstance(error, ImportError):
             hint = _NO_DRIVER
-        raise DatabaseError(_shown(url), str(error), hint=hint) from error
+        raise database_error(_shown(url), str(error), hint=hint) from error
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _on_connect)
         event.listen(engine, "begin", _on_begin)

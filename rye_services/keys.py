@@ -21,7 +21,6 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
 
-from lillux.errors import LilluxError
 from lillux.files import (
     create_file,
     file_system_error,
@@ -50,6 +49,7 @@ from lillux.signing import (
 )
 from lillux.values import dataclass, field
 from ryeos.items.context import Clock, utc_now
+from ryeos.items.errors import RyeError
 from ryeos.remote.requests import identity_document
 from ryeos.trust.keys import SigningKey
 
@@ -71,17 +71,14 @@ CREATED_FILE = "created_at"
 ITEMS_FOLDER, REGISTRY_FOLDER, RECEIPTS_FOLDER = "items", "registry", "receipts"
 
 
-class NodeKeysError(LilluxError):
-    """A file of the node's keys is not what it has to be."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path, self.problem = path, problem
-        super().__init__(
-            f"{path}: {problem}",
-            hint="restore the folder from its backup: clients have pinned these keys",
-        )
+def keys_error(path: Path, problem: str) -> RyeError:
+    """The error of a file of the node's keys that is not what it has to be."""
+    return RyeError(
+        f"{path}: {problem}",
+        code="CONFIG_ERROR",
+        hint="restore the folder from its backup: clients have pinned these keys",
+        path=str(path),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +125,8 @@ class NodeKeys:
 def open_keys(directory: Path, clock: Clock = utc_now) -> NodeKeys:
     """The keys in a folder; new ones where there is no such folder, or an empty one.
 
-    Raises NodeKeysError, PemError, KeyMismatchError, FileSystemError, NativeCryptoMissingError.
+    Raises RyeError CONFIG_ERROR, PemError, KeyMismatchError, FileSystemError,
+    NativeCryptoMissingError.
     """
     items = directory / ITEMS_FOLDER
     if (directory / NEXT_FOLDER).is_dir():
@@ -156,7 +154,7 @@ def _created_at(directory: Path) -> str:
     if path.is_file():
         text = read_bytes(path, _MAX_FILE_BYTES).decode("ascii", "replace").strip()
         if not _UTC_TIME.fullmatch(text):
-            raise NodeKeysError(str(path), "expected a moment like 2026-02-26T05:52:24Z")
+            raise keys_error(path, "expected a moment like 2026-02-26T05:52:24Z")
         return text
     made_s = (directory / PRIVATE_KEY_FILE).stat().st_mtime
     return datetime.fromtimestamp(int(made_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -198,7 +196,7 @@ def open_pair(directory: Path, clock: Clock = utc_now) -> KeyPair:
 
 
 def _finish_rotation(directory: Path) -> None:
-    """Put the files of ``next`` in their places. Raises NodeKeysError, FileSystemError."""
+    """Put the files of ``next`` in their places. Raises RyeError CONFIG_ERROR, FileSystemError."""
     with locked(directory / ".rotation.lock"):
         found = directory / NEXT_FOLDER
         if not found.is_dir():  # another process was faster
@@ -225,7 +223,7 @@ def _finish_rotation(directory: Path) -> None:
 def _read_previous(path: Path) -> tuple[Mapping[str, Any], ...]:
     found = _read_json(path) if path.is_file() else []
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise NodeKeysError(str(path), "expected a list of documents")
+        raise keys_error(path, "expected a list of documents")
     return tuple(found)
 
 
@@ -233,9 +231,9 @@ def _read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
     try:
         return json.loads(read_bytes(path, _MAX_FILE_BYTES))
     except FileNotFoundError:
-        raise NodeKeysError(str(path), "expected a file, found none") from None
+        raise keys_error(path, "expected a file, found none") from None
     except ValueError:
-        raise NodeKeysError(str(path), "expected JSON, found something else") from None
+        raise keys_error(path, "expected JSON, found something else") from None
 
 
 def _warn_of_exposed(directory: Path) -> None:
@@ -286,6 +284,6 @@ def _read_box(path: Path) -> bytes:
     try:
         return decode_box_key(read_bytes(path, MAX_PEM_BYTES).decode("ascii", "replace"))
     except FileNotFoundError:
-        raise NodeKeysError(str(path), "expected the X25519 key, found no file") from None
+        raise keys_error(path, "expected the X25519 key, found no file") from None
     except SealingError as error:
-        raise NodeKeysError(str(path), error.problem) from None
+        raise keys_error(path, error.problem) from None

@@ -43,16 +43,6 @@ _SET_SEQUENCE = text("SELECT setval(CAST(:sequence AS regclass), :next, false)")
 _log = logging.getLogger(__name__)
 
 
-class CopyError(RyeError):
-    """A database could not be copied: neither it nor ``node.toml`` was changed."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, problem: str, *, hint: str) -> None:
-        self.problem = problem
-        super().__init__(problem, hint=hint)
-
-
 @dataclass(frozen=True, slots=True)
 class MigrationResult:
     """The address of the database that the node has now, and how many rows each table has."""
@@ -69,7 +59,7 @@ def migrate(settings: Settings, url: str) -> MigrationResult:
     3. in one transaction of the target: tables, rows, counts, sequences, the search index
     4. no server was started meanwhile; ``node.toml`` names the target
 
-    Raises as `stopped_node`, CopyError, DatabaseError, WrongDatabaseError.
+    Raises as `stopped_node`, RyeError CONFLICT, CONFIG_ERROR, WRONG_DATABASE.
     """
     with stopped_node(settings) as require_alone:  # (1)
         source, target = open_database(settings), Database(url)
@@ -91,12 +81,13 @@ def migrate(settings: Settings, url: str) -> MigrationResult:
 def _require_empty(settings: Settings, target: Database, url: str) -> Path | None:
     """The file that the target is going to be made as, None where there is one already.
 
-    Raises CopyError, DatabaseError.
+    Raises RyeError CONFLICT, CONFIG_ERROR.
     """
     address = address_of(url, settings.data_dir)
     if address == address_of(settings.database_url, settings.data_dir):
-        raise CopyError(
+        raise RyeError(
             f"--to: expected another database than that of this node, found {address}",
+            code="CONFLICT",
             hint="name an empty one",
         )
     if target.revision():
@@ -108,9 +99,10 @@ def _require_empty(settings: Settings, target: Database, url: str) -> Path | Non
     return None if path.exists() else path
 
 
-def _not_empty(target: Database) -> CopyError:
-    return CopyError(
+def _not_empty(target: Database) -> RyeError:
+    return RyeError(
         f"--to {target.shown}: expected an empty database, found the tables of a node",
+        code="CONFLICT",
         hint="name an empty one; what a former attempt has left there has to be dropped first",
     )
 
@@ -142,7 +134,7 @@ def _copied(source: Database, target: Database, address: str) -> tuple[dict[str,
 
 
 def _copy_table(table: Table, reading: Connection, writing: Connection) -> int:
-    """Copy the rows of a table; how many. Raises CopyError for what the target does not take."""
+    """Copy the rows of a table; how many. Raises RyeError CONFLICT for what it does not take."""
     is_words = table.name in _WORDS_OF_PROGRAMS
     found = reading.execute(select(table).execution_options(yield_per=_AT_ONCE))
     try:
@@ -152,13 +144,16 @@ def _copy_table(table: Table, reading: Connection, writing: Connection) -> int:
             )
     except (SQLAlchemyError, ValueError) as error:
         cause = str(getattr(error, "orig", None) or error).partition("\n")[0]
-        raise CopyError(
-            f"table {table.name}: {cause}", hint="the database of the node is as it was"
+        raise RyeError(
+            f"table {table.name}: {cause}",
+            code="CONFLICT",
+            hint="the database of the node is as it was",
         ) from error
     counts = [one.scalar(select(func.count()).select_from(table)) for one in (reading, writing)]
     if counts[0] != counts[1]:
-        raise CopyError(
+        raise RyeError(
             f"table {table.name}: expected {counts[0]} rows, found {counts[1]}",
+            code="CONFLICT",
             hint="the database of the node is as it was; try again",
         )
     _log.info("copied %s rows of %s", counts[0], table.name)
@@ -169,8 +164,9 @@ def _row(table: Table, row: dict[str, Any], *, is_words: bool) -> dict[str, Any]
     for name, value in row.items():
         if isinstance(value, str) and _NUL in value:
             if not is_words:
-                raise CopyError(
+                raise RyeError(
                     f"table {table.name}, column {name}: found a NUL, which no text may have",
+                    code="CONFLICT",
                     hint="remove that row: a node of this version would not take it",
                 )
             row[name] = value.replace(_NUL, _REPLACED)
@@ -207,12 +203,6 @@ def _remove(path: Path | None) -> None:
 # bucket, and the same command continues where it was interrupted.
 
 
-class StoreCopyError(RyeError):
-    """Stores could not be copied: the folders are still those of the node."""
-
-    code, exit_status = "CONFLICT", 1
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedStores:
     """Where the stores are now, and how many contents were copied, or were there already."""
@@ -233,8 +223,8 @@ def move_stores(
     3. contents and refs of all users and of the registry, each content hashed
     4. no server was started meanwhile; the database names the bucket
 
-    What is damaged in the folders stops it. Raises as `stopped_node`, StoreCopyError,
-    WrongStoreError, SettingError, ObjectStorageError, LockTimeoutError.
+    What is damaged in the folders stops it. Raises as `stopped_node`, RyeError CONFLICT,
+    WRONG_STORE, CONFIG_ERROR, ObjectStorageError, LockTimeoutError.
     """
     address = address_of_store(url, "--to").url
     with stopped_node(settings) as require_alone:  # (1)
@@ -243,16 +233,18 @@ def move_stores(
             with storage_alone(database, settings.data_dir / LOCK):
                 folders = open_stores(replace(settings, store=""), database, environ)
                 if folders.storage is not None:
-                    raise StoreCopyError(
+                    raise RyeError(
                         f"--to: expected a node with folders, found {folders.storage.bucket.shown}",
+                        code="CONFLICT",
                         hint="a backup of it that is restored has folders: rye-node.pyz restore",
                     )
                 bucket = bucket_instead(settings, database, environ, url)  # (2)
                 _drop_damaged(bucket)
                 done = copy_stores(folders, bucket, progress)  # (3)
                 if done.damaged:
-                    raise StoreCopyError(
+                    raise RyeError(
                         f"{len(done.damaged)} files cannot be copied: {done.damaged[0]}",
+                        code="CONFLICT",
                         hint="rye-node.pyz fsck names them all, and what brings them back; then"
                         " the same command again",
                     )

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from lillux.errors import LilluxError
 from lillux.store import MAX_BYTES
 from lillux.values import dataclass
-from rye_services.settings import MIB, SettingError, Settings
+from rye_services.settings import MIB, Settings, setting_error
 from ryeos.items.errors import RyeError
 
 SCHEME = "s3"
@@ -58,20 +58,6 @@ class ObjectStorageError(LilluxError):
         super().__init__(f"{shown}: {problem}", hint=hint)
 
 
-class NoObjectStorageError(RyeError):
-    """An ``s3://`` URL, and a program without the library for it."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self) -> None:
-        super().__init__(
-            "store: expected the cluster edition of rye-node.pyz for object storage, found the"
-            " ordinary one",
-            hint="build it: build_zipapp.py --node --edition cluster; or: pip install"
-            " 'rye-node[cluster]'",
-        )
-
-
 # --- addresses ------------------------------------------------------------------------------------
 
 
@@ -89,24 +75,24 @@ class StorageAddress:
 
 
 def address_of_store(text: str, where: str = "store") -> StorageAddress:
-    """The address in a setting like ``s3://bucket/prefix``. Raises SettingError."""
+    """The address in a setting like ``s3://bucket/prefix``. Raises RyeError CONFIG_ERROR."""
     expected = "expected s3://BUCKET or s3://BUCKET/PREFIX"
     scheme, separator, rest = text.partition("://")
     if not separator or scheme != SCHEME:
-        raise SettingError(where, f"{expected}, found {_without_secrets(text)!a}")
+        raise setting_error(where, f"{expected}, found {_without_secrets(text)!a}")
     bucket, _, prefix = rest.partition("/")
     prefix = prefix.rstrip("/")
     if "@" in bucket:
-        raise SettingError(
+        raise setting_error(
             where,
             f"{expected}, found credentials in it",
             hint="credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a file",
         )
     if not _BUCKET.fullmatch(bucket):
-        raise SettingError(where, f"{expected}, found the bucket {bucket[:80]!a}")
+        raise setting_error(where, f"{expected}, found the bucket {bucket[:80]!a}")
     if prefix and not _PREFIX.fullmatch(prefix):
         problem = "expected folders of letters, digits and . _ = -, found the prefix"
-        raise SettingError(where, f"{problem} {prefix[:80]!a}")
+        raise setting_error(where, f"{problem} {prefix[:80]!a}")
     return StorageAddress(bucket, prefix)
 
 
@@ -115,7 +101,10 @@ def _without_secrets(text: str) -> str:
 
 
 def require_endpoint(text: str) -> str:
-    """The address of a server as it was given, without a slash at its end. Raises SettingError."""
+    """The address of a server as it was given, without a slash at its end.
+
+    Raises RyeError CONFIG_ERROR.
+    """
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -124,7 +113,7 @@ def require_endpoint(text: str) -> str:
     plain = not (parts.username or parts.password or parts.query or parts.fragment)
     if parts.scheme not in {"http", "https"} or not parts.hostname or not plain or port == 0:
         found = _without_secrets(text)
-        raise SettingError(
+        raise setting_error(
             "store_endpoint", f"expected like https://s3.example:9000, found {found!a}"
         )
     return text.rstrip("/")
@@ -369,13 +358,19 @@ def open_bucket(settings: Settings, environ: Mapping[str, str]) -> ObstoreBucket
 
     Credentials are those of ``environ`` (``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``,
     ``AWS_SESSION_TOKEN``), else those of the file of the setting, else what obstore finds for the
-    machine. Raises NoObjectStorageError, SettingError.
+    machine. Raises RyeError CONFIG_ERROR.
     """
     address = address_of_store(settings.store)
     try:
         from obstore.store import S3Store
     except ImportError:
-        raise NoObjectStorageError from None
+        raise RyeError(
+            "store: expected the cluster edition of rye-node.pyz for object storage, found the"
+            " ordinary one",
+            code="CONFIG_ERROR",
+            hint="build it: build_zipapp.py --node --edition cluster; or: pip install"
+            " 'rye-node[cluster]'",
+        ) from None
     config: dict[str, Any] = {
         "region": settings.store_region or environ.get("AWS_REGION") or "us-east-1",
         "checksum_algorithm": "SHA256",
@@ -417,7 +412,7 @@ def open_bucket(settings: Settings, environ: Mapping[str, str]) -> ObstoreBucket
 def _credentials_in(environ: Mapping[str, str]) -> dict[str, str]:
     secret = environ.get("AWS_SECRET_ACCESS_KEY")
     if not secret:
-        raise SettingError(
+        raise setting_error(
             "AWS_SECRET_ACCESS_KEY",
             "expected the secret that belongs to AWS_ACCESS_KEY_ID, found none",
             hint="set both, or name a file with both: --store-credentials FILE",
@@ -448,7 +443,7 @@ def _credentials_of(path: Path) -> Callable[[], Any]:
                 "expected [default] with aws_access_key_id and aws_secret_access_key, found"
                 f" {type(error).__name__}"  # the text of the error may be a line of the file
             )
-            raise SettingError(
+            raise setting_error(
                 "store_credentials_file", f"{path}: {problem}", hint="as ~/.aws/credentials has it"
             ) from None
 

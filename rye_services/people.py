@@ -93,18 +93,6 @@ class PersonError(RyeError):
         super().__init__(f"{where}: {problem}", hint=hint or "docs/teams.md says what is possible")
 
 
-class WaitingError(RyeError):
-    """Too many people wait to be let in."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self) -> None:
-        super().__init__(
-            f"{MAX_WAITING} people wait to be let into this node",
-            hint="its operator lets some in, or closes them: rye-node.pyz users list",
-        )
-
-
 class PersonMissingError(RyeError):
     """No user of this id is known here."""
 
@@ -309,7 +297,7 @@ class People:
         """The person whom a provider knows, and their state; a new one where there is none yet.
 
         A new one is called as the provider calls them where the name is free, else by a random
-        name. They wait to be let in, unless ``is_let_in``. Raises PersonError: too many wait.
+        name. They wait to be let in, unless ``is_let_in``. Raises RyeError CONFLICT: too many wait.
         """
         known, now = self._touch(subject), stamp(self._clock())
         if known is not None:
@@ -413,7 +401,11 @@ class People:
 def _require_room_to_wait(connection: Connection) -> None:
     waiting = select(func.count()).select_from(users).where(users.c.state == WAITING)
     if (connection.scalar(waiting) or 0) >= MAX_WAITING:
-        raise WaitingError
+        raise RyeError(
+            f"{MAX_WAITING} people wait to be let into this node",
+            code="CONFLICT",
+            hint="its operator lets some in, or closes them: rye-node.pyz users list",
+        )
 
 
 def _require_person(connection: Connection, user_id: str) -> None:

@@ -35,14 +35,10 @@ LOG_FORMATS = ("text", "json")
 METRICS_MODES = ("closed", "key", "loopback", "open")
 
 
-class SettingError(RyeError):
-    """A setting has a value that it cannot have. ``where`` is who said it."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, where: str, problem: str, *, hint: str = "") -> None:
-        self.where, self.problem = where, problem
-        super().__init__(f"{where}: {problem}", hint=hint or "the settings are in docs/node.md")
+def setting_error(where: str, problem: str, *, hint: str = "") -> RyeError:
+    """The error of a setting with a value that it cannot have. ``where`` is who said it."""
+    hint = hint or "the settings are in docs/node.md"
+    return RyeError(f"{where}: {problem}", code="CONFIG_ERROR", hint=hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,8 +170,8 @@ def read_settings(
 ) -> Settings:
     """The settings of a node that is about to be used.
 
-    ``given`` is the command line's share: a name that is None was not given. Raises SettingError,
-    also for a ``node.yaml`` that is no YAML; FileSystemError, FileTooLargeError.
+    ``given`` is the command line's share: a name that is None was not given. Raises RyeError
+    CONFIG_ERROR, also for a ``node.yaml`` that is no YAML; FileSystemError, FileTooLargeError.
     """
     said = {name: value for name, value in given.items() if value is not None}
     said = _from_environment(environ) | {
@@ -237,7 +233,7 @@ def _refuse_unknown(environ: Mapping[str, str], known: Sequence[str]) -> None:
     if unknown:
         close = get_close_matches(unknown[0], known, 1)
         hint = f"did you mean {close[0]}?" if close else ""
-        raise SettingError(unknown[0], "there is no such setting", hint=hint)
+        raise setting_error(unknown[0], "there is no such setting", hint=hint)
 
 
 def _from_file(path: Path) -> Said:
@@ -251,7 +247,7 @@ def _from_file(path: Path) -> Said:
         values = parse_yaml(text, str(path))
     except MetadataError as error:
         at = "" if error.line is None else f", line {error.line}"
-        raise SettingError(f"{path}{at}", error.problem) from error
+        raise setting_error(f"{path}{at}", error.problem) from error
     identity = values.pop("identity", None)  # where older nodes keep their name
     if isinstance(identity, dict) and "name" in identity:
         values.setdefault("name", identity["name"])
@@ -259,7 +255,7 @@ def _from_file(path: Path) -> Said:
     if unknown:
         close = get_close_matches(unknown[0], _READERS, 1)
         hint = f"did you mean {close[0]}?" if close else ""
-        raise SettingError(f"{path}: {unknown[0]}", "there is no such setting", hint=hint)
+        raise setting_error(f"{path}: {unknown[0]}", "there is no such setting", hint=hint)
     return {name: (f"{path}: {name}", value) for name, value in values.items()}
 
 
@@ -268,7 +264,7 @@ def _from_file(path: Path) -> Said:
 
 def _text(where: str, value: object) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
-        raise SettingError(where, f"expected a text, found {value!r}")
+        raise setting_error(where, f"expected a text, found {value!r}")
     return value
 
 
@@ -280,7 +276,7 @@ def _name(where: str, value: object) -> str:
     text = _text(where, value)
     if not _NAME.fullmatch(text):
         expected = "expected letters, digits and . _ - (at most 64, a letter or digit first)"
-        raise SettingError(where, f"{expected}, found {text[:80]!r}")
+        raise setting_error(where, f"{expected}, found {text[:80]!r}")
     return text
 
 
@@ -292,7 +288,7 @@ def _whole(lowest: int, highest: int | None = None) -> Callable[[str, object], i
             value = int(value[:19])
         wrong = not isinstance(value, int) or isinstance(value, bool)
         if wrong or value < lowest or (highest is not None and value > highest):  # type: ignore[operator]
-            raise SettingError(where, f"expected a whole number {words}, found {value!r}")
+            raise setting_error(where, f"expected a whole number {words}, found {value!r}")
         return value  # type: ignore[return-value]
 
     return read
@@ -302,12 +298,12 @@ def _amount(where: str, value: object) -> int:
     """Bytes: a whole number, or one with ``KiB``, ``MiB`` or ``GiB`` behind it."""
     matched = _AMOUNT.fullmatch(value if isinstance(value, str) else str(value))
     if not matched or isinstance(value, bool):
-        raise SettingError(where, f"expected bytes, like 52428800 or 50 MiB, found {value!r}")
+        raise setting_error(where, f"expected bytes, like 52428800 or 50 MiB, found {value!r}")
     return int(matched[1]) * _UNITS[matched[2] or ""]
 
 
 def bytes_of(where: str, text: str) -> int:
-    """The bytes of a text like ``5 GiB``, as settings have them. Raises SettingError."""
+    """The bytes of a text like ``5 GiB``, as settings have them. Raises RyeError CONFIG_ERROR."""
     return _amount(where, text)
 
 
@@ -316,7 +312,7 @@ def _flag(where: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
     if not isinstance(value, str) or value.lower() not in words:
-        raise SettingError(where, f"expected true or false, found {value!r}")
+        raise setting_error(where, f"expected true or false, found {value!r}")
     return words[value.lower()]
 
 
@@ -324,7 +320,7 @@ def _words(where: str, value: object) -> tuple[str, ...]:
     """A list, or a text with commas."""
     found = value.split(",") if isinstance(value, str) else value
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise SettingError(where, f"expected a list of texts, found {value!r}")
+        raise setting_error(where, f"expected a list of texts, found {value!r}")
     return tuple(one.strip() for one in found if one.strip())
 
 
@@ -332,14 +328,14 @@ def _roles(where: str, value: object) -> tuple[str, ...]:
     found = _words(where, value)
     found = ROLES if found == ("all",) else found
     if not found or set(found) - set(ROLES):
-        raise SettingError(where, f"expected node, registry or all, found {value!r}")
+        raise setting_error(where, f"expected node, registry or all, found {value!r}")
     return found
 
 
 def _one_of(*words: str) -> Callable[[str, object], str]:
     def read(where: str, value: object) -> str:
         if value not in words:
-            raise SettingError(where, f"expected one of {', '.join(words)}, found {value!r:.80}")
+            raise setting_error(where, f"expected one of {', '.join(words)}, found {value!r:.80}")
         return str(value)
 
     return read
@@ -352,7 +348,7 @@ def _networks(where: str, value: object) -> tuple[str, ...]:
             ip_network(text)
         except ValueError:
             expected = "expected addresses or networks like 10.0.0.0/8, fd00::/8"
-            raise SettingError(where, f"{expected}, found {text[:80]!r}") from None
+            raise setting_error(where, f"{expected}, found {text[:80]!r}") from None
     return found
 
 
@@ -362,9 +358,9 @@ def _url(where: str, value: object) -> str:
     try:
         url = normal_url(text)
     except ValueError as error:
-        raise SettingError(where, f"{error}, found {text[:80]!r}") from None
+        raise setting_error(where, f"{error}, found {text[:80]!r}") from None
     if url.startswith("http:") and not is_loopback(url):
-        raise SettingError(where, f"expected https://..., found {text[:80]!r}")
+        raise setting_error(where, f"expected https://..., found {text[:80]!r}")
     return text
 
 

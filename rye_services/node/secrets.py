@@ -35,31 +35,12 @@ from ryeos.remote.secrets import (
 
 
 class SecretNotFoundError(RyeError):
-    """An execution asks for secrets that its user has not set."""
+    """An execution asks for secrets that its user has not set, or that were sealed to another key.
+
+    The code of the second is SECRET_UNREADABLE.
+    """
 
     code, exit_status = "SECRET_NOT_FOUND", 3
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(names)
-        listed = ", ".join(ascii(name[:80]) for name in names)
-        super().__init__(
-            f"secret not found: {listed}", hint="set it with: rye remote secrets set NAME"
-        )
-
-
-class SecretUnreadableError(SecretNotFoundError):
-    """Secrets were sealed to a box key that this node no longer has."""
-
-    code = "SECRET_UNREADABLE"
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(names)
-        listed = ", ".join(ascii(name[:80]) for name in names)
-        RyeError.__init__(
-            self,
-            f"secret sealed to a former key of this node: {listed}",
-            hint="set it again with: rye remote secrets set NAME",
-        )
 
 
 class VaultFullError(RyeError):
@@ -176,8 +157,8 @@ class Vault:
     def values(self, user_id: str, names: Sequence[str] | None) -> dict[str, str]:
         """The values of these secrets; of every one that may be injected where None are named.
 
-        Raises SecretNotFoundError and SecretUnreadableError with all names that it is about, and
-        SecretValuesError where they are more than one execution may have.
+        Raises SecretNotFoundError with all names that it is about, and SecretValuesError where they
+        are more than one execution may have.
         """
         columns = user_secrets.c
         query = select(columns.name, columns.envelope).where(columns.user_id == user_id)
@@ -185,7 +166,10 @@ class Vault:
             sealed = {row.name: row.envelope for row in connection.execute(query).all()}
         missing = [name for name in names or () if name not in sealed]
         if missing:
-            raise SecretNotFoundError(missing)
+            raise SecretNotFoundError(
+                f"secret not found: {_listed(missing)}",
+                hint="set it with: rye remote secrets set NAME",
+            )
         wanted = sealed if names is None else {name: sealed[name] for name in names}
         values = self._opened(user_id, wanted)
         safe, skipped = injectable(values)
@@ -203,8 +187,16 @@ class Vault:
             except SealedRowError:
                 unreadable.append(name)
         if unreadable:
-            raise SecretUnreadableError(unreadable)
+            raise SecretNotFoundError(
+                f"secret sealed to a former key of this node: {_listed(unreadable)}",
+                code="SECRET_UNREADABLE",
+                hint="set it again with: rye remote secrets set NAME",
+            )
         return values
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(ascii(name[:80]) for name in names)
 
 
 def _row(user_id: str, name: str) -> dict[str, str]:

@@ -78,8 +78,8 @@ def open_registry(
 ) -> RegistryServices:
     """The services of a registry; ``stores`` and ``durable`` are those of a node beside it.
 
-    Its own key is made where there is none. Raises DatabaseError, PemError, KeyMismatchError,
-    FileSystemError.
+    Its own key is made where there is none. Raises RyeError CONFIG_ERROR, PemError,
+    KeyMismatchError, FileSystemError.
     """
     index = index_for(database.dialect)
     presence = None if durable else ServerLease(settings.data_dir / SERVERS)
@@ -123,8 +123,8 @@ def open_registry_alone(
 ) -> RegistryServices:
     """The services of a registry that is no node: with keys, database and callers of its own.
 
-    ``make`` as in `open_database`. Raises WrongDatabaseError, DatabaseError, NodeKeysError,
-    PemError, KeyMismatchError, FileSystemError.
+    ``make`` as in `open_database`. Raises RyeError WRONG_DATABASE,
+    CONFIG_ERROR, PemError, KeyMismatchError, FileSystemError.
     """
     keys = open_keys(settings.signing_key_dir, clock)
     database = open_database(settings, make=make)

@@ -11,9 +11,11 @@ from rye_services.backup import copy_stores
 from rye_services.node.store.bucket_store import BucketStores
 from rye_services.node.store.objects import UserStores
 from rye_services.node.store.packs import MemoryPacks
-from rye_services.node.store.stores import MARKER, Stores, WrongStoreError, _require_own
+from rye_services.node.store.stores import MARKER, Stores, _require_own
 from rye_services.object_storage import ObjectStorageError, ObstoreBucket
+from ryeos.items.errors import RyeError
 from tests.support.databases import made_database
+from tests.support.errors import coded
 from tests.support.object_storage import memory_bucket
 
 
@@ -107,5 +109,5 @@ def test_a_marker_of_another_node_stops_the_start(tmp_path: Path, marker: bytes)
     bucket = memory_bucket()
     bucket.put(MARKER, marker)
 
-    with pytest.raises(WrongStoreError):
+    with pytest.raises(RyeError, match="expected the files of node", check=coded("WRONG_STORE")):
         _require_own(bucket, "0" * 32, make=False)

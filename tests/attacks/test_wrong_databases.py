@@ -6,11 +6,13 @@ import pytest
 from sqlalchemy import select
 
 from rye_services.cli import main
-from rye_services.data_folder import WrongDatabaseError, address_of, open_database
+from rye_services.data_folder import address_of, open_database
 from rye_services.database import Database, node_identity
 from rye_services.node.store.objects import UserStores
 from rye_services.settings import Settings, read_settings
+from ryeos.items.errors import RyeError
 from tests.support.databases import database_url, made_database
+from tests.support.errors import coded
 from tests.support.node import Node
 
 USER = "3d4c030534b1c1c6"
@@ -69,7 +71,9 @@ def test_the_database_of_another_node_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a" / "node.toml").write_text(text.replace(other, own), "utf-8")
 
     for make in (False, True):
-        with pytest.raises(WrongDatabaseError, match="expected the database of node"):
+        with pytest.raises(
+            RyeError, match="expected the database of node", check=coded("WRONG_DATABASE")
+        ):
             opened(tmp_path / "a", make=make)
 
 
@@ -85,7 +89,7 @@ def test_a_database_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
         "utf-8",
     )
 
-    with pytest.raises(WrongDatabaseError, match="found none at") as error:
+    with pytest.raises(RyeError, match="found none at", check=coded("WRONG_DATABASE")) as error:
         opened(tmp_path / "a", database_url(tmp_path / "c"), make=True)
 
     assert "restore it from a backup" in error.value.hint
@@ -95,7 +99,9 @@ def test_an_empty_database_is_not_made_beside_stores(tmp_path: Path) -> None:
     settings = settings_at(tmp_path / "a")
     UserStores(settings.cas_base_path).of(USER).put_blob(b"1")
 
-    with pytest.raises(WrongDatabaseError, match="expected the database of the stores"):
+    with pytest.raises(
+        RyeError, match="expected the database of the stores", check=coded("WRONG_DATABASE")
+    ):
         open_database(settings, make=True)
 
 
@@ -112,7 +118,7 @@ def test_a_folder_without_a_note_gets_no_database_whose_projects_lie_elsewhere(
     with database.writing() as connection:
         connection.execute(project_refs.insert().values(**row, user_id=USER, snapshot_revision=1))
 
-    with pytest.raises(WrongDatabaseError, match=f"found none of {USER}"):
+    with pytest.raises(RyeError, match=f"found none of {USER}", check=coded("WRONG_DATABASE")):
         opened(tmp_path / "b", url, make=True)
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
 from rye_services.credentials import (
     AuthorizedKey,
-    AuthorizedKeyError,
     AuthorizedKeyMissingError,
     AuthorizedKeys,
     LastManagerError,
@@ -20,8 +19,10 @@ from rye_services.credentials import (
 )
 from rye_services.database import Database
 from rye_services.people import People
+from ryeos.items.errors import RyeError
 from ryeos.remote.requests import encode_public_key
 from tests.support.databases import database_url, made_database
+from tests.support.errors import coded
 from tests.support.workspace import NOW, fixed_clock
 
 ADA, BOB = generate_keypair(), generate_keypair()
@@ -106,7 +107,7 @@ def _one_database(factory: pytest.TempPathFactory) -> Database:
 
 @pytest.mark.parametrize("label", ['x"\nscopes = ["*"]', "a\tb", "x" * 201, "\ud800", "a\0b"])
 def test_a_label_is_one_short_visible_line(authorized: AuthorizedKeys, label: str) -> None:
-    with pytest.raises(AuthorizedKeyError):
+    with pytest.raises(RyeError, match=r"^label: expected", check=coded("CONFIG_ERROR")):
         let_in(authorized, ADA, "remote:push", label=label)
 
     assert authorized.all() == ()
@@ -223,7 +224,7 @@ def test_a_moment_without_a_zone_is_in_utc(database: Database) -> None:
 
 
 def test_an_expiry_that_is_no_moment_is_refused(authorized: AuthorizedKeys) -> None:
-    with pytest.raises(AuthorizedKeyError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         let_in(authorized, ADA, "*", until="tomorrow")
 
     assert str(error.value) == (

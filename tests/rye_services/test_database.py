@@ -16,7 +16,6 @@ from rye_services.database import (
     METADATA,
     REVISION,
     Database,
-    DatabaseError,
     TextError,
     api_keys,
     is_away,
@@ -24,8 +23,10 @@ from rye_services.database import (
     users,
 )
 from rye_services.migrations import known_revisions
+from ryeos.items.errors import RyeError
 from tests.support.databases import KINDS, database_url, made_database, on_sqlite_alone
 from tests.support.endings import wait_until
+from tests.support.errors import coded
 from tests.support.request_costs import counting
 
 
@@ -131,7 +132,7 @@ def test_tables_of_another_version_are_left_alone(tmp_path: Path) -> None:
     with first.writing() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
 
-    with pytest.raises(DatabaseError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         made_database(tmp_path)
 
     assert str(error.value).endswith(f": expected tables of version {REVISION}, found version 9999")
@@ -363,7 +364,7 @@ def test_a_row_that_a_paused_process_has_locked_is_free_again_after_a_while(
     ],
 )
 def test_a_url_of_no_database_is_refused_without_its_password(url: str, shown: str) -> None:
-    with pytest.raises(DatabaseError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         Database(url)
 
     assert str(error.value).startswith(f"database {shown}: ")
@@ -374,14 +375,14 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     path = tmp_path / "node.db"
     path.write_bytes(b"no database" * 100)
 
-    with pytest.raises(DatabaseError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         Database(f"sqlite:///{path}").revision()
 
     assert str(error.value) == f"database sqlite:///{path}: file is not a database"
 
 
 def test_an_error_about_a_missing_driver_says_how_to_get_it() -> None:
-    with pytest.raises(DatabaseError) as caught:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as caught:
         Database("postgresql+pg8000://ada@localhost/rye")
 
     assert "pip install --target DIR" in caught.value.hint

@@ -12,8 +12,10 @@ import pytest
 from lillux.sealing import box_public, decode_box_key
 from lillux.signing import compute_key_fingerprint, load_keypair
 from rye_services.health import probe_keys
-from rye_services.keys import NodeKeysError, exported_files, open_keys, open_pair
+from rye_services.keys import exported_files, open_keys, open_pair
+from ryeos.items.errors import RyeError
 from ryeos.remote.requests import identity_document, read_identity
+from tests.support.errors import coded
 
 FILES = ["box_key.pem", "box_pub.pem", "items", "private_key.pem", "public_key.pem", "receipts"]
 
@@ -114,7 +116,7 @@ def test_keys_are_never_made_again_beside_others(tmp_path: Path) -> None:
     open_keys(tmp_path / "signing")
     (tmp_path / "signing" / "box_key.pem").unlink()
 
-    with pytest.raises(NodeKeysError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         open_keys(tmp_path / "signing")
 
     path = tmp_path / "signing" / "box_key.pem"
@@ -126,7 +128,7 @@ def test_a_box_key_that_is_none_is_named(tmp_path: Path) -> None:
     path = tmp_path / "signing" / "box_key.pem"
     path.write_bytes(b"short")
 
-    with pytest.raises(NodeKeysError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         open_keys(tmp_path / "signing")
 
     assert str(error.value).startswith(f"{path}: ")
@@ -195,7 +197,7 @@ def test_a_time_of_another_form_is_refused(tmp_path: Path) -> None:
     open_keys(tmp_path / "signing")
     (tmp_path / "signing" / "created_at").write_text("yesterday", "utf-8")
 
-    with pytest.raises(NodeKeysError, match="expected a moment like"):
+    with pytest.raises(RyeError, match="expected a moment like", check=coded("CONFIG_ERROR")):
         open_keys(tmp_path / "signing")
 
 

@@ -21,7 +21,7 @@ from rye_services.keys import NodeKeys, open_keys
 from rye_services.node.rotation import finish_resealing, rotate
 from rye_services.node.secrets import (
     SEALED_PARAMETERS,
-    SecretUnreadableError,
+    SecretNotFoundError,
     Vault,
     open_for_execution,
     open_for_hook,
@@ -36,6 +36,7 @@ from ryeos.remote.pins import PinMismatchError, Pins
 from ryeos.remote.requests import identity_document, read_identity
 from ryeos.remote.secrets import FOR_EXECUTION, seal_secrets
 from tests.support.databases import database_environ
+from tests.support.errors import coded
 from tests.support.killed_at_step import kill_before
 from tests.support.node_forks import run_forked
 from tests.support.workspace import PLAIN_ENV
@@ -155,7 +156,7 @@ def test_all_secrets_open_with_the_new_keys_and_not_with_the_old(place: Place) -
     assert keys.fingerprint != former.fingerprint
     assert keys.box_public != former.box_public
     assert place.secrets(keys) == place.all_secrets
-    with pytest.raises(SecretUnreadableError):
+    with pytest.raises(SecretNotFoundError, check=coded("SECRET_UNREADABLE")):
         place.secrets(former)
 
 

@@ -2,7 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from rye_services.settings import GIB, MIB, SettingError, Settings, read_settings
+from rye_services.settings import GIB, MIB, Settings, read_settings
+from ryeos.items.errors import RyeError
+from tests.support.errors import coded
 
 DATA = Path("/srv/rye")
 
@@ -91,7 +93,7 @@ def test_the_name_is_read_where_older_nodes_keep_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_setting_is_named_with_its_file(tmp_path: Path, text: str, problem: str) -> None:
-    with pytest.raises(SettingError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         settings(tmp_path, text)
 
     assert str(error.value).startswith(str(tmp_path / "config" / "node.yaml"))
@@ -99,7 +101,7 @@ def test_a_wrong_setting_is_named_with_its_file(tmp_path: Path, text: str, probl
 
 
 def test_a_wrong_variable_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         settings(tmp_path, "", RYE_NODE_PORT="http")
 
     assert str(error.value) == (
@@ -108,7 +110,7 @@ def test_a_wrong_variable_is_named(tmp_path: Path) -> None:
 
 
 def test_a_mistyped_setting_gets_a_suggestion(tmp_path: Path) -> None:
-    with pytest.raises(SettingError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         settings(tmp_path, "max_concurent: 1")
 
     assert error.value.hint == "did you mean max_concurrent?"
@@ -120,14 +122,18 @@ def test_a_file_that_says_nothing_sets_nothing(tmp_path: Path, text: str) -> Non
 
 
 def test_a_file_that_is_no_yaml_is_named_and_not_to_be_signed(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"node\.yaml, line 2: expected YAML") as caught:
+    with pytest.raises(
+        RyeError, match=r"node\.yaml, line 2: expected YAML", check=coded("CONFIG_ERROR")
+    ) as caught:
         settings(tmp_path, "port: 1\nname: ]\n")
 
     assert caught.value.hint == "the settings are in docs/node.md"
 
 
 def test_a_variable_that_is_no_setting_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="RYE_NODE_PROT: there is no such setting") as caught:
+    with pytest.raises(
+        RyeError, match="RYE_NODE_PROT: there is no such setting", check=coded("CONFIG_ERROR")
+    ) as caught:
         settings(tmp_path, RYE_NODE_PROT="1")
 
     assert caught.value.hint == "did you mean RYE_NODE_PORT?"

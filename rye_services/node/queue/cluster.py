@@ -46,12 +46,6 @@ _TURNS_OF_PRIORITIES = 2
 _log = logging.getLogger(__name__)
 
 
-class QueueTablesError(RyeError):
-    """A database that Procrastinate cannot use, or that a newer version of it has made."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-
 # --- statements -----------------------------------------------------------------------------------
 # Of Procrastinate's tables only what its functions do not offer; all writes are functions.
 
@@ -528,7 +522,7 @@ class News:
 def make_queue_tables(database: Database) -> None:
     """Make Procrastinate's tables of this version. Of many that begin at once one makes them.
 
-    Raises QueueTablesError, SQLAlchemyError.
+    Raises RyeError CONFIG_ERROR, SQLAlchemyError.
     """
     from importlib.metadata import version
 
@@ -538,9 +532,10 @@ def make_queue_tables(database: Database) -> None:
         if found == present:
             return
         if _numbers(found) > _numbers(present):
-            raise QueueTablesError(
+            raise RyeError(
                 f"the queue of executions: expected tables of Procrastinate {present} at most,"
                 f" found {found}",
+                code="CONFIG_ERROR",
                 hint="use the rye-node.pyz that made them, or a newer one",
             )
         driver = connection.connection.driver_connection

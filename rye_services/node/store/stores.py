@@ -29,14 +29,9 @@ _COMMAND_CACHE_BYTES = 64 * MIB
 _FORMAT, _MAX_MARKER_BYTES = 1, 4096
 
 
-class WrongStoreError(RyeError):
-    """The object storage is not the one that belongs to the database."""
-
-    code, exit_status = "WRONG_STORE", 6
-
-    def __init__(self, expected: str, found: str, *, hint: str) -> None:
-        self.expected, self.found = expected, found
-        super().__init__(f"store: expected {expected}, found {found}", hint=hint)
+def wrong_store(expected: str, found: str, *, hint: str) -> RyeError:
+    """The error of object storage that is not the one that belongs to the database."""
+    return RyeError(f"store: expected {expected}, found {found}", code="WRONG_STORE", hint=hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +57,8 @@ def open_stores(
        settings may name object storage for a node that has stored nothing
     2. the files there belong to this node
 
-    A server keeps what it reads in a folder; a command keeps it in memory. Raises WrongStoreError,
-    SettingError, NoObjectStorageError, ObjectStorageError.
+    A server keeps what it reads in a folder; a command keeps it in memory. Raises RyeError
+    WRONG_STORE, CONFIG_ERROR, ObjectStorageError.
     """
     identity = select(node_identity)
     with database.reading() as connection:
@@ -72,13 +67,13 @@ def open_stores(
     given = address_of_store(settings.store).url if settings.store else ""
     is_new = bool(given) and not row.store  # (1)
     if given and row.store and given != row.store:
-        raise WrongStoreError(
+        raise wrong_store(
             f"that of this node, {row.store}",
             f"the setting {given}",
             hint=f"leave the setting out, or set RYE_NODE_STORE={row.store}",
         )
     if is_new and (not make or has_stored or _has_folders(settings)):
-        raise WrongStoreError(
+        raise wrong_store(
             "the folders of this node, as it has stored something there",
             f"the setting {given}",
             hint="leave the setting out; object storage is named when a node is made: rye-node.pyz"
@@ -116,7 +111,7 @@ def bucket_instead(
     3. what is there was put there by an attempt of this very database: of a node that was restored
        from a backup the former one has the same id, and each would sweep what the other one stores
 
-    Raises WrongStoreError, SettingError, NoObjectStorageError, ObjectStorageError.
+    Raises RyeError WRONG_STORE, CONFIG_ERROR, ObjectStorageError.
     """
     used = replace(settings, store=address_of_store(url, "--to").url)
     bucket = open_bucket(used, environ)
@@ -136,8 +131,8 @@ def name_bucket(database: Database, settings: Settings, url: str) -> None:
     _name_store(database, replace(settings, store=address_of_store(url, "--to").url))
 
 
-def _not_empty(bucket: ObstoreBucket, folder: str) -> WrongStoreError:
-    return WrongStoreError(
+def _not_empty(bucket: ObstoreBucket, folder: str) -> RyeError:
+    return wrong_store(
         "an empty folder of a bucket",
         f"{bucket.shown} with {folder}/ in it",
         hint="name an empty one: s3://BUCKET/PREFIX",
@@ -170,11 +165,11 @@ def _has_folders(settings: Settings) -> bool:
 
 
 def _require_own(bucket: ObstoreBucket, node: str, *, make: bool) -> None:
-    """Raises WrongStoreError where the files of a bucket are not those of this node."""
+    """Raises RyeError WRONG_STORE where the files of a bucket are not those of this node."""
     found = bucket.get(MARKER)
     if found is None and make:
         if left := {*bucket.folders("")} & {USERS, REGISTRY}:
-            raise WrongStoreError(
+            raise wrong_store(
                 "an empty folder of a bucket",
                 f"{bucket.shown} with {min(left)}/ in it, and without {MARKER}",
                 hint="name an empty one: --store s3://BUCKET/PREFIX",
@@ -184,14 +179,14 @@ def _require_own(bucket: ObstoreBucket, node: str, *, make: bool) -> None:
             return
         found = bucket.get(MARKER)  # another server of this node, or another node, was first
     if found is None:
-        raise WrongStoreError(
+        raise wrong_store(
             f"{bucket.shown}/{MARKER} of node {node}",
             "no such file",
             hint="is this the bucket of this node? --store-endpoint says where it is served",
         )
     owner = _node_in(found)
     if owner != node:
-        raise WrongStoreError(
+        raise wrong_store(
             f"the files of node {node}",
             f"those of node {owner or 'without an id'} at {bucket.shown}",
             hint="a bucket, or a prefix in it, for each node: --store s3://BUCKET/PREFIX",

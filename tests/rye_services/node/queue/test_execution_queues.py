@@ -20,8 +20,10 @@ from rye_services.node.queue.turns import (
     Queue,
     QueuedRun,
 )
+from ryeos.items.errors import RyeError
 from tests.support.databases import made_database
 from tests.support.endings import wait_until
+from tests.support.errors import coded
 
 WAIT_S = 20.0
 
@@ -507,10 +509,9 @@ def test_the_state_of_a_queue_counts_all_workers(cluster: Case, database: Databa
 
 
 def test_tables_of_a_newer_queue_are_refused(database: Database) -> None:
-    from rye_services.node.queue.cluster import QueueTablesError
 
     with database.writing() as connection:
         connection.execute(text("COMMENT ON TABLE procrastinate_jobs IS 'Procrastinate 99.0.0'"))
 
-    with pytest.raises(QueueTablesError, match=r"found 99\.0\.0"):
+    with pytest.raises(RyeError, match=r"found 99\.0\.0", check=coded("CONFIG_ERROR")):
         make_queue_tables(database)
