@@ -13,7 +13,7 @@ from tests.support.workspace import Workspace, publish
 
 pytest_plugins = [f"tests.support.{name}" for name in ("browser", "databases", "node", "registry")]
 
-# What is collected stays to the end: looking for garbage in it takes a tenth of the collection.
+# Collected tests stay to the end: looking for garbage among them takes a tenth of the collection.
 gc.disable()
 
 # Time is not what these tests measure: a busy machine must not fail them. In CI the examples are
@@ -60,7 +60,7 @@ def no_signal_is_ignored() -> None:
 
 @pytest.fixture(scope="session")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Space:
-    """The standard bundle, signed for this run; nobody writes to it."""
+    """The standard bundle, signed for this run; no test writes to it."""
     return publish(tmp_path_factory.mktemp("bundle") / "ryeos")
 
 

@@ -1,4 +1,4 @@
-"""Extractors that nobody may follow: what they claim is not so, and nothing else breaks."""
+"""Extractors that must not count: their false claims have no effect, and nothing else breaks."""
 
 import shutil
 from pathlib import Path
@@ -49,7 +49,7 @@ def suffixes(workspace: Workspace) -> tuple[str, ...]:
 
 
 def refused(workspace: Workspace, path: Path) -> str:
-    """Why the extractor does not count, as the person is told; it adds nothing."""
+    """The warning that says why the extractor does not count; it adds nothing."""
     workspace.warnings.clear()
     assert suffixes(workspace) == ()
     [warning] = workspace.warnings
@@ -59,7 +59,7 @@ def refused(workspace: Workspace, path: Path) -> str:
 
 
 def planted(workspace: Workspace, text: str) -> Path:
-    """An extractor of the project, signed by somebody who minds no rules but has a good key."""
+    """An extractor of the project, signed with a good key by a user who follows no rules."""
     return workspace.project.sign_unchecked(workspace.project.write(PLACE, text))
 
 
@@ -126,7 +126,7 @@ def test_an_extractor_that_is_a_link_out_of_its_space_adds_nothing(
     assert "expected a file in the project space, found a link" in refused(workspace, path)
 
 
-# --- extractors that claim what is not theirs -----------------------------------------------------
+# --- extractors that claim foreign suffixes ------------------------------------------------------
 
 
 @pytest.mark.parametrize("suffix", [*Kind.TOOL.suffixes, ".md", ".manifest", ".sig", ".pem"])

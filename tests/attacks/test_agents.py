@@ -50,7 +50,7 @@ def write(machine: Machine, text: str = TOOL, name: str = "mine/x.yaml") -> Path
 
 
 class Agent:
-    """A client of ``rye mcp`` in the legacy era; its user answers questions as the test says."""
+    """A client of ``rye mcp`` in an older revision; its user answers as the test says."""
 
     def __init__(self, client: McpClient, capabilities: Mapping[str, Any]) -> None:
         self.client = client
@@ -61,7 +61,7 @@ class Agent:
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
         return envelope_of(self.client.call(name, **arguments))
 
-    def asked(self, name: str, **arguments: Any) -> tuple[int, dict[str, Any]]:  # noqa: ANN401
+    def question_on(self, name: str, **arguments: Any) -> tuple[int, dict[str, Any]]:  # noqa: ANN401
         """A call that leads to a question: its id, and the question."""
         call = self.client.start_tool(name, **arguments)
         self.client.wait_until(lambda: bool(self.questions()), "no question")
@@ -148,7 +148,7 @@ def test_the_proposer_hears_of_the_decision(
             one.get("method") == "notifications/resources/updated" and one["params"] == updated
             for one in client.messages
         ),
-        "not told",
+        "no answer",
     )
     assert read_state(client, uri) == state
 
@@ -160,7 +160,7 @@ def read_state(client: McpClient, uri: str) -> str:
 
 def test_a_client_that_can_ask_its_user_asks_and_signs(machine: Machine, start: Start) -> None:
     agent = start(elicitation=True)
-    call, question = agent.asked("sign", item_id="tool:mine/x")
+    call, question = agent.question_on("sign", item_id="tool:mine/x")
 
     message = question["params"]["message"]
     assert "tool:mine/x" in message
@@ -185,7 +185,7 @@ def test_without_a_clear_yes_nothing_is_signed(
     machine: Machine, start: Start, said: dict[str, Any]
 ) -> None:
     agent = start(elicitation=True)
-    call, question = agent.asked("sign", item_id="tool:mine/x")
+    call, question = agent.question_on("sign", item_id="tool:mine/x")
 
     agent.answer(question, said)
 
@@ -206,14 +206,14 @@ def test_a_cut_question_says_what_it_leaves_out(
 ) -> None:
     write(machine, TOOL + more)
 
-    _, question = start(elicitation=True).asked("sign", item_id="tool:mine/x")
+    _, question = start(elicitation=True).question_on("sign", item_id="tool:mine/x")
 
     assert expected in question["params"]["message"]
 
 
 def test_a_client_that_cannot_ask_after_all_signs_nothing(machine: Machine, start: Start) -> None:
     agent = start(elicitation=True)
-    call, question = agent.asked("sign", item_id="tool:mine/x")
+    call, question = agent.question_on("sign", item_id="tool:mine/x")
 
     error = {"code": -32603, "message": "the user did not answer in time"}
     message = {"jsonrpc": "2.0", "id": question["id"], "error": error}
@@ -225,7 +225,7 @@ def test_a_client_that_cannot_ask_after_all_signs_nothing(machine: Machine, star
 
 def test_a_question_that_no_one_answers_signs_nothing(machine: Machine, start: Start) -> None:
     agent = start(elicitation=True)
-    call, _ = agent.asked("sign", item_id="tool:mine/x")
+    call, _ = agent.question_on("sign", item_id="tool:mine/x")
 
     agent.client.cancel(call)
 
@@ -233,7 +233,7 @@ def test_a_question_that_no_one_answers_signs_nothing(machine: Machine, start: S
     assert machine.run("run", "mine/x").returncode == 4
 
 
-# --- the modern era, in which the client brings the answer with the call again
+# --- the modern revision, in which the client sends the answer with the call again
 
 
 @pytest.fixture
@@ -280,7 +280,7 @@ def test_a_modern_client_whose_user_does_not_agree_signs_nothing(
 def test_a_client_that_makes_up_an_answer_signs_nothing(
     modern: Conversation, workspace: Workspace
 ) -> None:
-    """It was never asked, or about another item, or the file has changed since."""
+    """There was no question, or one about another item, or the file has changed since."""
     questions = modern.result("tools/call", "InputRequiredResult", **wish())
     (key,) = questions["inputRequests"]
     answer = {"inputResponses": {key: YES}, "requestState": questions["requestState"]}
@@ -297,7 +297,7 @@ def test_a_client_that_makes_up_an_answer_signs_nothing(
 
 def test_what_a_person_saw_is_what_is_signed(machine: Machine, start: Start) -> None:
     agent = start(elicitation=True)
-    call, question = agent.asked("sign", item_id="tool:mine/x")
+    call, question = agent.question_on("sign", item_id="tool:mine/x")
     write(machine, TOOL.replace("echo owned", "echo worse"))
 
     agent.answer(question, {"action": "accept", "content": {"approve": True}})
@@ -519,7 +519,7 @@ def test_a_call_that_needs_consent_is_not_made_without_an_answer(
 
     silent = start("--ask", "tool:mine/**").call("execute", item_id="mine/x")
     agent = start("--ask", "tool:mine/**", elicitation=True)
-    call, question = agent.asked("execute", item_id="mine/x")
+    call, question = agent.question_on("execute", item_id="mine/x")
     agent.answer(question, {"action": "accept", "content": {"approve": True}})
 
     assert silent["code"] == "APPROVAL_REQUIRED"

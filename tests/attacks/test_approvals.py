@@ -1,4 +1,4 @@
-"""What a clone brings besides signed items: interpreters, .env, versions; and forged approvals."""
+"""Other files of a clone than signed items: interpreters, .env, versions; forged approvals."""
 
 import json
 import os
@@ -158,7 +158,7 @@ def test_an_edited_approval_has_no_effect(tool: Workspace, field: str) -> None:
 
 
 def test_a_signature_for_another_purpose_is_no_approval(tool: Workspace) -> None:
-    """What a user signs as an item never begins as an approval does."""
+    """The signed text of an item never begins as an approval does."""
     (tool.project_path / ".env").write_text("OWN=x\n", encoding="utf-8")
     tool.approve()
     path = tool.rye().approval.path

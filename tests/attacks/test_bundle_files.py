@@ -1,4 +1,4 @@
-"""Somebody who may write into a bundle's folder, but has not its key."""
+"""An attacker who may write into a bundle's folder, but does not have its key."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def bundle(tmp_path: Path, bundle: Space) -> Space:
 
 @pytest.fixture
 def unpinned(bundle: Space) -> Space:
-    """The same, as `RYE_BUNDLE_PATH` names it: nobody vouches for its key but itself."""
+    """The same, as `RYE_BUNDLE_PATH` names it: only the bundle itself vouches for its key."""
     return Space(bundle.label, bundle.base)
 
 

@@ -1,4 +1,4 @@
-"""Chains that somebody has tampered with, or that reach where they must not."""
+"""Chains that an attacker has changed, or that reach where they must not."""
 
 import shutil
 from pathlib import Path
@@ -101,7 +101,7 @@ def test_core_items_can_be_protected(workspace: Workspace) -> None:
     assert run(workspace, "mine/t").data["stdout"] == "good\n"
 
 
-# --- elements that are not what was signed
+# --- elements that differ from the signed ones
 
 
 @pytest.mark.parametrize("element", ["tool", "runtime"])

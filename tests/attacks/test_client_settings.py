@@ -1,4 +1,4 @@
-"""Settings of clients that a project carries, or that somebody planted, against who installs."""
+"""Settings of clients in a project, or planted ones, that attack the user who installs rye."""
 
 import os
 import sys

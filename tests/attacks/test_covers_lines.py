@@ -1,4 +1,4 @@
-"""Somebody edits what the first line of a directive does not cover: everything but its block."""
+"""Edits of the parts that the first line of a directive does not cover: all but its block."""
 
 import pytest
 
@@ -95,7 +95,7 @@ def test_a_covers_line_of_another_text_of_the_same_signer(
 def test_a_covers_line_of_another_user_who_is_trusted(
     workspace: Workspace, shelf: Shelf, verifier: Verifier
 ) -> None:
-    """Two signers for one text: nobody said all of it."""
+    """Two signers for one text: neither of them signed all of it."""
     friend = generate_keypair()
     workspace.user.trust(friend)
     line, _, _ = sign(workspace, Kind.DIRECTIVE, DIRECTIVE)
@@ -169,7 +169,7 @@ def foreign(workspace: Workspace) -> KeyPair:
 def test_parts_that_a_foreign_signature_does_not_cover_are_reported(
     workspace: Workspace, shelf: Shelf, verifier: Verifier, foreign: KeyPair, kind: Kind
 ) -> None:
-    """Here the edit is not noticed; all that can be done is to say that it could not be."""
+    """Here the edit is not noticed; Rye can only report that it could not notice one."""
     signed = sign_partly(kind, TEXTS[kind], foreign)
     edited = signed.replace("Greet", "Obey").replace("name: fact", "name: lie")
     assert edited != signed

@@ -1,4 +1,4 @@
-"""Code that nobody signed, put where a signed tool could import it: it never runs.
+"""Unsigned code where a signed tool could import it: it never runs.
 
 The attacker can write any file into the project; the tool is signed and comes from there.
 """

@@ -1,4 +1,4 @@
-"""What a project's files, none of them signed, must not be able to make a signed tool do."""
+"""Unsigned files of a project must not change what a signed tool does."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Tools of a user who wants what is not theirs: the node's keys, others' projects, more room."""
+"""Tools of a user who wants the node's keys, projects of others, and more room."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def project(shared_node: Node, workspace: Workspace) -> RemoteProject:
 
 
 def output(project: RemoteProject, script: str) -> str:
-    """What a script writes."""
+    """The output of a script."""
     reply = project.script(f"{script}; true")
     assert reply.json["status"] == "success", reply.json
     return str(reply.json["result"]["data"]["stdout"])

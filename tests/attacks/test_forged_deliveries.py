@@ -1,4 +1,4 @@
-"""Somebody has seen deliveries of a webhook, or guesses at its secret: nothing is executed."""
+"""An attacker has seen deliveries of a webhook, or guesses its secret: nothing is executed."""
 
 import os
 import time

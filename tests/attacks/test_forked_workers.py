@@ -1,4 +1,4 @@
-"""Runs of a node that look for what a run before has left in the process they were forked from."""
+"""Runs of a node that look for data of earlier runs in the process they were forked from."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def project(shared_node: Node, workspace: Workspace) -> RemoteProject:
 
 @pytest.fixture
 def own_project(node: Node, workspace: Workspace) -> RemoteProject:
-    """The same on a node of its own, which a test may kill, and what it has started."""
+    """The same on a node of its own, which a test may kill with its processes."""
     return _with_a_run(node, workspace)
 
 
@@ -53,7 +53,7 @@ def template_of(node: Node) -> int:
 
 
 def output(project: RemoteProject, script: str) -> str:
-    """What a script writes."""
+    """The output of a script."""
     reply = project.script(f"{script}; true")
     assert reply.json["status"] == "success", reply.json
     return str(reply.json["result"]["data"]["stdout"])

@@ -1,4 +1,4 @@
-"""A project brings graphs, runs and results along: all of it is anybody's data."""
+"""A project brings graphs, runs and results along: all of them are untrusted data."""
 
 import io
 import json
@@ -38,7 +38,7 @@ GATE = "config: {start: a, nodes: {a: {type: gate}}}"
 
 @pytest.mark.parametrize("event", ["graph_started", "after_step", "graph_completed"])
 def test_hooks_without_a_signature_are_not_called(ground: GraphGround, event: str) -> None:
-    """They would choose a signed tool, and what it is to do."""
+    """They would choose a signed tool and its parameters."""
     call = '{item_id: "tool:rye/bash/bash", params: {command: "touch canary"}}'
     ground.workspace.project.write(
         "config/agent/hook_conditions.yaml",
@@ -317,7 +317,7 @@ def inner_of(ground: GraphGround, run_id: str) -> str:
 
 @pytest.fixture
 def parent(ground: GraphGround) -> Path:
-    """What a run has handed on to its processes."""
+    """The grants that a run has handed on to its processes."""
     ground.graph("demo/gate", GATE)
     run_id = ground.run("demo/gate")["graph_run_id"]
     assert inner_of(ground, run_id) == ""

@@ -1,4 +1,4 @@
-"""A backup that somebody has changed: nothing outside of the restored folder is written or read."""
+"""A changed backup: nothing outside of the restored folder is written or read."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Path:
-    """A folder of somebody else."""
+    """A folder of another user."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     (folder / "secret").write_bytes(SECRET)
@@ -89,7 +89,7 @@ def link_database(backup: Path, elsewhere: Path) -> None:
 
 
 def link_facts(backup: Path, elsewhere: Path) -> None:
-    """What it says of itself is a link."""
+    """Its description is a link."""
     path = state_of(backup) / "backup.json"
     path.unlink()
     path.symlink_to(elsewhere / "secret")

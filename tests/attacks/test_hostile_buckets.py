@@ -1,4 +1,4 @@
-"""Somebody who may write to a node's bucket, and to nothing else of it."""
+"""An attacker who may write to a node's bucket, and to nothing else of the node."""
 
 import json
 from pathlib import Path

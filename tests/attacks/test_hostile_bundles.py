@@ -22,7 +22,7 @@ def cli(tmp_path: Path, bundle: Space) -> CommandLine:
 
 @pytest.fixture
 def publisher(tmp_path: Path) -> Publisher:
-    """Who makes the bundles."""
+    """The maker of the bundles."""
     (tmp_path / "published").mkdir()
     return Publisher.at(tmp_path / "published")
 

@@ -110,7 +110,7 @@ def test_a_socket_is_no_item(workspace: Workspace, monkeypatch: pytest.MonkeyPat
 
 @contextmanager
 def powerless(*folders: Path) -> Iterator[None]:
-    """The rights of nobody, who may enter the folders, where the tests run with those of root."""
+    """The rights of the user ``nobody``, who may enter the folders, where the tests run as root."""
     if os.geteuid() != 0:
         yield
         return

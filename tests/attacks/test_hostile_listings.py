@@ -1,4 +1,4 @@
-"""A server says of its tools whatever it likes: what is written from that stays data."""
+"""Any descriptions of tools by a server: the items written from them stay data."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ def discover(cli: CommandLine, *tools: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def written(cli: CommandLine) -> list[str]:
-    """The files of the project and its surroundings, but those of ours."""
+    """The files of the project and of the folders around it, without Rye's own."""
     top = cli.project.parent
     files = (path.relative_to(top).as_posix() for path in top.rglob("*") if path.is_file())
     known = ("home/", "list.json", "project/.ai/state", "project/.ai/tools/mcp/servers/evil.yaml")

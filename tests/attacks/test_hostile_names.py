@@ -1,4 +1,4 @@
-"""Names of files in a clone, which nobody has signed, in what is shown to a person."""
+"""Unsigned names of files in a clone, in texts that a person reads."""
 
 import sys
 from pathlib import Path

@@ -68,7 +68,7 @@ ITEMS = [
 
 @pytest.fixture
 def node(tmp_path: Path) -> MemoryNode:
-    """A node that keeps to what it is told, so far."""
+    """A node that is honest so far."""
     return MemoryNode(tmp_path / "node")
 
 

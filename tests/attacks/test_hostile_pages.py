@@ -1,4 +1,4 @@
-"""What a page, or a name server, must not be able to do with the bundle's tools for the web."""
+"""Pages and name servers that attack the bundle's tools for the web."""
 
 import ipaddress
 import sys

@@ -1,4 +1,4 @@
-"""Who has an account in a registry, and wants more: names, words and signatures of others."""
+"""A user with an account in a registry wants names, words and signatures of others."""
 
 import json
 

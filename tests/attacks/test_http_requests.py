@@ -1,4 +1,4 @@
-"""What a caller, a server or a project's unsigned files may try with a tool of one request."""
+"""A caller, a server or unsigned files of a project attack a tool that sends one request."""
 
 import json
 from typing import Any

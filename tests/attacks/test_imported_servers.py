@@ -1,4 +1,4 @@
-"""Imported MCP servers: pinned to what a person saw, and refused when they are something else."""
+"""Imported MCP servers: pinned to the files that a person saw, and refused when those change."""
 
 import json
 import shutil

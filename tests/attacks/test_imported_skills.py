@@ -1,4 +1,4 @@
-"""Skills: nothing of one is read by a model, or run by its import, that no person signed."""
+"""Skills: a model reads only signed files of one, and its import runs none of them."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ def one_byte_other(path: Path) -> None:
 
 
 def linked(path: Path) -> None:
-    """The same bytes, by a link: what it leads to can change between two looks."""
+    """The same bytes behind a link: its target can change between two reads."""
     other = path.parents[4] / "elsewhere"
     shutil.copy(path, other)
     path.unlink()

@@ -1,4 +1,4 @@
-"""Imported tasks: an import runs none, and what a caller says reaches no shell as code."""
+"""Imported tasks: an import runs none, and values of a caller reach no shell as code."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Somebody who may write key documents, into a project or a bundle, tries to become trusted."""
+"""An attacker who may write key documents into a project or a bundle tries to become trusted."""
 
 from pathlib import Path
 
@@ -201,7 +201,7 @@ def test_documents_in_two_spaces_do_not_double_the_work_at_each_step(workspace: 
 
 @pytest.fixture
 def half_covered(workspace: Workspace) -> tuple[Path, KeyPair]:
-    """A directive whose covers line somebody took away, and the friend who signed it."""
+    """A directive whose covers line was removed, and the friend who signed it."""
     from ryeos.items.refs import Kind
 
     friend = generate_keypair()
@@ -234,7 +234,7 @@ def test_a_second_document_cannot_take_the_mark_back(
 def test_an_approved_document_without_its_signature_has_not_lost_the_mark(
     workspace: Workspace, half_covered: tuple[Path, KeyPair]
 ) -> None:
-    """Who may write into the project could have taken out both, the signature and the mark."""
+    """An attacker who may write into the project could have removed the signature and the mark."""
     path, friend = half_covered
     put_key_document(workspace.project.space, friend, signer=None, covers_all=False)
     workspace.rye().approvals.approve(workspace.project_path, fingerprint(friend))

@@ -1,4 +1,4 @@
-"""Links that lead out of a space: what is there is somebody else's, and theirs to change."""
+"""Links that lead out of a space, to files that another user may change."""
 
 import sys
 from pathlib import Path

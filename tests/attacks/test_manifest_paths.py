@@ -1,4 +1,4 @@
-"""Manifests of somebody else, whose paths would become files outside of the tree, or of others."""
+"""Foreign manifests, whose paths would become files outside of the tree, or of other users."""
 
 from pathlib import Path
 

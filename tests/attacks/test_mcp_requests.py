@@ -1,4 +1,4 @@
-"""Ids, URIs, cursors and states of a hostile client: nothing outside of what is offered is read."""
+"""Ids, URIs, cursors and states of a hostile client: only offered items are read."""
 
 import json
 from base64 import urlsafe_b64encode
@@ -13,7 +13,7 @@ from ryeos.mcp.listing import item_uri, parse_uri
 from tests.support.mcp_conversation import ELICITATION, Conversation
 from tests.support.workspace import Workspace
 
-SECRET = "the secret of somebody else"
+SECRET = "the secret of another user"
 COPY = {"item_id": "tool:rye/bash/bash", "source": "system", "destination": "project"}
 ESCAPES = [
     "../../../secret",

@@ -1,4 +1,4 @@
-"""Somebody who may write files, or speaks as a server, wants a tool of MCP to do something else."""
+"""An attacker who may write files, or is a server, wants a tool of MCP to do something else."""
 
 import json
 import os

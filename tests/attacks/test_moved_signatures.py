@@ -105,7 +105,7 @@ def test_a_genuine_line_further_down_is_no_signature(
 def test_a_signature_is_about_a_text_and_not_about_its_place(
     workspace: Workspace, shelf: Shelf, verifier: Verifier
 ) -> None:
-    """What the format, which others share, cannot tell: a whole signed file that was moved."""
+    """The format, which other programs share, does not show that a whole signed file was moved."""
     signed = sign_text(Kind.TOOL, ".py", "good = 1\n", workspace.keypair).encode()
 
     moved = verifier.verify(shelf.put(Kind.TOOL, ".py", signed, name="elsewhere/other"))

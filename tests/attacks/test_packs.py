@@ -1,4 +1,4 @@
-"""What a client sends becomes a piece of a pack under its own digest, and never a pack."""
+"""Content of a client becomes a piece of a pack under its own digest, and never a pack."""
 
 import os
 from base64 import b64encode

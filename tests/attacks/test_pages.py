@@ -1,4 +1,4 @@
-"""Whoever can write a text that a page shows: tools, pushes, publishers, labels, names of files.
+"""Hostile texts that a page shows: of tools, pushes, publishers, labels, names of files.
 
 Nothing of it becomes an element, an attribute or an address of its own, and nothing turns what is
 written around it over. That the policy would stop it anyway is another line of defence.
@@ -86,7 +86,7 @@ def require_own_address(tag: str, address: str, attributes: dict[str, str]) -> N
 
 
 def pages_of(user: User, *addresses: str) -> Iterator[str]:
-    """The pages at these addresses, for somebody who is logged in."""
+    """The pages at these addresses, for a user who is logged in."""
     reply = user.node.ask(
         "POST", "/page/login", urlencode({"key": user.token}).encode(), headers=FORM
     )

@@ -1,4 +1,4 @@
-"""What a caller says is data: it arrives as it is, and steers nothing."""
+"""Parameters of a caller are data: they arrive as they are, and steer nothing."""
 
 import json
 import os
@@ -208,7 +208,7 @@ def test_a_value_cannot_become_an_option_of_the_interpreter(shared: Workspace) -
     assert result.data == ["--project-path", str(shared.project_path)]
 
 
-# --- what does not fit
+# --- parameters that do not fit the schema
 
 
 @pytest.mark.parametrize(

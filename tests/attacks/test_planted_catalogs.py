@@ -1,4 +1,4 @@
-"""Whoever writes to the cache can hide items from a search, not have it say what is untrue."""
+"""An attacker who may write to the cache can hide items from a search, but not forge hits."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A clone brings a registry of threads along: its rows and files are anybody's words."""
+"""A clone brings a registry of threads along: its rows and files are untrusted."""
 
 import json
 import os
@@ -27,7 +27,7 @@ ID = "mine/build/build-1-2-00aa"
 
 @pytest.fixture
 def bystander() -> Iterator["subprocess.Popen[bytes]"]:
-    """A process of the user's that has nothing to do with Rye, and ends when it is told to."""
+    """A process of the user that does not belong to Rye, and ends on a signal."""
     process = subprocess.Popen(
         [sys.executable, "-c", "import sys; sys.stdin.read()"],
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""A node, or who stands before it, answers anything: nothing but a refusal comes of it."""
+"""Forged answers of a node, or of a machine before it: all of them are refused."""
 
 import json
 from typing import Any
@@ -47,7 +47,7 @@ def test_a_changed_identity_is_refused(document: object) -> None:
         identity = read_identity(document)
     except IdentityError:
         return
-    # Only the time of the signature is outside of what is signed.
+    # Only the time of the signature is not signed.
     assert identity.fingerprint == NODE.fingerprint
     assert isinstance(document, dict)
     assert {k: v for k, v in document.items() if k != "_signature"} == {

@@ -1,4 +1,4 @@
-"""A cloned project, or a node, tries to be sent what it should not get, or to be believed."""
+"""A cloned project, or a node, tries to get data that it should not get, or to be believed."""
 
 from pathlib import Path
 
@@ -127,7 +127,7 @@ def test_a_node_behind_a_taken_over_address_is_refused(workspace: Workspace) -> 
 
 
 def test_a_node_that_has_another_box_key_is_refused(workspace: Workspace) -> None:
-    """Whoever got a document signed by the node would read what is sealed to it."""
+    """A user who got a document signed by the node could read messages sealed to the node."""
     user, key = workspace.user.space.base, SigningKey(generate_keypair())
     node, forged = (
         read_identity(identity_document(key, generate_box_pair()[1], "")) for _ in range(2)

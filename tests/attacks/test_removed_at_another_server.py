@@ -49,7 +49,7 @@ def server(cluster: TestedCluster, number: int) -> Node:
 
 
 def at(user: User, node: Node) -> User:
-    """The same user, who asks this server."""
+    """The same user, with requests to this server."""
     return User(node, user.keypair, user.token)
 
 

@@ -1,4 +1,4 @@
-"""Ways around a role: each route that acts for a team, asked by each role and by an outsider."""
+"""Ways around a role: each route that acts for a team, used by each role and by an outsider."""
 
 import re
 from collections.abc import Iterator
@@ -76,13 +76,13 @@ BODIES: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def team(shared_node: Node) -> TeamOfTests:
-    """A team with somebody for each role, for all cases: none of them changes who is in it."""
+    """A team with a user for each role, for all cases: none of them changes its members."""
     return made_team(shared_node)
 
 
 @pytest.fixture(scope="module")
 def document(shared_node: Node) -> dict[str, Any]:
-    """What the node says of its routes."""
+    """The node's description of its routes."""
     return dict(shared_node.ask("GET", "/openapi.json").json)
 
 

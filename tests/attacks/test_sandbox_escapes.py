@@ -48,7 +48,7 @@ def make(workspace: Workspace, block: object = None, name: str = "mine/out") -> 
 
 
 def attempt(workspace: Workspace, code: str, block: object = None, **env: str) -> ExecutionResult:
-    """What a tool with these rights gets by this code."""
+    """The result of a tool with these rights that runs this code."""
     make(workspace, block)
     workspace.env |= env
     return workspace.run("mine/out", params={"code": code})
@@ -189,7 +189,7 @@ found = open(project + "/out/found").read()
     assert "Permission denied" in result.data["found"]
 
 
-# --- what a project brings ------------------------------------------------------------------------
+# --- files of a project --------------------------------------------------------------------------
 
 
 def test_a_link_in_a_clone_does_not_widen_a_folder_of_the_project(

@@ -1,4 +1,4 @@
-"""Somebody on a node who has what another user sealed for it, and wants to read it."""
+"""A user of a node who has messages that another user sealed for it, and wants to read them."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def victim(shared_node: Node) -> User:
 
 
 def sealed_by(victim: User, purpose: str) -> dict[str, Any]:
-    """What the victim sends, as somebody who looks on has it."""
+    """The message of the victim, as an eavesdropper has it."""
     box_public = victim.node.keys.box_public
     return seal_secrets({"TOKEN": "secret"}, box_public, user=victim.user_id, purpose=purpose)
 

@@ -1,4 +1,4 @@
-"""Somebody who may write into the project puts a file where one of the bundle's is used."""
+"""An attacker who may write into the project puts a file in place of one of the bundle's."""
 
 from pathlib import Path
 
@@ -86,7 +86,7 @@ def test_a_protected_core_is_so_in_every_spelling(workspace: Workspace, spelling
 
 
 def test_a_system_item_never_uses_a_shadow(workspace: Workspace) -> None:
-    """The chain of a bundle's tool stays in the bundle, whatever the project holds."""
+    """The chain of a bundle's tool stays in the bundle, for any files of the project."""
     workspace.project.sign(workspace.project.runtime("rye/core/runtimes/bash/bash"))
 
     result = workspace.run("rye/bash/bash", params={"command": "true"}, dry_run=True)

@@ -1,4 +1,4 @@
-"""An OpenID provider that lies, is away or was taken over shows nobody to be somebody else."""
+"""An OpenID provider that lies, is away or was taken over signs in no attacker."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ def client_of(liar: LyingProvider, ahead: timedelta = timedelta()) -> Provider:
 
 
 def signed_in(liar: LyingProvider, provider: Provider | None = None, **claims: object) -> Subject:
-    """Who signs in, if ID tokens have these claims; None takes one out."""
+    """The user who signs in, if ID tokens have these claims; None removes one."""
     client = provider or client_of(liar)
     begun = client.begin(BACK)
     liar.claims = {"nonce": begun.nonce, **claims}
@@ -252,7 +252,7 @@ def test_an_answer_without_end_is_not_read_and_no_redirect_is_followed(
         liar.location = f"http://127.0.0.1:{elsewhere.getsockname()[1]}/"
         with pytest.raises(ProviderAwayError):
             client_of(liar).begin(BACK)
-        with pytest.raises(TimeoutError):  # it was not asked
+        with pytest.raises(TimeoutError):  # it got no request
             elsewhere.accept()
 
 

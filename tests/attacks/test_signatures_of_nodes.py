@@ -1,4 +1,4 @@
-"""Users who have the node sign what they wrote, to be taken for the node themselves.
+"""Users who have the node sign their texts, to be taken for the node themselves.
 
 Items, documents and requests are signed in the same way: Ed25519 over the SHA-256 of a text. So a
 page whose text is that of a document would carry the signature of the document.
@@ -55,7 +55,7 @@ def signed_page(project: RemoteProject, text: str) -> Signature:
 
 
 def signature_over(found: SignedText, text: str) -> Signature:
-    """The signature over a text, which nobody else's document is: it names an item above it."""
+    """The signature over a text, which is no document of another: it names an item above it."""
     assert found.body == text
     assert found.identity is not None
     assert found.signature is not None

@@ -1,4 +1,4 @@
-"""Somebody between a client and a node, or a caller with a key, tries to be taken for another."""
+"""An attacker between a client and a node, or a caller with a key, poses as another user."""
 
 from typing import Any
 from urllib.parse import quote
@@ -78,7 +78,7 @@ texts = st.text("/a%?#&=\n+ 1", max_size=6)
 def test_no_two_requests_have_one_text(
     path: str, query: str, other_path: str, other_query: str
 ) -> None:
-    """What a framework makes of two requests differs, or they are one."""
+    """Two requests are read differently by a framework, or they are the same request."""
     from urllib.parse import parse_qsl
 
     def text(path: str, query: str) -> str | None:

@@ -90,7 +90,7 @@ def on_disk(workspace: Workspace, small_disk: Path) -> SpaceFolder:
 
 
 def fill(folder: Path) -> Path:
-    """Use up what is left of a disk, to the last byte."""
+    """Fill a disk to the last byte."""
     filler = folder / "filler"
     with suppress(OSError), filler.open("wb", buffering=0) as file:
         while file.write(b"x" * 512):

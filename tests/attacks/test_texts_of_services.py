@@ -29,7 +29,7 @@ CONTENT_ROUTES = ("/objects/put", "/v1/bundle/push")
 """The content of files is no text of the database: what they bring is not looked at as a whole."""
 
 ANSWERED = {(200, "/objects/has"), (200, "/objects/get"), (200, "/threads")}
-"""What asks for a thing by a name that nothing can have: there is none, which is no error."""
+"""Routes that look up an impossible name: the thing is not found, which is no error."""
 
 SOUND: Mapping[str, Any] = {
     "project_path": "p",
@@ -59,13 +59,13 @@ def service(
 
 @pytest.fixture(scope="module")
 def owner(service: Registry) -> User:
-    """Somebody whose key signs, and may do everything."""
+    """A user whose key signs, and may do everything."""
     return service.node.user(scopes=("*",), publish_namespaces=("*",))
 
 
 @pytest.fixture(scope="module")
 def account(service: Registry) -> Account:
-    """Somebody who publishes with an API key."""
+    """A user who publishes with an API key."""
     return service.account()
 
 
@@ -194,7 +194,7 @@ def field_of(name: str, value: object) -> object:
 
 
 def ask_as(who: object, method: str, target: str, body: bytes) -> Reply | None:
-    """What is answered; None where the address was so long that nothing was read of it."""
+    """The answer; None where the address was so long that nothing was read of it."""
     with suppress(ConnectionError, HTTPException):
         if isinstance(who, Registry):
             return who.ask(method, target, body)
@@ -334,7 +334,7 @@ def test_a_name_that_is_nested_deep_is_refused_and_not_repeated_whole(owner: Use
     assert len(reply.json["detail"]) < 400
 
 
-# --- what is kept ---------------------------------------------------------------------------------
+# --- accepted texts ------------------------------------------------------------------------------
 
 
 def test_content_of_a_bundle_is_kept_as_it_is(account: Account) -> None:

@@ -1,4 +1,4 @@
-"""A project that wants its reader to send what it must not: links, names, patterns, the store."""
+"""A project that makes a user push secrets: links, names, patterns, the store."""
 
 import os
 import sys
@@ -26,7 +26,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def skipped_of(project: Path) -> tuple[SkippedFile, ...]:
-    """What is left out, where all would travel; and that nothing but the item does."""
+    """The files that are left out, where the rules include all; only the item is sent."""
     tree = build_project_tree(project, EVERYTHING, StatTable())
     assert tree.manifest.paths() == [".ai/knowledge/a.md"]
     return tree.skipped

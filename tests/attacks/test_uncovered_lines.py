@@ -1,4 +1,4 @@
-"""What the signature line and the shebang could tell a reader that the signature does not cover.
+"""Text that a reader could take from the signature line and the shebang without a signature.
 
 Each attack is shown to work on the real reader first, then to be refused.
 """
@@ -61,7 +61,7 @@ def test_an_encoding_behind_the_fingerprint(
 def test_an_encoding_in_the_provenance_has_no_effect(
     workspace: Workspace, shelf: Shelf, verifier: Verifier
 ) -> None:
-    """A provenance may be anything; none is a declaration, for lack of a colon behind the word."""
+    """A provenance may be any text; without a colon behind the word it is no declaration."""
     signed = sign_text(Kind.TOOL, ".py", "x = 1\n", workspace.keypair)
     odd = signed.replace("\n", "|coding@utf-7\n", 1)
     assert encoding_of(odd) == "utf-8"

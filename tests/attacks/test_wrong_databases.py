@@ -19,7 +19,7 @@ USER = "3d4c030534b1c1c6"
 
 
 @pytest.fixture(autouse=True)
-def own_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in the environment names a node."""
     for name in ("PORT", "DATABASE_URL", "RYE_NODE_DATA", "RYE_NODE_DATABASE_URL"):
         monkeypatch.delenv(name, raising=False)
@@ -50,14 +50,14 @@ def test_a_sweep_with_the_variables_of_another_shell_removes_nothing(
     node.start()
     node.end()
     store = UserStores(tmp_path / "data" / "cas").of(USER)
-    store.put_blob(b"somebody's only copy")
+    store.put_blob(b"the only copy of a user")
     before = files_below(tmp_path)
 
     for command in (["gc"], ["accounts", "add", "ada"], ["api-keys", "create", "--name", "x"]):
         assert main([*command, "--data", str(tmp_path / "data")]) == 6
         assert "expected the database sqlite:///" in capsys.readouterr().err
     monkeypatch.setenv("DATABASE_URL", elsewhere)
-    # Also with the right one: it knows nobody of that store.
+    # Also with the right one: it knows no user of that store.
     assert main(["gc", "--data", str(tmp_path / "data")]) == 4
 
     assert before <= files_below(tmp_path) | {"elsewhere.db-shm", "elsewhere.db-wal"}

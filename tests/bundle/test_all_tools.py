@@ -29,7 +29,7 @@ def takes_parameters() -> dict[str, Mapping[str, Any]]:
 
 
 def header_of(path: Path) -> dict[str, Any]:
-    """What a file says of itself."""
+    """The header of a file."""
     return extract(Kind.TOOL, path.suffix, path.read_text("utf-8"), str(path))
 
 

@@ -14,7 +14,7 @@ DIRECTIVES = ROOT / "bundle.ai" / "directives"
 PAGES = sorted(DIRECTIVES.rglob("*.md"))
 REFERENCES = re.compile(r"`(tool|directive|knowledge):(rye/[a-z/_-]+)`")
 
-# What somebody would ask for; inputs with a default are left out.
+# Realistic inputs; those with a default are left out.
 INPUTS: dict[str, dict[str, Any]] = {
     "init": {},
     "rye/authoring/create_tool": {"id": "shop/total", "purpose": "adds up {input:id} prices"},

@@ -1,4 +1,4 @@
-"""What file tools must not touch, whatever they are given and whatever lies in the project."""
+"""File tools never touch protected files, for any parameters and any files of the project."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.tool_functions import call, refused, tool_module
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links and FIFOs")
-SECRET = "nobody's business"
+SECRET = "a private text"
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_a_folder_that_becomes_a_link_on_the_way_is_not_followed(
     (project.parent / "out/a.txt").write_text(SECRET, encoding="utf-8")
 
     def swapped(name: str, *, dir_fd: int) -> str:
-        """Somebody is faster: what was no link when it was looked at is one when it is opened."""
+        """An attacker is faster: a path becomes a link between the look and the opening."""
         if name == "src":
             (project / "src").rename(project / "moved")
             (project / "src").symlink_to("../out")

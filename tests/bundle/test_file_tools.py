@@ -28,7 +28,7 @@ def agent(machine: Machine) -> Machine:
 
 
 def act(agent: Machine, item_id: str, *, status: int = 0, **params: Any) -> dict[str, Any]:  # noqa: ANN401
-    """What a tool answers."""
+    """The answer of a tool."""
     done = agent.run("run", item_id, "--params", json.dumps(params), "--json")
     assert done.returncode == status, done.stderr
     data: dict[str, Any] = json.loads(done.stdout)["data"]

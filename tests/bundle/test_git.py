@@ -1,4 +1,4 @@
-"""The tool ``rye/code/git``: what it tells, and that a repository's configuration runs nothing."""
+"""The tool ``rye/code/git``: its answers, and that a repository's configuration runs nothing."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""What the bundle tells agents is true: its files sign, its calls answer as it says."""
+"""The bundle's texts for agents are true: its files sign, its calls answer as it says."""
 
 import re
 from collections.abc import Iterator

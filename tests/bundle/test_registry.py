@@ -16,7 +16,7 @@ REGISTRY = "rye/core/registry/registry"
 
 @pytest.fixture
 def account(machine: Machine, shared_registry: Registry) -> Account:
-    """Somebody with a key, who may publish, and whose tools see the API key."""
+    """A user with a key, who may publish, and whose tools see the API key."""
     made = shared_registry.account()
     rye(machine, "keys", "generate")
     machine.variables["REG_KEY"] = made.token

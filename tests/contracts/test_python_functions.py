@@ -448,7 +448,7 @@ def test_a_helper_that_the_import_started_stays_for_the_next_call(
         host.close()
 
 
-# --- isolation and surroundings
+# --- isolation and environment
 
 
 def test_no_call_sees_the_state_of_another(caller: Caller) -> None:

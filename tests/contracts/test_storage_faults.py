@@ -23,7 +23,7 @@ pytestmark = pytest.mark.heavy
 BLOB = ObjectKind.BLOB
 TRIES = 4
 MOST_S = 12.0
-# What a reader can be answered; the two at the end are an answer that looks whole.
+# Wrong answers to a read; the last two look whole.
 OF_READS = [one for one in Fault if one not in (Fault.UNSAID, Fault.TORN)]
 OF_WRITES = [Fault.LATE, Fault.CUT, Fault.TORN, Fault.UNSAID, Fault.BUSY, Fault.FULL, Fault.DENIED]
 

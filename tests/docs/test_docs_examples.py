@@ -44,13 +44,13 @@ def pages() -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Somebody with a key and a project who types the examples of one page, top to bottom."""
+    """A user with a key and a project who types the examples of one page, top to bottom."""
 
     project: Path
     env: Mapping[str, str]
 
     def does(self, example: Example) -> None:
-        """Run a block; fails with what was printed where it is not what the page shows."""
+        """Run a block; fails with its output where that differs from the page."""
         match example.language:
             case "console":
                 for step in steps(example.text):

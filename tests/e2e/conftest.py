@@ -33,13 +33,13 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def machine(tmp_path: Path, built_pyz: Path, caches: Path) -> Machine:
-    """Somebody's machine, with the built file, which has been started on it before."""
+    """A user's machine, with the built file, which has been started on it before."""
     return Machine(tmp_path, BASE_PYTHON, built_pyz, caches=caches)
 
 
 @pytest.fixture
 def new_machine(tmp_path: Path, built_pyz: Path) -> Machine:
-    """Somebody's machine, with the built file, which has never been started on it."""
+    """A user's machine, with the built file, which has never been started on it."""
     return Machine(tmp_path, BASE_PYTHON, built_pyz)
 
 

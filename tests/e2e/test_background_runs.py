@@ -151,7 +151,7 @@ def test_a_signal_ends_the_waiting_and_not_the_run(
 ) -> None:
     thread_id = start(machine, holding.script)
     holding.await_ready()
-    # What is written to the log while it is followed shows that the command is at work.
+    # New text in the log while it is followed shows that the command is at work.
     waiting = subprocess.Popen(
         [*machine.rye, "threads", "logs", thread_id, "--follow"],
         env=machine.environ(),
@@ -259,7 +259,7 @@ def test_a_mistake_is_reported(
     assert not project.exists()
 
 
-# --- surroundings ---------------------------------------------------------------------------------
+# --- environment ----------------------------------------------------------------------------------
 
 
 def test_outside_of_projects_threads_are_kept_in_user_space(machine: Machine) -> None:

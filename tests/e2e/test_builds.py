@@ -1,4 +1,4 @@
-"""What the builders make of a checkout: the same bytes every time, and a wheel that works."""
+"""Builds of a checkout: the same bytes every time, and a wheel that works."""
 
 import json
 import os
@@ -27,7 +27,7 @@ EPOCH = {"SOURCE_DATE_EPOCH": "1767225600"}
 
 
 def copy_checkout(target: Path) -> Path:
-    """A copy of what is packed, and of what packs it, with the wheels that are there already."""
+    """A copy of the packed sources and of the builder, with the wheels that are there already."""
     for name in PACKED:
         shutil.copytree(ROOT / name, target / name, ignore=PYTHON_CACHES)
     for name in ("LICENSE", "build_zipapp.py"):

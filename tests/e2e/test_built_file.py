@@ -1,4 +1,4 @@
-"""``rye.pyz`` in processes of its own: what it does, and what is inside."""
+"""``rye.pyz`` in processes of its own: its behaviour and its contents."""
 
 import _imp
 import ast
@@ -181,7 +181,7 @@ def test_an_item_that_does_not_exist_is_status_3(machine: Machine) -> None:
     assert machine.run("run", "no/such/tool").returncode == 3
 
 
-# --- what is inside -------------------------------------------------------------------------------
+# --- contents -------------------------------------------------------------------------------------
 
 
 def test_shiv_can_read_what_it_packed(built_pyz: Path) -> None:

@@ -27,7 +27,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def developer(tmp_path: Path, checkout: Path) -> Machine:
-    """Somebody's machine, with the checkout and the libraries of the tests."""
+    """A user's machine, with the checkout and the libraries of the tests."""
     return Machine(tmp_path, sys.executable, checkout / "rye.py")
 
 

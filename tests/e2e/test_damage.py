@@ -42,7 +42,7 @@ class Copy:
         self._data = built_pyz.read_bytes()
 
     def write(self, position: int, data: bytes) -> None:
-        """Write over what is there."""
+        """Write over the old bytes."""
         with self.pyz.open("r+b") as file:
             file.seek(position)
             file.write(data)
@@ -123,14 +123,14 @@ def surprises(
     is_expected: Callable[[Copy, CompletedProcess[str]], bool],
     **environ: str,
 ) -> list[object]:
-    """What was neither a right answer nor expected when one bit after the other is flipped."""
+    """Outcomes that are neither right nor expected when one bit after the other is flipped."""
 
     def start(copy: Copy, where: tuple[str, int, int]) -> Iterator[object]:
         copy.flip(*where[1:])
         for command, answer in ANSWERS.items():
             ended = copy.run(*command, **environ)
             is_answer = (ended.stdout, ended.stderr, ended.returncode) == (answer, "", 0)
-            # What is damaged may be what is imported last.
+            # The damaged module may be the one that is imported last.
             is_known = ended.stdout in ("", answer) and is_expected(copy, ended)
             if not is_answer and not is_known:
                 yield where, ended

@@ -21,7 +21,7 @@ from tests.support.programs import require_program, unavailable
 from tests.support.surroundings import STRANGER, shared_file
 from tests.support.workspace import ROOT
 
-# What these words begin says what a service must not do.
+# Settings that begin with these words say what a service must not do.
 CONFINES = ("NoNew", "Capability", "Ambient", "Protect", "Private", "Restrict", "System", "UMask")
 
 pytestmark = [
@@ -190,7 +190,7 @@ def test_a_node_serves_with_the_keys_as_the_chart_mounts_them(
 
 
 def _mounted(folder: Path, volumes: list[dict[str, Any]], secret: dict[str, Any]) -> Path:
-    """What a pod finds where a volume of its keys is mounted: links, as kubelet makes them."""
+    """The folder of a mounted volume of keys as a pod finds it: links, as kubelet makes them."""
     (volume,) = [one["secret"] for one in volumes if one["name"] == "keys"]
     assert volume["secretName"] == secret["metadata"]["name"]
     content = folder / "..2026_11_24_08_00_00.1"
@@ -235,7 +235,7 @@ def test_workers_are_scaled_by_a_figure_that_servers_have() -> None:
 
 
 def composed(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """What the library of `docker compose` makes of our file, which it validates."""
+    """Our file as the library of `docker compose` reads and validates it."""
     program = require_program("compose-config")  # it takes no variables from its environment
     return subprocess.run(
         [program, *arguments, COMPOSE.name],

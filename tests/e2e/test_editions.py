@@ -21,7 +21,7 @@ def core_pyz(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def core(core_pyz: Path, tmp_path: Path) -> Machine:
-    """Somebody's machine, with that file."""
+    """A user's machine, with that file."""
     own = tmp_path / "core"
     own.mkdir()
     return Machine(own, BASE_PYTHON, core_pyz)

@@ -1,4 +1,4 @@
-"""Homes that are none, disks that are full, users that nobody knows: ``rye.pyz`` works."""
+"""Invalid homes, full disks, users without an entry in the system: ``rye.pyz`` works."""
 
 import json
 import os

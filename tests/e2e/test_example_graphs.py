@@ -14,14 +14,14 @@ EXAMPLES = ("fan-out", "approval-gate", "retry-and-resume")
 
 @pytest.fixture
 def owner(machine: Machine) -> Machine:
-    """Somebody with a key and a project."""
+    """A user with a key and a project."""
     machine.ask("keys", "generate", "-q")
     machine.ask("init", "--project", "-q")
     return machine
 
 
 def run_graph(owner: Machine, *arguments: str, status: int = 0) -> dict[str, Any]:
-    """What a command about graphs answers, as JSON."""
+    """The JSON answer of a command about graphs."""
     done = owner.run("graph", *arguments, "--json")
     assert done.returncode == status, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)

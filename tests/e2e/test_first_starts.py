@@ -30,7 +30,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def whole(machine: Machine) -> dict[str, bytes]:
-    """What the cache holds after undisturbed starts."""
+    """The contents of the cache after undisturbed starts."""
     machine.ask(*ECHO)
     machine.ask(*WHERE)
     return contents(machine.cache)

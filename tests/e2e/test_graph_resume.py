@@ -1,4 +1,4 @@
-"""Runs of graphs that are cut short, by ``kill -9`` at any moment, and go on: the built file."""
+"""Runs of graphs that are killed by ``kill -9`` at any time and resumed, with the built file."""
 
 import os
 import signal
@@ -241,7 +241,7 @@ def test_a_detached_run_that_is_ended_can_go_on_and_be_ended_there(graphs: Graph
     assert graphs.log == WORDS
 
 
-# --- asked to end ---------------------------------------------------------------------------------
+# --- signals --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])

@@ -1,4 +1,4 @@
-"""Runs of graphs inside ``rye.pyz mcp``: told of by step, ended without the server, resumed."""
+"""Runs of graphs inside ``rye.pyz mcp``: reported by step, ended without the server, resumed."""
 
 import os
 from collections.abc import Iterator
@@ -110,7 +110,7 @@ def test_a_cancelled_call_ends_the_run_and_its_child(
 
 
 def _tools(client: McpClient) -> list[int]:
-    """The tools that a server runs: whatever it started that is no worker of its own."""
+    """The tools that a server runs: its child processes without its own workers."""
     return children(client.process.pid)
 
 

@@ -80,7 +80,7 @@ def test_steps_can_be_silenced(flag: str, graphs: GraphMachine) -> None:
 
 
 def on_a_terminal(graphs: GraphMachine, *arguments: str) -> tuple[int, str]:
-    """The status of a command, and what it writes to a terminal that is its standard error."""
+    """The status of a command, and its standard error, which is a terminal."""
     import pty
 
     ours, theirs = pty.openpty()
@@ -101,7 +101,7 @@ def on_a_terminal(graphs: GraphMachine, *arguments: str) -> tuple[int, str]:
 def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 65536)
-    except OSError:  # nobody is at the other end any more
+    except OSError:  # the other end is closed
         return b""
 
 
@@ -181,7 +181,7 @@ def test_a_trace_is_part_of_the_answer(graphs: GraphMachine) -> None:
     assert (status, bool(answer["trace"])) == (0, True)
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 @pytest.mark.heavy
@@ -313,7 +313,7 @@ def test_a_background_run_is_killed_with_its_call(graphs: GraphMachine) -> None:
     assert graphs.run("threads", "wait", run_id).returncode == 1
 
 
-# --- surroundings ---------------------------------------------------------------------------------
+# --- environment ----------------------------------------------------------------------------------
 
 
 @pytest.mark.heavy
@@ -383,7 +383,7 @@ def shared_graph(machine: Machine, shared: SharedFile) -> tuple[Path, Path, dict
 
 
 def frozen(folder: Path) -> None:
-    """From now on nobody but root writes there."""
+    """From now on only root may write there."""
     subprocess.run(["chmod", "-R", "a-w", str(folder)], check=True)
 
 

@@ -61,7 +61,7 @@ def parts(text: str) -> Iterator[tuple[list[Step] | Proposal, set[str]]]:
 
 
 def propose(proposal: Proposal, rye: Path, folder: Path, env: dict[str, str]) -> str:
-    """What an agent hears who writes a tool and asks for its signature, over MCP."""
+    """The answers to an agent that writes a tool and asks for its signature, over MCP."""
     arguments = {"item_id": proposal.ref, "content": proposal.content}
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
     calls = [
@@ -88,7 +88,7 @@ def propose(proposal: Proposal, rye: Path, folder: Path, env: dict[str, str]) ->
 
 @contextmanager
 def servers_ended(home: Path) -> Iterator[None]:
-    """Ends what a page has started and written down in ``NAME.pid``, also where it failed."""
+    """End processes that a page has started and recorded in ``NAME.pid``, also where it failed."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""``rye import`` of all kinds, on the built file, on a machine where nobody has used Rye."""
+"""``rye import`` of all kinds, with the built file, on a machine where Rye is new."""
 
 import json
 import re
@@ -97,7 +97,7 @@ def test_a_server_of_a_package_index_is_pinned(
     assert digest
     at = digest.start(2)
     listed.write_text(text[:at] + ("0" if text[at] != "0" else "1") + text[at + 1 :], "utf-8")
-    # What is installed is named by the digest of its list; the list is read to install it anew.
+    # Installed packages are named by the digest of their list; it is read to install them again.
     shutil.rmtree(machine.home / ".ai/state/environments")
     refused = machine.run("run", f"mcp/one/{tool}", *arguments)
 

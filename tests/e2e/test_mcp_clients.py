@@ -34,7 +34,7 @@ SEEN = {
 
 
 def served(machine: Machine, record: Path, *client: str | Path) -> list[Conversation]:
-    """What a client and its servers said to each other, once it has seen all there is to see."""
+    """The messages of a client and its servers, once it has used every feature."""
     record.mkdir()
     recorder: list[str | Path] = [sys.executable, "-I", "-S", SUPPORT / "mcp_recorder.py", record]
     ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""``rye.pyz mcp`` beside its tools: a client on two pipes, that waits for what it is told."""
+"""``rye.pyz mcp`` beside its tools: a client on two pipes that waits for notifications."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Whatever is written to the MCP server of the built file, it answers what comes after."""
+"""The MCP server of the built file answers requests after any garbage."""
 
 import json
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ INITIALIZE = (
 IDS = ['""', '"x"', "0", "-1", "7", str(2**70)]
 NO_IDS = ["null", "true", "1.5", "[]", "{}", "[1]", '{"a": 1}']
 
-# The process is the same for all examples, which is what is wanted: it has to live on.
+# The process is the same for all examples on purpose: it has to live on.
 shared = settings(
     max_examples=60,
     deadline=None,

@@ -24,7 +24,7 @@ CODE_OF_PARAMS = -32602
 
 @pytest.fixture(scope="module")
 def items(tmp_path_factory: pytest.TempPathFactory, built_pyz: Path) -> Machine:
-    """A machine with signed items; nobody changes them."""
+    """A machine with signed items; no test changes them."""
     return with_items(Machine(tmp_path_factory.mktemp("machine"), BASE_PYTHON, built_pyz))
 
 
@@ -42,7 +42,7 @@ def bash(client: McpClient, command: str, **arguments: Any) -> dict[str, Any]:  
     return client.envelope("execute", item_id=BASH, parameters=parameters, **arguments)
 
 
-# ---------------------------------------------------------------- both eras, lists
+# ---------------------------------------------------------------- both kinds of revisions, lists
 
 
 @pytest.mark.parametrize("profile", LISTED)

@@ -146,7 +146,7 @@ def test_a_client_that_reads_no_more_ends_server_and_programs_in_silence(
 def test_a_client_that_stopped_reading_does_not_keep_the_server(
     machine: Machine, family: Family
 ) -> None:
-    """Its pipe is full, and whoever writes waits."""
+    """Its pipe is full, and the thread that writes waits."""
     with subprocess.Popen(
         [*machine.rye, "mcp"],
         env=machine.environ(),
@@ -201,7 +201,7 @@ def _parent_of_a_server(machine: Machine, reading: int) -> "subprocess.Popen[byt
 def test_a_parent_that_was_killed_ends_server_and_programs(
     machine: Machine, family: Family
 ) -> None:
-    """Though somebody else still holds the pipe."""
+    """Though another process still holds the pipe."""
     reading, writing = os.pipe()
     with _parent_of_a_server(machine, reading) as parent:
         assert parent.stderr
@@ -229,7 +229,7 @@ def test_a_parent_that_was_killed_ends_server_and_programs(
 def test_a_client_that_left_without_reading_ends_server_and_programs(
     flood: tuple[str, int], begins_with: str, machine: Machine, family: Family
 ) -> None:
-    """The pipe is full before it ends: whoever reads from it waits for somebody to read."""
+    """The pipe is full before it ends: the server waits for a process that reads."""
     method, count = flood
     with subprocess.Popen(
         [*machine.rye, "mcp"],
@@ -284,7 +284,7 @@ def test_requests_before_the_end_are_answered_to_a_client_that_reads_late(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="how far the server is, /proc tells")
 def test_a_parent_that_ends_before_the_first_message_ends_the_server(machine: Machine) -> None:
-    """Though somebody else still holds the pipe."""
+    """Though another process still holds the pipe."""
     reading, writing = os.pipe()
     with _parent_of_a_server(machine, reading) as parent:
         assert parent.stderr

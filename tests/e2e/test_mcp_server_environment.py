@@ -21,7 +21,7 @@ HANDED_ON = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 
 @pytest.fixture(scope="module")
 def items(tmp_path_factory: pytest.TempPathFactory, built_pyz: Path) -> Machine:
-    """A machine with signed items; nobody changes them."""
+    """A machine with signed items; no test changes them."""
     return with_items(Machine(tmp_path_factory.mktemp("machine"), BASE_PYTHON, built_pyz))
 
 

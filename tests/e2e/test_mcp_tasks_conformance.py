@@ -1,7 +1,7 @@
 """The scenarios for tasks of the official conformance suite, on ``rye mcp`` of the built file.
 
 The suite calls tools by names of its own; each becomes a call of ``execute`` on its way in. What
-cannot apply, and why, is told in ``docs/mcp.md``.
+cannot apply, and why, is described in ``docs/mcp.md``.
 """
 
 import json

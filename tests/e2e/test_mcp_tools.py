@@ -1,4 +1,4 @@
-"""The built file calls tools of MCP servers, in a home that knows nothing."""
+"""The built file calls tools of MCP servers, in an empty home."""
 
 import json
 import sys

@@ -37,7 +37,7 @@ def packed_node(built_node_pyz: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def server(tmp_path: Path, built_node_pyz: Path) -> Machine:
-    """Somebody's machine, with the built node."""
+    """A user's machine, with the built node."""
     return Machine(tmp_path, BASE_PYTHON, "-I", built_node_pyz)
 
 

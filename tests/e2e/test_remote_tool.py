@@ -28,7 +28,7 @@ echo "{\\"hello\\": \\"${MY_TOKEN:-nobody}\\"}" | wc -c
 
 
 class Agent:
-    """Somebody who has only `run`, a project, and a node."""
+    """A user who has only `run`, a project, and a node."""
 
     def __init__(self, folder: Path, node: Node) -> None:
         self.home, self.project = folder / "home", folder / "project"
@@ -51,7 +51,7 @@ class Agent:
         return json.loads(done.stdout)
 
     def act(self, action: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-        """What the tool answers."""
+        """The answer of the tool."""
         given = json.dumps({"action": action, **params})
         envelope = self.rye("run", "rye/core/remote/remote", "--params", given)
         data: dict[str, Any] = envelope["data"]

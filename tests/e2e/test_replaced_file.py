@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="Windows locks a file that runs"),
 ]
 
-# What a server does: start, wait, and import something later.
+# The work of a server: start, wait, and import something later.
 SERVER = """
 import os, runpy, sys
 sys.argv = [os.environ["PYZ"], "version"]
@@ -51,7 +51,7 @@ class Server:
         assert _line(process.stdout) == "up"
 
     def go_on(self) -> tuple[str, str, int]:
-        """Let it import the rest; what it says, and its status."""
+        """Let it import the rest; its output and its status."""
         stdout, stderr = self._process.communicate("go\n")
         return stdout, stderr, self._process.returncode
 
@@ -159,7 +159,7 @@ def test_a_copy_uses_the_cache_of_the_original(machine: Machine, built_pyz: Path
 
 
 def kept(machine: Machine) -> list[Path]:
-    """What the cache holds, but for scripts that name the file they start."""
+    """The contents of the cache, but for scripts that name the file they start."""
     return sorted(path for path in machine.cache.rglob("*") if "programs" not in path.parts)
 
 

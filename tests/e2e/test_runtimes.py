@@ -1,4 +1,4 @@
-"""Runtimes of the built file by all their names, and runtimes that somebody adds as a file."""
+"""Runtimes of the built file by all their names, and runtimes that a user adds as a file."""
 
 import json
 from pathlib import Path
@@ -264,7 +264,7 @@ def test_the_bash_that_the_environment_names_is_used(shop: Shop, tmp_path: Path)
     assert shop.runs("rye/bash", "command=x", RYE_BASH=str(mine))["data"]["stdout"] == "mine: -c\n"
 
 
-# --- what is wrong with a runtime
+# --- mistakes in a runtime
 
 
 def use(shop: Shop, body: str) -> None:

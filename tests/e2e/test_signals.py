@@ -1,4 +1,4 @@
-"""Signals to ``rye.pyz run``: whatever the tool started ends with it."""
+"""Signals to ``rye.pyz run``: all processes of the tool end with it."""
 
 import json
 import os

@@ -200,7 +200,7 @@ def own_project(person: Person) -> None:
 
 
 def run_there(person: Person, item: str, *words: str, status: int = 0) -> Any:  # noqa: ANN401 - JSON
-    """What a run on the node answers."""
+    """The answer of a run on the node."""
     return person("run", item, *words, "--target", "remote", status=status)
 
 

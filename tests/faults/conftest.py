@@ -1,4 +1,4 @@
-"""A machine that talks to a node through somebody who may stop either of them."""
+"""A machine that talks to a node through a proxy that may stop either of them."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A database that goes away for a while, and comes back: clients are told, and nothing is lost."""
+"""A database that goes away for a while and comes back: clients get errors, nothing is lost."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ def away_node(cluster: Cluster, tmp_path: Path) -> Iterator[Node]:
 
 @dataclass(slots=True)
 class Client:
-    """Somebody who asks for webhooks, one after the other."""
+    """A client that requests webhooks, one after the other."""
 
     user: User
     replies: list[Reply] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Client:
 
     @property
     def known(self) -> set[str]:
-        """What the node has of it."""
+        """The ids of the webhooks that the node lists."""
         reply = self.user.ask("GET", "/webhook-bindings")
         return {one["hook_id"] for one in reply.json["bindings"]}
 
@@ -164,7 +164,7 @@ class Holder:
 
 @pytest.fixture
 def sqlite_node(tmp_path: Path) -> Iterator[tuple[Node, Holder]]:
-    """A node on a file of SQLite, and what can lock it."""
+    """A node on a file of SQLite, and a connection that can lock it."""
     path = tmp_path / "node" / "node.db"
     with running_node(
         tmp_path / "node", environ={"RYE_NODE_DATABASE_URL": f"sqlite:///{path}"}
@@ -193,7 +193,7 @@ def test_clients_of_a_file_of_sqlite_that_is_locked_for_long_have_to_come_again_
             waited_s = monotonic() - locked_s
             ready, live = node.ask("GET", "/ready").status, node.ask("GET", "/live").status
             project.release()
-            # As long as the other database is away: the rest of what the run says has to wait too.
+            # As long as the other database is away: the rest of the run's output has to wait too.
             wait_until(lambda: monotonic() - locked_s > 30.0, 60)
             holder.free()
             before = [len(client.made) for client in clients]

@@ -105,7 +105,7 @@ def test_a_push_that_does_not_fit_on_a_nodes_disk_is_refused_and_the_head_stays(
     assert files_there(client.user) == client.files()
 
 
-# --- what a run leaves behind ---------------------------------------------------------------------
+# --- files of a run -------------------------------------------------------------------------------
 
 PAGE, MOST_SPARE_PAGES = 4096, 14
 REFUSED = 7
@@ -148,7 +148,7 @@ def fill(folder: Path, spare_pages: int) -> Path:
 
 
 def made_while_full(client: Client, text: str, spare_pages: int) -> Ended:
-    """A run whose node has no room left but so much from the moment on when its tool is done."""
+    """A run whose node has only so much room left once its tool is done."""
     data = client.user.node.data
     running = client.start("remote", "execute", "make", f"text={text}", "--json")
     wait_until(lambda: bool([*data.glob("workspaces/*/*/*/project/written")]) or running.is_over)

@@ -1,4 +1,4 @@
-"""A backup or a restore is killed at any moment: what was there before is whole."""
+"""A backup or a restore is killed at any time: the files from before are whole."""
 
 import os
 import random

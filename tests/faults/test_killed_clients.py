@@ -1,4 +1,4 @@
-"""A client is killed, at any moment; the same command again comes to what it would have come to."""
+"""A client is killed at any time; the same command again has the result of an undisturbed one."""
 
 import os
 import random
@@ -158,7 +158,7 @@ def is_old_or_new(client: Client, other: Client, before: dict[str, bytes]) -> bo
 
 
 def kill_after(running: Running, proxy: Proxy, seconds: float) -> None:
-    """Kill a client so long after it has asked for content, or has nothing to ask for."""
+    """Kill a client so long after it has requested content, or has nothing to request."""
     wait_until(lambda: "/objects/get" in proxy.asked or running.is_over)
     timer = Timer(seconds, running.kill)
     timer.start()
@@ -229,7 +229,7 @@ def test_a_local_change_outlives_kills_while_others_are_merged_in(
     assert files_there(behind.user) == behind.files()
 
 
-# --- what a run leaves behind ---------------------------------------------------------------------
+# --- files of a run -------------------------------------------------------------------------------
 
 MAKE = f"""
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A node is killed, at any moment: HEAD is old or new, and all that it leads to is there."""
+"""A node is killed at any time: HEAD is old or new, and all content behind it is there."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Writers and sweeps of packs are killed at any moment: what was said to be stored is there."""
+"""Writers and sweeps of packs are killed at any time: acknowledged content is there."""
 
 import os
 import random
@@ -44,14 +44,14 @@ for number in range(10**6):
 
 
 def killed(script: str, *arguments: str) -> list[str]:
-    """Run a script for a random moment; what it had said when it was killed."""
+    """Run a script for a random time; its output until it was killed."""
     argv = [sys.executable, "-c", script, *arguments]
     with subprocess.Popen(
         argv, cwd=ROOT, env=PLAIN_ENV, stdout=subprocess.PIPE, encoding="utf-8"
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        time.sleep(random.uniform(0, 0.08))  # noqa: S311 - the moment of the kill is the test
+        time.sleep(random.uniform(0, 0.08))  # noqa: S311 - the time of the kill is the test
         process.kill()
         return process.stdout.read().split("\n")[:-1]
 

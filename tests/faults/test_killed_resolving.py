@@ -1,4 +1,4 @@
-"""A client is killed while somebody settles conflicts: both versions are kept all the time."""
+"""A client is killed while a user settles conflicts: both versions are kept all the time."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ def conflicts_of(client: Client) -> ConflictFolder:
 
 
 def record_of(client: Client) -> ConflictRecord:
-    """What is kept of the conflicts. Fails the test where nothing is."""
+    """The kept conflicts. Fails the test where there are none."""
     record = conflicts_of(client).read()
     assert record is not None
     return record

@@ -19,17 +19,17 @@ TOO_LARGE = {"detail": f"Request body exceeds {LIMIT} bytes"}
 
 @pytest.fixture
 def user(shared_node: Node) -> User:
-    """Somebody who is known there."""
+    """A user of that node."""
     return shared_node.user()
 
 
 def body_of(size: int) -> bytes:
-    """A question about nothing, of so many bytes."""
+    """A request about no content, of so many bytes."""
     return b'{"hashes": []}'.ljust(size)
 
 
 def chunked(user: User, body: bytes) -> tuple[int, bytes]:
-    """Status and body of the answer to a signed request whose length nobody tells."""
+    """Status and body of the answer to a signed request without a length."""
     headers = {
         **user.signed_headers("POST", HAS, body),
         "Content-Type": "application/json",

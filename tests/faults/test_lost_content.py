@@ -25,12 +25,12 @@ def pushed(client: Client) -> Client:
 
 
 def store_of(client: Client) -> Store:
-    """What the node has of the client's user."""
+    """The node's store of the client's user."""
     return UserStores(client.user.node.settings.cas_base_path).of(client.user.user_id)
 
 
 def head_of(client: Client) -> dict[str, str]:
-    """The head's own objects, by what they are."""
+    """The head's own objects, by their role."""
     snapshot = history(client.user)[0]
     value = store_of(client).get_object(snapshot)
     manifest = value["project_manifest_hash"]
@@ -55,12 +55,12 @@ def remove(path: Path) -> None:
 
 
 def cut_short(path: Path) -> None:
-    """What a loss of power leaves of a file."""
+    """Empty a file, as a loss of power does."""
     path.write_bytes(b"")
 
 
 def turn_a_bit(path: Path) -> None:
-    """What a bad disk leaves of a file: its size is right."""
+    """Flip a bit, as a bad disk does: the size stays right."""
     data = path.read_bytes()
     path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
 
@@ -122,7 +122,7 @@ def test_history_behind_a_lost_head_stays_where_the_head_cannot_be_made_again(
     pushed.write({"src/0.txt": "third\n"})
     pushed.push()
     store = store_of(pushed)
-    for digest in (history(pushed.user)[0], newest):  # nobody knows which snapshot was between
+    for digest in (history(pushed.user)[0], newest):  # the snapshot between cannot be found then
         store.remove(ObjectKind.OBJECT, digest)
 
     ended = pushed("remote", "push", "--force")
@@ -146,7 +146,7 @@ def test_a_push_without_force_cuts_no_history(pushed: Client) -> None:
 
 
 def collected(node: Node, user_id: str) -> str:
-    """What a sweep of the node says of a user."""
+    """The report of a sweep of the node about a user."""
     reply = node.owner.ask("POST", "/gc")
     assert reply.status == 200, reply.json
 

@@ -1,4 +1,4 @@
-"""Nodes that lie: the client writes nothing of what they say, and says what was wrong."""
+"""Nodes that lie: the client writes nothing of their answers, and reports the problem."""
 
 import gzip
 import json
@@ -59,7 +59,7 @@ def in_frames(frames: list[tuple[bytes, bytes]]) -> bytes:
 
 
 def entries_of(reply: Reply) -> dict[str, Any]:
-    """What a node that knows no frames would have answered."""
+    """The answer of a node that knows no frames."""
     kinds = {b"b": "blob", b"o": "object"}
     entries = [
         {"hash": sha256_hex(data), "kind": kinds[kind], "data": b64encode(data).decode()}
@@ -69,7 +69,7 @@ def entries_of(reply: Reply) -> dict[str, Any]:
 
 
 def pull_is_refused(client: Client) -> str:
-    """Pull: what is said, and nothing of the project has changed."""
+    """The error of a pull, which has changed nothing of the project."""
     files, recorded = client.files(), client.recorded()
 
     ended = client("remote", "pull")

@@ -1,4 +1,4 @@
-"""Servers, workers and the database are killed under 20 clients: what was acknowledged is there.
+"""Servers, workers and the database are killed under 20 clients: acknowledged work is there.
 
 ``RYE_TEST_KILLS`` is how often, ``RYE_TEST_SEED`` repeats when and whom. With more than in CI:
 
@@ -106,7 +106,7 @@ class BusyClient:
         return self._users[0]
 
     def work_until(self, stop: Event) -> None:
-        """Ask; a node that is away or refuses is asked something else after a moment."""
+        """Send a request; a node that is away or refuses gets another one after a pause."""
         acts = (self._push, self._push, self._execute, self._accept, self._read, self._put_secret)
         while not stop.is_set():
             self._number += 1
@@ -177,7 +177,7 @@ class BusyClient:
 
 
 class Killer:
-    """Kills, at random moments, and starts again what was killed."""
+    """Kills processes at random times, and starts them again."""
 
     def __init__(self, nodes: list[Node], cluster: Cluster | None) -> None:
         self._nodes, self._cluster = nodes, cluster
@@ -222,7 +222,7 @@ class Killer:
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | None]:
-    """What is killed with the servers, or None for SQLite, which has no process."""
+    """The database, killed with the servers; None for SQLite, which has no process."""
     if request.param == "sqlite":
         yield None
         return
@@ -351,7 +351,7 @@ def assert_executions_ended(client: BusyClient) -> None:
 
 
 def assert_sound(data: Path, environ: dict[str, str]) -> None:
-    """What is stored is what its names say, and whole."""
+    """Stored content has the digests of its names, and is whole."""
     ended = run_command("fsck", "--json", "--data", str(data), environ=environ)
     assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
     assert {one["state"] for one in json.loads(ended.stdout)["stores"]} == {"sound"}

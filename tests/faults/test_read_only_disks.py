@@ -26,7 +26,7 @@ Remount = Callable[[str], None]
 
 @contextmanager
 def disk(folder: Path) -> Iterator[Remount]:
-    """A file system of its own; what it gives mounts it anew, ``ro`` or ``rw``."""
+    """A file system of its own; the yielded function mounts it anew, ``ro`` or ``rw``."""
     mount, umount = require_program("mount"), require_program("umount")
     folder.mkdir()
     argv = [str(mount), "-t", "tmpfs", "-o", "size=256m", "tmpfs", str(folder)]

@@ -108,7 +108,7 @@ def test_clients_of_a_storage_that_is_away_have_to_come_again(place: Place, faul
         400,
         409,
         422,
-    )  # it names what is not there
+    )  # it names missing content
     assert figure(place.node, "rye_store_errors") >= 4
     place.proxy.lift()
     for user, one in zip(users[1:], sent[1:], strict=True):
@@ -170,7 +170,7 @@ def test_a_retryable_run_whose_change_cannot_be_stored_runs_again(
 
 
 def said(environ: dict[str, str], *words: str) -> tuple[int, str]:
-    """The status of a command, and what it says of an error."""
+    """The status and the error of a command."""
     ended = run_command(*words, environ=environ)
     return ended.returncode, ended.stderr
 

@@ -1,4 +1,4 @@
-"""What a confined program may do, held by the kernel; profiles for other systems as text."""
+"""The rights of a confined program, enforced by the kernel; profiles of other systems as text."""
 
 import os
 import socket

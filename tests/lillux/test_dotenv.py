@@ -33,7 +33,7 @@ def dotenv(
     return read_dotenv(project, present, platform=platform)
 
 
-# --- what the file says
+# --- contents of the file
 
 
 def test_a_missing_file_adds_nothing(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def rfc_8032_case(number: int) -> tuple[bytes, bytes, bytes]:
     return public_key, message, r + s
 
 
-# --- the curve once more, in the plainest arithmetic, which shares nothing with what is tested ----
+# --- the curve once more, in the plainest arithmetic, which shares nothing with the tested code ---
 
 P = 2**255 - 19
 L = 2**252 + 27742317777372353535851937790883648493
@@ -316,7 +316,7 @@ def test_arbitrary_bytes_of_the_right_sizes_get_the_verdict_of_libsodium(
 
 
 def run_python(code: str) -> str:
-    """What the code prints in a fresh interpreter, the checkout on its path."""
+    """The output of the code in a fresh interpreter, with the checkout on its path."""
     prelude = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
     command = [sys.executable, "-I", "-S", "-c", prelude + code]
     return subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout

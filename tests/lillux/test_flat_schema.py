@@ -1,4 +1,4 @@
-"""The short way has the verdict of the long one, or none."""
+"""The short way has the verdict of the long one, or no verdict."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Depth of JSON, and ids of what is too deep to be read."""
+"""Depth of JSON, and ids of messages that are too deep to be read."""
 
 import json
 from typing import Any

@@ -23,7 +23,7 @@ TREES = st.recursive(
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    """JSON with comments, laid out by somebody with no taste at all."""
+    """JSON with comments, laid out in any style."""
     newline = draw(st.sampled_from(["\n", "\r\n"]))
     choices = st.sampled_from([True, False])
     blanks = st.sampled_from(

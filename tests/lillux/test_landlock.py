@@ -22,7 +22,7 @@ exec(sys.stdin.read())
 
 
 def confined(code: str, *, readable: list[Path], writable: list[Path]) -> str:
-    """What a process writes that has confined itself, and then runs the code."""
+    """The output of a process that confines itself, and then runs the code."""
     system = [Path(place) for place in ("/usr", "/lib", "/lib64", "/etc", sys.base_prefix)]
     own = [Path(entry) for entry in sys.path if entry]
     places = (":".join(map(str, [*system, *own, *readable])), ":".join(map(str, writable)))

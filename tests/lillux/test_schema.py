@@ -1,4 +1,4 @@
-"""What is said of values that break a schema."""
+"""Reports on values that violate a schema."""
 
 from typing import Any
 

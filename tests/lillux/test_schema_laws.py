@@ -136,7 +136,7 @@ def test_every_violation_points_into_the_value_or_beside_it(
 
 
 def look_up(value: Any, pointer: str) -> tuple[Any, str | None]:  # noqa: ANN401
-    """The container of what the pointer names, and the last step to it."""
+    """The container of the value that the pointer names, and the last step to it."""
     steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
     for step in steps[:-1]:
         value = value[int(step)] if isinstance(value, list) else value[step]

@@ -46,7 +46,7 @@ def filtered(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def said(code: str) -> str:
-    """What it writes."""
+    """The output of the code in a process with the filter."""
     ended = filtered(code)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
@@ -177,7 +177,7 @@ print("went on")
 """
     ended = filtered(code)
 
-    # The kernel may have none of 32 bits: then the instruction itself is wrong.
+    # The kernel may not run 32-bit code: then the instruction itself is wrong.
     assert ended.returncode in {-signal.SIGSYS, -signal.SIGSEGV}
     assert ended.stdout == ""
 
@@ -194,7 +194,7 @@ NETWORK_ALONE = Sockets()
 def verdict(
     machine: str, audit_number: int, number: int, *arguments: int, allowed: Sockets = NETWORK_ALONE
 ) -> int:
-    """What the filter of a machine says of a call, as the kernel reads it."""
+    """The verdict of the filter of a machine on a call, as the kernel reads it."""
     words = [*arguments, 0, 0, 0, 0, 0, 0][:6]
     call = struct.pack("<iIQ6Q", number, audit_number, 0, *words)
     lines, at, accumulator = instructions(machine, allowed), 0, 0

@@ -84,7 +84,7 @@ def version_2(seed: bytes, public_key: bytes) -> bytes:
 
 
 def run_python(code: str, *options: str) -> str:
-    """What the code prints in a fresh interpreter with the checkout on its path."""
+    """The output of the code in a fresh interpreter with the checkout on its path."""
     prelude = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
     command = [sys.executable, *options, "-c", prelude + code]
     return subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout

@@ -1,4 +1,4 @@
-"""What a sweep and an upload need of a store: listing, ages, removal, refs, the disk."""
+"""Operations of a store for sweeps and uploads: listing, ages, removal, refs, the disk."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ from lillux.store_files import (
 
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 LONG_AGO = 1_000_000_000.0
-NOBODYS = "0" * 64
+NOWHERE = "0" * 64
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_store_that_is_not_there_lists_nothing(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "foreign",
-    ["blobs/README", "blobs/zz/aa/x", "blobs/44/13/.tmp", f"blobs/44/13/{NOBODYS}", "blobs/44/x"],
+    ["blobs/README", "blobs/zz/aa/x", "blobs/44/13/.tmp", f"blobs/44/13/{NOWHERE}", "blobs/44/x"],
 )
 def test_foreign_files_are_not_listed(store: Store, foreign: str) -> None:
     digest = store.put_blob(b"one")
@@ -99,7 +99,7 @@ def test_a_listing_does_not_go_through_a_linked_folder(store: Store, tmp_path: P
 def test_the_size_of_missing_content_is_none(store: Store) -> None:
     digest = store.put_blob(b"one")
 
-    sizes = [store.size(ObjectKind.BLOB, text) for text in (digest, NOBODYS, "../../etc/passwd")]
+    sizes = [store.size(ObjectKind.BLOB, text) for text in (digest, NOWHERE, "../../etc/passwd")]
     assert sizes == [3, None, None]
     assert store.size(ObjectKind.OBJECT, digest) is None
 
@@ -111,7 +111,7 @@ def test_a_touch_makes_content_young_and_reports_whether_it_is_there(store: Stor
     digest = store.put_blob(b"one")
     age(blob_file(store, digest))
 
-    touched = [store.touch(ObjectKind.BLOB, text) for text in (digest, NOBODYS, "../../etc/passwd")]
+    touched = [store.touch(ObjectKind.BLOB, text) for text in (digest, NOWHERE, "../../etc/passwd")]
 
     assert touched == [True, False, False]
     assert modified_s(store, digest) > LONG_AGO
@@ -307,7 +307,7 @@ def test_sound_or_missing_content_is_not_set_aside(store: Store) -> None:
     digest = store.put_object({"a": 1})
 
     assert not store.set_aside(ObjectKind.OBJECT, digest)
-    assert not store.set_aside(ObjectKind.OBJECT, NOBODYS)
+    assert not store.set_aside(ObjectKind.OBJECT, NOWHERE)
 
     assert store.get_object(digest) == {"a": 1}
 

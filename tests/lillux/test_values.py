@@ -75,10 +75,10 @@ ACTIONS: dict[str, Callable[[Any], object]] = {
 
 
 def outcome(action: Callable[[Any], object], cls: object) -> object:
-    """What an action gives, or the kind of error."""
+    """The value of an action, or the kind of its error."""
     try:
         return action(cls)
-    except Exception as error:  # noqa: BLE001 - any kind is what is compared
+    except Exception as error:  # noqa: BLE001 - kinds of errors are compared
         return [kind for kind in (AttributeError, TypeError) if isinstance(error, kind)]
 
 

@@ -1,4 +1,4 @@
-"""The type `version_manager`. What a project's own files say about versions is hostile input."""
+"""The type `version_manager`. A project's own files about versions are hostile input."""
 
 import os
 import sys
@@ -240,7 +240,7 @@ def test_the_block_wins_over_the_project(machine: Machine) -> None:
     assert machine.find("pyenv", version="3.11").value == str(old)
 
 
-# --- what is not there is told
+# --- missing versions are reported
 
 
 def test_a_version_that_is_not_installed_is_reported_though_the_fallback_helps(

@@ -270,7 +270,7 @@ class Reader:
 def test_modules_that_functions_alone_need_are_imported_by_them() -> None:
     tree = ast.parse("""
 from slow import version, other as another
-def asked():
+def called():
     return version("x")
 def free():
     return 1
@@ -280,7 +280,7 @@ def free():
 
     assert ast.unparse(tree) == ast.unparse(
         ast.parse("""
-def asked():
+def called():
     from slow import version, other as another
     return version("x")
 def free():
@@ -516,7 +516,7 @@ def for_type_checkers(tree: ast.Module) -> set[ast.AST]:
 
 
 def defined_in(tree: ast.Module) -> set[str]:
-    """The names that a module may have: what it binds anywhere."""
+    """The names that a module may have: all that it binds anywhere."""
     found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

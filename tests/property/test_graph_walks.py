@@ -1,4 +1,4 @@
-"""Walks of any graph, with any answers: they end in an outcome, and can be gone on with."""
+"""Walks of any graph, with any answers: they end in an outcome, and can be resumed."""
 
 from typing import Any
 
@@ -111,7 +111,7 @@ hooks = st.builds(
 
 
 def graphs(node: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[Graph]:
-    """Graphs of five nodes of these kinds, allowed to call what is in ``demo``."""
+    """Graphs of five nodes of these kinds, allowed to call the items in ``demo``."""
     return st.builds(
         lambda made, start, listed, on_error, state: graph_of(
             {
@@ -171,7 +171,7 @@ def test_any_answers_end_in_an_outcome(
 
 
 @given(graph=graphs(any_node), data=answers, place=st.integers(0, 11))
-def test_a_walk_that_is_gone_on_with_ends_as_one_that_was_not_left(
+def test_a_resumed_walk_ends_as_an_uninterrupted_one(
     graph: Graph, data: object, place: int
 ) -> None:
     whole = walked(graph, always(data), max_steps=12, grants=[["rye.execute.tool.demo.*"]])

@@ -1,4 +1,4 @@
-"""A pack gives what was put into it, or nothing: never other bytes, whatever became of its file."""
+"""A pack gives the bytes that were put into it, or an error, whatever happens to its file."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ pieces = st.lists(st.binary(max_size=40), min_size=MIN_PIECES, max_size=MIN_PIEC
 
 
 def stored(folder: Path, contents: list[bytes]) -> tuple[Store, Path, dict[str, bytes]]:
-    """A store with one pack; the file, and what is in it."""
+    """A store with one pack; the file, and its contents."""
     store = Store(folder / "objects", levels=1)
     by_digest = {sha256_hex(data): data for data in contents}
     store.keep_all([(BLOB, *item) for item in by_digest.items()], Durability.UNFORCED)
@@ -37,7 +37,7 @@ def reread(store: Store, by_digest: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def require_healing(store: Store, by_digest: dict[str, bytes]) -> None:
-    """What is damaged is refused, and can be put again; nothing else changes."""
+    """Damaged content is refused, and can be stored again; other content stays."""
     found = reread(store, by_digest)
     assert found.items() <= by_digest.items()
     other = Store(store.root, levels=1)

@@ -1,4 +1,4 @@
-"""No text leads out of a root or a space, whatever links lie there."""
+"""No text leads out of a root or a space, for any links in it."""
 
 import ntpath
 import os

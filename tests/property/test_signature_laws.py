@@ -50,7 +50,7 @@ SIGNATURES = st.builds(
 COVERS = st.builds(Covers, DIGESTS, VALUES.map("".join), FINGERPRINTS)
 SHEBANGS = st.sampled_from(["", "#!/bin/sh\n", "#!/usr/bin/env python3 -x\n"])
 
-# Texts in which what the rules look for is common, at the start, in the middle and cut short.
+# Texts with the marks of the rules at the start, in the middle and cut short.
 PIECES = st.sampled_from(
     [
         "\n",

@@ -1,4 +1,4 @@
-"""A tree that was built and written again is the same tree; so is what a merge makes of it."""
+"""A tree that was built and written again is the same tree; so is a merged one."""
 
 from pathlib import Path
 

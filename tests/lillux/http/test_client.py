@@ -1,4 +1,4 @@
-"""Requests to real servers: what is sent, what comes back, and the limits."""
+"""Requests to real servers: the sent bytes, the responses, and the limits."""
 
 import gzip
 import socket
@@ -56,7 +56,7 @@ def echo(exchange: Exchange) -> None:
     exchange.answer(200, exchange.seen.body or b"none", X_Method=exchange.seen.method)
 
 
-# --- what is sent, what comes back
+# --- requests and responses
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])

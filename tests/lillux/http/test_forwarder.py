@@ -1,4 +1,4 @@
-"""The proxy that leads to named hosts: what it lets through, and what it refuses."""
+"""The proxy that leads to named hosts: forwarded and refused requests."""
 
 import socket
 import threading
@@ -14,7 +14,7 @@ from lillux.http.forwarder import ANYWHERE, Forwarder, Hosts, fits, is_public
 
 
 class Echo(BaseHTTPRequestHandler):
-    """Answers with what it was asked."""
+    """Answers with the request that it got."""
 
     def do_GET(self) -> None:
         body = f"{self.path} {self.headers['Host']} {self.headers['Proxy-Authorization']}".encode()
@@ -196,7 +196,7 @@ def test_an_invalid_request_gets_an_answer_and_no_connection(head: str) -> None:
 
     try:
         answer = ask(forwarder, head)
-    except OSError:  # it hung up on what was too long
+    except OSError:  # it hung up because the request was too long
         answer = "HTTP/1.1 400"
 
     assert answer.startswith("HTTP/1.1 400")

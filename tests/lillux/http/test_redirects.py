@@ -1,4 +1,4 @@
-"""Redirects, and what does not go along."""
+"""Redirects, and headers that do not follow them."""
 
 from collections.abc import Callable
 

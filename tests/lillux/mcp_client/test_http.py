@@ -87,18 +87,18 @@ def test_progress_of_the_sdk_is_reported_as_a_line() -> None:
 
 
 class Script:
-    """An MCP server in parts that a test replaces; remembers what it was asked."""
+    """An MCP server in parts that a test replaces; keeps its requests."""
 
-    def __init__(self, era: str = "legacy") -> None:
-        self.era = era
-        self.asked: list[tuple[str, str, Mapping[str, str]]] = []
+    def __init__(self, revisions: str = "legacy") -> None:
+        self.revisions = revisions
+        self.requests: list[tuple[str, str, Mapping[str, str]]] = []
         self.on: dict[str, Callable[[Exchange, Any], None]] = {}
 
     def __call__(self, exchange: Exchange) -> None:
         seen = exchange.seen
         message = json.loads(seen.body) if seen.body else {}
         method = str(message.get("method", "an answer")) if seen.method == "POST" else ""
-        self.asked.append((seen.method, method, seen.headers))
+        self.requests.append((seen.method, method, seen.headers))
         handler = self.on.get(f"{seen.method} {method}".strip()) or self.on.get(seen.method)
         if handler:
             handler(exchange, message)
@@ -107,7 +107,7 @@ class Script:
 
     def usual(self, exchange: Exchange, message: Any) -> None:  # noqa: ANN401 - JSON
         match message.get("method"):
-            case "server/discover" if self.era == "legacy":
+            case "server/discover" if self.revisions == "legacy":
                 exchange.answer(400, b"Bad Request: no session")
             case "server/discover":
                 reply(exchange, message, {"supportedVersions": [MODERN]})
@@ -120,10 +120,10 @@ class Script:
                 exchange.answer(202 if exchange.seen.method == "POST" else 200)
 
     def methods(self) -> list[str]:
-        return [method or http for http, method, _ in self.asked]
+        return [method or http for http, method, _ in self.requests]
 
     def headers(self, method: str) -> Mapping[str, str]:
-        return next(headers for http, name, headers in self.asked if method in (name, http))
+        return next(headers for http, name, headers in self.requests if method in (name, http))
 
 
 def content(text: str) -> dict[str, Any]:
@@ -373,7 +373,7 @@ def test_a_header_cannot_begin_another(value: str) -> None:
     with serving(script) as url, pytest.raises(InvalidRequestError):
         ask(url, headers={"X-Key": value})
 
-    assert script.asked == []
+    assert script.requests == []
 
 
 def test_an_invalid_session_id_is_not_sent_back() -> None:

@@ -1,4 +1,4 @@
-"""The conversation of one call, message by message, in both eras."""
+"""The conversation of one call, message by message, in older and modern revisions."""
 
 import json
 from functools import cache
@@ -217,7 +217,7 @@ def test_only_a_probe_can_be_overdue() -> None:
     assert session.probe_is_overdue() == Turn()
 
 
-# --- what a server says besides
+# --- other messages of a server
 
 
 @pytest.mark.parametrize("message_id", [0, "7", -1])

@@ -101,7 +101,7 @@ def test_a_tool_of_the_sdk_that_fails_says_so() -> None:
     assert "no paper" in text_of(answered)
 
 
-# --- eras
+# --- revisions
 
 
 def test_a_server_that_keeps_silent_at_the_probe_is_called_in_the_older_way() -> None:

@@ -17,7 +17,7 @@ posix_only = pytest.mark.skipif(sys.platform == "win32", reason="shells of POSIX
 
 
 class Heard:
-    """What a child said, and how it ended."""
+    """The output of a child, and how it ended."""
 
     def __init__(self) -> None:
         self.stdout, self.stderr = bytearray(), bytearray()

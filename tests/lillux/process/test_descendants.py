@@ -21,7 +21,7 @@ print(end_descendants(10.0))
 
 
 def ended(script: str) -> str:
-    """What a process says that starts a script and then ends all that descends from it."""
+    """The output of a process that starts a script and then ends all its descendants."""
     root = Path(__file__).parents[3]
     done = subprocess.run(
         [sys.executable, "-c", CODE, script],

@@ -1,4 +1,4 @@
-"""How a command is ended that does not end, and what it leaves behind: nothing."""
+"""How a command that does not end is ended, without orphan processes."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from tests.support.endings import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="children here are shell scripts")
 
-# Children sleep for 1000 s; whatever takes less than this was ended.
+# Children sleep for 1000 s; a command that takes less than this was ended.
 SOON_MS = 30_000
 
 

@@ -1,4 +1,4 @@
-"""What a command gets and what comes back from it."""
+"""Input, environment and output of a command."""
 
 import json
 import os

@@ -13,7 +13,7 @@ NEW_FINGERPRINT = f"fp:{compute_key_fingerprint(NEW.public_pem)}"
 
 @pytest.fixture
 def owner(shared_node: Node) -> User:
-    """Somebody new who may do everything."""
+    """A new user who may do everything."""
     return shared_node.user(scopes=("*",))
 
 

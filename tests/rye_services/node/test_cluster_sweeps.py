@@ -1,4 +1,4 @@
-"""The periodic sweep of a cluster: of three servers one does it, and what is named stays."""
+"""The periodic sweep of a cluster: one of three servers does it; referenced content stays."""
 
 import os
 from collections.abc import Iterator

@@ -28,7 +28,7 @@ MODERN, HANDSHAKE = "2026-07-28", "2025-06-18"
 
 
 def answer(principal: Principal, call: RouteCall) -> Mapping[str, Any]:
-    """What a route would: the status of the tool, or a refusal."""
+    """The answer of a route: the status of the tool, or a refusal."""
     if call.body["project_path"] == "unknown":
         raise RequestProblem(404, "project not found: 'unknown'")
     failed = call.body.get("item_id") == "tool:fails"

@@ -50,7 +50,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RemoteProject]
 
 
 def cost(project: RemoteProject, ask: Callable[[], object]) -> Cost:
-    """What a request costs that was made once before: caches are as they usually are."""
+    """The cost of a request that was made once before: caches are as they usually are."""
     ask()
     ask()
     node = project.user.node
@@ -95,7 +95,7 @@ def written(project: RemoteProject, numbers: Iterator[int]) -> None:
     carried_out(project, deferred(project, "tool:write", parameters=path))
 
 
-# Each row: what is asked; round trips to the database, and the statements among them; requests to
+# Each row: the request; round trips to the database, and the statements among them; requests to
 # the object storage. A change of a number is fine where it is meant; docs/scale.md says it then.
 COSTS: dict[str, tuple[Callable[[RemoteProject, Iterator[int]], object], int, int, int]] = {
     "GET /public-key": (lambda one, _: one.user.ask("GET", "/public-key"), 0, 0, 0),

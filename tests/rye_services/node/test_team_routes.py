@@ -20,19 +20,19 @@ FILES = {"src/x.py": b"x = 1\n"}
 
 @pytest.fixture
 def team(shared_node: Node) -> TeamOfTests:
-    """A team with somebody for each role."""
+    """A team with a user for each role."""
     return made_team(shared_node)
 
 
 class OnTeam:
-    """A user whose requests are about what a team owns: it stands where a `User` does."""
+    """A user whose requests are about a team's property; it is used like a `User`."""
 
     def __init__(self, user: User, team: str) -> None:
         self._user, self._team = user, team
         self.node, self.user_id = user.node, team
 
     def ask(self, method: str, target: str, body: object = None) -> Reply:
-        """Send a request about what the team owns."""
+        """Send a request about the team's property."""
         mark = "&" if "?" in target else "?"
         return self._user.ask(method, f"{target}{mark}owner={self._team}", body)
 

@@ -6,7 +6,7 @@ Reports = list[tuple[float, float | None, str]]
 
 
 def fed(*lines: str) -> Reports:
-    """What is told of these lines of standard error."""
+    """The progress that is reported for these lines of standard error."""
     reported: Reports = []
     progress = ToolProgress(lambda *said: reported.append(said))
     for line in lines:

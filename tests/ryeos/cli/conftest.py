@@ -23,5 +23,5 @@ def signer(cli: CommandLine) -> CommandLine:
 
 @pytest.fixture
 def stranger() -> Stranger:
-    """Somebody else, with a key of their own."""
+    """Another user, with a key of their own."""
     return Stranger.appear()

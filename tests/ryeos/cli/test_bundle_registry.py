@@ -16,7 +16,7 @@ from tests.support.registry import Registry
 
 @pytest.fixture
 def publisher(tmp_path: Path) -> Publisher:
-    """Somebody who makes bundles."""
+    """A user who makes bundles."""
     folder = tmp_path / "published"
     folder.mkdir()
     return Publisher.at(folder)
@@ -121,7 +121,7 @@ def test_a_changed_file_of_an_installed_bundle_is_refused(
 def test_a_bundle_with_a_key_of_its_own_beside_it_is_refused(
     cli: CommandLine, publisher: Publisher, tmp_path: Path
 ) -> None:
-    """Whoever replaces all of the folder, key and manifest too, is not the pinned publisher."""
+    """An attacker who replaces the whole folder, key and manifest too, is not the publisher."""
     cli("bundle", "install", publisher.bundle("acme"))
     (tmp_path / "other").mkdir()
     shutil.rmtree(installed(cli))
@@ -206,7 +206,7 @@ def test_links_are_no_part_of_a_bundle(cli: CommandLine, publisher: Publisher) -
 
 
 class Shared:
-    """A user with an account on a registry, and an id for a bundle that nobody else has."""
+    """A user with an account on a registry, and an id for a bundle that no other user has."""
 
     def __init__(self, cli: CommandLine, registry: Registry, publisher: Publisher) -> None:
         account = registry.account()

@@ -32,7 +32,7 @@ class Bash:
         self._script, self._cwd, self._env = script, cwd, env
 
     def offers(self, *words: str) -> set[str]:
-        """What it offers for the last of the words."""
+        """The candidates for the last of the words."""
         done = subprocess.run(
             [self._bash, "--norc", "-c", PRESS_TAB, "bash", self._script, *words],
             cwd=self._cwd,
@@ -135,7 +135,7 @@ def test_bash_completes_the_flags_of_an_item(bash: Bash, shaped: CommandLine) ->
     assert bash.offers("rye", "run", "mine/shaped", "--shape", "") == {"round", "square"}
     assert {"--shape", "--stdin"} <= bash.offers("rye", "execute", "mine/shaped", "--s")
     assert "--shape" in bash.offers("rye", "dev", "mine/shaped", "--sh")
-    # What is an option of ours too is offered once, and is the item's behind two dashes.
+    # An option of Rye too is offered once, and is the item's behind two dashes.
     assert bash.offers("rye", "run", "mine/shaped", "--js") == {"--json"}
 
 
@@ -189,7 +189,7 @@ def test_fish_completes_items_flags_and_topics(
     assert offers("rye run mine/shaped --shape ") == {"round", "square"}
 
 
-# A line that is typed: TAB, and what the completed command then says.
+# A line that is typed: TAB, and the output of the completed command.
 SHELLS_AT_WORK = {
     "bash": ["--norc", "--noprofile", "-i"],
     "zsh": ["-f", "-i"],
@@ -208,7 +208,7 @@ def test_a_person_at_a_terminal_completes_a_reference(
     setup = {
         "bash": f"source {script}",
         "zsh": f"fpath=({script.parent} $fpath); autoload -U compinit; compinit -u -D"
-        "; setopt complete_aliases",  # else zsh completes what the alias stands for
+        "; setopt complete_aliases",  # else zsh completes the target of the alias
     }[shell]
     cli("keys", "generate")
     argv = [str(program), *SHELLS_AT_WORK[shell]]

@@ -113,7 +113,7 @@ def test_each_candidate_is_one_word_of_visible_characters(name: str) -> None:
 def test_no_file_is_opened(cli: CommandLine) -> None:
     path = tool(cli, "mine/pipe")
     path.unlink()
-    os.mkfifo(path)  # whoever opened it would wait for ever
+    os.mkfifo(path)  # a process that opened it would wait for ever
 
     assert offered(cli, "own", "") == ["tool:mine/pipe"]
 

@@ -495,7 +495,7 @@ def test_a_remote_of_the_user_is_connected_to(
 
 
 def offline(cli: CommandLine) -> list[dict[str, str]]:
-    """What is found of remotes when nothing may be asked."""
+    """The findings on remotes when no request may be sent."""
     found = cli.json("doctor", "--offline")["checks"]
     return [check for check in found if check["name"] == "remote"]
 

@@ -23,7 +23,7 @@ ANSWER = """
 
 
 def finding(folder: Path, text: str, probe: ProtocolProbe = MODERN) -> tuple[str, str]:
-    """What is said of a server with this program."""
+    """The finding on a server with this program."""
     program = folder / "server.py"
     program.write_text(text, "utf-8")
     launch = ServerLaunch(argv=(sys.executable, str(program), "mcp"))

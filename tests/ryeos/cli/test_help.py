@@ -154,7 +154,7 @@ def test_a_mistyped_command_gets_a_suggestion(cli: CommandLine, typed: str, mean
     )
 
 
-# --- what the texts promise -----------------------------------------------------------------------
+# --- facts in the texts ---------------------------------------------------------------------------
 
 
 def test_every_code_of_a_failure_is_explained() -> None:

@@ -330,7 +330,7 @@ class Program:
         self._cwd = cli.project
 
     def __call__(self, *argv: str) -> "subprocess.CompletedProcess[str]":
-        """Run it with nobody at the terminal."""
+        """Run it without a terminal."""
         return subprocess.run(
             [*self._argv, *argv],
             cwd=self._cwd,
@@ -342,7 +342,7 @@ class Program:
         )
 
     def at_a_terminal(self, *argv: str, typed: bytes) -> str:
-        """Run it with somebody who types; what stands on the terminal in the end."""
+        """Run it with a user who types; the text on the terminal in the end."""
         import pty
 
         here, there = pty.openpty()
@@ -358,7 +358,7 @@ class Program:
             os.close(there)
             os.write(here, typed)
             shown = b""
-            with suppress(OSError):  # Linux ends a terminal that nobody holds like this
+            with suppress(OSError):  # Linux ends a terminal without a process like this
                 while data := os.read(here, 4096):
                     shown += data
             os.close(here)

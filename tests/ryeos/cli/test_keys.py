@@ -296,7 +296,7 @@ def test_a_text_that_is_no_private_key_is_refused(
     assert not cli.key_directory.exists()
 
 
-# --- what is private stays private ----------------------------------------------------------------
+# --- private keys stay private --------------------------------------------------------------------
 
 
 def test_no_command_ever_shows_a_private_key(signer: CommandLine) -> None:

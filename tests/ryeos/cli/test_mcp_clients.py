@@ -210,7 +210,7 @@ def test_the_clients_are_listed_with_their_state(rye: CommandLine) -> None:
     assert rows["generic"] == "by hand"
 
 
-# --- a client's own surroundings ------------------------------------------------------------------
+# --- a client's own environment -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("keep", [("HOME", "PATH"), ("HOME",)])

@@ -46,7 +46,7 @@ def test_bytes_that_are_no_text_do_not_break_an_error(
 
 
 class Terminal(io.StringIO):
-    """A stream that somebody looks at."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -84,7 +84,7 @@ def test_a_pipe_gets_colours_only_on_request() -> None:
     assert forced.paint("text", "red", stream=io.StringIO()) == "\x1b[31mtext\x1b[0m"
 
 
-# What is behind the name of a helper program is that program's own.
+# Arguments behind the name of a helper program are that program's own.
 ANSWERING = [entry.words for entry in TABLE if not entry.words.startswith("lillux-")]
 
 

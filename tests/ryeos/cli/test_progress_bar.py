@@ -5,14 +5,14 @@ from ryeos.cli.progress import ProgressBar, bar
 
 
 class Terminal(io.StringIO):
-    """A stream that somebody looks at."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 class Clock:
-    """Time as a test lets it pass."""
+    """A clock that a test sets."""
 
     now_s = 0.0
 

@@ -54,7 +54,7 @@ class Client:
 
     @property
     def lock(self) -> Any:  # noqa: ANN401 - JSON
-        """The project's list of what was pulled."""
+        """The project's list of pulled items."""
         return json.loads((self.cli.project_space.ai / LOCK_NAME).read_bytes())
 
 
@@ -165,7 +165,7 @@ def test_a_member_without_an_account_logs_in_and_publishes_as_the_team(
     assert (done["account"], pushed["skipped"]) == (team, False)
 
 
-@pytest.mark.parametrize("team", ["nobody-knows-it", "../x", "A B"])
+@pytest.mark.parametrize("team", ["unknown-team", "../x", "A B"])
 def test_a_user_who_is_no_member_of_a_team_is_refused(client: Client, team: str) -> None:
     client.write()
 

@@ -1,4 +1,4 @@
-"""What the pages tell people to type: the command line takes it as it stands."""
+"""Commands on the pages: the command line takes them as they stand."""
 
 import re
 from html import unescape

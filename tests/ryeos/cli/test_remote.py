@@ -1,4 +1,4 @@
-"""``rye remote ...`` against a real node, as somebody types it."""
+"""``rye remote ...`` against a real node, as a user types it."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def on_node(cli: CommandLine, shared_node: Node) -> CommandLine:
-    """The command line of somebody whose key the node knows."""
+    """The command line of a user whose key the node knows."""
     cli("keys", "generate")
     shared_node.user(keypair=load_keypair(cli.home / ".ai/config/keys/signing"))
     cli("remote", "add", "default", shared_node.url, "--node-id", shared_node.keys.node_id)

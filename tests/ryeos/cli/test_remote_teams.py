@@ -20,7 +20,7 @@ Person = Callable[..., CommandLine]
 
 @pytest.fixture
 def person(shared_node: Node, tmp_path: Path, bundle: Space) -> Person:
-    """Makes somebody whose key the node knows, with a project ``app`` of one file."""
+    """Makes a user whose key the node knows, with a project ``app`` of one file."""
 
     def make(name: str, *, is_known: bool = True) -> CommandLine:
         folder = tmp_path / name

@@ -18,7 +18,7 @@ echo "hello ${#TOKEN} $TOKEN"
 
 @pytest.fixture
 def on_node(cli: CommandLine, shared_node: Node) -> CommandLine:
-    """The command line of somebody whose key the node knows, with a tool of their own."""
+    """The command line of a user whose key the node knows, with a tool of their own."""
     cli("keys", "generate")
     shared_node.user(keypair=load_keypair(cli.home / ".ai/config/keys/signing"))
     cli("remote", "add", "default", shared_node.url, "--node-id", shared_node.keys.node_id)

@@ -1,4 +1,4 @@
-"""What ``rye run`` shows while a tool runs, and of one that fails; what it reads from a pipe."""
+"""The output of ``rye run`` for running and failed tools; its input from a pipe."""
 
 import io
 import subprocess

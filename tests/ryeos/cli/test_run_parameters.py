@@ -306,7 +306,7 @@ def test_an_option_that_the_item_has_too_is_refused_behind_it(said: CommandLine)
 
 def test_a_path_for_a_node_is_relative_to_the_project(said: CommandLine) -> None:
     session = SimpleNamespace(context=SimpleNamespace(project_path=Path.cwd()))
-    place = in_project(session)  # type: ignore[arg-type]  # what it reads of a session
+    place = in_project(session)  # type: ignore[arg-type]  # the part of a session that it reads
 
     assert place("file", "a/../b.txt") == "b.txt"
     with pytest.raises(UsageError, match="file: expected a path inside of the project"):

@@ -22,7 +22,7 @@ log("error", "the last\\nline")
 
 
 def logged(path: Path, level: str = "", times: int = 0) -> str:
-    """What a process that logs this often writes to standard error."""
+    """The standard error of a process that logs this often."""
     argv = [sys.executable, "-c", _LOGS, str(ROOT), str(path), level, str(times)]
     ended = subprocess.run(argv, capture_output=True, check=True, encoding="utf-8")
     return ended.stderr

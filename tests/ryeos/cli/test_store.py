@@ -1,4 +1,4 @@
-"""``rye store``: what is kept, and what nothing names any more."""
+"""``rye store``: kept content, and unreferenced content."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from tests.support.command_line import CommandLine
 
 @pytest.fixture
 def store(cli: CommandLine) -> Store:
-    """The store of the project, with something that a ref names, and old things that none does."""
+    """The store of the project, with content that a ref names, and old content without a ref."""
     cli.project_space.ai.mkdir()
     store = Store(cli.project_space.ai / "state" / "objects")
     store.write_ref("graphs/run-1", {"hash": store.put_object({"n": 1})})

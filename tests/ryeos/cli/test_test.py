@@ -95,7 +95,7 @@ def test_without_cases_the_status_is_3(tested: CommandLine) -> None:
     assert tested("test", "rye/core/primitives/execute").status == 3
     assert tested("test", "mine/helo").status == 3
     assert tested("test", "-k", "no such name").status == 3
-    assert tested("test", "nobody/**").status == 3
+    assert tested("test", "absent/**").status == 3
     assert tested("test", "--jobs", "-1").status == 2
 
 

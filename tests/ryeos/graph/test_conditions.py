@@ -1,4 +1,4 @@
-"""Conditions: what each operator says, and what is told of a file that has them wrong."""
+"""Conditions: the result of each operator, and the problems of wrong ones."""
 
 from typing import Any
 

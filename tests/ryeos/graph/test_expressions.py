@@ -1,4 +1,4 @@
-"""Templates of graphs: what each rule gives, and what is told when it cannot."""
+"""Templates of graphs: the value of each rule, and the problems of wrong ones."""
 
 import json
 import shlex

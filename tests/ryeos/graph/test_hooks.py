@@ -37,7 +37,7 @@ def failing(*hooks: dict[str, Any], **keys: Any) -> Graph:  # noqa: ANN401 - of 
 
 
 def steered(said: object, graph: Graph | None = None) -> Walked:
-    """A walk whose only node fails, and whose hook's call answers what is said."""
+    """A walk whose only node fails, and whose hook's call gives this answer."""
     graph = graph or failing(hook("error", "judge"))
     return walked(graph, by_item(one=bad("no luck"), judge=said))
 

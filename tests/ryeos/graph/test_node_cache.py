@@ -18,7 +18,7 @@ INPUT = NodeInput(
 
 
 class Ground:
-    """A cache, its clock, and what it warned of."""
+    """A cache, its clock, and its warnings."""
 
     def __init__(self, root: Path) -> None:
         self.now = datetime(2026, 1, 2, tzinfo=UTC)

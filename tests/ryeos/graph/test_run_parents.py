@@ -23,7 +23,7 @@ IDLE = "config: {start: a, nodes: {a: {type: gate}}}"
 
 
 def parent_of(ground: GraphGround, permissions: str = NARROW, top: str = "") -> str:
-    """The id of a run that may call what is listed."""
+    """The id of a run that may call the listed items."""
     ground.graph("demo/parent", f"{top}\n{IDLE}", permissions=permissions)
     return str(ground.run("demo/parent")["graph_run_id"])
 

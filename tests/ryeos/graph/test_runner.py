@@ -42,7 +42,7 @@ class Double:
 
 
 class Written:
-    """What a run writes down."""
+    """The steps that a run records."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

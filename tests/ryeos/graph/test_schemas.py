@@ -82,7 +82,7 @@ config:
 """,
     "graph",
 )
-# What a schema cannot tell: it needs the whole file, or another language than JSON Schema.
+# Problems that a schema cannot see: they need the whole file, or more than JSON Schema.
 MEANING = (
     *("there is no node", "kind", "canonical ref", "expected an item_id", "an item that can be"),
     *("which means the", "control", "deprecated", "cannot be started", "pipe", "expression"),
@@ -184,7 +184,7 @@ def test_a_graph_with_every_key_fits_its_schema_and_its_reader() -> None:
 
 BASELINE = {*read_graph(GRAPH, "demo/all").warnings}
 PLACES = sorted(places(GRAPH), key=repr)
-# Nothing that could be right by chance, and no 3.0: to a schema that is a whole number.
+# No values that could be right by chance, and no 3.0: to a schema that is a whole number.
 VALUES = st.one_of(
     st.just(...),
     st.none(),

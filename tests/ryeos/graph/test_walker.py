@@ -647,7 +647,7 @@ def test_edges_of_a_foreach_see_how_many_results_there_are() -> None:
     assert walked(nodes(a=over([1, 2], next=edges), b=gate())).path == ["a", "b"]
 
 
-# ---------------------------------------------------------------------------- what is told
+# ---------------------------------------------------------------------------- events
 
 
 def test_each_step_is_entered_and_left_with_the_state_behind_it() -> None:

@@ -89,7 +89,7 @@ config:
 
 
 def demo(act: Act) -> dict[str, Any]:
-    """What the tools of the examples answer, the flag missing."""
+    """The answers of the tools of the examples, the flag missing."""
     if act.item_id == "demo/add":
         return ok(sum=act.params["a"] + act.params["b"])
     if act.item_id == "demo/square":

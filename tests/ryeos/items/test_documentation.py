@@ -1,4 +1,4 @@
-"""Every header of docs/items.md is read, and gives what the page says."""
+"""Every header of docs/items.md is read, and gives the values of the page."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Knowledge items, as they are given to whoever asks."""
+"""Knowledge items, as a caller gets them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The ``sandbox:`` block of a header: what it may say, and how blocks narrow each other."""
+"""The ``sandbox:`` block of a header: its keys, and how blocks narrow each other."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Which keys are told to be read by nobody."""
+"""Which keys are reported as unused."""
 
 from typing import Any
 

@@ -53,6 +53,6 @@ def test_every_required_scenario_of_a_revision_passes(
 
 
 def verdicts_of(results: Path, scenario: str) -> set[str]:
-    """What the suite found: the statuses of all checks of a scenario."""
+    """The result of the suite: the statuses of all checks of a scenario."""
     (report,) = results.glob(f"server-{scenario}-????-??-??T*/checks.json")
     return {check["status"] for check in json.loads(report.read_text("utf-8"))}

@@ -42,7 +42,7 @@ WRONG: tuple[object, ...] = (
 
 
 def result_of(*blocks: object) -> dict[str, Any]:
-    """What is answered for a tool that gives these blocks."""
+    """The answer for a tool that gives these blocks."""
     return tool_result({"status": "success", "data": {"mcp_content": list(blocks)}})
 
 

@@ -1,4 +1,4 @@
-"""States that a client brings back, and the user who is asked before a file is replaced."""
+"""States that a client sends back, and the question to the user before a file is replaced."""
 
 from typing import Any
 

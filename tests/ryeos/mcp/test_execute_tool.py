@@ -1,4 +1,4 @@
-"""``execute`` over MCP: what steers a run and what the item is given."""
+"""``execute`` over MCP: options of a run, and parameters of the item."""
 
 import os
 from pathlib import Path

@@ -92,7 +92,7 @@ TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 
 
 def nowhere() -> Rye:
-    """The surroundings of a server that was given a folder that is none."""
+    """The environment of a server whose project folder does not exist."""
     raise no_project_error("lost is no folder")
 
 

@@ -133,7 +133,7 @@ def test_an_item_shows_its_inputs_and_a_call(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize("topic", ["item:tool:nowhere", "item:", "item:../x", "item:tool:mine/a"])
 def test_an_item_that_cannot_be_shown_is_no_failure(topic: str, workspace: Workspace) -> None:
-    workspace.project.tool("mine/a")  # nobody has signed it
+    workspace.project.tool("mine/a")  # it is unsigned
 
     answered = helped(workspace, topic)
 

@@ -166,7 +166,7 @@ def test_every_command_is_known_as_one() -> None:
 
 
 def _text(node: ast.expr) -> str:
-    """The text of a string in the source, with X for what is filled in."""
+    """The text of a string in the source, with X for each inserted value."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr):
@@ -195,7 +195,7 @@ def _hints() -> Iterator[tuple[str, str]]:
 
 
 def _problem(place: str, hint: str) -> str:
-    """What an agent could not do with a hint as it gets it; ``""`` where there is nothing."""
+    """The problem of an agent with a hint; ``""`` where there is none."""
     text = for_callers({"hint": hint})["hint"]
     left = {word for word in re.findall(r"\brye ([a-z]+)", text) if word in COMMAND_WORDS}
     is_said = "your user" in text or "a person" in text

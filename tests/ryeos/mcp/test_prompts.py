@@ -164,7 +164,7 @@ def test_a_prompt_that_was_changed_is_refused_with_its_code(workspace: Workspace
     assert (error["code"], error["data"]["code"]) == (-32603, "UNSIGNED")
 
 
-# --- asking for what is missing
+# --- questions about missing inputs
 
 
 def test_a_client_with_forms_gets_a_form_for_missing_inputs(workspace: Workspace) -> None:

@@ -14,7 +14,7 @@ from tests.support.workspace import Workspace
 
 @pytest.fixture
 def account(workspace: Workspace, shared_registry: Registry) -> Account:
-    """Somebody who published a tool, and a user who named that registry."""
+    """A publisher of a tool, and a user who named that registry."""
     made = shared_registry.account()
     made.push(f"{made.name}/text/upper")
     workspace.user.write(

@@ -10,7 +10,7 @@ ERROR = UsageError("--tools: expected five, found nine", hint="leave it out")
 
 
 def answered(sent: bytes) -> bytes:
-    """What is written for these bytes, and then the end."""
+    """The output for these bytes, up to its end."""
     (reader, theirs), (ours, writer) = os.pipe(), os.pipe()
     os.write(theirs, sent)
     os.close(theirs)

@@ -147,7 +147,7 @@ def test_ping_is_answered_before_any_beginning(session: McpSession) -> None:
     ]
 
 
-# --- what a modern request must say
+# --- required fields of a modern request
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_a_legacy_client_hears_of_resources_it_subscribed_to_and_of_lists_it_req
     assert list(legacy.list_changed("resources")) == []
 
 
-# --- what is no message
+# --- invalid messages
 
 
 @pytest.mark.parametrize(
@@ -512,7 +512,7 @@ INPUT_REQUIRED = {
 
 
 def questions_of(session: McpSession, capabilities: dict[str, Any]) -> list[dict[str, Any]]:
-    """A legacy client's call whose result wants to know more; what is sent."""
+    """The questions to a legacy client whose call needs more input."""
     params = {"protocolVersion": "2025-11-25", "capabilities": capabilities}
     list(session.receive(line("initialize", params, id=0)))
     list(session.receive(line("tools/call", {"name": "x"}, id=1)))
@@ -640,7 +640,7 @@ def test_events_do_not_depend_on_how_the_bytes_are_split(
     assert apart == together
 
 
-# --- answers that are none ------------------------------------------------------------------------
+# --- invalid answers ------------------------------------------------------------------------------
 
 
 def padded(start: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Changes are told to whoever wants to hear of them; nobody looks when nobody does."""
+"""Changes are reported to the clients that listen; without listeners there is no polling."""
 
 from collections.abc import Hashable
 from queue import SimpleQueue

@@ -1,4 +1,4 @@
-"""Somebody watches the page while a project is pushed and executed for real."""
+"""A user watches the page while a project is pushed and executed for real."""
 
 import os
 from pathlib import Path

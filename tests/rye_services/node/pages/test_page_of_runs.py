@@ -1,4 +1,4 @@
-"""What the pages of a node say of runs that really happened, and what their forms change."""
+"""The pages of a node about real runs, and the changes by their forms."""
 
 import os
 import re
@@ -47,7 +47,7 @@ config:
 
 
 class Visitor:
-    """Somebody who is logged in."""
+    """A user who is logged in."""
 
     def __init__(self, user: User) -> None:
         self.user = user
@@ -408,7 +408,7 @@ def test_a_form_changes_nothing_without_its_session_token_origin_and_scope(
 
 @pytest.fixture
 def listed(shared_node: Node) -> Visitor:
-    """Somebody with some runs of different kinds."""
+    """A user with some runs of different kinds."""
     user = shared_node.user()
     contents = Contents(user)
     for number, (state, item, at) in enumerate(

@@ -16,7 +16,7 @@ def posted(node: Node, path: str, fields: dict[str, str], **headers: str) -> Rep
 
 
 def logged_in(user: User) -> dict[str, str]:
-    """The header of somebody who logged in."""
+    """The header of a user who logged in."""
     reply = posted(user.node, "/page/login", {"key": user.token})
     assert reply.status == 303, reply.body
     return {"Cookie": reply.headers["set-cookie"].partition(";")[0]}

@@ -127,7 +127,7 @@ def doubtful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, L
 
 
 def answered(node: Node, liar: LyingProvider, subject: str, **lies: Any) -> Browser:  # noqa: ANN401 - claims
-    """A browser that began to sign in, and comes back with what the provider says then."""
+    """A browser that began to sign in, and comes back with the answer of the provider."""
     browser = Browser().go(f"{node.url}/page/sign-in")
     query = parse_qs(urlsplit(browser.url).query)
     liar.claims = {"sub": subject, "groups": ["staff"], "nonce": query["nonce"][0], **lies}
@@ -308,7 +308,7 @@ def test_people_who_are_signed_in_go_on_while_the_provider_is_down_and_others_si
 
     assert failed.status in {403, 503}
     assert others.status == 200
-    assert node.ask("GET", "/ready").status == 200  # what is down is not this node
+    assert node.ask("GET", "/ready").status == 200  # this node itself is not down
     liar.status = 200
     assert answered(node, liar, "betty").status == 200
 
@@ -321,7 +321,7 @@ def test_a_provider_that_changed_its_keys_signs_people_in_after_a_moment(
     liar.new_key(f"key-{len(liar.keys)}")
     liar.published = (liar.signs_with,)
 
-    # Unknown keys are looked for every ten seconds at most, so that no one has it asked more.
+    # Unknown keys are looked up every ten seconds at most, so that no client causes more requests.
     wait_until(lambda: answered(node, liar, "kay").status == 200, 30)
 
 

@@ -12,7 +12,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 class OnPages:
-    """Somebody who is logged in on the pages of a node."""
+    """A user who is logged in on the pages of a node."""
 
     def __init__(self, user: User) -> None:
         self.user, self.node = user, user.node
@@ -41,7 +41,7 @@ class OnPages:
 
 @pytest.fixture
 def team(shared_node: Node) -> TeamOfTests:
-    """A team with somebody for each role."""
+    """A team with a user for each role."""
     return made_team(shared_node)
 
 

@@ -50,8 +50,8 @@ def cluster(tmp_path: Path) -> Iterator[TestedCluster]:
 def replace(cluster: TestedCluster, part: Part) -> int | None:
     """End a process as a rolling upgrade does, and have a new one in its place.
 
-    Load balancers leave a server out before it is asked to end (``preStop`` of the chart): else a
-    connection that it has not accepted yet is cut.
+    Load balancers leave a server out before it gets the signal to end (``preStop`` of the chart):
+    else a connection that it has not accepted yet is cut.
     """
     ports = [one.port for one in cluster.servers]
     cluster.proxy.send_to([port for port in ports if port != part.port])

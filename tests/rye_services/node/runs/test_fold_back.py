@@ -24,7 +24,7 @@ Files = dict[str, bytes]
 
 
 class OneHead:
-    """The head of a project in memory, which others move too: before each time it is asked for."""
+    """The head of a project in memory, which others move too: before each read of it."""
 
     def __init__(self, store: Store, files: Files) -> None:
         self._store = store
@@ -105,7 +105,7 @@ def snapshot(store: Store, digest: str) -> ProjectSnapshot:
 
 
 def files_of(store: Store, digest: str) -> Files:
-    """What the files of a snapshot hold."""
+    """The contents of the files of a snapshot."""
     manifest = store.get_object(snapshot(store, digest).project_manifest_hash)
     return {path: store.get_blob(blob) for path, blob in manifest["files"].items()}
 
@@ -191,7 +191,7 @@ def test_a_head_that_never_rests_is_given_up_after_five_attempts(
 
 
 def void(_: object) -> None:
-    """Nothing of it."""
+    """No text of it."""
 
 
 def test_pauses_grow_and_never_are_the_same() -> None:

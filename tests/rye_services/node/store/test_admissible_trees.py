@@ -1,4 +1,4 @@
-"""Runs whose results no manifest may have: HEAD stays sound, and what was left out is named."""
+"""Runs whose results no manifest may have: HEAD stays sound, and omitted files are named."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What a push names is on the disk before its head moves, whichever server stored it."""
+"""Content that a push names is on the disk before its head moves, whichever server stored it."""
 
 import os
 import re
@@ -17,7 +17,7 @@ LONG_AGO = (1, 1)
 
 
 class Disk:
-    """A disk that writes down which folders it was asked to write as a whole."""
+    """A disk that records which folders it was to write as a whole."""
 
     def __init__(self) -> None:
         self.forced: list[str] = []
@@ -38,7 +38,7 @@ def servers(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def disk() -> Disk:
-    """A disk that was asked nothing yet."""
+    """A disk without a request yet."""
     return Disk()
 
 

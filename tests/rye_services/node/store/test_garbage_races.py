@@ -1,4 +1,4 @@
-"""Collections that run while others push: a head never leads to what was collected."""
+"""Collections that run while others push: a head never leads to collected content."""
 
 import os
 import time
@@ -33,7 +33,7 @@ def services(tmp_path: Path) -> Iterator[NodeServices]:
     """The services of a node with empty data, nothing served."""
     settings = read_settings({"data_dir": str(tmp_path / "node")}, {}, tmp_path)
     services = open_services(settings, tmp_path)
-    services.sync.usage.read(USER, store=folder_stores(services).of(USER))  # who is known
+    services.sync.usage.read(USER, store=folder_stores(services).of(USER))  # a known user
     yield services
     services.database.close()
 
@@ -52,7 +52,7 @@ def age(store: Store) -> None:
 
 
 def push(services: NodeServices, number: int) -> str:
-    """Push a project as a client does that is told what is missing. Its snapshot."""
+    """Push a project as a client does that learns which content is missing. Its snapshot."""
     store = folder_stores(services).of(USER)
     expected: str | None = None
     manifest_hash = put_project(store, contents(number))

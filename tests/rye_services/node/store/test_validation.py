@@ -32,7 +32,7 @@ def manifest(store: Store, **changes: Any) -> str:  # noqa: ANN401 - anything a 
 
 
 def defects(store: Store, digest: str, known: KnownItems | None = None) -> tuple[str, ...]:
-    """What is wrong with the project manifest of a digest; nothing for a sound one."""
+    """The defects of the project manifest of a digest; empty for a sound one."""
     try:
         verify_pushed_objects(digest, "project", store, known or KnownItems())
     except ManifestGraphError as error:

@@ -1,4 +1,4 @@
-"""What a node keeps of the parameters of an execution."""
+"""The parameters of an execution that a node keeps."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ from rye_services.node.worker.jobs import (
 
 
 def kept(parameters: dict[str, Any], *secret: str, vault: str = "\0") -> RecordedInputs:
-    """What is kept where these names are secret, and a value is in the vault."""
+    """The kept parameters where these names are secret, and a value is in the vault."""
 
     def mask(text: str) -> str:
         return text.replace(vault, "***")

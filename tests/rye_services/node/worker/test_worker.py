@@ -88,7 +88,7 @@ def shell_tool(workspace: Workspace, script: str) -> None:
 
 
 def stdout(finished: WorkerAnswer) -> str:
-    """What a shell tool wrote."""
+    """The output of a shell tool."""
     envelope = finished.envelope
     assert envelope["status"] == "success", envelope
     return str(envelope["data"]["stdout"])

@@ -41,7 +41,7 @@ def project(limited: Node, workspace: Workspace) -> RemoteProject:
 
 
 def failed(project: RemoteProject, item_id: str, **body: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    """What a run that failed answers; its row says that it did."""
+    """The answer of a run that failed; its row says that it did."""
     reply = project.ask(item_id, **body)
     assert (reply.status, reply.json["status"]) == (200, "error"), reply.json
     assert project.thread(reply.json["thread_id"])["state"] == "error"
