@@ -85,7 +85,7 @@ class PlannedWrite:
 def plan_import(
     sources: Sequence[tuple[ImportKind, ImportSource]], only: Sequence[str] = ()
 ) -> ImportPlan:
-    """The plan for files of these kinds: step (1). Raises ImportSourceError, RyeError."""
+    """The plan for files of these kinds: step (1). Raises RyeError."""
     return joined(kind.read(source) for kind, source in sources).only(only)
 
 
@@ -212,9 +212,9 @@ def _write(
 def keep_secrets(secrets: Sequence[MovedSecret], env_file: Path) -> None:
     """Write the values to the user's ``.env``, which its owner alone may read.
 
-    Raises ImportSourceError for a value that such a file cannot hold, FileSystemError.
+    Raises RyeError `IMPORT_UNREADABLE` for a value that such a file cannot hold, FileSystemError.
     """
-    from ryeos.imports.plan import ImportSourceError
+    from ryeos.imports.plan import source_error
 
     if not secrets:
         return
@@ -237,7 +237,7 @@ def keep_secrets(secrets: Sequence[MovedSecret], env_file: Path) -> None:
             else:
                 write_atomic(env_file, before)
             problem = f"{', '.join(lost)}: a value that a .env file cannot hold"
-            raise ImportSourceError(
+            raise source_error(
                 str(env_file), problem, hint="set the variable in your shell, and import again"
             )
 

@@ -242,15 +242,14 @@ BOM = b"\xef\xbb\xbf"
 _DIALECTS = {Format.JSON: Dialect.JSON, Format.JSONC: Dialect.JSONC}
 
 
-class ClientSettingsError(RyeError):
-    """A client's settings cannot be read or edited; nothing was changed. ``path`` is the file."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
-        self.path, self.problem = path, problem
-        default = "fix the file, or add by hand what `rye mcp config CLIENT` prints"
-        super().__init__(f"{path}: {problem}", hint=hint or default)
+def _settings_error(path: str, problem: str, *, hint: str = "") -> RyeError:
+    """A client's settings cannot be read or edited; nothing was changed."""
+    return RyeError(
+        f"{path}: {problem}",
+        code="CONFIG_ERROR",
+        hint=hint or "fix the file, or add by hand what `rye mcp config CLIENT` prints",
+        path=path,
+    )
 
 
 class EntryChange(StrEnum):
@@ -277,22 +276,22 @@ class ClientSettings:
 
     @property
     def text(self) -> str:
-        """Its text, without a byte order mark. Raises ClientSettingsError."""
+        """Its text, without a byte order mark. Raises RyeError `CONFIG_ERROR`."""
         data = (self.data or b"").removeprefix(BOM)
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
             line = data[: error.start].count(b"\n") + 1
             problem = f"line {line}: expected UTF-8, found the byte 0x{data[error.start]:02x}"
-            raise ClientSettingsError(str(self.path), problem) from None
+            raise _settings_error(str(self.path), problem) from None
 
     def entry(self) -> object:
-        """The entry of this program, or None. Raises ClientSettingsError."""
+        """The entry of this program, or None. Raises RyeError `CONFIG_ERROR`."""
         found: object = self._values()
         for name in (*self.client.container, ENTRY_NAME):
             if not isinstance(found, Mapping):
                 problem = f"expected an object that holds {name!r}, found something else"
-                raise ClientSettingsError(str(self.path), problem)
+                raise _settings_error(str(self.path), problem)
             found = found.get(name)
             if found is None:
                 return None
@@ -308,13 +307,13 @@ class ClientSettings:
                 return parse_toml(self.text)
             return parse(self.text, _DIALECTS[self.client.format]).value
         except TextSyntaxError as error:
-            raise ClientSettingsError(str(self.path), str(error)) from error
+            raise _settings_error(str(self.path), str(error)) from error
 
 
 def read_settings(client: Client, path: Path, *, project: Path | None = None) -> ClientSettings:
     """A client's settings. Those of a ``project`` must lie in it, all links followed.
 
-    Raises RyeError `INVALID_REF`, ClientSettingsError, FileTooLargeError, FileSystemError.
+    Raises RyeError `INVALID_REF` or `CONFIG_ERROR`, FileTooLargeError, FileSystemError.
     """
     target = Path(os.path.realpath(path))
     if project and not is_inside(path, project):
@@ -330,7 +329,7 @@ def read_settings(client: Client, path: Path, *, project: Path | None = None) ->
         data = None
         if path.is_symlink():
             problem = f"a link to {target}, which is not there"
-            raise ClientSettingsError(str(path), problem, hint="remove the link") from None
+            raise _settings_error(str(path), problem, hint="remove the link") from None
     return ClientSettings(client=client, path=path, target=target, data=data)
 
 
@@ -339,7 +338,7 @@ def with_entry(
 ) -> tuple[EntryChange, str]:
     """The text with an entry that starts ``launch``; what else stands in our entry stays.
 
-    Raises RyeError `CONFLICT`, ClientSettingsError.
+    Raises RyeError `CONFLICT` or `CONFIG_ERROR`.
     """
     wanted = launch.entry(settings.client)
     present = settings.entry()
@@ -359,7 +358,7 @@ def with_entry(
 def without_entry(
     settings: ClientSettings, launch: ServerLaunch, *, force: bool = False
 ) -> tuple[EntryChange, str]:
-    """The text without the entry. Raises RyeError `CONFLICT`, ClientSettingsError."""
+    """The text without the entry. Raises RyeError `CONFLICT` or `CONFIG_ERROR`."""
     present = settings.entry()
     if present is None:
         return EntryChange.ABSENT, settings.text
@@ -369,7 +368,10 @@ def without_entry(
 
 
 def without_servers(settings: ClientSettings, text: str, names: Sequence[str]) -> str:
-    """A text of these settings without the entries of other servers. Raises ClientSettingsError."""
+    """A text of these settings without the entries of other servers.
+
+    Raises RyeError `CONFIG_ERROR`.
+    """
     client = settings.client
     try:
         for name in names:
@@ -383,7 +385,7 @@ def without_servers(settings: ClientSettings, text: str, names: Sequence[str]) -
 
                 text = remove_member(text, path, _DIALECTS[client.format])
     except (TextSyntaxError, TextStructureError) as error:
-        raise ClientSettingsError(str(settings.path), str(error)) from error
+        raise _settings_error(str(settings.path), str(error)) from error
     return text
 
 
@@ -398,7 +400,7 @@ def write_settings(settings: ClientSettings, text: str, *, mode: int) -> Path | 
         data = (BOM if had_mark else b"") + text.encode("utf-8")
     except UnicodeEncodeError:
         problem = "a path that is no UTF-8 cannot be written into it"
-        raise ClientSettingsError(str(settings.path), problem) from None
+        raise _settings_error(str(settings.path), problem) from None
     make_directory(settings.target.parent)
     backup = _back_up(settings)
     if settings.data is None:
@@ -467,7 +469,7 @@ def _edited(settings: ClientSettings, values: Mapping[str, Any], *, text: str | 
         for name, value in values.items():
             edited = set_member(edited, (*path, name), value, dialect)
     except (TextSyntaxError, TextStructureError) as error:
-        raise ClientSettingsError(str(settings.path), str(error)) from error
+        raise _settings_error(str(settings.path), str(error)) from error
     return edited
 
 
@@ -483,4 +485,4 @@ def _emptied(settings: ClientSettings) -> str:
 
         return remove_member(settings.text, path, _DIALECTS[settings.client.format])
     except (TextSyntaxError, TextStructureError) as error:
-        raise ClientSettingsError(str(settings.path), str(error)) from error
+        raise _settings_error(str(settings.path), str(error)) from error

@@ -165,7 +165,7 @@ def install_for_user(session: Session, client: Client, *, make: bool) -> tuple[E
 def uninstall_for_user(session: Session, client: Client, *, make: bool) -> Step | None:
     """Take our entry out of the user's settings of a client; None where there is none of ours.
 
-    Raises ClientSettingsError for settings that cannot be read.
+    Raises RyeError `CONFIG_ERROR` for settings that cannot be read.
     """
     machine = machine_of(session)
     if client.user is None or not client.is_there(machine):

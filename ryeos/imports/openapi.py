@@ -17,10 +17,10 @@ from ryeos.imports.launches import rights_of_address
 from ryeos.imports.plan import (
     ImportPlan,
     ImportSource,
-    ImportSourceError,
     ProposedItem,
     plain_name,
     shown_path,
+    source_error,
     source_text,
 )
 from ryeos.items.refs import ItemRef, Kind
@@ -48,17 +48,17 @@ class OperationError(LilluxError):
 
 
 def read_openapi(source: ImportSource) -> ImportPlan:
-    """A tool for each operation of a document. Raises ImportSourceError."""
+    """A tool for each operation of a document. Raises RyeError `IMPORT_UNREADABLE`."""
     where = shown_path(source.path, source.project)
     said = _document(source)
     version = said.get("openapi")
     if not isinstance(version, str) or not version.startswith(("3.0", "3.1")):
         found = version or (f"swagger {said['swagger']}" if "swagger" in said else "no version")
-        raise ImportSourceError(where, f"expected OpenAPI 3.0 or 3.1, found {str(found)[:40]}")
+        raise source_error(where, f"expected OpenAPI 3.0 or 3.1, found {str(found)[:40]}")
     paths = said.get("paths") or {}
     info = said.get("info") or {}
     if not isinstance(paths, Mapping) or not isinstance(info, Mapping):
-        raise ImportSourceError(where, "paths, info: expected objects")
+        raise source_error(where, "paths, info: expected objects")
     api = plain_name(str(info.get("title") or source.path.stem))
     items, left = list[ProposedItem](), 0
     for path, one in paths.items():
@@ -81,13 +81,13 @@ def _document(source: ImportSource) -> Mapping[str, Any]:
         try:
             return parse_yaml(text, where)
         except LilluxError as error:
-            raise ImportSourceError(where, str(error)) from None
+            raise source_error(where, str(error)) from None
     try:
         said = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ImportSourceError(where, f"expected JSON: {error}") from None
+        raise source_error(where, f"expected JSON: {error}") from None
     if not isinstance(said, Mapping):
-        raise ImportSourceError(where, "expected an object")
+        raise source_error(where, "expected an object")
     return said
 
 

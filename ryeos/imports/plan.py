@@ -28,14 +28,14 @@ MAX_ITEMS = 500
 """In one plan."""
 
 
-class ImportSourceError(RyeError):
-    """A file that cannot be read as what it seems to be. Nothing was written."""
-
-    code, exit_status = "IMPORT_UNREADABLE", 6
-
-    def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
-        self.path, self.problem = path, problem
-        super().__init__(f"{path}: {problem}", hint=hint or "fix the file, and import it again")
+def source_error(path: str, problem: str, *, hint: str = "") -> RyeError:
+    """A file cannot be read as what it seems to be; nothing was written."""
+    return RyeError(
+        f"{path}: {problem}",
+        code="IMPORT_UNREADABLE",
+        hint=hint or "fix the file, and import it again",
+        path=path,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,13 +235,16 @@ def _is_file_name(name: str) -> bool:
 
 
 def source_text(path: Path, max_bytes: int = MAX_SOURCE_BYTES) -> str:
-    """The text of a file that is imported from. Raises ImportSourceError, FileTooLargeError."""
+    """The text of a file that is imported from.
+
+    Raises RyeError `IMPORT_UNREADABLE`, FileTooLargeError.
+    """
     try:
         return read_bytes(path, max_bytes).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ImportSourceError(str(path), f"expected UTF-8: {error.reason}") from None
+        raise source_error(str(path), f"expected UTF-8: {error.reason}") from None
     except FileNotFoundError:
-        raise ImportSourceError(str(path), "expected a file, found none") from None
+        raise source_error(str(path), "expected a file, found none") from None
 
 
 def shown_path(path: Path, project: Path | None) -> str:

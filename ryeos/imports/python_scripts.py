@@ -18,11 +18,11 @@ from ryeos.imports.help_pages import HelpPage, read_help
 from ryeos.imports.plan import (
     ImportPlan,
     ImportSource,
-    ImportSourceError,
     ProposedItem,
     ScriptProbe,
     plain_name,
     shown_path,
+    source_error,
 )
 from ryeos.imports.tool_texts import ToolParts, tool_text
 from ryeos.items.refs import AI_DIRECTORY, ItemRef, Kind
@@ -70,7 +70,7 @@ def _script(source: ImportSource, ref: ItemRef, origin: str) -> ProposedItem:
         text = data.decode("utf-8-sig")
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ImportSourceError(origin, f"expected Python: {str(error)[:200]}") from None
+        raise source_error(origin, f"expected Python: {str(error)[:200]}") from None
     block = read_block(text.replace("\r\n", "\n"), origin)
     base = source.base or source.project or source.path.parent
     inside = path_inside(source.path.resolve(), base.resolve())

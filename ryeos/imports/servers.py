@@ -22,10 +22,10 @@ from ryeos.imports.launches import (
 from ryeos.imports.plan import (
     ImportPlan,
     ImportSource,
-    ImportSourceError,
     ProposedItem,
     plain_name,
     shown_path,
+    source_error,
     source_text,
 )
 from ryeos.imports.server_items import (
@@ -54,7 +54,7 @@ _CHOICES = ("includeTools", "excludeTools", "enabled_tools", "disabled_tools", "
 
 
 def read_servers(source: ImportSource) -> ImportPlan:
-    """A server item for each entry. Raises ImportSourceError."""
+    """A server item for each entry. Raises RyeError `IMPORT_UNREADABLE`."""
     settings, twice = _settings(source)
     origin = shown_path(source.path, source.project)
     items = []
@@ -77,13 +77,13 @@ def _settings(source: ImportSource) -> tuple[Mapping[str, Any], frozenset[str]]:
         try:
             return tomllib.loads(text), frozenset()
         except tomllib.TOMLDecodeError as error:
-            raise ImportSourceError(where, f"expected TOML: {error}") from None
+            raise source_error(where, f"expected TOML: {error}") from None
     try:
         node = parse(text if text.strip() else "{}", Dialect.JSONC)
     except TextSyntaxError as error:
-        raise ImportSourceError(where, str(error)) from None
+        raise source_error(where, str(error)) from None
     if not isinstance(node.value, dict):
-        raise ImportSourceError(where, "expected an object")
+        raise source_error(where, "expected an object")
     return node.value, frozenset(_doubled(node, ()))
 
 

@@ -20,10 +20,10 @@ from ryeos.imports.help_pages import Argument, HelpPage
 from ryeos.imports.plan import (
     ImportPlan,
     ImportSource,
-    ImportSourceError,
     ProposedItem,
     plain_name,
     shown_path,
+    source_error,
     source_text,
 )
 from ryeos.imports.tool_texts import MAX_FILE, ToolParts, tool_text
@@ -57,7 +57,7 @@ class Task:
 
 
 def read_tasks(source: ImportSource) -> ImportPlan:
-    """A tool for each task of a file. Raises ImportSourceError."""
+    """A tool for each task of a file. Raises RyeError `IMPORT_UNREADABLE`."""
     name, notes = source.path.name.lower(), list[str]()
     if name == "package.json":
         runner, tasks = "npm", list(_of_npm(source))
@@ -157,12 +157,12 @@ def _json(source: ImportSource) -> object:
     try:
         return json.loads(source_text(source.path, MAX_FILE))
     except (ValueError, RecursionError) as error:
-        raise ImportSourceError(str(source.path), f"expected JSON: {error}") from None
+        raise source_error(str(source.path), f"expected JSON: {error}") from None
 
 
 def _mapping(value: object, source: ImportSource, expected: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise ImportSourceError(str(source.path), f"expected {expected}")
+        raise source_error(str(source.path), f"expected {expected}")
     return value
 
 
@@ -173,7 +173,7 @@ def _of_mise(source: ImportSource) -> Iterator[Task]:
     try:
         said = tomllib.loads(source_text(source.path, MAX_FILE))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ImportSourceError(str(source.path), f"expected TOML: {error}") from None
+        raise source_error(str(source.path), f"expected TOML: {error}") from None
     tasks = _mapping(said.get("tasks") or {}, source, "tasks: a table")
     for name, task in tasks.items():
         table = task if isinstance(task, Mapping) else {"run": task}

@@ -6,7 +6,6 @@ import pytest
 
 from lillux.files import FileChangedError
 from ryeos.cli.client_settings import (
-    ClientSettingsError,
     EntryChange,
     ServerLaunch,
     read_settings,
@@ -168,7 +167,7 @@ def test_a_malformed_file_is_refused_and_left_as_it_is(
     data = text.encode("utf-8", "surrogateescape")
     path.write_bytes(data)
 
-    with pytest.raises(ClientSettingsError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         install(name, path)
 
     assert str(error.value).startswith(f"{path}: {problem}")
@@ -201,7 +200,7 @@ def test_a_file_that_was_written_meanwhile_is_not_overwritten(path: Path) -> Non
 
 
 def test_a_path_that_is_no_utf_8_is_refused(path: Path) -> None:
-    with pytest.raises(ClientSettingsError, match=r"a path that is no UTF-8"):
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR"), match=r"a path that is no UTF-8"):
         install("cursor", path, ServerLaunch(argv=("/usr/bin/python3", "/\udcff/rye.pyz", "mcp")))
 
     assert not path.exists()

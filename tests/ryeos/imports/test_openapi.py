@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from ryeos.imports.openapi import read_openapi
-from ryeos.imports.plan import ImportPlan, ImportSource, ImportSourceError, ProposedItem
+from ryeos.imports.plan import ImportPlan, ImportSource, ProposedItem
+from ryeos.items.errors import RyeError
 from ryeos.items.yaml import parse_yaml
+from tests.support.errors import coded
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "imports"
 
@@ -158,7 +160,7 @@ def test_no_document_chooses_a_variable_of_another_purpose(tmp_path: Path) -> No
     "text", ["{", "[]", "{}", '{"swagger": "2.0"}', '{"openapi": "4.0"}', "[" * 100_000, "a: [b"]
 )
 def test_a_document_that_is_no_openapi_is_reported(text: str, tmp_path: Path) -> None:
-    with pytest.raises(ImportSourceError):
+    with pytest.raises(RyeError, check=coded("IMPORT_UNREADABLE")):
         plan_of(text, tmp_path)
 
 

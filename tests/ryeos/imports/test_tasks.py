@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from ryeos.imports.plan import ImportPlan, ImportSource
 from ryeos.imports.tasks import read_tasks
+from ryeos.items.errors import RyeError
+from tests.support.errors import coded
 from tests.support.programs import require_program
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "imports" / "tasks"
@@ -115,11 +117,9 @@ def test_a_task_that_cannot_be_held_is_refused(
 @pytest.mark.parametrize("name", ["package.json", "mise.toml"])
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, "\x00", "[]"])
 def test_a_malformed_file_is_reported(name: str, text: str, tmp_path: Path) -> None:
-    from ryeos.imports.plan import ImportSourceError
-
     if name == "mise.toml" and text == "[]":
         text = "tasks = 3"
-    with pytest.raises(ImportSourceError):
+    with pytest.raises(RyeError, check=coded("IMPORT_UNREADABLE")):
         written(text, name, tmp_path)
 
 
