@@ -287,8 +287,8 @@ def push(
     With ``drops_excluded`` files that are still here, but no longer travel, are removed there.
     With ``is_new_project`` the project may have another name than when it was last pushed.
     Raises ExcludedFilesError and ProjectRenamedError without, RemoteConflictError, RyeError
-    `REMOTE_UNRELATED`, HeadMovedError where it moves all the time, RyeError `RESOURCE_EXCEEDED`,
-    TreeChangedError, RemoteError.
+    `REMOTE_UNRELATED`, HeadMovedError where it moves all the time, RyeError `RESOURCE_EXCEEDED`
+    or `CONFLICT`, RemoteError.
     """
     if not is_new_project:
         _require_same_name(link)

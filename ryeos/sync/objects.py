@@ -164,19 +164,6 @@ class EntryError(RyeError):
         )
 
 
-class TreeChangedError(RyeError):
-    """A file is no longer what it was when the tree it belongs to was looked at."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        super().__init__(
-            f"{path}: changed while the project was being sent",
-            hint="nothing is lost; run the command again",
-        )
-
-
 # --- fields ---------------------------------------------------------------------------------------
 # The keys of one object, each asked for with its type. Pure.
 

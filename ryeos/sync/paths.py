@@ -675,20 +675,16 @@ def require_admissible(manifest: SourceManifest) -> None:
     _refuse(SkippedFile(path, problem) for path, problem in judged if problem)
 
 
-class OrdersError(RyeError):
+def _orders_error(paths: Sequence[str]) -> RyeError:
     """New files that other programs take orders from: a person has to want each of them."""
-
-    code, exit_status = "APPROVAL_REQUIRED", 4
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        self.paths = tuple(paths)
-        named = ", ".join(repr(path[:200]) for path in paths[:_NAMED])
-        more = len(paths) - _NAMED
-        super().__init__(
-            f"new files that other programs take orders from: {named}"
-            f"{f', and {more} more' if more > 0 else ''}; nothing was written",
-            hint=f"if you want them: rye remote pull {_accepting(paths[:_NAMED])}",
-        )
+    named = ", ".join(repr(path[:200]) for path in paths[:_NAMED])
+    more = len(paths) - _NAMED
+    return RyeError(
+        f"new files that other programs take orders from: {named}"
+        f"{f', and {more} more' if more > 0 else ''}; nothing was written",
+        code="APPROVAL_REQUIRED",
+        hint=f"if you want them: rye remote pull {_accepting(paths[:_NAMED])}",
+    )
 
 
 def _accepting(paths: Sequence[str]) -> str:
@@ -712,7 +708,7 @@ def require_incoming_allowed(
 
     ``rules`` are those from before anything was written, ``present`` what is here already, and
     ``accepted`` the patterns of what the user wants although programs take orders from it. Raises
-    InadmissibleError, OrdersError.
+    InadmissibleError, RyeError `APPROVAL_REQUIRED`.
     """
     paths = tuple(paths)
     names = NameRules(rules)
@@ -742,7 +738,7 @@ def require_incoming_allowed(
         if not wanted.match(path)
     ]
     if orders:
-        raise OrdersError(orders)
+        raise _orders_error(orders)
 
 
 def problem_of(path: str, *, is_item: bool) -> str:

@@ -20,9 +20,10 @@ from lillux.files import PLAIN_FILE, file_system_error, make_directory, read_byt
 from lillux.store_files import ObjectKind, ObjectMissingError
 from lillux.values import dataclass, field, replace
 from ryeos import __version__
+from ryeos.items.errors import RyeError
 from ryeos.items.refs import AI_DIRECTORY
 from ryeos.sync.entries import MAX_ENTRY_BYTES
-from ryeos.sync.objects import ManifestSpace, SourceManifest, TreeChangedError
+from ryeos.sync.objects import ManifestSpace, SourceManifest
 from ryeos.sync.paths import (
     SkippedFile,
     WalkedFile,
@@ -309,8 +310,8 @@ class Tree:
     def get_blob(self, digest: str) -> bytes:
         """The bytes of a file, hashed again.
 
-        Raises ObjectMissingError, TreeChangedError for a file that is no longer what it was, and
-        FileSystemError.
+        Raises ObjectMissingError, RyeError `CONFLICT` for a file that is no longer what it was,
+        and FileSystemError.
         """
         relative = self.blobs.get(digest)
         if relative is None:
@@ -332,11 +333,17 @@ class Tree:
             raise ObjectMissingError(ObjectKind.OBJECT.value, digest, str(self.root))
         return dict(value)
 
-    def _changed(self, relative: str) -> TreeChangedError:
+    def _changed(self, relative: str) -> RyeError:
         self.table.forget(relative)  # a table that was wrong must not be wrong the next time too
         with suppress(LilluxError):  # what matters is that it changed
             self.table.save()
-        return TreeChangedError(str(self.root / relative))
+        path = str(self.root / relative)
+        return RyeError(
+            f"{path}: changed while the project was being sent",
+            code="CONFLICT",
+            hint="nothing is lost; run the command again",
+            path=path,
+        )
 
 
 def build_project_tree(root: Path, rules: ManifestRules, table: StatTable) -> Tree:

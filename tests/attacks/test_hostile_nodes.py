@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 
 from lillux.values import replace
+from ryeos.items.errors import RyeError
 from ryeos.remote.pull import pull
 from ryeos.remote.push import compare, push
 from ryeos.remote.run import RemoteRun, execute, why_refused
 from ryeos.sync.objects import ItemSource, SourceManifest
-from ryeos.sync.paths import InadmissibleError, OrdersError, problem_of, require_admissible
+from ryeos.sync.paths import InadmissibleError, problem_of, require_admissible
 from ryeos.sync.rules import rules_of
 from ryeos.sync.tree import StatTable, build_project_tree
+from tests.support.errors import coded
 from tests.support.memory_node import MemoryNode
 from tests.support.remote_project import RemoteProject
 
@@ -256,10 +258,11 @@ def test_a_new_file_that_programs_take_orders_from_waits_for_a_person(
     plant(node, path, is_item=False)
     before = project.files()
 
-    with pytest.raises(OrdersError) as caught:
+    with pytest.raises(RyeError, check=coded("APPROVAL_REQUIRED")) as caught:
         pull(project.link)
 
-    assert (caught.value.paths, caught.value.code) == ((path,), "APPROVAL_REQUIRED")
+    said = f"new files that other programs take orders from: {path!r}; nothing was written"
+    assert str(caught.value) == said
     assert project.files() == before
     pull(replace(project.link, accepted=(path,)))
     assert path in project.files()

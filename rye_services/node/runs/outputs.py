@@ -325,7 +325,7 @@ class OutputCollector:
         of it. (4) The objects of the run. (5) What became of it. (6) Its outputs. (7) The files
         that changed, and the manifest.
 
-        Raises QuotaExceededError, TreeChangedError, ObjectChangedError, FileSystemError.
+        Raises QuotaExceededError, RyeError `CONFLICT`, ObjectChangedError, FileSystemError.
         """
         if _is_untouched(ran.workspace):
             return self.keep_result(ran)

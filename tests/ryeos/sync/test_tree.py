@@ -11,17 +11,18 @@ from lillux.errors import FileSystemError
 from lillux.store import Store
 from lillux.store_files import ObjectMissingError
 from lillux.values import replace
+from ryeos.items.errors import RyeError
 from ryeos.sync.objects import (
     Contents,
     LayeredContents,
     SourceManifest,
-    TreeChangedError,
     item_source_of,
     manifest_of,
 )
 from ryeos.sync.paths import SkippedFile, item_source
 from ryeos.sync.rules import ManifestRules, rules_of
 from ryeos.sync.tree import StatTable, Tree, TreeEntry, build_project_tree, build_user_tree
+from tests.support.errors import coded
 
 LONG_AGO = 1_000_000_000.5
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
@@ -351,7 +352,7 @@ def test_a_file_that_changed_since_is_reported_and_looked_at_again(
     path = tmp_path / ".ai/tools/a.py"
     path.unlink() if change == "remove" else path.write_bytes(b"y")
 
-    with pytest.raises(TreeChangedError) as error:
+    with pytest.raises(RyeError, check=coded("CONFLICT")) as error:
         tree.get_blob(sha256_hex(b"x"))
 
     assert error.value.path == str(path)
