@@ -19,9 +19,9 @@ from ryeos.items.refs import AI_DIRECTORY, SYSTEM, USER, ItemRef, Kind, Space, k
 from ryeos.items.yaml import parse_yaml, yaml_text
 from ryeos.remote.registry_bundles import (
     KEY_NAME,
-    BundleContentError,
     BundlePinMismatchError,
     CheckedBundle,
+    bundle_content_error,
     bundle_id_of,
     read_bundle_files,
     verify_bundle_files,
@@ -60,7 +60,7 @@ class LookedAt:
 def look_at(rye: Rye, root: Path, bundle_id: str = "", expected: str = "") -> LookedAt:
     """A bundle in a folder, every file compared with what was signed.
 
-    Raises BundleContentError where no manifest can be used, BundlePinMismatchError where the key
+    Raises RyeError `INTEGRITY` where no manifest can be used, BundlePinMismatchError where the key
     is not the ``expected`` one.
     """
     files = read_bundle_files(root)
@@ -82,7 +82,9 @@ def look_at(rye: Rye, root: Path, bundle_id: str = "", expected: str = "") -> Lo
         readable, found = _read_readable(files, readable_path, pem)
         problems += found
     if not covered:
-        raise BundleContentError(space.bundle_id, "expected a manifest and the key that signed it")
+        raise bundle_content_error(
+            space.bundle_id, "expected a manifest and the key that signed it"
+        )
     about = readable.get("bundle")
     version = manifest.version if manifest else str(_of(about, "version"))
     return LookedAt(
@@ -126,7 +128,7 @@ def _publisher(rye: Rye, space: Space, files: Mapping[str, bytes]) -> tuple[str,
         try:
             pem = canonical_public_pem(files[KEY_NAME])
         except LilluxError as error:
-            raise BundleContentError(space.bundle_id, f"{KEY_NAME}: {error}") from error
+            raise bundle_content_error(space.bundle_id, f"{KEY_NAME}: {error}") from error
         return compute_key_fingerprint(pem), pem
     path = _PREFIX + readable_manifest_name(space)
     if path not in files:
@@ -230,8 +232,8 @@ def make_bundle(
 ) -> CheckedBundle:
     """Sign a copy of the files with the user's key, as a bundle in a folder that is not there yet.
 
-    Raises RegistryIdError, RyeError `CONFLICT` or `CONFIG_ERROR`, ItemValidationError,
-    BundleContentError, NoSigningKeyError, FileSystemError.
+    Raises RegistryIdError, RyeError `CONFLICT`, `CONFIG_ERROR` or `INTEGRITY`,
+    ItemValidationError, NoSigningKeyError, FileSystemError.
     """
     valid_bundle_id(recipe.bundle_id)
     valid_version(recipe.version)

@@ -219,7 +219,7 @@ def import_objects(entries: Iterable[Mapping[str, str]], root: str | os.PathLike
 def resolve_remote(name: str | None, project_path: str | os.PathLike[str]) -> "RemoteConfig":
     """A configured node: its address and key.
 
-    Raises RemoteNotFoundError, RemoteConfigError, RemoteNotApprovedError.
+    Raises RemoteNotFoundError, RemoteConfigError, RyeError `REMOTE_NOT_APPROVED`.
     """
     from ryeos.remote.link import RemoteEnvironment, remotes_of
 

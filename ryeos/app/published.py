@@ -63,7 +63,7 @@ def search_published(rye: Rye, values: Mapping[str, Any], kind: Kind | None, pre
 def load_published(rye: Rye, values: Mapping[str, Any], reference: Reference) -> Answer:
     """A published item, checked; with ``destination`` a file of that space, and of its lock.
 
-    Raises RegistryIdError, PulledItemError, LocalEditError, and what asking raises.
+    Raises RegistryIdError, RyeError `INTEGRITY`, LocalEditError, and what asking raises.
     """
     version = valid_version(values["version"]) if values.get("version") else ""
     ref = published_ref(reference)

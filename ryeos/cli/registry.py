@@ -116,7 +116,7 @@ def _url(typed: str | None) -> str | None:
 
 
 def _config(session: Session, name: str, settings: dict[str, object]) -> RegistryConfig:
-    """The registry of these settings. Raises RegistryConfigError, RyeError `REMOTE_INSECURE`."""
+    """The registry of these settings. Raises RyeError `CONFIG_ERROR` or `REMOTE_INSECURE`."""
     from pathlib import Path
 
     from ryeos.remote.registry_settings import SECTION, Registries
@@ -335,7 +335,7 @@ def take_space(parser: Arguments, what: str) -> None:
 
 
 def config_of(session: Session) -> RegistryConfig:
-    """The registry that was named. Raises RegistryNotConfiguredError, RegistryConfigError."""
+    """The registry that was named. Raises RyeError `REGISTRY_NOT_CONFIGURED` or `CONFIG_ERROR`."""
     return registries_of(session.rye).resolve(session.arguments.registry)
 
 

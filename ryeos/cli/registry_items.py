@@ -345,7 +345,10 @@ def _configure(parser: Arguments) -> None:
 
 
 def _chosen(session: Session) -> list[tuple[Space, LockEntry]]:
-    """The entries that are meant, by space. Raises RyeError `ITEM_NOT_FOUND`, RegistryLockError."""
+    """The entries that are meant, by space.
+
+    Raises RyeError `ITEM_NOT_FOUND` or `LOCKFILE_INVALID`.
+    """
     arguments = session.arguments
     labels = (arguments.space,) if arguments.space else (PROJECT, USER)
     spaces = [space for space in session.context.spaces if space.label in labels]

@@ -28,10 +28,10 @@ from ryeos.remote.secrets import (
     MAX_VALUE_BYTES,
     LocalSecrets,
     NodeVault,
-    SecretMissingError,
     injectable,
     read_env_file,
     seal_secrets,
+    secret_missing_error,
 )
 
 SECRET_ACTIONS = ("set", "seal", "import", "list", "delete")
@@ -48,7 +48,7 @@ class Keeper(Protocol):
         """The names, sorted."""
 
     def delete(self, name: str) -> object:
-        """Remove one; False, or a SecretMissingError, if there is none."""
+        """Remove one. Without it: False, or RyeError `ITEM_NOT_FOUND`."""
 
 
 def _configure_secrets(parser: Arguments) -> None:
@@ -119,7 +119,7 @@ def _delete_secret(session: Session) -> int:
     name = _one_word(session, "NAME")
     with _kept(session) as (keeper, where):
         if keeper.delete(name) is False:
-            raise SecretMissingError(name, where, flag=" --local")
+            raise secret_missing_error(name, where, flag=" --local")
     envelope = {"status": "success", "deleted": name, "kept_by": where}
     session.output.answer(envelope, f"deleted {name} from {where}")
     return 0

@@ -25,7 +25,7 @@ from lillux.store import Store
 from lillux.store_files import is_digest
 from lillux.values import dataclass, field, replace
 from ryeos.items.errors import RyeError
-from ryeos.remote.errors import ConflictRecordError
+from ryeos.remote.errors import conflict_record_error
 from ryeos.sync.merge import ADD_ADD, CONTENT, DELETE_MODIFY, ITEM_FILE_TYPE, MODIFY_DELETE
 from ryeos.sync.objects import SourceManifest
 from ryeos.sync.paths import PATH_CASE, PATH_PREFIX, safe_target
@@ -118,7 +118,7 @@ class ConflictFolder:
         self.folder = ai / "state" / "remote" / remote / "conflicts"
 
     def read(self) -> ConflictRecord | None:
-        """What is kept, None for nothing. Raises ConflictRecordError."""
+        """What is kept, None for nothing. Raises RyeError `CONFIG_ERROR`."""
         path = self.folder / RECORD
         self._require_own()
         try:
@@ -126,7 +126,7 @@ class ConflictFolder:
         except FileNotFoundError:
             return None
         except (ValueError, RecursionError) as error:
-            raise ConflictRecordError(str(path), f"expected JSON: {error}") from None
+            raise conflict_record_error(str(path), f"expected JSON: {error}") from None
         return _record_of(value, str(path))
 
     def write(self, record: ConflictRecord) -> None:
@@ -182,7 +182,7 @@ class ConflictFolder:
     def _require_own(self) -> None:
         """A project is foreign data: no link of it leads what is written here elsewhere."""
         if not is_inside(self.folder, self._ai):
-            raise ConflictRecordError(str(self.folder), "leads outside .ai through a link")
+            raise conflict_record_error(str(self.folder), "leads outside .ai through a link")
 
 
 _MAX_KEPT_BYTES = 256 * 1024 * 1024
@@ -212,10 +212,10 @@ def _as_json(record: ConflictRecord) -> dict[str, Any]:
 
 def _record_of(value: object, where: str) -> ConflictRecord:
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
-        raise ConflictRecordError(where, f"expected an object of format {_FORMAT}")
+        raise conflict_record_error(where, f"expected an object of format {_FORMAT}")
     conflicts, snapshot_hash = value.get("conflicts"), value.get("snapshot_hash")
     if not isinstance(conflicts, dict) or not is_digest(snapshot_hash):
-        raise ConflictRecordError(where, "expected snapshot_hash and conflicts")
+        raise conflict_record_error(where, "expected snapshot_hash and conflicts")
     return ConflictRecord(
         str(snapshot_hash),
         {path: _conflict_of(one, f"{where}: {path}") for path, one in conflicts.items()},
@@ -225,10 +225,10 @@ def _record_of(value: object, where: str) -> ConflictRecord:
 
 def _conflict_of(value: object, where: str) -> KeptConflict:
     if not isinstance(value, dict):
-        raise ConflictRecordError(where, "expected an object")
+        raise conflict_record_error(where, "expected an object")
     digests = [value.get(key) for key in ("base", "ours", "theirs", "entry")]
     if not all(digest is None or is_digest(digest) for digest in digests):
-        raise ConflictRecordError(where, "expected digests or null")
+        raise conflict_record_error(where, "expected digests or null")
     base, ours, theirs, entry = digests
     return KeptConflict(
         base=base,

@@ -186,16 +186,6 @@ class InTheWayError(RyeError):
         )
 
 
-class NothingUnmergedError(RyeError):
-    """A run of the node that left nothing to merge here."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, thread_id: str, problem: str) -> None:
-        self.thread_id, self.problem = thread_id, problem
-        super().__init__(f"{thread_id}: {problem}", hint="list the runs with: rye remote threads")
-
-
 class NotInConflictError(RyeError):
     """A path to settle that is in no conflict. ``known`` are those that are."""
 
@@ -210,26 +200,14 @@ class NotInConflictError(RyeError):
         )
 
 
-class ConflictRecordError(RyeError):
+def conflict_record_error(path: str, problem: str) -> RyeError:
     """The record of conflicts is not one that this program wrote."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path, self.problem = path, problem
-        super().__init__(
-            f"{_shown(path)}: {problem}", hint="remove it, then pull it again: rye remote pull"
-        )
-
-
-class UnsafeOutputError(RyeError):
-    """A node names a file, among what a run wrote, that none may write here."""
-
-    code, exit_status = "INTEGRITY", 4
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path, self.problem = path, problem
-        super().__init__(f"output {path[:200]!r}: {problem}", hint="nothing was written there")
+    return RyeError(
+        f"{_shown(path)}: {problem}",
+        code="CONFIG_ERROR",
+        hint="remove it, then pull it again: rye remote pull",
+        path=path,
+    )
 
 
 def detail_text(detail: object) -> str:

@@ -83,14 +83,14 @@ class PinMismatchError(RyeError):
         )
 
 
-class PinUnreadableError(RyeError):
-    """A pin that was changed, or is invalid: it cannot be said which node it was."""
-
-    code, exit_status = "INTEGRITY", 4
-
-    def __init__(self, path: str, problem: str, name: str) -> None:
-        self.path, self.problem, self.name = path, problem, name
-        super().__init__(f"{path}: {problem}", hint=f"to pin its new key: rye remote forget {name}")
+def _pin_error(path: Path, problem: str, name: str) -> RyeError:
+    """A pin was changed, or is invalid: it cannot be said which node it was."""
+    return RyeError(
+        f"{path!s}: {problem}",
+        code="INTEGRITY",
+        hint=f"to pin its new key: rye remote forget {name}",
+        path=str(path),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class Pins:
 
         A pin without a box key gets the one of now.
 
-        Raises PinMismatchError, PinUnreadableError, FileSystemError.
+        Raises PinMismatchError, RyeError `INTEGRITY`, FileSystemError.
         """
         wanted = (expected or "").removeprefix("fp:")
         if wanted and wanted != identity.fingerprint:
@@ -233,11 +233,11 @@ class Pins:
             document = parse_key_document(data, str(path))
             box_key = _box_key(document)
         except LilluxError as error:
-            raise PinUnreadableError(str(path), str(error), name) from error
+            raise _pin_error(path, str(error), name) from error
         if document.owner != _owner(name, netloc):
-            raise PinUnreadableError(str(path), "the pin of another remote", name)
+            raise _pin_error(path, "the pin of another remote", name)
         if not self._holds(document):
-            raise PinUnreadableError(str(path), "changed since it was signed", name)
+            raise _pin_error(path, "changed since it was signed", name)
         return Pin(
             name=name,
             netloc=netloc,

@@ -25,7 +25,6 @@ from ryeos.remote.node import (
 from ryeos.remote.registry_settings import (
     CONFIG_PATH,
     NotInRegistryError,
-    NotLoggedInError,
     PinState,
     Registries,
     RegistryConfig,
@@ -33,7 +32,7 @@ from ryeos.remote.registry_settings import (
     RegistryPin,
     RegistryPins,
     RegistryRefusedError,
-    RegistryReplyError,
+    registry_reply_error,
     valid_version,
 )
 from ryeos.remote.settings import RemoteConfig
@@ -41,7 +40,7 @@ from ryeos.run.workspace import Workspace
 from ryeos.trust.keys import SigningKey
 
 # --- replies --------------------------------------------------------------------------------------
-# What registries answer, as values. Pure. One of another shape is a RegistryReplyError.
+# What registries answer, as values. Pure. Another shape is an error, `REMOTE_REPLY_INVALID`.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +79,9 @@ def parse_object(body: bytes, what: str) -> dict[str, Any]:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
-        raise RegistryReplyError(what, f"expected JSON, found {body[:60]!r}") from None
+        raise registry_reply_error(what, f"expected JSON, found {body[:60]!r}") from None
     if not isinstance(value, dict):
-        raise RegistryReplyError(what, f"expected a JSON object, found {type(value).__name__}")
+        raise registry_reply_error(what, f"expected a JSON object, found {type(value).__name__}")
     return value
 
 
@@ -105,12 +104,12 @@ def read_bundle(value: Mapping[str, Any], what: str) -> BundleReply:
     """The bundle of a reply."""
     listed = value.get("files")
     if not isinstance(listed, dict):
-        raise RegistryReplyError(what, "files: expected a mapping of paths")
+        raise registry_reply_error(what, "files: expected a mapping of paths")
     files = {}
     for path, entry in listed.items():
         content = entry.get("content") if isinstance(entry, dict) else None
         if not isinstance(content, str):
-            raise RegistryReplyError(what, f"files.{path[:80]!a}.content: expected text")
+            raise registry_reply_error(what, f"files.{path[:80]!a}.content: expected text")
         files[path] = content
     return BundleReply(
         bundle_id=text_at(value, "bundle_id", what),
@@ -127,7 +126,7 @@ def rows_at(value: Mapping[str, Any], key: str, what: str) -> list[dict[str, Any
     """A list of objects."""
     found = value.get(key)
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise RegistryReplyError(what, f"{key}: expected a list of objects")
+        raise registry_reply_error(what, f"{key}: expected a list of objects")
     return found
 
 
@@ -135,7 +134,7 @@ def text_at(value: Mapping[str, Any], key: str, what: str) -> str:
     """A text that can be written as UTF-8."""
     found = value.get(key)
     if not isinstance(found, str) or not _is_unicode(found):
-        raise RegistryReplyError(what, f"{key}: expected text, found {found!r:.80}")
+        raise registry_reply_error(what, f"{key}: expected text, found {found!r:.80}")
     return found
 
 
@@ -182,7 +181,7 @@ class RegistryClient:
         """Its key, checked against its pin; asked once.
 
         ``expected`` is a fingerprint that a person names. Raises RegistryPinMismatchError,
-        RegistryReplyError, and what asking raises.
+        RyeError `REMOTE_REPLY_INVALID`, and what asking raises.
         """
         if self._pin is None or expected not in {"", self._pin.fingerprint}:
             pem = self.public_key()
@@ -201,7 +200,7 @@ class RegistryClient:
         return self._pin is not None and self._pin.state is PinState.NEW
 
     def public_key(self) -> bytes:
-        """The key that it shows, as PEM. Raises RegistryReplyError."""
+        """The key that it shows, as PEM. Raises RyeError `REMOTE_REPLY_INVALID`."""
         from lillux.signing import canonical_public_pem
 
         what = self._what("/v1/public-key")
@@ -212,7 +211,7 @@ class RegistryClient:
                 pem = str(parse_object(body, what).get("public_key_pem")).encode()
             return canonical_public_pem(pem)
         except LilluxError as error:
-            raise RegistryReplyError(what, f"expected a public key as PEM: {error}") from error
+            raise registry_reply_error(what, f"expected a public key as PEM: {error}") from error
 
     def _identity(self) -> bytes:
         """The key that it is known by, as PEM; ``b""`` for a registry of an older kind."""
@@ -260,12 +259,15 @@ class RegistryClient:
         return self._page(path, (), rows="versions", wanted=str(ref))
 
     def latest(self, ref: ItemRef) -> str:
-        """The highest version of an item. Raises NotInRegistryError, RegistryReplyError."""
+        """The highest version of an item.
+
+        Raises NotInRegistryError, RyeError `REMOTE_REPLY_INVALID`.
+        """
         what = self._what(f"/v1/items/{ref.kind.value}/{ref.id}")
         try:
             return valid_version(text_at(self.info(ref), "version", what))
         except RegistryIdError as error:
-            raise RegistryReplyError(what, str(error)) from error
+            raise registry_reply_error(what, str(error)) from error
 
     def search(self, query: QueryPairs) -> dict[str, Any]:
         """A page of items: ``results`` and ``total``."""
@@ -353,7 +355,9 @@ class RegistryClient:
         account = self.account()["name"]
         identity_pem = self.pin().identity_pem
         if not identity_pem:  # the claim is for one registry, and this one cannot say which it is
-            raise RegistryReplyError(self._what("/public-key"), "expected an identity, found none")
+            raise registry_reply_error(
+                self._what("/public-key"), "expected an identity, found none"
+            )
         document = {
             "kind": KEY_CLAIM,
             "account": account,
@@ -389,7 +393,7 @@ class RegistryClient:
         max_bytes: int = MAX_SMALL_REPLY,
         wanted: str = "",
     ) -> dict[str, Any]:
-        """The JSON object of a request that needs an API key. Raises NotLoggedInError."""
+        """The JSON object of a request that needs an API key. Raises RyeError `REGISTRY_NO_KEY`."""
         data = None if body is None else json.dumps(body).encode()
         return parse_object(
             self._raw(method, path, query, data, max_bytes=max_bytes, wanted=wanted),
@@ -407,7 +411,13 @@ class RegistryClient:
         wanted: str = "",
     ) -> bytes:
         if not self.config.api_key:
-            raise NotLoggedInError(self.name, self.config.key_env)
+            key_env = self.config.key_env
+            problem = f"{key_env} is not set" if key_env else "no variable is named for its API key"
+            raise RyeError(
+                f"registry {self.name}: this needs an API key, and {problem}",
+                code="REGISTRY_NO_KEY",
+                hint=f"set {key_env}" if key_env else "rye registry login --key-env VARIABLE",
+            )
         self.pin()
         if self._team:
             query = [*query, ("owner", self._team)]
@@ -449,7 +459,7 @@ class RegistryClient:
                 may_repeat=method == "GET",
             )
         except ReplyTooLargeError as error:
-            raise RegistryReplyError(self._what(path), error.problem) from error
+            raise registry_reply_error(self._what(path), error.problem) from error
         except RemoteUnreachableError as error:
             raise RyeError(
                 f"registry {self.name}: {error.problem}",
@@ -461,7 +471,7 @@ class RegistryClient:
         if reply.status >= _FAILED:
             raise RegistryRefusedError(self._what(path), reply.status, detail_of(reply.body))
         if reply.status >= 300:  # noqa: PLR2004 - it leads elsewhere, and nothing is sent there
-            raise RegistryReplyError(
+            raise registry_reply_error(
                 self._what(path), f"expected an answer, found status {reply.status}"
             )
         return reply.body
@@ -475,7 +485,7 @@ def _listed(body: bytes, what: str) -> list[dict[str, Any]]:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
-        raise RegistryReplyError(what, f"expected JSON, found {body[:60]!r}") from None
+        raise registry_reply_error(what, f"expected JSON, found {body[:60]!r}") from None
     rows = value
     if isinstance(value, dict):
         rows = next((one for one in value.values() if isinstance(one, list)), None)
@@ -487,7 +497,7 @@ def _listed(body: bytes, what: str) -> list[dict[str, Any]]:
 
 
 def registries_of(workspace: Workspace) -> Registries:
-    """The registries that are configured. Raises IntegrityError, RegistryConfigError."""
+    """The registries that are configured. Raises IntegrityError, RyeError `CONFIG_ERROR`."""
     return Registries(workspace.network_layers(CONFIG_PATH), workspace.context.process_env)
 
 

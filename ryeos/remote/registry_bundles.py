@@ -37,7 +37,7 @@ from ryeos.items.refs import AI_DIRECTORY, EXECUTABLE_KINDS, SYSTEM, Kind, Space
 from ryeos.remote.registry import BundleReply, RegistryClient
 from ryeos.remote.registry_items import verify_bundle_attestation
 from ryeos.remote.registry_settings import (
-    RegistryReplyError,
+    registry_reply_error,
     valid_bundle_id,
     valid_version,
     version_key,
@@ -72,14 +72,13 @@ RESERVED_CONFIG = frozenset(
 """Folders of configuration that programs read: no bundle may have such an id."""
 
 
-class BundleContentError(RyeError):
+def bundle_content_error(bundle: str, problem: str, *, hint: str = "") -> RyeError:
     """The files of a bundle are not what its publisher signed, or more than a bundle may be."""
-
-    code, exit_status = "INTEGRITY", 4
-
-    def __init__(self, bundle: str, problem: str, *, hint: str = "") -> None:
-        self.bundle, self.problem = bundle, problem
-        super().__init__(f"bundle {bundle[:80]}: {problem}", hint=hint or "nothing was installed")
+    return RyeError(
+        f"bundle {bundle[:80]}: {problem}",
+        code="INTEGRITY",
+        hint=hint or "nothing was installed",
+    )
 
 
 class BundlePinMismatchError(RyeError):
@@ -118,11 +117,13 @@ def verify_bundle_files(
 ) -> CheckedBundle:
     """The bundle that some files are. ``expected`` is the fingerprint of its publisher's key.
 
-    Raises RegistryIdError, BundleContentError, BundlePinMismatchError.
+    Raises RegistryIdError, RyeError `INTEGRITY`, BundlePinMismatchError.
     """
     valid_bundle_id(bundle_id)
     if bundle_id in RESERVED_CONFIG:
-        raise BundleContentError(bundle_id, "expected an id that is no name of Rye's own settings")
+        raise bundle_content_error(
+            bundle_id, "expected an id that is no name of Rye's own settings"
+        )
     for path in files:
         _validate_path(bundle_id, path)  # (1)
     _validate_collisions(bundle_id, files)
@@ -133,7 +134,7 @@ def verify_bundle_files(
         raise BundlePinMismatchError(bundle_id, pinned=expected, found=found)
     manifest = _verified_manifest(bundle_id, files, public_pem)
     if version and manifest.version != version:
-        raise BundleContentError(
+        raise bundle_content_error(
             bundle_id, f"expected version {version}, found {manifest.version[:20]!a}"
         )
     _verify_listed(bundle_id, files, manifest)  # (4)
@@ -155,11 +156,11 @@ def _validate_path(bundle_id: str, path: str) -> None:
         require_plain_path(path)
         is_long = len(path.encode()) > MAX_PATH_BYTES
     except (LilluxError, UnicodeEncodeError) as error:
-        raise BundleContentError(bundle_id, f"{path[:200]!a}: {error}") from error
+        raise bundle_content_error(bundle_id, f"{path[:200]!a}: {error}") from error
     if is_long:
-        raise BundleContentError(bundle_id, f"{path[:80]!a}...: expected a shorter path")
+        raise bundle_content_error(bundle_id, f"{path[:80]!a}...: expected a shorter path")
     if path != KEY_NAME and not path.startswith(f"{AI_DIRECTORY}/"):
-        raise BundleContentError(
+        raise bundle_content_error(
             bundle_id, f"{path!a}: expected {KEY_NAME}, or a file below {AI_DIRECTORY}/"
         )
 
@@ -170,7 +171,7 @@ def _validate_collisions(bundle_id: str, files: Mapping[str, bytes]) -> None:
     for path in files:
         one = unicodedata.normalize("NFC", path).casefold()
         if one in folded:
-            raise BundleContentError(
+            raise bundle_content_error(
                 bundle_id, f"{path!a} and {folded[one]!a} are one file on some disks"
             )
         folded[one] = path
@@ -178,27 +179,27 @@ def _validate_collisions(bundle_id: str, files: Mapping[str, bytes]) -> None:
         parts = one.split("/")
         for length in range(1, len(parts)):
             if "/".join(parts[:length]) in folded:
-                raise BundleContentError(bundle_id, f"{path!a}: its folder is a file as well")
+                raise bundle_content_error(bundle_id, f"{path!a}: its folder is a file as well")
 
 
 def _validate_sizes(bundle_id: str, files: Mapping[str, bytes]) -> None:
     if len(files) > MAX_FILES:
-        raise BundleContentError(
+        raise bundle_content_error(
             bundle_id, f"expected at most {MAX_FILES} files, found {len(files)}"
         )
     large = next((path for path in files if len(files[path]) > MAX_ITEM_BYTES), None)
     if large:
-        raise BundleContentError(bundle_id, f"{large!a}: expected at most {MAX_ITEM_BYTES} bytes")
+        raise bundle_content_error(bundle_id, f"{large!a}: expected at most {MAX_ITEM_BYTES} bytes")
     total = sum(map(len, files.values()))
     if total > MAX_BUNDLE_BYTES:
-        raise BundleContentError(
+        raise bundle_content_error(
             bundle_id, f"expected at most {MAX_BUNDLE_BYTES} bytes, found {total}"
         )
 
 
 def _public_pem(bundle_id: str, files: Mapping[str, bytes]) -> bytes:
     if KEY_NAME not in files:
-        raise BundleContentError(
+        raise bundle_content_error(
             bundle_id,
             f"expected {KEY_NAME}, the key of its publisher",
             hint="make bundles with: rye bundle create",
@@ -206,20 +207,20 @@ def _public_pem(bundle_id: str, files: Mapping[str, bytes]) -> bytes:
     try:
         return canonical_public_pem(files[KEY_NAME])
     except LilluxError as error:
-        raise BundleContentError(bundle_id, f"{KEY_NAME}: {error}") from error
+        raise bundle_content_error(bundle_id, f"{KEY_NAME}: {error}") from error
 
 
 def _verified_manifest(bundle_id: str, files: Mapping[str, bytes], public_pem: bytes) -> Manifest:
     space = Space(f"{SYSTEM}:{bundle_id}", Path(), "", public_pem)
     path = f"{AI_DIRECTORY}/bundles/{bundle_id}/files.manifest"
     if path not in files:
-        raise BundleContentError(
+        raise bundle_content_error(
             bundle_id, f"expected its manifest, {path}", hint="make bundles with: rye bundle create"
         )
     try:
         return verify_manifest(space, files[path], public_pem)
     except LilluxError as error:
-        raise BundleContentError(bundle_id, str(error)) from error
+        raise bundle_content_error(bundle_id, str(error)) from error
 
 
 def _verify_listed(bundle_id: str, files: Mapping[str, bytes], manifest: Manifest) -> None:
@@ -227,13 +228,13 @@ def _verify_listed(bundle_id: str, files: Mapping[str, bytes], manifest: Manifes
     there = {path.removeprefix(prefix) for path in files if path != KEY_NAME}
     missing = sorted(set(manifest.files) - there)
     if missing:
-        raise BundleContentError(bundle_id, f"{missing[0]!a}: listed in its manifest, not there")
+        raise bundle_content_error(bundle_id, f"{missing[0]!a}: listed in its manifest, not there")
     for relative in sorted(there):
         data = files[prefix + relative]
         if not manifest.holds(relative, data):
             listed = relative in manifest.files
             problem = "not what its publisher signed" if listed else "not listed in its manifest"
-            raise BundleContentError(bundle_id, f"{relative!a}: {problem}")
+            raise bundle_content_error(bundle_id, f"{relative!a}: {problem}")
 
 
 def _validate_place(bundle_id: str, relative: str, fingerprint: str) -> None:
@@ -245,15 +246,15 @@ def _validate_place(bundle_id: str, relative: str, fingerprint: str) -> None:
     if relative == f"bundles/{bundle_id}/manifest.yaml":
         return
     if kind is Kind.CONFIG and first != bundle_id:
-        raise BundleContentError(
+        raise bundle_content_error(
             bundle_id, f"{relative!a}: expected configuration below config/{bundle_id}/ only"
         )
     if kind not in (*EXECUTABLE_KINDS, Kind.CONFIG):
-        raise BundleContentError(bundle_id, f"{relative!a}: expected an item or configuration")
+        raise bundle_content_error(bundle_id, f"{relative!a}: expected an item or configuration")
     if first.casefold().partition(".")[0] == _RESERVED:
-        raise BundleContentError(bundle_id, f"{relative!a}: ids below {_RESERVED}/ are rye's own")
+        raise bundle_content_error(bundle_id, f"{relative!a}: ids below {_RESERVED}/ are rye's own")
     if "/" not in rest:  # a file of this name is found before a short id is looked up
-        raise BundleContentError(bundle_id, f"{relative!a}: expected an id of at least two words")
+        raise bundle_content_error(bundle_id, f"{relative!a}: expected an id of at least two words")
 
 
 def _verify_header(
@@ -263,15 +264,15 @@ def _verify_header(
     suffix = PurePosixPath(relative).suffix
     try:
         if kind is None:
-            raise BundleContentError(bundle_id, f"{relative!a}: expected no header")
+            raise bundle_content_error(bundle_id, f"{relative!a}: expected no header")
         text = decode(files[f"{AI_DIRECTORY}/{relative}"], relative)
         signed = split(text, form_for(kind, suffix, relative), relative)
         said = listed_header(kind, suffix, signed, relative)
         is_its_own = json.loads(json.dumps(said)) == listed
     except (LilluxError, TypeError, ValueError) as error:
-        raise BundleContentError(bundle_id, f"{relative!a}: {error}") from error
+        raise bundle_content_error(bundle_id, f"{relative!a}: {error}") from error
     if not is_its_own:
-        raise BundleContentError(
+        raise bundle_content_error(
             bundle_id, f"{relative!a}: its manifest lists another header than it has"
         )
 
@@ -286,7 +287,7 @@ _PREFIX = f"{AI_DIRECTORY}/"
 
 
 def push_bundle(registry: RegistryClient, bundle: CheckedBundle) -> dict[str, Any]:
-    """Publish a bundle; the answer. Raises BundleContentError for what is no text."""
+    """Publish a bundle; the answer. Raises RyeError `INTEGRITY` for what is no text."""
     sent = {path: _sent(bundle, path) for path in sorted(bundle.files)}
     manifest, listed = _readable_manifest(bundle, sent)
     files = {_spelled(path, listed): one for path, one in sent.items()}
@@ -299,11 +300,11 @@ def fetched_bundle(
     """A published bundle, every file checked, and the account that published it.
 
     ``version`` and the fingerprint ``expected`` are ``""`` where any will do. Raises
-    NotInRegistryError, BundleContentError, BundlePinMismatchError.
+    NotInRegistryError, RyeError `INTEGRITY`, BundlePinMismatchError.
     """
     reply = registry.pull_bundle(bundle_id, version)
     if reply.bundle_id != bundle_id or (version and reply.version != version):
-        raise RegistryReplyError(
+        raise registry_reply_error(
             f"registry {registry.name}",
             f"expected bundle {bundle_id} {version}, found {reply.bundle_id[:80]!a}"
             f" {reply.version[:20]!a}",
@@ -319,7 +320,7 @@ def _sent(bundle: CheckedBundle, path: str) -> dict[str, Any]:
     try:
         content = data.decode()
     except UnicodeDecodeError as error:
-        raise BundleContentError(
+        raise bundle_content_error(
             bundle.bundle_id, f"{path!a}: expected text in UTF-8", hint="nothing was sent"
         ) from error
     source = item_source(path, data)
@@ -365,7 +366,7 @@ def _files(reply: BundleReply) -> dict[str, bytes]:
         try:
             files[path if is_whole else _PREFIX + path] = content.encode()
         except UnicodeEncodeError as error:
-            raise BundleContentError(
+            raise bundle_content_error(
                 reply.bundle_id, f"{path[:200]!a}: expected text in UTF-8"
             ) from error
     return files
@@ -574,7 +575,7 @@ def write_bundle_files(folder: Path, files: Mapping[str, bytes]) -> None:
 def read_bundle_files(folder: Path) -> dict[str, bytes]:
     """The files of a bundle's folder, by path; nothing else that lies beside them.
 
-    Links are refused, and so is more than a bundle may have. Raises BundleContentError,
+    Links are refused, and so is more than a bundle may have. Raises RyeError `INTEGRITY`,
     FileSystemError.
     """
     files = {}
@@ -583,7 +584,7 @@ def read_bundle_files(folder: Path) -> dict[str, bytes]:
     for path in _walk(folder, folder / AI_DIRECTORY):
         relative = path.relative_to(folder).as_posix()
         if len(files) > MAX_FILES:
-            raise BundleContentError(folder.name, f"expected at most {MAX_FILES} files")
+            raise bundle_content_error(folder.name, f"expected at most {MAX_FILES} files")
         files[relative] = read_bytes(path, MAX_ITEM_BYTES)
     return files
 
@@ -598,7 +599,7 @@ def _walk(folder: Path, below: Path) -> Iterator[Path]:
     for entry in entries:
         path = Path(entry.path)
         if entry.is_symlink():
-            raise BundleContentError(
+            raise bundle_content_error(
                 folder.name, f"{path.relative_to(folder).as_posix()!a}: expected no links"
             )
         if entry.is_dir(follow_symlinks=False):
@@ -609,14 +610,14 @@ def _walk(folder: Path, below: Path) -> Iterator[Path]:
 
 
 def bundle_id_of(folder: Path) -> str:
-    """The id of the bundle in a folder, by its manifest. Raises BundleContentError."""
+    """The id of the bundle in a folder, by its manifest. Raises RyeError `INTEGRITY`."""
     manifests = folder / AI_DIRECTORY / "bundles"
     try:
         names = sorted(entry.name for entry in os.scandir(manifests) if entry.is_dir())
     except OSError:
         names = []
     if len(names) != 1:
-        raise BundleContentError(
+        raise bundle_content_error(
             folder.name,
             f"expected one folder with its manifest in {AI_DIRECTORY}/bundles, found {len(names)}",
             hint="make bundles with: rye bundle create",

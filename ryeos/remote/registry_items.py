@@ -37,11 +37,10 @@ from ryeos.items.refs import (
 from ryeos.remote.registry import BundleReply, PulledReply
 from ryeos.remote.registry_settings import (
     LocalEditError,
-    PulledItemError,
     RegistryIdError,
-    RegistryLockError,
     RegistryPin,
     published_ref,
+    pulled_item_error,
     valid_version,
 )
 from ryeos.remote.requests import verify_document
@@ -96,25 +95,25 @@ def verify_pulled(
 ) -> PulledItem:
     """The item of a reply. ``version`` is the one that was asked for, if any.
 
-    Raises PulledItemError, whatever is wrong with it.
+    Raises RyeError `INTEGRITY`, whatever is wrong with it.
     """
     what = f"{ref} {reply.version[:20]!a} from {pin.netloc}"
     if (reply.item_type, reply.item_id) != (ref.kind.value, ref.id):  # (1)
         found = f"{reply.item_type[:20]}:{reply.item_id[:200]}"
-        raise PulledItemError(what, f"expected that item, found {found!a}")
+        raise pulled_item_error(what, f"expected that item, found {found!a}")
     if version and reply.version != version:
-        raise PulledItemError(what, f"expected version {version}")
+        raise pulled_item_error(what, f"expected version {version}")
     data = reply.content.encode()
     if len(data) > MAX_ITEM_BYTES:
-        raise PulledItemError(what, f"expected at most {MAX_ITEM_BYTES} bytes, found {len(data)}")
+        raise pulled_item_error(what, f"expected at most {MAX_ITEM_BYTES} bytes, found {len(data)}")
     suffix, signed = _taken_apart(reply, ref, what)  # (2)
     signature = _signature(signed, reply, pin, what)  # (3)
     try:
         covered = content_hash(hashed_text(ref.kind, signed, what))
     except LilluxError as error:
-        raise PulledItemError(what, str(error)) from error
+        raise pulled_item_error(what, str(error)) from error
     if signature.content_hash != covered:  # (4)
-        raise PulledItemError(what, "changed since the registry signed it")
+        raise pulled_item_error(what, "changed since the registry signed it")
     _verify_value(covered, signature.value, pin, what)
     covers_all = _verify_covers(signed, ref, pin, what)
     verify_item_attestation(reply, ref, pin, what)  # (5)
@@ -138,7 +137,7 @@ def _taken_apart(reply: PulledReply, ref: ItemRef, what: str) -> tuple[str, Sign
     """The type of its file, and its text; a registry that names none leaves it to be found out."""
     known = [one for one in FORMS[ref.kind] if one not in DETACHED_SUFFIXES]
     if reply.suffix and reply.suffix not in known:
-        raise PulledItemError(
+        raise pulled_item_error(
             what, f"suffix: expected one of {', '.join(known)}, found {reply.suffix[:20]!a}"
         )
     problem: LilluxError | None = None
@@ -152,7 +151,7 @@ def _taken_apart(reply: PulledReply, ref: ItemRef, what: str) -> tuple[str, Sign
         if signed is not None:
             return suffix, signed
     said = "; ".join(problem.details) if isinstance(problem, ItemValidationError) else problem
-    raise PulledItemError(what, f"not such an item: {said}")
+    raise pulled_item_error(what, f"not such an item: {said}")
 
 
 def _target(ref: ItemRef, suffix: str) -> SignTarget:
@@ -163,15 +162,15 @@ def _target(ref: ItemRef, suffix: str) -> SignTarget:
 def _signature(signed: SignedText, reply: PulledReply, pin: RegistryPin, what: str) -> Signature:
     signature = signed.signature
     if signature is None:
-        raise PulledItemError(what, "expected the registry's signature, found none")
+        raise pulled_item_error(what, "expected the registry's signature, found none")
     if signature.fingerprint != pin.fingerprint:
-        raise PulledItemError(
+        raise pulled_item_error(
             what, f"expected the registry's key {pin.fingerprint}, found {signature.fingerprint}"
         )
     provider, _, author = signature.provenance.partition("@")
     if provider != PROVIDER or author != reply.author:
         found = signature.provenance or "none"
-        raise PulledItemError(
+        raise pulled_item_error(
             what, f"expected the provenance {PROVIDER}@{reply.author[:60]}, found {found}"
         )
     return signature
@@ -186,14 +185,14 @@ def _verify_covers(signed: SignedText, ref: ItemRef, pin: RegistryPin, what: str
         return False
     is_whole = covers.content_hash == content_hash(signed.covered)
     if covers.fingerprint != pin.fingerprint or not is_whole:
-        raise PulledItemError(what, "changed since the registry signed it (outside of the block)")
+        raise pulled_item_error(what, "changed since the registry signed it (outside of the block)")
     _verify_value(covers.content_hash, covers.value, pin, what)
     return True
 
 
 def _verify_value(covered: str, value: str, pin: RegistryPin, what: str) -> None:
     if not verify_signature(covered, value, pin.public_pem):
-        raise PulledItemError(what, f"the signature of {pin.fingerprint} does not hold")
+        raise pulled_item_error(what, f"the signature of {pin.fingerprint} does not hold")
 
 
 def _checked_header(
@@ -203,7 +202,7 @@ def _checked_header(
     header = extract(ref.kind, suffix, signed.shebang + signed.body, what)
     own = header.get("version")
     if own != version and not (own is None and suffix == ".sh"):
-        raise PulledItemError(what, f"its own text says version {own!r:.40}")
+        raise pulled_item_error(what, f"its own text says version {own!r:.40}")
     return header
 
 
@@ -321,16 +320,16 @@ class RegistryLock:
         self._guard = space.ai / "state" / "registry-lock.lock"
 
     def entries(self) -> dict[str, LockEntry]:
-        """By reference. Raises RegistryLockError."""
+        """By reference. Raises RyeError `LOCKFILE_INVALID`."""
         return {str(entry.ref): entry for entry in self._read()}
 
     def put(self, entry: LockEntry) -> None:
-        """Add an entry, or replace the one of the same item. Raises RegistryLockError."""
+        """Add an entry, or replace the one of the same item. Raises RyeError `LOCKFILE_INVALID`."""
         with locked(self._guard):
             self._write({**self.entries(), str(entry.ref): entry})
 
     def remove(self, ref: ItemRef) -> bool:
-        """Take an entry out; False if absent. Raises RegistryLockError."""
+        """Take an entry out; False if absent. Raises RyeError `LOCKFILE_INVALID`."""
         with locked(self._guard):
             entries = self.entries()
             if entries.pop(str(ref), None) is None:
@@ -345,10 +344,10 @@ class RegistryLock:
         except FileNotFoundError:
             return []
         except (ValueError, RecursionError) as error:
-            raise RegistryLockError(where, f"expected JSON, found: {error}") from error
+            raise _lock_error(where, f"expected JSON, found: {error}") from error
         items = document.get("items") if isinstance(document, dict) else None
         if not isinstance(items, dict) or document.get("registry_lock_version") != LOCK_VERSION:
-            raise RegistryLockError(where, f"expected a registry lock of version {LOCK_VERSION}")
+            raise _lock_error(where, f"expected a registry lock of version {LOCK_VERSION}")
         return [_entry(where, name, values) for name, values in items.items()]
 
     def _write(self, entries: Mapping[str, LockEntry]) -> None:
@@ -358,22 +357,32 @@ class RegistryLock:
         write_atomic(self.path, json.dumps(document, indent=2).encode() + b"\n")
 
 
+def _lock_error(path: str, problem: str) -> RyeError:
+    """The list of what was pulled cannot be read; as an empty list it would lose its pins."""
+    return RyeError(
+        f"{path}: {problem}",
+        code="LOCKFILE_INVALID",
+        hint="take it from version control, or remove it and pull again",
+        path=path,
+    )
+
+
 def _entry(where: str, name: str, values: Any) -> LockEntry:  # noqa: ANN401 - JSON
     if not isinstance(values, dict) or not all(isinstance(v, str) for v in values.values()):
-        raise RegistryLockError(where, f"{name[:200]!a}: expected a mapping of texts")
+        raise _lock_error(where, f"{name[:200]!a}: expected a mapping of texts")
     said: dict[str, str] = values
     try:
         ref = published_ref(parse_reference(name))
         valid_version(said.get("version", ""))
     except RyeError as error:
-        raise RegistryLockError(where, str(error)) from error
+        raise _lock_error(where, str(error)) from error
     path = said.get("path", "")
     stem = f"{ref.kind.directory}/{ref.id}."
     if not path.startswith(stem) or f".{path[len(stem) :]}" not in ref.kind.suffixes:
-        raise RegistryLockError(where, f"{name}: expected its path below .ai, found {path[:200]!a}")
+        raise _lock_error(where, f"{name}: expected its path below .ai, found {path[:200]!a}")
     for key, shape in (("integrity", _HASH), ("fingerprint", _FINGERPRINT)):
         if not shape.fullmatch(said.get(key, "")):
-            raise RegistryLockError(where, f"{name}: {key}: expected hex digits")
+            raise _lock_error(where, f"{name}: {key}: expected hex digits")
     return LockEntry(
         ref=ref,
         version=said["version"],
@@ -426,7 +435,7 @@ class ItemPlacer:
     ) -> PlacementState:
         """Write the file and its lock entry. ``registry`` is the address, ``now`` a stamp.
 
-        Raises LocalEditError, UnsafePathError, FileSystemError, RegistryLockError.
+        Raises LocalEditError, UnsafePathError, FileSystemError, RyeError `LOCKFILE_INVALID`.
         """
         entries = self.lock.entries()  # one that cannot be read keeps the file from being written
         path = self.path(item)
@@ -611,7 +620,7 @@ ITEM, BUNDLE = "registry-item/v1", "registry-bundle/v1"
 
 
 def verify_item_attestation(reply: PulledReply, ref: ItemRef, pin: RegistryPin, what: str) -> None:
-    """Refuse an item that the registry does not say is this one. Raises PulledItemError.
+    """Refuse an item that the registry does not say is this one. Raises RyeError `INTEGRITY`.
 
     A registry whose pin has no key for it attests nothing.
     """
@@ -646,15 +655,15 @@ def _check(document: object, said: Mapping[str, str], pin: RegistryPin, what: st
     if not pin.identity_pem:
         return
     if not isinstance(document, Mapping):
-        raise PulledItemError(what, "expected what the registry attests, found nothing")
+        raise pulled_item_error(what, "expected what the registry attests, found nothing")
     attested: Mapping[str, Any] = document
     expected = {**said, "registry": f"fp:{compute_key_fingerprint(pin.identity_pem)}"}
     for name, value in expected.items():
         if attested.get(name) != value:
-            raise PulledItemError(
+            raise pulled_item_error(
                 what, f"the registry attests another {name}: {str(attested.get(name))[:80]!a}"
             )
     try:
         verify_document(attested, pin.identity_pem)
     except LilluxError as error:
-        raise PulledItemError(what, f"attestation: {error}") from error
+        raise pulled_item_error(what, f"attestation: {error}") from error

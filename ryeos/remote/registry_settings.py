@@ -96,11 +96,11 @@ class Registries:
     def resolve(self, name: str | None = None) -> RegistryConfig:
         """A registry by name; ``default`` without one.
 
-        Raises RegistryNotConfiguredError, RegistryConfigError, RyeError `REMOTE_INSECURE`.
+        Raises RyeError `REGISTRY_NOT_CONFIGURED`, `CONFIG_ERROR` or `REMOTE_INSECURE`.
         """
         name = name or DEFAULT_NAME
         if name not in self._own:
-            raise RegistryNotConfiguredError(name, self.names, self._offered(name))
+            raise _not_configured(name, self.names, self._offered(name))
         values = RemoteValues(f"{SECTION}.{name}", self._own[name], {})
         try:
             url, key_env = values.url(), values.variable("key_env")
@@ -114,9 +114,9 @@ class Registries:
             )
             may_be_plain = values.flag("allow_insecure") or is_loopback(url)
         except RemoteConfigError as error:
-            raise RegistryConfigError(error.where, error.problem) from None
+            raise _config_error(error.where, error.problem) from None
         if config.fingerprint and not _FINGERPRINT.fullmatch(config.fingerprint):
-            raise RegistryConfigError(f"{SECTION}.{name}.fingerprint", "expected 16 hex digits")
+            raise _config_error(f"{SECTION}.{name}.fingerprint", "expected 16 hex digits")
         if config.api_key and url.startswith("http:") and not may_be_plain:
             raise RyeError(
                 f"registry {name}: an API key is not sent over plain http: {url}",
@@ -130,7 +130,7 @@ class Registries:
         for name in self.names:
             if self._own[name].get("url") and self._url_of(name) == url:
                 return self.resolve(name)
-        raise RegistryNotConfiguredError(netloc_of(url), self.names, url)
+        raise _not_configured(netloc_of(url), self.names, url)
 
     def _url_of(self, name: str) -> str:
         try:
@@ -153,7 +153,7 @@ class Registries:
     def _api_key(self, key_env: str) -> str:
         api_key = self._environ.get(key_env, "").strip() if key_env else ""
         if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
-            raise RegistryConfigError(key_env, "expected an API key of visible ASCII characters")
+            raise _config_error(key_env, "expected an API key of visible ASCII characters")
         return api_key
 
 
@@ -162,10 +162,10 @@ def _merged(layers: Sequence[Layer]) -> dict[str, dict[str, object]]:
     for layer in layers:
         declared = layer.values.get(SECTION)
         if declared is not None and not isinstance(declared, Mapping):
-            raise RegistryConfigError(str(layer.path), f"{SECTION}: expected a mapping of names")
+            raise _config_error(str(layer.path), f"{SECTION}: expected a mapping of names")
         for name, values in (declared or {}).items():
             if not is_name(str(name)) or not isinstance(values, Mapping):
-                raise RegistryConfigError(
+                raise _config_error(
                     str(layer.path), f"{SECTION}.{name}: expected a name with its settings"
                 )
             said = {str(key): value for key, value in values.items() if value is not None}
@@ -208,12 +208,12 @@ class RegistriesFile:
         return said if isinstance(said, dict) else {}
 
     def remove(self, name: str) -> None:
-        """Remove a registry. Raises RegistryNotConfiguredError, and as `put`."""
+        """Remove a registry. Raises RyeError `REGISTRY_NOT_CONFIGURED`, and as `put`."""
         with self._file.alone():
             text, is_signed = self._file.read()
             known = parse_yaml(text, str(self.path)).get(SECTION) or {}
             if name not in known:
-                raise RegistryNotConfiguredError(name, tuple(sorted(known)))
+                raise _not_configured(name, tuple(sorted(known)))
             self._file.write(without_entry(text, SECTION, name), is_signed=is_signed)
 
 
@@ -275,7 +275,7 @@ class RegistryPins:
 
         ``expected`` is the fingerprint that the configuration or a person names, if any.
         ``identity`` asks for the other key, where the pin has none yet. Raises
-        RegistryPinMismatchError, RegistryPinUnreadableError, PemError, FileSystemError.
+        RegistryPinMismatchError, RyeError `INTEGRITY`, PemError, FileSystemError.
         """
         found = compute_key_fingerprint(public_pem)
         if expected and expected != found:
@@ -290,7 +290,7 @@ class RegistryPins:
         return pin
 
     def find(self, name: str, netloc: str) -> RegistryPin | None:
-        """What is pinned for an address. Raises RegistryPinUnreadableError."""
+        """What is pinned for an address. Raises RyeError `INTEGRITY`."""
         path = self._path(netloc)
         try:
             data = read_bytes(path, MAX_DOCUMENT_BYTES)
@@ -300,11 +300,11 @@ class RegistryPins:
             document = parse_key_document(data, str(path))
             pin = _pin(document, netloc, path)
         except LilluxError as error:
-            raise RegistryPinUnreadableError(str(path), str(error), name) from error
+            raise _pin_error(path, str(error), name) from error
         if document.owner != _OWNER + netloc:
-            raise RegistryPinUnreadableError(str(path), "the pin of another registry", name)
+            raise _pin_error(path, "the pin of another registry", name)
         if not self._holds(document):
-            raise RegistryPinUnreadableError(str(path), "changed since it was signed", name)
+            raise _pin_error(path, "changed since it was signed", name)
         return pin
 
     def forget(self, netloc: str) -> Path | None:
@@ -477,56 +477,33 @@ _HINTS = {
 }
 
 
-class RegistryConfigError(RyeError):
-    """``registry.yaml`` says something that cannot be. ``where`` is the path of the value."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, where: str, problem: str) -> None:
-        self.where, self.problem = where, problem
-        super().__init__(
-            f"{where}: {problem}", hint="fix it in .ai/config/registry/registry.yaml of user space"
-        )
+def _config_error(where: str, problem: str) -> RyeError:
+    """``registry.yaml`` says something that cannot be; ``where`` is the path of the value."""
+    return RyeError(
+        f"{where}: {problem}",
+        code="CONFIG_ERROR",
+        hint="fix it in .ai/config/registry/registry.yaml of user space",
+    )
 
 
-class RegistryNotConfiguredError(RyeError):
+def _not_configured(name: str, known: Sequence[str], offered: str = "") -> RyeError:
     """The user names no registry like this; what a project says does not count."""
-
-    code, exit_status = "REGISTRY_NOT_CONFIGURED", 3
-
-    def __init__(self, name: str, known: Sequence[str], offered: str = "") -> None:
-        self.name, self.known = name, tuple(known)
-        url = offered or "URL"
-        meant = f"the project names {offered}; if you know it: rye trust, or " if offered else ""
-        super().__init__(
-            f"registry {name[:80]!a}: not configured; configured: {', '.join(known) or 'none'}",
-            hint=f"{meant}rye registry login --url {url} --registry {name[:80]}",
-        )
+    url = offered or "URL"
+    meant = f"the project names {offered}; if you know it: rye trust, or " if offered else ""
+    return RyeError(
+        f"registry {name[:80]!a}: not configured; configured: {', '.join(known) or 'none'}",
+        code="REGISTRY_NOT_CONFIGURED",
+        hint=f"{meant}rye registry login --url {url} --registry {name[:80]}",
+    )
 
 
-class NotLoggedInError(RyeError):
-    """What was asked for needs an API key, and there is none."""
-
-    code, exit_status = "REGISTRY_NO_KEY", 7
-
-    def __init__(self, name: str, key_env: str) -> None:
-        self.name, self.key_env = name, key_env
-        problem = f"{key_env} is not set" if key_env else "no variable is named for its API key"
-        way = f"set {key_env}" if key_env else "rye registry login --key-env VARIABLE"
-        super().__init__(f"registry {name}: this needs an API key, and {problem}", hint=way)
-
-
-class RegistryReplyError(RyeError):
+def registry_reply_error(what: str, problem: str) -> RyeError:
     """It answered something that no registry answers: another kind of server, or a liar."""
-
-    code, exit_status = "REMOTE_REPLY_INVALID", 7
-
-    def __init__(self, what: str, problem: str) -> None:
-        self.what, self.problem = what, problem
-        super().__init__(
-            f"{what}: {problem}",
-            hint="is this the address of a registry? see: rye registry status",
-        )
+    return RyeError(
+        f"{what}: {problem}",
+        code="REMOTE_REPLY_INVALID",
+        hint="is this the address of a registry? see: rye registry status",
+    )
 
 
 class RegistryRefusedError(RyeError):
@@ -571,29 +548,23 @@ class RegistryPinMismatchError(RyeError):
         )
 
 
-class RegistryPinUnreadableError(RyeError):
-    """A pin that was changed, or is invalid: it cannot be said which registry it was."""
-
-    code, exit_status = "INTEGRITY", 4
-
-    def __init__(self, path: str, problem: str, name: str) -> None:
-        self.path, self.problem = path, problem
-        super().__init__(
-            f"{path}: {problem}", hint=f"to pin its new key: rye registry forget {name}"
-        )
+def _pin_error(path: Path, problem: str, name: str) -> RyeError:
+    """A pin was changed, or is invalid: it cannot be said which registry it was."""
+    return RyeError(
+        f"{path!s}: {problem}",
+        code="INTEGRITY",
+        hint=f"to pin its new key: rye registry forget {name}",
+        path=str(path),
+    )
 
 
-class PulledItemError(RyeError):
+def pulled_item_error(what: str, problem: str) -> RyeError:
     """What came is not what was asked for, or not what the registry's key signed."""
-
-    code, exit_status = "INTEGRITY", 4
-
-    def __init__(self, what: str, problem: str) -> None:
-        self.what, self.problem = what, problem
-        super().__init__(
-            f"{what}: {problem}",
-            hint="nothing was written; tell the operator of the registry",
-        )
+    return RyeError(
+        f"{what}: {problem}",
+        code="INTEGRITY",
+        hint="nothing was written; tell the operator of the registry",
+    )
 
 
 class LocalEditError(RyeError):
@@ -619,18 +590,6 @@ class RegistryIdError(RyeError):
         super().__init__(
             f"{what[:200]!a}: {problem}",
             hint="published ids are namespace/category/name, like tool:ada/text/upper",
-        )
-
-
-class RegistryLockError(RyeError):
-    """The list of what was pulled cannot be read: taking it for empty would forget what it pins."""
-
-    code, exit_status = "LOCKFILE_INVALID", 5
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path, self.problem = path, problem
-        super().__init__(
-            f"{path}: {problem}", hint="take it from version control, or remove it and pull again"
         )
 
 

@@ -33,7 +33,6 @@ from ryeos.items.errors import (
     no_project_error,
 )
 from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference
-from ryeos.remote.errors import UnsafeOutputError
 from ryeos.remote.link import Link, RemoteEnvironment, open_link
 from ryeos.remote.node import Node, RemoteExecution
 from ryeos.remote.pull import pull
@@ -271,12 +270,12 @@ def _wanted(
     """What is to be written there, None where that is what is there."""
     problem = why_refused(path)
     if problem:
-        raise UnsafeOutputError(path, problem)
+        raise _output_error(path, problem)
     root, relative = project / ".ai", path.removeprefix(".ai/")
     try:
         target = safe_target(root, relative)
     except UnsafeManifestError as error:
-        raise UnsafeOutputError(path, error.problem) from None
+        raise _output_error(path, error.problem) from None
     current = _digest_of(target)
     if current == digest:
         return None
@@ -285,8 +284,18 @@ def _wanted(
     if is_ref:
         _validate_ref(path, data)
     elif current not in {None, last}:
-        raise UnsafeOutputError(path, "another file is here, and stays")
+        raise _output_error(path, "another file is here, and stays")
     return data
+
+
+def _output_error(path: str, problem: str) -> RyeError:
+    """A node names a file, among what a run wrote, that no run may write here."""
+    return RyeError(
+        f"output {path[:200]!r}: {problem}",
+        code="INTEGRITY",
+        hint="nothing was written there",
+        path=path,
+    )
 
 
 def _validate_ref(path: str, data: bytes) -> None:
@@ -295,7 +304,7 @@ def _validate_ref(path: str, data: bytes) -> None:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or not is_digest(value.get("hash")):
-        raise UnsafeOutputError(path, "expected a ref: an object with a hash")
+        raise _output_error(path, "expected a ref: an object with a hash")
 
 
 def _digest_of(target: Path) -> str | None:

@@ -38,17 +38,13 @@ _NO_ROUTE = "Not Found"
 """What a node says of an address that it does not know; of a missing secret it says more."""
 
 
-class SecretMissingError(RyeError):
+def secret_missing_error(name: str, keeper: str, *, flag: str = "") -> RyeError:
     """``keeper`` keeps no secret of this name: ``remote NAME``, or the user's own store."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, name: str, keeper: str, *, flag: str = "") -> None:
-        self.name, self.keeper = name, keeper
-        super().__init__(
-            f"secret {name[:80]!a}: not kept by {keeper}",
-            hint=f"see those that are: rye remote secrets list{flag}",
-        )
+    return RyeError(
+        f"secret {name[:80]!a}: not kept by {keeper}",
+        code="ITEM_NOT_FOUND",
+        hint=f"see those that are: rye remote secrets list{flag}",
+    )
 
 
 class NodeVault:
@@ -92,14 +88,14 @@ class NodeVault:
         return _names(reply.get("names"), self._what("/vault/list"))
 
     def delete(self, name: str) -> None:
-        """Forget a secret. Raises SecretMissingError, RemoteError."""
+        """Forget a secret. Raises RyeError `ITEM_NOT_FOUND`, RemoteError."""
         if not is_variable_name(name):
-            raise SecretMissingError(name, f"remote {self._node.name}")
+            raise secret_missing_error(name, f"remote {self._node.name}")
         try:
             self._delete(name)
         except RemoteError as error:
             if error.status == _NOT_FOUND:
-                raise SecretMissingError(name, f"remote {self._node.name}") from None
+                raise secret_missing_error(name, f"remote {self._node.name}") from None
             raise
 
     def _set(self, name: str, value: str) -> None:
@@ -278,15 +274,15 @@ _MAX_FILE_BYTES = 8 * MAX_TOTAL_BYTES
 _MAX_ENV_FILE_BYTES = 2 * MAX_TOTAL_BYTES
 
 
-class EnvFileError(RyeError):
-    """A file of ``NAME=VALUE`` lines that is none. ``line`` counts from 1, 0 for the whole file."""
-
-    code, exit_status = "VALIDATION_FAILED", 6
-
-    def __init__(self, path: str, line: int, problem: str) -> None:
-        self.path, self.line, self.problem = path, line, problem
-        where = f"{path}:{line}" if line else path
-        super().__init__(f"{where}: {problem}", hint="nothing was taken from the file")
+def _env_file_error(path: Path, problem: str, line: int = 0) -> RyeError:
+    """A file is not one of ``NAME=VALUE`` lines; ``line`` is 0 for the whole file."""
+    where = f"{path!s}:{line}" if line else str(path)
+    return RyeError(
+        f"{where}: {problem}",
+        code="VALIDATION_FAILED",
+        hint="nothing was taken from the file",
+        path=str(path),
+    )
 
 
 class LocalSecrets:
@@ -367,12 +363,12 @@ def read_env_file(path: Path) -> dict[str, str]:
     dropped; quotes stay and nothing is expanded, so a value is what stands there. A name that
     comes twice counts as it comes last. Reserved names are among them: see `injectable`.
 
-    Raises EnvFileError, FileNotFoundError, FileTooLargeError, FileSystemError.
+    Raises RyeError `VALIDATION_FAILED`, FileNotFoundError, FileTooLargeError, FileSystemError.
     """
     try:
         text = read_bytes(path, _MAX_ENV_FILE_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise EnvFileError(str(path), 0, "expected UTF-8") from None
+        raise _env_file_error(path, "expected UTF-8") from None
     values: dict[str, str] = {}
     for number, line in enumerate(text.split("\n"), 1):
         bare = line.strip()
@@ -380,12 +376,12 @@ def read_env_file(path: Path) -> dict[str, str]:
             continue
         name, equals, value = bare.partition("=")
         if not equals or not is_variable_name(name.rstrip()):
-            raise EnvFileError(str(path), number, "expected NAME=VALUE")
+            raise _env_file_error(path, "expected NAME=VALUE", number)
         values[name.rstrip()] = value.lstrip()
     try:
         return valid_secrets(values)
     except LilluxError as error:
-        raise EnvFileError(str(path), 0, str(error).removeprefix("secrets: ")) from None
+        raise _env_file_error(path, str(error).removeprefix("secrets: ")) from None
 
 
 # --- envelopes ------------------------------------------------------------------------------------

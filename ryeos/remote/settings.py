@@ -239,17 +239,6 @@ class RemoteNotFoundError(RyeError):
         )
 
 
-class RemoteNotApprovedError(RyeError):
-    """Only the project names this node, or this key for it; nothing was sent."""
-
-    code, exit_status = "REMOTE_NOT_APPROVED", 4
-
-    def __init__(self, remote: str, problem: str, command: str) -> None:
-        self.remote, self.problem = remote, problem
-        hint = f"if you know it: {command}; or approve what the project says: rye trust"
-        super().__init__(f"remote {remote}: {problem}", hint=hint)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteConfig:
     """One remote, ready to be spoken to.
@@ -304,8 +293,8 @@ class Remotes:
     def resolve(self, name: str | None = None) -> RemoteConfig:
         """A remote by name; ``default`` without one.
 
-        Raises RemoteNotFoundError, RemoteConfigError, RemoteNotApprovedError, RyeError
-        `REMOTE_INSECURE`.
+        Raises RemoteNotFoundError, RemoteConfigError, RyeError `REMOTE_NOT_APPROVED`
+        or `REMOTE_INSECURE`.
         """
         name = name or DEFAULT_NAME
         url, source = self.address(name)
@@ -359,7 +348,8 @@ def read_remotes(layers: Sequence[Layer], environ: Mapping[str, str]) -> Remotes
     return Remotes(layers, environ)
 
 
-def _not_approved(name: str, url: str, key_env: str, *, is_own_url: bool) -> RemoteNotApprovedError:
+def _not_approved(name: str, url: str, key_env: str, *, is_own_url: bool) -> RyeError:
+    """Only the project names this node, or this key for it; nothing was sent."""
     problem = (
         f"only the project says that {key_env} is its key"
         if is_own_url
@@ -367,7 +357,12 @@ def _not_approved(name: str, url: str, key_env: str, *, is_own_url: bool) -> Rem
     )
     key = f" --key-env {key_env}" if key_env else ""
     replace = " --replace" if is_own_url else ""
-    return RemoteNotApprovedError(name, problem, f"rye remote add {name} {url}{key}{replace}")
+    return RyeError(
+        f"remote {name}: {problem}",
+        code="REMOTE_NOT_APPROVED",
+        hint=f"if you know it: rye remote add {name} {url}{key}{replace}; or approve what the"
+        " project says: rye trust",
+    )
 
 
 def _similar(name: str, known: Sequence[str]) -> tuple[str, ...]:

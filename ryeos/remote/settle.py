@@ -11,13 +11,13 @@ from lillux.files import file_system_error, read_bytes
 from lillux.store import MAX_BYTES
 from lillux.store_files import is_digest
 from lillux.values import dataclass
+from ryeos.items.errors import RyeError
 from ryeos.remote.apply import AppliedChanges, FileChange, apply_changes
 from ryeos.remote.conflicts import OURS, THEIRS, ConflictFolder, ConflictRecord, incoming_folder
 from ryeos.remote.errors import (
-    ConflictRecordError,
     InTheWayError,
-    NothingUnmergedError,
     NotInConflictError,
+    conflict_record_error,
 )
 from ryeos.remote.link import Link
 from ryeos.remote.pull import MergedRuns, finish_run, merge_head, merge_run
@@ -88,7 +88,7 @@ def _theirs(folder: ConflictFolder, record: ConflictRecord, path: str) -> bytes 
     data = folder.kept(THEIRS, path)
     if _digest(data) != digest:
         where = str(folder.folder / THEIRS / path)
-        raise ConflictRecordError(where, "it is not the version that the record names")
+        raise conflict_record_error(where, "it is not the version that the record names")
     return data
 
 
@@ -194,8 +194,9 @@ class RunPulled:
 def pull_run(link: Link, run: str) -> RunPulled:
     """Merge what a run changed; ``run`` is its id, or the digest of the snapshot that was kept.
 
-    Named by the digest it is merged, whatever was done before. Raises NothingUnmergedError,
-    RemoteConflictError, and as a pull does.
+    Named by the digest it is merged, whatever was done before. Raises RyeError
+    `ITEM_NOT_FOUND` for a run that left nothing to merge here, RemoteConflictError, and as a pull
+    does.
     """
     link.node.verify()  # (1)
     snapshot_hash = run if is_digest(run) else _unmerged(link, run)  # (2)
@@ -218,9 +219,15 @@ def pull_run(link: Link, run: str) -> RunPulled:
 def _unmerged(link: Link, thread_id: str) -> str:
     row = link.node.thread(thread_id)
     project = row.get("project_path", link.project_path)
-    if project != link.project_path:
-        raise NothingUnmergedError(thread_id, f"a run of another project, {project!r:.80}")
     digest = row.get(UNMERGED)
-    if not is_digest(digest):
-        raise NothingUnmergedError(thread_id, "the node keeps nothing of it that is not merged")
-    return str(digest)
+    if project != link.project_path:
+        problem = f"a run of another project, {project!r:.80}"
+    elif not is_digest(digest):
+        problem = "the node keeps nothing of it that is not merged"
+    else:
+        return str(digest)
+    raise RyeError(
+        f"{thread_id}: {problem}",
+        code="ITEM_NOT_FOUND",
+        hint="list the runs with: rye remote threads",
+    )

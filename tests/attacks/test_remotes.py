@@ -6,21 +6,19 @@ import pytest
 
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
-from ryeos.items.errors import UntrustedKeyError
+from ryeos.items.errors import RyeError, UntrustedKeyError
 from ryeos.items.refs import USER
 from ryeos.remote.pins import PinMismatchError, Pins
 from ryeos.remote.registry import registries_of
-from ryeos.remote.registry_settings import RegistryNotConfiguredError
 from ryeos.remote.requests import identity_document, read_identity
 from ryeos.remote.settings import (
     CONFIG_PATH,
-    RemoteConfigError,
-    RemoteNotApprovedError,
     Remotes,
     RemotesFile,
     read_remotes,
 )
 from ryeos.trust.keys import SigningKey
+from tests.support.errors import coded
 from tests.support.signed_files import put_key_document
 from tests.support.workspace import Workspace
 
@@ -34,6 +32,11 @@ def remotes(workspace: Workspace) -> Remotes:
 
 def say(workspace: Workspace, text: str) -> Path:
     return workspace.project.write(f"config/{CONFIG_PATH}", text)
+
+
+def is_refused(error: RyeError) -> bool:
+    """Whether an error is about what the project says of a remote."""
+    return error.code in {"CONFIG_ERROR", "REMOTE_NOT_APPROVED"}
 
 
 @pytest.fixture
@@ -58,7 +61,7 @@ def gpu(workspace: Workspace) -> None:
 def test_a_clone_cannot_send_a_key_elsewhere(workspace: Workspace, text: str) -> None:
     say(workspace, text)
 
-    with pytest.raises(RemoteNotApprovedError):
+    with pytest.raises(RyeError, check=coded("REMOTE_NOT_APPROVED")):
         remotes(workspace).resolve("gpu")
 
 
@@ -79,7 +82,7 @@ def test_a_clone_cannot_make_another_machine_look_like_this_one(
 ) -> None:
     say(workspace, f"remotes: {{default: {{url: '{url}', key_env: GPU_KEY}}}}")
 
-    with pytest.raises((RemoteNotApprovedError, RemoteConfigError)):
+    with pytest.raises(RyeError, check=is_refused):
         remotes(workspace).resolve()
 
 
@@ -87,7 +90,7 @@ def test_a_signature_of_a_key_that_counts_here_is_no_approval(workspace: Workspa
     path = say(workspace, "remotes: {default: {url: 'https://evil.example'}}\n")
     workspace.project.sign_unchecked(path)
 
-    with pytest.raises(RemoteNotApprovedError):
+    with pytest.raises(RyeError, check=coded("REMOTE_NOT_APPROVED")):
         remotes(workspace).resolve()
 
 
@@ -98,14 +101,14 @@ def test_remotes_of_a_project_count_as_long_as_they_are_as_approved(workspace: W
 
     say(workspace, "remotes: {default: {url: 'https://evil.example', key_env: GPU_KEY}}\n")
 
-    with pytest.raises(RemoteNotApprovedError, match=r"evil\.example"):
+    with pytest.raises(RyeError, check=coded("REMOTE_NOT_APPROVED"), match=r"evil\.example"):
         remotes(workspace).resolve()
 
 
 def test_a_registry_of_a_project_counts_once_it_is_approved(workspace: Workspace) -> None:
     said = "registry: {default: {url: 'https://team.example'}}\n"
     workspace.project.write("config/registry/registry.yaml", said)
-    with pytest.raises(RegistryNotConfiguredError, match="not configured"):
+    with pytest.raises(RyeError, check=coded("REGISTRY_NOT_CONFIGURED"), match="not configured"):
         registries_of(workspace.rye()).resolve()
 
     workspace.approve()

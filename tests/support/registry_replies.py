@@ -7,6 +7,7 @@ from typing import Any
 
 from lillux.signing import compute_key_fingerprint, generate_keypair
 from lillux.values import dataclass, field, replace
+from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.remote.registry import PulledReply
 from ryeos.remote.registry_settings import RegistryPin
@@ -16,6 +17,11 @@ from tests.support.http_servers import Exchange, Server
 from tests.support.registry import item_text
 
 AUTHOR = "ada"
+
+
+def is_refused(error: RyeError) -> bool:
+    """Whether an error says that nothing of the registry was taken."""
+    return error.code == "INTEGRITY" and error.hint.startswith("nothing was written; ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from ryeos.items.errors import (
     UntrustedKeyError,
     VerbArgumentError,
 )
-from ryeos.remote.registry_settings import RegistryNotConfiguredError
 from tests.support.errors import coded
 from tests.support.workspace import Workspace
 
@@ -130,7 +129,7 @@ def test_a_source_is_the_space_where_the_search_starts(workspace: Workspace) -> 
 
 
 def test_options_that_only_a_registry_has_are_refused(workspace: Workspace) -> None:
-    with pytest.raises(RegistryNotConfiguredError):
+    with pytest.raises(RyeError, check=coded("REGISTRY_NOT_CONFIGURED")):
         loaded(workspace, "tool:ada/text/upper", source="registry")
     with pytest.raises(VerbArgumentError, match=r"^version: expected only with source registry$"):
         loaded(workspace, BASH, version="1.0.0")

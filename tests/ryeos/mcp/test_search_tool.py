@@ -6,8 +6,8 @@ import pytest
 from lillux.values import replace
 from ryeos.app.search import search
 from ryeos.app.verbs import answer
-from ryeos.items.errors import VerbArgumentError
-from ryeos.remote.registry_settings import RegistryNotConfiguredError
+from ryeos.items.errors import RyeError, VerbArgumentError
+from tests.support.errors import coded
 from tests.support.workspace import Workspace
 
 
@@ -150,7 +150,7 @@ def test_fuzzy_and_proximity_count_only_when_enabled(workspace: Workspace) -> No
 
 
 def test_without_a_registry_a_search_of_it_is_refused(workspace: Workspace) -> None:
-    with pytest.raises(RegistryNotConfiguredError):
+    with pytest.raises(RyeError, check=coded("REGISTRY_NOT_CONFIGURED")):
         found(workspace, source="registry")
 
 

@@ -5,13 +5,13 @@ import pytest
 from lillux.digests import compute_integrity, sha256_hex
 from lillux.signing import generate_keypair
 from lillux.values import replace
+from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.remote.registry import BundleReply, PulledReply
 from ryeos.remote.registry_items import BUNDLE, ITEM, verify_bundle_attestation, verify_pulled
-from ryeos.remote.registry_settings import PulledItemError
 from ryeos.remote.requests import sign_document
 from ryeos.trust.keys import SigningKey
-from tests.support.registry_replies import AUTHOR, Forge
+from tests.support.registry_replies import AUTHOR, Forge, is_refused
 
 REF = ItemRef(Kind.TOOL, "ada/text/upper")
 FORGE = Forge()
@@ -43,9 +43,9 @@ def attested(reply: PulledReply, *, by: SigningKey = IDENTITY, **changes: str) -
 
 def refusal(reply: PulledReply) -> str:
     """Why an answer is not taken."""
-    with pytest.raises(PulledItemError) as error:
+    with pytest.raises(RyeError, check=is_refused) as error:
         verify_pulled(reply, REF, PIN)
-    return error.value.problem
+    return str(error.value).removeprefix(f"{REF} {reply.version!a} from {PIN.netloc}: ")
 
 
 def test_what_the_registry_attests_is_taken() -> None:
@@ -128,8 +128,8 @@ def test_the_files_of_a_bundle_are_attested() -> None:
     good = replace(reply, attestation=sign_document(said, IDENTITY, "now"))
 
     verify_bundle_attestation(good, PIN)
-    with pytest.raises(PulledItemError):
+    with pytest.raises(RyeError, check=is_refused):
         verify_bundle_attestation(replace(good, files={"a": "other"}), PIN)
-    with pytest.raises(PulledItemError):
+    with pytest.raises(RyeError, check=is_refused):
         verify_bundle_attestation(replace(good, author="eve"), PIN)
     verify_bundle_attestation(reply, FORGE.pin)

@@ -3,14 +3,15 @@ from pathlib import Path
 
 import pytest
 
+from ryeos.items.errors import RyeError
 from ryeos.remote.registry_bundles import (
     RESERVED_CONFIG,
-    BundleContentError,
     BundlePinMismatchError,
     verify_bundle_files,
 )
 from ryeos.remote.registry_settings import RegistryIdError
 from tests.support.bundles import Publisher, echo_tool
+from tests.support.errors import coded
 
 MANIFEST = ".ai/bundles/acme/files.manifest"
 TOOL = ".ai/tools/acme/greet.yaml"
@@ -24,9 +25,9 @@ def publisher(tmp_path: Path) -> Publisher:
 
 def refusal(files: dict[str, bytes], bundle_id: str = "acme", version: str = "") -> str:
     """Why some files are no bundle."""
-    with pytest.raises(BundleContentError) as error:
+    with pytest.raises(RyeError, check=coded("INTEGRITY")) as error:
         verify_bundle_files(files, bundle_id, version=version)
-    return error.value.problem
+    return str(error.value).removeprefix(f"bundle {bundle_id}: ")
 
 
 def test_what_its_publisher_signed_is_a_bundle(publisher: Publisher) -> None:

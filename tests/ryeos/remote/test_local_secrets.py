@@ -11,7 +11,6 @@ from lillux.sealing import encrypt
 from lillux.signing import generate_keypair
 from ryeos.items.errors import RyeError
 from ryeos.remote.secrets import (
-    EnvFileError,
     LocalSecrets,
     SecretNameError,
     SecretValuesError,
@@ -150,7 +149,7 @@ def test_a_line_that_is_none_is_named_without_its_value(tmp_path: Path, line: st
     path = tmp_path / "x.env"
     path.write_text(f"# one\nGOOD=1\n{line}\n", encoding="utf-8")
 
-    with pytest.raises(EnvFileError) as error:
+    with pytest.raises(RyeError, check=coded("VALIDATION_FAILED")) as error:
         read_env_file(path)
 
     assert str(error.value) == f"{path}:3: expected NAME=VALUE"
@@ -160,7 +159,7 @@ def test_a_file_that_is_no_text_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "x.env"
     path.write_bytes(b"A=\xff\n")
 
-    with pytest.raises(EnvFileError) as error:
+    with pytest.raises(RyeError, check=coded("VALIDATION_FAILED")) as error:
         read_env_file(path)
 
     assert str(error.value) == f"{path}: expected UTF-8"
@@ -170,7 +169,7 @@ def test_a_value_that_no_node_takes_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "x.env"
     path.write_text(f"A={'x' * 65_537}\n", encoding="utf-8")
 
-    with pytest.raises(EnvFileError) as error:
+    with pytest.raises(RyeError, check=coded("VALIDATION_FAILED")) as error:
         read_env_file(path)
 
     assert str(error.value) == f"{path}: 'A': expected at most 65536 bytes, found 65537"

@@ -9,10 +9,12 @@ from lillux.errors import FileSystemError
 from lillux.sealing import encode_box_key, generate_box_pair
 from lillux.signing import KeyPair, generate_keypair
 from lillux.values import replace
-from ryeos.remote.pins import Pin, PinMismatchError, Pins, PinState, PinUnreadableError
+from ryeos.items.errors import RyeError
+from ryeos.remote.pins import Pin, PinMismatchError, Pins, PinState
 from ryeos.remote.requests import NodeIdentity, identity_document, read_identity
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.store import TRUSTED_FOLDER
+from tests.support.errors import coded
 from tests.support.signed_files import put_key_document
 from tests.support.workspace import Workspace
 
@@ -42,6 +44,12 @@ def check(
     pins: Pins, node: NodeIdentity, *, name: str = "gpu", expected: str | None = None
 ) -> PinState:
     return pins.check(name, NETLOC, node, expected=expected)
+
+
+def is_unreadable(error: RyeError) -> bool:
+    """Whether an error says that the pin cannot be read, and how to replace it."""
+    hint = "to pin its new key: rye remote forget gpu"
+    return (error.code, error.hint) == ("INTEGRITY", hint)
 
 
 def pin_file(user: Path) -> Path:
@@ -143,7 +151,7 @@ def test_a_changed_pin_is_no_pin(
     )
     path.write_text(changed, encoding="utf-8")
 
-    with pytest.raises(PinUnreadableError) as error:
+    with pytest.raises(RyeError, check=coded("INTEGRITY")) as error:
         check(Pins(tmp_path, own), imposter)
 
     assert str(error.value) == f"{path}: changed since it was signed"
@@ -155,7 +163,7 @@ def test_a_pin_that_a_stranger_signed_is_no_pin(
 ) -> None:
     check(Pins(tmp_path, SigningKey(generate_keypair())), node)
 
-    with pytest.raises(PinUnreadableError):
+    with pytest.raises(RyeError, check=coded("INTEGRITY"), match=r": changed since it was signed$"):
         check(Pins(tmp_path, own), node)
 
 
@@ -175,7 +183,7 @@ def test_a_file_that_is_no_pin_is_reported(tmp_path: Path, node: NodeIdentity) -
     path = pin_file(tmp_path)
     path.write_text("cut", encoding="utf-8")
 
-    with pytest.raises(PinUnreadableError):
+    with pytest.raises(RyeError, check=is_unreadable):
         check(Pins(tmp_path), node)
 
     assert Pins(tmp_path).list() == ()
@@ -191,10 +199,10 @@ def test_a_pin_of_another_remote_under_this_name_is_reported(
     check(Pins(tmp_path), node, name="other")
     pin_file(tmp_path).write_bytes(data)
 
-    with pytest.raises(PinUnreadableError) as error:
+    with pytest.raises(RyeError, check=coded("INTEGRITY")) as error:
         check(Pins(tmp_path), node, name="other")
 
-    assert error.value.problem == "the pin of another remote"
+    assert str(error.value) == f"{pin_file(tmp_path)}: the pin of another remote"
 
 
 def test_a_pin_that_another_program_wrote_counts(
@@ -279,7 +287,7 @@ def test_a_box_key_that_is_none_makes_no_pin(tmp_path: Path, node: NodeIdentity)
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace(encode_box_key(node.box_public), "short"), encoding="utf-8")
 
-    with pytest.raises(PinUnreadableError):
+    with pytest.raises(RyeError, check=is_unreadable):
         check(Pins(tmp_path), node)
 
     assert Pins(tmp_path).list() == ()

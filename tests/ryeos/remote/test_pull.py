@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ryeos.items.errors import RyeError
 from ryeos.remote.errors import (
-    ConflictRecordError,
     InTheWayError,
     NotInConflictError,
     RemoteConflictError,
@@ -20,6 +20,7 @@ from ryeos.remote.settle import VersionChoice, resolve
 from ryeos.sync.objects import CasObjectError, SourceManifest
 from ryeos.sync.paths import InadmissibleError, UnsafeManifestError
 from tests.ryeos.remote.conftest import MakeProject
+from tests.support.errors import coded
 from tests.support.memory_node import MemoryNode
 from tests.support.remote_project import RemoteProject
 
@@ -487,7 +488,7 @@ def test_a_version_that_is_no_longer_kept_removes_no_file(
     in_conflict(project, memory_node)
     (project.link.conflicts.folder / "theirs/src/a.txt").unlink()
 
-    with pytest.raises(ConflictRecordError, match="not the version"):
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR"), match="not the version"):
         settle(project, "src/a.txt", choice=VersionChoice.THEIRS)
 
     assert project.read("src/a.txt") == "ours\n"

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from ryeos.items.errors import RyeError
 from ryeos.items.refs import PROJECT, ItemRef, Kind, Space
 from ryeos.remote.registry_items import LockEntry, RegistryLock
-from ryeos.remote.registry_settings import RegistryLockError
+from tests.support.errors import coded
 
 ENTRY = LockEntry(
     ref=ItemRef(Kind.TOOL, "ada/text/upper"),
@@ -73,7 +74,7 @@ def test_an_entry_that_cannot_be_is_refused(lock: RegistryLock, key: str, value:
     document["items"]["tool:ada/text/upper"][key] = value
     lock.path.write_text(json.dumps(document), "utf-8")
 
-    with pytest.raises(RegistryLockError):
+    with pytest.raises(RyeError, check=coded("LOCKFILE_INVALID")):
         lock.entries()
 
 
@@ -84,5 +85,5 @@ def test_a_file_that_is_no_lock_is_not_taken_for_an_empty_one(
     lock.path.parent.mkdir(parents=True)
     lock.path.write_text(text, "utf-8")
 
-    with pytest.raises(RegistryLockError):
+    with pytest.raises(RyeError, check=coded("LOCKFILE_INVALID")):
         lock.put(ENTRY)

@@ -3,12 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.values import replace
+from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.remote.registry import PulledReply
 from ryeos.remote.registry_items import verify_pulled
-from ryeos.remote.registry_settings import PulledItemError
 from tests.support.registry import item_text
-from tests.support.registry_replies import AUTHOR, Forge
+from tests.support.registry_replies import AUTHOR, Forge, is_refused
 
 REF = ItemRef(Kind.TOOL, "ada/text/upper")
 FORGE = Forge()
@@ -17,10 +17,10 @@ REPLY = FORGE.reply(REF)
 
 def refusal(reply: PulledReply, ref: ItemRef = REF, version: str = "") -> str:
     """Why an answer is not taken."""
-    with pytest.raises(PulledItemError) as error:
+    with pytest.raises(RyeError, check=is_refused) as error:
         verify_pulled(reply, ref, FORGE.pin, version=version)
     assert error.value.exit_status == 4
-    return error.value.problem
+    return str(error.value).removeprefix(f"{ref} {reply.version!a} from {FORGE.pin.netloc}: ")
 
 
 @pytest.mark.parametrize("kind", [Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE])
@@ -135,7 +135,9 @@ def test_no_other_text_is_taken_for_the_same(place: int, character: str) -> None
 
     try:
         item = verify_pulled(replace(REPLY, content=changed), REF, FORGE.pin)
-    except PulledItemError:
+    except RyeError as error:
+        if not is_refused(error):
+            raise
         return
 
     # Only the time, the one thing of the line that no signature covers, and which says nothing.

@@ -7,7 +7,6 @@ import pytest
 from ryeos.items.errors import RyeError
 from ryeos.remote.settings import (
     RemoteConfigError,
-    RemoteNotApprovedError,
     RemoteNotFoundError,
     Remotes,
     read_remotes,
@@ -117,7 +116,7 @@ def test_a_null_takes_a_value_back() -> None:
 
 
 def test_a_node_that_only_the_project_names_is_not_spoken_to() -> None:
-    with pytest.raises(RemoteNotApprovedError) as error:
+    with pytest.raises(RyeError, check=coded("REMOTE_NOT_APPROVED")) as error:
         remotes(project=gpu(key_env="AWS_SECRET_ACCESS_KEY")).resolve("gpu")
 
     assert str(error.value) == (
@@ -132,17 +131,19 @@ def test_a_node_that_only_the_project_names_is_not_spoken_to() -> None:
 def test_a_project_cannot_lead_the_user_s_key_elsewhere() -> None:
     project = {"remotes": {"gpu": {"url": OTHER}}}
 
-    with pytest.raises(RemoteNotApprovedError):
+    with pytest.raises(RyeError, check=coded("REMOTE_NOT_APPROVED")):
         remotes(gpu(key_env="GPU_KEY"), project).resolve("gpu")
 
 
 def test_a_project_cannot_send_another_variable_to_the_user_s_node() -> None:
     project = {"remotes": {"gpu": {"key_env": "AWS_SECRET_ACCESS_KEY"}}}
 
-    with pytest.raises(RemoteNotApprovedError) as error:
+    with pytest.raises(RyeError, check=coded("REMOTE_NOT_APPROVED")) as error:
         remotes(gpu(key_env="GPU_KEY"), project).resolve("gpu")
 
-    assert error.value.problem == "only the project says that AWS_SECRET_ACCESS_KEY is its key"
+    assert str(error.value) == (
+        "remote gpu: only the project says that AWS_SECRET_ACCESS_KEY is its key"
+    )
 
 
 def test_a_project_cannot_allow_a_key_in_plain_text() -> None:

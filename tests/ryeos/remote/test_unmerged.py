@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from ryeos.items.errors import error_envelope
-from ryeos.remote.errors import NothingUnmergedError, RemoteConflictError, RemoteError
+from ryeos.items.errors import RyeError, error_envelope
+from ryeos.remote.errors import RemoteConflictError, RemoteError
 from ryeos.remote.node import RemoteExecution
 from ryeos.remote.pull import MOST, MergedRuns, pull
 from ryeos.remote.push import push
 from ryeos.remote.run import FinishedRun, RemoteRun, execute
 from ryeos.remote.settle import UNMERGED, VersionChoice, pull_run, resolve
+from tests.support.errors import coded
 from tests.support.memory_node import MemoryNode, reply
 from tests.support.remote_project import RemoteProject
 
@@ -212,7 +213,7 @@ def test_a_run_that_was_merged_has_nothing_to_pull(
     memory_node.threads.append({"thread_id": "t-1", "project_path": "project", UNMERGED: None})
     memory_node.threads.append({"thread_id": "t-2", "project_path": "other", UNMERGED: "a" * 64})
 
-    with pytest.raises(NothingUnmergedError, match="nothing of it"):
+    with pytest.raises(RyeError, check=coded("ITEM_NOT_FOUND"), match="nothing of it"):
         pull_run(project.link, "t-1")
-    with pytest.raises(NothingUnmergedError, match="another project"):
+    with pytest.raises(RyeError, check=coded("ITEM_NOT_FOUND"), match="another project"):
         pull_run(project.link, "t-2")
