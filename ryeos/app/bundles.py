@@ -208,7 +208,7 @@ def chosen_files(
     """The verified bytes of items by their path below ``.ai``.
 
     Without targets all tools, directives and knowledge of the space, and the bundle's own
-    configuration. Raises IntegrityError and its kin, ItemNotFoundError, RyeError
+    configuration. Raises IntegrityError and similar, ItemNotFoundError, RyeError
     `VALIDATION_FAILED`.
     """
     chosen = targets or _everything(rye, bundle_id, space)

@@ -86,7 +86,7 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
 
 
 def _is_wrong_action(command: str, words: list[str], arguments: list[str]) -> bool:
-    """Whether a group that is a command itself is followed by a word that is none of its actions.
+    """Whether a group that is a command itself is followed by a word that is no action of it.
 
     ``mcp instal`` is a slip; ``mcp --tools all`` is not.
     """

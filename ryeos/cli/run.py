@@ -385,7 +385,7 @@ def colliding(flag: str, schema: Mapping[str, Any]) -> str:
 # ``k=v`` and ``--k v`` mean what the item's schema says of k: text stays text where it may be text.
 
 FLAG = "\x01"
-"""Stands before a word that was typed as a flag and is none of ``rye run``."""
+"""Marks a word that was typed as a flag and is not one of ``rye run``."""
 OWN = "\x02"
 """Stands before the name of an option of ``rye run`` that was typed behind the item."""
 _OPEN = frozenset({"oneOf", "anyOf", "allOf", "$ref", "const", "enum"})
@@ -561,7 +561,7 @@ def _placed(
 
 
 def _referred(rules: object, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The rules, or those that they refer to; a circle or another document is none."""
+    """The rules, or those that they refer to; none for a circle or another document."""
     for _ in range(_MAX_REFERENCES):
         if not isinstance(rules, Mapping):
             return {}

@@ -90,7 +90,7 @@ def parse_condition(data: Any, path: str) -> tuple[Condition | None, list[GraphP
 def holds(condition: Condition, document: Document, warn: Warn) -> bool:
     """Whether a condition is true of a document; a group stops at the first that decides.
 
-    Raises ExpressionError for a value that cannot be filled in, a pattern that is none, a text
+    Raises ExpressionError for a value that cannot be filled in, an invalid pattern, a text
     too long for its pattern, an unknown operator.
     """
     match condition:

@@ -212,7 +212,7 @@ _OTHERS = re.compile(r"[^a-z0-9_-]+")
 def plain_name(name: str) -> str:
     """A file name for whatever a source calls something: small letters, digits, ``-`` and ``_``.
 
-    A name that is none, and not just for its capitals, blanks or dots, gets a mark made from the
+    A name that is invalid, and not just for its capitals, blanks or dots, gets a mark made from the
     whole of it: so no other name can take its place, however much it looks like it.
     """
     spelt = re.sub(r"[\s./:@]+", "-", name.strip().lower()).strip("-_")

@@ -220,7 +220,7 @@ def _project_path(
 
 
 def named_project(named: str, cwd: Path, env: Mapping[str, str]) -> Path:
-    """The folder that the user named as the project. Raises RyeError `NO_PROJECT` if it is none."""
+    """The folder that the user named as the project. Raises RyeError `NO_PROJECT`."""
     found = named_folder(named, str(cwd), env)
     if found is None:
         raise no_project_error(f"{named} is not a folder")
@@ -280,7 +280,7 @@ def _root(env: Mapping[str, str], platform: str) -> Path | None:
 
 
 def _inside(base: str, *names: str) -> Path | None:
-    return Path(base, *names) if os.path.isabs(base) else None  # noqa: PTH117 - "" is none
+    return Path(base, *names) if os.path.isabs(base) else None  # noqa: PTH117 - "" is not absolute
 
 
 def _is_ours_alone(folder: Path) -> bool:

@@ -45,7 +45,7 @@ def project_folder(
 
 
 def named_folder(named: str, cwd: str, env: Mapping[str, str]) -> str | None:
-    """The folder that a name means: ``~`` is the home, ``/.ai`` its parent. None if it is none."""
+    """The folder that a name means: ``~`` is the home, ``/.ai`` its parent. None if absent."""
     path = _without_ai(_joined(cwd, named, env.get("HOME", "")))
     return os.path.realpath(path) if os.path.isdir(path) else None
 

@@ -372,7 +372,7 @@ COMPARISONS: Mapping[str, Callable[[int], bool]] = {
 
 
 def compare_versions(first: str, second: str) -> int:
-    """Below, at or above 0, by PEP 440; by semver when one of the two is none of the former.
+    """Below, at or above 0, by PEP 440; by semver when one of the two is not a PEP 440 version.
 
     Raises ValueError for what is neither.
     """

@@ -67,7 +67,7 @@ class KeptConflict:
     other: str = ""
 
     def describe(self) -> str:
-        """What is the matter, for a person; with the other path as it is."""
+        """The reason of the conflict, for a person; with the other path as it is."""
         if self.type == PATH_CASE:
             return f"differs only by case from {self.other}"
         if self.type == PATH_PREFIX:

@@ -60,7 +60,7 @@ class RemoteError(RyeError):
 
 
 class RemoteReplyError(RyeError):
-    """The node answered something that no node answers: another kind of server, or a liar."""
+    """An answer that no node gives: the server is of another kind, or lies."""
 
     code, exit_status = "REMOTE_REPLY_INVALID", 7
 

@@ -112,7 +112,7 @@ class LocalHeads:
         self._store.write_ref(f"{_FOLDER}/{remote}", head.as_ref())
 
     def forget(self, remote: str) -> None:
-        """Remove the head of a remote; none there is fine. Raises as `Store.remove_ref`."""
+        """Remove the head of a remote, if there is one. Raises as `Store.remove_ref`."""
         self._store.remove_ref(f"{_FOLDER}/{remote}")
         self.forget_attempt(remote)
 
@@ -139,7 +139,7 @@ class LocalHeads:
         self._store.write_ref(f"{_ATTEMPTS}/{remote}", value)
 
     def forget_attempt(self, remote: str) -> None:
-        """Its answer came; none there is fine. Raises as `Store.remove_ref`."""
+        """Forget the push whose answer came, if there is one. Raises as `Store.remove_ref`."""
         self._store.remove_ref(f"{_ATTEMPTS}/{remote}")
 
     def _elsewhere(self, remote: str) -> object:
@@ -345,7 +345,7 @@ class Link:
         return head if is_same else None
 
     def rename(self, name: str) -> None:
-        """Go on under another name: the project was moved there, and what both have stays so."""
+        """Continue under another name: the project was moved there, and what both have stays so."""
         head = self.recorded()
         if head is not None:
             self.heads.write(self.node.name, replace(head, project_path=name))

@@ -2,7 +2,7 @@
 
 (1) the node is the one that is pinned   (2) its head, and what both had in common   (3) the project
 as it is   (4) all three merged   (5) what that changes is written, over nothing that was changed
-here meanwhile   (6) the head is recorded. Cut off anywhere, doing it again comes to the same.
+here meanwhile   (6) the head is recorded. Interrupted anywhere, doing it again has the same result.
 """
 
 import json
@@ -231,7 +231,7 @@ def keep_conflicts(
     manifests: tuple[SourceManifest | None, SourceManifest, SourceManifest],
     contents: LayeredContents,
 ) -> ConflictRecord:
-    """Write every version down, for a person to choose from. What was settled before, stays so."""
+    """Keep every version, for a person to choose from. What was settled before, stays so."""
     empty = SourceManifest("project")
     sides = [manifest or empty for manifest in manifests]
     blobs = Blobs(contents)
@@ -273,8 +273,8 @@ def _was_seen(former: KeptConflict | None, entry: str | None) -> bool:
 #
 # What a pull writes into the project is there afterwards, and the node has it too: no one asks the
 # store for it again. Objects say what an item is, as its file shows as well: 16 MiB of them
-# are in memory only, the others in the store. Cut off, all of it stays, and the next pull goes on
-# from there; but after a kill those of the memory come again.
+# are in memory only, the others in the store. Interrupted, all of it stays, and the next pull
+# continues from there; but after a kill those of the memory come again.
 #
 # A file is called by the digest of its bytes, or is in a tree of its own at the path that it is to
 # have in the project, so that a folder that is new there is moved in one step. Only a file that
@@ -304,7 +304,7 @@ def incoming_at(folder: Path, store: Store) -> Iterator["ReceivedContents"]:
 
 
 def forget_incoming(folder: Path) -> None:
-    """Remove the folder: what a killed pull left in it is of no use any more."""
+    """Remove the folder: what a killed pull left in it is not needed any more."""
     if folder.is_symlink() or not folder.is_dir():
         return
     with suppress(OSError, LilluxError):
@@ -422,7 +422,7 @@ class ReceivedContents:
 
     def close(self) -> None:
         """Keep all that came for another time."""
-        with suppress(LilluxError):  # whatever cut this off is what has to be reported
+        with suppress(LilluxError):  # the error that interrupted this is the one to report
             for digest, data in self._objects.items():
                 self._store.keep(ObjectKind.OBJECT, digest, data, Durability.UNFORCED)
             self._store.sync()

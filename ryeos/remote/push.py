@@ -199,7 +199,7 @@ _Answer = TypeVar("_Answer")
 
 
 class _BackgroundAnswer(Generic[_Answer]):
-    """What a node is asked in another thread, while there is something else to do here."""
+    """The answer of a node, requested in another thread while this one works."""
 
     def __init__(self, ask: Callable[[], _Answer]) -> None:
         self._ask = ask
@@ -338,7 +338,7 @@ def _push_alone(
 
 
 def pause_s(round_number: int) -> float:
-    """How long to wait after a round that others were faster in, counted from 1.
+    """How long to wait after a lost round, counted from 1.
 
     Many that push the same project would else keep each other from it: longer each time, by chance.
     """

@@ -373,7 +373,7 @@ def _files(reply: BundleReply) -> dict[str, bytes]:
 
 
 # --- bundle install -------------------------------------------------------------------------------
-# Bundles installed and uninstalled: whole or not at all, whatever ends this program in between.
+# Bundles installed and uninstalled: whole or not at all, even if this program is killed.
 #
 # (1) the key that is kept for the bundle is the one it is signed by; a first one is kept
 # (2) all files are written to a folder beside the others, which no reader looks at

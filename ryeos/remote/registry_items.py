@@ -396,7 +396,7 @@ def _entry(where: str, name: str, values: Any) -> LockEntry:  # noqa: ANN401 - J
 
 
 # --- placing --------------------------------------------------------------------------------------
-# A pulled item becomes a file of a space. What a user changed here is never replaced unasked.
+# A pulled item becomes a file of a space. What a user changed here is never replaced silently.
 
 
 class PlacementState(StrEnum):
@@ -586,7 +586,7 @@ def state_of(
 def _signed(
     entry: LockEntry, found: FileState, path: Path, pins: tuple[RegistryPin, ...], *, runs: bool
 ) -> PulledStatus:
-    """Who says that the text is the one that was pulled."""
+    """Who attests that the text is the one that was pulled."""
     signature = found.signed.signature
     if signature is None or signature.fingerprint != entry.fingerprint:
         return PulledStatus.SIGNED_HERE if runs else PulledStatus.TAMPERED

@@ -478,7 +478,7 @@ _HINTS = {
 
 
 def _config_error(where: str, problem: str) -> RyeError:
-    """``registry.yaml`` says something that cannot be; ``where`` is the path of the value."""
+    """``registry.yaml`` has an invalid value; ``where`` is its path."""
     return RyeError(
         f"{where}: {problem}",
         code="CONFIG_ERROR",
@@ -498,7 +498,7 @@ def _not_configured(name: str, known: Sequence[str], offered: str = "") -> RyeEr
 
 
 def registry_reply_error(what: str, problem: str) -> RyeError:
-    """It answered something that no registry answers: another kind of server, or a liar."""
+    """An answer that no registry gives: the server is of another kind, or lies."""
     return RyeError(
         f"{what}: {problem}",
         code="REMOTE_REPLY_INVALID",

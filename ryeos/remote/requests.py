@@ -69,7 +69,7 @@ class RequestSignatureError(RyeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedRequest:
-    """What the headers of a signed request say; says nothing yet about whether it is true.
+    """The headers of a signed request, not verified yet.
 
     fingerprint  of the sender's key, 16 hex digits
     timestamp    Unix time in whole seconds

@@ -315,7 +315,7 @@ def _digest_of(target: Path) -> str | None:
 
 
 def _read_book(book: Path) -> dict[str, str]:
-    """By path, what was written last; a book that cannot be read says nothing."""
+    """By path, what was written last; empty where the record cannot be read."""
     try:
         value = json.loads(read_bytes(book, _MAX_BOOK_BYTES))
     except (OSError, ValueError, RecursionError, LilluxError):

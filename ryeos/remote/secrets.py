@@ -186,7 +186,7 @@ class SecretNameError(RyeError):
 
 
 class SecretValuesError(RyeError):
-    """Secrets that cannot be sealed or injected: too many, too large, no text."""
+    """Secrets that cannot be sealed or injected: too many, too large, or not text."""
 
     code, exit_status = "VALIDATION_FAILED", 6
 

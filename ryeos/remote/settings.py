@@ -36,7 +36,7 @@ _MAX_PROJECT_CHARACTERS = 200
 
 
 class RemoteConfigError(RyeError):
-    """``remotes.yaml`` says something that cannot be. ``where`` is the path of the value."""
+    """``remotes.yaml`` has an invalid value. ``where`` is its path."""
 
     code, exit_status = "CONFIG_ERROR", 6
 

@@ -1,6 +1,6 @@
 """Transfers content to and from a node: only what the other side lacks, in bounded requests.
 
-Cut off anywhere, what has arrived stays, and doing it again goes on from there.
+Interrupted anywhere, what has arrived stays, and doing it again continues from there.
 """
 
 import json
@@ -129,7 +129,7 @@ class ContentSink(Protocol):
 
 
 class KeptContents(ContentSink, ReadContents, Protocol):
-    """What is kept, to be read."""
+    """Content that is kept, to be read."""
 
     def put_blob(self, data: bytes, durability: Durability, /) -> str:
         """Keep bytes."""
@@ -184,7 +184,7 @@ def fetch_available(
 def _got_all(
     node: Node, digests: Sequence[str]
 ) -> Iterator[tuple[Sequence[str], Sequence[ContentEntry]]]:
-    """What was asked for and what came of it, until all is settled.
+    """Each request with its entries, until every digest was answered.
 
     While one reply is stored here, the next is on its way, of as many pieces as are likely to make
     a good reply; where one was too large, only one at a time from then on. A node with a bound of

@@ -663,7 +663,7 @@ def process_environment(
 
     ``allows`` says which names the rights of the call let through, None for all.
 
-    Raises SpecError for an ``unset`` or ``env_policy`` that is none.
+    Raises SpecError for an invalid ``unset`` or ``env_policy``.
     """
     declared = [element.spec.env_config for element in chain.elements]
     kept = child_environment(

@@ -202,7 +202,7 @@ class PathFiller:
             return [os.path.realpath(entry)]
         name, _, rest = entry.partition("/")
         base = self._folders["home" if name == "~" else name.strip("{}")]
-        if not os.path.isabs(base):  # noqa: PTH117 - "" is none
+        if not os.path.isabs(base):  # noqa: PTH117 - "" is not absolute
             return []
         real_base = os.path.realpath(base)
         real = os.path.realpath(os.path.join(base, rest))  # noqa: PTH118 - text in, text out

@@ -207,7 +207,7 @@ class ObjectFields(Fields):
         return self.text(key) or ""
 
     def optional_text(self, key: str) -> str | None:
-        """A string; null is none."""
+        """A string; None if absent or null."""
         return None if self.any(key) is None else self.text(key)
 
     def required(self, key: str) -> Any:  # noqa: ANN401 - JSON
@@ -259,7 +259,7 @@ class ObjectFields(Fields):
         return self.plain_mapping(key)
 
     def optional_texts(self, key: str) -> dict[str, str] | None:
-        """An object of strings; null is none."""
+        """An object of strings; None if absent or null."""
         value = self.any(key)
         if value is None:
             return None

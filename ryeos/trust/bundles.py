@@ -42,7 +42,7 @@ class BundleHome(Protocol):
         ...
 
     def hold(self) -> None:
-        """Need the file that this program was started from no longer, whatever becomes of it."""
+        """Load what is still needed, so that the program's own file may be replaced or removed."""
         ...
 
     def programs(self) -> str | None:
@@ -52,7 +52,7 @@ class BundleHome(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BundleFolder:
-    """A bundle that simply lies in a folder, and what it has for the PATH of tools."""
+    """A bundle in an ordinary folder, and what it has for the PATH of tools."""
 
     root: Path
     tool_programs: ToolPrograms = no_programs

@@ -106,7 +106,7 @@ class Resolver:
     def _hidden_by(self, winner: Location) -> list[Location]:
         """What the short id of an item means where no file of a project or a user has that id."""
         ref, has_alias = winner.ref, "/" not in winner.ref.id or winner.ref.id.startswith("rye/")
-        if winner.space.tier == SYSTEM or not has_alias:  # the table is not worth its time
+        if winner.space.tier == SYSTEM or not has_alias:  # the table is not needed
             return []
         target = self._aliases().get(ref)
         return list(self._hits(ItemRef(ref.kind, target), SYSTEM, [])) if target else []
@@ -319,7 +319,7 @@ def candidates(space: Space, ref: ItemRef) -> Iterator[Path]:
 
 
 def is_regular_file(path: Path) -> bool:
-    """Whether a regular file is there, links followed; any doubt is a no."""
+    """Whether a regular file is there, links followed; False where that cannot be read."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError):

@@ -121,7 +121,7 @@ def _names(header: Mapping[str, Any], key: str) -> frozenset[str]:
 
 
 # --- sign targets ---------------------------------------------------------------------------------
-# Which files a user means to sign: by reference, by glob, by path. Looks at names only.
+# The files to sign: by reference, by glob, by path. Looks at names only.
 
 GLOB_CHARACTERS = frozenset("*?[")
 NO_EXCLUSIONS = Exclusions()
@@ -497,7 +497,7 @@ def _json_version(target: SignTarget, data: bytes) -> str:
 
 
 def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
-    """What would keep a tool from ever running: fields of a wrong shape, a schema that is none."""
+    """What would keep a tool from ever running: fields of a wrong shape, an invalid schema."""
     from lillux.schema import validate_schema
 
     try:

@@ -170,11 +170,11 @@ class Verifier:
         self._manifests = Manifests(trust)
 
     def verify_location(self, location: Location) -> VerifiedItem:
-        """Verify a resolved item. Raises IntegrityError and its kin."""
+        """Verify a resolved item. Raises IntegrityError and similar."""
         return self.verify(Target(path=location.path, kind=location.ref.kind, space=location.space))
 
     def verify(self, target: Target) -> VerifiedItem:
-        """Verify a file. Raises IntegrityError and its kin, NoSignatureFormError."""
+        """Verify a file. Raises IntegrityError and similar, NoSignatureFormError."""
         data = self._read(target)  # (1)
         try:
             return self._check(target, data)

@@ -1,4 +1,4 @@
-"""The highest version of each item that was signed or has run, by signer: no way back.
+"""The highest version of each item that was signed or has run, by signer: against rollback.
 
 An older text with a good signature stays good for ever. So user space, out of a project's reach,
 keeps the highest version for each item and signer, across projects; a lower one is refused until

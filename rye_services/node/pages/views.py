@@ -49,7 +49,7 @@ class RunFilter:
         return with_query(path, wanted.said())
 
     def conditions(self) -> Iterator[ColumnElement[bool]]:
-        """What rows of ``threads`` have to be. Raises RequestProblem for a day that is none."""
+        """What rows of ``threads`` have to be. Raises RequestProblem for an invalid day."""
         columns = threads.c
         if self.state == WAITING:
             yield columns.state == RUNNING

@@ -285,7 +285,7 @@ def made_again(store: ContentStore, head: Head) -> dict[str, Any] | None:
 
 
 def keep_loose_ends(store: ContentStore, heads: Collection[str]) -> tuple[str, ...]:
-    """Write a ref for each newest snapshot that no other names and that is none of these heads.
+    """Write a ref for each newest snapshot that no other names and that is not one of these heads.
 
     What is behind a lost head is one: without a ref a sweep would take the history that is left.
     Their digests. Raises FileSystemError.
