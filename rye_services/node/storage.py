@@ -56,7 +56,7 @@ from ryeos.sync.objects import ContentStore, ObjectReference
 # --- losses ---------------------------------------------------------------------------------------
 # Content that is gone for good, as an operator of the node said: `fsck --accept-loss`. Without such
 # a row a sweep removes nothing while something that is needed is missing, since what the missing
-# object names cannot be known. Page: ``docs/node.md``, Losses that stay.
+# object names cannot be known. Page: ``docs/node.md``, Accepted losses.
 
 ACTION = "storage.accept-loss"
 """What the audit calls it."""

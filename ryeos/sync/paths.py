@@ -620,7 +620,7 @@ def _is_reparse_point(status: os.stat_result) -> bool:
 #
 # What never travels is left out by the sender (`ryeos.sync.tree`). The receiver of a manifest asks
 # the same again: else a hostile side would have files written that decide what runs. Pure. Rules
-# and reasons: ``docs/store.md``, What is taken in.
+# and reasons: ``docs/store.md``, Admission.
 
 MAX_FOLDERS = 100
 """More are no project but an accident, and some programs do not find out of them."""

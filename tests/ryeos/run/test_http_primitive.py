@@ -1,4 +1,4 @@
-"""Tools that are one request: from a signed YAML file to a real server and back."""
+"""HTTP tools: from a signed YAML file to a real server and back."""
 
 import json
 import threading
