@@ -299,10 +299,10 @@ class _Walk:
         for keyword in _OWN_KEYWORDS:
             if keyword in schema and not self._judge.part_accepts(schema, value, keyword):
                 expected = expected_by(keyword, schema[keyword], self._targets)
-                meant = self._meant(schema[keyword], value) if keyword == "enum" else ""
+                meant = self._similar_value(schema[keyword], value) if keyword == "enum" else ""
                 self._add(path, expected + meant, self._found(keyword, schema, value))
 
-    def _meant(self, allowed: Iterable[object], value: object) -> str:
+    def _similar_value(self, allowed: Iterable[object], value: object) -> str:
         """Which of the values was meant, where one is much like what is there."""
         names = {text: True for text in allowed if isinstance(text, str)}
         similar = self._similar(value, names, {}) if isinstance(value, str) else ""

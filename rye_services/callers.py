@@ -140,7 +140,7 @@ class Authenticator:
             key = self._key(fingerprint)
             again = Principal(key.user_id, "signed", key.scopes, found.key_id)
         else:
-            counting = self.api_keys.counting(found.key_id)
+            counting = self.api_keys.valid_key(found.key_id)
             if counting is None:
                 raise Unauthorized("its API key is no longer valid")
             state = self.people.state_of(counting.user_id)

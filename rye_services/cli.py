@@ -304,12 +304,12 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     try:
-        return _reported(arguments, bundle or own_bundle())
+        return _status_of(arguments, bundle or own_bundle())
     except (KeyboardInterrupt, BrokenPipeError) as error:
         return interrupted_status(error, as_json="--json" in arguments)
 
 
-def _reported(arguments: list[str], bundle: BundleHome) -> int:
+def _status_of(arguments: list[str], bundle: BundleHome) -> int:
     """The status of the command; a failure is written as the answer."""
     try:
         return _run(arguments, bundle)

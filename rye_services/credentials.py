@@ -138,7 +138,7 @@ class ApiKeys:
         One of a team may do what its members with the role push may.
         Raises UserIdError, ScopeError.
         """
-        token, key = self._made(user_id, name, scopes, expires_after)
+        token, key = self._new_key(user_id, name, scopes, expires_after)
         with self._database.writing() as connection:
             kind = connection.scalar(select(users.c.kind).where(users.c.id == user_id))
             if kind == "team":  # without a role it would stand for the owner itself
@@ -160,7 +160,7 @@ class ApiKeys:
 
         Raises ApiKeyNameError, ApiKeyLimitError too.
         """
-        token, key = self._made(user_id, name, scopes, expires_after)
+        token, key = self._new_key(user_id, name, scopes, expires_after)
         key = replace(key, role=role and role.value, created_by=created_by)
         with self._database.writing(lock=_lock(user_id)) as connection:
             kind = connection.scalar(select(users.c.kind).where(users.c.id == user_id))
@@ -218,7 +218,7 @@ class ApiKeys:
         self._note_use(key, now)
         return FoundApiKey(key, row.user_state)
 
-    def counting(self, key_id: str) -> ApiKey | None:
+    def valid_key(self, key_id: str) -> ApiKey | None:
         """The key of this id, where it counts now."""
         with self._database.single_read() as connection:
             row = connection.execute(select(api_keys).where(api_keys.c.id == key_id)).first()
@@ -254,7 +254,7 @@ class ApiKeys:
         details = {**_audited(key), "scopes": scopes, **expires}
         self._audit.write(connection, "api-keys.create", key.id, details)
 
-    def _made(
+    def _new_key(
         self,
         user_id: str,
         name: str,
@@ -414,7 +414,7 @@ class AuthorizedKeys:
     def all(self) -> tuple[AuthorizedKey, ...]:
         """The keys that may sign now, by fingerprint."""
         with self._database.reading() as connection:
-            return self._counting(connection)
+            return self._valid_keys(connection)
 
     def add(self, key: AuthorizedKey) -> AuthorizedKey:
         """Let a key in, or change what it may.
@@ -462,7 +462,7 @@ class AuthorizedKeys:
     def revoke_unless_last(self, fingerprint: str) -> None:
         """As `revoke`, but one key that may manage keys stays. Raises LastManagerError too."""
         with self._database.writing(lock=_AUTHORIZED) as connection:  # of two managers one at once
-            counting = self._counting(connection)
+            counting = self._valid_keys(connection)
             if {key.fingerprint for key in counting if key.may_manage} == {fingerprint}:
                 raise LastManagerError(fingerprint)
             self._remove(connection, fingerprint)
@@ -499,7 +499,7 @@ class AuthorizedKeys:
             connection.execute(dialect.insert(authorized_keys).on_conflict_do_nothing(), rows)
         return len(rows)
 
-    def _counting(self, connection: Connection) -> tuple[AuthorizedKey, ...]:
+    def _valid_keys(self, connection: Connection) -> tuple[AuthorizedKey, ...]:
         wanted = select(authorized_keys).order_by(authorized_keys.c.fingerprint)
         rows, now = connection.execute(wanted).mappings(), self._clock()
         return tuple(key for key in map(authorized_key_of, rows) if not key.is_expired(now))

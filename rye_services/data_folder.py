@@ -157,7 +157,7 @@ def _open(
             f"expected tables of version {REVISION}, found version {found}",
             hint=f"bring them to this version with: {init}",
         )
-    node = _node_of(database) if said and found == REVISION else _made(database, said)
+    node = _node_of(database) if said and found == REVISION else _make_tables(database, said)
     if said is None:  # (4)
         _write(folder, NodeRecord(node, address))
     elif said.node != node:
@@ -215,7 +215,7 @@ def _node_of(database: Database) -> str:
         return str(connection.scalar(_NODE) or "")
 
 
-def _made(database: Database, said: NodeRecord | None) -> str:
+def _make_tables(database: Database, said: NodeRecord | None) -> str:
     """Make or change the tables, in one transaction with the id; that of the first process."""
     made = said.node if said else token_hex(16)
 

@@ -565,7 +565,7 @@ class String(TypeDecorator[str]):
         if value is not None and len(value) > self.length:
             problem = f"expected at most {self.length} characters, found {len(value)}"
             raise TextError("text", problem)
-        return _held(value)
+        return _require_text(value)
 
     def coerce_compared_value(self, op: object, value: object) -> "Text":  # noqa: ARG002 - of SQLAlchemy
         """What it is compared with may be longer: it is found nowhere then."""
@@ -580,10 +580,10 @@ class Text(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - of SQLAlchemy
         """The text as it is written. Raises TextError."""
-        return _held(value)
+        return _require_text(value)
 
 
-def _held(text: str | None) -> str | None:
+def _require_text(text: str | None) -> str | None:
     if text is not None and (problem := _problem_of(text)):
         raise TextError("text", problem)
     return text

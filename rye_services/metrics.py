@@ -130,14 +130,14 @@ class Metrics:
 
         live = [figure for source in self._sources for figure in source()]
         kept = [figure for figures in tuple(self._kept.values()) for figure in figures]
-        for figure in (*live, *kept, *self._own()):
+        for figure in (*live, *kept, *self._read_figures()):
             labels = [figure.label] if figure.label else []
             family = GaugeMetricFamily(figure.name, figure.words, labels=labels)
             for key, value in sorted(figure.values.items()):
                 family.add_metric([key] if figure.label else [], value)
             yield family
 
-    def _own(self) -> Sequence[Figure]:
+    def _read_figures(self) -> Sequence[Figure]:
         return (
             Figure(
                 name="rye_figures_read_timestamp_seconds",

@@ -214,12 +214,12 @@ class Provider:
     # --- what the provider says of itself ---------------------------------------------------------
 
     def _endpoint(self, name: str) -> str:
-        found = self._own().get(name)
+        found = self._provider_metadata().get(name)
         if not isinstance(found, str) or not is_safe_address(found):
             raise ProviderAwayError(f"{name}: expected an https address, found {_plain(found)}")
         return found
 
-    def _own(self) -> Mapping[str, Any]:
+    def _provider_metadata(self) -> Mapping[str, Any]:
         """Its metadata, kept for an hour; another provider's are not believed."""
         with self._lock:
             known = self._metadata

@@ -222,10 +222,10 @@ def marked_sides(
             ]
         at = hunk.end
     rest = MarkedPart("".join(left[at:]), is_changed=False)
-    return _said([*ours_parts, rest]), _said([*theirs_parts, rest])
+    return _with_text([*ours_parts, rest]), _with_text([*theirs_parts, rest])
 
 
-def _said(parts: Sequence[MarkedPart]) -> tuple[MarkedPart, ...]:
+def _with_text(parts: Sequence[MarkedPart]) -> tuple[MarkedPart, ...]:
     return tuple(part for part in parts if part.text)
 
 

@@ -73,7 +73,7 @@ class HttpClient:
         validate_limits(request)
         started = monotonic()
         for attempt in range(1, request.retry.max_attempts + 1):
-            left_s = _left(request.total_timeout_s, started)
+            left_s = _remaining_s(request.total_timeout_s, started)
             retry_after_s = None
             try:
                 response = self._send_once(
@@ -247,7 +247,7 @@ def wait_for(seconds: float, cancellation: Cancellation | None) -> None:
                 woken.get(timeout=seconds)
 
 
-def _left(limit_s: float | None, started: float) -> float | None:
+def _remaining_s(limit_s: float | None, started: float) -> float | None:
     """What is left of a limit, never 0: callers ask `_is_time_for` before."""
     return None if limit_s is None else max(limit_s - (monotonic() - started), 0.001)
 
@@ -258,7 +258,7 @@ def _shorter(one: float | None, other: float | None) -> float | None:
 
 
 def _is_time_for(delay: float, limit_s: float | None, started: float) -> bool:
-    left = _left(limit_s, started)
+    left = _remaining_s(limit_s, started)
     return left is None or delay < left
 
 

@@ -75,7 +75,7 @@ class Interruption:
         self._deadline = None if timeout_s is None else monotonic() + timeout_s
         self._reason: type[ExchangeCancelledError | ExchangeTimeoutError] | None = None
         self._live: LiveSocket | None = None
-        self._wake: Callable[[], None] = _nothing
+        self._wake: Callable[[], None] = _no_callback
         self._lock = RLock()
 
     @contextmanager
@@ -134,7 +134,7 @@ class Interruption:
         dialer = _Dialer(answers, self.remaining_s)
         Thread(target=dialer.dial, args=(host, port, options), daemon=True).start()
         answer = answers.get()
-        self._wake = _nothing
+        self._wake = _no_callback
         if isinstance(answer, socket.socket) and self._reason is None:
             return answer
         dialer.abandon()
@@ -220,5 +220,5 @@ class _Dialer:
         raise failure
 
 
-def _nothing() -> None:
+def _no_callback() -> None:
     pass

@@ -95,7 +95,7 @@ class Users:
             ):
                 if user in found:  # sessions of pages are kept there too
                     found[user]["seen"].append(stamp(datetime.fromtimestamp(seen_s, UTC)))
-        return tuple(_known(user, found[user]) for user in sorted(found))
+        return tuple(_known_user(user, found[user]) for user in sorted(found))
 
     def one(self, user_id: str) -> KnownUser:
         """A user. Raises PersonMissingError."""
@@ -125,7 +125,7 @@ class Users:
             audit.write(connection, "quota.set", user_id, details)
 
 
-def _known(user_id: str, found: Mapping[str, Any]) -> KnownUser:
+def _known_user(user_id: str, found: Mapping[str, Any]) -> KnownUser:
     values = {name: value for name, value in found.items() if name != "seen"}
     return KnownUser(id=user_id, last_seen=max(filter(None, found["seen"]), default=""), **values)
 

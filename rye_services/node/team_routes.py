@@ -104,11 +104,13 @@ def refused() -> Iterator[None]:
         raise RequestProblem(507, str(error)) from error
 
 
-async def _known(request: Request, _: Annotated[None, Security(CALLER, scopes=[])]) -> Principal:
+async def _authenticated(
+    request: Request, _: Annotated[None, Security(CALLER, scopes=[])]
+) -> Principal:
     return await authenticate(request, authenticator(request).principal)
 
 
-AnyCaller = Annotated[Principal, Security(_known)]
+AnyCaller = Annotated[Principal, Security(_authenticated)]
 """A known caller, whatever their key is for."""
 
 Person = Annotated[Principal, caller(ACCOUNT)]
@@ -487,10 +489,10 @@ def _add_projects(routes: APIRouter, services: NodeServices) -> None:
         Its head and history go along. From a team it takes an admin. Runs stay where they were;
         while one is under way nothing is moved. Webhooks for it end.
         """
-        return moved(services, who, wanted)
+        return move_answer(services, who, wanted)
 
 
-def moved(services: NodeServices, who: Principal, wanted: ProjectMove) -> dict[str, Any]:
+def move_answer(services: NodeServices, who: Principal, wanted: ProjectMove) -> dict[str, Any]:
     """What a move answers. Raises RequestProblem."""
     who.require(PUSH)
     teams = services.teams

@@ -133,7 +133,7 @@ def part_of(services: RegistryServices, health: Health) -> ServerPart:
     return ServerPart(
         (open_router(services, health), *(router(services) for router in ROUTERS)),
         (
-            partial(_counting, services),
+            partial(_download_counting, services),
             lambda: every(_FILES_EVERY_S, services.bundles.sweep),
         ),
     )
@@ -152,7 +152,7 @@ async def _present(services: RegistryServices) -> AsyncIterator[None]:
         services.presence.end()
 
 
-def _counting(services: RegistryServices) -> AbstractAsyncContextManager[None]:
+def _download_counting(services: RegistryServices) -> AbstractAsyncContextManager[None]:
     """The writing of the counts of downloads, now and then and at the end."""
 
     @asynccontextmanager

@@ -441,7 +441,7 @@ class Items:
         Raises NamespaceError, VersionTakenError, AccountQuotaError.
         """
         now = stamp(self._clock())
-        with self._deciding(name) as connection:
+        with self._namespace_transaction(name) as connection:
             claim_in(connection, name.namespace, account, now)
             item = self._item(connection, name, account, now)
             known = _version_row(connection, item, version.text)
@@ -501,12 +501,12 @@ class Items:
 
     def delete(self, name: ItemName, version: str | None, *, account: str) -> tuple[str, ...]:
         """Delete a version, or every one; which ones. Raises ItemGoneError, NamespaceError."""
-        with self._deciding(name) as connection:
-            return self._delete(connection, name, version, self._own(connection, name, account))
+        with self._namespace_transaction(name) as connection:
+            return self._delete(connection, name, version, self._own_row(connection, name, account))
 
     def take_down(self, name: ItemName, version: str | None) -> tuple[str, ...]:
         """As `delete`, for operators of the registry. Raises ItemGoneError."""
-        with self._deciding(name) as connection:
+        with self._namespace_transaction(name) as connection:
             row = self._named(connection, name)
             if row is None:
                 raise ItemGoneError(str(name))
@@ -538,8 +538,8 @@ class Items:
 
     def set_visibility(self, name: ItemName, visibility: str, *, account: str) -> str:
         """Show an item in lists, or not; what it was. Raises ItemGoneError, NamespaceError."""
-        with self._deciding(name) as connection:
-            item = self._own(connection, name, account)
+        with self._namespace_transaction(name) as connection:
+            item = self._own_row(connection, name, account)
             before = connection.scalar(select(items.c.visibility).where(items.c.id == item))
             change = update(items).where(items.c.id == item).values(visibility=visibility)
             connection.execute(change)
@@ -601,7 +601,7 @@ class Items:
 
     # --- within a transaction ---
 
-    def _deciding(self, name: ItemName) -> AbstractContextManager[Connection]:
+    def _namespace_transaction(self, name: ItemName) -> AbstractContextManager[Connection]:
         """A transaction that alone changes what is below the namespace of an item."""
         return self._database.writing(lock=name_lock(name.namespace))
 
@@ -633,7 +633,7 @@ class Items:
         same = and_(items.c.item_type == name.kind.value, items.c.folded_id == name.folded)
         return connection.execute(select(items).where(same)).mappings().first()
 
-    def _own(self, connection: Connection, name: ItemName, account: str) -> int:
+    def _own_row(self, connection: Connection, name: ItemName, account: str) -> int:
         """The row of an item in a namespace of the account's."""
         same = namespaces.c.folded == folded_namespace(name.namespace)
         owner = connection.scalar(select(namespaces.c.owner).where(same))

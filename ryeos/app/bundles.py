@@ -211,7 +211,7 @@ def chosen_files(
     configuration. Raises IntegrityError and similar, ItemNotFoundError, RyeError
     `VALIDATION_FAILED`.
     """
-    chosen = targets or _everything(rye, bundle_id, space)
+    chosen = targets or _all_targets(rye, bundle_id, space)
     if not chosen:
         raise ItemNotFoundError("*", [space.label])
     files = {}
@@ -266,7 +266,7 @@ def make_bundle(
     return made
 
 
-def _everything(rye: Rye, bundle_id: str, space: Space) -> list[SignTarget]:
+def _all_targets(rye: Rye, bundle_id: str, space: Space) -> list[SignTarget]:
     excluded = exclusions(rye.context.spaces, rye.verifier, rye.warn)
     found: list[SignTarget] = []
     for kind, pattern in ((None, "**"), (Kind.CONFIG, f"{bundle_id}/**")):

@@ -79,7 +79,7 @@ def execute(
         return _elsewhere(rye, wish, reference, request, calling)
     if wish.in_background:
         started = rye.start(reference, request, program(rye.context))
-        return _awaited(rye, started, values["wait_s"]) if "wait_s" in values else started
+        return _await_run(rye, started, values["wait_s"]) if "wait_s" in values else started
     if not calling.wants_progress:
         return rye.execute(reference, request, cancellation=calling.cancellation)
     with ToolProgress(calling.progress) as progress:
@@ -139,7 +139,7 @@ def _answer_of_run(rye: Rye, values: Mapping[str, Any], given: Mapping[str, obje
     return Answer({name: value for name, value in running.items() if value not in (None, "")})
 
 
-def _awaited(rye: Rye, started: Answer, wait_s: float) -> Answer:
+def _await_run(rye: Rye, started: Answer, wait_s: float) -> Answer:
     """The answer of a background run that ends in time, else that it runs."""
     from ryeos.run.thread_control import wait_for
 

@@ -209,7 +209,7 @@ def _differences(expect: Mapping[str, Any], outcome: CaseRun) -> Iterator[str]:
         yield from _not_within(expect["data"], outcome.data, "data")
     if "equals" in expect and not _same(expect["equals"], outcome.data):
         yield f"data: expected {_shown(expect['equals'])}, found {_shown(outcome.data)}"
-    yield from _lacking(expect, _text(outcome.data), "result")
+    yield from _missing_parts(expect, _text(outcome.data), "result")
     for text in as_texts(expect.get("error")):
         if text not in outcome.error:
             yield f"error: expected {_shown(text)} in it, found {_shown(outcome.error)}"
@@ -256,12 +256,12 @@ def _of_file(path: str, expected: object, found: str | None) -> Iterator[str]:
     elif found is None:
         yield f"{place}: expected a file, found none"
     elif isinstance(expected, dict):
-        yield from _lacking(expected, found, place)
+        yield from _missing_parts(expected, found, place)
     elif found != expected:
         yield f"{place}: expected {_shown(expected)}, found {_shown(found)}"
 
 
-def _lacking(expect: Mapping[str, Any], text: str, place: str) -> Iterator[str]:
+def _missing_parts(expect: Mapping[str, Any], text: str, place: str) -> Iterator[str]:
     """What ``contains`` and ``matches`` ask for and a text does not have."""
     for part in as_texts(expect.get("contains")):
         if part not in text:

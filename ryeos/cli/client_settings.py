@@ -349,10 +349,11 @@ def with_entry(
         return EntryChange.UPDATED, _edited(settings, wanted, text=_emptied(settings))
     text = settings.text
     if isinstance(present, Mapping) and all(
-        name in present and present[name] == value for name, value in _own(present, wanted).items()
+        name in present and present[name] == value
+        for name, value in _entry_values(present, wanted).items()
     ):
         return EntryChange.ALREADY, text
-    return EntryChange.UPDATED, _edited(settings, _own(present, wanted))
+    return EntryChange.UPDATED, _edited(settings, _entry_values(present, wanted))
 
 
 def without_entry(
@@ -427,7 +428,7 @@ def _back_up(settings: ClientSettings) -> Path | None:
     return path
 
 
-def _own(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _entry_values(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """What must be in our entry: what to start always, the rest unless the user chose otherwise."""
     chosen = present if isinstance(present, Mapping) else {}
     own = {name: value for name, value in wanted.items() if name in ("command", "args")}

@@ -99,7 +99,7 @@ def _tools(session: Session, typed: str) -> Iterator[str]:
     return _items(session.context.spaces, (Kind.TOOL,), typed)
 
 
-def _own(session: Session, typed: str) -> Iterator[str]:
+def _signable_items(session: Session, typed: str) -> Iterator[str]:
     """Items that may be signed: those of the project and the user."""
     spaces = [space for space in session.context.spaces if space.tier != SYSTEM]
     return _items(spaces, tuple(Kind), typed)
@@ -164,7 +164,7 @@ def _parameters(session: Session, typed: str) -> Iterator[str]:
 
     from lillux.errors import LilluxError
     from ryeos.cli.commands import ALIASES
-    from ryeos.cli.run import colliding, own_flags
+    from ryeos.cli.run import colliding_parameter, own_flags
 
     words = session.arguments.words
     own = own_flags()
@@ -180,7 +180,9 @@ def _parameters(session: Session, typed: str) -> Iterator[str]:
             yield from filter(None, _values(rules[before]))
             return
         ours = {} if line.is_behind_dashes else own
-        refused = {colliding(flag, schema) for flag in ours} if typed.startswith("-") else set()
+        refused = (
+            {colliding_parameter(flag, schema) for flag in ours} if typed.startswith("-") else set()
+        )
         for name, rule in rules.items():
             if name in line.given or name in refused or not _is_safe(name):
                 continue
@@ -250,7 +252,7 @@ def _is_safe(name: str) -> bool:
 SORTS: Mapping[str, Callable[[Session, str], Iterator[str]]] = {
     "refs": _refs,
     "tools": _tools,
-    "own": _own,
+    "own": _signable_items,
     "parameters": _parameters,
     "threads": _threads,
     "topics": _topics,

@@ -106,7 +106,7 @@ def _show_overview(session: Session) -> None:
         ],
         "topics": {name: _summary(name) for name in TOPICS},
     }
-    lines = _everything(session) if session.arguments.all else _daily()
+    lines = _all_lines(session) if session.arguments.all else _daily()
     head = (
         "rye finds, verifies and runs signed items: tools, directives, knowledge in .ai/",
         f"\n{session.output.paint('usage:', 'bold')} rye COMMAND ...",
@@ -124,7 +124,7 @@ def _daily() -> Iterator[str]:
     yield "rye help COMMAND says more; --json works with every command"
 
 
-def _everything(session: Session) -> Iterator[str]:
+def _all_lines(session: Session) -> Iterator[str]:
     bold = session.output.paint
     for group in dict.fromkeys(entry.group for entry in TABLE):
         yield ""

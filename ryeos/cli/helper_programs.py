@@ -57,7 +57,7 @@ def _configure_program(_: Arguments) -> None:
     """No arguments that this command line knows: the program reads its own."""
 
 
-def _misplaced(_: Session) -> int:
+def _refuse_flags(_: Session) -> int:
     """Refuses our flags before the name: the programs have none of them."""
     raise UsageError(
         "the helper programs take none of the flags that every command takes",
@@ -68,12 +68,12 @@ def _misplaced(_: Session) -> int:
 COMMANDS = {
     "lillux-proc": CommandSpec(
         _configure_program,
-        _misplaced,
+        _refuse_flags,
         ["rye lillux-proc --help", "rye lillux-proc exec --cmd echo --arg hi --timeout 10"],
     ),
     "lillux-watch": CommandSpec(
         _configure_program,
-        _misplaced,
+        _refuse_flags,
         ["rye lillux-watch --help", "rye lillux-watch --db registry.db --thread-id ID"],
     ),
 }

@@ -191,7 +191,7 @@ def _uninstall(session: Session) -> int:
         if steps and not session.confirm(f"this removes:{shown}\nremove it?"):
             session.output.answer({"status": "success", "actions": []}, "nothing was removed")
             return 0
-    steps = [*_removals(session, make=not is_dry), *_left(session)]
+    steps = [*_removals(session, make=not is_dry), *_kept_by_user(session)]
     envelope = {
         "status": "success",
         "dry_run": bool(is_dry),
@@ -231,7 +231,7 @@ def _removals(session: Session, *, make: bool) -> Iterator[Step]:
         yield Step(f"{len(kept)} entries of the cache", cache, REMOVED if make else WOULD_REMOVE)
 
 
-def _left(session: Session) -> Iterator[Step]:
+def _kept_by_user(session: Session) -> Iterator[Step]:
     """What is a person's own: the program, the user space with its keys, items of projects."""
     from ryeos.cli.session import program_path
 

@@ -224,7 +224,7 @@ def _mv(session: Session) -> int:
     beside = {one: ItemRef(one.ref.kind, new.id + _ending(one, old)) for one in _beside(old)}
     # Each text and its place before anything is written: a place may be taken.
     further = [
-        (_free_path(old.space, ref, one.path.suffix), _moved(one, old.ref, ref, new))
+        (_free_path(old.space, ref, one.path.suffix), _moved_text_beside(one, old.ref, ref, new))
         for one, ref in beside.items()
     ]
     changes = [one for one in _references(old) if one[1] not in {near.ref for near in beside}]
@@ -263,7 +263,7 @@ def _ending(beside: Location, tool: Location) -> str:
     return beside.ref.id.removeprefix(tool.ref.id)
 
 
-def _moved(beside: Location, tool: ItemRef, ref: ItemRef, new: ItemRef) -> str:
+def _moved_text_beside(beside: Location, tool: ItemRef, ref: ItemRef, new: ItemRef) -> str:
     """The text of a file beside a tool, as ``ref``, where the tool is ``new``."""
     return _renamed(moved_text(_unsigned_text(beside), beside.ref, ref), tool, new)
 

@@ -32,7 +32,7 @@ class StepList:
         if self._is_silent:
             return
         if event.what == "finished":
-            self._write(f"{_CLEAR if self._is_live else ''}{self._finished(event)}\n")
+            self._write(f"{_CLEAR if self._is_live else ''}{self._finished_line(event)}\n")
         elif self._is_live:
             self._write(f"{_CLEAR}{self._going_on(event)}")
 
@@ -41,7 +41,7 @@ class StepList:
         if self._is_live and not self._is_silent:
             self._write(_CLEAR)
 
-    def _finished(self, event: "StepEvent") -> str:
+    def _finished_line(self, event: "StepEvent") -> str:
         color, mark = _MARKS["error" if event.error is not None else "ok"]
         name = "error" if event.error is not None else "ok"
         shown = self._output.paint(mark if self._is_live else name, color, stream=self._stream)

@@ -125,7 +125,7 @@ def _status(session: Session) -> int:
     rows: dict[str, Any] = {}
     for name in remotes.names:
         head, kept = heads.read(name), ConflictFolder(space.ai, name).read()
-        known = _known(remotes, name)
+        known = _remote_facts(remotes, name)
         project_path = known["project_path"] or remotes.project_name(space.base)
         pushed_as = head.project_path or None if head and head.url == known["url"] else None
         rows[name] = {
@@ -163,7 +163,7 @@ def _status(session: Session) -> int:
     return 0
 
 
-def _known(remotes: Remotes, name: str) -> dict[str, Any]:
+def _remote_facts(remotes: Remotes, name: str) -> dict[str, Any]:
     """The address of a remote, and its problem if it has one, which hides no other remote."""
     try:
         remote = remotes.resolve(name)

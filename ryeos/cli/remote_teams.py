@@ -125,7 +125,7 @@ def _login(session: Session) -> int:
             f"open {one_line(url, 300)} and type {one_line(code)}; the page shows the key"
             f" fp:{key.fingerprint}"
         )
-        state, user_id = _polled(client, begun, around)
+        state, user_id = _poll_sign_in(client, begun, around)
     if state != "approved":
         words = {"refused": "it was refused there", "over": "its time is over"}
         raise RyeError(
@@ -137,7 +137,7 @@ def _login(session: Session) -> int:
     return 0
 
 
-def _polled(
+def _poll_sign_in(
     client: TeamClient, begun: Mapping[str, Any], around: RemoteEnvironment
 ) -> tuple[str, str]:
     """How the sign-in ended, and who it is. Asks as seldom as the node wants."""
@@ -429,10 +429,10 @@ def _move(session: Session) -> int:
     arguments = session.arguments
     if arguments.project:
         owner, path = team_and_path(valid_project_name("--project", arguments.project))
-        _show_moved(session, *_moved(session, owner, path))
+        _show_moved(session, *_moved_project(session, owner, path))
         return 0
     with linked(session) as link:
-        name, moved = _moved(session, link.node.owner, link.project_path)
+        name, moved = _moved_project(session, link.node.owner, link.project_path)
         link.rename(name)
     if not session.output.as_json:
         session.output.note(
@@ -442,7 +442,7 @@ def _move(session: Session) -> int:
     return 0
 
 
-def _moved(session: Session, owner: str, path: str) -> tuple[str, dict[str, Any]]:
+def _moved_project(session: Session, owner: str, path: str) -> tuple[str, dict[str, Any]]:
     """What the project is called now, with its owner; and what the node says."""
     to, new_path = session.arguments.to, session.arguments.new_name or path
     new_path = valid_project_name("--as", new_path)

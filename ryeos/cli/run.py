@@ -360,7 +360,7 @@ def values_of(texts: Sequence[str], schema: Callable[[], Mapping[str, Any]]) -> 
 def _require_meant(own: Sequence[str], schema: Mapping[str, Any]) -> None:
     """Raise UsageError where an option of ours behind the item is a parameter of the item too."""
     for flag in own:
-        name = colliding(flag, schema)
+        name = colliding_parameter(flag, schema)
         if name:
             raise UsageError(
                 f"{flag}: an option of rye, and a parameter of the item",
@@ -369,7 +369,7 @@ def _require_meant(own: Sequence[str], schema: Mapping[str, Any]) -> None:
             )
 
 
-def colliding(flag: str, schema: Mapping[str, Any]) -> str:
+def colliding_parameter(flag: str, schema: Mapping[str, Any]) -> str:
     """The parameter that has the name of an option of ours, but one that means the same."""
     found = schema.get("properties")
     rules: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
@@ -531,11 +531,11 @@ def with_paths(values: dict[str, Any], schema: Mapping[str, Any], place: Place) 
 
     Also within lists and objects, and by references (``$ref``) inside of the schema.
     """
-    placed: dict[str, Any] = _placed(values, schema, schema, "", place)
+    placed: dict[str, Any] = _with_paths(values, schema, schema, "", place)
     return placed
 
 
-def _placed(
+def _with_paths(
     value: Any,  # noqa: ANN401 - JSON
     rules: object,
     root: Mapping[str, Any],
@@ -549,12 +549,16 @@ def _placed(
         first, rest = rules.get("prefixItems"), rules.get("items")
         first = first if isinstance(first, list) else []
         each = [*first[: len(value)], *[rest] * max(len(value) - len(first), 0)]
-        return [_placed(one, its, root, name, place) for one, its in zip(value, each, strict=True)]
+        return [
+            _with_paths(one, its, root, name, place) for one, its in zip(value, each, strict=True)
+        ]
     if isinstance(value, dict):
         listed, others = rules.get("properties"), rules.get("additionalProperties")
         known = listed if isinstance(listed, Mapping) else {}
         return {
-            key: _placed(one, known.get(key, others), root, f"{name}.{key}" if name else key, place)
+            key: _with_paths(
+                one, known.get(key, others), root, f"{name}.{key}" if name else key, place
+            )
             for key, one in value.items()
         }
     return value
@@ -609,7 +613,7 @@ def _show_inputs(session: Session) -> int:
 
     envelope, text = inputs_text(session.rye, session.arguments.ref)
     schema = envelope.get("input_schema") or {}
-    both = [flag for flag in own_flags() if colliding(flag, schema)]
+    both = [flag for flag in own_flags() if colliding_parameter(flag, schema)]
     if both:
         text += (
             f"\n\n{', '.join(both)}: options of rye too. For the item write NAME=VALUE, or the"

@@ -237,7 +237,7 @@ def _operator(data: Mapping[Any, Any], path: str, problems: list[GraphProblem]) 
         return None
     op = ALIASES.get(op, op)
     if op not in OPERATORS:
-        hint = _meant(op, (*OPERATORS, *ALIASES)) or f"known are {', '.join(OPERATORS)}"
+        hint = _suggestion(op, (*OPERATORS, *ALIASES)) or f"known are {', '.join(OPERATORS)}"
         problems.append(GraphProblem(where, f"unknown operator {op[:_SHOWN]!r}", hint))
         return None
     return op
@@ -284,17 +284,19 @@ def _unknown_keys(data: Mapping[Any, Any], groups: list[str], path: str) -> Iter
         if key not in {*_KEYS, *_GROUPS} and not str(key).startswith("x-"):
             shown = str(key)[:_SHOWN]
             yield GraphProblem(
-                f"{path}.{shown}", "unknown key is not used", _meant(str(key), known)
+                f"{path}.{shown}", "unknown key is not used", _suggestion(str(key), known)
             )
 
 
-def _meant(word: str, known: tuple[str, ...]) -> str:
+def _suggestion(word: str, known: tuple[str, ...]) -> str:
     close = get_close_matches(word[:_SHOWN], known, 1)
     return f"did you mean {close[0]}?" if close else ""
 
 
 def _unknown(op: str, known: Mapping[str, object]) -> str:
-    return f"unknown operator {op[:_SHOWN]!r}, {_meant(op, tuple(known)) or 'see the operators'}"
+    return (
+        f"unknown operator {op[:_SHOWN]!r}, {_suggestion(op, tuple(known)) or 'see the operators'}"
+    )
 
 
 def _below(path: str, place: str) -> str:

@@ -603,11 +603,11 @@ class WorkspaceRecording:
         """Whether a user wants the run ended."""
         return self._ledger.is_end_requested(self.run_id)
 
-    def entered(self, step: Enter) -> None:
+    def node_entered(self, step: Enter) -> None:
         """A node is being worked on."""
         self._records.event("step_started", {"step": step.step, "node": step.node})
 
-    def left(self, step: NodeDone, elapsed_s: float) -> None:
+    def node_done(self, step: NodeDone, elapsed_s: float) -> None:
         """A node is done with."""
         new_errors = step.errors[self._known_errors :]
         self._known_errors = len(step.errors)

@@ -163,10 +163,10 @@ class ResultCache(Protocol):
 class Records(Protocol):
     """Where a run is recorded. See `ryeos.graph.recording`."""
 
-    def entered(self, step: Enter) -> None:
+    def node_entered(self, step: Enter) -> None:
         """A node is being worked on."""
 
-    def left(self, step: NodeDone, elapsed_s: float) -> None:
+    def node_done(self, step: NodeDone, elapsed_s: float) -> None:
         """A node is done with: from here on it is not worked on again."""
 
 
@@ -241,13 +241,13 @@ class GraphRunner:
         if not self._end.goes_on:
             return False
         self._entered, self._entered_at = step, perf_counter()
-        self._records.entered(step)
+        self._records.node_entered(step)
         self._on_step(StepEvent(what="started", step=step.step, node=step.node, type=step.type))
         return True
 
     def _leave(self, step: NodeDone) -> None:
         elapsed_s = perf_counter() - self._entered_at
-        self._records.left(step, elapsed_s)
+        self._records.node_done(step, elapsed_s)
         event = StepEvent(
             what="finished",
             step=step.step,

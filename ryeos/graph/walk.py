@@ -215,7 +215,7 @@ class HookRun:
         for hook in self._by_event.get(event, ()):
             if not self._applies(hook, context):
                 continue
-            said = yield from self._said(hook, {**document, **context})
+            said = yield from self._hook_answer(hook, {**document, **context})
             if control is None and said and hook.layer in _STEERING_LAYERS:
                 control = control_of(said)
         return control
@@ -228,7 +228,7 @@ class HookRun:
             self._warn(f"hook of {hook.event}: {error}")
             return False
 
-    def _said(
+    def _hook_answer(
         self, hook: Hook, document: Mapping[str, Any]
     ) -> Generator[WalkCommand, CallResult, Mapping[str, Any]]:
         """What a hook says: its control, or the answer of its call; nothing where that failed."""
@@ -387,7 +387,7 @@ def side_by_side(
     walk: WalkProgress, node: ForeachNode, elements: Sequence[Any]
 ) -> Generator[WalkCommand, Reply, list[Made]]:
     """All calls at once, none of which sees the state; those that failed again, as often."""
-    made = [_unmade(walk, node, index, element) for index, element in enumerate(elements)]
+    made = [_refused_call(walk, node, index, element) for index, element in enumerate(elements)]
     waiting = [place for place, (act, _) in enumerate(made) if act]
     if node.fail_fast and len(waiting) < len(made):
         return [(None, NOT_MADE if act else acted) for act, acted in made]
@@ -410,7 +410,7 @@ def side_by_side(
     return made
 
 
-def _unmade(walk: WalkProgress, node: ForeachNode, index: int, element: object) -> Made:
+def _refused_call(walk: WalkProgress, node: ForeachNode, index: int, element: object) -> Made:
     document = {**walk.document(), "state": {}, node.as_name: element}
     try:
         act = act_of(node, document, walk.settings.rules, index=index, warn=walk.warn)
@@ -686,7 +686,7 @@ class Walk:
             return walk.cancelled() if visit.is_cancelled else None
         has_failed = visit.outcome is not None and visit.outcome.error is not None
         walk.node = node.name if has_failed else visit.next_node  # (4)
-        yield self._left(node, visit)  # (5)
+        yield self._node_done(node, visit)  # (5)
         stopped = None if has_failed else (yield from self._after_step(node, visit))  # (6)
         return (yield from self._end_behind(node, visit, stopped or visit.outcome))
 
@@ -752,7 +752,7 @@ class Walk:
         yield from self._hooks.fire("graph_completed", context, self._walk.document())
         return outcome
 
-    def _left(self, node: GraphNode, visit: Visit) -> NodeDone:
+    def _node_done(self, node: GraphNode, visit: Visit) -> NodeDone:
         return NodeDone(
             step=self._walk.step,
             node=node.name,

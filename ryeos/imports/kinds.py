@@ -185,7 +185,9 @@ def sources_at(path: Path) -> list[tuple[ImportKind, Path]]:
             )
         return found
     if not path.is_file():
-        raise UsageError(f"{path}: expected a file or a folder, found none", hint=_meant(path))
+        raise UsageError(
+            f"{path}: expected a file or a folder, found none", hint=_similar_names(path)
+        )
     kinds = [kind for kind in KINDS if kind.fits(path.absolute())]
     if not kinds:
         raise UsageError(
@@ -195,7 +197,7 @@ def sources_at(path: Path) -> list[tuple[ImportKind, Path]]:
     return [(kind, path) for kind in kinds]
 
 
-def _meant(path: Path) -> str:
+def _similar_names(path: Path) -> str:
     from difflib import get_close_matches
 
     try:

@@ -84,16 +84,16 @@ def _settings(source: ImportSource) -> tuple[Mapping[str, Any], frozenset[str]]:
         raise source_error(where, str(error)) from None
     if not isinstance(node.value, dict):
         raise source_error(where, "expected an object")
-    return node.value, frozenset(_doubled(node, ()))
+    return node.value, frozenset(_duplicate_keys(node, ()))
 
 
-def _doubled(node: JsonNode, path: tuple[str, ...], depth: int = 4) -> Iterator[str]:
+def _duplicate_keys(node: JsonNode, path: tuple[str, ...], depth: int = 4) -> Iterator[str]:
     names = [member.name for member in node.members or ()]
     for member in node.members or ():
         if names.count(member.name) > 1:
             yield ".".join((*path, member.name))
         if depth:
-            yield from _doubled(member.node, (*path, member.name), depth - 1)
+            yield from _duplicate_keys(member.node, (*path, member.name), depth - 1)
 
 
 def _containers(

@@ -278,7 +278,7 @@ def text_of(structure: Mapping[str, Any]) -> str:
         if main == "your_directions":
             lines.append("your_directions:")
         is_list = main == "results" and all("kind" in one for one in value)
-        lines.append(_listed(value) if is_list else _said(value))
+        lines.append(_listed(value) if is_list else _text_of_value(value))
     for name, value in rest.items():
         if name != "item_id" or not main:
             lines.append(f"{name}: {value if isinstance(value, str) else compact(value)}")
@@ -307,7 +307,7 @@ def _first_lines(rest: dict[str, Any], status: str) -> list[str]:
     return lines
 
 
-def _said(value: object) -> str:
+def _text_of_value(value: object) -> str:
     """A value as a tool said it: text as it is, the streams of a program, else compact JSON."""
     if isinstance(value, str):
         return value

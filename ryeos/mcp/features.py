@@ -13,7 +13,7 @@ from importlib import import_module
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
 from ryeos.mcp.revisions import TASKS_EXTENSION, McpCall, Pace, RpcError, Server, Watch, Watched
-from ryeos.mcp.wire import MESSAGE, Log, quiet, reported
+from ryeos.mcp.wire import MESSAGE, Log, quiet, report_failure
 
 TYPE_CHECKING = False  # importing `typing` would slow the start
 if TYPE_CHECKING:  # the engine comes with the first call
@@ -259,7 +259,7 @@ class RyeFeatures:
         except RpcError:
             raise
         except Exception as error:  # noqa: BLE001 - a door: the envelope says it to a model
-            reference = reported(error, self._log)
+            reference = report_failure(error, self._log)
             hint = f"this is a bug in rye; standard error has more under {reference}"
             envelope = {"status": "error", "error": MESSAGE, "code": "INTERNAL"}
             return tool_result({**envelope, "error_ref": reference, "hint": hint})

@@ -204,7 +204,7 @@ class McpSession:
             return
         try:
             caller = self._caller(request)
-            own = self._own(request.method, caller)
+            own = self._own_method(request.method, caller)
             if own:
                 yield from own(request, caller)
             else:
@@ -242,7 +242,7 @@ class McpSession:
             f"expected _meta with {VERSION_KEY} and {CAPABILITIES_KEY}, or initialize first",
         )
 
-    def _own(
+    def _own_method(
         self, method: str, caller: McpCaller
     ) -> Callable[[Request, McpCaller], Iterator[SessionEvent]] | None:
         """What answers a method of the protocol itself."""

@@ -209,7 +209,7 @@ def _below(request: RequestContext, folder: str) -> Iterator[tuple[str, str]]:
 
 
 def _entry(request: RequestContext, uri: str, source: Source) -> dict[str, Any] | None:
-    made = _made(request, uri, source)
+    made = _skill_files(request, uri, source)
     if made is None:
         return None
     resources = []
@@ -221,11 +221,11 @@ def _entry(request: RequestContext, uri: str, source: Source) -> dict[str, Any] 
 
 def _files(request: RequestContext, uri: str, source: Source) -> dict[str, SkillFile] | None:
     """All files of a skill by their URIs; None for one that does not verify, or is too large."""
-    made = _made(request, uri, source)
+    made = _skill_files(request, uri, source)
     return None if made is None else made[1]
 
 
-def _made(
+def _skill_files(
     request: RequestContext, uri: str, source: Source
 ) -> tuple[Mapping[str, Any], dict[str, SkillFile]] | None:
     """The front matter and all files by their URIs; None for what does not verify."""

@@ -41,7 +41,7 @@ from ryeos.mcp.revisions import (
     Watch,
     Watched,
 )
-from ryeos.mcp.wire import MESSAGE, Log, SignalWatch, Wire, leave, quiet, reported
+from ryeos.mcp.wire import MESSAGE, Log, SignalWatch, Wire, leave, quiet, report_failure
 
 # --- worker pools ---------------------------------------------------------------------------------
 # Threads that carry out calls: each takes one call at a time, in the order of arrival.
@@ -332,4 +332,4 @@ _STUCK_POLL_S = 0.05
 
 def internal_error(error: BaseException, log: Log = quiet) -> RpcError:
     """The error for a client about a failure of ours; the traceback goes to standard error."""
-    return RpcError(INTERNAL_ERROR, MESSAGE, {"error_ref": reported(error, log)})
+    return RpcError(INTERNAL_ERROR, MESSAGE, {"error_ref": report_failure(error, log)})

@@ -182,7 +182,7 @@ def quiet(_level: str, _text: str) -> None:
     """A log that keeps nothing."""
 
 
-def reported(error: BaseException, log: Log = quiet) -> str:
+def report_failure(error: BaseException, log: Log = quiet) -> str:
     """The number of a failure; its traceback is under it on standard error and in the log.
 
     Never raises: standard error may have no reader.

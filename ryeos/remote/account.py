@@ -55,7 +55,7 @@ class TeamClient:
         """Let the caller sign with one more key; as the node lists it."""
         body = {"public_key": public_key, "label": label}
         more = {"scopes": scopes, "expires_in_days": days}
-        return self._ask("POST", "/account/keys", {**body, **_given(more)})
+        return self._ask("POST", "/account/keys", {**body, **_without_none(more)})
 
     def remove_key(self, fingerprint: str) -> None:
         """Revoke a key."""
@@ -70,7 +70,7 @@ class TeamClient:
         self, name: str, *, scopes: list[str] | None, days: int | None, role: str | None
     ) -> dict[str, Any]:
         """A new token; its text is in ``token``, this once."""
-        more = _given({"scopes": scopes, "expires_in_days": days, "role": role})
+        more = _without_none({"scopes": scopes, "expires_in_days": days, "role": role})
         made = self._ask("POST", "/account/tokens", {"name": name, **more}, may_repeat=False)
         text_at(made, "token", self._what("/account/tokens"))
         return made
@@ -117,7 +117,7 @@ class TeamClient:
     ) -> dict[str, Any]:
         """A new invitation; its text is in ``invitation``, this once."""
         path = f"/teams/{valid_team(team)}/invitations"
-        body = _given({"role": role, "email": email, "expires_in_days": days})
+        body = _without_none({"role": role, "email": email, "expires_in_days": days})
         made = self._ask("POST", path, body, may_repeat=False)
         text_at(made, "invitation", self._what(path))
         return made
@@ -187,7 +187,7 @@ def _part(what: str, text: str) -> str:
     return quote(text, safe=":")
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 

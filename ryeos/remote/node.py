@@ -489,9 +489,9 @@ class Node:
         """
         digests: list[str] = []
         if self.takes_frames:
-            body = b"".join(framed(_noted(entries, digests)))
+            body = b"".join(framed(_noting_digests(entries, digests)))
         else:
-            encoded = map(encode_json, _noted(entries, digests))
+            encoded = map(encode_json, _noting_digests(entries, digests))
             body = b'{"entries":[' + b",".join(encoded) + b"]}"
         what = self._what("/objects/put")
         stored = digests_at(self.ask("POST", "/objects/put", body), "stored", what)
@@ -772,7 +772,7 @@ def _json(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, separators=(",", ":")).encode("ascii")
 
 
-def _noted(entries: Iterable[ContentEntry], digests: list[str]) -> Iterator[ContentEntry]:
+def _noting_digests(entries: Iterable[ContentEntry], digests: list[str]) -> Iterator[ContentEntry]:
     for entry in entries:
         digests.append(entry.digest)
         yield entry

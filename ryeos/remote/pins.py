@@ -140,7 +140,9 @@ class Pins:
                 by="node_id",
                 followed_at=identity.followed_at(wanted),
             )
-        known = self._known(name, netloc)  # without a write, which a read-only home would refuse
+        known = self._known_pin(
+            name, netloc
+        )  # without a write, which a read-only home would refuse
         state = PinState.KNOWN if known else PinState.NEW
         if known is None or _is_to_complete(known, identity):
             is_certain = bool(wanted or known)
@@ -211,18 +213,18 @@ class Pins:
         try:
             make_directory(self._folder, mode=0o700)
             with locked(self._folder / ".lock"):
-                known = self._known(name, netloc)
+                known = self._known_pin(name, netloc)
                 if known is None or _is_to_complete(known, identity):
                     self._write(name, netloc, identity)
                 # Read back: where no lock holds, another process may have been faster.
-                return self._known(name, netloc) or new
+                return self._known_pin(name, netloc) or new
         except FileSystemError as error:
             if not is_certain:
                 raise
             _LOG.warning("remote %s is not pinned, or not its box key: %s", name, error)
             return new
 
-    def _known(self, name: str, netloc: str) -> Pin | None:
+    def _known_pin(self, name: str, netloc: str) -> Pin | None:
         """Our own pin, else one among the trusted keys."""
         path = self._path(name, netloc)
         try:

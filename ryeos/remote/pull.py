@@ -193,7 +193,7 @@ def _merge_in(link: Link, record: ConflictRecord, sides: _Sides) -> AppliedChang
             changes(tree.manifest, merged.manifest, blobs, checked=theirs),
             contents.get_blob,
             link.incoming(),
-            incoming.arrived(),
+            incoming.ready_files(),
         )
 
 
@@ -384,7 +384,7 @@ class ReceivedContents:
         if IS_SUPPORTED:  # else no folder would be moved, and a path may be too long
             self._places = {d: path for d, path in places.items() if len(path.encode()) < room}
 
-    def arrived(self) -> ReadyFiles:
+    def ready_files(self) -> ReadyFiles:
         """All that was written and may become files of the project."""
         places = self._places.items()
         placed = {path: digest for digest, path in places if digest in self._own}

@@ -367,7 +367,7 @@ class _Limits:
         timeout_s = invocation.timeout_s
         self._deadline = None if timeout_s is None else monotonic() + timeout_s
 
-    def left(self) -> dict[str, Any]:
+    def supervise_options(self) -> dict[str, Any]:
         """The arguments of `ProcessManager.supervise`, from now on."""
         deadline = self._deadline
         return {
@@ -442,7 +442,7 @@ class FunctionHost:
         except LostError:
             self._drop(worker)
             return None
-        outcome = self._manager.supervise(lambda: loading, **limits.left())
+        outcome = self._manager.supervise(lambda: loading, **limits.supervise_options())
         match loading.answer:
             case "ready":
                 slot.tool = loading.tool()
@@ -463,7 +463,7 @@ class FunctionHost:
             running = tool.call(invocation.cwd)
         except LostError:
             return None
-        left = limits.left()
+        left = limits.supervise_options()
         outcome = self._manager.supervise(lambda: running, stdin=invocation.stdin, **left)
         word, _, reason = running.answer.partition(" ")
         if word == "exit" or outcome.timed_out or outcome.cancelled:

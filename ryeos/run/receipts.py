@@ -563,7 +563,7 @@ class Receipts:
         changed = changed_files(evidence.writable, started_s)
         subject += [subject_of(path, digest) for path, digest in changed]
         try:
-            receipt = self._placed(predicate, subject, envelope, caller)
+            receipt = self._keep_receipt(predicate, subject, envelope, caller)
         except LilluxError as error:
             warnings = [*metadata.get("warnings", ()), f"no receipt was written: {error}"]
             metadata["warnings"] = warnings
@@ -571,7 +571,7 @@ class Receipts:
             metadata |= {"receipt": receipt} if receipt else {}
         return Answer(envelope, answer.exit_status)
 
-    def _placed(
+    def _keep_receipt(
         self,
         predicate: Mapping[str, Any],
         subject: list[dict[str, Any]],

@@ -155,7 +155,7 @@ class _Words:
             return
         path = os.path.normpath(Path(cwd, name))
         for what in ("read", "run", "write"):
-            if not self._confinement.allows(what, path) and _could(what, path):
+            if not self._confinement.allows(what, path) and _is_possible_target(what, path):
                 yield Refusal(what, path)
                 return
 
@@ -172,7 +172,7 @@ class _Words:
                 yield Refusal("variable", name)
 
 
-def _could(what: str, path: str) -> bool:
+def _is_possible_target(what: str, path: str) -> bool:
     """Whether a path can be the target of such an access."""
     try:
         if what == "run":

@@ -175,7 +175,7 @@ class Index:
         places = sorted({place for piece in pieces for place in self._places_of(piece)})
         return (IndexEntry(cached_word(self._written[n]), self._postings(n)) for n in places)
 
-    def having(self, part: str) -> Iterator[IndexEntry]:
+    def entries_with_part(self, part: str) -> Iterator[IndexEntry]:
         """The words that one of their parts is."""
         if len(self._with_part) > _MAX_KEPT_WORDS or self._known_words != len(self._written):
             self._with_part, self._known_words = {}, len(self._written)

@@ -607,7 +607,7 @@ class Evaluation:
         return Leaf(index, found, self._documents(found))
 
     def _with_part(self, part: str, index: Index, only: int | None) -> Postings:
-        entries = index.having(part)
+        entries = index.entries_with_part(part)
         return [(_EXACT_COUNTS, _of_field(e.postings, only)) for e in entries]
 
     def _documents(self, found: Postings) -> frozenset[int]:

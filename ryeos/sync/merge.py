@@ -353,10 +353,10 @@ def _equal_blocks(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, in
     budget = [MAX_WORK]
     at_a, at_b = head, head
     for place_a, place_b in _anchors(a[head:end_a], b[head:end_b]):  # (2)
-        found += _between(a, b, (at_a, head + place_a, at_b, head + place_b), budget)
+        found += _equal_runs(a, b, (at_a, head + place_a, at_b, head + place_b), budget)
         at_a, at_b = head + place_a + 1, head + place_b + 1
         found.append((at_a - 1, at_b - 1, 1))
-    found += _between(a, b, (at_a, end_a, at_b, end_b), budget)
+    found += _equal_runs(a, b, (at_a, end_a, at_b, end_b), budget)
     return [*found, (end_a, end_b, tail)]
 
 
@@ -392,7 +392,7 @@ def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int
     return chosen[::-1]
 
 
-def _between(
+def _equal_runs(
     a: Sequence[str], b: Sequence[str], window: tuple[int, int, int, int], budget: list[int]
 ) -> list[tuple[int, int, int]]:
     """The equal runs within a window of both, longest first taken. Raises _TooMuchWorkError."""

@@ -97,7 +97,7 @@ def _artifact_index(value: Mapping[str, Any]) -> _Named:
             yield entry.get("blob_hash"), ObjectKind.BLOB
 
 
-def _nothing(_: Mapping[str, Any]) -> _Named:
+def _no_digests(_: Mapping[str, Any]) -> _Named:
     """A user's data: a digest in it is text like any other."""
     return iter(())
 
@@ -130,9 +130,9 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], _Named]] = {
     "node_input": _node_input,
     "runtime_outputs_bundle": _outputs_bundle,
     "artifact_index": _artifact_index,
-    "state_snapshot": _nothing,
-    "node_result": _nothing,
-    "config_snapshot": _nothing,
+    "state_snapshot": _no_digests,
+    "node_result": _no_digests,
+    "config_snapshot": _no_digests,
 }
 
 
@@ -408,7 +408,7 @@ class ManifestChanges:
 def changes_between(base: SourceManifest, wanted: SourceManifest) -> ManifestChanges:
     """What makes ``wanted`` of ``base``."""
     return ManifestChanges(
-        _different(base.items, wanted.items), _different(base.files, wanted.files)
+        _changed_digests(base.items, wanted.items), _changed_digests(base.files, wanted.files)
     )
 
 
@@ -417,7 +417,7 @@ def _with(base: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[st
     return {path: digest for path, digest in made.items() if digest is not None}
 
 
-def _different(base: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:
+def _changed_digests(base: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:
     paths = {path for path, digest in wanted.items() if base.get(path) != digest}
     return {path: wanted.get(path) for path in sorted(paths | (base.keys() - wanted.keys()))}
 

@@ -683,11 +683,11 @@ def _orders_error(paths: Sequence[str]) -> RyeError:
         f"new files that other programs take orders from: {named}"
         f"{f', and {more} more' if more > 0 else ''}; nothing was written",
         code="APPROVAL_REQUIRED",
-        hint=f"if you want them: rye remote pull {_accepting(paths[:_NAMED])}",
+        hint=f"if you want them: rye remote pull {_accept_flags(paths[:_NAMED])}",
     )
 
 
-def _accepting(paths: Sequence[str]) -> str:
+def _accept_flags(paths: Sequence[str]) -> str:
     return " ".join(f"--accept {shlex.quote(path)}" for path in paths)
 
 

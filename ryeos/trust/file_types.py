@@ -382,7 +382,7 @@ class DeclaredTypes:
 
     def read(self) -> Mapping[str, FileType]:
         """The types by suffix, as the files are now."""
-        files = [(space, list(self._stated(space))) for space in self._spaces]
+        files = [(space, list(self._with_state(space))) for space in self._spaces]
         state = [stated for _, found in files for stated in found]
         known = self._known
         is_known = known and known.is_whole and known.state == state
@@ -433,7 +433,7 @@ class DeclaredTypes:
             raise SpecError("signature", "expected one that holds, in dev mode too")
         return item
 
-    def _stated(self, space: Space) -> Iterator[tuple[Path, object]]:
+    def _with_state(self, space: Space) -> Iterator[tuple[Path, object]]:
         """The extractors of a space, one too many at most, each with what a change would change."""
         named = (path for path in self._files(space) if path.name.endswith(FILE_NAME))
         for path in islice(named, MAX_EXTRACTORS + 1):

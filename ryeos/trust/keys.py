@@ -265,7 +265,7 @@ def replace_keypair(directory: Path, keypair: KeyPair) -> tuple[Path, ...]:
     """
     moved: list[tuple[Path, Path]] = []
     try:
-        moved.extend(_moved(directory))
+        moved.extend(_move_aside(directory))
         save_keypair(directory, keypair)
     except BaseException:  # an interrupt too gives the old pair back
         for path, backup in reversed(moved):
@@ -287,10 +287,10 @@ def _own_public(directory: Path) -> bytes:
 
 def set_aside(directory: Path) -> tuple[Path, ...]:
     """Rename the files of the own key; their new names. Raises FileSystemError."""
-    return tuple(backup for _, backup in _moved(directory))
+    return tuple(backup for _, backup in _move_aside(directory))
 
 
-def _moved(directory: Path) -> Iterator[tuple[Path, Path]]:
+def _move_aside(directory: Path) -> Iterator[tuple[Path, Path]]:
     # The public half first: a private key alone is still a usable pair.
     for name in (PUBLIC_KEY_FILE, AGENT_FILE, PRIVATE_KEY_FILE):
         path = directory / name

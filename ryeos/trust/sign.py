@@ -363,7 +363,7 @@ class Signer:
             raise FileChangedError(str(target.path))
         valid = validate_item(target, data)  # (2)
         require(target, valid)
-        current = None if force else self._current(target, valid.identity)
+        current = None if force else self._valid_signature(target, valid.identity)
         if current:
             return SignReport(target=target, signature=current, unchanged=True)
         return _BegunSigning(target, valid.signed, self._prepare_write(target, data, valid))  # (3)
@@ -386,7 +386,7 @@ class Signer:
             warnings=warnings,
         )
 
-    def _current(self, target: SignTarget, identity: Identity | None) -> Signature | None:
+    def _valid_signature(self, target: SignTarget, identity: Identity | None) -> Signature | None:
         """The signature that is there, if it is valid, ours, for this item, over the whole text."""
         try:
             verified = self._verifier.verify(target.verify_target)

@@ -264,7 +264,7 @@ class TrustStore:
         """The key that a signature in space ``label`` may be checked with, or None."""
         return self._lookup(fingerprint, label, frozenset())
 
-    def carried(self, fingerprint: str) -> Space | None:
+    def unapproved_space(self, fingerprint: str) -> Space | None:
         """The project space, if it carries a document of this key that is not approved."""
         project = self._spaces.project
         document = self._document(project, fingerprint) if project else None

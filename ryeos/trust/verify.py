@@ -328,7 +328,7 @@ class Verifier:
         return None
 
     def _trust_hint(self, fingerprint: str) -> str:
-        if self.trust.carried(fingerprint):
+        if self.trust.unapproved_space(fingerprint):
             return (
                 "this project carries the key; if you know whose it is:"
                 f" rye keys trust {fingerprint}"

@@ -247,7 +247,7 @@ class Gate:
         principal = Principal(session.user_id, "page", frozenset(PERSON_SCOPES), "")
         key_name = "signed in"
         if session.key_id is not None:
-            key = self._services.api_keys.counting(session.key_id)
+            key = self._services.api_keys.valid_key(session.key_id)
             if key is None or key.role is not None:
                 return None
             principal, key_name = principal_of_key(key), key.name
@@ -255,10 +255,12 @@ class Gate:
             return None
         note_user(principal.user_id)
         return Guest(
-            cookie=cookie, principal=self._acting(principal, session.owner), key_name=key_name
+            cookie=cookie,
+            principal=self._acting_principal(principal, session.owner),
+            key_name=key_name,
         )
 
-    def _acting(self, principal: Principal, owner: str | None) -> Principal:
+    def _acting_principal(self, principal: Principal, owner: str | None) -> Principal:
         """As whom they look: as themselves where they are no member of the team any more."""
         try:
             return self._services.teams.acting_for(principal, owner, Role.READ)

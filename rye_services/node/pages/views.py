@@ -41,12 +41,12 @@ class RunFilter:
     @property
     def is_narrow(self) -> bool:
         """Whether it leaves any run out."""
-        return any(value for name, value in self.said() if name not in {"page", "size"})
+        return any(value for name, value in self.query_pairs() if name not in {"page", "size"})
 
     def link(self, path: str = HOME, **changed: str | int) -> str:
         """The address of a list like this one, but for what is changed."""
         wanted = replace(self, **changed)  # type: ignore[arg-type]
-        return with_query(path, wanted.said())
+        return with_query(path, wanted.query_pairs())
 
     def conditions(self) -> Iterator[ColumnElement[bool]]:
         """What rows of ``threads`` have to be. Raises RequestProblem for an invalid day."""
@@ -69,7 +69,7 @@ class RunFilter:
             texts = (*searched, columns.error_message)
             yield or_(*(column.icontains(self.text, autoescape=True) for column in texts))
 
-    def said(self) -> list[tuple[str, str | int]]:
+    def query_pairs(self) -> list[tuple[str, str | int]]:
         """What a form or an address says of it, by the names there."""
         return [
             ("q", self.text),

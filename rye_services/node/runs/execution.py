@@ -314,7 +314,9 @@ class Order:
             **({"awaited": True} if self.is_awaited else {}),
         }
 
-    def given(self, secret: Collection[str], mask: Callable[[str], str]) -> RecordedInputs | None:
+    def recorded_inputs(
+        self, secret: Collection[str], mask: Callable[[str], str]
+    ) -> RecordedInputs | None:
         """What is kept of it, as `jobs.given_to`; None for a fetch and a sign."""
         if self.action is not JobAction.EXECUTE:
             return None
@@ -842,12 +844,12 @@ class Engine:
             hidden=self._hidden(),
             parent_pid=os.getpid(),
         )
-        finished = self._finished(job, attempt, redaction)
+        finished = self._run_job(job, attempt, redaction)
         for warning in finished.warnings:
             _log.info("%s: %s", attempt.thread_id, redaction.text(warning))
         return presentable(finished.envelope, workspace, redaction, self.bundle)
 
-    def _finished(self, job: Job, attempt: "Attempt", redaction: Redaction) -> WorkerAnswer:
+    def _run_job(self, job: Job, attempt: "Attempt", redaction: Redaction) -> WorkerAnswer:
         try:
             return do_job(
                 job,

@@ -602,7 +602,7 @@ class _Facts:
                 self._retryable = True
             case jobs.CONFIDENTIAL if self._order.parameters:  # else it is in the row already
                 names = _names_in(text, self._order.parameters)
-                self._given = self._order.given(names, self._mask)
+                self._given = self._order.recorded_inputs(names, self._mask)
             case jobs.BEGIN:
                 self._is_begun = True
                 self._begin(retryable=self._retryable, given=self._given)
@@ -677,7 +677,7 @@ class Admission:
             hook_id=order.hook_id or None,
             job=job,
             envelope=envelope if job is not None else None,
-            given=None if order.parameters else order.given((), str),
+            given=None if order.parameters else order.recorded_inputs((), str),
         )
 
         def with_row(connection: Connection) -> bool:

@@ -331,7 +331,7 @@ class OutputCollector:
             return self.keep_result(ran)
         project = ran.workspace.project
         sound = self._tree(ran)  # (1)
-        sound, masked = self._cleaned(sound, ran)  # (2)
+        sound, masked = self._redacted_tree(sound, ran)  # (2)
         tree = sound.tree
         self._warn_of_what_stays(ran, tree.manifest)
         changed = changed_paths(ran.base, tree.manifest)
@@ -408,7 +408,7 @@ class OutputCollector:
         data = self._redaction.data(text.encode("utf-8", "backslashreplace"))
         return data.decode("utf-8", "replace")[:_MAX_LISTED_CHARACTERS]
 
-    def _cleaned(
+    def _redacted_tree(
         self, sound: AdmissibleTree, ran: WorkerRun
     ) -> tuple[AdmissibleTree, tuple[str, ...]]:
         """The tree without secrets and with signed pages, and where secrets were."""

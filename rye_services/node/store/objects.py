@@ -221,7 +221,7 @@ class Usage:
         told what is recorded. Who counts what is in no folder holds the lock of the storage.
         """
         try:
-            with _counting(store):
+            with _counting_lock(store):
                 recorded = self.recorded(user_id)
                 if recorded is None:
                     return self._begin(user_id, store)
@@ -247,7 +247,7 @@ class Usage:
         return found
 
 
-def _counting(store: ContentStore) -> AbstractContextManager[object]:
+def _counting_lock(store: ContentStore) -> AbstractContextManager[object]:
     """The lock for counting. Raises LockTimeoutError."""
     if store.folder is None:
         return nullcontext()

@@ -231,7 +231,7 @@ def _confine(job: Job, path: str) -> None:
         job.temporary,
         *(Path("/dev", name) for name in _DEVICES),
     ]
-    parts = [part for path in readable for part in around(path, job.hidden)]
+    parts = [part for path in readable for part in visible_parts(path, job.hidden)]
     confine([*parts, *(path for path in program if _is_within(path, job.hidden))], writable)
 
 
@@ -246,7 +246,7 @@ def _is_within(path: Path, hidden: Sequence[Path]) -> bool:
     return any(real.is_relative_to(place) for place in places)
 
 
-def around(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:
+def visible_parts(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:
     """The folder, or the parts of it that lead to nothing hidden where something in it is."""
     real = path.resolve()
     if any(real.is_relative_to(one.resolve()) for one in hidden):
@@ -256,4 +256,4 @@ def around(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:
         return
     with suppress(OSError):
         for part in sorted(real.iterdir()):
-            yield from around(part, hidden)
+            yield from visible_parts(part, hidden)

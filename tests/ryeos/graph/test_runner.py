@@ -47,10 +47,10 @@ class Written:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def entered(self, step: Enter) -> None:
+    def node_entered(self, step: Enter) -> None:
         self.lines.append(f"entered {step.node}")
 
-    def left(self, step: NodeDone, elapsed_s: float) -> None:
+    def node_done(self, step: NodeDone, elapsed_s: float) -> None:
         assert elapsed_s >= 0
         self.lines.append(f"left {step.node}")
 

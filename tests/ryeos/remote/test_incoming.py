@@ -226,7 +226,7 @@ def test_bytes_of_a_new_file_are_written_at_its_path(tmp_path: Path, opened: Ope
     digest = incoming.put_blob(b"one")
     other = incoming.put_blob(b"two")
 
-    arrived = incoming.arrived()
+    arrived = incoming.ready_files()
     assert arrived.placed == {"src/deep/a": digest}
     assert Path(arrived.tree, "src/deep/a").read_bytes() == b"one"
     assert incoming.get_blob(digest) == b"one"
@@ -243,7 +243,7 @@ def test_what_a_killed_pull_has_placed_is_there_and_not_given_away(opened: Open)
 
     assert again.get_blob(digest) == b"one"
     assert again.file_of(digest) is None
-    assert not again.arrived().placed
+    assert not again.ready_files().placed
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has neither")

@@ -191,14 +191,14 @@ def test_a_projects_key_counts_only_when_approved_and_only_there(
     put_key_document(workspace.project.space, friend, friend)
 
     assert store.get_key(fingerprint(friend), PROJECT) is None
-    assert store.carried(fingerprint(friend)) == workspace.project.space
+    assert store.unapproved_space(fingerprint(friend)) == workspace.project.space
 
     workspace.rye().approvals.approve(workspace.project_path, fingerprint(friend))
 
     assert store.get_key(fingerprint(friend), PROJECT)
     assert store.get_key(fingerprint(friend), USER) is None
     assert store.get_key(fingerprint(friend), SYSTEM_LABEL) is None
-    assert store.carried(fingerprint(friend)) is None
+    assert store.unapproved_space(fingerprint(friend)) is None
 
 
 def test_a_withdrawn_approval_counts_at_once(
