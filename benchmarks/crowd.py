@@ -48,7 +48,7 @@ def execute(params, project_path):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """Something a client was told is done.
+    """A change that the node has confirmed to a client.
 
     snapshot  what the project was after it, or what is kept of it where it was not merged
     path      the file that it brought
@@ -97,7 +97,7 @@ def _save_user(workspace: Workspace, node: Node) -> None:
 
 
 def _crowd(folder: Path, clients: int, processes: int) -> Iterator[dict[str, str]]:
-    """What all clients were told."""
+    """The confirmed changes of all clients."""
     each = clients // processes
     parts = [
         subprocess.Popen(
@@ -110,16 +110,16 @@ def _crowd(folder: Path, clients: int, processes: int) -> Iterator[dict[str, str
         for first in range(0, clients, each)
     ]
     for part in parts:
-        told, _ = part.communicate()
+        output, _ = part.communicate()
         if part.returncode:
             raise RuntimeError(f"a part of the crowd: status {part.returncode}")
-        yield from json.loads(told)
+        yield from json.loads(output)
 
 
 def lost_updates(updates: Iterable[Update], workspace: Workspace, node: Node) -> list[Update]:
     """Those that are neither in the history of the head, with their file, nor kept as a conflict.
 
-    Read from the node's own store: nothing that a client says counts here.
+    Read from the node's own store: what clients say is not used here.
     """
     store = UserStores(node.settings.cas_base_path).of(workspace.fingerprint)
     link = open_link(RemoteEnvironment(workspace=workspace.rye()), None)
@@ -166,7 +166,7 @@ def _part(folder: Path, first: int, last: int) -> list[Update]:
     def client(number: int) -> None:
         try:
             updates.extend(_client(folder, number))
-        except BaseException as error:  # noqa: BLE001 - told by the main thread
+        except BaseException as error:  # noqa: BLE001 - raised again by the main thread
             failures.append(error)
 
     threads = [Thread(target=client, args=(number,)) for number in range(first, last)]
@@ -219,7 +219,7 @@ def _insist(action: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the action
 
 
 def main(arguments: list[str]) -> int:
-    """Be a part of the crowd; what its clients were told, as JSON."""
+    """Be a part of the crowd; print the confirmed changes of its clients, as JSON."""
     folder, first, last = arguments
     updates = _part(Path(folder), int(first), int(last))
     rows: list[Mapping[str, str]] = [

@@ -17,7 +17,7 @@ ROUNDS = 15
 WITHOUT = "no text to look for"  # Python's expressions alone: no promise
 FOLDERS, FILES, WORDS, LINES = 200, 50, 9, 55
 
-# name, what rg is asked, what the tool is asked
+# name, arguments of rg, parameters of the tool
 SEARCHES: tuple[tuple[str, list[str], dict[str, Any]], ...] = (
     ("text", ["-F", "word1234"], {"pattern": "word1234", "literal": True}),
     ("expression", [r"word12\d4\b"], {"pattern": r"word12\d4\b"}),

@@ -178,7 +178,7 @@ def _begin_again(part: Part) -> None:
 def _deferred(project: RemoteProject, count: int) -> dict[str, bool]:
     """The threads of executions that were acknowledged, and whether each is retryable.
 
-    A client that gets no answer asks again: for another execution, as the first may be there.
+    A client without an answer sends a new request: for another execution, as the first may exist.
     """
     accepted, lock, numbers = dict[str, bool](), Lock(), counter()
 
@@ -190,7 +190,7 @@ def _deferred(project: RemoteProject, count: int) -> dict[str, bool]:
                 number = next(numbers)
             is_retryable = bool(number % _ONCE_EVERY)
             item = "tool:again" if is_retryable else "tool:once"
-            with suppress(OSError, HTTPException):  # the part that was asked is dead
+            with suppress(OSError, HTTPException):  # the server of this request is dead
                 reply = project.ask(item, **{"async": True})
                 if reply.status == _ACCEPTED:
                     with lock:

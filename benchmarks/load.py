@@ -58,10 +58,10 @@ def percentiles(times: Sequence[float]) -> dict[str, float]:
 def requests(token: str, host: str) -> list[tuple[str, bytes]]:
     """Requests in the order in which they are sent, again and again: each with its route."""
     hashes = [sha256(str(number).encode()).hexdigest() for number in range(_HASHES)]
-    asked = json.dumps({"hashes": hashes}).encode()
+    hashes_body = json.dumps({"hashes": hashes}).encode()
     kinds = [
         ("GET /threads", b""),
-        ("POST /objects/has", asked),
+        ("POST /objects/has", hashes_body),
         ("GET /account", b""),
         ("GET /threads", b""),
         ("GET /health", b""),
@@ -92,11 +92,11 @@ class Server:
         async with self._room:
             try:
                 async with asyncio.timeout(_TIMEOUT_S):
-                    return await self._asked(request)
+                    return await self._exchange(request)
             except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
                 return type(error).__name__
 
-    async def _asked(self, request: bytes) -> str:
+    async def _exchange(self, request: bytes) -> str:
         if self._idle:
             reader, writer = self._idle.pop()
         else:

@@ -130,8 +130,8 @@ def _client(argv: Sequence[str], env: Mapping[str, str], scratch: Path) -> McpCl
 
 
 def _first_answer(argv: Sequence[str], env: Mapping[str, str], scratch: Path) -> None:
-    """Start a server, ask, and end it by force: with less around it than a client has."""
-    asked = request(1, "initialize", INITIALIZE) + b"\n"
+    """Start a server, send a request, and end it by force: with less around it than a client has."""
+    initialize = request(1, "initialize", INITIALIZE) + b"\n"
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     process = subprocess.Popen(
         argv, env=dict(env), cwd=scratch, stdin=pipe, stdout=pipe, stderr=null
@@ -139,7 +139,7 @@ def _first_answer(argv: Sequence[str], env: Mapping[str, str], scratch: Path) ->
     answer = b""
     with process:
         if process.stdin and process.stdout:
-            process.stdin.write(asked)
+            process.stdin.write(initialize)
             process.stdin.flush()
             answer = process.stdout.readline()
         process.kill()

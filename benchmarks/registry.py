@@ -32,9 +32,9 @@ def figures(scratch: Path) -> Iterator[Figure]:
         connection = HTTPConnection("127.0.0.1", registry.node.port)
         targets = _targets()
         for target in targets[:20]:
-            _asked_ms(connection, target)
-        times = [_asked_ms(connection, target) for target in targets]
-        floor = sorted(_asked_ms(connection, "/v1/public-key") for _ in range(100))[50]
+            _request_ms(connection, target)
+        times = [_request_ms(connection, target) for target in targets]
+        floor = sorted(_request_ms(connection, "/v1/public-key") for _ in range(100))[50]
         connection.close()
     label = f"registry, a search of {COUNT} items, p95"
     yield Figure(label, _at(times, 0.95), _FLOOR, floor, "at most 50 ms")
@@ -108,7 +108,7 @@ def _targets() -> list[str]:
     return [f"/v1/search?{target}" for target in found]
 
 
-def _asked_ms(connection: HTTPConnection, target: str) -> float:
+def _request_ms(connection: HTTPConnection, target: str) -> float:
     started = perf_counter()
     connection.request("GET", target)
     answer = connection.getresponse()

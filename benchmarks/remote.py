@@ -174,7 +174,7 @@ def _first_pushes(
 
 
 def settle() -> None:
-    """Have on disk what was written so far: nobody is to wait for what another has left behind."""
+    """Write all pending data to disk, so that no measurement waits for data of another."""
     os.sync()
 
 

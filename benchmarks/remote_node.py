@@ -10,8 +10,8 @@ from pathlib import Path
 from lillux.values import dataclass, field
 from tests.support.node import CHECKOUT_COMMAND, Node
 
-# In a process of its own: what measures must not wait for what is measured. An idle process that
-# only echoes is asked in turn; what that one takes is the machine's doing.
+# In a separate process, so that measuring does not wait for the measured node. An idle process that
+# only echoes is measured in turn; its time is overhead of the machine.
 _PROBE = """
 import http.client, json, multiprocessing, select, socket, sys
 from time import perf_counter
@@ -21,7 +21,7 @@ def echo(listener):
     while data := connection.recv(1):
         connection.sendall(data)
 
-def asked(connection):
+def request(connection):
     connection.request("GET", "/health")
     connection.getresponse().read()
 
@@ -42,7 +42,7 @@ if __name__ == "__main__":
     node = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=60)
     times = {"node": [], "idle": []}
     while not select.select([sys.stdin], [], [], 0.02)[0]:
-        times["node"].append(timed(asked, node))
+        times["node"].append(timed(request, node))
         times["idle"].append(timed(echoed, idle))
     idle.close()
     print(json.dumps(times))

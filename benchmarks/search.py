@@ -21,7 +21,7 @@ QUERIES = {
     "a rare word": "word77",
     "a common word": "print",
     "three words": "print test tool",
-    "words nobody has": "zzzzzz yyyyyy",
+    "absent words": "zzzzzz yyyyyy",
     "a phrase": '"word1 word2"',
 }
 _WANTED = {1000: ("at most 250 ms", "at most 60 ms"), 10_000: ("at most 2.5 s", "at most 60 ms")}

@@ -83,7 +83,7 @@ def _size(pyz: Path) -> Figure:
 
 
 def _first_run(argv: Sequence[str], env: Mapping[str, str], home: Path) -> float:
-    """Of somebody whose home is new. Those before stay: nobody's first run follows a removal.
+    """The time of a first run in a new home. Earlier homes stay: no first run follows a removal.
 
     ext4 passes over inodes that were freed just now one by one, and so it makes files several
     times slower where hundreds were removed.
@@ -108,7 +108,7 @@ def _spawned(argv: Sequence[str], env: Mapping[str, str]) -> Callable[[], object
 def _peak_mib(argv: Sequence[str], env: Mapping[str, str]) -> float:
     """The largest resident memory of a program."""
     measure = [argv[0], "-I", "-S", "-c", _PEAK, *argv]
-    told = subprocess.run(
+    ended = subprocess.run(
         measure, env=dict(env), capture_output=True, text=True, encoding="utf-8", check=True
     )
-    return int(told.stdout) / MEBIBYTE_IN_KIB
+    return int(ended.stdout) / MEBIBYTE_IN_KIB

@@ -263,11 +263,11 @@ def test_the_changelog_has_the_version_of_the_code() -> None:
 
 def test_the_wheel_depends_on_exactly_what_the_runtime_lock_was_made_from() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    asked = (ROOT / "requirements" / "runtime.in").read_text("utf-8").splitlines()
+    required = (ROOT / "requirements" / "runtime.in").read_text("utf-8").splitlines()
 
     wheel = {re.split(r"[<>=~! ]", line)[0] for line in project["dependencies"]}
 
-    assert wheel == {line for line in asked if not line.startswith("#")}
+    assert wheel == {line for line in required if not line.startswith("#")}
 
 
 @pytest.mark.parametrize("lock", ["runtime.txt", "node.txt", "dev.txt"])

@@ -56,7 +56,7 @@ def test_an_honest_answer_shows_who_signs_in(liar: LyingProvider) -> None:
     assert found == Subject(
         issuer=liar.issuer, subject="ada", name="ada", email="ada@example.org", groups=("dev",)
     )
-    (_, form) = next(one for one in liar.asked if one[0] == "/token")
+    (_, form) = next(one for one in liar.requests if one[0] == "/token")
     assert "code_verifier=" in form
 
 
@@ -181,7 +181,7 @@ def test_unknown_keys_cause_one_request_to_the_provider_in_ten_seconds(liar: Lyi
         with pytest.raises(NotSignedInError):
             signed_in(liar, provider)
 
-    assert [path for path, _ in liar.asked].count("/jwks") == 1
+    assert [path for path, _ in liar.requests].count("/jwks") == 1
 
 
 @pytest.mark.parametrize(("minutes", "is_fine"), [(1, True), (-1, True), (8, False), (-8, False)])

@@ -77,7 +77,7 @@ def test_a_read_gives_the_right_bytes_or_an_error_and_asks_a_bounded_number_of_t
         place.store.get_blob(given[-1][1])
 
     assert monotonic() - began_s < MOST_S
-    assert place.proxy.asked["GET"] <= 2 * TRIES
+    assert place.proxy.requests["GET"] <= 2 * TRIES
     assert "secret-text" not in str(raised.value)
     place.proxy.lift()
     assert place.store.get_blob(given[-1][1]) == given[-1][2]
@@ -106,7 +106,7 @@ def test_an_unacknowledged_write_is_refused_and_an_upload_goes_on_afterwards(
         store.keep_all(given)
 
     assert monotonic() - began_s < MOST_S
-    assert place.proxy.asked["PUT"] <= TRIES
+    assert place.proxy.requests["PUT"] <= TRIES
     assert "secret-text" not in str(raised.value)
     assert store.touch_all(BLOB, [one[1] for one in given]) == set()
     place.proxy.lift()

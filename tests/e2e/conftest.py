@@ -10,7 +10,7 @@ from tests.support.built import (
     built_node_pyz,
     built_pyz,
 )
-from tests.support.surroundings import SharedFile, shared_file
+from tests.support.environments import SharedFile, shared_file
 
 __all__ = [
     "built_cluster_pyz",

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.background_runs import Holding, holding
 from tests.support.built import Machine
-from tests.support.surroundings import SharedFile, mounted, without_room
+from tests.support.environments import SharedFile, mounted, without_room
 
 __all__ = ["holding"]
 

@@ -16,9 +16,9 @@ import yaml
 from rye_services.settings import read_settings
 from ryeos.remote.requests import read_identity
 from tests.support.built import BASE_PYTHON, Machine
+from tests.support.environments import STRANGER, shared_file
 from tests.support.node import running_node
 from tests.support.programs import require_program, unavailable
-from tests.support.surroundings import STRANGER, shared_file
 from tests.support.workspace import ROOT
 
 # Settings that begin with these words say what a service must not do.

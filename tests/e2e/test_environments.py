@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.built import Machine
-from tests.support.surroundings import SharedFile, mounted, without_room
+from tests.support.environments import SharedFile, mounted, without_room
 
 pytestmark = [
     pytest.mark.e2e,

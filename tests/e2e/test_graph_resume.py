@@ -50,9 +50,9 @@ def test_a_run_that_is_killed_at_a_step_goes_on_at_that_step(
     run_id = killed_at(graphs, word, "graph", "run", "t/line", "who=ann", "-q")
     before = WORDS[: WORDS.index(word)]
     assert (graphs.log, graphs.completed(run_id)) == (before, before)
-    assert graphs.told("threads", "show", run_id)[1]["thread"]["status"] == "error"
+    assert graphs.run_json("threads", "show", run_id)[1]["thread"]["status"] == "error"
 
-    status, answer = graphs.told("graph", "resume", run_id)
+    status, answer = graphs.run_json("graph", "resume", run_id)
 
     assert (status, answer["status"]) == (0, "success")
     assert answer["data"]["output"] == {"seen": SEEN, "who": "ann"}
@@ -66,7 +66,7 @@ def test_a_run_that_is_killed_again_and_again_comes_to_its_end(graphs: GraphMach
     for word in WORDS[1:]:
         assert killed_at(graphs, word, "graph", "resume", run_id, "-q") == run_id
 
-    _, answer = graphs.told("graph", "resume", run_id)
+    _, answer = graphs.run_json("graph", "resume", run_id)
 
     assert answer["data"]["output"] == {"seen": SEEN, "who": "ann"}
     assert graphs.log == WORDS
@@ -86,7 +86,7 @@ def test_a_run_that_is_killed_at_any_time_repeats_no_completed_step(
     (run_id,) = graphs.runs()
     before = graphs.completed(run_id)
 
-    status, answer = graphs.told("graph", "resume", run_id)
+    status, answer = graphs.run_json("graph", "resume", run_id)
 
     if before[-1:] == [f"n{STEPS}"] and status:
         assert "already completed" in answer["error"]
@@ -144,7 +144,7 @@ def test_a_foreach_is_made_again_as_a_whole(graphs: GraphMachine) -> None:
     )
     run_id = killed_at(graphs, "b", "graph", "run", "t/fan", "-q")
 
-    _, answer = graphs.told("graph", "resume", run_id)
+    _, answer = graphs.run_json("graph", "resume", run_id)
 
     assert answer["data"]["output"] == {"made": 3}
     assert graphs.log == ["before", "a", "a", "b", "c"]
@@ -165,7 +165,7 @@ def test_a_run_that_is_killed_while_it_waits_to_retry_goes_on(graphs: GraphMachi
     walking.communicate()
     (graphs.project / "flag").touch()
 
-    _, answer = graphs.told("graph", "resume", graphs.runs()[0])
+    _, answer = graphs.run_json("graph", "resume", graphs.runs()[0])
 
     assert answer["data"]["output"] == {"who": "ann"}
     assert graphs.log == ["tried", "tried"]
@@ -190,7 +190,7 @@ def test_of_two_resumes_at_once_one_is_refused(graphs: GraphMachine) -> None:
 
 def in_background(graphs: GraphMachine, gate: Gate) -> tuple[str, int]:
     """The id and the process of a detached run, whose call waits at the gate."""
-    _, answer = graphs.told("graph", "run", "t/line", "who=ann", "--async")
+    _, answer = graphs.run_json("graph", "run", "t/line", "who=ann", "--async")
     gate.await_call()
     return answer["thread_id"], answer["pid"]
 
@@ -200,7 +200,7 @@ def test_a_detached_run_continues_without_its_parent(graphs: GraphMachine) -> No
     run_id, _ = in_background(graphs, gate)
 
     gate.open()
-    status, waited = graphs.told("threads", "wait", run_id)
+    status, waited = graphs.run_json("threads", "wait", run_id)
 
     assert status == 0
     assert waited["threads"][0]["result"]["data"]["output"] == {"seen": SEEN, "who": "ann"}
@@ -214,11 +214,11 @@ def test_a_detached_run_that_is_killed_is_reported_as_failed_and_goes_on(
     run_id, pid = in_background(graphs, gate)
 
     os.kill(pid, signal.SIGKILL)
-    status, waited = graphs.told("threads", "wait", run_id)
+    status, waited = graphs.run_json("threads", "wait", run_id)
 
     assert (status, waited["threads"][0]["error"]) == (1, "the runner ended without a result")
     gate.remove()
-    _, answer = graphs.told("graph", "resume", run_id)
+    _, answer = graphs.run_json("graph", "resume", run_id)
     assert answer["data"]["output"] == {"seen": SEEN, "who": "ann"}
     assert graphs.log == WORDS
 
@@ -226,18 +226,18 @@ def test_a_detached_run_that_is_killed_is_reported_as_failed_and_goes_on(
 def test_a_detached_run_that_is_ended_can_go_on_and_be_ended_there(graphs: GraphMachine) -> None:
     gate = Gate(graphs, "n4")
     run_id, _ = in_background(graphs, gate)
-    _, killed = graphs.told("threads", "kill", run_id)
+    _, killed = graphs.run_json("threads", "kill", run_id)
     assert (killed["killed"], killed["thread"]["status"]) == (True, "killed")
 
     resuming = graphs.started("graph", "resume", run_id, "--json")
     gate.await_call()
-    _, cancelled = graphs.told("threads", "kill", run_id)
+    _, cancelled = graphs.run_json("threads", "kill", run_id)
     resuming.communicate()
 
     assert (cancelled["killed"], cancelled["thread"]["status"]) == (True, "cancelled")
     assert resuming.returncode == 130
     gate.remove()
-    assert graphs.told("graph", "resume", run_id)[0] == 0
+    assert graphs.run_json("graph", "resume", run_id)[0] == 0
     assert graphs.log == WORDS
 
 
@@ -259,9 +259,9 @@ def test_a_signal_ends_the_run_and_its_call_and_it_can_go_on(
     assert (walking.returncode, '"code": "CANCELLED"' in stdout) == (130, True)
     assert not is_running(call)
     (run_id,) = graphs.runs()
-    assert graphs.told("threads", "show", run_id)[1]["thread"]["status"] == "cancelled"
+    assert graphs.run_json("threads", "show", run_id)[1]["thread"]["status"] == "cancelled"
     gate.remove()
-    assert graphs.told("graph", "resume", run_id)[1]["data"]["output"]["who"] == "ann"
+    assert graphs.run_json("graph", "resume", run_id)[1]["data"]["output"]["who"] == "ann"
     assert graphs.log == WORDS
 
 
@@ -273,10 +273,10 @@ def _children(pid: int) -> list[int]:
 
 
 def test_a_run_that_has_completed_does_not_go_on(graphs: GraphMachine) -> None:
-    _, answer = graphs.told("graph", "run", "t/line", "who=ann")
+    _, answer = graphs.run_json("graph", "run", "t/line", "who=ann")
     run_id = answer["data"]["graph_run_id"]
 
-    status, refused = graphs.told("graph", "resume", run_id)
+    status, refused = graphs.run_json("graph", "resume", run_id)
 
     assert status == 1
     assert refused["error"] == f"Cannot resume {run_id}: already completed (completed)"
@@ -287,8 +287,8 @@ def test_a_changed_graph_goes_on_only_by_force(graphs: GraphMachine) -> None:
     run_id = killed_at(graphs, "n5", "graph", "run", "t/line", "who=ann", "-q")
     graphs.graph("line", a_line() | {"max_steps": 50})
 
-    _, refused = graphs.told("graph", "resume", run_id)
-    status, answer = graphs.told("graph", "resume", run_id, "--force")
+    _, refused = graphs.run_json("graph", "resume", run_id)
+    status, answer = graphs.run_json("graph", "resume", run_id, "--force")
 
     assert f"Cannot resume {run_id}: the graph has changed since" in refused["error"]
     assert (status, answer["data"]["output"]["seen"]) == (0, SEEN)

@@ -115,7 +115,7 @@ def _tools(client: McpClient) -> list[int]:
 
 
 def _status(graphs: GraphMachine, run_id: str) -> str:
-    status: str = graphs.told("threads", "show", run_id)[1]["thread"]["status"]
+    status: str = graphs.run_json("threads", "show", run_id)[1]["thread"]["status"]
     return status
 
 
@@ -128,7 +128,7 @@ def test_a_run_in_a_server_is_ended_and_the_server_is_not(
     (child,) = _tools(client)
     (run_id,) = graphs.runs()
 
-    status, killed = graphs.told("threads", "kill", run_id)
+    status, killed = graphs.run_json("threads", "kill", run_id)
 
     assert (status, killed["killed"], killed["thread"]["status"]) == (0, True, "cancelled")
     assert not is_running(child)
@@ -136,7 +136,7 @@ def test_a_run_in_a_server_is_ended_and_the_server_is_not(
     assert (envelope["status"], envelope["code"]) == ("error", "CANCELLED")
     gate.remove()
     assert client.envelope("execute", resume_thread_id=run_id)["status"] == "success"
-    assert graphs.told("threads", "kill", run_id)[1]["killed"] is False
+    assert graphs.run_json("threads", "kill", run_id)[1]["killed"] is False
 
 
 def test_other_runs_of_the_same_server_go_on(graphs: GraphMachine, client: McpClient) -> None:
@@ -148,7 +148,7 @@ def test_other_runs_of_the_same_server_go_on(graphs: GraphMachine, client: McpCl
     second = client.start_tool("execute", item_id=LINE, parameters=INPUTS)
     gates[1].await_call()
 
-    graphs.told("threads", "kill", ended)
+    graphs.run_json("threads", "kill", ended)
     gates[1].open()
 
     assert envelope_of(client.result(first))["code"] == "CANCELLED"
@@ -179,7 +179,7 @@ def test_a_thread_that_is_no_run_of_a_graph_is_not_resumed(
     started = client.envelope(
         "execute", item_id="tool:t/note", parameters={"word": "x"}, **{"async": True}
     )
-    graphs.told("threads", "wait", started["thread_id"])
+    graphs.run_json("threads", "wait", started["thread_id"])
 
     refused = client.envelope("execute", resume_thread_id=started["thread_id"])
     unknown = client.envelope("execute", resume_thread_id="nothing")
@@ -227,7 +227,7 @@ def test_a_graph_in_the_background_is_a_task(graphs: GraphMachine) -> None:
         task_id = called["taskId"]
         working = _task(client, task_id)
         gate.open()
-        graphs.told("threads", "wait", run_id)
+        graphs.run_json("threads", "wait", run_id)
         completed = _task(client, task_id)
 
     assert (called["resultType"], working["status"]) == ("task", "working")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.support.built import BASE_PYTHON, Machine
+from tests.support.environments import SharedFile
 from tests.support.graph_machine import STEPS, Gate, GraphMachine, a_line
-from tests.support.surroundings import SharedFile
 
 pytestmark = [
     pytest.mark.e2e,
@@ -42,7 +42,7 @@ def graphs(machine: Machine, prepared: Machine) -> GraphMachine:
 
 @pytest.mark.parametrize("command", [("run",), ("execute",), ("graph", "run")])
 def test_a_graph_gives_its_output(command: tuple[str, ...], graphs: GraphMachine) -> None:
-    status, answer = graphs.told(*command, "t/line", "who=ann")
+    status, answer = graphs.run_json(*command, "t/line", "who=ann")
 
     run_id = answer["data"].pop("graph_run_id")
     assert (status, answer["status"], answer["item_id"]) == (0, "success", "t/line")
@@ -122,7 +122,7 @@ def test_a_failed_step_is_reported_and_ends_the_run(graphs: GraphMachine) -> Non
     )
 
     ended = graphs.run("graph", "run", "t/fails")
-    status, answer = graphs.told("graph", "run", "t/fails")
+    status, answer = graphs.run_json("graph", "run", "t/fails")
 
     assert (ended.returncode, status) == (1, 1)
     assert ended.stderr.splitlines()[0].split()[:3] == ["1", "one", "error"]
@@ -136,8 +136,8 @@ def test_an_error_that_the_graph_goes_on_after_is_counted(graphs: GraphMachine) 
     nodes = {"one": {"action": {"item_id": "tool:t/broken"}}}
     graphs.graph("goes-on", {"start": "one", "on_error": "continue", "nodes": nodes})
 
-    status, answer = graphs.told("graph", "run", "t/goes-on")
-    _, listed = graphs.told("threads", "list")
+    status, answer = graphs.run_json("graph", "run", "t/goes-on")
+    _, listed = graphs.run_json("threads", "list")
 
     assert (status, answer["data"]["status"]) == (0, "completed_with_errors")
     assert answer["data"]["errors_suppressed"] == 1
@@ -151,7 +151,7 @@ def test_a_run_ends_at_its_time_limit(graphs: GraphMachine) -> None:
         "slow", {"start": "one", "nodes": {"one": {"action": {"item_id": "tool:t/sleeps"}}}}
     )
 
-    status, answer = graphs.told("graph", "run", "t/slow", "--timeout", "0.5")
+    status, answer = graphs.run_json("graph", "run", "t/slow", "--timeout", "0.5")
 
     assert (status, answer["code"]) == (124, "TIMEOUT")
     assert answer["error"] == "the graph timed out after 0.5 seconds"
@@ -161,13 +161,13 @@ def test_a_graph_that_never_ends_is_ended_at_its_limit(graphs: GraphMachine) -> 
     nodes = {"again": {"type": "gate", "next": "again"}}
     graphs.graph("circle", {"start": "again", "max_steps": 7, "nodes": nodes})
 
-    status, answer = graphs.told("graph", "run", "t/circle")
+    status, answer = graphs.run_json("graph", "run", "t/circle")
 
     assert (status, answer["error"]) == (1, "Max steps exceeded (7)")
 
 
 def test_a_dry_run_starts_nothing(graphs: GraphMachine) -> None:
-    status, answer = graphs.told("run", "t/line", "who=ann", "--dry-run")
+    status, answer = graphs.run_json("run", "t/line", "who=ann", "--dry-run")
 
     assert (status, answer["status"]) == (0, "validation_passed")
     assert graphs.log == []
@@ -176,7 +176,7 @@ def test_a_dry_run_starts_nothing(graphs: GraphMachine) -> None:
 
 
 def test_a_trace_is_part_of_the_answer(graphs: GraphMachine) -> None:
-    status, answer = graphs.told("run", "t/line", "who=ann", "--trace")
+    status, answer = graphs.run_json("run", "t/line", "who=ann", "--trace")
 
     assert (status, bool(answer["trace"])) == (0, True)
 
@@ -239,10 +239,10 @@ def test_a_wrong_graph_reports_all_its_problems(graphs: GraphMachine) -> None:
         graphs.graph("wrong", {"start": "on", "nodes": {"one": {"type": "gate", "next": "tow"}}})
     path = str(graphs.machine.project / ".ai/tools/t/wrong.yaml")
 
-    status, answer = graphs.told("graph", "validate", path)
+    status, answer = graphs.run_json("graph", "validate", path)
 
     assert (status, len(answer["errors"])) == (1, 2)
-    assert graphs.told("graph", "validate", "t/line")[0] == 0
+    assert graphs.run_json("graph", "validate", "t/line")[0] == 0
 
 
 # --- pictures -------------------------------------------------------------------------------------
@@ -259,10 +259,10 @@ def test_a_picture_shows_how_far_a_run_came(form: str, begin: str, graphs: Graph
     (run_id,) = graphs.runs()
 
     shown = graphs.run("graph", "show", "t/line", "--run", run_id, form)
-    _, listed = graphs.told("graph", "show", "t/line", "--run", run_id)
+    _, listed = graphs.run_json("graph", "show", "t/line", "--run", run_id)
     walking.kill()
     walking.communicate()
-    _, after = graphs.told("graph", "show", "t/line", "--run", run_id)
+    _, after = graphs.run_json("graph", "show", "t/line", "--run", run_id)
 
     assert (shown.returncode, begin in shown.stdout) == (0, True)
     assert all(word in shown.stdout for word in ("completed", "running", "pending"))
@@ -277,7 +277,7 @@ def test_a_picture_shows_how_far_a_run_came(form: str, begin: str, graphs: Graph
 
 def test_a_step_works_on_one_node(graphs: GraphMachine) -> None:
     given = json.dumps({"seen": "before"})
-    status, answer = graphs.told("graph", "step", "t/line", "n4", "who=ann", "--state", given)
+    status, answer = graphs.run_json("graph", "step", "t/line", "n4", "who=ann", "--state", given)
 
     data = answer["data"]
     assert (status, data["executed_node"], data["next_node"]) == (0, "n4", "n5")
@@ -293,7 +293,7 @@ def test_a_step_works_on_one_node(graphs: GraphMachine) -> None:
 def test_a_graph_in_the_background_is_a_thread(graphs: GraphMachine) -> None:
     started = graphs.run("graph", "run", "t/line", "who=ann", "--async", "-q")
     run_id = started.stdout.strip()
-    status, waited = graphs.told("threads", "wait", run_id)
+    status, waited = graphs.run_json("threads", "wait", run_id)
 
     assert (started.returncode, started.stderr, status) == (0, "", 0)
     assert waited["threads"][0]["result"]["data"]["output"]["who"] == "ann"
@@ -307,7 +307,7 @@ def test_a_background_run_is_killed_with_its_call(graphs: GraphMachine) -> None:
     run_id = graphs.run("graph", "run", "t/line", "--async", "-q").stdout.strip()
     gate.await_call()
 
-    _, killed = graphs.told("threads", "kill", run_id)
+    _, killed = graphs.run_json("threads", "kill", run_id)
 
     assert (killed["killed"], killed["thread"]["status"]) == (True, "killed")
     assert graphs.run("threads", "wait", run_id).returncode == 1

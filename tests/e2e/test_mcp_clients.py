@@ -61,7 +61,7 @@ def require_clean(conversation: Conversation, version: str) -> None:
     ]
     assert conversation.problems == []
     assert conversation.versions == {version}
-    assert list(conversation.asked) == cancelled
+    assert list(conversation.open_requests) == cancelled
     assert len(cancelled) == 1
     progress = [
         message["params"]["progress"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.built import BASE_PYTHON, Machine
+from tests.support.environments import SharedFile, mounted, without_room
 from tests.support.other_pythons import require_python
-from tests.support.surroundings import SharedFile, mounted, without_room
 
 pytestmark = [pytest.mark.e2e, pytest.mark.heavy]
 

@@ -11,8 +11,8 @@ import pytest
 from lillux.signing import compute_key_fingerprint, generate_keypair
 from packing.programs import NOTICES
 from tests.support.built import BASE_PYTHON, Machine, run
+from tests.support.environments import mounted
 from tests.support.programs import require_program
-from tests.support.surroundings import mounted
 
 pytestmark = pytest.mark.e2e
 

@@ -112,7 +112,7 @@ def test_a_client_learns_that_the_node_of_a_run_was_killed_and_runs_it_only_once
     ended = running.ended()
 
     assert ended.status == 7, ended.stderr
-    assert proxy.asked.count("/execute") == 1
+    assert proxy.requests.count("/execute") == 1
     assert client.files()["src/0.txt"] == b"0\n"
     assert files_there(client.user) == before
     wait_until(lambda: rows(client)[0]["state"] != "running")

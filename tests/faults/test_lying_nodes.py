@@ -28,7 +28,7 @@ def behind(proxy: Proxy, client: Client, other: Client) -> Client:
     other.pull()
     other.write({"src/0.txt": "from elsewhere\n", "src/more.txt": "more\n"})
     other.push()
-    proxy.asked.clear()
+    proxy.requests.clear()
     return client
 
 
@@ -243,7 +243,7 @@ def test_a_path_that_leads_elsewhere_is_refused(
             value["snapshots"][0]["project_manifest_hash"] = sha256_hex(manifest)
             return with_json(reply, value)
         if requested == "/objects/get":  # the manifest comes first, and then the blob
-            is_first = proxy.asked.count(requested) == 1
+            is_first = proxy.requests.count(requested) == 1
             kind, data = ("object", manifest) if is_first else ("blob", blob)
             entry = {"hash": sha256_hex(data), "kind": kind, "data": b64encode(data).decode()}
             return with_json(reply, {"entries": [entry]})
@@ -277,7 +277,7 @@ def test_an_answer_without_end_is_not_read_to_its_end(
     said = pull_is_refused(behind)
 
     assert f"remote default: {path}: " in said
-    assert proxy.asked.count(path) == 1
+    assert proxy.requests.count(path) == 1
 
 
 @pytest.fixture
@@ -298,7 +298,7 @@ def test_a_node_redirects_no_client(proxy: Proxy, behind: Client, status: int, p
 
         pull_is_refused(behind)
 
-        assert elsewhere.asked == []
+        assert elsewhere.requests == []
 
 
 def test_another_node_at_the_same_address_learns_nothing(
@@ -308,7 +308,7 @@ def test_another_node_at_the_same_address_learns_nothing(
 
     said = pull_is_refused(behind)
 
-    assert proxy.asked == ["/public-key"]
+    assert proxy.requests == ["/public-key"]
     assert stranger.keys.node_id.removeprefix("fp:") in said
 
 

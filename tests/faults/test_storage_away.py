@@ -240,7 +240,7 @@ def test_a_node_that_is_killed_in_an_upload_leaves_no_counted_content(
 
     with ThreadPoolExecutor(1) as pool:
         upload = pool.submit(user.ask, "POST", "/objects/put", {"entries": [entry]})
-        wait_until(lambda: place.proxy.asked["PUT"] > 0, 60)
+        wait_until(lambda: place.proxy.requests["PUT"] > 0, 60)
         place.node.kill()
         with pytest.raises(OSError, match=r"."):
             upload.result(60)

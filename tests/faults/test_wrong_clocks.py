@@ -39,9 +39,11 @@ def test_a_clock_that_is_wrong_by_minutes_costs_one_request(
 
     assert pushed.status == 0, pushed.stderr
     assert files_there(client.user) == client.files()
-    first = proxy.asked[1]
-    assert proxy.asked[:3] == ["/public-key", first, first]
-    assert all(one != other for one, other in zip(proxy.asked[2:], proxy.asked[3:], strict=False))
+    first = proxy.requests[1]
+    assert proxy.requests[:3] == ["/public-key", first, first]
+    assert all(
+        one != other for one, other in zip(proxy.requests[2:], proxy.requests[3:], strict=False)
+    )
 
 
 def test_a_clock_that_cannot_be_set_right_is_reported(proxy: Proxy, client: Client) -> None:
@@ -58,14 +60,14 @@ def test_a_clock_that_cannot_be_set_right_is_reported(proxy: Proxy, client: Clie
     assert refused.status == 7
     assert "refused with status 401" in refused.stderr
     assert "is your key authorised there, and your clock right?" in refused.stderr
-    assert len(proxy.asked) == 2
+    assert len(proxy.requests) == 2
 
 
 def test_a_node_that_always_blames_the_clock_gets_two_requests(
     proxy: Proxy, client: Client
 ) -> None:
     def in_the_future(path: str, reply: Reply) -> Reply:
-        later = formatdate(time.time() + 1000 * len(proxy.asked), usegmt=True)
+        later = formatdate(time.time() + 1000 * len(proxy.requests), usegmt=True)
         status = reply.status if path == "/public-key" else 401
         return Reply(status, {**reply.headers, "date": later}, reply.body)
 
@@ -74,4 +76,4 @@ def test_a_node_that_always_blames_the_clock_gets_two_requests(
     refused = client("remote", "push")
 
     assert refused.status == 7
-    assert len(proxy.asked) == 3
+    assert len(proxy.requests) == 3

@@ -170,9 +170,9 @@ def test_a_name_is_not_an_account_and_a_namespace_of_another_user(database: Data
             partial(accounts.add, name),
             partial(namespaces.claim, name, "bob"),
         ]
-        told = at_once([partial(refused, LilluxError, call) for call in calls])
+        messages = at_once([partial(refused, LilluxError, call) for call in calls])
 
-        assert told.count("") == 1, told
+        assert messages.count("") == 1, messages
 
 
 def test_no_account_claims_more_namespaces_than_one_may_have(database: Database) -> None:

@@ -23,7 +23,7 @@ def ada() -> KeyPair:
 
 
 @pytest.fixture(autouse=True)
-def own_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A home of its own, and nothing in the environment that names a node."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
@@ -33,7 +33,7 @@ def own_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> str:
-    """The folder of a node that nobody has started yet."""
+    """The folder of a node that was never started."""
     return str(tmp_path / "data")
 
 
@@ -113,10 +113,10 @@ def test_an_unknown_scope_is_refused_with_the_known_ones(
     key = encode_public_key(ada.public_pem)
     given = (key if word == "KEY" else word for word in words)
 
-    status, _, told = ended(capsys, *given, "--scope", "remote:exceute", "--data", data)
+    status, _, message = ended(capsys, *given, "--scope", "remote:exceute", "--data", data)
 
     assert status == 2
-    assert "did you mean remote:execute?" in told
+    assert "did you mean remote:execute?" in message
 
 
 def test_an_api_key_is_shown_once(

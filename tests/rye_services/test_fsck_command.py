@@ -31,7 +31,7 @@ USER, OTHER = "3d4c030534b1c1c6", "0123456789abcdef"
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a node that nobody has started yet; nothing in the environment names one."""
+    """The folder of a node that was never started; nothing in the environment names one."""
     for name in ("PORT", "DATABASE_URL", "RYE_NODE_DATA", "CAS_BASE_PATH"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "data"
@@ -450,9 +450,9 @@ def test_a_person_is_asked_at_a_terminal_and_has_to_type_yes(
     environ = {**PLAIN_ENV, **database_environ(data)}
 
     with Terminal(command, environ, data) as terminal:
-        asked = terminal.type("", until="Type yes: ")
+        output = terminal.type("", until="Type yes: ")
         terminal.type("y\n", until="nothing was accepted")
-    assert f"lost for good: {USER}: missing object {lost}" in asked
+    assert f"lost for good: {USER}: missing object {lost}" in output
     assert services.sync.storage.losses.of(USER) == {}
     with Terminal(command, environ, data) as terminal:
         terminal.type("", until="Type yes: ")

@@ -99,18 +99,18 @@ def addresses(document: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str
 def require_no_server_error(node: Node, own: Mapping[str, str], kind: str) -> None:
     """Ask each route with each of them, with a key and without."""
     document = node.ask("GET", "/openapi.json").json
-    failed, asked = [], 0
+    failed, requests = [], 0
     for method, path, body in bodies(document, kind) if kind in TEXTS else ():
-        asked += 1
+        requests += 1
         reply = node.ask(method, path, as_body(body), headers=own, timeout_s=120)
         if reply.status >= 500:
             failed.append((method, path, reply.status, str(body)[:200]))
     for method, path in addresses(document, kind) if kind in IN_AN_ADDRESS else ():
-        asked += 1
+        requests += 1
         replies = [node.ask(method, path, headers=own), node.ask(method, path)]
         failed += [(method, path[:200], one.status, "") for one in replies if one.status >= 500]
     assert failed == []
-    assert asked >= FEWEST_PLACES
+    assert requests >= FEWEST_PLACES
     assert node.ask("GET", "/ready").status == 200
     assert not [line for line in node.log if "Traceback" in line]
 

@@ -36,15 +36,15 @@ Samples = dict[str, dict[frozenset[tuple[str, str]], float]]
 
 
 def scraped(node: Node) -> Samples:
-    """What somebody with a key for figures reads, all of it from now on: by name, by labels."""
-    token, asked_s = node.user(scopes=("node.metrics",)).bearer, time.time()
+    """The figures as a key for figures reads them, none older than this call: by name, by labels."""
+    token, since_s = node.user(scopes=("node.metrics",)).bearer, time.time()
     found: Samples = {}
 
     def is_new() -> bool:
         reply = node.ask("GET", "/metrics", headers=token)
         assert reply.status == 200, reply.body
         found.update(samples_of(reply.body.decode()))
-        return found["rye_figures_read_timestamp_seconds"][labels()] >= asked_s
+        return found["rye_figures_read_timestamp_seconds"][labels()] >= since_s
 
     wait_until(is_new)
     return found
@@ -233,9 +233,9 @@ def test_a_key_that_was_not_seen_here_before_may_take_a_slow_database_some_secon
         database = Database(node.settings.database_url)
         with database.writing() as holder:
             holder.execute(text("LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE"))
-            asked, began_s = pool.submit(node.ask, "GET", "/metrics", headers=token), monotonic()
+            request, began_s = pool.submit(node.ask, "GET", "/metrics", headers=token), monotonic()
             wait_until(lambda: monotonic() - began_s > 1.5 * FIGURES_WAIT_S)
-        reply = asked.result()
+        reply = request.result()
         database.close()
 
     assert reply.status == 200

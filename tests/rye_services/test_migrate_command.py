@@ -31,7 +31,7 @@ WAYS = [(one, other) for one in KINDS for other in KINDS if one != other] + [KIN
 
 
 @pytest.fixture(autouse=True)
-def no_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in the environment names a node."""
     for name in ("PORT", "DATABASE_URL", "RYE_NODE_DATA", URL):
         monkeypatch.delenv(name, raising=False)
@@ -112,8 +112,8 @@ def test_a_move_may_take_its_time_in_the_middle(
     watch = Database(database_url(tmp_path, "postgresql"))
 
     def index_slowly(connection: Connection, index: SearchIndex) -> None:
-        with watch.single_read() as asked:
-            asked.execute(text("SELECT pg_sleep(0.8)"))
+        with watch.single_read() as slow:
+            slow.execute(text("SELECT pg_sleep(0.8)"))
         watch.close()
         index_all(connection, index)
 

@@ -33,11 +33,11 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 def test_a_node_tells_its_address_and_what_a_client_needs(shared_node: Node) -> None:
-    def told() -> list[str]:
+    def reported() -> list[str]:
         return [line for line in shared_node.log if line.startswith("rye-node: ")]
 
-    wait_until(lambda: len(told()) > 1)  # it answers from the first line on
-    ready, client = told()
+    wait_until(lambda: len(reported()) > 1)  # it answers from the first line on
+    ready, client = reported()
     node_id, url = shared_node.keys.node_id, shared_node.url
     assert ready == f"rye-node: ready on {url} ({node_id}, {shared_node.data})\n"
     assert client == f"rye-node: on a client: rye remote add default {url} --node-id {node_id}\n"

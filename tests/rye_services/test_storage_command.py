@@ -19,7 +19,7 @@ USER = "3d4c030534b1c1c6"
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a node that nobody has started yet; nothing in the environment names one."""
+    """The folder of a node that was never started; nothing in the environment names one."""
     for name in ("PORT", "DATABASE_URL", "RYE_NODE_DATA", "CAS_BASE_PATH"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "data"

@@ -1,4 +1,4 @@
-"""What a page is asked to find text that cannot be read: WCAG 2.1, 1.4.3."""
+"""A script that finds text with too little contrast in a page: WCAG 2.1, 1.4.3."""
 
 CONTRASTS = """
 const rgb = text => text.match(/[0-9.]+/g).slice(0, 3).map(Number);

@@ -65,7 +65,7 @@ class GraphMachine:
         return self.tool(name, f"config: {{command: {json.dumps(command)}}}\n")
 
     def graph(self, name: str, config: Mapping[str, Any], **header: Any) -> str:  # noqa: ANN401 - YAML
-        """Write and sign a graph, which may call what is in ``t`` unless told otherwise; its id."""
+        """Write and sign a graph, which may call what is in ``t`` unless the test says otherwise; its id."""
         text = _head("graph", "state-graph/runtime", header.pop("description", "for tests"))
         said = {"permissions": ["rye.execute.tool.t.*"], **header, "config": config}
         text += "".join(f"{key}: {json.dumps(value)}\n" for key, value in said.items())
@@ -85,7 +85,7 @@ class GraphMachine:
         """A command of the machine."""
         return self.machine.run(*arguments)
 
-    def told(self, *arguments: str) -> tuple[int, Any]:
+    def run_json(self, *arguments: str) -> tuple[int, Any]:
         """The status and the envelope of a command."""
         ended = self.machine.run(*arguments, "--json")
         return ended.returncode, json.loads(ended.stdout)
@@ -104,7 +104,7 @@ class GraphMachine:
 
     def runs(self) -> list[str]:
         """The ids of all runs, the newest first."""
-        _, listed = self.told("threads", "list", "--all")
+        _, listed = self.run_json("threads", "list", "--all")
         return [thread["thread_id"] for thread in listed["threads"]]
 
     def events(self, run_id: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Real servers on loopback: a web server that answers as told, with or without TLS, and a proxy."""
+"""Real servers on loopback: a web server that answers as its test says, with or without TLS, and a proxy."""
 
 import socket
 import ssl
@@ -27,7 +27,7 @@ Answer = Callable[["Exchange"], None]
 
 
 class Exchange(BaseHTTPRequestHandler):
-    """One request on its way: what was asked, and ways to answer."""
+    """One request on its way: its data, and ways to answer."""
 
     protocol_version = "HTTP/1.1"
     server: "Server"
@@ -53,7 +53,7 @@ class Exchange(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def write(self, data: bytes) -> bool:
-        """A part of the body; whether anybody still reads."""
+        """Send a part of the body; false if the client has gone."""
         try:
             self.wfile.write(data)
             self.wfile.flush()

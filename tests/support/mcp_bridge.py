@@ -93,7 +93,7 @@ class Conversation:
             self._process.stdin.flush()
 
     def cancel(self, number: int) -> None:
-        """Nobody waits any more, if the answer is not there yet."""
+        """Give a request up, if its answer is not there yet."""
         with self._lock:
             is_open = self._exchanges.pop(number, None) is not None
         if is_open:
@@ -265,7 +265,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         message: Json | None = first
-        with suppress(OSError):  # who asked is gone
+        with suppress(OSError):  # the client is gone
             while message is not None:
                 self.wfile.write(b"event: message\ndata: %s\n\n" % json.dumps(message).encode())
                 self.wfile.flush()

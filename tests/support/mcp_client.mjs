@@ -37,16 +37,16 @@ const bash = (text, settings) =>
   call("execute", { item_id: BASH, parameters: { command: text } }, settings);
 const output = (result) => result.structuredContent.data.stdout.trim();
 
-// What was told first, by a tool that goes on only when that was heard.
-async function toldProgress() {
+// The first progress that is reported; the tool waits until it has been received.
+async function firstProgress() {
   const heard = path.resolve("heard");
-  const told = [];
+  const reported = [];
   const onprogress = ({ progress }) => {
-    told.push(progress);
+    reported.push(progress);
     writeFileSync(heard, "");
   };
   await bash(`${HALF}; until [ -e "${heard}" ]; do sleep 0.05; done; ${WHOLE}`, { onprogress });
-  return told[0];
+  return reported[0];
 }
 
 async function cancelled() {
@@ -74,7 +74,7 @@ const report = {
     () => 0,
     (error) => error.code,
   ),
-  progress: await toldProgress(),
+  progress: await firstProgress(),
   cancelled: await cancelled(),
 };
 await client.close();

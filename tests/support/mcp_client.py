@@ -91,7 +91,7 @@ class McpClient:
         self.write(json.dumps(message).encode())
 
     def cancel(self, request_id: int) -> None:
-        """Say that nobody waits for a request any more."""
+        """Cancel a request."""
         self.notify("notifications/cancelled", {"requestId": request_id})
 
     def start_tool(self, name: str, meta: Mapping[str, Any] | None = None, **arguments: Any) -> int:  # noqa: ANN401 - JSON
@@ -100,14 +100,14 @@ class McpClient:
         return self.send("tools/call", params | ({"_meta": meta} if meta else {}))
 
     def close_stdin(self) -> None:
-        """Nothing more will be asked."""
+        """Say that no more requests follow."""
         assert self.process.stdin
         self.process.stdin.close()
 
     # ------------------------------------------------------------------ answers
 
     def initialize(self) -> dict[str, Any]:
-        """Begin a conversation in the legacy era; what the server says of itself."""
+        """Begin a conversation by the legacy revisions; what the server says of itself."""
         result = self.result(self.send("initialize", INITIALIZE))
         self.notify("notifications/initialized")
         return result

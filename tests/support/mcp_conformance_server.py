@@ -131,7 +131,7 @@ CONFIRM = {"confirm": form("Please confirm", {"ok": {"type": "boolean"}})}
 USER = {"username": STRING, "email": STRING}
 PREFIX = "test_input_required_result_"
 
-# By tool: the questions of each round. A round is asked again until it is answered.
+# By tool: the questions of each round. A round is sent again until it is answered.
 ROUNDS: dict[str, list[dict[str, Result]]] = {
     "test_elicitation_sep1034_defaults": [{"form": form("Review", DEFAULTS, required=False)}],
     "test_elicitation_sep1330_enums": [{"form": form("Choose", ENUMS, required=False)}],
@@ -222,9 +222,9 @@ class ConformanceFeatures:
         if name in CONTENTS:
             return CONTENTS[name]
         if name in ROUNDS:
-            return asked(call, ROUNDS[name], reported)
+            return ask_in_rounds(call, ROUNDS[name], reported)
         if name in OTHERS:
-            return asked(call, [OTHERS[name](call)], reported)
+            return ask_in_rounds(call, [OTHERS[name](call)], reported)
         if name in TRIGGERS:
             self._changed(TRIGGERS[name])
             return said("changed")
@@ -288,7 +288,7 @@ def rendered(call: McpCall) -> Result:
             return user(image(), text("Please analyze the image above."))
         case name if name == PREFIX + "prompt":
             context = {"user_context": form("What context is it for?", {"context": STRING})}
-            return asked(call, [context], lambda answers: user(text(json.dumps(answers))))
+            return ask_in_rounds(call, [context], lambda answers: user(text(json.dumps(answers))))
     raise RpcError(INVALID_PARAMS, "unknown prompt")
 
 
@@ -309,7 +309,7 @@ def read(call: McpCall) -> Result:
 # --- rounds of questions
 
 
-def asked(
+def ask_in_rounds(
     call: McpCall, rounds: list[dict[str, Result]], finish: Callable[[Result], Result]
 ) -> Result:
     """The questions of the round that a call is in, or its result after the last."""

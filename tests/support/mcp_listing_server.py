@@ -1,6 +1,6 @@
 """An MCP server over standard input and output whose list of tools is a file of JSON.
 
-Its first argument is that file: ``{"tools": [...]}``, read when it is asked.
+Its first argument is that file: ``{"tools": [...]}``, read at each request.
 """
 
 import json

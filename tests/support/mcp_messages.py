@@ -43,14 +43,14 @@ def judge(version: str, name: str) -> Any:  # noqa: ANN401 - a function that the
 class Conversation:
     """The messages of one process of a server, in their order.
 
-    asked  by the id of a request that is open: its method, and the revision whose rules hold
+    open_requests  by the id of a request that is open: its method, and the revision whose rules hold
     """
 
     sent: list[Json] = field(default_factory=list)
     heard: list[Json] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     versions: set[str] = field(default_factory=set)
-    asked: dict[object, tuple[str, str]] = field(default_factory=dict)
+    open_requests: dict[object, tuple[str, str]] = field(default_factory=dict)
 
     def client_says(self, message: Json) -> None:
         """Take notice of what is to be answered."""
@@ -58,7 +58,7 @@ class Conversation:
         if "method" in message and "id" in message:
             meta = message.get("params", {}).get("_meta", {})
             version = meta.get(VERSION_KEY, NEWEST_LEGACY)
-            self.asked[message["id"]] = message["method"], version
+            self.open_requests[message["id"]] = message["method"], version
             if message["method"] != "server/discover":
                 self.versions.add(version)
 
@@ -77,7 +77,7 @@ class Conversation:
             yield version, "JSONRPCNotification", message
             yield version, "ServerNotification", message
             return
-        method, version = self.asked.pop(message.get("id"), ("", NEWEST_LEGACY))
+        method, version = self.open_requests.pop(message.get("id"), ("", NEWEST_LEGACY))
         if not method:
             self.problems.append(f"an answer to nothing: {message}")
         elif "error" in message:
@@ -94,7 +94,9 @@ def conversations(folder: Path) -> list[Conversation]:
         conversation = Conversation()
         for entry in record.read_text("utf-8").splitlines():
             sender, line = json.loads(entry)
-            told = conversation.client_says if sender == "client" else conversation.server_says
-            told(json.loads(line))
+            read_message = (
+                conversation.client_says if sender == "client" else conversation.server_says
+            )
+            read_message(json.loads(line))
         found.append(conversation)
     return sorted(found, key=lambda each: len(each.sent), reverse=True)

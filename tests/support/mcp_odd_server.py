@@ -63,12 +63,12 @@ def call(message: dict[str, Any]) -> None:
 
 
 def tell_everything(message: dict[str, Any]) -> None:
-    told = {
+    received = {
         "arguments": message["params"]["arguments"],
         "argv": sys.argv[1:],
         "env": dict(os.environ),
     }
-    answer(message, json.dumps(told))
+    answer(message, json.dumps(received))
 
 
 def ask_the_client(message: dict[str, Any]) -> None:

@@ -82,17 +82,17 @@ def seen(result: BaseModel) -> Json:
     return result.model_dump(mode="json", by_alias=True)
 
 
-async def told_progress(library: Library) -> float:
-    """What was told first, by a tool that goes on only when that was heard."""
+async def first_progress(library: Library) -> float:
+    """The first progress that is reported; the tool waits until it has been received."""
     heard = HERE / "heard"
-    told = []
+    reported = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        told.append(progress)
+        reported.append(progress)
         heard.touch()
 
     await bash(library, f"{HALF}; {UNTIL_THERE.format(heard)}; {WHOLE}", on_progress)
-    return told[0]
+    return reported[0]
 
 
 async def cancelled(library: Library) -> str:
@@ -132,7 +132,7 @@ async def try_out(library: Library) -> None:
             "failed": [failed["isError"], failed["structuredContent"]["status"]],
             "refused": [refused["isError"], refused["structuredContent"]["code"]],
             "unknown": await unknown(library),
-            "progress": await told_progress(library),
+            "progress": await first_progress(library),
             "cancelled": await cancelled(library),
         }
     sys.stdout.write(json.dumps(report))

@@ -118,8 +118,8 @@ def server(
 def children(pid: int) -> list[int]:
     """The processes that a process has started, zombies left out."""
     argv = ["ps", "-A", "-o", "pid=,ppid=,stat="]
-    told = subprocess.run(argv, capture_output=True, check=True, encoding="ascii").stdout
-    rows = [line.split() for line in told.splitlines()]
+    output = subprocess.run(argv, capture_output=True, check=True, encoding="ascii").stdout
+    rows = [line.split() for line in output.splitlines()]
     return [int(row[0]) for row in rows if int(row[1]) == pid and not row[2].startswith("Z")]
 
 

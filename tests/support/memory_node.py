@@ -52,10 +52,10 @@ def echo(_: "MemoryNode", body: Mapping[str, Any], __: dict[str, bytes]) -> Mapp
 class MemoryNode:
     """See `ryeos.remote.node.Transport`.
 
-    asked    every request, as method and path
-    before   called with the method and path of each request; what it returns is the reply
-    outputs  what the next run leaves behind, by path
-    masked   files in which the next run's secrets are found
+    requests  every request, as method and path
+    before    called with the method and path of each request; what it returns is the reply
+    outputs   what the next run leaves behind, by path
+    masked    files in which the next run's secrets are found
 
     takes_changes  whether a push may bring what has changed alone, as to a node of this version
     """
@@ -72,7 +72,7 @@ class MemoryNode:
         self.heads: dict[str, str] = {}
         self.user: tuple[str, int] | None = None
         self.threads: list[dict[str, Any]] = []
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.bodies: list[Any] = []
         self.run = run
         self.outputs: dict[str, bytes] = {}
@@ -98,7 +98,7 @@ class MemoryNode:
     ) -> NodeReply:
         """The reply, as JSON of a node."""
         route = f"{method} {path}"
-        self.asked.append(route)
+        self.requests.append(route)
         early = self.before(method, path)
         if early is not None:
             return early
@@ -111,8 +111,8 @@ class MemoryNode:
         return reply(answer)
 
     def count(self, route: str) -> int:
-        """How often a route was asked."""
-        return self.asked.count(route)
+        """The number of requests to a route."""
+        return self.requests.count(route)
 
     # ------------------------------------------------------------------ what tests look at
 

@@ -122,7 +122,7 @@ def as_body(body: object) -> bytes:
 
 
 class Node:
-    """A node that can be started, asked, ended, killed and started again on the same port."""
+    """A node that can be started, ended, killed and started again on the same port."""
 
     def __init__(
         self,

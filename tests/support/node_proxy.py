@@ -40,16 +40,16 @@ Rewrite = Callable[[str, Reply], Reply]
 
 
 class Proxy:
-    """A node's address as a client of it is told, with what happens there.
+    """A node's address that its clients get; lies and faults are set here.
 
-    asked     the paths that were asked for, in order
+    requests  the paths of all requests, in order
     rewrite   makes of each path and reply what the client gets
     failures  what `rewrite` has raised: the test fails with it
     """
 
     def __init__(self, node: Node, url: str) -> None:
         self.node, self.url = node, url
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.failures: list[Exception] = []
         self.rewrite: Rewrite = lambda _, reply: reply
         self._traps: list[_Trap] = []
@@ -89,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: object) -> None:
-        """Nothing is told."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         """Pass a request on."""
@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP_BY_HOP}
-        proxy.asked.append(path)
+        proxy.requests.append(path)
         if act := proxy.caught(path, Stage.BEFORE):
             self._break_off(act)
             return

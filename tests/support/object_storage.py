@@ -30,7 +30,7 @@ def memory_bucket() -> ObstoreBucket:
 
 
 class FailingBucket:
-    """A bucket that fails at random: before it has done what was asked, or after that."""
+    """A bucket that fails at random: before or after it has carried a request out."""
 
     def __init__(self, bucket: Bucket, seed: int, share: float = 0.3) -> None:
         self._bucket, self._random, self._share = bucket, Random(seed), share  # noqa: S311 - to fail at random

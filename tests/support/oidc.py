@@ -67,7 +67,7 @@ class LyingProvider:
     status: int = 200
     body: bytes | None = None
     location: str = ""
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
 
     def new_key(self, name: str) -> None:
         """Sign with a new key from now on."""
@@ -111,7 +111,7 @@ def lying_provider() -> Iterator[LyingProvider]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
-            provider.asked.append((self.path, self.rfile.read(length).decode()))
+            provider.requests.append((self.path, self.rfile.read(length).decode()))
             body = provider.body
             if body is None:
                 body = json.dumps(provider.answer(self.path)).encode()

@@ -72,7 +72,7 @@ class Account:
 
 
 class Registry:
-    """A registry that can be started, asked and ended; `node` is its process."""
+    """A registry that can be started and ended; `node` is its process."""
 
     def __init__(
         self,

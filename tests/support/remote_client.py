@@ -176,8 +176,8 @@ class _Snapshot:
         wanted = sorted({*digests})
         found: dict[str, bytes] = {}
         for start in range(0, len(wanted), _BATCH):
-            asked = wanted[start : start + _BATCH]
-            reply = self.user.ask("POST", "/objects/get", {"hashes": asked})
+            requested = wanted[start : start + _BATCH]
+            reply = self.user.ask("POST", "/objects/get", {"hashes": requested})
             assert reply.status == 200, reply.json
             found |= {one["hash"]: b64decode(one["data"]) for one in reply.json["entries"]}
         assert [digest for digest in wanted if digest not in found] == []

@@ -22,7 +22,7 @@ class RemoteProject:
         self.name = "project"  # on the node
         self.progress: list[tuple[str, int, int]] = []
         self.warnings: list[str] = []
-        self.told: list[tuple[str, AppliedChanges]] = []
+        self.reported: list[tuple[str, AppliedChanges]] = []
         (self.root / ".ai").mkdir(parents=True)
         (self.user / ".ai").mkdir(parents=True)
         self.write({".ai/config/cas/manifest.yaml": RULES})
@@ -68,6 +68,6 @@ class RemoteProject:
             conflicts=ConflictFolder(self.root / ".ai", self.memory.name),
             project_path=self.name,
             url="https://node.test",
-            progress=lambda *told: self.progress.append(told),
-            report_merged=lambda *told: self.told.append(told),
+            progress=lambda *step: self.progress.append(step),
+            report_merged=lambda *merged: self.reported.append(merged),
         )

@@ -40,7 +40,7 @@ class Cost:
 
 
 class CountedNode(Node):
-    """A node that is asked in this process. ``last`` is what the last request has cost."""
+    """A node in this process. ``last`` is the cost of the last request."""
 
     def __init__(self, data: Path, bundle: Path, environ: Mapping[str, str]) -> None:
         super().__init__(data, environ=environ)
@@ -88,8 +88,8 @@ class CountedNode(Node):
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 2),
         }
-        asked = asyncio.wait_for(_asked(self._app, scope, data), timeout_s)
-        reply: Reply = self._counted(lambda: self._loop.run_until_complete(asked))
+        answer = asyncio.wait_for(_send(self._app, scope, data), timeout_s)
+        reply: Reply = self._counted(lambda: self._loop.run_until_complete(answer))
         return reply
 
     def carry_out(self, thread_id: str) -> None:
@@ -163,7 +163,7 @@ def counting_transactions() -> Iterator[list[None]]:
         event.remove(Engine, "begin", note)
 
 
-async def _asked(app: Any, scope: dict[str, Any], body: bytes) -> Reply:  # noqa: ANN401 - ASGI
+async def _send(app: Any, scope: dict[str, Any], body: bytes) -> Reply:  # noqa: ANN401 - ASGI
     incoming = [{"type": "http.request", "body": body, "more_body": False}]
     status, headers, parts = 0, dict[str, str](), list[bytes]()
 

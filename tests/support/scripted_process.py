@@ -1,4 +1,4 @@
-"""A `ProcessRunner` that runs nothing: it answers from a script and remembers what it was asked."""
+"""A `ProcessRunner` that runs nothing: it answers from a script and records the calls that it got."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

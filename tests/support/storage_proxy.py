@@ -79,11 +79,11 @@ class _Trap:
 
 
 class StorageProxy:
-    """The address of a storage as a node is told it. ``asked`` counts requests by method."""
+    """The address of a storage as a node knows it. ``requests`` counts requests by method."""
 
     def __init__(self, target: int) -> None:
         self.target, self.port = target, 0
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
         self.other = b"the bytes of another file"
         self._traps: list[_Trap] = []
         self._lock, self._lifted = Lock(), Event()
@@ -98,7 +98,7 @@ class StorageProxy:
         with self._lock:
             self._lifted.clear()
             self._traps = [_Trap(fault, method, part, times)]
-            self.asked.clear()
+            self.requests.clear()
 
     def lift(self) -> None:
         """Let everything pass again."""
@@ -109,7 +109,7 @@ class StorageProxy:
     def caught(self, method: str, path: str) -> Fault | None:
         """What becomes of this request."""
         with self._lock:
-            self.asked[method] += 1
+            self.requests[method] += 1
             for trap in self._traps:
                 if trap.method == method and trap.part in path and trap.left > 0:
                     trap.left -= 1
@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: object) -> None:
-        """Nothing is told."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         """Pass a request on, or not."""

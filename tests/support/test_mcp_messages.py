@@ -11,20 +11,20 @@ MODERN = LEGACY | {"params": {"_meta": {VERSION_KEY: "2026-07-28"}}}
 MODERN_RESULT = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public", "tools": []}
 
 
-def problems(asked: dict[str, Any], answer: dict[str, Any]) -> list[str]:
+def problems(question: dict[str, Any], answer: dict[str, Any]) -> list[str]:
     conversation = Conversation()
-    conversation.client_says(asked)
+    conversation.client_says(question)
     conversation.server_says({"jsonrpc": "2.0", "id": 1} | answer)
     return conversation.problems
 
 
-@pytest.mark.parametrize(("asked", "result"), [(LEGACY, {"tools": []}), (MODERN, MODERN_RESULT)])
-def test_a_right_answer_is_no_problem(asked: dict[str, Any], result: dict[str, Any]) -> None:
-    assert problems(asked, {"result": result}) == []
+@pytest.mark.parametrize(("question", "result"), [(LEGACY, {"tools": []}), (MODERN, MODERN_RESULT)])
+def test_a_right_answer_is_no_problem(question: dict[str, Any], result: dict[str, Any]) -> None:
+    assert problems(question, {"result": result}) == []
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("question", "answer"),
     [
         (LEGACY, {"result": {}}),
         (LEGACY, {"result": {"tools": [{"name": "x"}]}}),
@@ -34,5 +34,5 @@ def test_a_right_answer_is_no_problem(asked: dict[str, Any], result: dict[str, A
         (LEGACY, {"method": "notifications/progress", "params": {}}),
     ],
 )
-def test_a_wrong_message_is_a_problem(asked: dict[str, Any], answer: dict[str, Any]) -> None:
-    assert problems(asked, answer) != []
+def test_a_wrong_message_is_a_problem(question: dict[str, Any], answer: dict[str, Any]) -> None:
+    assert problems(question, answer) != []

@@ -64,7 +64,7 @@ def test_what_others_brought_is_merged_in_before_the_run_and_reported(
     ran = execute(project.link, RemoteRun(item_ref="tool:mine/hello", applies=applies))
 
     merged = AppliedChanges(("src/a.txt", "src/c.txt"), ("src/b.txt",), ("src/c.txt",))
-    assert project.told == [("default", merged)]
+    assert project.reported == [("default", merged)]
     answer = answer_of(ran, "default", "tool:mine/hello").envelope
     assert answer["remote"]["merged"] == ["src/a.txt", "src/c.txt", "src/b.txt"]
 

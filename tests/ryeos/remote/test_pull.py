@@ -352,7 +352,7 @@ def test_a_comparison_changes_nothing(project: RemoteProject, memory_node: Memor
 def test_many_changes_come_in_few_requests(project: RemoteProject, memory_node: MemoryNode) -> None:
     push(project.link)
     memory_node.edit({f".ai/tools/mine/{number}.py": b"%d\n" % number for number in range(300)})
-    memory_node.asked.clear()
+    memory_node.requests.clear()
 
     pull(project.link)
 

@@ -39,13 +39,13 @@ def test_a_push_of_nothing_new_asks_little_and_moves_no_head(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     first = push(project.link)
-    memory_node.asked.clear()
+    memory_node.requests.clear()
 
     second = push(project.link)
 
     assert second.snapshot_hash == first.snapshot_hash
     assert not second.is_new
-    assert memory_node.asked == ["GET /public-key", "GET /history"]
+    assert memory_node.requests == ["GET /public-key", "GET /history"]
 
 
 def test_only_what_the_node_lacks_is_sent(project: RemoteProject) -> None:
@@ -66,12 +66,12 @@ def test_one_changed_file_is_pushed_in_one_request(
     project.write_user(".ai/tools/mine/own.py", "print(1)\n")
     push(project.link)
     project.write({"src/1.txt": "changed\n"})
-    memory_node.asked.clear()
+    memory_node.requests.clear()
     memory_node.bodies.clear()
 
     pushed = push(project.link)
 
-    assert memory_node.asked == ["GET /public-key", "GET /history", "POST /push"]
+    assert memory_node.requests == ["GET /public-key", "GET /history", "POST /push"]
     assert len(json.dumps(memory_node.bodies[-1])) < 1000  # whatever the project has
     assert memory_node.files() == project.files()
     assert pushed.is_new
@@ -85,7 +85,7 @@ def test_items_files_and_removals_are_pushed_in_one_request(
     project.write({TOOL: "print(1)\n", "src/a.txt": "a\n", "src/b.txt": "b\n"})
     push(project.link)
     project.write({TOOL: "print(2)\n", "src/a.txt": None, "src/c.txt": "c\n"})
-    memory_node.asked.clear()
+    memory_node.requests.clear()
 
     push(project.link)
 
@@ -117,7 +117,7 @@ def test_much_that_has_changed_is_asked_for_and_sent_in_parts(
     project.write({"src/a.txt": "a\n"})
     push(project.link)
     project.write({"src/large.txt": "x" * (MAX_CHANGED_BYTES + 1)})
-    memory_node.asked.clear()
+    memory_node.requests.clear()
 
     push(project.link)
 
@@ -180,7 +180,7 @@ def test_another_users_change_is_merged_in_first(
     pushed = push(project.link)
 
     assert pushed.merged == AppliedChanges(("src/a.txt", "src/c.txt"), added=("src/c.txt",))
-    assert project.told == [("default", pushed.merged)]
+    assert project.reported == [("default", pushed.merged)]
     assert project.read("src/a.txt") == "theirs\n"
     assert memory_node.files() == project.files()
     assert project.files()["src/b.txt"] == b"ours\n"
@@ -279,7 +279,7 @@ def test_what_was_merged_is_reported_also_when_the_push_then_fails(
         push(project.link)
 
     assert project.read("src/theirs.txt") == "theirs\n"
-    assert [applied.added for _, applied in project.told] == [("src/theirs.txt",)]
+    assert [applied.added for _, applied in project.reported] == [("src/theirs.txt",)]
     assert error_envelope(error.value)["merged"] == ["src/theirs.txt"]
     assert error_envelope(error.value)["http_status"] == 500
 
@@ -451,7 +451,7 @@ def test_nothing_is_asked_of_another_node_than_the_pinned_one(
     with pytest.raises(Exception, match="expected the node fp:"):
         push(project.link)
 
-    assert impostor.asked == ["GET /public-key"]
+    assert impostor.requests == ["GET /public-key"]
 
 
 def test_progress_is_reported_from_start_to_end(project: RemoteProject) -> None:
@@ -480,8 +480,8 @@ def test_only_what_changed_is_asked_for(project: RemoteProject, memory_node: Mem
 
     pushed = push(project.link)
 
-    (asked,) = [body["hashes"] for body in memory_node.bodies if set(body) == {"hashes"}]
-    assert len(asked) == 5  # the file, the item and its bytes, both manifests
+    (requested,) = [body["hashes"] for body in memory_node.bodies if set(body) == {"hashes"}]
+    assert len(requested) == 5  # the file, the item and its bytes, both manifests
     assert pushed.objects_sent == 4
     assert memory_node.files() == project.files()
 

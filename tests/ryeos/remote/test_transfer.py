@@ -70,7 +70,7 @@ def test_replies_that_are_too_large_are_asked_for_in_parts(
     other = Store(tmp_path / "other")
 
     def limited(_: str, path: str) -> None:
-        if path == "/objects/get" and len(memory_node.asked) < 5:
+        if path == "/objects/get" and len(memory_node.requests) < 5:
             raise ReplyTooLargeError("remote", "too large")
 
     memory_node.before = limited

@@ -98,12 +98,12 @@ def test_what_a_push_merged_of_a_run_is_reported_also_when_the_push_then_fails(
         pull_run(project.link, thread_id)
     settle(project, "src/a.txt", choice=VersionChoice.OURS)
     memory_node.before = lambda _, path: reply({}, 500) if path == "/objects/put" else None
-    del project.told[:]
+    del project.reported[:]
 
     with pytest.raises(RemoteError) as error:
         push(project.link)
 
-    assert [applied.added for _, applied in project.told] == [("src/new.txt",)]
+    assert [applied.added for _, applied in project.reported] == [("src/new.txt",)]
     assert error_envelope(error.value)["merged"] == ["src/new.txt"]
 
 

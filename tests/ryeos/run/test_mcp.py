@@ -56,10 +56,10 @@ def odd(behaviour: str = "plain", **more: object) -> str:
 # --- what comes out
 
 
-@pytest.mark.parametrize("era", ["auto", "legacy"])
-def test_a_server_that_is_run_lists_its_tools(workspace: Workspace, era: str) -> None:
+@pytest.mark.parametrize("revision", ["auto", "legacy"])
+def test_a_server_that_is_run_lists_its_tools(workspace: Workspace, revision: str) -> None:
     config = json.dumps(
-        {**json.loads(sdk("unused")), "protocol_version": era, "transport": "stdio"}
+        {**json.loads(sdk("unused")), "protocol_version": revision, "transport": "stdio"}
     )
     path = workspace.project.write(
         "tools/mcp/servers/sdk.yaml",
@@ -175,13 +175,13 @@ def test_what_a_server_tells_is_heard_while_it_works(workspace: Workspace) -> No
     from ryeos.run.model import ExecutionRequest
 
     tool(workspace.project, odd("tells"))
-    told: list[bytes] = []
+    reported: list[bytes] = []
 
     workspace.rye().executor.execute(
-        ExecutionRequest(item_id="mcp/test/tool"), on_stderr=told.append
+        ExecutionRequest(item_id="mcp/test/tool"), on_stderr=reported.append
     )
 
-    assert told == [b"progress 1/2 half\n", b"info: hi\n"]
+    assert reported == [b"progress 1/2 half\n", b"info: hi\n"]
 
 
 # --- which server

@@ -21,7 +21,7 @@ from tests.support.uv import installed_uv
 TOOL = """\
 # /// script
 # requires-python = ">=3.8"
-# dependencies = [{asked}]
+# dependencies = [{dependencies}]
 # ///
 __version__ = "1.0.0"
 __tool_type__ = "python"
@@ -42,7 +42,7 @@ def block(*lines: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "asked"),
+    ("text", "dependencies"),
     [
         (block('dependencies = ["rich", "idna>=3,<4"]'), ("rich", "idna>=3,<4")),
         (block("dependencies = [", '  "rich[all]~=13.0",', "]"), ("rich[all]~=13.0",)),
@@ -53,10 +53,10 @@ def block(*lines: str) -> str:
         ("# /// other\n# a = 1\n# ///\n", None),
     ],
 )
-def test_a_block_says_what_a_tool_needs(text: str, asked: tuple[str, ...] | None) -> None:
+def test_a_block_says_what_a_tool_needs(text: str, dependencies: tuple[str, ...] | None) -> None:
     found = read_block(text, "x.py")
 
-    assert (found.dependencies if found else None) == asked
+    assert (found.dependencies if found else None) == dependencies
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def index(cli: CommandLine, tmp_path: Path) -> Path:
     return folder
 
 
-def write(cli: CommandLine, asked: str = '"shapes>=1"', runtime: str = "function") -> Path:
+def write(cli: CommandLine, dependencies: str = '"shapes>=1"', runtime: str = "function") -> Path:
     path = cli.project / ".ai/tools/mine/say.py"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(TOOL.format(asked=asked, runtime=runtime), "utf-8")
+    path.write_text(TOOL.format(dependencies=dependencies, runtime=runtime), "utf-8")
     return path
 
 
@@ -212,7 +212,7 @@ def test_a_list_that_was_planted_is_made_anew_and_never_signed(
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("asked", "problem"),
+    ("dependencies", "problem"),
     [
         ('"nosuch==1"', "cannot resolve them"),
         ('"shapes>=9"', "cannot resolve them"),
@@ -220,9 +220,9 @@ def test_a_list_that_was_planted_is_made_anew_and_never_signed(
     ],
 )
 def test_what_is_not_to_be_had_is_not_signed(
-    cli: CommandLine, index: Path, asked: str, problem: str
+    cli: CommandLine, index: Path, dependencies: str, problem: str
 ) -> None:
-    path = write(cli, asked)
+    path = write(cli, dependencies)
 
     done = cli("sign", "tool:mine/say")
 

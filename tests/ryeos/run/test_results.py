@@ -239,7 +239,7 @@ def test_the_end_of_standard_error_is_kept_also_on_success() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "code"),
+    ("answer", "code"),
     [
         ({"success": False, "code": "REMOTE_NOT_FOUND"}, "REMOTE_NOT_FOUND"),
         ({"success": False, "code": "no code"}, "EXECUTION_FAILED"),
@@ -249,5 +249,5 @@ def test_the_end_of_standard_error_is_kept_also_on_success() -> None:
         ({"success": True, "code": "X1"}, ""),
     ],
 )
-def test_a_tool_can_say_how_its_failure_is_called(told: dict[str, Any], code: str) -> None:
-    assert map_outcome(outcome(json.dumps(told)), 5).code == code
+def test_a_tool_can_say_how_its_failure_is_called(answer: dict[str, Any], code: str) -> None:
+    assert map_outcome(outcome(json.dumps(answer)), 5).code == code

@@ -1,4 +1,4 @@
-"""Threads whose runner died are told as failed, and waits end when they should."""
+"""Threads whose runner died are reported as failed, and waits end when they should."""
 
 import os
 import sqlite3

@@ -20,7 +20,7 @@ def catalog(workspace: Workspace) -> Catalog:
 
 @pytest.fixture
 def find(catalog: Catalog) -> Search:
-    """Search the catalog; of the project only, unless told otherwise."""
+    """Search the catalog; of the project only, unless the test says otherwise."""
 
     def find(query: str = "", **options: object) -> SearchResult:
         options.setdefault("tiers", frozenset({"project"}))

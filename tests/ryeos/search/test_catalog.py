@@ -15,7 +15,7 @@ LONG_AGO = 1_500_000_000
 
 
 def taken(catalog: Catalog, *tiers: str) -> CatalogSnapshot:
-    """What there is in these tiers, in the project unless told otherwise."""
+    """What there is in these tiers, in the project unless the test says otherwise."""
     return catalog.snapshot(EXECUTABLE_KINDS, frozenset(tiers or (PROJECT,)))
 
 

@@ -1,4 +1,4 @@
-"""Which paths a manifest may have, asked very often."""
+"""Which paths a manifest may have, when very many are verified."""
 
 import tracemalloc
 

@@ -51,9 +51,9 @@ def test_an_answer_is_its_start_each_entry_and_the_end() -> None:
 @pytest.mark.property
 @given(entries=st.lists(BLOBS | VALUES.map(object_of), max_size=5, unique_by=_digest))
 def test_what_is_read_is_what_was_framed(entries: list[ContentEntry]) -> None:
-    asked = {entry.digest for entry in entries}
+    requested = {entry.digest for entry in entries}
 
-    assert list(read_entries(framed(*entries), asked)) == entries
+    assert list(read_entries(framed(*entries), requested)) == entries
 
 
 @pytest.mark.property
@@ -122,10 +122,10 @@ def test_an_object_is_read_as_json_says() -> None:
 
 
 def test_what_was_not_asked_for_is_refused_before_it_is_read() -> None:
-    asked, other = object_of({"a": 1}), ContentEntry(sha256_hex(b"[" * 9), "object", b"[" * 9)
+    requested, other = object_of({"a": 1}), ContentEntry(sha256_hex(b"[" * 9), "object", b"[" * 9)
 
     with pytest.raises(EntryError, match=f"entry {other.digest}: was not asked for"):
-        list(read_entries(framed(asked, other), {asked.digest}))
+        list(read_entries(framed(requested, other), {requested.digest}))
 
 
 def test_what_comes_twice_is_refused() -> None:

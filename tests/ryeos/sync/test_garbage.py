@@ -113,10 +113,10 @@ def test_a_dry_run_tells_the_same_and_removes_nothing(store: Store) -> None:
     put_snapshot(store, "gone")
     before = everything(store)
 
-    told = collect_garbage(store, [], now_s=later(), dry_run=True)
+    dry = collect_garbage(store, [], now_s=later(), dry_run=True)
 
     assert everything(store) == before
-    assert told == collect(store)
+    assert dry == collect(store)
     assert everything(store) == set()
 
 

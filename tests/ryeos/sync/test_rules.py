@@ -116,7 +116,7 @@ def test_the_rules_that_come_with_rye_are_the_floor() -> None:
     assert rules_of([("bundle", parse_header(".yaml", text))]) == rules_of([])
 
 
-# --- asked ----------------------------------------------------------------------------------------
+# --- decisions ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,9 @@ def write(root: Path, files: Mapping[str, bytes]) -> Path:
     return root
 
 
-def project(root: Path, asked: ManifestRules | None = None) -> Tree:
+def project(root: Path, chosen: ManifestRules | None = None) -> Tree:
     """The tree of a project, nothing known before."""
-    return build_project_tree(root, asked or rules(), StatTable())
+    return build_project_tree(root, chosen or rules(), StatTable())
 
 
 def user(root: Path) -> Tree:

@@ -119,7 +119,7 @@ def test_the_first_match_is_taken_whole(workspace: Workspace) -> None:
     assert read(workspace, spec) == {}
 
 
-# --- what may be asked
+# --- forms of a request
 
 
 @pytest.mark.parametrize(

@@ -280,8 +280,8 @@ def test_a_search_of_a_server_sees_types_come_and_change(workspace: Workspace) -
     path.unlink()
     seen.append(described())
 
-    told = ["Words that greet"]
-    assert seen == [[], told, [""], told, []]
+    found = ["Words that greet"]
+    assert seen == [[], found, [""], found, []]
 
 
 # --- what signing refuses -------------------------------------------------------------------------

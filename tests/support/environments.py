@@ -1,4 +1,4 @@
-"""Surroundings that are hard on a program: file systems made for a test, users nobody knows."""
+"""Environments that are hard on a program: file systems made for a test, unknown users."""
 
 import os
 import stat
