@@ -130,7 +130,7 @@ def _client(argv: Sequence[str], env: Mapping[str, str], scratch: Path) -> McpCl
 
 
 def _first_answer(argv: Sequence[str], env: Mapping[str, str], scratch: Path) -> None:
-    """Start a server, send a request, and end it by force: with less around it than a client has."""
+    """Start a server, send a request, and kill it: with less overhead than a client."""
     initialize = request(1, "initialize", INITIALIZE) + b"\n"
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     process = subprocess.Popen(

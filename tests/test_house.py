@@ -82,7 +82,7 @@ def decisions() -> list[Path]:
 # --- code -----------------------------------------------------------------------------------------
 
 
-def test_no_module_has_a_name_that_says_nothing() -> None:
+def test_no_module_has_an_empty_name() -> None:
     named = [path for path in modules() if {path.stem, path.parent.name} & EMPTY_NAMES]
 
     assert named == []
@@ -101,7 +101,7 @@ def test_no_function_is_longer_than_a_screen() -> None:
     assert long == []
 
 
-def test_a_short_module_says_why_it_is_a_file_of_its_own() -> None:
+def test_a_short_module_says_why_it_is_a_separate_file() -> None:
     short = [
         path.relative_to(ROOT).as_posix()
         for path in modules()
@@ -113,7 +113,7 @@ def test_a_short_module_says_why_it_is_a_file_of_its_own() -> None:
     assert short == []
 
 
-def test_each_folder_of_tests_is_a_folder_of_the_code() -> None:
+def test_each_folder_of_tests_mirrors_a_folder_of_the_code() -> None:
     layers = ("lillux", "ryeos", "rye_services", "packing", "zipboot")
     folders = {
         path.parent.relative_to(ROOT / "tests")
@@ -149,7 +149,7 @@ def test_only_the_command_line_reads_the_environment() -> None:
     assert [read for read in reads if read.rpartition(":")[0] != FORKED] == []
 
 
-def test_a_forked_worker_replaces_its_environment_and_reads_none() -> None:
+def test_a_forked_worker_replaces_its_environment_without_reading_it() -> None:
     lines = [line for line in (ROOT / FORKED).read_text("utf-8").splitlines() if "environ." in line]
 
     assert [line.strip() for line in lines if "self." not in line] == [
@@ -231,7 +231,7 @@ def test_a_script_is_strict_and_finds_the_checkout_by_itself(script: Path) -> No
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no executable bit")
 @pytest.mark.parametrize("command", [*scripts(), ROOT / ".ci" / "run"], ids=lambda path: path.name)
-def test_a_command_of_the_house_is_executable_and_its_shell_can_read_it(command: Path) -> None:
+def test_each_script_is_executable_and_valid_for_its_shell(command: Path) -> None:
     shell = "bash" if command.name == "run" else "sh"
 
     parsed = subprocess.run([shell, "-n", command], capture_output=True, check=False)
@@ -240,7 +240,7 @@ def test_a_command_of_the_house_is_executable_and_its_shell_can_read_it(command:
     assert (parsed.returncode, parsed.stderr) == (0, b"")
 
 
-def test_the_build_machine_runs_each_command_of_the_house_once() -> None:
+def test_the_build_machine_runs_each_script_once() -> None:
     lines = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
 
     assert "set -euo pipefail" in lines
@@ -261,7 +261,7 @@ def test_the_changelog_has_the_version_of_the_code() -> None:
     assert newest[1] == ryeos.__version__
 
 
-def test_the_wheel_depends_on_exactly_what_the_runtime_lock_was_made_from() -> None:
+def test_the_wheel_has_the_dependencies_of_the_runtime_lock() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     required = (ROOT / "requirements" / "runtime.in").read_text("utf-8").splitlines()
 
@@ -302,7 +302,7 @@ def test_each_decision_is_one_page_with_its_parts_in_order() -> None:
     assert wrong == []
 
 
-def test_the_index_of_decisions_lists_each_with_its_title_and_what_it_decides() -> None:
+def test_the_index_of_decisions_lists_each_with_title_and_summary() -> None:
     index = (ROOT / "docs" / "adr" / "README.md").read_text("utf-8")
 
     listed = [line for line in index.splitlines() if line.startswith("| [")]
@@ -344,7 +344,7 @@ def test_the_decision_on_dependencies_names_each_of_them() -> None:
     assert [name for name in packed if not re.search(rf"\b{re.escape(name)}\b", decision)] == []
 
 
-def test_every_link_between_documents_leads_somewhere() -> None:
+def test_every_link_between_documents_resolves() -> None:
     broken = [
         f"{page.relative_to(ROOT).as_posix()}: {target}"
         for page in project_files("*.md")
@@ -363,7 +363,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", one).strip().replace(" ", "-") for one in words}
 
 
-def test_every_link_to_a_heading_finds_it() -> None:
+def test_every_link_to_a_heading_resolves() -> None:
     pages = {page: anchors(page) for page in project_files("*.md")}
     broken = [
         f"{page.relative_to(ROOT).as_posix()}: {target}#{anchor}"

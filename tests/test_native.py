@@ -31,7 +31,7 @@ def test_the_tests_of_the_compiled_programs_pass() -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def test_both_forms_know_the_same_terminal_statuses() -> None:
+def test_python_and_native_code_have_the_same_terminal_statuses() -> None:
     source = (ROOT / WORKSPACE / "lillux-watch" / "src" / "database.rs").read_text("utf-8")
     block = re.search(r"const TERMINAL: \[&str; \d+\]\s*=\s*\[(.*?)\];", source, re.DOTALL)
 
@@ -39,5 +39,5 @@ def test_both_forms_know_the_same_terminal_statuses() -> None:
     assert set(re.findall(r'"(\w+)"', block[1])) == TERMINAL_STATUSES
 
 
-def test_what_is_packed_is_what_is_laid_out() -> None:
+def test_the_packed_programs_are_those_that_are_extracted() -> None:
     assert programs.NAMES == NAMES

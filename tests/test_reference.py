@@ -39,7 +39,7 @@ def code(cell: str) -> list[str]:
     "name",
     ["errors.md", "mcp-tools.md", "bundle.md", "commands.md", "node-commands.md", "routes.md"],
 )
-def test_a_generated_page_is_what_would_be_written(name: str) -> None:
+def test_generated_pages_are_up_to_date(name: str) -> None:
     generate = runpy.run_path(str(ROOT / "scripts" / "generate_reference.py"))
 
     assert page(f"reference/{name}") == generate["pages"]()[name], (
@@ -47,7 +47,7 @@ def test_a_generated_page_is_what_would_be_written(name: str) -> None:
     )
 
 
-def test_the_table_of_required_fields_is_that_of_the_extractors() -> None:
+def test_the_table_of_required_fields_matches_the_extractors() -> None:
     known = [
         (kind.value, rule.field, "yes" if rule.required else "no", ", ".join(rule.checks))
         for kind, extractor in EXTRACTORS.items()
@@ -70,7 +70,7 @@ def kinds() -> list[tuple[str, ...]]:
     return rows("items.md", "kind | folder")
 
 
-def test_the_table_of_line_forms_is_that_of_the_signatures() -> None:
+def test_the_table_of_line_forms_matches_the_signatures() -> None:
     shown = {
         (kind, suffix): code(line)[0]
         for kind, suffixes, line, _ in rows("signatures.md", "kind | suffixes | line")
@@ -84,7 +84,7 @@ def test_the_table_of_line_forms_is_that_of_the_signatures() -> None:
     }
 
 
-def test_every_variable_of_ours_that_the_code_names_has_a_line_in_a_page() -> None:
+def test_every_environment_variable_is_documented() -> None:
     pages = page("running.md") + page("building.md")
 
     named = {name for path in sources() for name in re.findall(r"\bRYE_[A-Z_]+\b", text_of(path))}

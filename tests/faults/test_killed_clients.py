@@ -159,7 +159,7 @@ def is_old_or_new(client: Client, other: Client, before: dict[str, bytes]) -> bo
 
 def kill_after(running: Running, proxy: Proxy, seconds: float) -> None:
     """Kill a client so long after it has requested content, or has nothing to request."""
-    wait_until(lambda: "/objects/get" in proxy.asked or running.is_over)
+    wait_until(lambda: "/objects/get" in proxy.requests or running.is_over)
     timer = Timer(seconds, running.kill)
     timer.start()
     running.ended()

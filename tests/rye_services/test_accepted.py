@@ -25,7 +25,7 @@ from rye_services.http import weight_of
         ([";,;=,q=1"], 0.0),
     ],
 )
-def test_the_weight_of_a_type_is_what_the_most_precise_name_says(
+def test_the_most_specific_name_gives_the_weight_of_a_type(
     values: list[str], weight: float
 ) -> None:
     assert weight_of(values, "a/b", "*/*") == weight

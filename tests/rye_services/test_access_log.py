@@ -16,7 +16,7 @@ def test_a_line_break_in_a_path_starts_no_other_entry(shared_node: Node) -> None
     assert "GET /a\\n2026-01-01 forged\\x1b[31m 404" in line
 
 
-def test_those_who_watch_a_node_do_not_fill_its_log(shared_node: Node) -> None:
+def test_health_requests_are_not_logged(shared_node: Node) -> None:
     shared_node.ask("GET", "/health")
     shared_node.ask("GET", "/after-health")
 

@@ -18,7 +18,7 @@ def run(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return run_command(*words, "--data", str(data), environ=environ)
 
 
-def test_an_account_that_the_operator_makes_publishes_at_once(registry: Registry) -> None:
+def test_an_account_made_by_the_operator_can_publish_at_once(registry: Registry) -> None:
     data, pair = registry.node.data, generate_keypair()
     pem = data.parent / "ada.pem"
     pem.write_bytes(pair.public_pem)
@@ -35,7 +35,7 @@ def test_an_account_that_the_operator_makes_publishes_at_once(registry: Registry
     assert one["stored_bytes"] > 0
 
 
-def test_an_account_that_is_disabled_publishes_no_longer(registry: Registry) -> None:
+def test_a_disabled_account_cannot_publish(registry: Registry) -> None:
     account, data = registry.account("ada"), registry.node.data
     account.push("ada/greetings/hello")
 
@@ -46,7 +46,7 @@ def test_an_account_that_is_disabled_publishes_no_longer(registry: Registry) -> 
     assert account.push("ada/greetings/hello", "1.1.0").status == 200
 
 
-def test_only_the_operator_gives_a_reserved_name_away(registry: Registry) -> None:
+def test_only_the_operator_grants_a_reserved_name(registry: Registry) -> None:
     account, data = registry.account("ada"), registry.node.data
     assert account.push("rye/greetings/hello").status == 403
 
@@ -58,7 +58,7 @@ def test_only_the_operator_gives_a_reserved_name_away(registry: Registry) -> Non
     assert run(data, "add", "official", "--reserved").returncode == 0
 
 
-def test_what_cannot_be_is_reported(registry: Registry) -> None:
+def test_invalid_account_commands_are_reported(registry: Registry) -> None:
     data = registry.node.data
     registry.account("ada").push("ada/greetings/hello")
     registry.account("bob").ask("POST", "/v1/namespaces", {"name": "bobs-lab"})
@@ -77,7 +77,7 @@ def test_what_cannot_be_is_reported(registry: Registry) -> None:
         assert (failed.returncode, problem in failed.stderr) == (status, True), failed.stderr
 
 
-def test_the_operator_takes_down_what_any_user_published(registry: Registry) -> None:
+def test_the_operator_takes_down_items_of_any_user(registry: Registry) -> None:
     account, data = registry.account("ada"), registry.node.data
     account.push("ada/greetings/hello")
     account.push("ada/greetings/hello", "1.1.0")

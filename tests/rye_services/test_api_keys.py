@@ -42,7 +42,7 @@ def keys(database: Database, clock: Clock) -> ApiKeys:
     return ApiKeys(database, clock)  # type: ignore[arg-type]
 
 
-def test_an_api_key_stands_for_its_user(keys: ApiKeys) -> None:
+def test_an_api_key_authenticates_its_user(keys: ApiKeys) -> None:
     token, made = keys.create(USER, name="ci", scopes=("remote:push",))
 
     found = keys.find(token)
@@ -56,13 +56,13 @@ def test_an_api_key_stands_for_its_user(keys: ApiKeys) -> None:
     assert len(token) == 7 + 43
 
 
-def test_no_two_are_alike(keys: ApiKeys) -> None:
+def test_all_api_keys_differ(keys: ApiKeys) -> None:
     tokens = {keys.create(USER, name="ci", scopes=None)[0] for _ in range(20)}
 
     assert len(tokens) == 20
 
 
-def test_the_text_itself_is_kept_nowhere(keys: ApiKeys, tmp_path: Path) -> None:
+def test_the_text_of_an_api_key_is_not_stored(keys: ApiKeys, tmp_path: Path) -> None:
     token, _ = keys.create(USER, name="ci", scopes=None)
 
     stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -72,13 +72,13 @@ def test_the_text_itself_is_kept_nowhere(keys: ApiKeys, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "rye_sk_", "rye_sk_nothing", "sk_x", "rye_sk_" + "x" * 999])
-def test_any_other_text_belongs_to_no_one(keys: ApiKeys, token: str) -> None:
+def test_any_other_text_finds_no_api_key(keys: ApiKeys, token: str) -> None:
     keys.create(USER, name="ci", scopes=None)
 
     assert keys.find(token) is None
 
 
-def test_a_revoked_key_counts_no_longer_and_stays_listed(keys: ApiKeys) -> None:
+def test_a_revoked_key_is_invalid_and_stays_listed(keys: ApiKeys) -> None:
     token, made = keys.create(USER, name="ci", scopes=None)
 
     keys.revoke(made.id)
@@ -87,7 +87,7 @@ def test_a_revoked_key_counts_no_longer_and_stays_listed(keys: ApiKeys) -> None:
     assert [key.revoked_at for key in keys.all()] == ["2026-01-02T03:04:05.000000+00:00"]
 
 
-def test_a_key_may_be_revoked_by_what_people_see_of_it(keys: ApiKeys) -> None:
+def test_a_key_can_be_revoked_by_its_prefix(keys: ApiKeys) -> None:
     token, made = keys.create(USER, name="ci", scopes=None)
 
     keys.revoke(made.key_prefix)
@@ -95,14 +95,14 @@ def test_a_key_may_be_revoked_by_what_people_see_of_it(keys: ApiKeys) -> None:
     assert keys.find(token) is None
 
 
-def test_only_a_key_that_is_there_can_be_revoked(keys: ApiKeys) -> None:
+def test_an_unknown_key_cannot_be_revoked(keys: ApiKeys) -> None:
     with pytest.raises(ApiKeyMissingError) as error:
         keys.revoke("nothing")
 
     assert str(error.value) == "API key 'nothing': expected the id of one, found none"
 
 
-def test_a_key_counts_until_it_expires(keys: ApiKeys, clock: Clock) -> None:
+def test_a_key_is_valid_until_it_expires(keys: ApiKeys, clock: Clock) -> None:
     token, _ = keys.create(USER, name="ci", scopes=None, expires_after=timedelta(days=1))
     assert keys.find(token) is not None
 
@@ -111,7 +111,7 @@ def test_a_key_counts_until_it_expires(keys: ApiKeys, clock: Clock) -> None:
     assert keys.find(token) is None
 
 
-def test_its_last_use_is_known_to_the_minute(keys: ApiKeys, clock: Clock) -> None:
+def test_the_last_use_of_a_key_is_recorded_to_the_minute(keys: ApiKeys, clock: Clock) -> None:
     token, _ = keys.create(USER, name="ci", scopes=None)
     uses = []
     for seconds in (0, 30, 90):
@@ -132,6 +132,6 @@ def test_a_user_has_a_name_that_is_safe_as_a_folder(keys: ApiKeys, user_id: str)
         keys.create(user_id, name="ci", scopes=None)
 
 
-def test_a_scope_that_is_none_is_refused(keys: ApiKeys) -> None:
+def test_an_invalid_scope_is_refused(keys: ApiKeys) -> None:
     with pytest.raises(ScopeError):
         keys.create(USER, name="ci", scopes=("remote push",))

@@ -57,7 +57,7 @@ def served(kind: type[LilluxError], calls: list[Callable[[], object]]) -> int:
 # --- keys -----------------------------------------------------------------------------------------
 
 
-def test_of_many_keys_of_one_name_one_is_made(database: Database) -> None:
+def test_of_many_simultaneous_keys_with_one_name_one_is_created(database: Database) -> None:
     keys = ApiKeys(database)
 
     for number in range(5):
@@ -66,7 +66,7 @@ def test_of_many_keys_of_one_name_one_is_made(database: Database) -> None:
         assert served(ApiKeyNameError, [create] * MANY) == 1
 
 
-def test_no_user_makes_more_keys_than_one_may_have(database: Database) -> None:
+def test_simultaneous_requests_create_no_more_keys_than_allowed(database: Database) -> None:
     keys = ApiKeys(database)
     for number in range(MAX_NAMED_KEYS - ROOM):
         keys.create("ann", name=f"k{number}", scopes=None)
@@ -92,7 +92,7 @@ def test_the_first_keys_of_a_user_are_all_made(database: Database) -> None:
 # --- what a user may have so many of --------------------------------------------------------------
 
 
-def test_no_user_keeps_more_secrets_than_one_may_have(database: Database) -> None:
+def test_simultaneous_requests_store_no_more_secrets_than_allowed(database: Database) -> None:
     vault = Vault(database, box_private=PRIVATE, box_public=PUBLIC, clock=fixed_clock)
     vault.put("ann", {f"S{number}": "x" for number in range(MAX_SECRETS - ROOM)})
     more = [partial(vault.put, "ann", {f"M{number}": "x"}) for number in range(MANY)]
@@ -101,7 +101,7 @@ def test_no_user_keeps_more_secrets_than_one_may_have(database: Database) -> Non
     assert count(database, user_secrets.c.name) == MAX_SECRETS
 
 
-def test_the_same_secrets_in_any_order_are_set_by_all_at_once(database: Database) -> None:
+def test_the_same_secrets_are_set_at_once_in_any_order(database: Database) -> None:
     vault = Vault(database, box_private=PRIVATE, box_public=PUBLIC, clock=fixed_clock)
     values = {f"S{number}": "x" for number in range(40)}
     backwards = dict(reversed(values.items()))
@@ -111,7 +111,7 @@ def test_the_same_secrets_in_any_order_are_set_by_all_at_once(database: Database
     assert vault.values("ann", None) == values
 
 
-def test_no_user_has_more_webhooks_than_one_may_have(database: Database) -> None:
+def test_simultaneous_requests_create_no_more_webhooks_than_allowed(database: Database) -> None:
     webhooks = Webhooks(database, box_private=PRIVATE, box_public=PUBLIC, clock=fixed_clock)
     binding = Binding(hook_id="", user_id="ann", item_id="tool:a", project_path="p")
     made, _ = webhooks.create(binding, "node")
@@ -125,7 +125,7 @@ def test_no_user_has_more_webhooks_than_one_may_have(database: Database) -> None
     assert made.hook_id in {one.hook_id for one in webhooks.listed("ann")}
 
 
-def test_room_is_reserved_by_as_many_as_it_is_enough_for(
+def test_simultaneous_reservations_stay_within_the_quota(
     database: Database, tmp_path: Path
 ) -> None:
     usage, store = Usage(database, fixed_clock), Store(tmp_path / "store")
@@ -135,7 +135,7 @@ def test_room_is_reserved_by_as_many_as_it_is_enough_for(
     assert usage.read("ann", store=store) == 30
 
 
-def test_what_many_count_at_once_is_counted_once(database: Database, tmp_path: Path) -> None:
+def test_simultaneous_measurements_count_a_store_once(database: Database, tmp_path: Path) -> None:
     usage, store = Usage(database, fixed_clock), Store(tmp_path / "store")
     for number in range(200):
         store.put_blob(f"blob {number}".encode())
@@ -151,7 +151,7 @@ def test_what_many_count_at_once_is_counted_once(database: Database, tmp_path: P
 # --- names ----------------------------------------------------------------------------------------
 
 
-def test_of_many_accounts_of_one_name_one_is_made(database: Database) -> None:
+def test_of_many_simultaneous_accounts_with_one_name_one_is_created(database: Database) -> None:
     accounts = Accounts(database)
 
     for number in range(5):
@@ -160,7 +160,7 @@ def test_of_many_accounts_of_one_name_one_is_made(database: Database) -> None:
         assert served(AccountError, [partial(accounts.add, name) for name in names]) == 1
 
 
-def test_a_name_is_not_an_account_and_a_namespace_of_another_user(database: Database) -> None:
+def test_a_name_is_not_both_an_account_and_a_namespace_of_another_user(database: Database) -> None:
     accounts, namespaces = Accounts(database), Namespaces(database)
     accounts.add("bob")
 
@@ -175,7 +175,7 @@ def test_a_name_is_not_an_account_and_a_namespace_of_another_user(database: Data
         assert messages.count("") == 1, messages
 
 
-def test_no_account_claims_more_namespaces_than_one_may_have(database: Database) -> None:
+def test_simultaneous_claims_get_no_more_namespaces_than_allowed(database: Database) -> None:
     accounts, namespaces = Accounts(database), Namespaces(database)
     accounts.add("bob")
     for number in range(MAX_NAMESPACES - ROOM):
@@ -186,7 +186,7 @@ def test_no_account_claims_more_namespaces_than_one_may_have(database: Database)
     assert len(namespaces.of("bob")) == MAX_NAMESPACES
 
 
-def test_a_signing_key_belongs_to_one_of_those_who_add_it_at_once(database: Database) -> None:
+def test_a_signing_key_added_at_once_by_several_belongs_to_one(database: Database) -> None:
     accounts = Accounts(database)
     names = [f"user{number}" for number in range(MANY)]
     for name in names:
@@ -198,7 +198,7 @@ def test_a_signing_key_belongs_to_one_of_those_who_add_it_at_once(database: Data
         assert served(AccountError, [partial(accounts.add_key, name, pem) for name in names]) == 1
 
 
-def test_no_account_has_more_signing_keys_than_one_may_have(database: Database) -> None:
+def test_simultaneous_requests_add_no_more_signing_keys_than_allowed(database: Database) -> None:
     accounts = Accounts(database)
     accounts.add("bob")
     for _ in range(MAX_ACCOUNT_KEYS - ROOM):

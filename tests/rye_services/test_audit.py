@@ -52,7 +52,7 @@ def written(database: Database, **wanted: Any) -> list[tuple[str, str, Any]]:  #
     return [(one.action, one.target, one.details) for one in reversed(found)]
 
 
-def test_an_entry_says_who_when_from_where_and_what(database: Database) -> None:
+def test_an_entry_has_actor_time_address_and_action(database: Database) -> None:
     with acting(ADA), database.writing() as connection:
         Audit(database).write(connection, "keys.add", "fp:1", {"label": "Ada's"})
 
@@ -69,7 +69,7 @@ def test_an_entry_says_who_when_from_where_and_what(database: Database) -> None:
     )
 
 
-def test_a_change_that_is_taken_back_leaves_no_entry(database: Database) -> None:
+def test_a_rolled_back_change_leaves_no_entry(database: Database) -> None:
     vault = _vault(database)
 
     most = {f"N{number}": "v" for number in range(MAX_SECRETS)}
@@ -81,7 +81,7 @@ def test_a_change_that_is_taken_back_leaves_no_entry(database: Database) -> None
     assert [action for action, _, _ in written(database)] == ["secrets.put"]
 
 
-def test_names_of_secrets_are_written_and_never_a_value(database: Database) -> None:
+def test_secrets_are_recorded_by_name_without_values(database: Database) -> None:
     vault = _vault(database)
 
     vault.put("ada", {"TOKEN": "very-secret-value"})
@@ -170,9 +170,7 @@ def test_details_that_are_large_as_a_whole_are_left_out(database: Database) -> N
     assert written(database) == [("gc", "", {"cut": True})]
 
 
-def test_a_user_with_very_many_changes_has_rows_that_count_up(
-    database: Database, clock: Hand
-) -> None:
+def test_many_changes_of_a_user_are_recorded_as_a_count(database: Database, clock: Hand) -> None:
     trail = Audit(database)
 
     with acting(ADA), database.writing() as connection:
@@ -196,7 +194,7 @@ def test_commands_are_written_one_by_one(database: Database) -> None:
     assert len(written(database)) == MOST_AN_HOUR + 5
 
 
-def test_failed_log_ins_from_everywhere_fill_nothing(database: Database) -> None:
+def test_many_failed_logins_are_recorded_as_counts(database: Database) -> None:
     failed = FailedLogIns(Audit(database), database)
 
     for number in range(5000):
@@ -209,7 +207,7 @@ def test_failed_log_ins_from_everywhere_fill_nothing(database: Database) -> None
     assert sum(counts) == 5000
 
 
-def test_what_is_old_goes(database: Database, clock: Hand) -> None:
+def test_old_entries_are_removed(database: Database, clock: Hand) -> None:
     trail = Audit(database)
     trail.note("gc", "old")
     clock.now += timedelta(days=365)
@@ -249,7 +247,7 @@ def test_no_other_module_touches_the_table() -> None:
     assert found - {"operator_commands.py"} <= allowed  # there it is the name of the command
 
 
-def test_an_entry_that_is_read_changes_nothing(database: Database) -> None:
+def test_reading_entries_adds_no_entry(database: Database) -> None:
     Audit(database).note("gc")
 
     Audit(database).entries(AuditFilter(), limit=1)

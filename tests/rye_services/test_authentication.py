@@ -40,14 +40,14 @@ def owner(shared_node: Node) -> User:
     return shared_node.user(scopes=("*",))
 
 
-def test_a_signed_request_is_of_its_key(owner: User) -> None:
+def test_a_signed_request_is_authenticated_by_its_key(owner: User) -> None:
     reply = owner.ask("GET", KEYS)
 
     assert reply.status == 200
     assert f"fp:{owner.user_id}" in [key["fingerprint"] for key in reply.json["keys"]]
 
 
-def test_an_api_key_is_as_good(owner: User) -> None:
+def test_a_request_with_an_api_key_is_authenticated(owner: User) -> None:
     assert owner.ask("GET", KEYS, auth="bearer").status == 200
 
 
@@ -77,7 +77,7 @@ def test_a_signature_for_another_request_is_refused(
     assert ask(owner, signed(owner, **changes)).answer == UNAUTHORIZED
 
 
-def test_the_same_request_does_not_count_twice(owner: User) -> None:
+def test_a_repeated_request_is_refused(owner: User) -> None:
     headers = owner.signed_headers("GET", KEYS)
 
     first, second = ask(owner, headers), ask(owner, headers)
@@ -87,7 +87,7 @@ def test_the_same_request_does_not_count_twice(owner: User) -> None:
 
 
 @pytest.mark.heavy
-def test_a_nonce_counts_once_after_a_restart_too(node: Node) -> None:
+def test_a_used_nonce_is_refused_after_a_restart(node: Node) -> None:
     headers = node.owner.signed_headers("GET", KEYS)
     assert ask(node.owner, headers).status == 200
 
@@ -104,14 +104,14 @@ def test_a_bad_signature_does_not_use_up_the_nonce_of_another(owner: User) -> No
     assert ask(owner, headers).status == 200
 
 
-def test_a_key_that_no_one_let_in_is_refused_in_the_same_words(owner: User) -> None:
+def test_an_unauthorised_key_gets_the_same_refusal(owner: User) -> None:
     stranger = User(owner.node, generate_keypair(), "rye_sk_nothing")
 
     assert stranger.ask("GET", KEYS).answer == UNAUTHORIZED
     assert stranger.ask("GET", KEYS, auth="bearer").answer == UNAUTHORIZED
 
 
-def test_a_revoked_key_counts_no_longer(owner: User) -> None:
+def test_a_revoked_key_is_refused(owner: User) -> None:
     node = owner.node
     database = Database(node.settings.database_url)
     AuthorizedKeys(database).revoke(owner.user_id)
@@ -120,7 +120,7 @@ def test_a_revoked_key_counts_no_longer(owner: User) -> None:
     assert owner.ask("GET", KEYS).answer == UNAUTHORIZED
 
 
-def test_a_revoked_api_key_counts_no_longer(owner: User) -> None:
+def test_a_revoked_api_key_is_refused(owner: User) -> None:
     database = Database(owner.node.settings.database_url)
     keys = ApiKeys(database)
     own = next(key for key in keys.all() if key.user_id == owner.user_id)
@@ -130,7 +130,7 @@ def test_a_revoked_api_key_counts_no_longer(owner: User) -> None:
     assert owner.ask("GET", KEYS, auth="bearer").answer == UNAUTHORIZED
 
 
-def test_two_ways_to_authenticate_are_one_too_many(owner: User) -> None:
+def test_a_request_with_two_ways_to_authenticate_is_refused(owner: User) -> None:
     headers = owner.signed_headers("GET", KEYS)
 
     assert ask(owner, headers | owner.bearer).answer == UNAUTHORIZED
@@ -146,7 +146,7 @@ def test_an_authorization_of_another_form_is_refused(owner: User, value: str) ->
     assert ask(owner, {"Authorization": value}).answer == UNAUTHORIZED
 
 
-def test_a_refusal_of_a_key_for_other_things_names_the_scope_it_lacks(shared_node: Node) -> None:
+def test_a_refusal_names_the_missing_scope(shared_node: Node) -> None:
     user = shared_node.user(scopes=("remote:push",))
 
     for auth in ("signed", "bearer"):
@@ -154,7 +154,7 @@ def test_a_refusal_of_a_key_for_other_things_names_the_scope_it_lacks(shared_nod
         assert reply.answer == (403, {"detail": "this key lacks the scope node.auth.manage"})
 
 
-def test_a_query_is_signed_in_any_order(owner: User) -> None:
+def test_the_order_of_a_query_is_not_signed(owner: User) -> None:
     headers = owner.signed_headers("GET", f"{KEYS}?a=1&b=x%20y")
 
     assert ask(owner, headers, f"{KEYS}?b=x+y&a=1").status == 200
@@ -167,7 +167,7 @@ def test_why_a_request_was_refused_is_in_the_log_alone(owner: User) -> None:
     assert any("refused a request: X-Rye-Signature" in line for line in owner.node.log)
 
 
-def test_who_a_signed_request_is_of_does_not_depend_on_the_case_of_headers(owner: User) -> None:
+def test_the_case_of_headers_does_not_change_the_caller(owner: User) -> None:
     headers = {name.upper(): value for name, value in owner.signed_headers("GET", KEYS).items()}
 
     assert ask(owner, headers).status == 200

@@ -113,7 +113,7 @@ def test_all_fields_of_a_file_are_kept(older: OlderNode) -> None:
     database.close()
 
 
-def test_a_file_of_the_oldest_nodes_is_for_everything(older: OlderNode) -> None:
+def test_a_file_of_the_oldest_format_gets_all_scopes(older: OlderNode) -> None:
     body = f'public_key = "{encode_public_key(ADA.public_pem)}"\nowner = "ada"\n'
     older.write(ADA, signed(older.keys, body))
 
@@ -134,7 +134,7 @@ def test_a_file_of_the_oldest_nodes_is_for_everything(older: OlderNode) -> None:
     ],
     ids=["another scope", "no signature", "a line more", "nonsense"],
 )
-def test_a_file_that_the_node_has_not_signed_so_lets_no_one_in(
+def test_a_file_without_a_valid_signature_authorises_no_key(
     older: OlderNode,
     caplog: pytest.LogCaptureFixture,
     change: Callable[[str], str],
@@ -161,7 +161,7 @@ def test_a_file_that_the_node_has_not_signed_so_lets_no_one_in(
     ],
     ids=["scopes", "moment", "nul", "no toml"],
 )
-def test_a_file_with_a_field_of_another_form_lets_no_one_in(
+def test_a_file_with_an_invalid_field_authorises_no_key(
     older: OlderNode, lines: tuple[str, ...]
 ) -> None:
     older.write(ADA, signed(older.keys, document(ADA, *lines)))
@@ -173,7 +173,7 @@ def test_a_file_with_a_field_of_another_form_lets_no_one_in(
     database.close()
 
 
-def test_a_file_under_the_name_of_another_key_lets_no_one_in(older: OlderNode) -> None:
+def test_a_file_under_the_name_of_another_key_authorises_no_key(older: OlderNode) -> None:
     older.write(BOB, signed(older.keys, document(ADA)))
 
     database = upgraded(older)
@@ -182,7 +182,7 @@ def test_a_file_under_the_name_of_another_key_lets_no_one_in(older: OlderNode) -
     database.close()
 
 
-def test_the_signature_of_another_node_lets_no_one_in(older: OlderNode, tmp_path: Path) -> None:
+def test_a_file_signed_by_another_node_authorises_no_key(older: OlderNode, tmp_path: Path) -> None:
     older.write(ADA, signed(open_keys(tmp_path / "other"), document(ADA)))
 
     database = upgraded(older)
@@ -191,7 +191,7 @@ def test_the_signature_of_another_node_lets_no_one_in(older: OlderNode, tmp_path
     database.close()
 
 
-def test_a_file_counts_for_nothing_once_files_were_taken_over(older: OlderNode) -> None:
+def test_files_are_ignored_after_the_upgrade(older: OlderNode) -> None:
     path = older.write(ADA, signed(older.keys, document(ADA)))
     database = upgraded(older)
     kept = path.read_bytes()
@@ -210,7 +210,9 @@ def test_a_file_counts_for_nothing_once_files_were_taken_over(older: OlderNode) 
     database.close()
 
 
-def test_files_wait_for_a_process_that_sees_them(older: OlderNode, tmp_path: Path) -> None:
+def test_files_are_taken_over_by_a_process_that_can_read_them(
+    older: OlderNode, tmp_path: Path
+) -> None:
     older.write(ADA, signed(older.keys, document(ADA)))
     away = older.folder.rename(tmp_path / "away")
     upgraded(older).close()  # a worker, for one, whose folder of settings is another one
@@ -222,7 +224,7 @@ def test_files_wait_for_a_process_that_sees_them(older: OlderNode, tmp_path: Pat
     database.close()
 
 
-def test_of_many_first_starts_at_once_one_takes_the_files_over(older: OlderNode) -> None:
+def test_of_many_simultaneous_first_starts_one_takes_over_the_files(older: OlderNode) -> None:
     for pair in (ADA, BOB):
         older.write(pair, signed(older.keys, document(pair)))
     database = upgraded(older)
@@ -240,7 +242,7 @@ def test_of_many_first_starts_at_once_one_takes_the_files_over(older: OlderNode)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a link needs a right of its own on Windows")
-def test_a_folder_that_can_only_be_read_is_taken_over_too(
+def test_files_of_a_read_only_folder_are_taken_over(
     older: OlderNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = older.write(ADA, signed(older.keys, document(ADA)))

@@ -53,7 +53,7 @@ def let_in(authorized: AuthorizedKeys, pair: KeyPair, *scopes: str, **more: str)
     )
 
 
-def test_a_key_that_was_let_in_is_found(authorized: AuthorizedKeys, database: Database) -> None:
+def test_an_authorised_key_is_found(authorized: AuthorizedKeys, database: Database) -> None:
     added = let_in(authorized, ADA, "remote:push", label="Ada's laptop")
 
     found = authorized.find(fingerprint(ADA))
@@ -68,7 +68,7 @@ def test_a_key_that_was_let_in_is_found(authorized: AuthorizedKeys, database: Da
     assert People(database).of_key(fingerprint(BOB)).authorized is None
 
 
-def test_a_change_of_a_server_counts_at_once_on_every_other_one(
+def test_a_change_on_one_server_is_effective_on_all_at_once(
     authorized: AuthorizedKeys, tmp_path: Path
 ) -> None:
     other = Database(database_url(tmp_path))
@@ -113,7 +113,7 @@ def test_a_label_is_one_short_visible_line(authorized: AuthorizedKeys, label: st
     assert authorized.all() == ()
 
 
-def test_a_scope_that_is_none_is_refused(authorized: AuthorizedKeys) -> None:
+def test_an_invalid_scope_is_refused(authorized: AuthorizedKeys) -> None:
     with pytest.raises(ScopeError):
         let_in(authorized, ADA, 'remote:push"]')
 
@@ -126,7 +126,7 @@ def test_a_key_that_is_added_again_gets_the_new_scopes_alone(authorized: Authori
     assert authorized.all() == (again,)
 
 
-def test_a_key_counts_until_it_expires(database: Database) -> None:
+def test_a_key_is_valid_until_it_expires(database: Database) -> None:
     now = NOW
     authorized = AuthorizedKeys(database, lambda: now)
     let_in(authorized, ADA, "*", until="2026-01-02T03:04:10Z")
@@ -140,13 +140,15 @@ def test_a_key_counts_until_it_expires(database: Database) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../x", "A" * 16, "0" * 15, "0" * 16 + ".toml", "x" * 999])
-def test_what_is_no_fingerprint_names_no_key(authorized: AuthorizedKeys, name: str) -> None:
+def test_a_text_that_is_not_a_fingerprint_finds_no_key(
+    authorized: AuthorizedKeys, name: str
+) -> None:
     assert authorized.find(name) is None
     with pytest.raises(AuthorizedKeyMissingError):
         authorized.revoke(name)
 
 
-def test_a_revoked_key_is_gone(authorized: AuthorizedKeys) -> None:
+def test_a_revoked_key_is_not_found(authorized: AuthorizedKeys) -> None:
     let_in(authorized, ADA, "*")
 
     authorized.revoke(fingerprint(ADA))
@@ -156,7 +158,7 @@ def test_a_revoked_key_is_gone(authorized: AuthorizedKeys) -> None:
         authorized.revoke(fingerprint(ADA))
 
 
-def test_the_last_key_that_manages_keys_stays(authorized: AuthorizedKeys) -> None:
+def test_the_last_managing_key_cannot_be_revoked(authorized: AuthorizedKeys) -> None:
     let_in(authorized, ADA, "*")
     let_in(authorized, BOB, "remote:*")
 
@@ -168,7 +170,7 @@ def test_the_last_key_that_manages_keys_stays(authorized: AuthorizedKeys) -> Non
     assert [key.fingerprint for key in authorized.all()] == [fingerprint(BOB)]
 
 
-def test_of_two_managers_who_revoke_each_other_at_once_one_stays(
+def test_two_managers_cannot_revoke_each_other_at_once(
     authorized: AuthorizedKeys,
 ) -> None:
     for pair in (ADA, BOB):
@@ -198,7 +200,7 @@ def test_the_first_key_may_come_from_the_environment(authorized: AuthorizedKeys)
     assert authorized.all() == (first,)
 
 
-def test_of_servers_that_start_at_once_one_lets_the_first_key_in(
+def test_of_simultaneous_starts_one_authorises_the_first_key(
     authorized: AuthorizedKeys,
 ) -> None:
     def begin(pair: KeyPair) -> bool:
@@ -210,12 +212,12 @@ def test_of_servers_that_start_at_once_one_lets_the_first_key_in(
     assert made.count(True) == len(authorized.all()) == 1
 
 
-def test_a_first_key_that_is_none_is_refused(authorized: AuthorizedKeys) -> None:
+def test_an_invalid_first_key_is_refused(authorized: AuthorizedKeys) -> None:
     with pytest.raises(PublicKeyError, match="BOOTSTRAP_PUBLIC_KEY: "):
         authorized.bootstrap("ed25519:nonsense", "first")
 
 
-def test_a_moment_without_a_zone_is_in_utc(database: Database) -> None:
+def test_an_expiry_without_a_time_zone_is_in_utc(database: Database) -> None:
     moment = datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)
     authorized = AuthorizedKeys(database, lambda: moment)
     let_in(authorized, ADA, "*", until="2026-01-02T03:04:07")

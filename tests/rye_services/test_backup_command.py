@@ -162,7 +162,7 @@ def test_private_files_of_a_backup_are_the_owners_alone(
 
 
 @pytest.mark.heavy
-def test_a_second_backup_copies_only_what_is_new(
+def test_a_second_backup_copies_only_new_objects(
     served: Node, user: User, run: Run, target: Path
 ) -> None:
     first = run("backup", target, data=served.data).json
@@ -179,7 +179,7 @@ def test_a_second_backup_copies_only_what_is_new(
     assert state.name == second["state"]
 
 
-def test_what_a_sweep_removed_since_is_not_missed_in_the_next_backup(
+def test_objects_removed_by_a_sweep_are_not_missing_in_the_next_backup(
     served: Node, user: User, run: Run, target: Path
 ) -> None:
     run("backup", target, data=served.data)
@@ -212,7 +212,7 @@ def test_a_cut_object_of_a_backup_is_copied_anew(
 
 
 @pytest.mark.heavy
-def test_what_the_node_had_lost_is_reported_and_the_backup_is_there(
+def test_a_backup_of_a_damaged_node_is_made_and_reports_the_loss(
     served: Node, user: User, run: Run, target: Path
 ) -> None:
     blob = next(one.digest for one in store_of(served, user).stored(ObjectKind.BLOB))
@@ -240,7 +240,7 @@ def test_a_damaged_file_of_a_backup_is_reported_at_restore(
     assert run("fsck", data=place, environ=environ).status == 4
 
 
-def test_nothing_is_restored_over_anything(
+def test_restore_refuses_a_folder_with_files(
     served: Node, user: User, run: Run, target: Path, place: Path
 ) -> None:
     run("backup", target, data=served.data)
@@ -326,7 +326,7 @@ def test_two_backups_at_once_into_one_folder_do_not_mix(
 
 
 @pytest.mark.heavy
-def test_what_a_killed_backup_left_is_removed_by_the_next(
+def test_files_of_a_killed_backup_are_removed_by_the_next(
     served: Node, user: User, run: Run, target: Path
 ) -> None:
     run("backup", target, data=served.data)
@@ -400,7 +400,7 @@ def test_a_database_that_is_not_empty_is_not_restored_to(
 
 
 @pytest.mark.skipif(kind_of_database() == "sqlite", reason="this is about PostgreSQL")
-def test_a_machine_without_the_programs_of_postgresql_says_so(
+def test_missing_postgresql_programs_are_reported(
     served: Node, user: User, run: Run, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rye_services.backup._DEBIAN", "/nowhere")
@@ -414,7 +414,7 @@ def test_a_machine_without_the_programs_of_postgresql_says_so(
 
 
 @pytest.mark.skipif(kind_of_database() == "sqlite", reason="this is about PostgreSQL")
-def test_a_program_of_postgresql_may_take_its_time(
+def test_a_slow_postgresql_program_is_waited_for(
     served: Node, run: Run, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "programs" / "99" / "bin"
@@ -431,7 +431,7 @@ def test_a_program_of_postgresql_may_take_its_time(
 
 
 @pytest.mark.heavy
-def test_backups_under_load_have_all_that_their_database_names(
+def test_backups_under_load_hold_all_objects_of_their_database(
     served: Node, run: Run, tmp_path: Path
 ) -> None:
     users, is_over = [served.user() for _ in range(4)], Event()

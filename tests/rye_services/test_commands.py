@@ -154,7 +154,7 @@ def test_an_api_key_is_revoked(capsys: pytest.CaptureFixture[str], data: str) ->
         (("--user", ".."), "user '..': expected", ""),
     ],
 )
-def test_an_api_key_is_for_a_user_that_can_be(
+def test_an_api_key_needs_a_valid_user_name(
     capsys: pytest.CaptureFixture[str], data: str, words: tuple[str, ...], error: str, hint: str
 ) -> None:
     ended(capsys, "init", "--data", data)
@@ -185,7 +185,7 @@ def test_an_api_key_is_for_a_user_that_can_be(
         (["keys", "add", "ed25519:x"], 2, "KEY: expected ed25519: and base64", "a PEM file, or"),
     ],
 )
-def test_a_mistake_is_named_with_a_way_out(
+def test_a_mistake_is_reported_with_a_hint(
     capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, error: str, hint: str
 ) -> None:
     found, out, err = ended(capsys, *arguments)
@@ -197,7 +197,7 @@ def test_a_mistake_is_named_with_a_way_out(
     assert not (Path.home() / ".rye-node").exists() or arguments[-1] in {"x", "ed25519:x"}
 
 
-def test_what_is_not_there_cannot_be_revoked(
+def test_an_unknown_key_cannot_be_revoked(
     capsys: pytest.CaptureFixture[str], data: str, ada: KeyPair
 ) -> None:
     ended(capsys, "init", "--data", data)
@@ -212,7 +212,7 @@ def test_what_is_not_there_cannot_be_revoked(
 
 
 @pytest.mark.heavy
-def test_a_reader_that_went_away_is_no_failure(data: str) -> None:
+def test_a_closed_output_pipe_is_not_reported_as_an_error(data: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
 
@@ -228,7 +228,7 @@ def test_a_reader_that_went_away_is_no_failure(data: str) -> None:
     os.close(writer)
 
 
-def test_a_mistake_is_json_too_where_that_was_asked_for(
+def test_with_json_a_mistake_is_reported_as_json(
     capsys: pytest.CaptureFixture[str], data: str
 ) -> None:
     status, shown = answer(capsys, "keys", "revoke", "x", "--data", data)
@@ -262,11 +262,11 @@ def loaded_by(words: list[str], *modules: str) -> list[str]:
 
 
 @pytest.mark.parametrize("words", [["--version"], ["version"], ["--help"], ["serve", "--prot"]])
-def test_what_needs_no_database_loads_neither_database_nor_server(words: list[str]) -> None:
+def test_commands_without_a_database_do_not_import_database_or_server(words: list[str]) -> None:
     assert loaded_by(words, "sqlalchemy", "fastapi", "starlette", "pydantic", "uvicorn") == []
 
 
-def test_a_command_about_keys_loads_no_server(data: str, ada: KeyPair) -> None:
+def test_a_command_about_keys_does_not_import_the_server(data: str, ada: KeyPair) -> None:
     words = ["keys", "add", encode_public_key(ada.public_pem), "--data", data]
 
     loaded = loaded_by(words, "sqlalchemy", "fastapi", "starlette", "pydantic", "uvicorn")
@@ -284,7 +284,7 @@ def test_help_has_examples_and_statuses(capsys: pytest.CaptureFixture[str]) -> N
     assert "--host" in of_a_command
 
 
-def test_a_setting_that_is_wrong_stops_a_command(
+def test_an_invalid_setting_stops_a_command(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RYE_NODE_PORT", "http")

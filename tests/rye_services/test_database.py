@@ -51,13 +51,13 @@ def count(database: Database) -> int:
         return connection.scalar(select(func.count()).select_from(users)) or 0
 
 
-def test_tables_are_made_where_there_are_none(database: Database) -> None:
+def test_an_empty_database_gets_all_tables(database: Database) -> None:
     with database.reading() as connection:
         for table in METADATA.sorted_tables:
             connection.execute(select(table)).all()
 
 
-def test_what_was_written_is_there_for_the_next_process(tmp_path: Path) -> None:
+def test_a_written_row_is_read_by_the_next_process(tmp_path: Path) -> None:
     first = made_database(tmp_path)
     add(first, "a")
     first.close()
@@ -65,7 +65,7 @@ def test_what_was_written_is_there_for_the_next_process(tmp_path: Path) -> None:
     assert count(made_database(tmp_path)) == 1
 
 
-def test_an_error_takes_everything_back(database: Database) -> None:
+def test_an_error_rolls_the_transaction_back(database: Database) -> None:
     add(database, "a")
 
     rows = [{"id": "b", "created_at": ""}, {"id": "a", "created_at": ""}]
@@ -75,7 +75,7 @@ def test_an_error_takes_everything_back(database: Database) -> None:
     assert count(database) == 1
 
 
-def test_a_reader_writes_nothing(database: Database) -> None:
+def test_a_reading_connection_cannot_write(database: Database) -> None:
     with database.reading() as connection:
         connection.execute(users.insert().values(id="a", created_at=""))
 
@@ -249,7 +249,7 @@ def test_the_time_in_a_statement_is_that_of_the_database(database: Database) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_statement_of_its_own_writes_what_the_next_one_reads(tmp_path: Path, kind: str) -> None:
+def test_a_single_statement_is_committed_at_once(tmp_path: Path, kind: str) -> None:
     database = made_database(tmp_path, kind=kind)
 
     with database.single_write() as connection:
@@ -288,7 +288,7 @@ def end(folder: Path, pid: int) -> None:
         wait_until(lambda: connection.scalar(lives, {"pid": pid}) == 0)
 
 
-def test_a_connection_that_was_used_a_moment_ago_answers_no_ping(remote: Database) -> None:
+def test_a_recently_used_connection_is_not_pinged(remote: Database) -> None:
     with counting() as statements:
         count(remote)
         count(remote)
@@ -297,7 +297,7 @@ def test_a_connection_that_was_used_a_moment_ago_answers_no_ping(remote: Databas
     assert PING not in statements
 
 
-def test_a_connection_that_was_idle_answers_a_ping_first(
+def test_an_idle_connection_is_pinged_before_use(
     remote: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rye_services.database.PING_AFTER_S", 0.0)
@@ -319,7 +319,7 @@ def test_a_connection_that_the_server_ended_is_replaced_and_no_request_fails(
         assert pid_of(connection) != pid
 
 
-def test_a_connection_that_ends_while_it_is_used_is_an_outage_and_the_next_is_another(
+def test_a_connection_lost_during_use_is_an_outage_and_is_replaced(
     remote: Database, tmp_path: Path
 ) -> None:
     with remote.reading() as connection:
@@ -331,7 +331,7 @@ def test_a_connection_that_ends_while_it_is_used_is_an_outage_and_the_next_is_an
     assert count(remote) == 0
 
 
-def test_a_row_that_a_paused_process_has_locked_is_free_again_after_a_while(
+def test_a_row_lock_of_a_paused_process_times_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = made_database(tmp_path, kind="postgresql")
@@ -371,7 +371,7 @@ def test_a_url_of_no_database_is_refused_without_its_password(url: str, shown: s
     assert "secret" not in str(error.value)
 
 
-def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "node.db"
     path.write_bytes(b"no database" * 100)
 
@@ -437,7 +437,7 @@ def test_both_databases_refuse_the_same_texts_in_the_same_words(
         assert connection.execute(select(api_keys)).all() == []
 
 
-def test_a_text_that_is_longer_than_its_column_is_found_nowhere(either: Database) -> None:
+def test_a_text_longer_than_its_column_matches_no_row(either: Database) -> None:
     with either.writing() as connection:
         connection.execute(api_keys.insert().values(**KEY, created_at="", scopes=["\\u0000"]))
 
@@ -449,7 +449,7 @@ def test_a_text_that_is_longer_than_its_column_is_found_nowhere(either: Database
         assert connection.execute(longer).all() == []
 
 
-def test_a_database_that_cannot_be_opened_is_away_and_a_wrong_statement_is_not(
+def test_only_a_database_that_cannot_be_opened_is_an_outage(
     tmp_path: Path,
 ) -> None:
     away = Database(f"sqlite:///{tmp_path / 'no' / 'n.db'}")

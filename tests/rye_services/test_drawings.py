@@ -86,7 +86,7 @@ def histories(draw: st.DrawFn) -> dict[str, Known]:
 
 @pytest.mark.property
 @given(histories())
-def test_every_snapshot_stands_above_its_parents_and_in_a_place_of_its_own(
+def test_every_snapshot_is_drawn_above_its_parents_in_a_separate_place(
     found: dict[str, Known],
 ) -> None:
     ordered = newest_first(found)
@@ -117,7 +117,7 @@ def test_a_sparkline_has_a_line_for_each_part_without_gaps_and_a_dot_at_its_end(
     assert [dot[1] for dot in picture.dots] == [3.0, SPARK_HEIGHT / 2]
 
 
-def test_a_sparkline_of_nothing_is_empty() -> None:
+def test_a_sparkline_without_values_is_empty() -> None:
     picture = sparkline("by day", [None, None], 1.0)
 
     assert (picture.lines, picture.dots) == ((), ())
@@ -138,7 +138,7 @@ def test_a_bar_begins_where_its_step_began_and_is_as_long_as_it_took() -> None:
     assert chart.total_s == 4.0
 
 
-def test_steps_that_took_no_time_are_still_seen() -> None:
+def test_steps_without_duration_are_visible() -> None:
     chart = bar_chart([Step(name="quick", status="success", start_s=0.0, took_s=0.0)])
 
     assert chart.bars[0].width > 0

@@ -114,7 +114,7 @@ def fsck(data: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
-def test_a_sound_node_is_said_to_be_sound(
+def test_a_sound_node_is_reported_as_sound(
     data: Path, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = sum(1 for space in ObjectKind for _ in store.stored(space))
@@ -148,7 +148,7 @@ def test_a_file_of_the_present_project_that_is_missing_is_named_and_a_client_has
     ]
 
 
-def test_what_only_history_leads_to_has_to_come_from_a_backup(
+def test_a_lost_object_of_the_history_needs_a_backup(
     services: NodeServices, store: Store, fsck: Run
 ) -> None:
     first = store.get_object(head_of(services))["parent_hashes"][0]
@@ -181,7 +181,7 @@ def test_a_damaged_file_is_set_aside_by_a_repair_and_is_missing_then(
     assert fsck().status == 0
 
 
-def test_damage_that_nothing_needs_is_reported_and_repaired(store: Store, fsck: Run) -> None:
+def test_damaged_unreferenced_objects_are_reported_and_set_aside(store: Store, fsck: Run) -> None:
     digest = store.put_blob(b"garbage")
     store.path_of(ObjectKind.BLOB, digest).write_bytes(b"")
 
@@ -192,7 +192,7 @@ def test_damage_that_nothing_needs_is_reported_and_repaired(store: Store, fsck: 
     assert (repaired.status, repaired.of(USER)["repaired"]["set_aside"]) == (0, 1)
 
 
-def test_the_lost_snapshot_of_a_head_is_named_with_the_newest_that_is_left_and_made_again(
+def test_a_lost_head_snapshot_is_reported_and_rebuilt(
     services: NodeServices, store: Store, fsck: Run
 ) -> None:
     head = head_of(services)
@@ -230,7 +230,7 @@ def test_no_repair_moves_a_head_that_cannot_be_made_again(
     assert {loss["digest"] for loss in repaired.of(USER)["losses"]} == {head}
 
 
-def test_a_backup_gives_what_is_lost_and_what_that_leads_to(
+def test_lost_objects_and_objects_below_them_are_copied_from_a_backup(
     services: NodeServices, store: Store, fsck: Run, tmp_path: Path
 ) -> None:
     backup = UserStores(tmp_path / "backup" / "cas").of(USER)
@@ -248,7 +248,9 @@ def test_a_backup_gives_what_is_lost_and_what_that_leads_to(
     assert store.get_blob(files["old"]) == b"old"
 
 
-def test_leftovers_of_unfinished_writes_are_counted_and_removed(store: Store, fsck: Run) -> None:
+def test_temporary_files_of_unfinished_writes_are_counted_and_removed(
+    store: Store, fsck: Run
+) -> None:
     left = store.path_of(ObjectKind.BLOB, store.put_blob(b"1")).with_name(".1a-00-0.tmp")
     left.write_bytes(b"half")
     os.utime(left, (1, 1))
@@ -259,7 +261,7 @@ def test_leftovers_of_unfinished_writes_are_counted_and_removed(store: Store, fs
     assert (repaired.of(USER)["repaired"]["leftovers"], left.exists()) == (1, False)
 
 
-def test_a_wrong_count_of_bytes_is_put_right(
+def test_a_wrong_count_of_bytes_is_corrected(
     services: NodeServices, store: Store, fsck: Run
 ) -> None:
     services.sync.usage.add(USER, 10**6, store=store)
@@ -287,7 +289,7 @@ def test_files_older_than_the_database_are_noticed(
     assert [one["project_path"] for one in found.of(USER)["lost_heads"]] == ["ada/p"]
 
 
-def test_files_of_whom_the_database_knows_nothing_are_reported_and_are_no_damage(
+def test_files_of_an_unknown_user_are_reported_and_are_not_damage(
     services: NodeServices, store: Store, fsck: Run
 ) -> None:
     folder_stores(services).of(OTHER).put_blob(b"newer than the database")
@@ -308,7 +310,7 @@ def test_a_user_whose_files_are_all_gone_is_not_forgotten(
     assert (found.status, found.of(USER)["files"]) == (4, 0)
 
 
-def test_one_user_is_looked_at_alone(
+def test_fsck_can_be_limited_to_one_user(
     services: NodeServices, store: Store, fsck: Run, capsys: pytest.CaptureFixture[str], data: Path
 ) -> None:
     folder_stores(services).of(OTHER).put_blob(b"1")
@@ -333,7 +335,7 @@ def test_no_other_process_may_work_on_the_stores(
     assert "a sweep of the server, is at work on the stores" in capsys.readouterr().err
 
 
-def test_the_text_names_each_loss_and_what_brings_it_back(
+def test_the_text_output_names_each_loss_and_its_repair(
     data: Path, services: NodeServices, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = manifest_of(store, head_of(services))
@@ -379,7 +381,9 @@ def test_an_accepted_loss_lets_sweeps_go_on_and_keeps_the_history_behind_it(
     assert (report["state"], [one["digest"] for one in report["accepted"]]) == ("sound", [lost])
 
 
-def test_who_accepted_a_loss_is_in_the_audit(services: NodeServices, lost: str, fsck: Run) -> None:
+def test_the_audit_records_who_accepted_a_loss(
+    services: NodeServices, lost: str, fsck: Run
+) -> None:
     fsck("--accept-loss", "all", "--yes")
     fsck("--accept-loss", "all", "--yes")  # there is none any more
 
@@ -393,7 +397,7 @@ def test_who_accepted_a_loss_is_in_the_audit(services: NodeServices, lost: str, 
     }
 
 
-def test_a_loss_that_comes_back_is_no_longer_accepted(
+def test_a_recovered_object_is_removed_from_the_accepted_losses(
     services: NodeServices, store: Store, lost: str, fsck: Run
 ) -> None:
     fsck("--accept-loss", lost, "--yes")
@@ -443,7 +447,7 @@ def test_damage_is_set_aside_before_its_loss_is_accepted(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals of POSIX")
-def test_a_person_is_asked_at_a_terminal_and_has_to_type_yes(
+def test_accepting_a_loss_at_a_terminal_needs_a_typed_yes(
     data: Path, services: NodeServices, lost: str
 ) -> None:
     command = [*CHECKOUT_COMMAND, "fsck", "--accept-loss", lost, "--data", str(data)]
@@ -460,7 +464,7 @@ def test_a_person_is_asked_at_a_terminal_and_has_to_type_yes(
     assert list(services.sync.storage.losses.of(USER)) == [lost]
 
 
-def test_a_backup_says_nothing_of_a_loss_that_was_accepted(
+def test_a_backup_does_not_report_an_accepted_loss(
     data: Path, lost: str, fsck: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["backup", str(tmp_path / "backup"), "--data", str(data)]
@@ -471,7 +475,7 @@ def test_a_backup_says_nothing_of_a_loss_that_was_accepted(
     assert main(command) == 0
 
 
-def test_the_database_is_open_to_others_after_it(data: Path, store: Store, fsck: Run) -> None:
+def test_fsck_releases_the_database(data: Path, store: Store, fsck: Run) -> None:
     fsck()
 
     settings = read_settings({"data_dir": str(data)}, os.environ, data)

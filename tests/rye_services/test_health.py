@@ -75,7 +75,7 @@ def test_the_event_loop_goes_on_while_a_check_hangs() -> None:
     assert turns > 100
 
 
-def test_however_many_ask_there_is_one_look() -> None:
+def test_simultaneous_health_requests_share_one_check() -> None:
     looks = []
 
     async def ask_often() -> None:
@@ -89,7 +89,7 @@ def test_however_many_ask_there_is_one_look() -> None:
     assert looks == [1]
 
 
-def test_what_a_check_did_not_expect_is_reported_by_its_class_alone() -> None:
+def test_an_unexpected_error_of_a_check_is_reported_by_its_class() -> None:
     def fail() -> None:
         raise ZeroDivisionError("/secret/place of password hunter2")
 
@@ -99,12 +99,12 @@ def test_what_a_check_did_not_expect_is_reported_by_its_class_alone() -> None:
     assert asyncio.run(look()) == {"keys": "cannot be used (ZeroDivisionError)"}
 
 
-def test_an_error_about_a_full_disk_says_what_is_left(tmp_path: Path) -> None:
+def test_an_error_about_a_full_disk_says_how_much_is_free(tmp_path: Path) -> None:
     with pytest.raises(CheckFailedError, match=r"^expected at least \d+ MiB free, found \d+ MiB$"):
         probe_disk((tmp_path,), room_bytes=2**60)
 
 
-def test_a_disk_is_written_to_and_nothing_stays_there(tmp_path: Path) -> None:
+def test_the_disk_check_writes_and_removes_a_file(tmp_path: Path) -> None:
     probe_disk((tmp_path, tmp_path / "not made yet"), room_bytes=0)
 
     assert list(tmp_path.iterdir()) == []
@@ -199,7 +199,7 @@ def test_without_its_keys_a_node_is_not_ready_and_goes_on(node: Node) -> None:
     assert (health.status, health.json["status"]) == (200, "degraded")
 
 
-def test_no_answer_has_a_path_or_a_password(node: Node) -> None:
+def test_health_answers_contain_no_path_and_no_password(node: Node) -> None:
     with without_users(node):
         wait_until(lambda: not is_ready(node))
         answers = [node.ask("GET", path).body for path in ("/ready", "/health", "/status")]

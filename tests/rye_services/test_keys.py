@@ -39,7 +39,7 @@ def test_the_next_start_has_the_same_keys(tmp_path: Path) -> None:
     assert first.created_at == second.created_at
 
 
-def test_a_node_shows_who_it_is(tmp_path: Path) -> None:
+def test_the_identity_document_has_the_keys_of_the_node(tmp_path: Path) -> None:
     keys = open_keys(tmp_path / "signing")
 
     identity = read_identity(identity_document(keys.signing, keys.box_public, keys.created_at))
@@ -71,7 +71,7 @@ def test_only_the_node_reads_its_private_keys(tmp_path: Path) -> None:
     }
 
 
-def test_of_many_first_starts_at_once_one_makes_the_keys(tmp_path: Path) -> None:
+def test_of_many_simultaneous_first_starts_one_makes_the_keys(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: open_keys(tmp_path / "signing").node_id, range(16)))
 
@@ -79,7 +79,7 @@ def test_of_many_first_starts_at_once_one_makes_the_keys(tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["signing"]
 
 
-def test_of_many_starts_at_once_one_makes_the_key_for_items(tmp_path: Path) -> None:
+def test_of_many_simultaneous_starts_one_makes_the_key_for_items(tmp_path: Path) -> None:
     """A node whose keys are of a version that had none."""
     node_id = open_keys(tmp_path / "signing").node_id
     rmtree(tmp_path / "signing" / "items")
@@ -92,14 +92,14 @@ def test_of_many_starts_at_once_one_makes_the_key_for_items(tmp_path: Path) -> N
     assert sorted(path.name for path in (tmp_path / "signing").iterdir()) == FILES
 
 
-def test_what_users_make_is_signed_with_another_key(tmp_path: Path) -> None:
+def test_items_are_signed_with_a_separate_key(tmp_path: Path) -> None:
     keys = open_keys(tmp_path / "signing")
 
     assert keys.items.fingerprint != keys.fingerprint
     assert keys.items.fingerprint == open_keys(tmp_path / "signing").items.fingerprint
 
 
-def test_an_empty_folder_is_as_good_as_none(tmp_path: Path) -> None:
+def test_keys_are_made_in_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "signing").mkdir()
 
     assert open_keys(tmp_path / "signing").node_id.startswith("fp:")
@@ -112,7 +112,7 @@ def test_no_private_key_is_shown(tmp_path: Path) -> None:
     assert repr(keys.box_private) not in repr(keys)
 
 
-def test_keys_are_never_made_again_beside_others(tmp_path: Path) -> None:
+def test_a_missing_key_is_not_made_beside_existing_ones(tmp_path: Path) -> None:
     open_keys(tmp_path / "signing")
     (tmp_path / "signing" / "box_key.pem").unlink()
 
@@ -123,7 +123,7 @@ def test_keys_are_never_made_again_beside_others(tmp_path: Path) -> None:
     assert str(error.value) == f"{path}: expected the X25519 key, found no file"
 
 
-def test_a_box_key_that_is_none_is_named(tmp_path: Path) -> None:
+def test_an_invalid_box_key_is_reported(tmp_path: Path) -> None:
     open_keys(tmp_path / "signing")
     path = tmp_path / "signing" / "box_key.pem"
     path.write_bytes(b"short")
@@ -163,7 +163,7 @@ needs_links = pytest.mark.skipif(sys.platform == "win32", reason="a link needs a
 
 
 @needs_links
-def test_a_mounted_secret_is_the_same_node_and_is_only_read(tmp_path: Path) -> None:
+def test_a_mounted_secret_is_read_and_not_changed(tmp_path: Path) -> None:
     own = tmp_path / "signing"
     files = exported_files(own)
     folder = mounted(tmp_path / "mount", files)
@@ -205,7 +205,7 @@ def test_a_time_of_another_form_is_refused(tmp_path: Path) -> None:
     sys.platform == "win32" or os.geteuid() != 0, reason="gives files to another user"
 )
 @pytest.mark.parametrize(("mode", "is_warned"), [(0o440, False), (0o444, True)])
-def test_a_file_of_root_that_a_group_reads_is_exposed_to_no_one_else(
+def test_a_root_owned_key_is_exposed_if_others_can_read_it(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,

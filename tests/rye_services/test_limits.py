@@ -77,7 +77,7 @@ def test_the_refusal_comes_before_the_body(small_node: Node) -> None:
     assert answer.startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_body_of_exactly_the_limit_is_looked_at(owner: User) -> None:
+def test_a_body_of_exactly_the_limit_is_accepted(owner: User) -> None:
     start = b'{"public_key": "'
     body = start + b"x" * (MAX_BYTES - len(start) - 2) + b'"}'
 
@@ -92,14 +92,14 @@ def test_a_body_that_turns_out_to_be_too_large_is_refused(small_node: Node) -> N
     assert json.loads(answer.split(b"\r\n\r\n", 1)[1]) == TOO_LARGE[1]
 
 
-def test_who_sends_a_little_too_much_still_reads_the_answer(small_node: Node) -> None:
+def test_a_client_that_sends_too_much_still_reads_the_answer(small_node: Node) -> None:
     replies = [small_node.ask("POST", KEYS, b"x" * (MAX_BYTES * 2)) for _ in range(5)]
 
     assert [reply.answer for reply in replies] == [TOO_LARGE] * 5
 
 
 @pytest.mark.parametrize("path", ["/health", "/status"])
-def test_a_node_says_how_it_is_whatever_it_is_sent(small_node: Node, path: str) -> None:
+def test_health_is_answered_even_with_a_large_body(small_node: Node, path: str) -> None:
     assert small_node.ask("GET", path, b"x" * (MAX_BYTES + 1)).status == 200
 
 
@@ -144,7 +144,7 @@ def send_packed(owner: User, plain: bytes, packed: bytes, encoding: str = "gzip"
     return owner.node.ask("POST", KEYS, packed, headers=headers | {"Content-Encoding": encoding})
 
 
-def test_a_packed_body_is_read_and_its_signature_is_over_what_was_packed(owner: User) -> None:
+def test_the_signature_of_a_compressed_body_covers_the_plain_bytes(owner: User) -> None:
     plain = new_key(owner, "x")
 
     reply = send_packed(owner, plain, gzip.compress(plain))
@@ -163,9 +163,7 @@ def test_a_packed_body_is_read_and_its_signature_is_over_what_was_packed(owner: 
     ],
     ids=["other bytes", "cut", "more", "nothing"],
 )
-def test_a_body_that_is_not_packed_as_it_says_is_refused(
-    owner: User, packed: bytes, detail: str
-) -> None:
+def test_a_body_with_a_false_encoding_is_refused(owner: User, packed: bytes, detail: str) -> None:
     assert send_packed(owner, b"{}", packed).answer == (400, {"detail": detail})
 
 
@@ -175,14 +173,14 @@ def test_another_encoding_is_refused(owner: User) -> None:
     assert reply.answer == (400, {"detail": "expected a plain or gzipped body, found 'deflate'"})
 
 
-def test_a_small_body_that_unpacks_to_a_large_one_is_refused(owner: User) -> None:
+def test_a_compressed_body_over_the_limit_is_refused(owner: User) -> None:
     bomb = gzip.compress(bytes(100 * MAX_BYTES))
     assert len(bomb) < MAX_BYTES
 
     assert send_packed(owner, b"", bomb).answer == TOO_LARGE
 
 
-def test_long_answers_are_packed_for_who_accepts_it(small_node: Node) -> None:
+def test_long_answers_are_compressed_for_clients_that_accept_it(small_node: Node) -> None:
     plain = small_node.ask("GET", "/openapi.json")
     packed = small_node.ask("GET", "/openapi.json", headers={"Accept-Encoding": "br, gzip"})
     refused = small_node.ask("GET", "/openapi.json", headers={"Accept-Encoding": "gzip;q=0"})
@@ -194,7 +192,7 @@ def test_long_answers_are_packed_for_who_accepts_it(small_node: Node) -> None:
     assert packed.json == plain.json
 
 
-def test_short_answers_are_sent_as_they_are(small_node: Node) -> None:
+def test_short_answers_are_not_compressed(small_node: Node) -> None:
     reply = small_node.ask("GET", "/health", headers={"Accept-Encoding": "gzip"})
 
     assert "content-encoding" not in reply.headers
@@ -220,7 +218,7 @@ def test_a_body_whose_length_is_reported_in_two_ways_is_refused(
     assert answer.count(b"HTTP/1.1 ") == 1, "the connection is closed behind it"
 
 
-def test_a_caller_that_hangs_up_in_its_body_is_a_quiet_line_in_the_log(node: Node) -> None:
+def test_a_client_that_disconnects_in_its_body_is_logged_in_one_line(node: Node) -> None:
     with connect(node) as connection:
         connection.sendall(
             b"POST /execute HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer x\r\n"

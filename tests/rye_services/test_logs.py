@@ -64,7 +64,7 @@ def test_an_address_is_believed_from_trusted_proxies_alone(
 
 
 @pytest.mark.parametrize("given", ["ab-12.C_d", "a", "7" * 64])
-def test_a_number_of_a_trusted_proxy_is_kept(given: str) -> None:
+def test_a_request_id_of_a_trusted_proxy_is_kept(given: str) -> None:
     headers = Headers({"X-Request-Id": given})
 
     assert request_id_of("10.0.0.1", headers, PROXIES) == given
@@ -72,7 +72,7 @@ def test_a_number_of_a_trusted_proxy_is_kept(given: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "7" * 65, "a b", "a\nb", "-a", 'a"b', "é"])
-def test_any_other_number_is_replaced(given: str) -> None:
+def test_any_other_request_id_is_replaced(given: str) -> None:
     headers = Headers({"X-Request-Id": given})
 
     made = {request_id_of("10.0.0.1", headers, PROXIES) for _ in range(2)}
@@ -110,7 +110,7 @@ def test_every_line_is_json_and_says_which_request_it_is_about(node: Node) -> No
     assert all(isinstance(json.loads(one), dict) for one in node.log)
 
 
-def test_a_line_of_a_refusal_has_the_number_that_the_caller_got(node: Node) -> None:
+def test_a_log_line_of_a_refusal_has_the_request_id_of_the_answer(node: Node) -> None:
     reply = node.ask("GET", "/secrets", headers={"Authorization": "Bearer rye_sk_no"})
 
     number = reply.headers["x-request-id"]
@@ -131,13 +131,13 @@ def test_a_line_of_a_page_has_the_user_who_is_logged_in(node: Node) -> None:
     assert line_about(node, "GET /page/executions")["user"] == user.user_id
 
 
-def test_a_text_in_a_path_begins_no_other_line(node: Node) -> None:
+def test_a_line_break_in_a_path_starts_no_new_log_line(node: Node) -> None:
     node.ask("GET", "/a%0A%7B%22level%22%3A%22forged%22%7D")
 
     assert line_about(node, "forged")["logger"] == "rye_services.access"
 
 
-def test_lines_of_an_accepted_execution_belong_to_the_request_that_asked(
+def test_log_lines_of_an_execution_have_the_id_of_its_request(
     node: Node, workspace: Workspace
 ) -> None:
     project = RemoteProject.with_tools(workspace, node.user())
@@ -155,14 +155,14 @@ def test_lines_of_an_accepted_execution_belong_to_the_request_that_asked(
     )
 
 
-def test_a_line_for_people_ends_with_the_number_of_its_request(shared_node: Node) -> None:
+def test_a_text_log_line_ends_with_its_request_id(shared_node: Node) -> None:
     reply = shared_node.ask("GET", "/numbered")
 
     line = shared_node.wait_for_line("/numbered")
     assert line.rstrip().endswith(f" ms [{reply.headers['x-request-id']}]")
 
 
-def test_a_stranger_does_not_choose_the_number_of_a_request(shared_node: Node) -> None:
+def test_only_a_trusted_proxy_chooses_a_request_id(shared_node: Node) -> None:
     reply = shared_node.ask("GET", "/live", headers={"X-Request-Id": "mine"})
 
     assert reply.headers["x-request-id"] != "mine"

@@ -36,7 +36,7 @@ Samples = dict[str, dict[frozenset[tuple[str, str]], float]]
 
 
 def scraped(node: Node) -> Samples:
-    """The figures as a key for figures reads them, none older than this call: by name, by labels."""
+    """The metrics, none older than this call, by name and by labels."""
     token, since_s = node.user(scopes=("node.metrics",)).bearer, time.time()
     found: Samples = {}
 
@@ -95,7 +95,7 @@ def test_executions_are_counted_by_how_they_ended(project: RemoteProject) -> Non
     assert during["rye_executions_kept"][labels(state="running")] == 1
 
 
-def test_an_execution_that_was_cancelled_is_no_failure_of_the_node(project: RemoteProject) -> None:
+def test_a_cancelled_execution_is_not_counted_as_an_error(project: RemoteProject) -> None:
     node = project.user.node
     before = scraped(node)["rye_executions_total"]
     thread_id = project.begun("true")
@@ -135,7 +135,7 @@ def test_a_packed_request_is_counted_by_its_route_too(used_node: Node) -> None:
     assert requests[labels(method="POST", route="/objects/has", status="200")] >= 1
 
 
-def test_a_sweep_is_counted_and_one_that_only_looks_is_not(project: RemoteProject) -> None:
+def test_a_sweep_is_counted_and_a_dry_run_is_not(project: RemoteProject) -> None:
     node = project.user.node
     node.owner.ask("POST", "/gc?dry_run=true")
     before = scraped(node)
@@ -161,7 +161,7 @@ def test_totals_are_those_of_the_tables(project: RemoteProject) -> None:
     assert [dict(one)["version"] for one in samples["rye_build_info"]] != [""]
 
 
-def test_no_figure_names_a_user_a_path_or_an_item(project: RemoteProject) -> None:
+def test_no_metric_contains_a_user_a_path_or_an_item(project: RemoteProject) -> None:
     node = project.user.node
     project.execute("tool:echo")
     token = node.user(scopes=("node.metrics",)).bearer
@@ -183,7 +183,7 @@ def test_errors_of_the_database_are_counted_by_their_class(tmp_path: Path) -> No
     assert counted == {labels(kind=type(error.value).__name__): 1.0}
 
 
-def test_two_applications_of_one_process_count_apart() -> None:
+def test_two_applications_in_one_process_count_separately() -> None:
     first, second = Metrics(), Metrics()
 
     first.request_began()
@@ -193,7 +193,7 @@ def test_two_applications_of_one_process_count_apart() -> None:
     assert "rye_requests_total" not in samples_of(second.text()[0].decode())
 
 
-def test_what_cannot_be_read_keeps_its_last_value() -> None:
+def test_a_metric_that_cannot_be_read_keeps_its_last_value() -> None:
     metrics, answers = Metrics(), [7.0]
 
     def read() -> list[Figure]:
@@ -211,7 +211,7 @@ def test_what_cannot_be_read_keeps_its_last_value() -> None:
 # --- who may read ---------------------------------------------------------------------------------
 
 
-def test_figures_are_for_a_key_of_their_scope(shared_node: Node) -> None:
+def test_reading_metrics_needs_their_scope(shared_node: Node) -> None:
     ask = partial(shared_node.ask, "GET", "/metrics")
 
     assert ask().status == 401
@@ -224,7 +224,7 @@ def test_figures_are_for_a_key_of_their_scope(shared_node: Node) -> None:
     assert figures.headers["content-type"].startswith("text/plain; version=")
 
 
-def test_a_key_that_was_not_seen_here_before_may_take_a_slow_database_some_seconds(
+def test_a_new_key_waits_for_a_slow_database(
     tmp_path: Path,
 ) -> None:
     environ = {"RYE_NODE_DATABASE_URL": database_url(tmp_path, "postgresql")}
@@ -241,7 +241,7 @@ def test_a_key_that_was_not_seen_here_before_may_take_a_slow_database_some_secon
     assert reply.status == 200
 
 
-def test_a_key_for_figures_is_for_nothing_else(shared_node: Node) -> None:
+def test_a_metrics_key_gives_no_other_access(shared_node: Node) -> None:
     user = shared_node.user(scopes=("node.metrics",))
 
     refused = [user.ask("GET", path).status for path in ("/threads", "/secrets", "/user-space")]
@@ -254,7 +254,7 @@ def test_a_key_for_figures_is_for_nothing_else(shared_node: Node) -> None:
     ("mode", "direct", "forwarded"),
     [("closed", 404, 404), ("loopback", 200, 401), ("open", 200, 200), ("key", 401, 401)],
 )
-def test_who_may_read_figures_is_a_setting(
+def test_a_setting_says_who_may_read_metrics(
     tmp_path: Path, mode: str, direct: int, forwarded: int
 ) -> None:
     def answers(node: Node) -> list[int]:
@@ -266,7 +266,7 @@ def test_who_may_read_figures_is_a_setting(
         assert answers(node) == [direct, forwarded]
 
 
-def test_a_registry_has_figures_too(shared_registry: Registry) -> None:
+def test_a_registry_has_metrics(shared_registry: Registry) -> None:
     samples = scraped(shared_registry.node)
 
     assert samples["rye_check_ok"][labels(check="database")] == 1
@@ -287,7 +287,7 @@ def alert_rules() -> list[dict[str, Any]]:
     return [rule for group in groups for rule in group["rules"]]
 
 
-def test_dashboard_and_alerts_use_figures_that_a_node_has(project: RemoteProject) -> None:
+def test_dashboard_and_alerts_use_existing_metrics(project: RemoteProject) -> None:
     project.execute("tool:echo")
     project.user.node.owner.ask("POST", "/gc")
     there = scraped(project.user.node).keys()
@@ -301,13 +301,13 @@ def test_dashboard_and_alerts_use_figures_that_a_node_has(project: RemoteProject
     assert used - known == set()
 
 
-def test_every_alert_is_on_the_page_for_those_who_operate_a_node() -> None:
+def test_every_alert_is_documented() -> None:
     page = (ROOT / "docs" / "operating.md").read_text("utf-8")
 
     assert [rule["alert"] for rule in alert_rules() if f"`{rule['alert']}`" not in page] == []
 
 
-def test_every_figure_of_ours_is_on_the_page(project: RemoteProject) -> None:
+def test_every_metric_is_documented(project: RemoteProject) -> None:
     page = (ROOT / "docs" / "operating.md").read_text("utf-8")
     parts = re.compile(r"_(?:total|bucket|count|sum|created)$")
     ours = {parts.sub("", name) for name in scraped(project.user.node) if name.startswith("rye_")}
@@ -354,13 +354,13 @@ def promtool(*words: str, sent: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_promtool_takes_the_alerts() -> None:
+def test_promtool_accepts_the_alerts() -> None:
     ended = promtool("check", "rules", str(ALERTS))
 
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_promtool_takes_the_names_and_types_of_the_figures(used_node: Node) -> None:
+def test_promtool_accepts_the_names_and_types_of_the_metrics(used_node: Node) -> None:
     token = used_node.user(scopes=("node.metrics",)).bearer
     body = used_node.ask("GET", "/metrics", headers=token).body.decode()
 
@@ -370,7 +370,7 @@ def test_promtool_takes_the_names_and_types_of_the_figures(used_node: Node) -> N
 
 
 @pytest.mark.parametrize("alert", [rule["alert"] for rule in alert_rules()])
-def test_each_alert_fires_when_what_it_is_about_lasts(tmp_path: Path, alert: str) -> None:
+def test_each_alert_fires_when_its_problem_persists(tmp_path: Path, alert: str) -> None:
     series = [{"series": name, "values": values} for name, values in FIRES[alert].items()]
     fires = {
         "expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}})',

@@ -92,7 +92,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return found
 
 
-def test_everything_is_in_the_other_database(place: Place) -> None:
+def test_all_rows_are_in_the_target_database(place: Place) -> None:
     before = place.rows(place.source)
 
     assert place.migrate() == 0
@@ -106,7 +106,7 @@ def test_everything_is_in_the_other_database(place: Place) -> None:
 
 
 @pytest.mark.parametrize("way", [KINDS, KINDS[::-1]], ids="-to-".join)
-def test_a_move_may_take_its_time_in_the_middle(
+def test_a_slow_migration_keeps_its_connections(
     way: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = Database(database_url(tmp_path, "postgresql"))
@@ -124,7 +124,7 @@ def test_a_move_may_take_its_time_in_the_middle(
     assert place.migrate() == 0
 
 
-def test_the_source_is_as_it_was_and_no_longer_the_nodes_own(
+def test_the_source_is_unchanged_and_no_longer_in_use(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = place.rows(place.source)
@@ -166,7 +166,7 @@ def test_a_database_that_is_not_empty_is_refused(
     assert place.said == said
 
 
-def test_what_the_other_database_does_not_take_leaves_all_as_it_was(
+def test_a_value_that_the_target_refuses_changes_neither_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = Place(tmp_path, ("sqlite", "postgresql"), monkeypatch)
@@ -186,7 +186,9 @@ def test_what_the_other_database_does_not_take_leaves_all_as_it_was(
     assert _tables(place.target) == ""
 
 
-def test_a_file_that_was_begun_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_target_file_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = Place(tmp_path, ("sqlite", "sqlite"), monkeypatch)
     place.fill()
     monkeypatch.setattr("rye_services.migrate._AT_ONCE", -1)  # partitions of no size
@@ -196,7 +198,7 @@ def test_a_file_that_was_begun_is_removed(tmp_path: Path, monkeypatch: pytest.Mo
     assert list((tmp_path / "other").iterdir()) == []
 
 
-def test_a_node_that_serves_is_left_alone(
+def test_migration_refuses_a_running_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = Place(tmp_path, ("sqlite", "sqlite"), monkeypatch)
@@ -211,7 +213,7 @@ def test_a_node_that_serves_is_left_alone(
     assert place.migrate() == 0
 
 
-def test_words_of_programs_lose_a_nul_and_nothing_else(
+def test_a_nul_in_program_output_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = Place(tmp_path, ("sqlite", "postgresql"), monkeypatch)
@@ -309,7 +311,7 @@ MOST_STATEMENTS = 256
     [("sqlite", "postgresql"), ("postgresql", "sqlite")],
     ids=["to postgresql", "to sqlite"],
 )
-def test_a_kill_before_any_statement_leaves_all_as_it_was(
+def test_a_kill_before_any_statement_changes_neither_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: tuple[str, str]
 ) -> None:
     place = Place(tmp_path, way, monkeypatch)

@@ -21,7 +21,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
     opened.close()
 
 
-def test_a_nonce_counts_once_for_each_key(database: Database) -> None:
+def test_a_nonce_is_valid_once_per_key(database: Database) -> None:
     nonces = Nonces(database)
 
     used = [nonces.use(key, "n") for key in (ADA, ADA, BOB, BOB)]
@@ -29,7 +29,7 @@ def test_a_nonce_counts_once_for_each_key(database: Database) -> None:
     assert used == [True, False, True, False]
 
 
-def test_of_many_at_once_one_uses_it_up(database: Database) -> None:
+def test_of_many_simultaneous_uses_of_a_nonce_one_succeeds(database: Database) -> None:
     nonces = Nonces(database)
 
     with ThreadPoolExecutor(8) as pool:

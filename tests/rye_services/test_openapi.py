@@ -45,7 +45,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
             yield f"{method.upper()} {path}", operation
 
 
-def test_each_route_says_who_may_ask_and_what_their_key_has_to_be_for(
+def test_each_route_declares_its_authentication_and_scopes(
     document: dict[str, Any],
 ) -> None:
     paths = document["paths"]
@@ -60,14 +60,14 @@ def test_each_route_says_who_may_ask_and_what_their_key_has_to_be_for(
     assert schemes["bearer"]["type"] == "http"
 
 
-def test_what_any_user_may_search_takes_a_key_too(registry_document: dict[str, Any]) -> None:
+def test_public_search_accepts_a_key(registry_document: dict[str, Any]) -> None:
     search = registry_document["paths"]["/v1/search"]["get"]
 
     assert search["security"] == [{}, BEARER, SIGNED]
 
 
 @pytest.mark.parametrize("which", ["document", "registry_document"])
-def test_every_route_with_callers_says_how_it_refuses_them(
+def test_every_authenticated_route_describes_its_refusals(
     which: str, request: pytest.FixtureRequest
 ) -> None:
     described = request.getfixturevalue(which)
@@ -83,7 +83,9 @@ def test_every_route_with_callers_says_how_it_refuses_them(
 
 
 @pytest.mark.parametrize("which", ["document", "registry_document"])
-def test_every_reference_leads_somewhere(which: str, request: pytest.FixtureRequest) -> None:
+def test_every_reference_of_the_document_resolves(
+    which: str, request: pytest.FixtureRequest
+) -> None:
     described = request.getfixturevalue(which)
 
     def references(value: object) -> Iterator[str]:
@@ -116,7 +118,7 @@ def fit(document: dict[str, Any], method: str, path: str, reply: Reply) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the tools of this test are for POSIX")
-def test_answers_of_a_project_at_work_are_as_described(
+def test_answers_about_projects_match_the_description(
     shared_node: Node, workspace: Workspace, document: dict[str, Any]
 ) -> None:
     project = RemoteProject.with_tools(workspace, shared_node.user())
@@ -152,7 +154,7 @@ def test_answers_of_a_project_at_work_are_as_described(
         fit(document, method, path, user.ask(method, target or path, body))
 
 
-def test_answers_about_keys_secrets_and_hooks_are_as_described(
+def test_answers_about_keys_secrets_and_hooks_match_the_description(
     shared_node: Node, document: dict[str, Any]
 ) -> None:
     owner: User = shared_node.user(scopes=("*",))
@@ -187,7 +189,7 @@ def test_answers_about_keys_secrets_and_hooks_are_as_described(
         fit(document, method, path, owner.ask(method, target or path, body))
 
 
-def test_answers_of_a_registry_about_items_and_bundles_are_as_described(
+def test_answers_about_items_and_bundles_match_the_description(
     shared_registry: Registry, registry_document: dict[str, Any]
 ) -> None:
     account = shared_registry.account(with_key=True)
@@ -225,7 +227,7 @@ def test_answers_of_a_registry_about_items_and_bundles_are_as_described(
     assert statuses == [200, 200, 404, *[200] * 9]
 
 
-def test_answers_of_a_registry_about_accounts_are_as_described(
+def test_answers_about_accounts_match_the_description(
     shared_registry: Registry, registry_document: dict[str, Any]
 ) -> None:
     account = shared_registry.account(with_key=True)
@@ -253,7 +255,7 @@ def test_answers_of_a_registry_about_accounts_are_as_described(
     assert statuses == [200, 409, *[200] * 10]
 
 
-def test_every_route_of_a_registry_says_what_it_answers(
+def test_every_route_of_a_registry_describes_its_answer(
     registry_document: dict[str, Any],
 ) -> None:
     silent = [

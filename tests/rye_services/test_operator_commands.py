@@ -68,7 +68,7 @@ def ada(console: Console) -> str:
     return "ada"
 
 
-def test_users_are_listed_with_what_they_have(console: Console, ada: str) -> None:
+def test_users_are_listed_with_their_counts(console: Console, ada: str) -> None:
     _execution(console, "t1", state="completed")
     _execution(console, "t2", started_at="2001-02-03T04:05:07.000000+00:00")
 
@@ -94,7 +94,7 @@ def test_sweeps_of_the_past_are_listed_the_newest_first(console: Console) -> Non
     assert "0 of 0 stores" in text
 
 
-def test_an_unknown_user_is_not_shown(console: Console) -> None:
+def test_an_unknown_user_is_not_found(console: Console) -> None:
     status, said = console.text("users", "show", "eve")
 
     assert (status, said.splitlines()[0]) == (
@@ -103,7 +103,7 @@ def test_an_unknown_user_is_not_shown(console: Console) -> None:
     )
 
 
-def test_a_quota_counts_for_a_user_alone_and_can_be_taken_back(console: Console, ada: str) -> None:
+def test_a_quota_applies_to_one_user_and_can_be_reset(console: Console, ada: str) -> None:
     database = console.database()
     usage, store = Usage(database, utc_now), UserStores(console.data / "cas").of("ada")
 
@@ -124,7 +124,7 @@ def test_a_quota_counts_for_a_user_alone_and_can_be_taken_back(console: Console,
     database.close()
 
 
-def test_a_quota_counts_for_what_an_account_publishes(console: Console) -> None:
+def test_a_quota_applies_to_published_items(console: Console) -> None:
     database = console.database()
     Accounts(database).add("bob")
 
@@ -182,11 +182,11 @@ def test_a_job_that_waits_is_cancelled_by_name(console: Console) -> None:
     assert (entry["target"], entry["details"]) == ("waits", {"user_id": "ada"})
 
 
-def test_no_job_is_cancelled_that_is_none(console: Console) -> None:
+def test_an_unknown_job_cannot_be_cancelled(console: Console) -> None:
     assert console.text("jobs", "cancel", "x")[0] == 3
 
 
-def test_a_log_is_shown_without_what_steers_a_terminal(console: Console) -> None:
+def test_a_log_is_shown_without_terminal_control_characters(console: Console) -> None:
     _execution(console, "t1", state="completed")
     database = console.database()
     with database.writing() as connection:
@@ -228,7 +228,7 @@ def test_commands_that_change_keys_are_in_the_audit(console: Console) -> None:
 # --- a node that serves ---------------------------------------------------------------------------
 
 
-def test_the_route_shows_changes_with_who_and_from_where(node: Node) -> None:
+def test_the_audit_route_shows_actor_and_address(node: Node) -> None:
     owner = node.owner
     owner.ask("POST", "/secrets", {"secrets": [{"name": "TOKEN", "value": "very-secret"}]})
     owner.ask("POST", "/gc", auth="bearer")
@@ -245,7 +245,7 @@ def test_the_route_shows_changes_with_who_and_from_where(node: Node) -> None:
     assert b"very-secret" not in reply.body
 
 
-def test_who_may_not_manage_sees_no_audit(shared_node: Node) -> None:
+def test_the_audit_is_for_managers_only(shared_node: Node) -> None:
     assert shared_node.user().ask("GET", "/admin/audit").status == 403
     assert shared_node.ask("GET", "/admin/audit").status == 401
 
@@ -253,19 +253,19 @@ def test_who_may_not_manage_sees_no_audit(shared_node: Node) -> None:
 @pytest.mark.parametrize(
     "query", ["since=x", "limit=0", "limit=1001", "before=-1", "before=99999999999999999999"]
 )
-def test_a_question_of_another_form_is_refused(owner: User, query: str) -> None:
+def test_an_invalid_audit_query_is_refused(owner: User, query: str) -> None:
     assert owner.ask("GET", f"/admin/audit?{query}").status == 422
 
 
 @pytest.mark.parametrize("query", ["action=%00", "actor=a%00b", "action=%25", "actor=%F0%9F%98%80"])
-def test_odd_texts_find_nothing(owner: User, query: str) -> None:
+def test_an_audit_query_with_odd_text_finds_no_entry(owner: User, query: str) -> None:
     reply = owner.ask("GET", f"/admin/audit?{query}")
 
     assert reply.status in (200, 400)  # a NUL may be refused at the door
     assert reply.json.get("entries", []) == []
 
 
-def test_log_ins_of_the_page_and_those_that_fail_are_written(node: Node) -> None:
+def test_successful_and_failed_page_logins_are_recorded(node: Node) -> None:
     owner = node.owner
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     node.ask("POST", "/page/login", b"key=rye_sk_wrong", headers=form)

@@ -50,7 +50,7 @@ printable = st.text(st.characters(exclude_categories=["Cc", "Cs", "Cf", "Cn"]), 
 
 @pytest.mark.property
 @given(printable)
-def test_a_foreign_text_is_read_as_it_was_written_and_makes_no_element(written: str) -> None:
+def test_an_untrusted_text_is_shown_verbatim_and_makes_no_element(written: str) -> None:
     plain = Seen(render("registry/message.html", title="x", words="x"))
 
     seen = Seen(render("registry/message.html", title=written, words=written))
@@ -61,7 +61,7 @@ def test_a_foreign_text_is_read_as_it_was_written_and_makes_no_element(written: 
 
 @pytest.mark.property
 @given(st.text(max_size=50))
-def test_no_text_has_letters_that_hide_or_turn_others(written: str) -> None:
+def test_invisible_and_bidirectional_characters_are_replaced(written: str) -> None:
     shown = readable(written)
 
     assert len(shown) == len(written)
@@ -69,11 +69,11 @@ def test_no_text_has_letters_that_hide_or_turn_others(written: str) -> None:
     shown.encode()
 
 
-def test_nothing_is_printed_for_none_and_numbers_stay() -> None:
+def test_none_is_printed_as_empty_text_and_numbers_are_kept() -> None:
     assert [presentable(value) for value in (None, 3, "a\u202eb")] == ["", 3, "a\ufffdb"]
 
 
-def test_every_template_is_escaped_and_none_marks_a_text_as_safe() -> None:
+def test_every_template_is_escaped_without_safe_marks() -> None:
     found = {path.name: path.read_text("utf-8") for path in TEMPLATES.rglob("*.html")}
 
     assert len(found) > 10
@@ -99,7 +99,7 @@ def test_forms_that_change_something_are_posted_with_the_token_of_the_session() 
             assert 'name="token" value="{{ viewer.form_token }}"' in form, path
 
 
-def test_the_policy_of_a_page_allows_nothing_inline_and_nothing_from_elsewhere() -> None:
+def test_the_content_policy_allows_only_files_of_the_node() -> None:
     policy = HEADERS["Content-Security-Policy"]
 
     assert "unsafe" not in policy
@@ -107,7 +107,7 @@ def test_the_policy_of_a_page_allows_nothing_inline_and_nothing_from_elsewhere()
     assert policy.startswith("default-src 'none'; ")
 
 
-def test_htmx_is_the_file_that_was_published_and_comes_with_its_licence() -> None:
+def test_htmx_is_the_published_file_with_its_licence() -> None:
     files = resources.files("rye_services") / "page_files"
 
     assert hashlib.sha256((files / "htmx.min.js").read_bytes()).hexdigest() == HTMX
@@ -120,14 +120,14 @@ def test_the_files_of_pages_are_in_the_package(name: str) -> None:
     assert (resources.files("rye_services") / "page_files" / name).is_file()
 
 
-def test_what_an_address_says_is_quoted_and_what_says_nothing_left_out() -> None:
+def test_values_of_an_address_are_quoted_and_empty_ones_left_out() -> None:
     assert (
         page_of("/page/project", path="a b&c=d", snapshot="") == "/page/project?path=a%20b%26c%3Dd"
     )
     assert item_page("tool", 'a/b"c') == "/browse/item/tool/a/b%22c"
 
 
-def test_bytes_are_reported_for_people() -> None:
+def test_byte_counts_are_shown_with_units() -> None:
     assert [byte_count(count) for count in (0, 1023, 1024, 3_565_158, 5 << 40)] == [
         "0 bytes",
         "1023 bytes",

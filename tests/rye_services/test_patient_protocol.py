@@ -58,14 +58,14 @@ def connect(port: int) -> socket.socket:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n"])
-def test_a_head_that_does_not_come_is_not_waited_for(port: int, sent: bytes) -> None:
+def test_a_request_head_that_does_not_arrive_times_out(port: int, sent: bytes) -> None:
     with connect(port) as connection:
         connection.sendall(sent)
 
         assert connection.recv(100) == b""
 
 
-def test_a_second_head_is_not_waited_for_either(port: int) -> None:
+def test_a_second_request_head_times_out_too(port: int) -> None:
     with connect(port) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT")
         answers = b""

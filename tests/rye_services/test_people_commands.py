@@ -56,7 +56,7 @@ def test_a_person_has_keys_and_a_team_has_members(node: Command, tmp_path: Path)
     assert node("users", "keys", "ada")[1]["keys"] == []
 
 
-def test_what_cannot_be_is_refused_with_a_status(node: Command) -> None:
+def test_invalid_people_commands_are_refused_with_their_status(node: Command) -> None:
     node("users", "add", "ada")
     node("teams", "add", "acme", "--admin", "ada")
 
@@ -72,7 +72,7 @@ def test_what_cannot_be_is_refused_with_a_status(node: Command) -> None:
     assert (status, answer["code"]) == (1, "CONFLICT")
 
 
-def test_who_is_closed_can_be_let_in_again_and_all_of_it_is_in_the_audit(node: Command) -> None:
+def test_closing_and_opening_a_person_is_in_the_audit(node: Command) -> None:
     node("users", "add", "ada")
 
     closed, opened = node("users", "close", "ada")[1], node("users", "open", "ada")[1]

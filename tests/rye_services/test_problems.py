@@ -18,12 +18,12 @@ def owner(shared_node: Node) -> User:
     return shared_node.user(scopes=("*",))
 
 
-def test_a_route_that_is_none_is_said_in_json(shared_node: Node) -> None:
+def test_an_unknown_route_is_reported_in_json(shared_node: Node) -> None:
     assert shared_node.ask("GET", "/nothing").answer == (404, {"detail": "Not Found"})
     assert shared_node.ask("PUT", "/health").answer == (405, {"detail": "Method Not Allowed"})
 
 
-def test_a_field_of_another_type_is_named_and_not_repeated(owner: User) -> None:
+def test_a_field_of_another_type_is_named_without_its_value(owner: User) -> None:
     reply = owner.ask("POST", KEYS, {"public_key": {"secret": "hunter2"}})
 
     assert reply.answer == (
@@ -46,14 +46,14 @@ def test_a_field_of_another_type_is_named_and_not_repeated(owner: User) -> None:
     [b"{", b"\xff", b"[" * 100_000, b'{"public_key": ' + b"9" * 5000 + b"}", b"null", b"[]"],
     ids=["cut", "no UTF-8", "deep", "long number", "null", "list"],
 )
-def test_a_body_that_is_no_object_is_refused_like_any_other(owner: User, body: bytes) -> None:
+def test_a_body_that_is_not_an_object_is_refused_with_a_detail(owner: User, body: bytes) -> None:
     reply = owner.ask("POST", KEYS, body)
 
     assert reply.status in {400, 422}
     assert list(reply.json) == ["detail"]
 
 
-def test_an_unexpected_error_is_a_number_to_the_caller_and_a_trace_in_the_log(node: Node) -> None:
+def test_an_unexpected_error_returns_a_request_id_and_is_logged(node: Node) -> None:
     owner = node.owner
     database = Database(node.settings.database_url)
     with database.writing() as connection:

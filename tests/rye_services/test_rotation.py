@@ -160,7 +160,7 @@ def test_all_secrets_open_with_the_new_keys_and_not_with_the_old(place: Place) -
         place.secrets(former)
 
 
-def test_authorised_keys_go_on_to_count(place: Place) -> None:
+def test_authorised_keys_stay_valid(place: Place) -> None:
     rotated(place)
 
     assert place.lets_in()
@@ -188,7 +188,7 @@ def test_a_change_that_an_older_node_began_signs_its_files_anew(place: Place) ->
     assert not following.exists()
 
 
-def test_keys_for_items_stay(place: Place) -> None:
+def test_the_key_for_items_is_kept(place: Place) -> None:
     before = place.keys
 
     rotated(place)
@@ -198,9 +198,7 @@ def test_keys_for_items_stay(place: Place) -> None:
     assert after.receipts.public_pem == before.receipts.public_pem
 
 
-def test_the_identity_says_which_key_was_before_and_a_pin_hears_of_it(
-    place: Place, tmp_path: Path
-) -> None:
+def test_the_identity_names_the_previous_key_for_pins(place: Place, tmp_path: Path) -> None:
     pins = Pins(tmp_path / "home")
     first = _identity(place.keys)
     pins.check("gpu", "node:1", first, expected=None)
@@ -232,7 +230,7 @@ def test_the_identity_says_which_key_was_before_and_a_pin_hears_of_it(
     ],
     ids=["changed", "unsigned", "of another kind", "of nothing", "no document"],
 )
-def test_a_statement_that_the_former_key_did_not_sign_says_nothing(
+def test_a_statement_without_the_former_signature_is_ignored(
     place: Place, change: Callable[[Mapping[str, Any]], Any]
 ) -> None:
     former = _identity(place.keys)
@@ -264,7 +262,7 @@ def test_a_change_is_in_the_audit_once(place: Place, capsys: pytest.CaptureFixtu
     assert one.actor.startswith("command:")
 
 
-def test_a_secret_of_an_older_key_stays_as_it_is(place: Place) -> None:
+def test_a_secret_of_an_older_key_is_unchanged(place: Place) -> None:
     with place.database() as database, database.writing() as connection:
         broken = {"enc": "AAAA", "ciphertext": "AAAA"}
         connection.execute(update(user_secrets).values(envelope=broken))
@@ -277,7 +275,7 @@ def test_a_secret_of_an_older_key_stays_as_it_is(place: Place) -> None:
     assert (done.resealed, done.unreadable, kept) == (4, 1, broken)
 
 
-def test_a_node_that_serves_is_left_alone(place: Place) -> None:
+def test_rotation_refuses_a_running_node(place: Place) -> None:
     lease = ServerLease(place.data / "servers")
     lease.begin()
     before = place.keys.fingerprint

@@ -31,12 +31,14 @@ NOBODY = pytest.param(
 
 
 @pytest.mark.parametrize("who", ["owner", NOBODY])
-def test_a_node_answers_as_it_describes(node: Node, tmp_path: Path, who: str) -> None:
+def test_answers_of_a_node_match_its_description(node: Node, tmp_path: Path, who: str) -> None:
     try_every_route(node, node.owner.bearer if who == "owner" else {}, tmp_path)
 
 
 @pytest.mark.parametrize("who", ["account", NOBODY])
-def test_a_registry_answers_as_it_describes(registry: Registry, tmp_path: Path, who: str) -> None:
+def test_answers_of_a_registry_match_its_description(
+    registry: Registry, tmp_path: Path, who: str
+) -> None:
     headers = registry.account().bearer if who == "account" else {}
 
     try_every_route(registry.node, headers, tmp_path)

@@ -18,7 +18,7 @@ from rye_services.credentials import ScopeError, allows, valid_scopes
         (set(), "remote:push", False),
     ],
 )
-def test_a_scope_is_named_itself_or_by_its_service(
+def test_a_scope_is_granted_by_itself_or_its_service(
     scopes: set[str] | None, wanted: str, expected: object
 ) -> None:
     assert allows(None if scopes is None else frozenset(scopes), wanted) is expected
@@ -32,7 +32,7 @@ def test_each_scope_is_kept_once_in_order() -> None:
     "scope",
     ["", "remote:", ":push", "a b", "Remote:push", "**", "a:b:c", "registry:", "x" * 10**5],
 )
-def test_any_other_text_is_no_scope(scope: str) -> None:
+def test_any_other_text_is_refused_as_a_scope(scope: str) -> None:
     with pytest.raises(ScopeError):
         valid_scopes([scope])
 

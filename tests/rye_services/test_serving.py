@@ -32,7 +32,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
         yield running
 
 
-def test_a_node_tells_its_address_and_what_a_client_needs(shared_node: Node) -> None:
+def test_a_node_prints_its_address_and_the_command_for_clients(shared_node: Node) -> None:
     def reported() -> list[str]:
         return [line for line in shared_node.log if line.startswith("rye-node: ")]
 
@@ -43,7 +43,7 @@ def test_a_node_tells_its_address_and_what_a_client_needs(shared_node: Node) -> 
     assert client == f"rye-node: on a client: rye remote add default {url} --node-id {node_id}\n"
 
 
-def test_a_first_start_makes_tables_and_data_that_are_its_owners_alone(tmp_path: Path) -> None:
+def test_a_first_start_makes_private_tables_and_data(tmp_path: Path) -> None:
     node = Node(tmp_path / "node")
 
     node.start()
@@ -58,7 +58,7 @@ def test_a_first_start_makes_tables_and_data_that_are_its_owners_alone(tmp_path:
 
 
 @pytest.mark.heavy
-def test_a_node_that_is_asked_to_end_ends_well(node: Node) -> None:
+def test_a_node_that_gets_sigterm_ends_with_status_0(node: Node) -> None:
     status = node.end()
 
     assert status == 0
@@ -85,7 +85,7 @@ def test_a_request_under_way_is_answered_before_the_end(node: Node) -> None:
 
 
 @pytest.mark.heavy
-def test_a_node_that_lets_a_request_end_says_that_it_is_draining(node: Node) -> None:
+def test_a_node_that_waits_for_a_request_reports_that_it_is_draining(node: Node) -> None:
     head = f"POST {KEYS} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
     with socket.create_connection(("127.0.0.1", node.port), timeout=30) as connection:
         connection.sendall(head.encode())
@@ -121,7 +121,7 @@ def test_a_second_signal_ends_at_once(node: Node) -> None:
 
 
 @pytest.mark.heavy
-def test_a_node_that_was_killed_starts_on_what_it_left(node: Node) -> None:
+def test_a_killed_node_starts_again_on_its_data(node: Node) -> None:
     before = node.owner.ask("GET", KEYS).json
 
     node.restart()
@@ -188,7 +188,7 @@ def test_the_first_key_may_come_from_the_environment(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_an_address_that_is_taken_is_named(tmp_path: Path, shared_node: Node) -> None:
+def test_an_address_in_use_is_reported(tmp_path: Path, shared_node: Node) -> None:
     command = [*CHECKOUT_COMMAND, "serve", "--data", str(tmp_path / "n")]
 
     ended = subprocess.run(
@@ -207,7 +207,7 @@ def test_an_address_that_is_taken_is_named(tmp_path: Path, shared_node: Node) ->
     )
 
 
-def test_a_host_that_is_none_is_named() -> None:
+def test_an_unknown_host_is_reported() -> None:
     with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         listen("host.invalid", 0)
 

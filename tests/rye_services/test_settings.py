@@ -66,7 +66,7 @@ def test_each_setting_has_variables(
     assert getattr(settings(tmp_path, "", **{variable: value}), name) == expected
 
 
-def test_where_the_data_are_may_be_said_by_the_environment(tmp_path: Path) -> None:
+def test_the_environment_can_name_the_data_folder(tmp_path: Path) -> None:
     assert read_settings({}, {"RYE_NODE_DATA": str(tmp_path)}, DATA).data_dir == tmp_path
 
 
@@ -117,7 +117,7 @@ def test_a_mistyped_setting_gets_a_suggestion(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["\n", "# nothing yet\n\n  # nor here\n"])
-def test_a_file_that_says_nothing_sets_nothing(tmp_path: Path, text: str) -> None:
+def test_an_empty_file_changes_no_setting(tmp_path: Path, text: str) -> None:
     assert settings(tmp_path, text).port == 8000
 
 
@@ -139,7 +139,7 @@ def test_a_variable_that_is_no_setting_is_refused(tmp_path: Path) -> None:
     assert caught.value.hint == "did you mean RYE_NODE_PORT?"
 
 
-def test_variables_of_others_are_not_looked_at(tmp_path: Path) -> None:
+def test_variables_with_other_prefixes_are_ignored(tmp_path: Path) -> None:
     found = settings(tmp_path, RYE_NODE_ANCHOR="/x", RYE_NODE_PROT="", RYE_NODES="1")
 
     assert found.port == 8000

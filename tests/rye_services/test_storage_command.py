@@ -37,7 +37,7 @@ def garbage(data: Path) -> Path:
     return path
 
 
-def test_what_nothing_names_is_removed(
+def test_an_unreferenced_object_is_removed(
     data: Path, garbage: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["gc", "--data", str(data)]) == 0
@@ -46,7 +46,7 @@ def test_what_nothing_names_is_removed(
     assert (capsys.readouterr().out, garbage.exists()) == (line, False)
 
 
-def test_a_dry_run_only_counts(
+def test_a_dry_run_counts_without_removing(
     data: Path, garbage: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["gc", "--dry-run", "--json", "--data", str(data)]) == 0
@@ -95,7 +95,7 @@ def test_executions_that_ended_long_ago_are_forgotten(
     database.close()
 
 
-def test_a_damaged_ref_keeps_everything_and_is_named(
+def test_a_damaged_ref_stops_the_collection_and_is_reported(
     data: Path, garbage: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refs = UserStores(data / "cas").of(USER).root / "refs"
@@ -124,7 +124,7 @@ def test_a_store_of_an_empty_database_is_left_alone(
     assert store.has_blob(blob)
 
 
-def test_a_node_without_users_has_no_garbage(
+def test_collection_on_a_node_without_users_removes_no_object(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["gc", "--data", str(data)]) == 0

@@ -68,7 +68,7 @@ def used(place: Place, workspace: Workspace) -> tuple[RemoteProject, User]:
     return project, user
 
 
-def test_everything_is_in_the_bucket_and_the_node_goes_on_from_there(
+def test_the_bucket_gets_all_objects_and_the_node_uses_it(
     place: Place, workspace: Workspace
 ) -> None:
     project, user = used(place, workspace)
@@ -90,7 +90,7 @@ def test_everything_is_in_the_bucket_and_the_node_goes_on_from_there(
 
 
 @pytest.mark.parametrize("again", ["the same", "another"])
-def test_what_is_broken_off_leaves_the_folders_and_goes_on_next_time(
+def test_an_interrupted_copy_keeps_the_folders_and_can_be_continued(
     place: Place, workspace: Workspace, again: str
 ) -> None:
     project, user = used(place, workspace)
@@ -119,7 +119,7 @@ def test_what_is_broken_off_leaves_the_folders_and_goes_on_next_time(
         assert project.text("src/y.txt") == "made\n"
 
 
-def test_damage_stops_it_and_names_what_brings_it_back(place: Place, workspace: Workspace) -> None:
+def test_a_damaged_object_stops_the_copy_with_a_hint(place: Place, workspace: Workspace) -> None:
     project, user = used(place, workspace)
     hit = 0
     for path in place.data.rglob("*"):
@@ -138,7 +138,7 @@ def test_damage_stops_it_and_names_what_brings_it_back(place: Place, workspace: 
         assert project.text("src/y.txt") == "made\n"
 
 
-def test_a_bucket_that_has_files_a_node_that_serves_and_a_plain_word_are_refused(
+def test_a_used_bucket_a_running_node_and_a_plain_word_are_refused(
     place: Place, workspace: Workspace, tmp_path: Path
 ) -> None:
     used(place, workspace)
@@ -157,7 +157,7 @@ def test_a_bucket_that_has_files_a_node_that_serves_and_a_plain_word_are_refused
 
 
 @pytest.mark.parametrize("place", KINDS[:1], indirect=True)
-def test_a_backup_is_restored_into_a_bucket_of_its_own_and_not_into_that_of_the_node(
+def test_a_backup_is_restored_into_a_separate_bucket_only(
     place: Place, workspace: Workspace, tmp_path: Path
 ) -> None:
     project, user = used(place, workspace)

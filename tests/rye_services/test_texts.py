@@ -53,7 +53,7 @@ def test_a_text_has_paragraphs_lists_tables_and_headings_below_those_of_the_page
     ]
 
 
-def test_a_link_leads_elsewhere_and_says_nothing_of_where_it_is_from() -> None:
+def test_a_link_sends_no_referrer() -> None:
     made = markdown("[docs](https://example.org/a?b=c)")
 
     assert Seen(str(made)).tags[1] == (
@@ -78,7 +78,7 @@ def test_a_link_leads_elsewhere_and_says_nothing_of_where_it_is_from() -> None:
     ],
 )
 @pytest.mark.parametrize("form", ["[x]({})", "<{}>", "[x][r]\n\n[r]: {}", "![x]({})"])
-def test_an_address_that_is_no_web_page_elsewhere_is_no_link(address: str, form: str) -> None:
+def test_only_a_web_address_becomes_a_link(address: str, form: str) -> None:
     seen = Seen(str(markdown(form.format(address))))
 
     assert {attributes.get("href") for tag, attributes in seen.tags if tag == "a"} <= {None}
@@ -100,7 +100,7 @@ def test_an_address_that_is_no_web_page_elsewhere_is_no_link(address: str, form:
         '```"><script>alert(1)</script>\nx\n```',
     ],
 )
-def test_html_of_people_is_text(text: str) -> None:
+def test_html_in_texts_is_shown_as_text(text: str) -> None:
     seen = Seen(str(markdown(text)))
 
     assert {tag for tag, _ in seen.tags} <= ALLOWED
@@ -109,7 +109,7 @@ def test_html_of_people_is_text(text: str) -> None:
 
 @pytest.mark.property
 @given(st.text(st.sampled_from("<>\"'&`*_[]()!#|\n\\:/ abjavscript=on"), max_size=60))
-def test_no_text_makes_more_than_the_elements_of_texts(text: str) -> None:
+def test_a_text_makes_only_allowed_elements(text: str) -> None:
     seen = Seen(str(markdown(text)))
 
     assert {tag for tag, _ in seen.tags} <= ALLOWED
@@ -117,12 +117,12 @@ def test_no_text_makes_more_than_the_elements_of_texts(text: str) -> None:
     assert attributes <= {"href", "title", "rel", "start"}
 
 
-def test_letters_that_hide_or_turn_others_are_shown_as_lost() -> None:
+def test_invisible_and_bidirectional_characters_are_replaced() -> None:
     assert "safe\ufffdgpj.exe" in str(markdown("safe\u202egpj.exe"))
     assert "safe\ufffdgpj.exe" in str(code("# safe\u202egpj.exe", ".py"))
 
 
-def test_a_very_long_text_is_shown_as_it_was_written() -> None:
+def test_a_very_long_text_is_shown_verbatim() -> None:
     made = markdown("*" * (MAX_MARKDOWN_CHARACTERS + 1))
 
     assert [tag for tag, _ in Seen(str(made)).tags] == ["pre"]
@@ -132,7 +132,7 @@ def test_a_very_long_text_is_shown_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".py", ".yaml", ".js", ".sh", ".md", ".json", ".unknown"])
-def test_code_is_read_as_it_was_written_and_only_coloured(suffix: str) -> None:
+def test_code_is_shown_verbatim_with_colours(suffix: str) -> None:
     text = "\n\n# <script>alert('1 & 2')</script>\nx = \"</pre><img src=x>\"\n"
 
     seen = Seen(str(code(text, suffix)))
@@ -149,7 +149,7 @@ def test_python_has_colours() -> None:
 @pytest.mark.parametrize(
     ("unit", "suffix"), [("`\n", ".yaml"), ("\n", ".md"), ("&\n", ".xml"), ("x=", ".ini")]
 )
-def test_a_text_made_to_keep_a_processor_busy_is_given_up(unit: str, suffix: str) -> None:
+def test_a_text_that_is_slow_to_highlight_is_given_up(unit: str, suffix: str) -> None:
     text = (unit * MAX_COLOURED_CHARACTERS)[:MAX_COLOURED_CHARACTERS]
 
     began_s = monotonic()
@@ -160,7 +160,7 @@ def test_a_text_made_to_keep_a_processor_busy_is_given_up(unit: str, suffix: str
 
 
 @pytest.mark.parametrize("unit", ["[", "![", "*a ", "> ", "|a", "[](", "_a__"])
-def test_a_long_text_of_one_sign_is_rendered_in_bounded_time(unit: str) -> None:
+def test_a_long_text_of_one_character_is_rendered_in_bounded_time(unit: str) -> None:
     began_s = monotonic()
 
     markdown((unit * MAX_MARKDOWN_CHARACTERS)[:MAX_MARKDOWN_CHARACTERS])

@@ -124,7 +124,7 @@ def test_pushes_executions_and_sweeps_are_spans_of_their_requests(
     assert facts(collector.wait_for("execution"))["rye.state"] == "completed"
 
 
-def test_those_who_watch_a_node_make_no_spans(node: Node, collector: Collector) -> None:
+def test_health_and_metrics_requests_make_no_spans(node: Node, collector: Collector) -> None:
     for path in ("/health", "/live", "/ready", "/metrics"):
         node.ask("GET", path)
     node.ask("GET", "/public-key")
@@ -169,7 +169,7 @@ def test_a_library_that_is_missing_is_a_warning_that_says_how_to_get_it(
     assert "hunter2" not in caplog.text
 
 
-def test_a_protocol_that_is_not_spoken_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unsupported_protocol_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     wanted = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
 
     with caplog.at_level(logging.WARNING):

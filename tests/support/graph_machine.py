@@ -65,7 +65,7 @@ class GraphMachine:
         return self.tool(name, f"config: {{command: {json.dumps(command)}}}\n")
 
     def graph(self, name: str, config: Mapping[str, Any], **header: Any) -> str:  # noqa: ANN401 - YAML
-        """Write and sign a graph, which may call what is in ``t`` unless the test says otherwise; its id."""
+        """Write and sign a graph; return its id. By default it may call all tools in ``t``."""
         text = _head("graph", "state-graph/runtime", header.pop("description", "for tests"))
         said = {"permissions": ["rye.execute.tool.t.*"], **header, "config": config}
         text += "".join(f"{key}: {json.dumps(value)}\n" for key, value in said.items())

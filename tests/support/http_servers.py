@@ -1,4 +1,4 @@
-"""Real servers on loopback: a web server that answers as its test says, with or without TLS, and a proxy."""
+"""Real servers on loopback: a scripted web server, with or without TLS, and a proxy."""
 
 import socket
 import ssl

@@ -43,7 +43,7 @@ def judge(version: str, name: str) -> Any:  # noqa: ANN401 - a function that the
 class Conversation:
     """The messages of one process of a server, in their order.
 
-    open_requests  by the id of a request that is open: its method, and the revision whose rules hold
+    open_requests  method and protocol revision of each open request, by its id
     """
 
     sent: list[Json] = field(default_factory=list)

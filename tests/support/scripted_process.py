@@ -1,4 +1,4 @@
-"""A `ProcessRunner` that runs nothing: it answers from a script and records the calls that it got."""
+"""A `ProcessRunner` without processes: it answers from a script and records its commands."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ def problems(question: dict[str, Any], answer: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize(("question", "result"), [(LEGACY, {"tools": []}), (MODERN, MODERN_RESULT)])
-def test_a_right_answer_is_no_problem(question: dict[str, Any], result: dict[str, Any]) -> None:
+def test_a_valid_answer_is_accepted(question: dict[str, Any], result: dict[str, Any]) -> None:
     assert problems(question, {"result": result}) == []
 
 
@@ -34,5 +34,5 @@ def test_a_right_answer_is_no_problem(question: dict[str, Any], result: dict[str
         (LEGACY, {"method": "notifications/progress", "params": {}}),
     ],
 )
-def test_a_wrong_message_is_a_problem(question: dict[str, Any], answer: dict[str, Any]) -> None:
+def test_an_invalid_message_is_reported(question: dict[str, Any], answer: dict[str, Any]) -> None:
     assert problems(question, answer) != []

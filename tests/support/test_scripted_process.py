@@ -8,7 +8,7 @@ ONE = Command(argv=("one",), env={})
 TWO = Command(argv=("two",), env={})
 
 
-def test_it_answers_in_order_and_remembers_what_it_was_asked() -> None:
+def test_scripted_answers_are_given_in_order_and_commands_recorded() -> None:
     runner = ScriptedProcess(Answer(stdout=b"1"), Answer(stdout=b"2"))
 
     answers = [runner.run(command).stdout.data for command in (ONE, TWO)]
@@ -24,7 +24,7 @@ def test_a_command_it_has_no_answer_for_fails_the_test() -> None:
         runner.run(ONE)
 
 
-def test_it_is_not_asked_what_was_cancelled_before() -> None:
+def test_a_cancelled_command_is_not_recorded() -> None:
     runner, cancellation = ScriptedProcess(), Cancellation()
     cancellation.cancel()
 

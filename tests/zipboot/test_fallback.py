@@ -8,7 +8,7 @@ import pytest
 from zipboot.fallback import _require_locks, _unpack, forget_shiv
 
 
-def test_what_is_meant_for_another_program_is_dropped() -> None:
+def test_variables_for_another_program_are_removed() -> None:
     environ = {"SHIV_ENTRY_POINT": "other:main", "SHIV_ROOT": "/elsewhere", "PATH": "/bin"}
 
     forget_shiv(environ)
@@ -16,7 +16,7 @@ def test_what_is_meant_for_another_program_is_dropped() -> None:
     assert environ == {"PATH": "/bin"}
 
 
-def test_sources_appear_whole_however_many_unpack_them(tmp_path: Path) -> None:
+def test_simultaneous_unpacking_gives_complete_sources(tmp_path: Path) -> None:
     with ZipFile(tmp_path / "rye.zip", "w") as archive:
         for number in range(50):
             archive.writestr(f"package/module_{number}.py", "x = 1\n")

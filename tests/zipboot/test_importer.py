@@ -40,9 +40,7 @@ def test_packages_and_modules_import_each_other(importer: CodeImporter) -> None:
     assert outer.same == 42
 
 
-def test_a_module_says_where_it_is_and_who_loaded_it(
-    importer: CodeImporter, tmp_path: Path
-) -> None:
+def test_a_module_has_its_path_and_its_loader(importer: CodeImporter, tmp_path: Path) -> None:
     package = importlib.import_module("packed_package")
     inner = importlib.import_module("packed_package.inner")
 
@@ -53,7 +51,7 @@ def test_a_module_says_where_it_is_and_who_loaded_it(
     assert not hasattr(inner, "__cached__")
 
 
-def test_what_is_not_packed_is_for_other_importers(importer: CodeImporter) -> None:
+def test_modules_outside_of_the_archive_are_left_to_other_importers(importer: CodeImporter) -> None:
     assert importer.find_spec("json") is None
     assert importer.find_spec("packed_package.missing") is None
     with pytest.raises(ModuleNotFoundError):
@@ -71,7 +69,7 @@ def test_a_traceback_names_and_shows_lines_of_the_packed_source(importer: CodeIm
     assert "raise LookupError('on purpose')\n" in shown
 
 
-def test_a_module_without_a_source_has_none(importer: CodeImporter) -> None:
+def test_a_module_without_source_has_no_source_text(importer: CodeImporter) -> None:
     assert importer.get_source("packed_package.inner") is None
 
 
@@ -117,7 +115,7 @@ def test_a_module_of_a_rare_command_is_compiled_from_its_source(
 
 
 @pytest.mark.parametrize("compression", [ZIP_LZMA, ZIP_STORED])
-def test_a_source_that_is_another_one_is_not_compiled(compression: int, tmp_path: Path) -> None:
+def test_a_changed_source_is_not_compiled(compression: int, tmp_path: Path) -> None:
     text = b"packed_rare = True\n"
     made = rare_importer(tmp_path / "rare.pyz", text.replace(b"True", b"Fals"), compression)
     made._entries["packed_rare"] = (False, 0, len(text), SOURCE, checksum(text))

@@ -31,11 +31,11 @@ def use(path: Path, seconds_ago: float) -> None:
     os.utime(path, (NOW - seconds_ago, NOW - seconds_ago))
 
 
-def test_only_names_of_ours_are_kept_things(folder: Path) -> None:
+def test_only_our_names_are_recognised(folder: Path) -> None:
     assert sorted(kept_in(str(folder))) == sorted(str(folder / name) for name in OURS)
 
 
-def test_what_was_unused_for_thirty_days_is_removed(folder: Path) -> None:
+def test_folders_unused_for_thirty_days_are_removed(folder: Path) -> None:
     for name in OURS:
         use(folder / name, KEPT_UNUSED_S - 60)
     use(folder / OURS[0], KEPT_UNUSED_S + 60)
@@ -47,7 +47,7 @@ def test_what_was_unused_for_thirty_days_is_removed(folder: Path) -> None:
     assert left == {*OURS[1:], *OTHERS}
 
 
-def test_links_and_files_go_and_what_links_lead_to_stays(folder: Path, tmp_path: Path) -> None:
+def test_links_are_removed_without_their_targets(folder: Path, tmp_path: Path) -> None:
     elsewhere, link = tmp_path / "elsewhere", folder / "fedcba9876543210"
     elsewhere.mkdir()
     (elsewhere / "file").touch()
@@ -59,7 +59,7 @@ def test_links_and_files_go_and_what_links_lead_to_stays(folder: Path, tmp_path:
     assert (elsewhere / "file").exists()
 
 
-def test_something_new_has_the_others_looked_at(folder: Path) -> None:
+def test_a_new_folder_triggers_a_sweep(folder: Path) -> None:
     new, old = folder / OURS[0], folder / OURS[1]
     os.utime(old, (1_000_000_000, 1_000_000_000))
 
@@ -70,7 +70,7 @@ def test_something_new_has_the_others_looked_at(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["trees", "search"])
-def test_something_new_has_what_others_wrote_looked_at(tmp_path: Path, kind: str) -> None:
+def test_a_new_folder_triggers_a_sweep_of_other_kinds(tmp_path: Path, kind: str) -> None:
     new, old, own = (tmp_path / kind / ("0" * 64) for kind in ("native", kind, "other"))
     for path in (new, old, own):
         path.parent.mkdir()
@@ -96,7 +96,7 @@ def test_a_use_is_noted_once_a_day(folder: Path) -> None:
     assert stale.stat().st_mtime > 1_000_000_000
 
 
-def test_a_cache_that_vanished_is_no_obstacle(tmp_path: Path) -> None:
+def test_a_missing_cache_is_ignored(tmp_path: Path) -> None:
     note_use(str(tmp_path / "gone" / OURS[0]), is_new=True)
     note_use(str(tmp_path / "gone" / OURS[0]), is_new=False)
 

@@ -7,13 +7,13 @@ from zipboot.launch import SETTINGS, platform_key, wrong_setting
 
 
 @pytest.mark.parametrize("variable", SETTINGS)
-def test_every_choice_of_a_setting_is_taken(variable: str) -> None:
+def test_every_choice_of_a_setting_is_accepted(variable: str) -> None:
     problems = [wrong_setting({variable: choice}) for choice in ("", *SETTINGS[variable])]
 
     assert set(problems) == {""}
 
 
-def test_a_setting_that_is_none_is_named_with_its_choices() -> None:
+def test_an_invalid_setting_is_reported_with_its_choices() -> None:
     assert wrong_setting({"RYE_NATIVE": "yes"}) == (
         "RYE_NATIVE: expected one of auto, cache, memfd, temp, off, found 'yes'"
     )
@@ -29,7 +29,7 @@ def test_the_index_and_the_start_call_this_platform_the_same() -> None:
     assert own.key(sys.version_info[1]) == platform_key()
 
 
-def test_no_two_interpreters_have_the_same_name() -> None:
+def test_all_interpreters_have_different_names() -> None:
     keys = [platform.key(minor) for platform in PLATFORMS for minor in (11, 12, 13, 14)]
 
     assert len(set(keys)) == len(keys) == 28

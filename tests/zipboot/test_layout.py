@@ -54,7 +54,7 @@ def test_the_files_lie_in_a_folder_named_after_their_content(tmp_path: Path, cac
     assert contents(cache) == {f"{NAME}/{name}": data for name, data in FILES.items()}
 
 
-def test_a_second_start_writes_nothing(tmp_path: Path, cache: Path) -> None:
+def test_a_second_start_writes_no_file(tmp_path: Path, cache: Path) -> None:
     new_layout(tmp_path).folder()
     before = {path: path.stat().st_mtime_ns for path in cache.rglob("*")}
 
@@ -116,7 +116,7 @@ def settled(root: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["file", "folder", "everything"])
-def test_what_is_removed_later_is_written_again_at_the_next_start(
+def test_removed_files_are_written_again_at_the_next_start(
     damage: str, tmp_path: Path, cache: Path
 ) -> None:
     root = Path(new_layout(tmp_path).folder())
@@ -130,7 +130,7 @@ def test_what_is_removed_later_is_written_again_at_the_next_start(
     assert contents(root) == FILES
 
 
-def test_a_cache_that_cannot_be_written_is_used_all_the_same(
+def test_an_unwritable_cache_is_used(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = new_layout(tmp_path).folder()
@@ -144,7 +144,7 @@ def test_a_cache_that_cannot_be_written_is_used_all_the_same(
     assert new_layout(tmp_path).folder() == root
 
 
-def test_a_later_start_looks_at_folders_and_anchors_alone(tmp_path: Path, cache: Path) -> None:
+def test_a_later_start_checks_only_folders_and_anchors(tmp_path: Path, cache: Path) -> None:
     root = Path(new_layout(tmp_path).folder())
     settled(root)
     new_layout(tmp_path).folder()
@@ -174,7 +174,7 @@ def test_an_anchor_of_the_right_size_with_another_content_is_written_again(
     assert contents(cache / NAME) == FILES
 
 
-def test_any_other_file_is_restored_when_its_user_asks(tmp_path: Path, cache: Path) -> None:
+def test_any_other_file_is_restored_on_request(tmp_path: Path, cache: Path) -> None:
     layout = new_layout(tmp_path)
     tool = Path(layout.folder(), ".ai/tools/deep/er/tool.sh")
     tool.write_bytes(b"echo ho")
@@ -185,7 +185,7 @@ def test_any_other_file_is_restored_when_its_user_asks(tmp_path: Path, cache: Pa
     assert tool.read_bytes() == b"echo hi"
 
 
-def test_what_is_no_file_of_the_bundle_cannot_be_restored(tmp_path: Path) -> None:
+def test_a_file_outside_of_the_bundle_cannot_be_restored(tmp_path: Path) -> None:
     assert not new_layout(tmp_path).restore(".ai/tools/stranger.sh")
 
 
@@ -207,7 +207,7 @@ def test_a_file_that_is_damaged_in_the_archive_is_not_written(
 # --- caches that do not work ----------------------------------------------------------------------
 
 
-def test_a_file_in_place_of_the_folder_sends_it_to_a_temporary_one(
+def test_a_file_in_place_of_the_folder_leads_to_a_temporary_folder(
     tmp_path: Path, cache: Path
 ) -> None:
     cache.mkdir(parents=True, mode=0o700)
@@ -236,7 +236,7 @@ def test_a_link_in_place_of_a_folder_is_not_written_through(
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_new_layout_has_old_ones_swept(tmp_path: Path, cache: Path) -> None:
+def test_a_new_layout_triggers_a_sweep_of_old_ones(tmp_path: Path, cache: Path) -> None:
     old = cache / "fedcba9876543210"
     old.mkdir(parents=True, mode=0o700)
     cache.chmod(0o700)

@@ -28,26 +28,26 @@ def test_the_status_of_the_program_is_that_of_the_process(status: str, expected:
     assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", expected)
 
 
-def test_any_other_object_is_said_and_is_a_failure() -> None:
+def test_any_other_status_object_is_printed_and_is_a_failure() -> None:
     ended = leave("status = 'what went wrong'")
 
     assert (ended.stdout, ended.stderr, ended.returncode) == ("", "what went wrong\n", 1)
 
 
-def test_what_was_to_happen_at_exit_happens() -> None:
+def test_atexit_functions_are_called() -> None:
     ended = leave("import atexit; atexit.register(print, 'at exit'); status = 0")
 
     assert (ended.stdout, ended.returncode) == ("at exit\n", 0)
 
 
-def test_a_failure_at_exit_is_shown_and_changes_nothing() -> None:
+def test_a_failure_at_exit_is_shown_and_keeps_the_status() -> None:
     ended = leave("import atexit; atexit.register(lambda: 1 / 0); status = 3")
 
     assert "ZeroDivisionError" in ended.stderr
     assert ended.returncode == 3
 
 
-def test_threads_are_waited_for() -> None:
+def test_running_threads_are_joined() -> None:
     ended = leave(
         "import threading\n"
         "go = threading.Event()\n"
@@ -59,7 +59,7 @@ def test_threads_are_waited_for() -> None:
     assert (ended.stdout, ended.returncode) == ("thread\n", 0)
 
 
-def test_what_was_printed_is_flushed() -> None:
+def test_printed_output_is_flushed() -> None:
     ended = leave("print('x' * 100_000); status = 0")
 
     assert len(ended.stdout) == 100_001
@@ -76,7 +76,7 @@ def test_output_that_cannot_be_written_is_a_failure() -> None:
     assert (ended.returncode, failed.returncode) == (120, 3)
 
 
-def test_a_reader_that_is_gone_is_reported_as_a_shell_tells_it() -> None:
+def test_a_closed_output_pipe_gives_the_status_of_sigpipe() -> None:
     reader, writer = os.pipe()
     os.close(reader)
 
@@ -86,7 +86,7 @@ def test_a_reader_that_is_gone_is_reported_as_a_shell_tells_it() -> None:
     assert (ended.stderr, ended.returncode) == ("", 141)
 
 
-def test_without_standard_streams_the_status_still_counts() -> None:
+def test_without_standard_streams_the_status_is_kept() -> None:
     ended = leave("sys.stdout = sys.stderr = None; status = 'nobody hears this'")
 
     assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", 1)

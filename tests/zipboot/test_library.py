@@ -14,7 +14,7 @@ from zipboot.launch import Library
 FILES = {"json.tool": "json/tool.py", "json": "json/__init__.py", "sys": "sys.py", "_ctypes": ""}
 
 
-def test_a_module_of_the_library_is_the_one_that_the_ordinary_finders_find() -> None:
+def test_a_library_module_equals_the_one_of_the_ordinary_finders() -> None:
     found = Library(FILES).find_spec("json.tool")
     ordinary = importlib.machinery.PathFinder.find_spec(
         "json.tool", importlib.import_module("json").__path__
@@ -51,11 +51,11 @@ def test_compiled_modules_come_from_the_folder_for_them() -> None:
 
 
 @pytest.mark.parametrize("name", ["sys", "json.decoder", "not_there"])
-def test_what_is_built_in_or_not_listed_is_for_other_finders(name: str) -> None:
+def test_built_in_and_unlisted_modules_are_left_to_other_finders(name: str) -> None:
     assert Library(FILES).find_spec(name) is None
 
 
-def test_a_library_that_lies_elsewhere_is_for_other_finders(
+def test_a_library_in_another_folder_is_left_to_other_finders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(library, "_FOLDER", str(tmp_path))
@@ -111,7 +111,7 @@ def late(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("urllib.parse")
 
 
-def test_a_late_module_is_loaded_when_something_of_it_is_used(late: ModuleType) -> None:
+def test_a_late_module_is_loaded_at_its_first_use(late: ModuleType) -> None:
     from urllib.parse import quote_from_bytes
 
     assert late.__name__ == "urllib.parse"
@@ -125,7 +125,7 @@ def test_a_late_module_is_loaded_when_something_of_it_is_used(late: ModuleType) 
     assert late.quote_from_bytes is sys.modules["urllib.parse"].quote_from_bytes
 
 
-def test_a_late_module_misses_what_the_module_misses(late: ModuleType) -> None:
+def test_a_late_module_lacks_the_same_names_as_the_module(late: ModuleType) -> None:
     with pytest.raises(AttributeError, match="not_there"):
         late.not_there  # noqa: B018
 

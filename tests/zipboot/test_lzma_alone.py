@@ -35,11 +35,11 @@ def repetitive() -> st.SearchStrategy[bytes]:
 
 @pytest.mark.property
 @given(repetitive(), SETTINGS)
-def test_it_unpacks_what_lzma_has_packed(data: bytes, settings: tuple[int, int, int]) -> None:
+def test_data_packed_by_lzma_is_unpacked(data: bytes, settings: tuple[int, int, int]) -> None:
     assert decompress(packed(data, settings)) == data
 
 
-def test_it_unpacks_repetitions_from_far_away() -> None:
+def test_distant_repetitions_are_unpacked() -> None:
     data = NOISE + shake_128(b"between").digest(40_000) + NOISE + NOISE[::-1]
 
     assert decompress(packed(data)) == data
@@ -47,7 +47,7 @@ def test_it_unpacks_repetitions_from_far_away() -> None:
 
 @pytest.mark.property
 @given(repetitive(), st.integers(0, 3000))
-def test_it_unpacks_no_more_than_enough(data: bytes, enough: int) -> None:
+def test_unpacking_stops_at_the_requested_size(data: bytes, enough: int) -> None:
     found = decompress(packed(data), enough)
 
     assert data.startswith(found)
@@ -62,9 +62,7 @@ def test_the_beginning_is_the_same_with_lzma(data: bytes, size: int) -> None:
 
 @pytest.mark.property
 @given(repetitive(), st.data())
-def test_what_is_damaged_ends_with_an_error_or_other_data(
-    data: bytes, drawn: st.DataObject
-) -> None:
+def test_damaged_data_gives_an_error_or_other_data(data: bytes, drawn: st.DataObject) -> None:
     whole = bytearray(packed(data))
     whole[drawn.draw(st.integers(13, len(whole) - 1))] ^= drawn.draw(st.integers(1, 255))
 
@@ -73,6 +71,6 @@ def test_what_is_damaged_ends_with_an_error_or_other_data(
 
 
 @pytest.mark.parametrize("size", [0, 13, 20])
-def test_what_was_cut_is_an_error(size: int) -> None:
+def test_truncated_data_is_an_error(size: int) -> None:
     with pytest.raises((ValueError, IndexError)):
         decompress(packed(NOISE)[:size])

@@ -25,7 +25,7 @@ def test_a_part_is_read_piecewise(tmp_path: Path) -> None:
     )
 
 
-def test_it_is_read_behind_the_first_line_of_a_program(tmp_path: Path) -> None:
+def test_a_part_is_read_after_the_first_line_of_a_program(tmp_path: Path) -> None:
     plain, program = tmp_path / "plain.pyz", tmp_path / "some.pyz"
     archive_part(plain, DATA)
     with program.open("wb") as file:
@@ -42,7 +42,7 @@ def archive_part_of(program: Path) -> Part:
     return Part(Archive(zipimporter(str(program))), ENTRY, mark)
 
 
-def test_it_is_read_without_pread_as_on_windows(
+def test_a_part_is_read_without_pread_as_on_windows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "pread")
@@ -60,7 +60,7 @@ def test_an_entry_that_was_deflated_is_read_whole(tmp_path: Path) -> None:
 # --- while the program runs -----------------------------------------------------------------------
 
 
-def test_another_file_that_takes_the_name_does_not_matter(tmp_path: Path) -> None:
+def test_replacing_the_file_by_name_does_not_affect_reading(tmp_path: Path) -> None:
     path, other = tmp_path / "some.pyz", tmp_path / "other.pyz"
     part = archive_part(path, DATA)
 
@@ -70,7 +70,7 @@ def test_another_file_that_takes_the_name_does_not_matter(tmp_path: Path) -> Non
     assert part.read(0, 3) == b"\x00\x01\x02"
 
 
-def test_a_file_that_is_removed_does_not_matter(tmp_path: Path) -> None:
+def test_removing_the_file_does_not_affect_reading(tmp_path: Path) -> None:
     part = archive_part(tmp_path / "some.pyz", DATA)
 
     (tmp_path / "some.pyz").unlink()
@@ -97,7 +97,7 @@ def test_a_file_that_was_written_over_ends_the_program(
     )
 
 
-def test_a_file_that_is_another_one_than_python_started_ends_the_program(tmp_path: Path) -> None:
+def test_a_file_other_than_the_started_one_ends_the_program(tmp_path: Path) -> None:
     path = tmp_path / "some.pyz"
     mark = write_archive(path, DATA)
     loader = zipimporter(str(path))
@@ -119,7 +119,7 @@ def test_a_file_that_is_gone_when_the_program_starts_ends_it(tmp_path: Path) -> 
         Archive(loader)
 
 
-def test_pieces_that_are_held_in_memory_outlive_the_file(tmp_path: Path) -> None:
+def test_parts_held_in_memory_outlive_the_file(tmp_path: Path) -> None:
     path = tmp_path / "some.pyz"
     part = archive_part(path, DATA)
 
@@ -158,7 +158,7 @@ def test_a_mark_that_differs_in_the_file_that_was_started_is_damage(
     assert capsys.readouterr() == ("", said(path, ENTRY))
 
 
-def test_a_place_behind_the_end_of_the_file_is_damage(
+def test_an_offset_beyond_the_end_of_the_file_is_damage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     part = archive_part(tmp_path / "some.pyz", DATA)
@@ -173,7 +173,7 @@ def test_a_place_behind_the_end_of_the_file_is_damage(
     )
 
 
-def test_damage_ends_the_program_even_where_nothing_can_be_said(
+def test_damage_ends_the_program_even_without_standard_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = archive_part(tmp_path / "some.pyz", DATA)

@@ -13,7 +13,7 @@ needs_modes = pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
 # --- where a cache is -----------------------------------------------------------------------------
 
 
-def test_the_folder_that_was_asked_for_comes_first(tmp_path: Path) -> None:
+def test_the_requested_folder_comes_first(tmp_path: Path) -> None:
     environ = {"RYE_CACHE_DIR": str(tmp_path / "here"), "XDG_CACHE_HOME": "/xdg", "HOME": "/home"}
 
     roots = {cache_root(environ, platform) for platform in ("linux", "darwin", "win32")}
@@ -27,7 +27,7 @@ def test_linux_has_a_variable_for_caches_before_the_home() -> None:
     assert cache_root(environ, "linux") == "/var/cache/me/rye"
 
 
-def test_a_variable_for_caches_that_is_not_absolute_does_not_count(tmp_path: Path) -> None:
+def test_a_relative_cache_variable_is_ignored(tmp_path: Path) -> None:
     environ = {"XDG_CACHE_HOME": "relative", "HOME": str(tmp_path)}
 
     assert cache_root(environ, "linux") == str(tmp_path / ".cache" / "rye")
@@ -47,17 +47,17 @@ def test_windows_keeps_caches_in_the_local_application_data(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 @pytest.mark.parametrize("home", ["", "/", "/dev/null", "relative", "/no such folder"])
-def test_a_home_that_is_none_gives_no_place(home: str, platform: str) -> None:
+def test_an_invalid_home_gives_no_cache_folder(home: str, platform: str) -> None:
     assert cache_root({"HOME": home}, platform) is None
 
 
 @pytest.mark.parametrize("folder", ["", "\\", "relative"])
-def test_windows_without_its_folder_gives_no_place(folder: str) -> None:
+def test_windows_without_its_folder_gives_no_cache_folder(folder: str) -> None:
     assert cache_root({"LOCALAPPDATA": folder}, "win32") is None
 
 
 @pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
-def test_root_leaves_nothing_in_the_home_of_a_user(
+def test_root_does_not_write_into_the_home_of_a_user(
     variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if tmp_path.stat().st_uid == 0:
@@ -84,7 +84,7 @@ def test_folders_are_made_for_no_other_user_whatever_the_umask(tmp_path: Path) -
 
 @needs_modes
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o750, 0o701])
-def test_a_folder_that_others_can_enter_is_not_used(mode: int, tmp_path: Path) -> None:
+def test_a_folder_open_to_other_users_is_not_used(mode: int, tmp_path: Path) -> None:
     folder = tmp_path / "shared"
     folder.mkdir()
     folder.chmod(mode)
@@ -109,7 +109,7 @@ def test_a_folder_of_another_user_is_not_used(
 
 
 @pytest.mark.parametrize("kind", ["link", "file"])
-def test_what_is_no_folder_is_not_used(kind: str, tmp_path: Path) -> None:
+def test_a_link_or_file_is_not_used_as_a_folder(kind: str, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     path = tmp_path / "cache"
     if kind == "link":
@@ -121,7 +121,7 @@ def test_what_is_no_folder_is_not_used(kind: str, tmp_path: Path) -> None:
         make_private(str(path))
 
 
-def test_many_can_make_the_same_folder_at_once(tmp_path: Path) -> None:
+def test_the_same_folder_can_be_made_simultaneously(tmp_path: Path) -> None:
     folder = str(tmp_path / "a" / "b" / "c")
 
     with ThreadPoolExecutor(8) as pool:
@@ -144,7 +144,7 @@ def test_a_temporary_folder_takes_the_place_of_a_cache_that_is_not_private(
     assert stat.S_IMODE(Path(only).stat().st_mode) == 0o700
 
 
-def test_without_a_home_there_is_no_folder_of_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_there_is_no_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RYE_CACHE_DIR", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", "/dev/null")
@@ -170,7 +170,7 @@ def test_a_file_appears_whole_and_with_its_mode(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_that_cannot_get_its_name_leaves_nothing(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_renamed_leaves_no_temporary_file(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "full").touch()
 
@@ -185,7 +185,7 @@ def test_the_digest_is_blake2b() -> None:
 
 
 @needs_modes
-def test_a_cache_that_every_user_may_rearrange_is_not_used(
+def test_a_world_writable_cache_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "cache"

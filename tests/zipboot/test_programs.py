@@ -64,7 +64,7 @@ def test_packed_programs_are_laid_out_for_their_user_alone(cache: Path) -> None:
     assert said.stdout == b"compiled a b\n"
 
 
-def test_a_second_start_writes_nothing(cache: Path) -> None:
+def test_a_second_start_writes_no_file(cache: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in laid_out(Packed()).iterdir()}
 
     after = {path: path.stat().st_mtime_ns for path in laid_out(Packed()).iterdir()}
@@ -73,7 +73,7 @@ def test_a_second_start_writes_nothing(cache: Path) -> None:
     assert sorted(path.name for path in (cache / "programs").iterdir()) == [Packed().index["name"]]
 
 
-def test_until_one_is_used_they_are_scripts(cache: Path) -> None:
+def test_programs_are_scripts_until_the_first_use(cache: Path) -> None:
     before = found(Packed())
 
     used = compiled(Packed(), Packed().index, NAMES[1])  # type: ignore[arg-type]
@@ -84,7 +84,7 @@ def test_until_one_is_used_they_are_scripts(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "shorter", "link", "open to all"])
-def test_what_is_not_as_it_was_is_written_again(damage: str) -> None:
+def test_changed_programs_are_written_again(damage: str) -> None:
     victim = laid_out(Packed()) / NAMES[1]
     match damage:
         case "missing":
@@ -120,7 +120,7 @@ def test_a_damaged_part_leaves_the_scripts() -> None:
     assert (laid_out(packed) / "lillux-proc").read_bytes().startswith(b"#!/bin/sh\nexec ")
 
 
-def test_a_program_with_another_digest_is_not_given() -> None:
+def test_a_program_with_another_digest_is_not_used() -> None:
     packed = Packed()
     name, _, size = packed.index["files"][0]
     packed.index["files"][0] = (name, "0" * 40, size)

@@ -17,7 +17,7 @@ def owner(shared_node: Node) -> User:
     return shared_node.user(scopes=("*",))
 
 
-def test_a_key_is_let_in_and_counts_at_once(owner: User) -> None:
+def test_an_authorised_key_is_valid_at_once(owner: User) -> None:
     pair = generate_keypair()
     body = {"public_key": encode_public_key(pair.public_pem), "label": "ci", "scopes": ["*"]}
 
@@ -37,13 +37,13 @@ def test_a_key_is_let_in_and_counts_at_once(owner: User) -> None:
     assert fingerprint in [key["fingerprint"] for key in listed.json["keys"]]
 
 
-def test_what_is_not_said_is_an_operator_foreverything(owner: User) -> None:
+def test_missing_fields_default_to_an_operator_with_all_scopes(owner: User) -> None:
     reply = owner.ask("POST", KEYS, {"public_key": encode_public_key(NEW.public_pem)})
 
     assert (reply.json["label"], reply.json["scopes"]) == ("operator", ["*"])
 
 
-def test_a_revoked_key_counts_no_longer(owner: User) -> None:
+def test_a_revoked_key_is_not_valid(owner: User) -> None:
     other = owner.node.user(scopes=("*",))
 
     reply = owner.ask("DELETE", f"{KEYS}/{other.user_id}")
@@ -52,7 +52,7 @@ def test_a_revoked_key_counts_no_longer(owner: User) -> None:
     assert other.ask("GET", KEYS).status == 401
 
 
-def test_a_key_that_is_none_cannot_be_revoked(owner: User) -> None:
+def test_an_unknown_key_cannot_be_revoked(owner: User) -> None:
     reply = owner.ask("DELETE", f"{KEYS}/0000000000000000")
 
     assert reply.answer == (
@@ -61,7 +61,7 @@ def test_a_key_that_is_none_cannot_be_revoked(owner: User) -> None:
     )
 
 
-def test_the_last_key_that_manages_keys_stays(node: Node) -> None:
+def test_the_last_managing_key_cannot_be_revoked(node: Node) -> None:
     reply = node.owner.ask("DELETE", f"{KEYS}/{node.owner.user_id}")
 
     assert reply.answer == (
@@ -79,14 +79,14 @@ def test_the_last_key_that_manages_keys_stays(node: Node) -> None:
     ],
     ids=["key", "scope", "label"],
 )
-def test_what_would_not_fit_a_document_is_refused(owner: User, body: object) -> None:
+def test_a_key_with_invalid_fields_is_refused(owner: User, body: object) -> None:
     reply = owner.ask("POST", KEYS, body)
 
     assert reply.status == 400
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_key_for_other_things_manages_none(shared_node: Node, method: str) -> None:
+def test_a_key_with_other_scopes_cannot_manage_keys(shared_node: Node, method: str) -> None:
     reply = shared_node.user(scopes=("remote:*",)).ask(method, KEYS, {"public_key": ""})
 
     assert reply.answer == (403, {"detail": "this key lacks the scope node.auth.manage"})
@@ -94,7 +94,7 @@ def test_a_key_for_other_things_manages_none(shared_node: Node, method: str) -> 
 
 @pytest.mark.parametrize("scopes", [["*"], ["remote:push"], ["node.auth.manage", "remote:*"], None])
 @pytest.mark.parametrize("auth", ["signed", "bearer"])
-def test_no_one_grants_what_their_own_key_has_not(
+def test_a_key_cannot_grant_scopes_that_it_lacks(
     shared_node: Node, scopes: list[str] | None, auth: Literal["signed", "bearer"]
 ) -> None:
     manager = shared_node.user(scopes=("node.auth.manage",))
@@ -110,7 +110,7 @@ def test_no_one_grants_what_their_own_key_has_not(
     assert mine["scopes"] == ["node.auth.manage"]
 
 
-def test_a_manager_lets_others_manage(shared_node: Node) -> None:
+def test_a_manager_authorises_further_managers(shared_node: Node) -> None:
     manager = shared_node.user(scopes=("node.auth.manage",))
     body = {
         "public_key": encode_public_key(generate_keypair().public_pem),

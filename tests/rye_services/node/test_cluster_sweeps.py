@@ -73,7 +73,7 @@ def present(project: RemoteProject, *digests: str) -> list[str]:
     return sorted(reply.json["present"])
 
 
-def test_of_servers_that_want_to_sweep_at_once_one_does_and_what_is_named_stays(
+def test_one_server_at_a_time_sweeps_and_keeps_referenced_objects(
     cluster: TestedCluster, workspace: Workspace
 ) -> None:
     project = RemoteProject.with_tools(workspace, cluster.node.user())

@@ -24,7 +24,7 @@ def project(shared_node: Node, workspace: Workspace) -> RemoteProject:
     return RemoteProject.with_tools(workspace, shared_node.user())
 
 
-def test_an_execution_that_changes_nothing_leaves_head_where_it_is(project: RemoteProject) -> None:
+def test_an_execution_without_changes_does_not_move_the_head(project: RemoteProject) -> None:
     answer = project.execute("tool:echo", parameters={"text": "hello"})
 
     assert answer["result"]["data"]["said"] == "hello"
@@ -32,7 +32,7 @@ def test_an_execution_that_changes_nothing_leaves_head_where_it_is(project: Remo
     assert [each["_hash"] for each in project.history()] == [project.head]
 
 
-def test_what_a_tool_writes_becomes_a_snapshot_of_the_project(project: RemoteProject) -> None:
+def test_files_that_a_tool_writes_become_a_snapshot(project: RemoteProject) -> None:
     answer = project.execute("tool:write", parameters={"path": "src/new.txt", "text": "made"})
 
     assert answer["merge_type"] == "fast-forward"
@@ -45,7 +45,7 @@ def test_what_a_tool_writes_becomes_a_snapshot_of_the_project(project: RemotePro
     assert project.text("src/x.txt") == "one\ntwo\nthree\n"
 
 
-def test_the_next_execution_works_on_what_the_last_one_left(project: RemoteProject) -> None:
+def test_an_execution_sees_the_changes_of_the_previous_one(project: RemoteProject) -> None:
     project.execute("tool:write", parameters={"path": "src/a.txt", "text": "a"})
 
     project.execute("tool:write", parameters={"path": "src/b.txt", "text": "b"})
@@ -53,7 +53,7 @@ def test_the_next_execution_works_on_what_the_last_one_left(project: RemoteProje
     assert {"src/a.txt", "src/b.txt", "src/x.txt"} <= project.manifest().files.keys()
 
 
-def test_what_is_left_outside_of_the_project_is_gone_for_the_next_execution(
+def test_files_outside_of_the_project_are_removed_before_the_next_execution(
     project: RemoteProject,
 ) -> None:
     project.execute("tool:write", parameters={"path": "scratch/x", "text": "a"})
@@ -65,7 +65,7 @@ def test_what_is_left_outside_of_the_project_is_gone_for_the_next_execution(
     assert "scratch" not in answer["result"]["data"]["stdout"]
 
 
-def test_a_secret_reaches_the_tool_and_nothing_else(project: RemoteProject) -> None:
+def test_a_secret_reaches_only_the_tool(project: RemoteProject) -> None:
     script = (
         "echo value $TOKEN; mkdir -p .ai/state; echo $TOKEN | tee src/leak.txt .ai/state/out.txt"
     )
@@ -83,7 +83,7 @@ def test_a_secret_reaches_the_tool_and_nothing_else(project: RemoteProject) -> N
     assert not [path for path in stores if path.is_file() and b"s3cr3t" in path.read_bytes()]
 
 
-def test_a_secret_of_the_vault_is_there_unless_only_others_are_named(
+def test_a_tool_gets_all_vault_secrets_unless_some_are_named(
     project: RemoteProject,
 ) -> None:
     sent = [{"name": "SCRIPT", "value": "echo here"}]
@@ -113,7 +113,7 @@ def test_changes_on_both_sides_are_merged(project: RemoteProject) -> None:
     assert project.text("src/x.txt") == "ONE\ntwo\nTHREE\n"
 
 
-def test_of_very_many_conflicts_a_row_has_the_first_and_their_number(
+def test_a_row_lists_the_first_conflicts_and_counts_all(
     project: RemoteProject,
 ) -> None:
     paths = [f"data/{number:04}.txt" for number in range(MOST_CONFLICTS + 3)]
@@ -208,7 +208,7 @@ def test_a_tool_that_fails_is_answered_with_200(project: RemoteProject) -> None:
         ),
     ],
 )
-def test_what_cannot_be_executed_is_refused_in_words(
+def test_a_request_that_cannot_be_executed_is_refused_with_a_reason(
     project: RemoteProject, body: dict[str, Any], status: int, detail: str
 ) -> None:
     reply = project.user.ask("POST", "/execute", {"project_path": "project", **body})
@@ -228,7 +228,7 @@ def test_the_split_form_of_an_item_is_taken_too(project: RemoteProject) -> None:
     assert answer["result"]["data"]["said"] == "split"
 
 
-def test_an_answer_shows_no_place_of_the_server(project: RemoteProject) -> None:
+def test_an_answer_shows_no_path_of_the_server(project: RemoteProject) -> None:
     script = "pwd; echo $HOME $TMPDIR"
 
     answer = project.execute("tool:sh", secret_envelope=project.envelope(SCRIPT=script))
@@ -322,7 +322,7 @@ def test_a_graph_leaves_its_page_signed_by_the_node_and_its_objects(
 
 
 @pytest.mark.heavy
-def test_all_that_executions_leave_is_there_for_a_sweep_and_for_fsck(
+def test_sweeps_and_fsck_accept_all_objects_of_executions(
     project: RemoteProject,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -390,7 +390,7 @@ def delivered(project: RemoteProject, hook: tuple[str, str], delivery_id: str) -
     return project.user.node.ask("POST", "/execute", body, headers=headers)
 
 
-def test_a_delivery_of_a_webhook_executes_what_it_is_bound_to_once(project: RemoteProject) -> None:
+def test_a_webhook_delivery_executes_its_item_once(project: RemoteProject) -> None:
     hook = bound(project)
 
     first, second = delivered(project, hook, "d-1"), delivered(project, hook, "d-1")
@@ -402,7 +402,7 @@ def test_a_delivery_of_a_webhook_executes_what_it_is_bound_to_once(project: Remo
     assert [row["hook_id"] for row in rows] == [hook[0]]
 
 
-def test_of_deliveries_that_come_at_once_one_is_executed(project: RemoteProject) -> None:
+def test_of_simultaneous_deliveries_one_is_executed(project: RemoteProject) -> None:
     hook = bound(project)
 
     with ThreadPoolExecutor(4) as pool:
@@ -417,7 +417,7 @@ def test_of_deliveries_that_come_at_once_one_is_executed(project: RemoteProject)
     )
 
 
-def test_content_that_the_store_has_lost_is_named(project: RemoteProject) -> None:
+def test_missing_content_of_the_store_is_reported(project: RemoteProject) -> None:
     lost = project.manifest().files["src/x.txt"]
     stored = project.user.node.data / "cas" / project.user.user_id / ".ai/state/objects/blobs"
     next(stored.rglob(lost)).unlink()
@@ -435,7 +435,7 @@ def test_content_that_the_store_has_lost_is_named(project: RemoteProject) -> Non
     )
 
 
-def test_a_key_for_other_things_executes_nothing(project: RemoteProject) -> None:
+def test_a_key_with_other_scopes_cannot_execute(project: RemoteProject) -> None:
     stranger = project.user.node.user(scopes=("remote:objects",))
 
     reply = stranger.ask("POST", "/execute", {"item_id": "tool:echo", "project_path": "project"})
@@ -444,7 +444,7 @@ def test_a_key_for_other_things_executes_nothing(project: RemoteProject) -> None
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{", b'"x"', b"\xff", b"[" * 100_000])
-def test_a_body_that_is_no_object_is_refused(project: RemoteProject, raw: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_refused(project: RemoteProject, raw: bytes) -> None:
     for route in ("/execute", "/fetch", "/sign"):
         assert project.user.ask("POST", route, raw).answer == (
             400,
@@ -452,7 +452,7 @@ def test_a_body_that_is_no_object_is_refused(project: RemoteProject, raw: bytes)
         )
 
 
-def test_what_a_run_writes_outside_of_what_travels_is_named(project: RemoteProject) -> None:
+def test_files_that_a_run_writes_and_sync_leaves_out_are_named(project: RemoteProject) -> None:
     answer = project.script(
         "mkdir -p build/deep __pycache__ node_modules; echo x > build/deep/out.txt;"
         " echo y > out.bin; echo z > src/kept.txt; touch __pycache__/a.pyc node_modules/b.js .env"
@@ -465,7 +465,7 @@ def test_what_a_run_writes_outside_of_what_travels_is_named(project: RemoteProje
     assert project.thread(answer["thread_id"])["warnings"] == [warning]
 
 
-def test_a_run_that_writes_nothing_outside_is_warned_of_nothing(project: RemoteProject) -> None:
+def test_a_run_that_writes_only_synced_files_gets_no_warning(project: RemoteProject) -> None:
     answer = project.script("echo z > src/kept.txt").json
 
     assert "warnings" not in answer

@@ -49,7 +49,7 @@ def test_the_official_client_executes_with_an_api_key(project: RemoteProject) ->
     assert project.thread(answer["thread_id"])["state"] == "completed"
 
 
-def test_a_signed_request_executes_and_is_no_use_a_second_time(project: RemoteProject) -> None:
+def test_a_signed_request_executes_once(project: RemoteProject) -> None:
     user = project.user
     arguments = {"item_id": "echo", "item_type": "tool", "project_path": project.name}
     message = {

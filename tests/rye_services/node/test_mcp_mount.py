@@ -102,7 +102,7 @@ def test_the_sdk_is_loaded_for_the_first_message_and_not_at_start() -> None:
     assert ended.stdout == "False\n"
 
 
-def test_a_client_of_the_handshake_is_welcomed_without_a_session(endpoint: Endpoint) -> None:
+def test_a_client_that_sends_initialize_gets_no_session(endpoint: Endpoint) -> None:
     params = {
         "protocolVersion": HANDSHAKE,
         "capabilities": {},
@@ -177,7 +177,7 @@ def test_a_tool_that_failed_is_an_error_with_its_result(endpoint: Endpoint) -> N
         ("shell", {}, "TOOL_NOT_FOUND", "execute, fetch, sign"),
     ],
 )  # fmt: skip
-def test_what_is_refused_is_a_result_that_says_why(
+def test_a_refusal_is_an_error_result_with_its_reason(
     endpoint: Endpoint, name: str, arguments: dict[str, object], code: str, text: str
 ) -> None:
     result = endpoint.call(name, arguments)
@@ -187,7 +187,7 @@ def test_what_is_refused_is_a_result_that_says_why(
     assert text in result["structuredContent"]["error"]
 
 
-def test_each_call_shows_who_makes_it(endpoint: Endpoint) -> None:
+def test_each_call_is_authenticated(endpoint: Endpoint) -> None:
     arguments = {"item_id": "tool:a", "project_path": "p"}
 
     codes = [
@@ -198,7 +198,7 @@ def test_each_call_shows_who_makes_it(endpoint: Endpoint) -> None:
     assert codes == ["HTTP_401", "HTTP_401", "HTTP_403"]
 
 
-def test_a_client_of_the_stateless_era_is_answered_too(endpoint: Endpoint) -> None:
+def test_a_client_of_the_stateless_revision_is_answered(endpoint: Endpoint) -> None:
     arguments = {"item_id": "tool:a", "project_path": "p"}
     meta = {
         "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -228,7 +228,7 @@ def test_both_spellings_of_the_address_are_the_endpoint(endpoint: Endpoint) -> N
     assert len(answers) == 1
 
 
-def test_other_methods_learn_that_there_are_no_sessions(endpoint: Endpoint) -> None:
+def test_get_and_delete_are_answered_with_405(endpoint: Endpoint) -> None:
     node = Node(Path())
     node.port = int(endpoint.url.rpartition(":")[2])
 
@@ -269,7 +269,7 @@ def test_a_call_of_another_form_is_reported_in_plain_words(
         ),
     ],
 )
-def test_what_is_no_message_is_reported_in_plain_words(
+def test_an_invalid_message_is_reported_in_plain_words(
     endpoint: Endpoint, body: bytes, problem: str
 ) -> None:
     reply = endpoint.ask(body)
@@ -278,8 +278,6 @@ def test_what_is_no_message_is_reported_in_plain_words(
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"jsonrpc": "2.0"}', b"\xff"])
-def test_what_is_no_message_is_refused_and_the_endpoint_goes_on(
-    endpoint: Endpoint, body: bytes
-) -> None:
+def test_the_endpoint_survives_any_invalid_message(endpoint: Endpoint, body: bytes) -> None:
     assert 400 <= endpoint.ask(body).status < 500
     assert "result" in endpoint.rpc("tools/list")

@@ -30,7 +30,9 @@ def user(shared_node: Node) -> User:
 
 
 @pytest.mark.parametrize("auth", ["signed", "bearer"])
-def test_what_is_put_is_there_and_comes_back(user: User, auth: Literal["signed", "bearer"]) -> None:
+def test_stored_entries_are_present_and_returned(
+    user: User, auth: Literal["signed", "bearer"]
+) -> None:
     blob, value = blob_entry(b"\0\xff"), object_entry({"kind": "mine", "n": [1]})
     digests = [value["hash"], NOWHERE, blob["hash"], value["hash"]]
 
@@ -46,7 +48,7 @@ def test_what_is_put_is_there_and_comes_back(user: User, auth: Literal["signed",
     assert got.answer == (200, {"entries": [value, blob, value]})
 
 
-def test_a_client_that_asks_to_verify_learns_what_is_damaged_and_it_is_set_aside(
+def test_a_verifying_request_reports_damaged_objects_and_sets_them_aside(
     user: User,
 ) -> None:
     sound, damaged = blob_entry(b"sound"), blob_entry(b"damaged")
@@ -69,7 +71,7 @@ def test_a_client_that_asks_to_verify_learns_what_is_damaged_and_it_is_set_aside
     assert aside == [b"", b"damageD"]
 
 
-def test_what_is_put_takes_the_place_of_what_is_damaged(user: User) -> None:
+def test_a_put_replaces_damaged_content(user: User) -> None:
     entry = blob_entry(b"content")
     put(user, [entry])
     store = UserStores(user.node.settings.cas_base_path).of(user.user_id)
@@ -80,7 +82,7 @@ def test_what_is_put_takes_the_place_of_what_is_damaged(user: User) -> None:
     assert contents_of(user, [entry["hash"]]) == {entry["hash"]: b"content"}
 
 
-def test_who_accepts_frames_gets_the_same_without_json(user: User) -> None:
+def test_a_client_that_accepts_frames_gets_a_binary_answer(user: User) -> None:
     blob, value = blob_entry(b"\0\xff"), object_entry({"kind": "mine", "n": [1]})
     put(user, [blob, value])
     wanted = {"hashes": [value["hash"], NOWHERE, blob["hash"]]}
@@ -99,7 +101,7 @@ def test_who_accepts_frames_gets_the_same_without_json(user: User) -> None:
         *(f"{MEDIA_TYPE};q=0.5, application/json", f"{MEDIA_TYPE};\tq=0;x=1, {MEDIA_TYPE}"),
     ],
 )
-def test_who_does_not_accept_frames_gets_json(user: User, accept: str) -> None:
+def test_a_client_that_does_not_accept_frames_gets_json(user: User, accept: str) -> None:
     blob = blob_entry(b"plain")
     put(user, [blob])
     wanted = {"hashes": [blob["hash"]]}
@@ -110,7 +112,7 @@ def test_who_does_not_accept_frames_gets_json(user: User, accept: str) -> None:
     assert got.json == {"entries": [blob]}
 
 
-def test_one_user_cannot_see_what_another_has(user: User, shared_node: Node) -> None:
+def test_a_user_cannot_see_objects_of_another_user(user: User, shared_node: Node) -> None:
     blob = blob_entry(b"mine")
     put(user, [blob])
 
@@ -153,7 +155,7 @@ def test_an_object_is_stored_under_the_digest_of_its_value(user: User) -> None:
 @pytest.mark.parametrize(
     "digest", ["../../../../etc/passwd", "", "A" * 64, "a" * 63, "a" * 300, "ä" * 64]
 )
-def test_a_text_that_is_no_digest_is_missing(user: User, digest: str) -> None:
+def test_an_invalid_digest_is_reported_as_missing(user: User, digest: str) -> None:
     reply = user.ask("POST", "/objects/has", {"hashes": [digest]})
 
     assert reply.answer == (200, {"present": [], "missing": [digest]})
@@ -184,7 +186,7 @@ def test_a_body_of_another_shape_is_refused(user: User, route: str, body: object
     assert isinstance(reply.json["detail"], list)
 
 
-def test_an_object_nested_beyond_reason_is_refused_by_itself(user: User) -> None:
+def test_only_the_too_deeply_nested_object_is_refused(user: User) -> None:
     data = b"[" * 100_000 + b"]" * 100_000
     entry = {"hash": sha256_hex(data), "kind": "object", "data": b64encode(data).decode()}
 
@@ -194,7 +196,7 @@ def test_an_object_nested_beyond_reason_is_refused_by_itself(user: User) -> None
     assert reply.json["detail"]["stored"] == [sha256_hex(b"good")]
 
 
-def test_a_key_for_pushes_only_cannot_ask_for_objects(shared_node: Node) -> None:
+def test_a_key_for_pushes_only_cannot_read_objects(shared_node: Node) -> None:
     pusher = shared_node.user(scopes=("remote:push",))
 
     reply = pusher.ask("POST", "/objects/has", {"hashes": []})
@@ -210,7 +212,7 @@ def test_a_large_blob_comes_back_whole(user: User) -> None:
 
 
 @pytest.mark.heavy
-def test_a_user_gets_no_more_room_than_there_is(tmp_path: Path) -> None:
+def test_a_user_cannot_exceed_the_storage_quota(tmp_path: Path) -> None:
     limits = {"MAX_USER_STORAGE_BYTES": "1000"}
     with running_node(tmp_path / "node", environ=limits) as node:
         user = node.user()
@@ -243,7 +245,7 @@ def entries(*contents: bytes) -> list[ContentEntry]:
     return [ContentEntry(sha256_hex(data), "blob", data) for data in contents]
 
 
-def test_a_node_says_that_it_takes_frames_and_stores_them(user: User) -> None:
+def test_a_node_announces_and_accepts_frames(user: User) -> None:
     sent = [*entries(b"\0\xff", b""), decode(object_entry({"kind": "mine"}))]
     digests = [entry.digest for entry in sent]
 
@@ -268,9 +270,7 @@ def test_a_node_says_that_it_takes_frames_and_stores_them(user: User) -> None:
     ],
     ids=range(6),
 )
-def test_frames_that_are_not_whole_and_sound_store_nothing(
-    user: User, body: bytes, problem: str
-) -> None:
+def test_invalid_frames_store_no_object(user: User, body: bytes, problem: str) -> None:
     answer = user.ask("POST", "/objects/put", body, headers=FRAMES)
 
     assert answer.status == 400

@@ -7,7 +7,7 @@ from ryeos.remote.requests import decode_public_key, read_identity
 from tests.support.node import Node
 
 
-def test_a_node_says_that_it_is_there_and_its_versions(shared_node: Node) -> None:
+def test_health_reports_the_versions_of_the_node(shared_node: Node) -> None:
     assert shared_node.ask("GET", "/health").answer == (
         200,
         {
@@ -19,7 +19,7 @@ def test_a_node_says_that_it_is_there_and_its_versions(shared_node: Node) -> Non
     )
 
 
-def test_a_node_shows_who_it_is(shared_node: Node) -> None:
+def test_a_node_publishes_its_identity(shared_node: Node) -> None:
     document = shared_node.ask("GET", "/public-key").json
     identity = read_identity(document)
 
@@ -28,7 +28,7 @@ def test_a_node_shows_who_it_is(shared_node: Node) -> None:
     assert decode_public_key(document["items_key"]) == shared_node.keys.items.public_pem
 
 
-def test_a_node_says_how_busy_it_is_and_what_it_can_do(shared_node: Node) -> None:
+def test_status_reports_the_load_and_the_capabilities(shared_node: Node) -> None:
     status = shared_node.ask("GET", "/status").json
 
     provided = status.pop("capabilities")
@@ -49,7 +49,7 @@ def test_open_routes_ignore_how_a_caller_authenticates(shared_node: Node) -> Non
         assert shared_node.ask("GET", path, headers=headers).status == 200
 
 
-def test_what_a_bundle_provides_is_every_tool_of_it(bundle: Space) -> None:
+def test_a_bundle_provides_all_of_its_tools(bundle: Space) -> None:
     provided = provided_tools(bundle.base)
 
     assert "rye.execute.tool.rye.core.primitives.subprocess" in provided

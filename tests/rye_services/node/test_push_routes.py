@@ -81,7 +81,7 @@ def changed(
     return push(user, new.manifest_hash, snapshot, **body)
 
 
-def test_a_push_can_bring_what_has_changed_alone(user: User) -> None:
+def test_a_push_may_send_only_its_changes(user: User) -> None:
     snapshot = push_tree(user, {**FILES, "src/y.py": b"y = 1\n"})
     after = {".ai/tools/probe/echo.py": b"print(2)\n", "src/x.py": b"x = 1\n", "new": b"new"}
 
@@ -93,7 +93,7 @@ def test_a_push_can_bring_what_has_changed_alone(user: User) -> None:
     assert history(user)[0]["_hash"] == reply.json["snapshot_hash"]
 
 
-def test_changes_of_another_head_store_nothing(user: User) -> None:
+def test_changes_against_another_head_are_not_stored(user: User) -> None:
     push_tree(user, FILES)
     after = {**FILES, "new": b"new in a push that comes too late"}
 
@@ -134,7 +134,7 @@ def test_a_key_for_pushes_alone_cannot_bring_content(shared_node: Node) -> None:
     assert [reply.answer for reply in replies] == [refused, refused]
 
 
-def test_the_history_says_what_the_next_push_has_to_know(user: User) -> None:
+def test_the_history_includes_the_terms_for_the_next_push(user: User) -> None:
     push_tree(user, FILES)
     sent = tree({".ai/config/a.yaml": b"a: 1\n"}, "user")
     put(user, sent.entries)
@@ -149,7 +149,7 @@ def test_the_history_says_what_the_next_push_has_to_know(user: User) -> None:
     assert terms() == {**expected, "user_manifest_hash": sent.manifest_hash}
 
 
-def test_a_push_of_what_was_never_uploaded_names_it(user: User) -> None:
+def test_a_push_names_content_that_was_not_uploaded(user: User) -> None:
     sent = tree({"a": b"1"})
     put(user, sent.entries[1:])
 
@@ -171,7 +171,7 @@ def test_a_push_on_another_head_says_where_the_head_is(user: User) -> None:
     assert reply.answer == (409, {"detail": detail})
 
 
-def test_another_version_is_refused_in_words(user: User) -> None:
+def test_another_version_is_refused_with_a_reason(user: User) -> None:
     sent = tree(FILES)
     put(user, sent.entries)
 
@@ -250,7 +250,7 @@ def test_a_user_space_is_replaced_revision_by_revision(user: User) -> None:
 
 
 @pytest.mark.parametrize("revision", [-1, 2**63, "1", 1.5])
-def test_a_revision_that_cannot_be_is_refused(user: User, revision: object) -> None:
+def test_an_invalid_revision_is_refused(user: User, revision: object) -> None:
     body = {"user_manifest_hash": NOWHERE, "expected_revision": revision}
 
     assert user.ask("POST", "/push/user-space", body).status in {400, 422}
@@ -268,7 +268,7 @@ def test_a_snapshot_carries_the_user_space_of_its_time(user: User) -> None:
 
 
 @pytest.mark.parametrize(("limit", "shown"), [(50, 3), (2, 2), (0, 0), (-1, 0), (10**30, 3)])
-def test_a_history_is_as_long_as_it_was_asked_for(user: User, limit: int, shown: int) -> None:
+def test_a_history_is_limited_to_the_requested_length(user: User, limit: int, shown: int) -> None:
     expected = None
     for number in range(3):
         expected = push_tree(user, {"number": b"%d" % number}, expected)

@@ -119,7 +119,9 @@ COSTS: dict[str, tuple[Callable[[RemoteProject, Iterator[int]], object], int, in
 
 
 @pytest.mark.parametrize("name", COSTS)
-def test_a_request_costs_what_the_table_says(project: RemoteProject, name: str) -> None:
+def test_each_request_costs_as_much_as_its_row_of_the_table_says(
+    project: RemoteProject, name: str
+) -> None:
     ask, *expected = COSTS[name]
     numbers = count(next(NUMBERS) * 100)
 

@@ -21,7 +21,7 @@ def test_secrets_are_set_listed_and_deleted_and_no_value_comes_back(shared_node:
     assert user.ask("DELETE", "/secrets/API_KEY").status == 404
 
 
-def test_what_would_never_be_injected_is_reported_and_the_rest_is_kept(shared_node: Node) -> None:
+def test_secrets_that_are_never_injected_are_skipped_and_reported(shared_node: Node) -> None:
     body = {
         "secrets": [
             {"name": "GOOD", "value": "1"},
@@ -37,7 +37,7 @@ def test_what_would_never_be_injected_is_reported_and_the_rest_is_kept(shared_no
     assert [each["name"] for each in answer["skipped"]] == ["PATH"]
 
 
-def test_both_ways_are_about_the_same_secrets(shared_node: Node) -> None:
+def test_both_routes_manage_the_same_secrets(shared_node: Node) -> None:
     user = shared_node.user()
     envelope = seal_secrets({"TOKEN": "t"}, shared_node.keys.box_public)
 
@@ -66,13 +66,13 @@ def test_an_envelope_that_does_not_open_is_refused(
     assert reply.json["detail"].startswith("secret envelope: ")
 
 
-def test_no_one_sees_the_secrets_of_others(shared_node: Node) -> None:
+def test_a_user_does_not_see_secrets_of_others(shared_node: Node) -> None:
     shared_node.user().ask("POST", "/secrets", {"secrets": [{"name": "A", "value": "1"}]})
 
     assert shared_node.user().ask("GET", "/secrets").answer == (200, {"secrets": []})
 
 
-def test_a_key_for_other_things_is_refused(shared_node: Node) -> None:
+def test_a_key_with_other_scopes_is_refused(shared_node: Node) -> None:
     user = shared_node.user(scopes=("remote:push",))
 
     assert user.ask("GET", "/secrets").status == 403
@@ -93,7 +93,7 @@ def test_no_value_is_in_the_log_or_readable_on_the_disk(node: Node) -> None:
     assert value not in "".join(node.log)
 
 
-def test_half_a_character_is_refused_not_kept(shared_node: Node) -> None:
+def test_a_lone_surrogate_is_refused(shared_node: Node) -> None:
     body = json.dumps({"secrets": [{"name": "A", "value": "\ud800"}]}).encode()
 
     assert shared_node.user().ask("POST", "/secrets", body).status in {400, 422}

@@ -78,7 +78,7 @@ def stored(store: Store) -> set[str]:
     return {one.digest for space in ObjectKind for one in store.stored(space)}
 
 
-def test_what_a_push_named_stays_with_all_its_history(services: NodeServices, store: Store) -> None:
+def test_objects_of_a_push_and_its_history_are_kept(services: NodeServices, store: Store) -> None:
     first = push(services, {".ai/tools/a.py": b"1", "file": b"1"})
     push(services, {"file": b"2"}, first)
     before = stored(store)
@@ -89,7 +89,7 @@ def test_what_a_push_named_stays_with_all_its_history(services: NodeServices, st
     assert stored(store) == before
 
 
-def test_what_nothing_names_goes(services: NodeServices, store: Store) -> None:
+def test_unreferenced_objects_are_removed(services: NodeServices, store: Store) -> None:
     push(services, {"file": b"1"})
     before = stored(store)
     size = len(b"never pushed")
@@ -116,7 +116,7 @@ def test_a_dry_run_removes_nothing(services: NodeServices, store: Store) -> None
     assert (found.removed, store.has_blob(blob)) == (1, True)
 
 
-def test_what_was_stored_within_the_grace_stays(services: NodeServices, store: Store) -> None:
+def test_objects_within_the_grace_period_are_kept(services: NodeServices, store: Store) -> None:
     blob, old = store.put_blob(b"young"), store.put_blob(b"old")
     for digest, age_s in ((blob, 3000), (old, 4000)):
         modified_s = NOW.timestamp() - age_s
@@ -127,7 +127,7 @@ def test_what_was_stored_within_the_grace_stays(services: NodeServices, store: S
     assert (store.has_blob(blob), store.has_blob(old)) == (True, False)
 
 
-def test_a_user_who_uploads_is_left_alone_until_the_lease_ends(
+def test_a_store_is_not_collected_during_an_upload_lease(
     services: NodeServices, store: Store, clock: Clock
 ) -> None:
     blob = store.put_blob(b"uploaded slowly")
@@ -142,7 +142,7 @@ def test_a_user_who_uploads_is_left_alone_until_the_lease_ends(
     assert not store.has_blob(blob)
 
 
-def test_the_user_space_stays(services: NodeServices, store: Store) -> None:
+def test_objects_of_the_user_space_are_kept(services: NodeServices, store: Store) -> None:
     old = put_user_space(store, {".ai/config/a.yaml": b"a: 1\n"})
     new = put_user_space(store, {".ai/config/a.yaml": b"a: 2\n"})
     services.sync.pushing.push_user_space(USER, store, old, None)
@@ -154,7 +154,7 @@ def test_the_user_space_stays(services: NodeServices, store: Store) -> None:
     assert store.has_blob(store.put_blob(b"a: 2\n"))
 
 
-def test_what_a_thread_could_not_merge_stays(services: NodeServices, store: Store) -> None:
+def test_objects_of_an_unmerged_run_are_kept(services: NodeServices, store: Store) -> None:
     snapshot = push(services, {"file": b"1"})
     manifest = put_project(store, {"file": b"unmerged"})
     unmerged = store.put_object(
@@ -196,7 +196,7 @@ def days_ago(days: float) -> str:
     return stamp(NOW - timedelta(days=days))
 
 
-def test_an_execution_that_ended_long_ago_is_forgotten_with_what_only_it_named(
+def test_an_old_execution_is_forgotten_with_its_own_objects(
     services: NodeServices, store: Store
 ) -> None:
     outputs = {name: store.put_object({"kind": "node_result", "of": name}) for name in "ab"}
@@ -227,7 +227,7 @@ def test_an_execution_that_runs_or_waits_to_be_merged_is_not_forgotten(
     assert store.has_object(unmerged)
 
 
-def test_a_dry_run_counts_what_would_be_forgotten_and_what_goes_with_it(
+def test_a_dry_run_counts_old_executions_and_their_objects(
     services: NodeServices, store: Store
 ) -> None:
     result = store.put_object({"kind": "node_result"})
@@ -249,7 +249,7 @@ def test_many_old_executions_are_forgotten_in_one_collection(services: NodeServi
     assert executions(services) == set()
 
 
-def test_with_no_days_nothing_is_ever_forgotten(tmp_path: Path, clock: Clock) -> None:
+def test_executions_are_kept_forever_if_the_setting_is_zero(tmp_path: Path, clock: Clock) -> None:
     environ = {"RYE_NODE_RETAIN_EXECUTIONS_DAYS": "0"}
     settings = read_settings({"data_dir": str(tmp_path / "node")}, environ, tmp_path)
     services = open_services(settings, tmp_path, clock)
@@ -261,7 +261,7 @@ def test_with_no_days_nothing_is_ever_forgotten(tmp_path: Path, clock: Clock) ->
     services.database.close()
 
 
-def test_nothing_goes_when_what_is_named_cannot_be_read(
+def test_no_object_is_removed_while_a_root_cannot_be_read(
     services: NodeServices, store: Store
 ) -> None:
     snapshot = push(services, {"file": b"1"})
@@ -278,7 +278,7 @@ def test_nothing_goes_when_what_is_named_cannot_be_read(
 
 @pytest.mark.parametrize("lost", ["snapshot", "manifest", "item", "blob of an item", "file"])
 @pytest.mark.parametrize("depth", [0, 1])
-def test_nothing_goes_while_something_is_missing_that_a_head_leads_to(
+def test_no_object_is_removed_while_an_object_of_a_head_is_missing(
     services: NodeServices, store: Store, lost: str, depth: int
 ) -> None:
     first = push(services, {".ai/tools/a.py": b"1", "file": b"1"})
@@ -312,7 +312,9 @@ def content_of(store: Store, snapshot: str, what: str) -> tuple[ObjectKind, str]
     return ObjectKind.BLOB, blobs[what]
 
 
-def test_nothing_goes_while_the_user_space_is_missing(services: NodeServices, store: Store) -> None:
+def test_no_object_is_removed_while_the_user_space_is_missing(
+    services: NodeServices, store: Store
+) -> None:
     manifest = put_user_space(store, {".ai/config/a.yaml": b"a: 1\n"})
     services.sync.pushing.push_user_space(USER, store, manifest, None)
     store.remove(ObjectKind.OBJECT, manifest)
@@ -325,7 +327,7 @@ def test_nothing_goes_while_the_user_space_is_missing(services: NodeServices, st
     )
 
 
-def test_what_a_run_named_and_never_stored_is_not_missed(
+def test_digests_that_a_run_only_mentions_are_not_required(
     services: NodeServices, store: Store
 ) -> None:
     made_up = {"kind": "project_snapshot", "parent_hashes": ["a" * 64], "schema": 2}
@@ -340,7 +342,7 @@ def test_what_a_run_named_and_never_stored_is_not_missed(
     assert services.sync.storage.collect_of(USER).state == "done"
 
 
-def test_a_database_that_knows_no_user_removes_nothing(
+def test_no_object_is_removed_if_the_database_knows_no_user(
     services: NodeServices, tmp_path: Path, clock: Clock
 ) -> None:
     push(services, {"file": b"1"})
@@ -359,9 +361,7 @@ def test_a_database_that_knows_no_user_removes_nothing(
     assert stored(folder_stores(services).of(USER)) == before
 
 
-def test_a_user_of_whom_the_database_never_heard_keeps_everything(
-    services: NodeServices, store: Store
-) -> None:
+def test_the_store_of_an_unknown_user_is_left_alone(services: NodeServices, store: Store) -> None:
     push(services, {"file": b"1"})
     unknown = folder_stores(services).of("b" * 16)
     blob = unknown.put_blob(b"of a newer database")
@@ -371,7 +371,7 @@ def test_a_user_of_whom_the_database_never_heard_keeps_everything(
     assert (found, unknown.has_blob(blob)) == ({USER: "done", "b" * 16: "refused"}, True)
 
 
-def test_no_one_removes_while_a_backup_holds_the_lock(
+def test_collection_waits_for_the_lock_of_a_backup(
     services: NodeServices, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rye_services.node.storage.LOCK_WAIT_S", 0.0)
@@ -383,9 +383,7 @@ def test_no_one_removes_while_a_backup_holds_the_lock(
     assert (found, store.has_blob(blob)) == ((UserGarbage(user_id=USER, state="busy"),), True)
 
 
-def test_a_count_that_a_crash_left_wrong_is_right_after_a_collection(
-    services: NodeServices, store: Store
-) -> None:
+def test_a_collection_corrects_the_count_of_bytes(services: NodeServices, store: Store) -> None:
     push(services, {"file": b"1"})
     services.sync.usage.add(USER, 10**6, store=store)
 
@@ -395,14 +393,14 @@ def test_a_count_that_a_crash_left_wrong_is_right_after_a_collection(
     assert services.sync.usage.read(USER, store=store) == size
 
 
-def test_folders_of_no_user_are_passed_over(services: NodeServices) -> None:
+def test_folders_that_belong_to_no_user_are_skipped(services: NodeServices) -> None:
     (folder_stores(services).root / "Not A User" / ".ai" / "state" / "objects").mkdir(parents=True)
     (folder_stores(services).root / "nostore" / ".ai").mkdir(parents=True)
 
     assert services.sync.storage.collect() == ()
 
 
-def test_a_sweep_is_recorded_with_what_it_removed_and_what_it_left_alone(
+def test_a_sweep_is_recorded_with_its_removals_and_refusals(
     services: NodeServices, store: Store
 ) -> None:
     push(services, {"file": b"1"})
@@ -456,7 +454,7 @@ def test_of_many_servers_one_sweeps_each_time(tmp_path: Path, clock: Clock, kind
     assert after > next_one
 
 
-def test_a_server_whose_clock_is_ahead_removes_nothing_young_from_a_bucket(
+def test_a_server_with_a_fast_clock_removes_no_young_object_from_a_bucket(
     tmp_path: Path, clock: Clock
 ) -> None:
     database = made_database(tmp_path)  # whose clock is right, and hours behind this server's

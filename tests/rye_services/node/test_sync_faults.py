@@ -57,7 +57,7 @@ def insist(ask: Callable[[], Answer], is_up: Event) -> Answer:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
-def test_nothing_of_an_upload_that_was_cut_off_is_there(node: Node, share: float) -> None:
+def test_an_interrupted_upload_stores_no_object(node: Node, share: float) -> None:
     user, sent = node.user(), tree(FILES)
 
     half_sent(user, sent, share).close()
@@ -75,7 +75,7 @@ def test_a_node_killed_in_an_upload_takes_it_again(node: Node) -> None:
     assert push_tree(user, FILES) == history(user)[0]["_hash"]
 
 
-def test_what_was_uploaded_before_a_kill_can_be_pushed_after_it(node: Node) -> None:
+def test_uploads_before_a_kill_can_be_pushed_after_it(node: Node) -> None:
     user, sent = node.user(), tree(FILES)
     put(user, sent.entries)
 
@@ -85,7 +85,7 @@ def test_what_was_uploaded_before_a_kill_can_be_pushed_after_it(node: Node) -> N
     assert is_whole(user, sent)
 
 
-def test_a_head_is_where_it_was_when_the_node_was_killed(node: Node) -> None:
+def test_a_head_survives_a_kill_of_the_node(node: Node) -> None:
     user = node.user()
     first = push_tree(user, FILES)
     second = push_tree(user, {**FILES, "more": b"1"}, first)
@@ -130,7 +130,7 @@ def test_a_push_that_comes_late_does_not_take_the_head_back(node: Node) -> None:
     assert history(user)[0]["_hash"] == second
 
 
-def test_a_request_that_comes_twice_is_taken_once_even_by_another_process(node: Node) -> None:
+def test_a_repeated_request_is_accepted_once_even_by_another_process(node: Node) -> None:
     user, sent = node.user(), tree(FILES)
     body = json.dumps({"entries": sent.entries}).encode()
     headers = user.signed_headers("POST", "/objects/put", body)
@@ -145,7 +145,7 @@ def test_a_request_that_comes_twice_is_taken_once_even_by_another_process(node: 
     assert statuses == [200, 401, 401]
 
 
-def test_whatever_was_accepted_is_kept_through_kills_at_any_time(node: Node) -> None:
+def test_every_accepted_push_survives_kills(node: Node) -> None:
     user = node.user()
     times = random.Random(7)  # noqa: S311 - when to kill is no secret
     accepted: dict[str, SentTree] = {}

@@ -78,7 +78,7 @@ def test_a_new_key_of_a_person_sees_the_same_projects(shared_node: Node) -> None
     assert second.ask("GET", "/account").json["user_id"] == first.user_id
 
 
-def test_a_key_counts_no_longer_once_it_is_removed(shared_node: Node) -> None:
+def test_a_removed_key_is_not_valid(shared_node: Node) -> None:
     first = person(shared_node)
     second = second_key(first)
 
@@ -89,7 +89,7 @@ def test_a_key_counts_no_longer_once_it_is_removed(shared_node: Node) -> None:
     assert first.ask("GET", "/account/keys").json["keys"] == []
 
 
-def test_a_key_may_do_no_more_than_the_key_that_adds_it(shared_node: Node) -> None:
+def test_a_new_key_gets_no_more_scopes_than_the_key_that_adds_it(shared_node: Node) -> None:
     first = shared_node.user(scopes=("remote:*", "account:manage"))
     second = second_key(first)
 
@@ -115,7 +115,7 @@ def test_the_key_of_another_user_is_not_added(shared_node: Node) -> None:
     assert "it has projects, secrets or webhooks of its own" in add(other).json["detail"]
 
 
-def test_of_two_people_who_add_a_key_at_once_one_gets_it(shared_node: Node) -> None:
+def test_only_one_of_several_people_can_add_the_same_key(shared_node: Node) -> None:
     people = [person(shared_node) for _ in range(4)]
     body = {"public_key": encode_public_key(generate_keypair().public_pem)}
 
@@ -125,7 +125,7 @@ def test_of_two_people_who_add_a_key_at_once_one_gets_it(shared_node: Node) -> N
     assert sorted(replies) == [200, 409, 409, 409]
 
 
-def test_a_secret_that_a_second_key_seals_for_itself_is_its_persons(shared_node: Node) -> None:
+def test_a_secret_sealed_with_a_second_key_belongs_to_the_same_person(shared_node: Node) -> None:
     first = person(shared_node)
     second = second_key(first)
     sealed = seal_secrets(
@@ -150,7 +150,7 @@ def test_members_share_the_projects_of_a_team(team: TeamOfTests) -> None:
     assert team.people["read"].ask("GET", f"/history?project_path={PROJECT}").status == 404
 
 
-def test_a_refusal_names_the_role_that_it_takes(team: TeamOfTests) -> None:
+def test_a_refusal_names_the_required_role(team: TeamOfTests) -> None:
     reply = push_as(team, "run", FILES)
 
     who = team.people["run"].user_id
@@ -159,7 +159,7 @@ def test_a_refusal_names_the_role_that_it_takes(team: TeamOfTests) -> None:
     assert reply.json["detail"].startswith(words)
 
 
-def test_a_team_that_is_not_there_is_refused_as_one_of_others(team: TeamOfTests) -> None:
+def test_a_missing_team_is_refused_like_a_foreign_one(team: TeamOfTests) -> None:
     outsider = team.people["nobody"]
 
     of_others = outsider.ask("GET", team.of("/projects"))
@@ -170,7 +170,7 @@ def test_a_team_that_is_not_there_is_refused_as_one_of_others(team: TeamOfTests)
     assert said[0].replace(team.name, "T") == said[1].replace("no-such-team", "T")
 
 
-def test_the_last_admin_stays(team: TeamOfTests) -> None:
+def test_the_last_admin_cannot_leave(team: TeamOfTests) -> None:
     admin = team.people["admin"]
     path = f"/teams/{team.name}/members/{admin.user_id}"
 
@@ -180,7 +180,7 @@ def test_the_last_admin_stays(team: TeamOfTests) -> None:
     assert f"{admin.user_id} is its last admin" in left.json["detail"]
 
 
-def test_of_two_admins_who_leave_at_once_one_stays(team: TeamOfTests) -> None:
+def test_only_one_of_two_last_admins_can_leave(team: TeamOfTests) -> None:
     admins = [team.people["admin"], team.people["push"]]
     path = f"/teams/{team.name}/members"
     assert admins[0].ask("PUT", f"{path}/{admins[1].user_id}", {"role": "admin"}).status == 200
@@ -191,7 +191,7 @@ def test_of_two_admins_who_leave_at_once_one_stays(team: TeamOfTests) -> None:
     assert sorted(left) == [200, 409]
 
 
-def test_a_member_who_was_removed_sees_nothing_any_more(team: TeamOfTests) -> None:
+def test_a_removed_member_has_no_access(team: TeamOfTests) -> None:
     gone = team.people["push"]
 
     removed = team.people["admin"].ask("DELETE", f"/teams/{team.name}/members/{gone.user_id}")
@@ -240,7 +240,7 @@ def accept(user: User, text: str) -> Reply:
     return user.ask("POST", "/invitations/accept", {"invitation": text})
 
 
-def test_an_invitation_lets_one_person_in_once(team: TeamOfTests) -> None:
+def test_an_invitation_admits_one_person_once(team: TeamOfTests) -> None:
     text = invited(team, role="push")["invitation"]
     newcomer, late = person(team.people["admin"].node), team.people["nobody"]
 
@@ -251,7 +251,7 @@ def test_an_invitation_lets_one_person_in_once(team: TeamOfTests) -> None:
     assert again.json["detail"].startswith("invitation: it was used before, or revoked")
 
 
-def test_of_many_who_accept_at_once_one_is_let_in(team: TeamOfTests) -> None:
+def test_only_one_of_many_simultaneous_acceptances_succeeds(team: TeamOfTests) -> None:
     text = invited(team)["invitation"]
     people = [person(team.people["admin"].node) for _ in range(4)]
 
@@ -261,7 +261,7 @@ def test_of_many_who_accept_at_once_one_is_let_in(team: TeamOfTests) -> None:
     assert sorted(replies) == [200, 403, 403, 403]
 
 
-def test_an_invitation_that_was_revoked_or_is_for_another_address_lets_no_one_in(
+def test_a_revoked_invitation_and_one_for_another_address_are_refused(
     team: TeamOfTests,
 ) -> None:
     revoked, addressed = invited(team), invited(team, email="Ada@Example.org")
@@ -275,7 +275,7 @@ def test_an_invitation_that_was_revoked_or_is_for_another_address_lets_no_one_in
     assert addressed["email"] == "ada@example.org"
 
 
-def test_an_invitation_of_a_former_admin_lets_no_one_in(
+def test_an_invitation_of_a_former_admin_is_refused(
     team: TeamOfTests,
 ) -> None:
     path = f"/teams/{team.name}"
@@ -313,7 +313,7 @@ def test_a_token_of_a_team_is_for_that_team_alone(team: TeamOfTests, shared_node
     assert with_token(shared_node, text, "/account/keys").status == 403
 
 
-def test_a_token_may_do_no_more_than_who_made_it(team: TeamOfTests, shared_node: Node) -> None:
+def test_a_token_has_no_more_rights_than_its_maker(team: TeamOfTests, shared_node: Node) -> None:
     path = f"/teams/{team.name}/members"
     admin, maker = team.people["admin"], team.people["push"]
     admin.ask("PUT", f"{path}/{maker.user_id}", {"role": "admin"})
@@ -329,7 +329,7 @@ def test_a_token_may_do_no_more_than_who_made_it(team: TeamOfTests, shared_node:
     assert (before, lowered, gone) == (422, 403, 401)
 
 
-def test_a_token_of_a_team_has_no_scope_of_people(team: TeamOfTests) -> None:
+def test_a_token_of_a_team_cannot_use_personal_scopes(team: TeamOfTests) -> None:
     replies = [new_token(team, "admin", scopes=[scope]) for scope in ("*", "account:manage")]
 
     assert [reply.status for reply in replies] == [400, 400]
@@ -381,7 +381,7 @@ def test_a_project_moves_back_by_an_admin_alone(team: TeamOfTests) -> None:
     assert team.ask("read", "GET", "/projects").json["projects"] == []
 
 
-def test_a_project_does_not_move_where_one_of_its_name_is(team: TeamOfTests) -> None:
+def test_a_project_does_not_move_to_an_owner_with_a_project_of_that_name(team: TeamOfTests) -> None:
     push_as(team, "push", FILES)
     owner = team.people["push"]
     push_tree(owner, {"a": b"1"})
@@ -395,7 +395,7 @@ def test_a_project_does_not_move_where_one_of_its_name_is(team: TeamOfTests) -> 
     assert renamed.json["new_path"] == "ada/other"
 
 
-def test_a_project_does_not_move_to_a_team_in_which_one_may_not_push(team: TeamOfTests) -> None:
+def test_moving_a_project_needs_the_push_role_in_the_team(team: TeamOfTests) -> None:
     for role in ("run", "nobody"):
         owner = team.people[role]
         push_tree(owner, FILES)
@@ -446,7 +446,7 @@ def project(team: TeamOfTests, workspace: Workspace) -> RemoteProject:
     return remote
 
 
-def test_what_a_member_signed_who_may_push_runs_for_all_and_no_longer_once_they_left(
+def test_items_signed_by_a_pusher_run_until_the_pusher_leaves(
     team: TeamOfTests, project: RemoteProject
 ) -> None:
     admin, signer = team.people["admin"], team.people["push"]
@@ -462,7 +462,7 @@ def test_what_a_member_signed_who_may_push_runs_for_all_and_no_longer_once_they_
 WRITE = {"path": "src/new.txt", "text": "made"}
 
 
-def test_what_a_run_of_who_may_only_run_changes_is_kept_apart(
+def test_changes_of_a_run_by_a_runner_are_kept_unmerged(
     team: TeamOfTests, project: RemoteProject
 ) -> None:
     project.user = on_team(team, "run")
@@ -479,7 +479,7 @@ def test_what_a_run_of_who_may_only_run_changes_is_kept_apart(
     assert project.execute("tool:write", parameters=WRITE)["merge_type"] == "fast-forward"
 
 
-def test_who_may_only_run_signs_nothing_and_ends_only_their_own_runs(
+def test_a_runner_cannot_sign_and_cancels_only_own_runs(
     team: TeamOfTests, project: RemoteProject
 ) -> None:
     thread_id = project.begun("true")
@@ -491,7 +491,7 @@ def test_who_may_only_run_signs_nothing_and_ends_only_their_own_runs(
     assert project.ended(thread_id)["state"] == "cancelled"
 
 
-def test_the_runs_of_a_member_who_is_removed_end_and_change_nothing(
+def test_runs_of_a_removed_member_are_cancelled_without_changes(
     team: TeamOfTests, project: RemoteProject
 ) -> None:
     gone = team.people["push"]
@@ -506,7 +506,7 @@ def test_the_runs_of_a_member_who_is_removed_end_and_change_nothing(
     assert [one["_hash"] for one in project.history()] == [project.head]
 
 
-def test_a_run_whose_member_may_only_read_by_its_end_changes_nothing(
+def test_a_run_whose_member_became_a_reader_is_not_merged(
     team: TeamOfTests, project: RemoteProject
 ) -> None:
     thread_id = project.begun("echo late > src/late.txt")

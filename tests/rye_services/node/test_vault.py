@@ -45,7 +45,7 @@ def test_secrets_are_given_back_to_the_user_who_set_them(vault: Vault) -> None:
 
 
 @on_sqlite_alone
-def test_no_value_lies_readable_in_the_database(vault: Vault, tmp_path: Path) -> None:
+def test_values_are_encrypted_in_the_database(vault: Vault, tmp_path: Path) -> None:
     vault.put("ann", {"API_KEY": "very-recognisable-value"})
 
     files = [path.read_bytes() for path in tmp_path.iterdir() if path.is_file()]
@@ -116,9 +116,7 @@ def test_all_missing_secrets_are_named(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("name", ["PATH", "aws_key", "1x", "LD_AUDIT", "ü", "A B", ""])
-def test_a_name_that_steers_programs_is_refused_and_nothing_is_kept(
-    vault: Vault, name: str
-) -> None:
+def test_a_name_that_controls_programs_is_refused_with_its_request(vault: Vault, name: str) -> None:
     with pytest.raises(SecretNameError):
         vault.put("ann", {"GOOD": "1", name: "2"})
 

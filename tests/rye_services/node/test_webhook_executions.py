@@ -28,7 +28,7 @@ def project(shared_node: Node, workspace: Workspace) -> RemoteProject:
     return RemoteProject(workspace, shared_node.user()).pushed()
 
 
-def test_a_delivery_executes_what_its_hook_is_bound_to(project: RemoteProject) -> None:
+def test_a_delivery_executes_the_item_of_its_binding(project: RemoteProject) -> None:
     project.user.ask("POST", "/secrets", {"secrets": [{"name": "TOKEN", "value": "t0ken-1"}]})
     hook = bind(project.user, "tool:echo", project.name, vault_keys=["TOKEN"])
 
@@ -60,7 +60,7 @@ def test_a_delivery_that_comes_twice_runs_once(project: RemoteProject) -> None:
     assert len(project.user.ask("GET", "/threads").json["threads"]) == 1
 
 
-def test_a_captured_delivery_runs_under_no_other_id(project: RemoteProject) -> None:
+def test_a_captured_delivery_does_not_run_under_another_id(project: RemoteProject) -> None:
     hook = bind(project.user, "tool:echo", project.name)
     body = hook.body()
     headers = hook.headers(body, delivery_id="d-1")
@@ -74,7 +74,7 @@ def test_a_captured_delivery_runs_under_no_other_id(project: RemoteProject) -> N
     assert len(project.user.ask("GET", "/threads").json["threads"]) == 1
 
 
-def test_of_deliveries_that_come_at_once_one_runs(project: RemoteProject) -> None:
+def test_of_simultaneous_deliveries_one_runs(project: RemoteProject) -> None:
     hook = bind(project.user, "tool:echo", project.name)
 
     with ThreadPoolExecutor(4) as pool:
@@ -94,7 +94,7 @@ def test_a_delivery_may_be_answered_at_once(project: RemoteProject) -> None:
     wait_until(lambda: project.thread(answer["thread_id"])["state"] == "completed")
 
 
-def test_a_wrong_field_executes_nothing_and_the_delivery_may_come_again(
+def test_a_delivery_with_a_wrong_field_can_be_sent_again(
     project: RemoteProject,
 ) -> None:
     hook = bind(project.user, "tool:echo", project.name)

@@ -52,7 +52,7 @@ def test_the_older_form_of_an_item_is_taken(shared_node: Node) -> None:
         ({"secret_envelope": {"version": 2}}, "secret envelope"),
     ],
 )
-def test_a_wrong_field_of_a_binding_is_named(
+def test_a_wrong_field_of_a_binding_is_reported(
     shared_node: Node, change: dict[str, object], field: str
 ) -> None:
     reply = shared_node.user().ask("POST", "/webhook-bindings", {**BINDING, **change})
@@ -61,7 +61,7 @@ def test_a_wrong_field_of_a_binding_is_named(
     assert reply.json["detail"].startswith(field)
 
 
-def test_no_one_revokes_the_binding_of_another(shared_node: Node) -> None:
+def test_a_user_cannot_revoke_a_binding_of_another(shared_node: Node) -> None:
     hook_id = shared_node.user().ask("POST", "/webhook-bindings", BINDING).json["hook_id"]
 
     assert shared_node.user().ask("DELETE", f"/webhook-bindings/{hook_id}").status == 404

@@ -60,7 +60,7 @@ def signed(
     )
 
 
-def test_a_delivery_decides_its_parameters_and_the_binding_all_else(webhooks: Webhooks) -> None:
+def test_a_delivery_chooses_only_the_parameters(webhooks: Webhooks) -> None:
     made, secret = webhooks.create(BINDING, "node")
     body = {"hook_id": made.hook_id, "parameters": {"x": 1}, "item_id": "tool:evil", "async": True}
 
@@ -71,7 +71,7 @@ def test_a_delivery_decides_its_parameters_and_the_binding_all_else(webhooks: We
     assert (delivery.parameters, delivery.is_async) == ({"x": 1}, True)
 
 
-def test_ids_and_secrets_have_the_shape_that_senders_know(webhooks: Webhooks) -> None:
+def test_ids_and_secrets_have_the_documented_shape(webhooks: Webhooks) -> None:
     made, secret = webhooks.create(BINDING, "node")
 
     assert made.hook_id.startswith("wh_")
@@ -104,7 +104,7 @@ def test_the_secret_is_in_no_answer_and_not_readable_in_the_database(
         {"body": b"{}"},
     ],
 )
-def test_whatever_is_wrong_with_a_delivery_it_is_refused_in_the_same_words(
+def test_all_refused_deliveries_get_the_same_message(
     webhooks: Webhooks, change: dict[str, Any]
 ) -> None:
     made, secret = webhooks.create(BINDING, "node")
@@ -116,7 +116,7 @@ def test_whatever_is_wrong_with_a_delivery_it_is_refused_in_the_same_words(
     assert str(error.value) == "Webhook authentication failed"
 
 
-def test_a_time_that_was_changed_is_refused_though_it_is_near(webhooks: Webhooks) -> None:
+def test_a_changed_time_is_refused_even_if_it_is_recent(webhooks: Webhooks) -> None:
     made, secret = webhooks.create(BINDING, "node")
     body = {"hook_id": made.hook_id}
 
@@ -180,9 +180,7 @@ def test_a_delivery_that_comes_again_with_a_new_signature_is_known(
     assert delivery is None
 
 
-def test_a_signature_counts_once_whatever_id_it_comes_with(
-    webhooks: Webhooks, database: Database
-) -> None:
+def test_a_signature_is_valid_once_under_any_id(webhooks: Webhooks, database: Database) -> None:
     made, secret = webhooks.create(BINDING, "node")
     body = {"hook_id": made.hook_id}
     first, captured = (signed(secret, body, delivery_id=each) for each in ("d1", "d2"))
@@ -202,7 +200,7 @@ def test_a_signature_counts_once_whatever_id_it_comes_with(
     assert accepted_delivery(webhooks, body, later)[1] is not None, "the id was not used up"
 
 
-def test_of_deliveries_that_come_at_once_one_is_recorded(database: Database) -> None:
+def test_of_simultaneous_deliveries_one_is_recorded(database: Database) -> None:
     def record(_: int) -> bool:
         with database.writing() as connection:
             return record_delivery(connection, "wh_1", "d1", signed_once="signed d1", now_s=NOW_S)
@@ -213,7 +211,7 @@ def test_of_deliveries_that_come_at_once_one_is_recorded(database: Database) -> 
     assert recorded.count(True) == 1
 
 
-def test_a_delivery_is_not_recorded_when_its_thread_was_not(database: Database) -> None:
+def test_a_delivery_without_a_thread_is_not_recorded(database: Database) -> None:
     def fail_after_recording() -> None:
         with database.writing() as connection:
             record_delivery(connection, "wh_1", "d1", signed_once="signed d1", now_s=NOW_S)
@@ -237,7 +235,7 @@ def test_deliveries_are_forgotten_after_two_days(database: Database) -> None:
     assert count == 2, "the id and the signature of the new one"
 
 
-def test_an_envelope_that_no_execution_could_open_makes_no_binding(webhooks: Webhooks) -> None:
+def test_a_binding_with_an_envelope_that_cannot_be_opened_is_refused(webhooks: Webhooks) -> None:
     _, other = generate_box_pair()
     binding = replace(BINDING, secret_envelope=seal_secrets({"A": "1"}, other))
 
@@ -268,7 +266,7 @@ def test_an_item_has_one_name_in_a_binding() -> None:
     ("item_id", "item_type"),
     [("a/b", None), ("tool:", None), ("tool:../x", None), ("tool:a", "directive"), ("x:a", None)],
 )
-def test_an_item_that_no_space_could_hold_makes_no_binding(
+def test_a_binding_with_an_impossible_item_id_is_refused(
     item_id: str, item_type: str | None
 ) -> None:
     with pytest.raises(WebhookFieldError):
@@ -276,7 +274,7 @@ def test_an_item_that_no_space_could_hold_makes_no_binding(
 
 
 @pytest.mark.parametrize("path", ["", "x" * 1025, "a\nb", "a\x00b"])
-def test_the_id_of_a_project_can_be_seen(path: str) -> None:
+def test_the_id_of_a_project_has_only_visible_characters(path: str) -> None:
     with pytest.raises(WebhookFieldError):
         valid_hook_project(path)
 

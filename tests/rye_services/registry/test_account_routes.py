@@ -6,7 +6,7 @@ from ryeos.trust.keys import SigningKey
 from tests.support.registry import Account, Registry, running_registry
 
 
-def test_an_api_key_is_shown_once_and_counts_until_it_is_revoked(
+def test_an_api_key_is_shown_once_and_valid_until_revoked(
     shared_registry: Registry,
 ) -> None:
     account = shared_registry.account()
@@ -31,7 +31,7 @@ def test_an_api_key_is_shown_once_and_counts_until_it_is_revoked(
     assert account.ask("DELETE", "/v1/api-keys/nobody").status == 404
 
 
-def test_no_one_grants_what_their_own_key_has_not(shared_registry: Registry) -> None:
+def test_a_key_cannot_grant_scopes_that_it_lacks(shared_registry: Registry) -> None:
     account = shared_registry.account()
 
     for scopes, status in ((["remote:execute"], 403), (["*"], 403), (["wrong"], 400)):
@@ -39,7 +39,7 @@ def test_no_one_grants_what_their_own_key_has_not(shared_registry: Registry) -> 
         assert refused.status == status
 
 
-def test_no_one_sees_or_revokes_the_keys_of_others(shared_registry: Registry) -> None:
+def test_a_user_cannot_see_or_revoke_keys_of_others(shared_registry: Registry) -> None:
     account, other = shared_registry.account(), shared_registry.account()
     account.ask("POST", "/v1/api-keys", {"name": "ci"})
 
@@ -47,7 +47,7 @@ def test_no_one_sees_or_revokes_the_keys_of_others(shared_registry: Registry) ->
     assert len(other.ask("GET", "/v1/api-keys").json["api_keys"]) == 1
 
 
-def test_an_api_key_of_no_account_publishes_nothing(shared_registry: Registry) -> None:
+def test_an_api_key_without_an_account_cannot_publish(shared_registry: Registry) -> None:
     stranger = shared_registry.node.user(scopes=("registry:*",))
 
     refused = stranger.ask("POST", "/v1/namespaces", {"name": "mine"}, auth="bearer")
@@ -67,7 +67,7 @@ def claim(account: Account, key: SigningKey, **changed: Any) -> dict[str, Any]: 
     return {"document": sign_document(document, key, "2026-11-21T00:00:00Z")}
 
 
-def test_a_key_counts_for_an_account_once_it_has_signed_that_itself(
+def test_a_signing_key_is_added_with_its_own_signed_claim(
     shared_registry: Registry,
 ) -> None:
     account, other = shared_registry.account(), shared_registry.account()
@@ -106,7 +106,7 @@ def test_a_namespace_is_claimed_once_and_never_taken_over(shared_registry: Regis
     assert account.ask("GET", "/v1/account").json["namespaces"] == [name]
 
 
-def test_no_one_has_more_namespaces_than_they_need(registry: Registry) -> None:
+def test_an_account_has_a_limited_number_of_namespaces(registry: Registry) -> None:
     account = registry.account()
     for number in range(20):
         assert account.ask("POST", "/v1/namespaces", {"name": f"n{number}"}).status == 200

@@ -102,7 +102,7 @@ PATH = ".ai/tools/shapes/draw/circle.py"
         ({"inline_signed": True}, "inline_signed: expected that of the manifest"),
     ],
 )
-def test_a_file_that_is_not_what_the_manifest_says_is_refused(
+def test_a_file_that_differs_from_the_manifest_is_refused(
     shared_registry: Registry, change: dict[str, Any], issue: str
 ) -> None:
     account = shared_registry.account()
@@ -117,7 +117,7 @@ def test_a_file_that_is_not_what_the_manifest_says_is_refused(
     assert any(issue in found for found in refused.json["detail"]["issues"])
 
 
-def test_a_manifest_says_which_bundle_it_is_of(shared_registry: Registry) -> None:
+def test_the_manifest_of_another_bundle_is_refused(shared_registry: Registry) -> None:
     account = shared_registry.account()
     sent = {**body("another-one", "1.0.0"), "bundle_id": account.name, "version": "2.0.0"}
     missing = body(account.name)
@@ -134,7 +134,7 @@ def test_a_manifest_says_which_bundle_it_is_of(shared_registry: Registry) -> Non
 
 
 @pytest.mark.parametrize("manifest", ["", "[]", "a: [", "bundle: 1\nfiles: []\n", "&a [*a]"])
-def test_a_manifest_that_is_none_is_reported(shared_registry: Registry, manifest: str) -> None:
+def test_an_invalid_manifest_is_reported(shared_registry: Registry, manifest: str) -> None:
     account = shared_registry.account()
 
     refused = account.ask("POST", "/v1/bundle/push", {**body(account.name), "manifest": manifest})
@@ -184,7 +184,7 @@ def test_a_bundle_outlives_a_restart(registry: Registry) -> None:
     assert len(account.ask("GET", f"/v1/bundle/pull/{account.name}").json["files"]) == 2
 
 
-def test_a_deleted_version_is_gone_with_the_files_that_no_other_has(registry: Registry) -> None:
+def test_a_deleted_version_is_removed_with_its_own_files(registry: Registry) -> None:
     account, other = registry.account("ada"), registry.account("bob")
     more = {".ai/tools/shapes/draw/line.py": item_text("tool", "shapes/draw/line", words="Draws")}
     account.ask("POST", "/v1/bundle/push", body("ada"))
@@ -211,7 +211,9 @@ def test_a_deleted_version_is_gone_with_the_files_that_no_other_has(registry: Re
     assert account.ask("GET", "/v1/bundle/pull/ada").json["version"] == "1.2.0"
 
 
-def test_a_bundle_shows_the_description_of_what_is_left_of_it(shared_registry: Registry) -> None:
+def test_a_bundle_shows_the_description_of_its_newest_remaining_version(
+    shared_registry: Registry,
+) -> None:
     account = shared_registry.account()
     older, newer = body(account.name), body(account.name, "1.1.0")
     newer["manifest"] = newer["manifest"].replace("Some tools", "Regretted tools")
@@ -224,7 +226,7 @@ def test_a_bundle_shows_the_description_of_what_is_left_of_it(shared_registry: R
     assert (info["version"], info["description"]) == ("1.0.0", "Some tools")
 
 
-def test_a_bundle_without_room_leaves_nothing_on_the_disk(tmp_path: Path) -> None:
+def test_a_bundle_over_the_quota_leaves_no_file(tmp_path: Path) -> None:
     limit = {"RYE_NODE_MAX_USER_STORAGE_BYTES": "1000"}
     with running_registry(tmp_path / "registry", environ=limit) as registry:
         account = registry.account()
@@ -237,7 +239,7 @@ def test_a_bundle_without_room_leaves_nothing_on_the_disk(tmp_path: Path) -> Non
         assert stored_files(registry) == []
 
 
-def test_files_that_no_bundle_names_are_swept_once_they_are_old(registry: Registry) -> None:
+def test_old_files_of_no_bundle_are_swept(registry: Registry) -> None:
     account = registry.account()
     account.ask("POST", "/v1/bundle/push", body(account.name))
     named = stored_files(registry)

@@ -10,7 +10,9 @@ from ryeos.trust.signature import content_hash, form_for, split
 from tests.support.registry import Registry, item_text
 
 
-def test_what_is_pushed_is_pulled_signed_by_the_registry(shared_registry: Registry) -> None:
+def test_a_pushed_item_is_pulled_with_the_signature_of_the_registry(
+    shared_registry: Registry,
+) -> None:
     account = shared_registry.account()
     item_id = f"{account.name}/greetings/hello"
 
@@ -32,7 +34,7 @@ def test_what_is_pushed_is_pulled_signed_by_the_registry(shared_registry: Regist
     assert verify_signature(signed.signature.content_hash, signed.signature.value, pem)
 
 
-def test_the_registry_says_under_its_own_key_which_item_a_content_is(
+def test_the_registry_attests_which_item_a_content_belongs_to(
     shared_registry: Registry,
 ) -> None:
     account = shared_registry.account()
@@ -88,7 +90,7 @@ def test_a_version_never_changes(shared_registry: Registry) -> None:
     assert other.json["detail"]["error"].endswith("@1.0.0: it is there with another content")
 
 
-def test_the_highest_version_is_pulled_whatever_came_last(shared_registry: Registry) -> None:
+def test_the_highest_version_is_pulled_in_any_order_of_pushes(shared_registry: Registry) -> None:
     account = shared_registry.account()
     item_id = f"{account.name}/greetings/hello"
     for version in ("1.9.0", "1.10.0", "1.2.0"):
@@ -115,7 +117,7 @@ def test_a_namespace_of_another_user_is_refused(shared_registry: Registry) -> No
     assert "belongs to another account" in taken.json["detail"]["error"]
 
 
-def test_what_breaks_the_rules_of_its_kind_is_reported_in_full(shared_registry: Registry) -> None:
+def test_all_broken_rules_of_an_item_are_reported(shared_registry: Registry) -> None:
     account = shared_registry.account()
     place = f"{account.name}/greetings"
     item_id = f"{place}/hello"
@@ -197,7 +199,7 @@ def test_a_deleted_version_is_gone_and_never_given_away_again(shared_registry: R
     assert account.push(item_id, "1.1.0").status == 409
 
 
-def test_an_item_whose_versions_are_all_deleted_is_not_there(shared_registry: Registry) -> None:
+def test_an_item_without_remaining_versions_is_not_found(shared_registry: Registry) -> None:
     account = shared_registry.account()
     item_id = f"{account.name}/greetings/hello"
     account.push(item_id)
@@ -222,7 +224,7 @@ def test_an_id_that_differs_by_case_alone_is_taken(shared_registry: Registry) ->
     assert "by case alone" in refused.json["detail"]["error"]
 
 
-def test_who_may_not_write_is_refused(shared_registry: Registry) -> None:
+def test_a_push_needs_the_write_scope(shared_registry: Registry) -> None:
     reader = shared_registry.account(scopes=("registry:read",))
     body = {"item_type": "tool", "item_id": "a/b/c", "version": "1.0.0", "content": ""}
 

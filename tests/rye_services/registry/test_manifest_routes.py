@@ -86,7 +86,7 @@ def test_a_manifest_is_published_once_and_found(shared_both: Registry) -> None:
     assert user.ask("GET", "/registry/items/tool/probe-a/echo/versions/9.9.9").status == 404
 
 
-def test_what_is_not_in_the_publishers_store_is_refused(shared_both: Registry) -> None:
+def test_a_manifest_outside_of_the_publishers_store_is_refused(shared_both: Registry) -> None:
     user, other = publisher(shared_both, "*"), publisher(shared_both, "*")
     digest = pushed(other, {"y": b"of another user"})
     incomplete = tree({"z": b"z"})
@@ -97,7 +97,7 @@ def test_what_is_not_in_the_publishers_store_is_refused(shared_both: Registry) -
     assert user.ask("GET", "/registry/search?query=probe-b").json["total"] == 0
 
 
-def test_who_may_publish_where_is_said_by_the_key(shared_both: Registry) -> None:
+def test_a_key_says_to_which_namespaces_it_may_publish(shared_both: Registry) -> None:
     nowhere, narrow = publisher(shared_both), publisher(shared_both, "probe-c")
     owner = publisher(shared_both, "*")
     publish(owner, "probe-d/echo", pushed(owner))
@@ -137,7 +137,7 @@ def test_a_publication_of_another_form_is_refused(
 
 
 @pytest.mark.heavy
-def test_what_is_published_outlives_the_collection_of_garbage(registry_of_a_node: Registry) -> None:
+def test_published_objects_survive_garbage_collection(registry_of_a_node: Registry) -> None:
     user = publisher(registry_of_a_node, "*")
     digest = pushed(user)
     publish(user, "probe/echo", digest)
@@ -155,7 +155,7 @@ def test_what_is_published_outlives_the_collection_of_garbage(registry_of_a_node
     assert gone in kept["missing"]
 
 
-def test_an_identity_is_that_of_who_sends_it(shared_both: Registry) -> None:
+def test_an_identity_is_accepted_from_its_own_key_only(shared_both: Registry) -> None:
     user, other = publisher(shared_both), publisher(shared_both)
     own = identity_document(user.key, generate_box_pair()[1], NOW)
     newer = identity_document(user.key, generate_box_pair()[1], NOW)
@@ -183,7 +183,7 @@ def claim(user: User, namespace: str, **changed: str) -> dict[str, Any]:
     return {"claim": sign_document(document, user.key, NOW)}
 
 
-def test_a_namespace_goes_to_the_first_who_claims_it_for_themselves(shared_both: Registry) -> None:
+def test_a_namespace_belongs_to_the_first_valid_claim(shared_both: Registry) -> None:
     user, other = publisher(shared_both, "*"), publisher(shared_both, "*")
 
     first = user.ask("POST", "/registry/namespaces/claim", claim(user, "lab"))

@@ -25,13 +25,13 @@ def test_an_id_is_a_namespace_a_category_and_a_name() -> None:
         "ada/b/-c", "ada/b/" + "c" * 101, "ada/" + "b/" * 11 + "c", "ada/b/c\0",
     ],
 )  # fmt: skip
-def test_any_other_text_is_no_id(item_id: str) -> None:
+def test_any_other_text_is_refused_as_an_id(item_id: str) -> None:
     with pytest.raises(RegistryNameError):
         item_name("tool", item_id)
 
 
 @given(item_id=st.text(max_size=40) | st.from_regex(r"[a-z0-9._/-]{5,40}", fullmatch=True))
-def test_whatever_is_an_id_is_a_place_on_every_system(item_id: str) -> None:
+def test_every_valid_id_is_a_valid_path_on_every_system(item_id: str) -> None:
     try:
         name = item_name("knowledge", item_id)
     except RegistryNameError:
@@ -61,12 +61,12 @@ def test_versions_compare_by_their_numbers(
     "text",
     ["", "1", "1.0", "1.0.0.0", "v1.0.0", "1.0.0-rc1", "01.0.0", "1.0.0\n", "\uff11.0.0", "1.0.-1"],
 )
-def test_any_other_text_is_no_version(text: str) -> None:
+def test_any_other_text_is_refused_as_a_version(text: str) -> None:
     with pytest.raises(RegistryNameError):
         version_of(text)
 
 
-def test_names_that_people_take_for_one_are_one() -> None:
+def test_names_that_look_alike_are_equal() -> None:
     assert folded_namespace("a_b") == folded_namespace("a-b")
     assert is_reserved("rye_registry")
     assert not is_reserved("ada")
@@ -76,7 +76,7 @@ def test_names_that_people_take_for_one_are_one() -> None:
     "name",
     ["", "a", "A1", "-a", "a" * 40, "a b", "a/b", "nul", "é1", "ada-", "ada--x", "ada_-x", "ad\n"],
 )
-def test_any_other_text_is_no_namespace(name: str) -> None:
+def test_any_other_text_is_refused_as_a_namespace(name: str) -> None:
     with pytest.raises(RegistryNameError):
         namespace_name(name)
 
@@ -84,6 +84,6 @@ def test_any_other_text_is_no_namespace(name: str) -> None:
 @pytest.mark.parametrize(
     "bundle_id", ["ryeos", "ryeos-core", "a", "A-b", "../up", "con", "b" * 64, "ada-", "ada--x"]
 )
-def test_any_other_text_is_no_bundle(bundle_id: str) -> None:
+def test_any_other_text_is_refused_as_a_bundle_id(bundle_id: str) -> None:
     with pytest.raises(RegistryNameError):
         bundle_name(bundle_id)

@@ -50,7 +50,7 @@ def test_bundles_are_published_and_found(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("query", ["c++ x²", "''&|!:*", "é̀ﬃ", "\u0e01\u0e33", "1.2/3-4", "_"])
-def test_whatever_is_typed_is_words_and_no_syntax(registry: Registry, query: str) -> None:
+def test_a_query_is_read_as_words_without_syntax(registry: Registry, query: str) -> None:
     from urllib.parse import quote
 
     assert registry.ask("GET", f"/v1/search?query={quote(query)}").status == 200

@@ -106,11 +106,11 @@ def test_a_header_that_cannot_be_read_has_no_parameters(content: str) -> None:
         ({}, "no signature verified"),
     ],
 )
-def test_sent_unsigned_is_said_only_of_what_was(key_dates: dict[str, str], words: str) -> None:
+def test_only_an_unsigned_version_is_called_unsigned(key_dates: dict[str, str], words: str) -> None:
     assert sender_of(version(), key_dates).words == words
 
 
-def test_an_item_says_with_which_key_it_was_sent_and_what_that_means(
+def test_the_page_of_an_item_explains_its_signature(
     shared_registry: Registry,
 ) -> None:
     keyed, keyless = shared_registry.account(with_key=True), shared_registry.account()
@@ -150,7 +150,7 @@ def test_versions_are_compared_without_the_lines_of_signatures(shared_registry: 
     assert "rye:signed" not in shown
 
 
-def test_an_item_lists_those_that_name_it(shared_registry: Registry) -> None:
+def test_an_item_lists_the_items_that_reference_it(shared_registry: Registry) -> None:
     account = shared_registry.account()
     used, user = f"{account.name}/a/bandicoot", f"{account.name}/b/glider"
     near = f"{account.name}/b/gliders"
@@ -186,7 +186,7 @@ def test_the_page_of_a_person_without_a_key_says_so(shared_registry: Registry) -
 
 
 @pytest.mark.parametrize("address", ["person/nobody", "namespace/none", "namespace/.."])
-def test_a_person_or_namespace_that_is_not_there_is_not_found(
+def test_a_missing_person_or_namespace_is_not_found(
     shared_registry: Registry, address: str
 ) -> None:
     assert shared_registry.ask("GET", f"/browse/{address}").status == 404

@@ -56,7 +56,7 @@ def test_a_person_searches_reads_and_learns_how_to_install(
     assert browser.log() == []
 
 
-def test_nothing_that_a_publisher_wrote_runs_or_leaves_its_place(
+def test_texts_of_publishers_run_no_script_and_stay_in_their_element(
     browser: Browser, shared_registry: Registry
 ) -> None:
     item_id = evil_item(shared_registry)
@@ -167,7 +167,7 @@ def test_pages_come_with_a_policy_that_lets_run_only_the_script_of_the_page(
     assert "connect-src" not in page
 
 
-def test_what_is_not_there_is_said_so(shared_registry: Registry) -> None:
+def test_a_missing_page_says_so(shared_registry: Registry) -> None:
     for path in ("item/tool/a/b/c", "item/tool/..%2f..%2fup", "item/x/a/b/c", "bundle/none"):
         reply = shared_registry.ask("GET", f"/browse/{path}")
 

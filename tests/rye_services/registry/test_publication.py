@@ -70,7 +70,7 @@ def test_a_suffix_that_is_sent_is_not_guessed() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".json", ".exe", "", "py", "/../x.py", ".PY"])
-def test_any_other_suffix_is_refused_or_guessed(suffix: str) -> None:
+def test_an_unknown_suffix_is_refused_and_an_empty_one_guessed(suffix: str) -> None:
     if not suffix:
         assert published(PYTHON, suffix).suffix == ".py"
         return
@@ -93,12 +93,12 @@ def test_any_other_suffix_is_refused_or_guessed(suffix: str) -> None:
         "\0",
     ],
 )
-def test_what_is_no_item_is_refused(content: str) -> None:
+def test_content_that_is_not_an_item_is_refused(content: str) -> None:
     with pytest.raises(PublicationError):
         published(content)
 
 
-def test_a_tool_whose_schema_is_none_is_refused() -> None:
+def test_a_tool_with_an_invalid_schema_is_refused() -> None:
     with pytest.raises(PublicationError) as error:
         published(YAML + "config_schema: {type: wrong}\n")
 

@@ -46,7 +46,9 @@ def new(replies: list[Reply]) -> int:
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_of_many_who_claim_a_namespace_at_once_one_has_it(registry: Registry, number: int) -> None:
+def test_of_many_simultaneous_claims_of_a_namespace_one_succeeds(
+    registry: Registry, number: int
+) -> None:
     accounts = [registry.account() for _ in range(MANY)]
     body = {"name": f"wanted{number}"}
 
@@ -57,7 +59,7 @@ def test_of_many_who_claim_a_namespace_at_once_one_has_it(registry: Registry, nu
     assert winner.ask("GET", "/v1/account").json["namespaces"] == [body["name"]]
 
 
-def test_of_many_texts_of_one_version_one_is_kept(registry: Registry) -> None:
+def test_of_many_simultaneous_texts_of_one_version_one_is_kept(registry: Registry) -> None:
     account = registry.account()
     item_id = f"{account.name}/greetings/hello"
     texts = [f"{item_text('tool', item_id)}# {number}\n" for number in range(MANY)]
@@ -70,7 +72,9 @@ def test_of_many_texts_of_one_version_one_is_kept(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_of_many_who_publish_a_bundle_at_once_one_has_it(registry: Registry, number: int) -> None:
+def test_of_many_simultaneous_publishers_of_a_bundle_id_one_succeeds(
+    registry: Registry, number: int
+) -> None:
     accounts = [registry.account() for _ in range(MANY)]
 
     def push(account: Account) -> Reply:
@@ -86,9 +90,7 @@ def test_of_many_who_publish_a_bundle_at_once_one_has_it(registry: Registry, num
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_an_owner_who_claims_the_same_many_times_at_once_has_it(
-    registry: Registry, number: int
-) -> None:
+def test_repeated_simultaneous_claims_of_the_owner_succeed(registry: Registry, number: int) -> None:
     account = registry.account()
     body = {"name": f"mine{number}"}
 
@@ -99,7 +101,7 @@ def test_an_owner_who_claims_the_same_many_times_at_once_has_it(
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_the_same_item_many_times_at_once_is_published_once_and_refused_to_no_one(
+def test_simultaneous_equal_pushes_publish_an_item_once_and_all_succeed(
     registry: Registry, number: int
 ) -> None:
     account = registry.account()
@@ -115,7 +117,7 @@ def test_the_same_item_many_times_at_once_is_published_once_and_refused_to_no_on
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_the_same_bundle_many_times_at_once_is_published_once_and_refused_to_no_one(
+def test_simultaneous_equal_pushes_publish_a_bundle_once_and_all_succeed(
     registry: Registry, number: int
 ) -> None:
     account = registry.account()
@@ -127,7 +129,7 @@ def test_the_same_bundle_many_times_at_once_is_published_once_and_refused_to_no_
     assert new(replies) == 1
 
 
-def test_many_items_at_once_are_all_there_and_counted(registry: Registry) -> None:
+def test_many_simultaneous_items_are_all_published_and_counted(registry: Registry) -> None:
     account = registry.account()
     ids = [f"{account.name}/many/i{number}" for number in range(40)]
 
@@ -141,7 +143,7 @@ def test_many_items_at_once_are_all_there_and_counted(registry: Registry) -> Non
     assert account.ask("GET", "/v1/account").json["stored_bytes"] == sizes
 
 
-def test_many_versions_at_once_leave_the_highest_one_shown(registry: Registry) -> None:
+def test_of_many_simultaneous_versions_the_highest_is_shown(registry: Registry) -> None:
     account = registry.account()
     item_id = f"{account.name}/many/versions"
     versions = [f"1.{number}.0" for number in range(MANY)]
@@ -155,7 +157,7 @@ def test_many_versions_at_once_leave_the_highest_one_shown(registry: Registry) -
 
 @pytest.mark.parametrize("number", range(ROUNDS))
 @pytest.mark.parametrize("kind", ["item", "bundle"])
-def test_a_version_that_is_deleted_twice_at_once_gives_its_room_back_once(
+def test_a_version_deleted_twice_at_once_frees_its_bytes_once(
     registry: Registry, kind: str, number: int
 ) -> None:
     account = registry.account()
@@ -178,7 +180,7 @@ def test_a_version_that_is_deleted_twice_at_once_gives_its_room_back_once(
 # --- clients of nodes -----------------------------------------------------------------------------
 
 
-def test_the_same_manifest_many_times_at_once_is_published_once_and_refused_to_no_one(
+def test_simultaneous_equal_publications_of_a_manifest_all_succeed_once(
     registry: Registry, workspace: Workspace
 ) -> None:
     user = registry.node.user(scopes=("*",), publish_namespaces=("*",))
@@ -194,7 +196,7 @@ def test_the_same_manifest_many_times_at_once_is_published_once_and_refused_to_n
         assert new(replies) == 1
 
 
-def test_an_identity_that_is_registered_many_times_at_once_is_there(registry: Registry) -> None:
+def test_simultaneous_registrations_of_an_identity_succeed(registry: Registry) -> None:
     for _ in range(ROUNDS):
         user = registry.node.user(scopes=("*",))
         document = identity_document(user.key, generate_box_pair()[1], "2026-01-01T00:00:00Z")

@@ -24,7 +24,7 @@ def limits(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], RateL
     return lambda: SharedRateLimit(database, "pushes", PER_MINUTE)
 
 
-def test_who_asks_too_often_is_refused_until_a_while_has_passed(
+def test_a_user_over_the_rate_limit_has_to_wait(
     limits: Callable[[], RateLimit],
 ) -> None:
     for _ in range(PER_MINUTE):
@@ -38,7 +38,7 @@ def test_who_asks_too_often_is_refused_until_a_while_has_passed(
     assert 0 < int((refused.value.headers or {})["Retry-After"]) <= 21
 
 
-def test_a_shared_bucket_fills_as_time_passes(tmp_path: Path) -> None:
+def test_a_shared_bucket_refills_over_time(tmp_path: Path) -> None:
     database = made_database(tmp_path, kind="postgresql")
     limit = SharedRateLimit(database, "pushes", PER_MINUTE)
     for _ in range(PER_MINUTE):

@@ -96,7 +96,7 @@ def test_words_are_found_in_any_case_by_their_beginnings(
     assert found(connection, query) == expected
 
 
-def test_a_search_is_narrowed_and_shows_what_is_unlisted_to_its_owner(
+def test_a_search_is_filtered_and_shows_unlisted_items_to_their_owner(
     connection: Connection,
 ) -> None:
     assert found(connection, "draws", namespace="bob") == []
@@ -109,7 +109,7 @@ def test_a_search_is_narrowed_and_shows_what_is_unlisted_to_its_owner(
     assert found(connection, "", namespace="bob", mine=("bob",)) == [3, 4]
 
 
-def test_the_word_of_a_facet_is_none_that_can_be_typed(connection: Connection) -> None:
+def test_the_index_word_of_a_facet_cannot_be_typed(connection: Connection) -> None:
     facet = fts_query(IndexQuery(words=(), item_type="tool"), ()).split('"')[1]
 
     assert words_of(facet) == (facet[1:],)
@@ -117,7 +117,7 @@ def test_the_word_of_a_facet_is_none_that_can_be_typed(connection: Connection) -
 
 
 @given(query=st.text(max_size=60))
-def test_whatever_is_typed_is_words_and_no_expression(connection: Connection, query: str) -> None:
+def test_a_query_is_read_as_words_without_expressions(connection: Connection, query: str) -> None:
     wanted = IndexQuery(words=words_of(query), namespace="ada")
 
     items, total = INDEX.find(connection, wanted, limit=10, offset=0)
@@ -130,7 +130,7 @@ def test_no_query_is_longer_than_a_person_types() -> None:
     assert len(words_of("ab " * MAX_QUERY_CHARACTERS)) == 16
 
 
-def test_what_is_put_again_or_removed_is_found_no_longer(tmp_path: Path) -> None:
+def test_replaced_and_removed_texts_are_not_found(tmp_path: Path) -> None:
     with writing(tmp_path) as opened:
         INDEX.put(opened, [document(1, "ada/draw/circle", "tapir")])
         INDEX.put(opened, [document(1, "ada/draw/circle", "bongo")])

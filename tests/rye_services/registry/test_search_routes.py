@@ -18,7 +18,7 @@ def publish(account: Account, place: str, words: str, item_type: str = "tool") -
     return item_id
 
 
-def test_items_are_found_by_their_words_the_best_first(shared_registry: Registry) -> None:
+def test_search_results_are_ordered_by_relevance(shared_registry: Registry) -> None:
     account = shared_registry.account()
     by_words = publish(account, "text/count", "Weighs a zebra and counts its stripes")
     by_name = publish(account, "animals/zebra", "Draws an animal")
@@ -30,7 +30,7 @@ def test_items_are_found_by_their_words_the_best_first(shared_registry: Registry
     assert found(shared_registry, f"query=zebra+lion&namespace={account.name}") == []
 
 
-def test_a_result_says_what_a_list_has_to_show(shared_registry: Registry) -> None:
+def test_a_search_result_has_all_fields_of_a_list(shared_registry: Registry) -> None:
     account = shared_registry.account()
     item_id = publish(account, "animals/quagga", "Draws a quagga")
 
@@ -54,7 +54,7 @@ def test_a_result_says_what_a_list_has_to_show(shared_registry: Registry) -> Non
     )
 
 
-def test_a_search_is_narrowed_by_kind_and_category(shared_registry: Registry) -> None:
+def test_a_search_is_filtered_by_kind_and_category(shared_registry: Registry) -> None:
     account = shared_registry.account()
     tool = publish(account, "birds/small/wren", "About okapis")
     note = publish(account, "notes/wren", "About okapis", "knowledge")
@@ -67,7 +67,7 @@ def test_a_search_is_narrowed_by_kind_and_category(shared_registry: Registry) ->
     assert found(shared_registry, f"{within}&item_type=knowledge") == [note]
 
 
-def test_what_is_unlisted_is_found_by_its_owner_alone(shared_registry: Registry) -> None:
+def test_an_unlisted_item_is_found_by_its_owner_only(shared_registry: Registry) -> None:
     account, other = shared_registry.account(), shared_registry.account()
     other.ask("POST", "/v1/namespaces", {"name": other.name})
     item_id = publish(account, "drafts/gnu", "Draws a gnu")
@@ -86,7 +86,7 @@ def test_what_is_unlisted_is_found_by_its_owner_alone(shared_registry: Registry)
     assert refused.status == 403
 
 
-def test_a_new_version_is_found_by_its_own_words_only(shared_registry: Registry) -> None:
+def test_a_new_version_replaces_the_indexed_words(shared_registry: Registry) -> None:
     account = shared_registry.account()
     item_id = publish(account, "animals/one", "Draws a tapir")
     newer = item_text("tool", item_id, "1.1.0", "Draws a bongo")
@@ -131,7 +131,7 @@ def test_pages_follow_each_other(shared_registry: Registry) -> None:
         "(",
     ],
 )
-def test_no_text_is_taken_for_an_expression(shared_registry: Registry, query: str) -> None:
+def test_no_query_text_is_read_as_an_expression(shared_registry: Registry, query: str) -> None:
     from urllib.parse import quote
 
     reply = shared_registry.ask("GET", f"/v1/search?query={quote(query)}")
@@ -140,7 +140,7 @@ def test_no_text_is_taken_for_an_expression(shared_registry: Registry, query: st
     assert reply.json["results"] == []
 
 
-def test_a_key_that_does_not_count_is_refused_even_where_none_is_needed(
+def test_an_invalid_key_is_refused_on_public_routes_too(
     shared_registry: Registry,
 ) -> None:
     reply = shared_registry.node.ask(

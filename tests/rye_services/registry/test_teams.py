@@ -68,11 +68,11 @@ def test_members_publish_by_their_role(publishing: Publishing) -> None:
     assert found == {"read": 403, "run": 403, "push": 200, "admin": 200}
 
 
-def test_no_one_publishes_for_a_team_under_their_own_name(publishing: Publishing) -> None:
+def test_a_member_does_not_publish_to_the_team_under_their_own_name(publishing: Publishing) -> None:
     assert publishing.push("push", as_team=False).status == 403
 
 
-def test_a_token_of_a_team_publishes_and_makes_no_further_key(publishing: Publishing) -> None:
+def test_a_token_of_a_team_publishes_and_creates_no_key(publishing: Publishing) -> None:
     published = publishing.push("token", as_team=False)
     key = publishing.ask("token", "POST", "/v1/api-keys", {"name": "more"}, as_team=False)
 
@@ -80,7 +80,7 @@ def test_a_token_of_a_team_publishes_and_makes_no_further_key(publishing: Publis
     assert key.status == 403
 
 
-def test_what_a_team_signs_with_and_is_called_is_for_its_admins(publishing: Publishing) -> None:
+def test_only_admins_manage_keys_and_namespaces_of_a_team(publishing: Publishing) -> None:
     new = {"name": f"{publishing.team}-more"}
 
     assert publishing.ask("push", "POST", "/v1/namespaces", new).status == 403

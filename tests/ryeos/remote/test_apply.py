@@ -31,7 +31,7 @@ def test_files_are_written_replaced_and_removed(tmp_path: Path) -> None:
     assert files == {"added": b"#!/bin/sh\n", "replaced": b"new"}
 
 
-def test_a_file_changed_here_stops_all_of_it(tmp_path: Path) -> None:
+def test_a_local_change_stops_all_changes(tmp_path: Path) -> None:
     (tmp_path / "mine").write_bytes(b"mine")
 
     with pytest.raises(LocalChangeError, match="changed here in the meantime: mine"):
@@ -41,7 +41,7 @@ def test_a_file_changed_here_stops_all_of_it(tmp_path: Path) -> None:
     assert (tmp_path / "mine").read_bytes() == b"mine"
 
 
-def test_a_file_that_appeared_here_is_not_replaced(tmp_path: Path) -> None:
+def test_a_new_local_file_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "added").write_bytes(b"mine")
 
     with pytest.raises(LocalChangeError):
@@ -50,7 +50,7 @@ def test_a_file_that_appeared_here_is_not_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "added").read_bytes() == b"mine"
 
 
-def test_a_file_that_changes_while_others_are_written_stays(tmp_path: Path) -> None:
+def test_a_file_that_changes_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"old")
 
     def meddling(digest: str) -> bytes:
@@ -66,7 +66,7 @@ def test_a_file_that_changes_while_others_are_written_stays(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
-def test_done_twice_it_is_the_same_as_once(tmp_path: Path) -> None:
+def test_applying_twice_equals_applying_once(tmp_path: Path) -> None:
     change = FileChange("a", None, NEW)
     apply(tmp_path, change)
 
@@ -90,7 +90,7 @@ def test_a_file_makes_room_for_a_folder_and_a_folder_for_a_file(tmp_path: Path) 
     assert (tmp_path / "b").read_bytes() == b"new"
 
 
-def test_folders_that_become_empty_go_too(tmp_path: Path) -> None:
+def test_folders_that_become_empty_are_removed(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b").write_bytes(b"old")
 
@@ -99,7 +99,7 @@ def test_folders_that_become_empty_go_too(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_with_something_else_in_it_stays(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_kept(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b").write_bytes(b"old")
     (tmp_path / "a" / "mine").write_bytes(b"mine")
@@ -117,7 +117,7 @@ def test_changes_one_after_the_other_are_reported_as_one() -> None:
     )
 
 
-def test_what_is_written_already_becomes_the_file(tmp_path: Path) -> None:
+def test_a_received_file_is_moved_into_place(tmp_path: Path) -> None:
     root, file = tmp_path / "root", tmp_path / "file"
     root.mkdir()
     file.write_bytes(b"new")
@@ -150,7 +150,7 @@ def test_two_files_with_the_same_bytes_are_two_files(tmp_path: Path) -> None:
     assert [(root / name).stat().st_nlink for name in "ab"] == [1, 1]
 
 
-def test_what_is_written_already_does_not_replace_a_file_that_appeared(tmp_path: Path) -> None:
+def test_a_received_file_does_not_replace_a_new_local_file(tmp_path: Path) -> None:
     root, file = tmp_path / "root", tmp_path / "file"
     root.mkdir()
     file.write_bytes(b"new")
@@ -196,7 +196,7 @@ def test_a_folder_that_became_a_link_while_others_are_written_is_not_entered(
     assert list(elsewhere.iterdir()) == []
 
 
-def test_what_was_written_already_and_is_gone_is_written_again(tmp_path: Path) -> None:
+def test_a_received_file_that_is_missing_is_written_again(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     file_of = {NEW: str(tmp_path / "gone")}.get
@@ -240,9 +240,7 @@ def test_a_new_folder_is_moved_as_a_whole(tmp_path: Path, root: Path) -> None:
     assert root.joinpath("src/deep/b").read_bytes() == b"new"
 
 
-def test_a_folder_that_is_there_gets_the_files_and_keeps_its_own(
-    tmp_path: Path, root: Path
-) -> None:
+def test_an_existing_folder_gets_the_files_and_keeps_its_own(tmp_path: Path, root: Path) -> None:
     root.joinpath("src").mkdir()
     root.joinpath("src/mine").write_bytes(b"mine")
     arrived = placed_in(tmp_path, **{"src/a": b"old", "src/deep/b": b"new"})
@@ -254,7 +252,7 @@ def test_a_folder_that_is_there_gets_the_files_and_keeps_its_own(
     assert files == {"src/mine", "src/a", "src/deep/b"}
 
 
-def test_what_the_merge_did_not_take_does_not_come_with_its_folder(
+def test_a_file_that_the_merge_left_out_is_not_moved_with_its_folder(
     tmp_path: Path, root: Path
 ) -> None:
     arrived = placed_in(tmp_path, **{"src/a": b"old", "src/b": b"new"})
@@ -264,9 +262,7 @@ def test_what_the_merge_did_not_take_does_not_come_with_its_folder(
     assert [path.name for path in root.joinpath("src").iterdir()] == ["a"]
 
 
-def test_a_file_that_was_put_into_an_arrived_folder_does_not_come(
-    tmp_path: Path, root: Path
-) -> None:
+def test_a_file_added_to_a_received_folder_is_not_moved(tmp_path: Path, root: Path) -> None:
     arrived = placed_in(tmp_path, **{"src/deep/a": b"old", "src/b": b"new"})
     tmp_path.joinpath("tree/src/deep/planted").write_bytes(b"evil")
     changed = [FileChange("src/b", None, NEW), FileChange("src/deep/a", None, OLD)]
@@ -276,7 +272,7 @@ def test_a_file_that_was_put_into_an_arrived_folder_does_not_come(
     assert [path.name for path in root.joinpath("src/deep").iterdir()] == ["a"]
 
 
-def test_a_file_that_left_an_arrived_folder_is_written_again(tmp_path: Path, root: Path) -> None:
+def test_a_file_missing_from_a_received_folder_is_written_again(tmp_path: Path, root: Path) -> None:
     arrived = placed_in(tmp_path, **{"src/a": b"old", "src/b": b"new"})
     tmp_path.joinpath("tree/src/a").unlink()
     changed = [FileChange("src/a", None, OLD), FileChange("src/b", None, NEW)]

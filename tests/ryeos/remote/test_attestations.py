@@ -48,11 +48,11 @@ def refusal(reply: PulledReply) -> str:
     return str(error.value).removeprefix(f"{REF} {reply.version!a} from {PIN.netloc}: ")
 
 
-def test_what_the_registry_attests_is_taken() -> None:
+def test_an_attested_item_is_accepted() -> None:
     assert verify_pulled(attested(FORGE.reply(REF)), REF, PIN).author == AUTHOR
 
 
-def test_nothing_attested_is_nothing_taken() -> None:
+def test_an_item_without_attestation_is_refused() -> None:
     assert refusal(FORGE.reply(REF)) == "expected what the registry attests, found nothing"
 
 

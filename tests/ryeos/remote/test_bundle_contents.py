@@ -30,7 +30,7 @@ def refusal(files: dict[str, bytes], bundle_id: str = "acme", version: str = "")
     return str(error.value).removeprefix(f"bundle {bundle_id}: ")
 
 
-def test_what_its_publisher_signed_is_a_bundle(publisher: Publisher) -> None:
+def test_a_bundle_signed_by_its_publisher_is_accepted(publisher: Publisher) -> None:
     bundle = verify_bundle_files(
         publisher.files("acme"), "acme", version="1.0.0", expected=publisher.fingerprint
     )
@@ -52,7 +52,9 @@ def test_an_id_that_no_bundle_has_is_refused(publisher: Publisher, bundle_id: st
 
 
 @pytest.mark.parametrize("bundle_id", sorted(RESERVED_CONFIG - {"rye"}))
-def test_no_bundle_configures_what_programs_read(publisher: Publisher, bundle_id: str) -> None:
+def test_a_bundle_id_that_names_settings_of_rye_is_refused(
+    publisher: Publisher, bundle_id: str
+) -> None:
     problem = refusal(publisher.files(bundle_id), bundle_id)
 
     assert problem == "expected an id that is no name of Rye's own settings"
@@ -74,13 +76,13 @@ def test_no_bundle_configures_what_programs_read(publisher: Publisher, bundle_id
         ".ai/tools/" + "x" * 600,
     ],
 )
-def test_a_path_that_leads_elsewhere_is_refused(publisher: Publisher, path: str) -> None:
+def test_an_unsafe_path_is_refused(publisher: Publisher, path: str) -> None:
     files = publisher.files("acme") | {path: b"x"}
 
     assert refusal(files)
 
 
-def test_paths_that_are_one_on_some_disks_are_refused(publisher: Publisher) -> None:
+def test_paths_that_are_equal_on_some_disks_are_refused(publisher: Publisher) -> None:
     upper = {".ai/tools/acme/GREET.yaml": b"x"}
     umlaut = unicodedata.normalize("NFC", ".ai/tools/acme/ü.py")
     forms = {umlaut: b"x", unicodedata.normalize("NFD", umlaut): b"x"}
@@ -89,7 +91,7 @@ def test_paths_that_are_one_on_some_disks_are_refused(publisher: Publisher) -> N
         assert "are one file on some disks" in refusal(publisher.files("acme") | more)
 
 
-def test_a_file_is_no_folder(publisher: Publisher) -> None:
+def test_a_path_below_a_file_is_refused(publisher: Publisher) -> None:
     files = publisher.files("acme") | {".ai/tools/acme/greet.yaml/more.py": b"x"}
 
     assert refusal(files).endswith("its folder is a file as well")
@@ -148,7 +150,7 @@ def test_another_version_is_refused(publisher: Publisher) -> None:
         ("config/file-system/access.yaml", "expected configuration below config/acme/ only"),
     ],
 )
-def test_a_bundle_has_no_part_of_what_is_not_its_own(
+def test_items_outside_of_the_bundles_namespace_are_refused(
     publisher: Publisher, path: str, problem: str
 ) -> None:
     category = path.partition("/")[2].rpartition("/")[0]
@@ -163,7 +165,7 @@ def test_a_bundle_configures_itself(publisher: Publisher) -> None:
     assert verify_bundle_files(files, "acme").version == "1.0.0"
 
 
-def test_more_than_a_bundle_may_be_is_refused(publisher: Publisher) -> None:
+def test_a_bundle_over_the_limits_is_refused(publisher: Publisher) -> None:
     many = {f".ai/tools/acme/f{number}.py": b"" for number in range(10_001)}
     large = {".ai/tools/acme/large.py": b"x" * (8 * 1024 * 1024 + 1)}
 

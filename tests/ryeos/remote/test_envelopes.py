@@ -44,14 +44,14 @@ def test_an_envelope_of_another_program_opens() -> None:
     assert open_envelope(ENVELOPE, BOX_PRIVATE) == VALUES
 
 
-def test_padding_says_nothing() -> None:
+def test_padding_is_optional() -> None:
     bare = {name: ENVELOPE[name].rstrip("=") for name in ("enc", "ciphertext")}
 
     assert open_envelope({**ENVELOPE, **bare}, BOX_PRIVATE) == VALUES
 
 
 @given(st.dictionaries(names, texts, max_size=5))
-def test_what_was_sealed_opens(values: dict[str, str]) -> None:
+def test_a_sealed_envelope_opens(values: dict[str, str]) -> None:
     envelope = seal_secrets(values, BOX_PUBLIC)
 
     assert open_envelope(json.loads(json.dumps(envelope)), BOX_PRIVATE) == values
@@ -92,7 +92,7 @@ def test_an_envelope_for_another_node_is_not_opened() -> None:
     ],
     ids=str,
 )
-def test_a_wrong_part_is_named(changes: dict[str, Any], field: str) -> None:
+def test_an_invalid_field_is_named(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(EnvelopeError) as error:
         open_envelope({**ENVELOPE, **changes}, BOX_PRIVATE)
 
@@ -101,7 +101,7 @@ def test_a_wrong_part_is_named(changes: dict[str, Any], field: str) -> None:
 
 
 @pytest.mark.parametrize("envelope", [None, [], "x", 5])
-def test_what_is_no_envelope_is_refused(envelope: object) -> None:
+def test_a_value_that_is_not_an_object_is_refused(envelope: object) -> None:
     with pytest.raises(EnvelopeError) as error:
         open_envelope(envelope, BOX_PRIVATE)
 
@@ -125,7 +125,7 @@ def test_what_is_no_envelope_is_refused(envelope: object) -> None:
     ],
     ids=range(11),
 )
-def test_what_breaks_a_limit_opens_to_nothing(plaintext: bytes) -> None:
+def test_an_envelope_over_a_limit_is_refused_without_its_values(plaintext: bytes) -> None:
     with pytest.raises(EnvelopeError) as error:
         open_envelope(sealed_raw(plaintext), BOX_PRIVATE)
 
@@ -133,11 +133,11 @@ def test_what_breaks_a_limit_opens_to_nothing(plaintext: bytes) -> None:
     assert "sk-1" not in str(error.value)
 
 
-def test_fields_that_are_authenticated_may_grow() -> None:
+def test_unknown_authenticated_fields_are_accepted() -> None:
     assert open_envelope(sealed_raw(b'{"A":"b"}', note="new"), BOX_PRIVATE) == {"A": "b"}
 
 
-def test_what_no_node_would_take_is_not_sealed() -> None:
+def test_values_over_the_limits_of_a_node_are_not_sealed() -> None:
     with pytest.raises(SecretValuesError) as error:
         seal_secrets({"A": "x" * 65_537}, BOX_PUBLIC)
 
@@ -154,7 +154,7 @@ def test_an_envelope_opens_for_its_user_and_purpose_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["user", "purpose"])
-def test_what_an_envelope_is_bound_to_cannot_be_taken_off_or_changed(name: str) -> None:
+def test_the_binding_of_an_envelope_cannot_be_removed_or_changed(name: str) -> None:
     sealed = seal_secrets({"A": "b"}, BOX_PUBLIC, user="ada", purpose=FOR_EXECUTION)
     fields = sealed["aad_fields"]
 

@@ -29,7 +29,7 @@ def pushed(project: RemoteProject) -> RemoteProject:
 
 
 @pytest.mark.parametrize("call", [push, pull, compare], ids=["push", "pull", "diff"])
-def test_rules_that_cannot_be_read_stop_everything(
+def test_rules_that_cannot_be_read_stop_the_push(
     pushed: RemoteProject, memory_node: MemoryNode, call: object
 ) -> None:
     pushed.write({PLACE: "sync: [\n"})
@@ -43,7 +43,7 @@ def test_rules_that_cannot_be_read_stop_everything(
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_files_that_a_narrower_rule_leaves_out_are_not_removed_there(
+def test_a_narrower_rule_does_not_remove_files_on_the_node(
     pushed: RemoteProject, memory_node: MemoryNode, *, force: bool
 ) -> None:
     pushed.write({PLACE: NARROW})
@@ -57,7 +57,7 @@ def test_files_that_a_narrower_rule_leaves_out_are_not_removed_there(
     assert memory_node.heads["project"] == head
 
 
-def test_a_run_is_not_begun_either(pushed: RemoteProject, memory_node: MemoryNode) -> None:
+def test_a_narrower_rule_stops_a_run(pushed: RemoteProject, memory_node: MemoryNode) -> None:
     pushed.write({PLACE: NARROW})
 
     with pytest.raises(ExcludedFilesError):
@@ -66,7 +66,7 @@ def test_a_run_is_not_begun_either(pushed: RemoteProject, memory_node: MemoryNod
     assert memory_node.count("POST /execute") == 0
 
 
-def test_they_are_removed_there_when_that_is_said(
+def test_drop_excluded_removes_files_on_the_node(
     pushed: RemoteProject, memory_node: MemoryNode
 ) -> None:
     pushed.write({PLACE: NARROW})
@@ -78,7 +78,7 @@ def test_they_are_removed_there_when_that_is_said(
     assert FILES.keys() <= pushed.files().keys()
 
 
-def test_files_that_were_removed_are_removed_there(
+def test_local_removals_are_removed_on_the_node(
     pushed: RemoteProject, memory_node: MemoryNode
 ) -> None:
     pushed.write(dict.fromkeys(FILES))
@@ -88,7 +88,7 @@ def test_files_that_were_removed_are_removed_there(
     assert not FILES.keys() & memory_node.files().keys()
 
 
-def test_what_others_brought_and_does_not_travel_from_here_does_not_arrive(
+def test_files_of_others_that_local_rules_exclude_are_refused(
     pushed: RemoteProject, make_project: MakeProject, memory_node: MemoryNode
 ) -> None:
     other = make_project("there")
@@ -105,7 +105,9 @@ def test_what_others_brought_and_does_not_travel_from_here_does_not_arrive(
     assert "lib/late.py" in memory_node.files()
 
 
-def test_the_difference_tells_them_from_removals(pushed: RemoteProject) -> None:
+def test_the_difference_lists_excluded_files_separately_from_removals(
+    pushed: RemoteProject,
+) -> None:
     pushed.write({PLACE: NARROW, "src/0.py": None, "new.txt": "new\n"})
 
     found = {one.path: one.here for one in compare(pushed.link).differences}
@@ -113,7 +115,7 @@ def test_the_difference_tells_them_from_removals(pushed: RemoteProject) -> None:
     assert (found["src/0.py"], found["src/1.py"], found["new.txt"]) == (REMOVED, EXCLUDED, ADDED)
 
 
-def test_a_file_whose_place_a_folder_took_is_removed(tmp_path: Path) -> None:
+def test_a_file_that_was_replaced_by_a_folder_is_removed(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
 
     base = SourceManifest("project", {}, {"a": "0" * 64})
@@ -121,7 +123,7 @@ def test_a_file_whose_place_a_folder_took_is_removed(tmp_path: Path) -> None:
     assert excluded_paths(tmp_path, base, SourceManifest("project")) == []
 
 
-def test_another_spelling_of_the_same_file_is_a_new_name(tmp_path: Path) -> None:
+def test_a_file_renamed_by_case_is_pushed_as_a_new_name(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a", encoding="utf-8")
     (tmp_path / "A.txt").unlink(missing_ok=True)
     (tmp_path / "A.txt").hardlink_to(tmp_path / "a.txt")  # one file, as on a disk without case

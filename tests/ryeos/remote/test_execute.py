@@ -41,7 +41,7 @@ def test_the_project_is_pushed_and_the_item_run(
     assert ran.warnings == ()
 
 
-def test_what_the_run_changed_is_here_afterwards(
+def test_changes_of_the_run_are_applied_locally(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     memory_node.run = changing(new=b"made\n")
@@ -54,7 +54,7 @@ def test_what_the_run_changed_is_here_afterwards(
 
 
 @pytest.mark.parametrize("applies", [True, False])
-def test_what_others_brought_is_merged_in_before_the_run_and_reported(
+def test_changes_of_others_are_merged_before_the_run_and_reported(
     project: RemoteProject, memory_node: MemoryNode, *, applies: bool
 ) -> None:
     project.write({"src/a.txt": "a\n", "src/b.txt": "b\n"})
@@ -69,7 +69,7 @@ def test_what_others_brought_is_merged_in_before_the_run_and_reported(
     assert answer["remote"]["merged"] == ["src/a.txt", "src/c.txt", "src/b.txt"]
 
 
-def test_what_the_run_changed_stays_there_if_asked(
+def test_changes_of_the_run_can_be_left_on_the_node(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     memory_node.run = changing(new=b"made\n")
@@ -81,7 +81,7 @@ def test_what_the_run_changed_stays_there_if_asked(
     assert "src/new.txt" in memory_node.files()
 
 
-def test_a_file_changed_here_while_the_run_went_on_is_merged_or_kept(
+def test_a_file_changed_locally_during_the_run_is_kept(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     project.write({"src/a.txt": "base\n"})
@@ -140,7 +140,7 @@ def test_outputs_are_written(project: RemoteProject, memory_node: MemoryNode) ->
     assert ".ai/tools/evil.py" in ran.warnings[0]
 
 
-def test_pages_are_signed_again_if_asked(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_pages_are_signed_again_on_request(project: RemoteProject, memory_node: MemoryNode) -> None:
     memory_node.outputs = {PAGE: b"page\n"}
     signed: list[Path] = []
 
@@ -177,7 +177,9 @@ def test_a_run_that_is_not_waited_for_has_a_thread(
     assert answer.envelope["state"] == "running"
 
 
-def test_the_answer_is_that_of_a_run_here(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_the_answer_equals_that_of_a_local_run(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
     memory_node.run = lambda *_: {"status": "success", "data": 3, "metadata": {"duration_ms": 1}}
 
     answer = answer_of(execute(project.link, RUN), "default", "tool:mine/hello")
@@ -193,7 +195,9 @@ def test_the_answer_is_that_of_a_run_here(project: RemoteProject, memory_node: M
     assert envelope["remote"]["merge_type"] == "no-op"
 
 
-def test_a_tool_that_failed_there_failed(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_a_tool_that_failed_on_the_node_is_reported_as_failed(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
     memory_node.run = lambda *_: {"status": "error", "error": "no", "code": "TIMEOUT"}
 
     answer = answer_of(execute(project.link, RUN), "default", "tool:mine/hello")
@@ -202,7 +206,7 @@ def test_a_tool_that_failed_there_failed(project: RemoteProject, memory_node: Me
     assert answer.envelope["error"] == "no"
 
 
-def test_what_is_lost_on_the_way_back_takes_no_result_away(
+def test_a_failed_download_of_changes_keeps_the_result(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     memory_node.run = changing(new=b"made\n")
@@ -226,7 +230,7 @@ def test_a_run_that_is_refused_is_an_error(project: RemoteProject, memory_node: 
         execute(project.link, RUN)
 
 
-def test_a_run_that_is_refused_names_what_was_merged_in_before_it(
+def test_a_refused_run_reports_the_changes_merged_before_it(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     execute(project.link, RUN)

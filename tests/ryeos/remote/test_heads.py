@@ -31,19 +31,19 @@ def test_a_head_is_read_back(heads: LocalHeads, tmp_path: Path) -> None:
     assert json.loads(path.read_text("utf-8"))["snapshot_hash"] == SNAPSHOT
 
 
-def test_no_head_is_none(heads: LocalHeads) -> None:
+def test_a_missing_head_is_read_as_none(heads: LocalHeads) -> None:
     assert heads.read("gpu") is None
     heads.forget("gpu")
 
 
-def test_a_forgotten_head_is_none(heads: LocalHeads) -> None:
+def test_a_forgotten_head_is_read_as_none(heads: LocalHeads) -> None:
     heads.write("gpu", HEAD)
     heads.forget("gpu")
 
     assert heads.read("gpu") is None
 
 
-def test_a_head_of_another_program_is_read_until_there_is_one_of_ours(
+def test_a_head_of_another_program_is_read_until_ours_is_written(
     heads: LocalHeads, tmp_path: Path
 ) -> None:
     path = tmp_path / ".ai/objects/refs/remotes/gpu.json"
@@ -62,7 +62,7 @@ def test_a_head_of_another_program_is_read_until_there_is_one_of_ours(
 @pytest.mark.parametrize(
     "text", ["", "[]", "null", "{}", '{"snapshot_hash": 5}', '{"snapshot_hash": "../../etc"}']
 )
-def test_what_makes_no_sense_is_no_head(heads: LocalHeads, tmp_path: Path, text: str) -> None:
+def test_an_invalid_file_is_read_as_no_head(heads: LocalHeads, tmp_path: Path, text: str) -> None:
     for folder in (".ai/state/objects/refs/remotes", ".ai/objects/refs/remotes"):
         path = tmp_path / folder / "gpu.json"
         path.parent.mkdir(parents=True)
@@ -71,6 +71,6 @@ def test_what_makes_no_sense_is_no_head(heads: LocalHeads, tmp_path: Path, text:
     assert heads.read("gpu") is None
 
 
-def test_a_name_that_leads_elsewhere_is_refused(heads: LocalHeads) -> None:
+def test_an_unsafe_name_is_refused(heads: LocalHeads) -> None:
     with pytest.raises(RefNameError):
         heads.read("../../x")

@@ -90,7 +90,7 @@ def status(code: int, **headers: str) -> Answer:
     return lambda exchange: exchange.answer(code, b'{"detail":"x"}', **headers)
 
 
-def test_nothing_shows_who_asks_before_the_node_is_known() -> None:
+def test_the_first_request_has_no_credentials() -> None:
     with answering(fine) as server:
         ask(transport(server.url))
 
@@ -125,7 +125,7 @@ def test_an_api_key_is_sent_as_a_bearer() -> None:
     assert server.requests[0].headers["authorization"] == "Bearer rye_sk_x"
 
 
-def test_each_attempt_has_a_nonce_of_its_own() -> None:
+def test_each_attempt_has_a_new_nonce() -> None:
     with answering(Exchange.reset, fine) as server:
         sent_by = transport(server.url)
         sent_by.identify(NODE)
@@ -135,14 +135,14 @@ def test_each_attempt_has_a_nonce_of_its_own() -> None:
     assert len(nonces) == len({*nonces}) == 2
 
 
-def test_what_may_not_be_repeated_is_not_after_it_was_sent() -> None:
+def test_a_request_that_may_not_be_repeated_is_sent_once() -> None:
     with answering(Exchange.reset, fine) as server, pytest.raises(RemoteUnreachableError):
         ask(transport(server.url), may_repeat=False)
 
     assert len(server.requests) == 1
 
 
-def test_a_busy_node_is_asked_again_when_it_says_so() -> None:
+def test_a_busy_node_gets_the_request_again_after_retry_after() -> None:
     clock = Clock()
     with answering(status(503, Retry_After="3"), status(429), fine) as server:
         reply = ask(transport(server.url, clock), may_repeat=False)
@@ -151,7 +151,7 @@ def test_a_busy_node_is_asked_again_when_it_says_so() -> None:
     assert clock.waits == [3.0, 2.0]
 
 
-def test_a_node_that_stays_busy_is_let_be() -> None:
+def test_a_request_to_a_busy_node_is_given_up() -> None:
     clock = Clock()
     with answering(status(503)) as server:
         reply = ask(transport(server.url, clock))
@@ -161,14 +161,14 @@ def test_a_node_that_stays_busy_is_let_be() -> None:
     assert clock.waits == [1.0, 2.0, 4.0]
 
 
-def test_a_broken_gateway_is_asked_again_only_where_that_does_no_harm() -> None:
+def test_after_a_502_only_a_repeatable_request_is_sent_again() -> None:
     with answering(status(502), fine) as server:
         assert ask(transport(server.url), may_repeat=False).status == 502
     with answering(status(502), fine) as server:
         assert ask(transport(server.url)).status == 200
 
 
-def test_a_wrong_clock_is_set_by_that_of_the_node_once() -> None:
+def test_a_wrong_clock_is_corrected_by_the_nodes_clock_once() -> None:
     def by_time(exchange: Exchange) -> None:
         signed_at = parse_headers(exchange.seen.headers).timestamp
         exchange.answer(200 if abs(signed_at - time()) < 300 else 401, b"{}")
@@ -191,7 +191,7 @@ def test_a_refusal_under_the_right_clock_is_the_answer() -> None:
     assert len(server.requests) == 1
 
 
-def test_a_node_that_is_not_there_is_named() -> None:
+def test_an_unreachable_node_is_reported_by_name() -> None:
     url = f"http://127.0.0.1:{closed_port()}"
 
     with pytest.raises(RemoteUnreachableError, match=r"remote gpu: .*no connection") as error:

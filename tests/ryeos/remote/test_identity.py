@@ -40,11 +40,11 @@ def test_a_document_of_another_program_is_read() -> None:
     assert read_identity(VECTOR).node_id == "fp:07097e6443239d36"
 
 
-def test_a_document_is_signed_as_others_sign_it() -> None:
+def test_the_signature_of_a_document_matches_other_programs() -> None:
     assert sign_document(VECTOR, NODE, AT) == VECTOR
 
 
-def test_our_document_is_that_of_others_and_the_plain_key() -> None:
+def test_our_document_adds_only_the_plain_key() -> None:
     document = identity_document(NODE, BOX_PUBLIC, AT)
 
     assert read_identity(document) == IDENTITY
@@ -52,7 +52,7 @@ def test_our_document_is_that_of_others_and_the_plain_key() -> None:
     assert sign_document(document, NODE, AT) == VECTOR
 
 
-def test_a_key_on_the_wire_is_its_pem_in_base64() -> None:
+def test_a_key_is_sent_as_its_pem_in_base64() -> None:
     assert encode_public_key(CALLER.public_pem) == KEYS["authorized_key_public_key_field"]
     assert decode_public_key(KEYS["authorized_key_public_key_field"]) == CALLER.public_pem
 
@@ -74,7 +74,7 @@ def test_a_key_on_the_wire_is_its_pem_in_base64() -> None:
     ],
     ids=str,
 )
-def test_a_part_that_is_not_what_it_should_be_is_named(changes: dict[str, Any], field: str) -> None:
+def test_an_invalid_field_is_named(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(IdentityError) as error:
         read_identity(resigned(**changes))
 
@@ -83,7 +83,7 @@ def test_a_part_that_is_not_what_it_should_be_is_named(changes: dict[str, Any], 
 
 
 @pytest.mark.parametrize("document", [None, [], "fp:07097e6443239d36", KEYS["node_public_pem"]])
-def test_what_is_no_document_is_refused(document: object) -> None:
+def test_a_value_that_is_not_an_object_is_refused(document: object) -> None:
     with pytest.raises(IdentityError) as error:
         read_identity(document)
 
@@ -152,6 +152,6 @@ def test_a_document_of_our_own_kinds_is_signed_for_its_purpose() -> None:
     verify_document(signed, NODE.public_pem)
 
 
-def test_a_kind_without_a_text_form_is_refused_and_no_crash() -> None:
+def test_a_kind_without_a_text_form_is_refused() -> None:
     with pytest.raises(SignedDocumentError):
         verify_document({**sign_document({"a": 1}, NODE, AT), "kind": "\ud800/v1"}, NODE.public_pem)

@@ -32,7 +32,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
         yield open_it
 
 
-def test_what_came_before_a_cut_is_there_afterwards(opened: Open) -> None:
+def test_objects_received_before_an_interruption_are_kept(opened: Open) -> None:
     first = opened()
     digests = [first.put_blob(data) for data in (b"one", b"", b"two" * 1000)]
     first.close()
@@ -42,7 +42,7 @@ def test_what_came_before_a_cut_is_there_afterwards(opened: Open) -> None:
     assert [again.get_blob(digest) for digest in digests] == [b"one", b"", b"two" * 1000]
 
 
-def test_half_a_piece_is_none(tmp_path: Path, opened: Open) -> None:
+def test_an_incomplete_object_is_missing(tmp_path: Path, opened: Open) -> None:
     first = opened()
     whole, half = first.put_blob(b"whole"), first.put_blob(b"half of this")
     first.close()
@@ -58,7 +58,7 @@ def test_half_a_piece_is_none(tmp_path: Path, opened: Open) -> None:
     assert again.get_blob(again.put_blob(b"half of this")) == b"half of this"
 
 
-def test_bytes_that_were_meddled_with_are_missing(tmp_path: Path, opened: Open) -> None:
+def test_changed_objects_are_missing(tmp_path: Path, opened: Open) -> None:
     incoming = opened()
     digest = incoming.put_blob(b"sound")
     tmp_path.joinpath("incoming", digest).write_bytes(b"other")
@@ -70,7 +70,7 @@ def test_bytes_that_were_meddled_with_are_missing(tmp_path: Path, opened: Open) 
     assert incoming.file_of(digest) is None
 
 
-def test_only_what_was_written_just_now_is_given_away(tmp_path: Path, opened: Open) -> None:
+def test_only_files_written_by_this_process_are_moved_away(tmp_path: Path, opened: Open) -> None:
     first = opened()
     digest = first.put_blob(b"#!/bin/sh\n")
     first.close()
@@ -86,7 +86,7 @@ def test_only_what_was_written_just_now_is_given_away(tmp_path: Path, opened: Op
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has neither")
-def test_what_was_put_in_its_place_is_replaced(tmp_path: Path, opened: Open) -> None:
+def test_links_in_the_place_of_an_object_are_replaced(tmp_path: Path, opened: Open) -> None:
     mine, folder = tmp_path / "mine", tmp_path / "incoming"
     mine.write_bytes(b"mine")
     folder.mkdir()
@@ -105,7 +105,7 @@ def test_what_was_put_in_its_place_is_replaced(tmp_path: Path, opened: Open) -> 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has none in folders")
-def test_a_pipe_in_the_place_of_a_piece_is_none(tmp_path: Path, opened: Open) -> None:
+def test_a_pipe_in_the_place_of_an_object_is_missing(tmp_path: Path, opened: Open) -> None:
     tmp_path.joinpath("incoming").mkdir()
     digest = sha256_hex(b"one")
     os.mkfifo(tmp_path / "incoming" / digest)
@@ -115,7 +115,7 @@ def test_a_pipe_in_the_place_of_a_piece_is_none(tmp_path: Path, opened: Open) ->
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
-def test_a_piece_that_names_its_interpreter_can_be_run(opened: Open) -> None:
+def test_an_object_with_a_shebang_is_executable(opened: Open) -> None:
     incoming = opened()
 
     runnable = incoming.file_of(incoming.put_blob(b"#!/bin/sh\n"))
@@ -126,7 +126,7 @@ def test_a_piece_that_names_its_interpreter_can_be_run(opened: Open) -> None:
     assert not Path(plain).stat().st_mode & 0o111
 
 
-def test_objects_stay_in_memory_as_long_as_they_are_small(tmp_path: Path) -> None:
+def test_small_objects_stay_in_memory(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     incoming = ReceivedContents(tmp_path / "incoming", store, memory_bytes=20)
 
@@ -139,7 +139,7 @@ def test_objects_stay_in_memory_as_long_as_they_are_small(tmp_path: Path) -> Non
     assert store.has_object(large)
 
 
-def test_objects_of_a_pull_that_was_cut_off_come_once(tmp_path: Path) -> None:
+def test_objects_of_an_interrupted_pull_are_downloaded_once(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     incoming = ReceivedContents(tmp_path / "incoming", store)
     digest = incoming.put_object({"a": 1}, Durability.AT_SYNC)
@@ -149,7 +149,7 @@ def test_objects_of_a_pull_that_was_cut_off_come_once(tmp_path: Path) -> None:
     assert store.get_object(digest) == {"a": 1}
 
 
-def test_many_pieces_are_on_their_way_to_the_disk_before_they_are_files(opened: Open) -> None:
+def test_many_objects_are_written_in_parallel(opened: Open) -> None:
     incoming = opened()
     digests = [incoming.put_blob(b"%d" % number) for number in range(100)]
 
@@ -160,7 +160,7 @@ def test_many_pieces_are_on_their_way_to_the_disk_before_they_are_files(opened: 
     incoming.discard()
 
 
-def test_what_the_store_had_before_need_not_come(tmp_path: Path) -> None:
+def test_objects_of_the_local_store_are_not_downloaded(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     digest = store.put_blob(b"from before")
 
@@ -189,14 +189,14 @@ def test_a_link_is_not_followed(tmp_path: Path, opened: Open) -> None:
     assert list(tmp_path.joinpath("elsewhere").iterdir()) == []
 
 
-def test_it_is_gone_once_it_was_used(tmp_path: Path) -> None:
+def test_the_incoming_folder_is_removed_after_use(tmp_path: Path) -> None:
     with incoming_at(tmp_path / "incoming", Store(tmp_path / "store")) as incoming:
         incoming.put_blob(b"one")
 
     assert not tmp_path.joinpath("incoming").exists()
 
 
-def test_it_stays_where_using_it_went_wrong(tmp_path: Path, opened: Open) -> None:
+def test_the_incoming_folder_is_kept_after_an_error(tmp_path: Path, opened: Open) -> None:
     def use() -> None:
         with incoming_at(tmp_path / "incoming", Store(tmp_path / "store")) as incoming:
             incoming.put_blob(b"one")
@@ -209,7 +209,7 @@ def test_it_stays_where_using_it_went_wrong(tmp_path: Path, opened: Open) -> Non
     assert opened().get_blob(digest) == b"one"
 
 
-def test_what_a_killed_pull_has_left_can_be_forgotten(tmp_path: Path, opened: Open) -> None:
+def test_the_incoming_folder_of_a_killed_pull_can_be_removed(tmp_path: Path, opened: Open) -> None:
     opened().put_blob(b"one")
 
     forget_incoming(tmp_path / "incoming")
@@ -234,7 +234,7 @@ def test_bytes_of_a_new_file_are_written_at_its_path(tmp_path: Path, opened: Ope
 
 
 @pytest.mark.skipif(not IS_SUPPORTED, reason="this system moves no folders")
-def test_what_a_killed_pull_has_placed_is_there_and_not_given_away(opened: Open) -> None:
+def test_objects_placed_by_a_killed_pull_are_read_and_not_moved(opened: Open) -> None:
     first = opened()
     first.place({sha256_hex(b"one"): "src/a"})
     digest = first.put_blob(b"one")
@@ -247,7 +247,7 @@ def test_what_a_killed_pull_has_placed_is_there_and_not_given_away(opened: Open)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has neither")
-def test_a_planted_tree_leads_nowhere(tmp_path: Path, opened: Open) -> None:
+def test_a_planted_tree_is_not_followed(tmp_path: Path, opened: Open) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     elsewhere.joinpath("mine").write_bytes(b"mine")

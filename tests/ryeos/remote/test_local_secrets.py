@@ -27,7 +27,7 @@ def secrets(tmp_path: Path) -> LocalSecrets:
     return LocalSecrets(tmp_path, PRIVATE_PEM)
 
 
-def test_without_a_store_there_are_no_secrets(secrets: LocalSecrets) -> None:
+def test_a_missing_store_has_no_secrets(secrets: LocalSecrets) -> None:
     assert secrets.values() == {}
     assert not secrets.delete("A")
     assert not secrets.path.exists()
@@ -43,7 +43,9 @@ def test_secrets_are_added_replaced_and_removed(secrets: LocalSecrets, tmp_path:
     assert secrets.values() == {"B": "3"}
 
 
-def test_nothing_of_a_secret_can_be_read_in_the_file(secrets: LocalSecrets, tmp_path: Path) -> None:
+def test_the_file_shows_neither_name_nor_value_of_a_secret(
+    secrets: LocalSecrets, tmp_path: Path
+) -> None:
     secrets.set({"TOKEN_NAME": "token value"})
 
     data = (tmp_path / ".ai/secrets/store.enc").read_bytes()
@@ -86,14 +88,14 @@ def test_a_store_that_holds_something_else_is_reported(secrets: LocalSecrets, te
 
 
 @pytest.mark.parametrize("name", ["PATH", "aws_key", "1A", ""])
-def test_a_name_that_is_never_injected_is_not_kept(secrets: LocalSecrets, name: str) -> None:
+def test_a_name_that_is_never_injected_is_not_stored(secrets: LocalSecrets, name: str) -> None:
     with pytest.raises(SecretNameError):
         secrets.set({"GOOD": "1", name: "2"})
 
     assert secrets.values() == {}
 
 
-def test_more_than_a_node_takes_is_not_kept(secrets: LocalSecrets) -> None:
+def test_secrets_over_the_limits_of_a_node_are_not_stored(secrets: LocalSecrets) -> None:
     secrets.set({f"A{number}": "x" for number in range(256)})
 
     with pytest.raises(SecretValuesError):
@@ -102,7 +104,7 @@ def test_more_than_a_node_takes_is_not_kept(secrets: LocalSecrets) -> None:
     assert len(secrets.values()) == 256
 
 
-def test_of_many_writers_at_once_none_loses_a_secret(tmp_path: Path) -> None:
+def test_simultaneous_writers_lose_no_secret(tmp_path: Path) -> None:
     def write(number: int) -> None:
         LocalSecrets(tmp_path, PRIVATE_PEM).set({f"A{number}": "x"})
 
@@ -135,7 +137,7 @@ def test_a_file_of_variables_is_read_as_it_stands(tmp_path: Path) -> None:
     }
 
 
-def test_reserved_names_are_for_the_caller_to_leave_out(tmp_path: Path) -> None:
+def test_reserved_names_are_read_for_the_caller_to_filter(tmp_path: Path) -> None:
     path = tmp_path / "x.env"
     path.write_text("PATH=/x\n", encoding="utf-8")
 
@@ -145,7 +147,7 @@ def test_reserved_names_are_for_the_caller_to_leave_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["export A=secret", "A secret", "1A=secret", "=secret", "Ä=secret"]
 )
-def test_a_line_that_is_none_is_named_without_its_value(tmp_path: Path, line: str) -> None:
+def test_an_invalid_line_is_reported_without_its_value(tmp_path: Path, line: str) -> None:
     path = tmp_path / "x.env"
     path.write_text(f"# one\nGOOD=1\n{line}\n", encoding="utf-8")
 
@@ -155,7 +157,7 @@ def test_a_line_that_is_none_is_named_without_its_value(tmp_path: Path, line: st
     assert str(error.value) == f"{path}:3: expected NAME=VALUE"
 
 
-def test_a_file_that_is_no_text_is_reported(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf_8_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "x.env"
     path.write_bytes(b"A=\xff\n")
 
@@ -165,7 +167,7 @@ def test_a_file_that_is_no_text_is_reported(tmp_path: Path) -> None:
     assert str(error.value) == f"{path}: expected UTF-8"
 
 
-def test_a_value_that_no_node_takes_is_reported(tmp_path: Path) -> None:
+def test_a_value_over_the_limits_of_a_node_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "x.env"
     path.write_text(f"A={'x' * 65_537}\n", encoding="utf-8")
 
@@ -180,7 +182,7 @@ values = st.text(st.characters(codec="utf-8", exclude_characters="\0\n"), max_si
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.sampled_from(["A", "b_1", "_C"]), values))
-def test_any_values_without_blanks_around_them_come_back(
+def test_values_without_surrounding_blanks_are_read_back(
     tmp_path: Path, secrets: dict[str, str]
 ) -> None:
     stripped = {name: value.strip() for name, value in secrets.items()}

@@ -27,7 +27,7 @@ def content(tmp_path: Path, text: bytes = b"new") -> str:
     return str(path)
 
 
-def test_a_file_comes_to_its_place_and_has_no_other_name(tmp_path: Path, root: Path) -> None:
+def test_a_file_is_moved_to_its_place(tmp_path: Path, root: Path) -> None:
     file = content(tmp_path)
 
     with NewFiles(root) as new_files:
@@ -38,7 +38,7 @@ def test_a_file_comes_to_its_place_and_has_no_other_name(tmp_path: Path, root: P
     assert not Path(file).exists()
 
 
-def test_files_of_several_folders_come_to_theirs(tmp_path: Path, root: Path) -> None:
+def test_files_are_moved_to_several_folders(tmp_path: Path, root: Path) -> None:
     paths = ["a", "b/c", "b/d", "b/e/f", "b/g", "h"]
 
     with NewFiles(root) as new_files:
@@ -51,7 +51,7 @@ def test_files_of_several_folders_come_to_theirs(tmp_path: Path, root: Path) -> 
     }
 
 
-def test_a_file_that_came_meanwhile_stays(tmp_path: Path, root: Path) -> None:
+def test_a_file_created_meanwhile_is_kept(tmp_path: Path, root: Path) -> None:
     file = content(tmp_path)
     root.joinpath("a").write_bytes(b"mine")
 
@@ -62,7 +62,7 @@ def test_a_file_that_came_meanwhile_stays(tmp_path: Path, root: Path) -> None:
     assert Path(file).read_bytes() == b"new"
 
 
-def test_a_link_that_came_meanwhile_stays_and_is_not_followed(tmp_path: Path, root: Path) -> None:
+def test_a_link_created_meanwhile_is_kept_and_not_followed(tmp_path: Path, root: Path) -> None:
     root.joinpath("a").symlink_to(tmp_path / "elsewhere")
 
     with NewFiles(root) as new_files, pytest.raises(FileExistsError):
@@ -85,7 +85,7 @@ def test_no_folder_that_is_a_link_is_entered(tmp_path: Path, root: Path, path: s
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_folder_replaced_by_a_link_between_two_files_leads_nowhere(
+def test_a_folder_replaced_by_a_link_between_two_files_is_not_followed(
     tmp_path: Path, root: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -110,7 +110,7 @@ def test_a_file_in_the_place_of_a_folder_is_reported(tmp_path: Path, root: Path)
     assert root.joinpath("a").read_bytes() == b"mine"
 
 
-def test_after_a_refusal_the_next_file_comes_to_its_own_folder(tmp_path: Path, root: Path) -> None:
+def test_after_a_refusal_the_next_file_is_moved_to_its_folder(tmp_path: Path, root: Path) -> None:
     root.joinpath("a").write_bytes(b"mine")
 
     with NewFiles(root) as new_files:
@@ -137,7 +137,7 @@ def test_no_descriptor_stays_open(tmp_path: Path, root: Path) -> None:
     assert len(os.listdir("/dev/fd")) == before  # noqa: PTH208 - as above
 
 
-def test_a_system_without_such_calls_changes_nothing(tmp_path: Path, root: Path) -> None:
+def test_without_the_system_calls_no_file_is_moved(tmp_path: Path, root: Path) -> None:
     file = content(tmp_path)
 
     with NewFiles(root, is_supported=False) as new_files:
@@ -147,7 +147,7 @@ def test_a_system_without_such_calls_changes_nothing(tmp_path: Path, root: Path)
     assert list(root.iterdir()) == []
 
 
-def test_a_folder_comes_to_its_place_with_all_that_is_in_it(tmp_path: Path, root: Path) -> None:
+def test_a_folder_is_moved_with_its_contents(tmp_path: Path, root: Path) -> None:
     tmp_path.joinpath("content/inner").mkdir(parents=True)
     tmp_path.joinpath("content/inner/a").write_bytes(b"new")
 
@@ -159,7 +159,7 @@ def test_a_folder_comes_to_its_place_with_all_that_is_in_it(tmp_path: Path, root
 
 
 @pytest.mark.parametrize("kind", ["folder", "empty folder", "file", "link"])
-def test_a_folder_replaces_nothing(tmp_path: Path, root: Path, kind: str) -> None:
+def test_a_folder_replaces_no_existing_file(tmp_path: Path, root: Path, kind: str) -> None:
     tmp_path.joinpath("content").mkdir()
     place = root / "a"
     if kind == "link":
@@ -179,7 +179,7 @@ def test_a_folder_replaces_nothing(tmp_path: Path, root: Path, kind: str) -> Non
     assert tmp_path.joinpath("content").is_dir()
 
 
-def test_no_folder_comes_through_a_link(tmp_path: Path, root: Path) -> None:
+def test_a_folder_is_not_moved_through_a_link(tmp_path: Path, root: Path) -> None:
     tmp_path.joinpath("elsewhere").mkdir()
     tmp_path.joinpath("content").mkdir()
     root.joinpath("link").symlink_to(tmp_path / "elsewhere")

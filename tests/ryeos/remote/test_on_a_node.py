@@ -83,7 +83,7 @@ def test_an_api_key_opens_the_same_store(here: Machine) -> None:
     assert not with_key.is_new
 
 
-def test_a_second_push_changes_nothing(here: Machine) -> None:
+def test_a_second_push_does_not_move_the_head(here: Machine) -> None:
     first = push(here.link())
 
     second = push(here.link())
@@ -125,9 +125,7 @@ def test_a_conflict_on_a_real_node(here: Machine, there: Machine) -> None:
     assert pushed.is_new
 
 
-def test_a_key_that_no_one_authorised_is_refused(
-    tmp_path: Path, bundle: Space, shared_node: Node
-) -> None:
+def test_an_unauthorised_key_is_refused(tmp_path: Path, bundle: Space, shared_node: Node) -> None:
     unknown = User(shared_node, generate_keypair(), "")
     stranger = Machine(tmp_path / "stranger", bundle, shared_node, unknown)
 
@@ -135,7 +133,7 @@ def test_a_key_that_no_one_authorised_is_refused(
         push(stranger.link())
 
 
-def test_threads_and_history_are_there(here: Machine) -> None:
+def test_a_push_is_in_the_history(here: Machine) -> None:
     link = here.link()
     pushed = push(link)
 
@@ -193,7 +191,7 @@ def run_there(machine: Machine, item: str, **parameters: object) -> Mapping[str,
     return execute_on(around, None, reference, request, RemoteOptions()).envelope
 
 
-def test_a_tool_runs_on_the_node_and_what_it_writes_is_here(here: Machine) -> None:
+def test_a_tool_runs_on_the_node_and_its_files_are_applied_locally(here: Machine) -> None:
     here.workspace.project.signed_tool("mine/hello", HELLO)
 
     envelope = run_there(here, "tool:mine/hello")
@@ -218,7 +216,7 @@ def test_a_tool_sees_the_users_secrets_and_no_other_tool_does(here: Machine) -> 
     assert envelope["data"] == len("s3cret-value"), envelope
 
 
-def test_a_node_of_a_graph_is_called_there(here: Machine) -> None:
+def test_a_node_of_a_graph_runs_on_the_remote(here: Machine) -> None:
     here.workspace.project.signed_tool("mine/hello", HELLO)
     here.workspace.project.signed("tools/mine/far.yaml", GRAPH)
 
@@ -231,7 +229,7 @@ def test_a_node_of_a_graph_is_called_there(here: Machine) -> None:
 
 
 @pytest.mark.parametrize("where", [{"target": "remote"}, {"thread": "remote:default"}])
-def test_an_agent_runs_an_item_there(here: Machine, where: Mapping[str, str]) -> None:
+def test_an_agent_runs_an_item_on_the_remote(here: Machine, where: Mapping[str, str]) -> None:
     here.workspace.project.signed_tool("mine/hello", HELLO)
     client = Conversation(here.workspace.rye(), version=NEWEST_LEGACY)
 
@@ -246,7 +244,7 @@ def test_an_agent_runs_an_item_there(here: Machine, where: Mapping[str, str]) ->
     assert (envelope["status"], "remote" in envelope) == ("success", True), envelope
 
 
-def test_an_agent_cannot_ask_for_both_here_and_there(here: Machine) -> None:
+def test_an_agent_cannot_choose_a_local_and_a_remote_target(here: Machine) -> None:
     here.workspace.project.signed_tool("mine/hello", HELLO)
     client = Conversation(here.workspace.rye(), version=NEWEST_LEGACY)
 
@@ -278,7 +276,7 @@ def test_a_node_of_a_graph_is_not_called_where_its_tool_differs_from_its_lockfil
     assert not (here.root / "src/made.txt").exists()
 
 
-def test_what_a_graph_leaves_behind_there_is_here(here: Machine) -> None:
+def test_outputs_of_a_remote_graph_are_written_locally(here: Machine) -> None:
     here.workspace.project.signed_tool("mine/hello", HELLO)
     graph = GRAPH.replace("      remote: default\n", "")
     here.workspace.project.signed("tools/mine/far.yaml", graph)
@@ -291,7 +289,7 @@ def test_what_a_graph_leaves_behind_there_is_here(here: Machine) -> None:
     assert any(path.startswith(".ai/state/objects/refs/graphs/") for path in written)
 
 
-def test_a_graph_runs_there_with_the_limits_that_hold_here(here: Machine) -> None:
+def test_a_remote_graph_runs_with_the_local_limits(here: Machine) -> None:
     here.workspace.project.signed_tool("mine/hello", HELLO)
     graph = GRAPH.replace("      remote: default\n", "").replace(
         "config:", "config:\n  max_steps: 1"

@@ -74,7 +74,7 @@ def test_outputs_are_written_and_refs_come_last(machine: Machine) -> None:
         ".ai/state/graphs/run-1/run.lock",
     ],
 )
-def test_a_node_does_not_write_what_decides(machine: Machine, path: str) -> None:
+def test_a_node_cannot_write_lockfiles_and_configuration(machine: Machine, path: str) -> None:
     outputs = machine.bring_all({path: ref()})
 
     assert outputs.written == ()
@@ -82,7 +82,7 @@ def test_a_node_does_not_write_what_decides(machine: Machine, path: str) -> None
     assert not (machine.root / path).exists()
 
 
-def test_what_every_run_leaves_on_the_node_is_no_problem(machine: Machine) -> None:
+def test_the_usual_files_of_a_run_are_not_reported(machine: Machine) -> None:
     folder = ".ai/state/threads/t"
     usual = (f"{folder}/grants.json", f"{folder}/runner.json", ".ai/state/threads/registry.db")
 
@@ -95,7 +95,7 @@ def test_what_every_run_leaves_on_the_node_is_no_problem(machine: Machine) -> No
     ]
 
 
-def test_the_store_of_a_run_is_no_problem_where_a_node_lists_it_among_the_outputs(
+def test_the_store_of_a_run_among_the_outputs_is_not_reported(
     machine: Machine,
 ) -> None:
     """As node 0.1.15 does for every graph."""
@@ -114,7 +114,7 @@ def test_the_store_of_a_run_is_no_problem_where_a_node_lists_it_among_the_output
 @pytest.mark.parametrize(
     "path", [".ai/state/../../evil", ".ai/state//x", ".ai/state/a\\b", ".ai/state/nul"]
 )
-def test_a_path_that_leads_elsewhere_is_refused(machine: Machine, path: str) -> None:
+def test_an_unsafe_path_is_refused(machine: Machine, path: str) -> None:
     assert machine.bring_all({path: b"x"}).written == ()
 
 
@@ -127,7 +127,7 @@ def test_a_link_is_not_followed(machine: Machine, tmp_path: Path) -> None:
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-def test_another_file_that_is_here_stays(machine: Machine) -> None:
+def test_an_existing_local_file_is_kept(machine: Machine) -> None:
     target = machine.root / TRANSCRIPT
     target.parent.mkdir(parents=True)
     target.write_bytes(b"mine\n")
@@ -138,21 +138,21 @@ def test_another_file_that_is_here_stays(machine: Machine) -> None:
     assert target.read_bytes() == b"mine\n"
 
 
-def test_what_came_from_the_node_is_replaced_by_what_comes_next(machine: Machine) -> None:
+def test_an_output_replaces_the_previous_output(machine: Machine) -> None:
     machine.bring_all({TRANSCRIPT: b"one\n"})
 
     assert machine.bring_all({TRANSCRIPT: b"two\n"}).written == (TRANSCRIPT,)
     assert (machine.root / TRANSCRIPT).read_bytes() == b"two\n"
 
 
-def test_what_is_there_already_is_not_written_again(machine: Machine) -> None:
+def test_an_unchanged_output_is_not_written_again(machine: Machine) -> None:
     machine.bring_all({TRANSCRIPT: b"one\n"})
 
     assert machine.bring_all({TRANSCRIPT: b"one\n"}) == Outputs((), {})
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b'{"hash": "x"}', b'{"hash": 1}'])
-def test_a_ref_has_to_be_one(machine: Machine, text: bytes) -> None:
+def test_an_invalid_ref_is_not_written(machine: Machine, text: bytes) -> None:
     assert machine.bring_all({REF: text}).written == ()
 
 

@@ -141,7 +141,7 @@ def test_a_pin_is_signed_by_the_user(tmp_path: Path, node: NodeIdentity, own: Si
     assert check(Pins(tmp_path, own), node) is PinState.KNOWN
 
 
-def test_a_changed_pin_is_no_pin(
+def test_a_changed_pin_is_refused(
     tmp_path: Path, node: NodeIdentity, imposter: NodeIdentity, own: SigningKey
 ) -> None:
     check(Pins(tmp_path, own), node)
@@ -158,7 +158,7 @@ def test_a_changed_pin_is_no_pin(
     assert error.value.hint == "to pin its new key: rye remote forget gpu"
 
 
-def test_a_pin_that_a_stranger_signed_is_no_pin(
+def test_a_pin_with_an_untrusted_signature_is_refused(
     tmp_path: Path, node: NodeIdentity, own: SigningKey
 ) -> None:
     check(Pins(tmp_path, SigningKey(generate_keypair())), node)
@@ -167,7 +167,7 @@ def test_a_pin_that_a_stranger_signed_is_no_pin(
         check(Pins(tmp_path, own), node)
 
 
-def test_a_pin_outlives_the_key_that_signed_it(
+def test_a_pin_stays_valid_without_the_key_that_signed_it(
     workspace: Workspace, node: NodeIdentity, own: SigningKey
 ) -> None:
     user = workspace.user.space.base
@@ -178,7 +178,7 @@ def test_a_pin_outlives_the_key_that_signed_it(
     assert check(Pins(user, own), node) is PinState.KNOWN
 
 
-def test_a_file_that_is_no_pin_is_reported(tmp_path: Path, node: NodeIdentity) -> None:
+def test_a_file_that_is_not_a_pin_is_reported(tmp_path: Path, node: NodeIdentity) -> None:
     check(Pins(tmp_path), node)
     path = pin_file(tmp_path)
     path.write_text("cut", encoding="utf-8")
@@ -205,9 +205,7 @@ def test_a_pin_of_another_remote_under_this_name_is_reported(
     assert str(error.value) == f"{pin_file(tmp_path)}: the pin of another remote"
 
 
-def test_a_pin_that_another_program_wrote_counts(
-    workspace: Workspace, imposter: NodeIdentity
-) -> None:
+def test_a_pin_of_another_program_is_used(workspace: Workspace, imposter: NodeIdentity) -> None:
     keypair = generate_keypair()
     owner = f"remote:gpu:{NETLOC}"
     path = put_key_document(workspace.user.space, keypair, keypair, owner=owner)
@@ -281,7 +279,7 @@ def test_the_box_key_of_another_programs_pin_is_kept_beside_it(workspace: Worksp
     assert path.read_bytes() == before
 
 
-def test_a_box_key_that_is_none_makes_no_pin(tmp_path: Path, node: NodeIdentity) -> None:
+def test_a_pin_with_an_invalid_box_key_is_refused(tmp_path: Path, node: NodeIdentity) -> None:
     check(Pins(tmp_path), node)
     path = pin_file(tmp_path)
     text = path.read_text(encoding="utf-8")
@@ -293,7 +291,7 @@ def test_a_box_key_that_is_none_makes_no_pin(tmp_path: Path, node: NodeIdentity)
     assert Pins(tmp_path).list() == ()
 
 
-def test_keys_of_people_are_no_pins(workspace: Workspace, node: NodeIdentity) -> None:
+def test_keys_of_people_are_not_listed_as_pins(workspace: Workspace, node: NodeIdentity) -> None:
     keypair: KeyPair = generate_keypair()
     path = put_key_document(workspace.user.space, keypair, keypair)
     pins = Pins(workspace.user.space.base)
@@ -306,7 +304,7 @@ def test_keys_of_people_are_no_pins(workspace: Workspace, node: NodeIdentity) ->
     assert not (workspace.user.space.ai / TRUSTED_FOLDER / f"{node.fingerprint}.toml").exists()
 
 
-def test_of_two_nodes_at_once_one_is_pinned(tmp_path: Path) -> None:
+def test_of_two_simultaneous_nodes_one_is_pinned(tmp_path: Path) -> None:
     nodes = [identity(SigningKey(generate_keypair())) for _ in range(4)]
     barrier = Barrier(len(nodes))
     pinned: list[str] = []

@@ -41,7 +41,7 @@ def in_conflict(project: RemoteProject, node: MemoryNode) -> RemoteProject:
     return project
 
 
-def test_a_node_without_the_project_has_nothing_to_pull(project: RemoteProject) -> None:
+def test_a_pull_of_a_missing_project_changes_no_file(project: RemoteProject) -> None:
     before = project.files()
 
     pulled = pull(project.link)
@@ -65,7 +65,7 @@ def test_a_new_folder_gets_the_whole_project(
     assert not (other.root / "src/deep/a.txt").stat().st_mode & 0o111
 
 
-def test_what_was_here_already_is_on_the_disk_before_both_have_it_in_common(
+def test_existing_files_are_forced_to_disk_before_the_base_is_recorded(
     project: RemoteProject, make_project: MakeProject
 ) -> None:
     files = {"src/a.txt": "a\n", "src/b.txt": "b\n"}
@@ -99,7 +99,7 @@ def test_what_was_here_already_is_on_the_disk_before_both_have_it_in_common(
     ],
     ids=["renamed", "sorted first", "now an item", "a folder", "swapped", "a folder for a file"],
 )
-def test_what_others_have_moved_is_moved_here(
+def test_files_moved_by_others_are_moved_locally(
     project: RemoteProject, make_project: MakeProject, moves: dict[str, str]
 ) -> None:
     files = {f"src/{name}.txt": f"{name}\n" for name in ("a", "b", "deep/c", "deep/d")}
@@ -131,7 +131,7 @@ TREES = st.dictionaries(PLACES, st.sampled_from([b"1\n", b"2\n", b"#!/bin/sh\n"]
 
 @pytest.mark.property
 @given(before=TREES, after=TREES)
-def test_whatever_others_have_made_of_it_is_here_after_a_pull(
+def test_after_a_pull_the_project_equals_the_head(
     tmp_path_factory: pytest.TempPathFactory, before: dict[str, bytes], after: dict[str, bytes]
 ) -> None:
     folder = tmp_path_factory.mktemp("moves")
@@ -149,7 +149,7 @@ def test_whatever_others_have_made_of_it_is_here_after_a_pull(
     assert not [path for path in before if path not in after and (here.root / path).exists()]
 
 
-def test_a_manifest_of_another_space_is_no_project(
+def test_a_manifest_of_another_space_is_refused(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     push(project.link)
@@ -159,7 +159,7 @@ def test_a_manifest_of_another_space_is_no_project(
         project.link.received(digest, project.link.working_tree.project_tree())
 
 
-def test_a_second_pull_has_nothing_to_do(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_a_second_pull_writes_no_file(project: RemoteProject, memory_node: MemoryNode) -> None:
     push(project.link)
     memory_node.edit({"src/a.txt": b"a\n"})
     pull(project.link)
@@ -167,9 +167,7 @@ def test_a_second_pull_has_nothing_to_do(project: RemoteProject, memory_node: Me
     assert pull(project.link).applied.written == ()
 
 
-def test_local_changes_stay_beside_those_that_came(
-    project: RemoteProject, memory_node: MemoryNode
-) -> None:
+def test_a_pull_keeps_local_changes(project: RemoteProject, memory_node: MemoryNode) -> None:
     project.write({"src/a.txt": "a\n"})
     push(project.link)
     memory_node.edit({"src/b.txt": b"b\n"})
@@ -204,7 +202,7 @@ def test_a_file_keeps_its_mode_when_it_is_replaced(
         (".ai/state/x", InadmissibleError),
     ],
 )
-def test_a_path_that_leads_elsewhere_is_refused(
+def test_an_unsafe_path_is_refused(
     project: RemoteProject, memory_node: MemoryNode, path: str, error: type[Exception]
 ) -> None:
     push(project.link)
@@ -232,7 +230,7 @@ def test_a_link_in_the_project_is_not_followed(
     assert list(outside.iterdir()) == []
 
 
-def test_what_was_settled_for_ours_is_pushed(
+def test_a_conflict_settled_with_ours_is_pushed(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     in_conflict(project, memory_node)
@@ -246,7 +244,7 @@ def test_what_was_settled_for_ours_is_pushed(
     assert project.link.conflicts.read() is None
 
 
-def test_what_was_settled_for_theirs_is_there(
+def test_a_conflict_settled_with_theirs_is_written(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     in_conflict(project, memory_node)
@@ -258,7 +256,9 @@ def test_what_was_settled_for_theirs_is_there(
     assert project.files() == memory_node.files()
 
 
-def test_what_was_merged_by_hand_is_pushed(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_a_conflict_merged_by_hand_is_pushed(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
     in_conflict(project, memory_node)
 
     settle(project, "src/a.txt", choice=VersionChoice.MERGED, merged=b"both\n")
@@ -267,7 +267,7 @@ def test_what_was_merged_by_hand_is_pushed(project: RemoteProject, memory_node: 
     assert memory_node.files()["src/a.txt"] == b"both\n"
 
 
-def test_what_a_settlement_replaces_is_kept(
+def test_a_version_replaced_by_a_settlement_is_kept(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     in_conflict(project, memory_node)
@@ -279,7 +279,7 @@ def test_what_a_settlement_replaces_is_kept(
     assert kept == b"ours, and more\n"
 
 
-def test_a_removal_against_a_change_can_be_settled_either_way(
+def test_a_removal_against_a_change_can_be_settled_both_ways(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     project.write({"src/a.txt": "a\n", "src/b.txt": "b\n"})
@@ -298,7 +298,7 @@ def test_a_removal_against_a_change_can_be_settled_either_way(
     assert memory_node.files() == project.files()
 
 
-def test_a_conflict_that_changes_again_is_one_again(
+def test_a_settled_conflict_that_changes_again_is_in_conflict(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     in_conflict(project, memory_node)
@@ -309,7 +309,7 @@ def test_a_conflict_that_changes_again_is_one_again(
         push(project.link)
 
 
-def test_only_what_is_in_conflict_can_be_settled(
+def test_only_files_in_conflict_can_be_settled(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     in_conflict(project, memory_node)
@@ -318,7 +318,7 @@ def test_only_what_is_in_conflict_can_be_settled(
         settle(project, "src/b.txt", choice=VersionChoice.OURS)
 
 
-def test_a_comparison_tells_who_changed_what(
+def test_a_comparison_lists_changes_of_both_sides(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     project.write({f"src/{name}.txt": name for name in "abcd"})
@@ -338,7 +338,7 @@ def test_a_comparison_tells_who_changed_what(
     )
 
 
-def test_a_comparison_changes_nothing(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_a_comparison_changes_no_file(project: RemoteProject, memory_node: MemoryNode) -> None:
     push(project.link)
     memory_node.edit({"src/a.txt": b"x"})
     before = project.files()
@@ -349,7 +349,9 @@ def test_a_comparison_changes_nothing(project: RemoteProject, memory_node: Memor
     assert compare(project.link).differences != ()
 
 
-def test_many_changes_come_in_few_requests(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_many_changes_are_downloaded_in_few_requests(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
     push(project.link)
     memory_node.edit({f".ai/tools/mine/{number}.py": b"%d\n" % number for number in range(300)})
     memory_node.requests.clear()
@@ -375,7 +377,7 @@ def folder_and_file(project: RemoteProject, node: MemoryNode) -> None:
 
 @pytest.mark.parametrize("make", [file_and_folder, folder_and_file])
 @pytest.mark.parametrize("choice", [VersionChoice.OURS, VersionChoice.THEIRS])
-def test_a_file_and_a_folder_of_one_name_are_settled_either_way(
+def test_a_file_and_a_folder_with_one_name_can_be_settled_both_ways(
     project: RemoteProject,
     memory_node: MemoryNode,
     make: Callable[[RemoteProject, MemoryNode], None],
@@ -400,7 +402,7 @@ def test_a_file_and_a_folder_of_one_name_are_settled_either_way(
         (folder_and_file, "src/x/1.txt", ("src/x",)),
     ],
 )
-def test_what_is_in_the_way_of_a_settlement_is_named_and_the_hint_works(
+def test_a_blocked_settlement_names_the_blocking_files_and_its_hint_works(
     project: RemoteProject,
     memory_node: MemoryNode,
     make: Callable[[RemoteProject, MemoryNode], None],
@@ -423,7 +425,7 @@ def test_what_is_in_the_way_of_a_settlement_is_named_and_the_hint_works(
     assert project.read(path) == "mine\n"
 
 
-def test_files_that_do_not_travel_are_not_lost_with_their_folder(
+def test_files_that_are_not_synced_are_not_lost_with_their_folder(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     project.write({".ai/config/cas/manifest.yaml": "sync: {include: ['src/**/*.txt', 'src/x']}\n"})
@@ -440,7 +442,9 @@ def test_files_that_do_not_travel_are_not_lost_with_their_folder(
     assert project.files() == before
 
 
-def test_empty_folders_hinder_nothing(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_empty_folders_do_not_block_a_settlement(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
     file_and_folder(project, memory_node)
     (project.root / "src/x/empty/deep").mkdir(parents=True)
     with pytest.raises(RemoteConflictError) as error:
@@ -451,7 +455,7 @@ def test_empty_folders_hinder_nothing(project: RemoteProject, memory_node: Memor
     assert project.read("src/x") == "a file\n"
 
 
-def test_a_clash_that_is_found_later_undoes_nothing(
+def test_a_later_clash_keeps_earlier_settlements(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     project.write({"src/a.txt": "base\n", "src/b.txt": "base\n"})
@@ -494,7 +498,7 @@ def test_a_version_that_is_no_longer_kept_removes_no_file(
     assert project.read("src/a.txt") == "ours\n"
 
 
-def test_names_in_errors_steer_no_terminal() -> None:
+def test_names_in_errors_contain_no_control_characters() -> None:
     name = "src/\x1b[31m\n\u202etxt.a"
 
     error = RemoteConflictError("default", {name: "both changed it"}, "x")

@@ -24,7 +24,9 @@ from tests.support.remote_project import RemoteProject
 TOOL = ".ai/tools/mine/hello.py"
 
 
-def test_the_node_has_what_the_project_has(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_after_a_push_the_node_has_the_files_of_the_project(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
     project.write({TOOL: "print(1)\n", "src/a.txt": "a\n"})
 
     pushed = push(project.link)
@@ -35,7 +37,7 @@ def test_the_node_has_what_the_project_has(project: RemoteProject, memory_node: 
     assert pushed.objects_sent == pushed.objects_total
 
 
-def test_a_push_of_nothing_new_asks_little_and_moves_no_head(
+def test_a_push_without_changes_sends_two_requests_and_no_push(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     first = push(project.link)
@@ -48,7 +50,7 @@ def test_a_push_of_nothing_new_asks_little_and_moves_no_head(
     assert memory_node.requests == ["GET /public-key", "GET /history"]
 
 
-def test_only_what_the_node_lacks_is_sent(project: RemoteProject) -> None:
+def test_only_objects_missing_on_the_node_are_sent(project: RemoteProject) -> None:
     project.write({TOOL: "print(1)\n"})
     push(project.link)
     project.write({"src/new.txt": "new\n"})
@@ -94,7 +96,7 @@ def test_items_files_and_removals_are_pushed_in_one_request(
 
 
 @pytest.mark.parametrize("status", [400, 413])
-def test_what_a_node_does_not_take_in_one_request_is_pushed_step_by_step(
+def test_a_refused_single_request_falls_back_to_steps(
     project: RemoteProject, memory_node: MemoryNode, status: int
 ) -> None:
     memory_node.takes_changes = True
@@ -110,9 +112,7 @@ def test_what_a_node_does_not_take_in_one_request_is_pushed_step_by_step(
     assert memory_node.count("POST /objects/put") == 2  # of the first push, and of this one
 
 
-def test_much_that_has_changed_is_asked_for_and_sent_in_parts(
-    project: RemoteProject, memory_node: MemoryNode
-) -> None:
+def test_large_changes_are_sent_in_parts(project: RemoteProject, memory_node: MemoryNode) -> None:
     memory_node.takes_changes = True
     project.write({"src/a.txt": "a\n"})
     push(project.link)
@@ -158,7 +158,7 @@ def test_the_user_space_is_pushed_once(project: RemoteProject, memory_node: Memo
     assert memory_node.count("POST /push/user-space") == 1
 
 
-def test_a_user_space_that_changes_alone_is_pushed(
+def test_a_change_of_the_user_space_only_is_pushed(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     push(project.link)
@@ -215,7 +215,7 @@ def test_texts_that_both_changed_apart_are_merged(
     assert memory_node.files()["src/a.txt"].decode() == merged
 
 
-def test_a_conflict_changes_nothing_and_is_kept(
+def test_a_conflict_changes_no_file_and_keeps_all_versions(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     project.write({"src/a.txt": "base\n", "src/b.txt": "b\n"})
@@ -238,9 +238,7 @@ def test_a_conflict_changes_nothing_and_is_kept(
 _VERSIONS = ("base", "ours", "theirs")
 
 
-def test_force_replaces_what_others_brought(
-    project: RemoteProject, memory_node: MemoryNode
-) -> None:
+def test_force_replaces_changes_of_others(project: RemoteProject, memory_node: MemoryNode) -> None:
     project.write({"src/a.txt": "base\n"})
     push(project.link)
     theirs = memory_node.edit({"src/a.txt": b"theirs\n", "src/more.txt": b"more\n"})
@@ -259,14 +257,14 @@ def test_force_replaces_what_others_brought(
     ]
 
 
-def test_force_where_no_one_brought_anything_replaces_nothing(project: RemoteProject) -> None:
+def test_force_without_changes_of_others_replaces_no_file(project: RemoteProject) -> None:
     push(project.link)
     project.write({"src/a.txt": "ours\n"})
 
     assert push(project.link, force=True).replaced is None
 
 
-def test_what_was_merged_is_reported_also_when_the_push_then_fails(
+def test_merged_changes_are_reported_even_if_the_push_fails(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     push(project.link)
@@ -284,7 +282,7 @@ def test_what_was_merged_is_reported_also_when_the_push_then_fails(
     assert error_envelope(error.value)["http_status"] == 500
 
 
-def test_a_push_that_fails_before_anything_was_merged_names_nothing(
+def test_a_push_that_fails_before_merging_reports_no_merge(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     memory_node.before = lambda _, path: (
@@ -325,7 +323,7 @@ def test_a_project_that_was_renamed_is_not_pushed_as_another(
     assert memory_node.heads.keys() == {"project", "gard2"}
 
 
-def test_a_copy_of_the_project_joins_without_a_question(
+def test_a_copy_of_the_project_can_push_at_once(
     project: RemoteProject, make_project: MakeProject, memory_node: MemoryNode
 ) -> None:
     push(project.link)
@@ -337,7 +335,7 @@ def test_a_copy_of_the_project_joins_without_a_question(
     assert pushed.snapshot_hash == memory_node.heads["project"]
 
 
-def test_two_machines_that_push_in_turn_have_the_same(
+def test_two_machines_that_push_in_turn_have_the_same_files(
     project: RemoteProject, make_project: MakeProject, memory_node: MemoryNode
 ) -> None:
     push(project.link)
@@ -358,14 +356,14 @@ def slept(pauses: list[float]) -> Callable[[float], None]:
     return pauses.append
 
 
-def test_pauses_after_lost_rounds_grow_and_stay_short() -> None:
+def test_pauses_between_attempts_grow_and_stay_short() -> None:
     longest = [max(pause_s(number) for _ in range(200)) for number in range(1, 9)]
 
     for number, pause in enumerate(longest, 1):
         assert min(2.0, 0.125 * 2**number) < pause <= min(4.0, 0.25 * 2**number)
 
 
-def test_a_head_that_moves_meanwhile_is_merged_as_well(
+def test_a_head_that_moves_meanwhile_is_merged(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     push(project.link)
@@ -405,9 +403,7 @@ def test_a_head_that_moves_all_the_time_is_an_error(
     assert len(pauses) == ROUNDS - 1
 
 
-def test_a_push_cut_off_goes_on_where_it_was(
-    project: RemoteProject, memory_node: MemoryNode
-) -> None:
+def test_an_interrupted_push_continues(project: RemoteProject, memory_node: MemoryNode) -> None:
     project.write({f"src/{number}.txt": f"{number}\n" for number in range(1200)})
     puts = iter([None, reply({"detail": "gone"}, 500)])
     memory_node.before = lambda _, path: next(puts, None) if path == "/objects/put" else None
@@ -432,7 +428,7 @@ def test_a_file_that_is_too_large_is_named_before_anything_is_sent(
     assert memory_node.count("POST /objects/put") == 0
 
 
-def test_a_node_that_denies_what_it_has_stored_is_found_out(
+def test_a_node_that_does_not_confirm_stored_objects_is_reported(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     memory_node.before = lambda _, path: reply({"stored": []}) if path == "/objects/put" else None
@@ -441,7 +437,7 @@ def test_a_node_that_denies_what_it_has_stored_is_found_out(
         push(project.link)
 
 
-def test_nothing_is_asked_of_another_node_than_the_pinned_one(
+def test_an_unpinned_node_gets_no_further_request(
     project: RemoteProject, memory_node: MemoryNode, tmp_path: object
 ) -> None:
     push(project.link)
@@ -462,7 +458,7 @@ def test_progress_is_reported_from_start_to_end(project: RemoteProject) -> None:
     assert project.progress[-1] == ("sending", total, total)
 
 
-def test_what_the_node_says_about_a_refused_push_is_shown(
+def test_the_reason_of_a_refused_push_is_shown(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     refusal: NodeReply = reply({"detail": "version 9 does not fit"}, 409)
@@ -472,7 +468,9 @@ def test_what_the_node_says_about_a_refused_push_is_shown(
         push(project.link)
 
 
-def test_only_what_changed_is_asked_for(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_only_changed_objects_are_looked_up(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
     project.write({f"src/{number}.txt": f"{number}\n" for number in range(50)})
     push(project.link)
     project.write({"src/7.txt": "seven\n", TOOL: "print(1)\n"})

@@ -61,7 +61,7 @@ def redirect(url: str) -> Any:  # noqa: ANN401 - an answer
     return answer
 
 
-def test_nothing_that_shows_who_asks_is_sent_to_another_key(workspace: Workspace) -> None:
+def test_credentials_are_not_sent_to_a_registry_with_another_key(workspace: Workspace) -> None:
     forge, other = Forge(), Forge()
     routes = {"/v1/public-key": as_text(forge.key.public_pem), PULL: as_json({})}
     with serving(routes) as server:
@@ -76,7 +76,7 @@ def test_nothing_that_shows_who_asks_is_sent_to_another_key(workspace: Workspace
         assert shown_keys(server) == []
 
 
-def test_a_key_that_was_named_must_be_the_one(workspace: Workspace) -> None:
+def test_the_registry_must_have_the_configured_key(workspace: Workspace) -> None:
     with serving({"/v1/public-key": as_text(Forge().key.public_pem)}) as server:
         named = client(workspace, server, fingerprint="0" * 16)
 
@@ -112,7 +112,7 @@ def test_an_older_form_of_the_key_is_read(workspace: Workspace) -> None:
         assert client(workspace, server).pin().fingerprint == forge.pin.fingerprint
 
 
-def test_a_changed_pin_is_no_pin(tmp_path: Path) -> None:
+def test_a_changed_pin_is_refused(tmp_path: Path) -> None:
     forge, other = Forge(), Forge()
     pins = RegistryPins(tmp_path, SigningKey(generate_keypair()))
     path = pins.check("default", "registry.example", forge.key.public_pem).path
@@ -161,7 +161,7 @@ def test_an_answer_without_end_is_not_read(workspace: Workspace) -> None:
         client(workspace, server).pin()
 
 
-def test_refusals_say_what_the_registry_says(workspace: Workspace) -> None:
+def test_refusals_include_the_message_of_the_registry(workspace: Workspace) -> None:
     pem = as_text(Forge().key.public_pem)
     detail = {"detail": {"status": "error", "error": "Validation failed", "issues": ["a", "b"]}}
     routes = {"/v1/public-key": pem, "/v1/push": as_json(detail, 400)}
@@ -173,7 +173,7 @@ def test_refusals_say_what_the_registry_says(workspace: Workspace) -> None:
         assert str(error.value) == said
 
 
-def test_what_is_not_there_is_reported_with_its_name(workspace: Workspace) -> None:
+def test_a_missing_item_is_reported_by_name(workspace: Workspace) -> None:
     with serving({"/v1/public-key": as_text(Forge().key.public_pem)}) as server:
         with pytest.raises(NotInRegistryError) as error:
             client(workspace, server).pull(REF, "1.2.3")
@@ -207,7 +207,7 @@ def test_an_api_key_is_not_sent_in_plain_text() -> None:
     assert Registries(layers, {}).resolve().api_key == ""
 
 
-def test_the_key_that_a_registry_is_known_by_is_pinned_too(
+def test_a_configured_registry_key_is_pinned(
     workspace: Workspace, shared_registry: LiveRegistry
 ) -> None:
     pin = client(workspace, shared_registry.url, api_key="").pin()

@@ -27,7 +27,7 @@ def lock(tmp_path: Path) -> RegistryLock:
     return RegistryLock(Space(PROJECT, tmp_path))
 
 
-def test_what_was_put_is_there(lock: RegistryLock) -> None:
+def test_entries_are_added_and_removed(lock: RegistryLock) -> None:
     lock.put(ENTRY)
 
     assert lock.entries() == {"tool:ada/text/upper": ENTRY}
@@ -36,7 +36,7 @@ def test_what_was_put_is_there(lock: RegistryLock) -> None:
     assert lock.entries() == {}
 
 
-def test_the_file_reads_well_in_version_control(lock: RegistryLock) -> None:
+def test_the_file_has_one_entry_per_line_block(lock: RegistryLock) -> None:
     lock.put(ENTRY)
 
     assert json.loads(lock.path.read_bytes()) == {
@@ -68,7 +68,7 @@ def test_the_file_reads_well_in_version_control(lock: RegistryLock) -> None:
         ("author", 1),
     ],
 )
-def test_an_entry_that_cannot_be_is_refused(lock: RegistryLock, key: str, value: Any) -> None:  # noqa: ANN401
+def test_an_invalid_entry_is_refused(lock: RegistryLock, key: str, value: Any) -> None:  # noqa: ANN401
     lock.put(ENTRY)
     document = json.loads(lock.path.read_bytes())
     document["items"]["tool:ada/text/upper"][key] = value
@@ -79,9 +79,7 @@ def test_an_entry_that_cannot_be_is_refused(lock: RegistryLock, key: str, value:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"items": {}}', "[" * 100_000])
-def test_a_file_that_is_no_lock_is_not_taken_for_an_empty_one(
-    lock: RegistryLock, text: str
-) -> None:
+def test_an_invalid_lock_file_is_not_read_as_empty(lock: RegistryLock, text: str) -> None:
     lock.path.parent.mkdir(parents=True)
     lock.path.write_text(text, "utf-8")
 

@@ -24,7 +24,7 @@ def refusal(reply: PulledReply, ref: ItemRef = REF, version: str = "") -> str:
 
 
 @pytest.mark.parametrize("kind", [Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE])
-def test_what_the_pinned_key_signed_is_taken(kind: Kind) -> None:
+def test_an_item_signed_by_the_pinned_key_is_accepted(kind: Kind) -> None:
     ref = ItemRef(kind, "ada/text/upper")
 
     item = verify_pulled(FORGE.reply(ref), ref, FORGE.pin, version="1.0.0")
@@ -33,11 +33,11 @@ def test_what_the_pinned_key_signed_is_taken(kind: Kind) -> None:
     assert item.fingerprint == FORGE.pin.fingerprint
 
 
-def test_a_registry_that_names_no_file_type_has_it_found_out() -> None:
+def test_a_missing_file_type_is_guessed_from_the_text() -> None:
     assert verify_pulled(replace(REPLY, suffix=""), REF, FORGE.pin).suffix == ".py"
 
 
-def test_another_item_than_the_one_asked_for_is_refused() -> None:
+def test_another_item_than_the_requested_one_is_refused() -> None:
     other = FORGE.reply(ItemRef(Kind.TOOL, "ada/text/lower"))
 
     assert refusal(other) == "expected that item, found 'tool:ada/text/lower'"
@@ -49,7 +49,7 @@ def test_another_items_text_under_the_right_name_is_refused() -> None:
     assert "must match path category 'ada/text'" in refusal(replace(other, item_id=REF.id))
 
 
-def test_another_version_than_the_one_asked_for_is_refused() -> None:
+def test_another_version_than_the_requested_one_is_refused() -> None:
     assert refusal(REPLY, version="1.0.1") == "expected version 1.0.1"
 
 
@@ -128,7 +128,7 @@ def test_a_text_without_end_is_refused() -> None:
 
 
 @given(st.integers(0, len(REPLY.content) - 1), st.characters(codec="utf-8"))
-def test_no_other_text_is_taken_for_the_same(place: int, character: str) -> None:
+def test_no_changed_text_is_accepted(place: int, character: str) -> None:
     changed = REPLY.content[:place] + character + REPLY.content[place + 1 :]
     if changed == REPLY.content:
         return

@@ -8,7 +8,7 @@ from ryeos.remote.settings import is_loopback, netloc_of, normal_url
 
 
 @given(st.text("htps:/.@[]a1:0%?#\\ ", max_size=24))
-def test_a_normal_address_stays_what_it_is(text: str) -> None:
+def test_normalising_an_address_twice_changes_it_once(text: str) -> None:
     for typed in (text, f"http://{text}", f"https://a.{text}"):
         with suppress(ValueError):
             normal = normal_url(typed)

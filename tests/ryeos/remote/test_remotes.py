@@ -32,7 +32,7 @@ def gpu(**settings: Any) -> dict[str, Any]:  # noqa: ANN401 - of a file
     return {"remotes": {"gpu": {"url": URL, **settings}}}
 
 
-def test_a_remote_has_what_its_entry_says() -> None:
+def test_a_remote_has_the_settings_of_its_entry() -> None:
     settings = {
         "key_env": "GPU_KEY",
         "node_id": "fp:07097e6443239d36",
@@ -49,7 +49,7 @@ def test_a_remote_has_what_its_entry_says() -> None:
     assert "rye_sk_1" not in repr(remote)
 
 
-def test_what_an_entry_leaves_out_has_defaults() -> None:
+def test_missing_settings_of_an_entry_have_defaults() -> None:
     remote = remotes(gpu()).resolve("gpu")
 
     assert (remote.key_env, remote.api_key, remote.node_id) == ("", "", "")
@@ -57,12 +57,12 @@ def test_what_an_entry_leaves_out_has_defaults() -> None:
 
 
 @pytest.mark.parametrize("key_env", ["EMPTY", "UNSET"])
-def test_without_a_value_of_the_variable_requests_are_signed(key_env: str) -> None:
+def test_requests_are_signed_if_the_key_variable_is_empty(key_env: str) -> None:
     assert remotes(gpu(key_env=key_env)).resolve("gpu").api_key == ""
 
 
 @pytest.mark.parametrize("value", ["a b", "a\r\nX-Evil: 1", "schlüssel"])
-def test_what_cannot_stand_in_a_header_is_no_key(value: str) -> None:
+def test_an_api_key_with_invalid_characters_is_refused(value: str) -> None:
     layers = [Layer("user", Path("/user"), gpu(key_env="GPU_KEY"))]
 
     with pytest.raises(RemoteConfigError) as error:
@@ -79,7 +79,7 @@ def test_the_default_remote_needs_no_name() -> None:
     assert remotes(user).names == ("default", "gpu")
 
 
-def test_a_remote_that_no_one_configured_is_not_found() -> None:
+def test_an_unknown_remote_is_not_found() -> None:
     user = {"remotes": {"gpu": {"url": URL}, "cpu": {"url": URL}}}
 
     with pytest.raises(RemoteNotFoundError) as error:
@@ -89,7 +89,7 @@ def test_a_remote_that_no_one_configured_is_not_found() -> None:
     assert error.value.hint == "did you mean gpu, cpu? or add it with: rye remote add gqu URL"
 
 
-def test_without_any_remote_it_says_how_to_add_one() -> None:
+def test_without_any_remote_the_hint_is_to_add_one() -> None:
     with pytest.raises(RemoteNotFoundError) as error:
         remotes().resolve()
 
@@ -97,7 +97,7 @@ def test_without_any_remote_it_says_how_to_add_one() -> None:
     assert error.value.hint == "add it with: rye remote add default URL"
 
 
-def test_layers_are_merged_key_by_key() -> None:
+def test_spaces_are_merged_key_by_key() -> None:
     user = {"defaults": {"timeout": 10}, "remotes": {"gpu": {"url": URL, "roles": ["a"]}}}
     project = {"remotes": {"gpu": {"roles": ["b"], "timeout": 20}}}
 
@@ -106,7 +106,7 @@ def test_layers_are_merged_key_by_key() -> None:
     assert remotes(user, project).resolve("gpu").roles == ("b",)
 
 
-def test_a_null_takes_a_value_back() -> None:
+def test_a_null_removes_a_value() -> None:
     user, project = gpu(timeout=5), {"remotes": {"gpu": {"timeout": None}}}
 
     assert remotes(user, project).resolve("gpu").timeout_s == 300.0
@@ -128,14 +128,14 @@ def test_a_node_that_only_the_project_names_is_not_spoken_to() -> None:
     )
 
 
-def test_a_project_cannot_lead_the_user_s_key_elsewhere() -> None:
+def test_a_project_cannot_redirect_the_users_key() -> None:
     project = {"remotes": {"gpu": {"url": OTHER}}}
 
     with pytest.raises(RyeError, check=coded("REMOTE_NOT_APPROVED")):
         remotes(gpu(key_env="GPU_KEY"), project).resolve("gpu")
 
 
-def test_a_project_cannot_send_another_variable_to_the_user_s_node() -> None:
+def test_a_project_cannot_choose_another_key_variable() -> None:
     project = {"remotes": {"gpu": {"key_env": "AWS_SECRET_ACCESS_KEY"}}}
 
     with pytest.raises(RyeError, check=coded("REMOTE_NOT_APPROVED")) as error:
@@ -160,7 +160,7 @@ def test_a_project_cannot_change_which_node_the_user_expects() -> None:
     assert remotes(gpu(), project).resolve("gpu").node_id == "fp:0000000000000002"
 
 
-def test_a_node_that_the_user_names_too_is_spoken_to() -> None:
+def test_a_node_named_by_user_and_project_is_contacted() -> None:
     project = gpu(key_env="GPU_KEY")
 
     remote = remotes(gpu(key_env="GPU_KEY"), project).resolve("gpu")
@@ -249,21 +249,21 @@ def test_the_user_may_allow_it_and_signed_requests_need_no_permission() -> None:
     ],
     ids=str,
 )
-def test_a_wrong_value_is_named(settings: dict[str, Any], message: str) -> None:
+def test_an_invalid_value_is_reported(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(RemoteConfigError) as error:
         remotes(gpu(**settings)).resolve("gpu")
 
     assert str(error.value) == message
 
 
-def test_a_wrong_remote_hinders_no_other_one() -> None:
+def test_an_invalid_remote_does_not_break_others() -> None:
     user = {"remotes": {"gpu": {"url": URL}, "broken": {"url": 5}}}
 
     assert remotes(user).resolve("gpu").url == URL
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a b", "-x", "a" * 65, "ü"])
-def test_a_name_that_no_remote_can_have_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(RemoteConfigError):
         remotes({"remotes": {name: {"url": URL}}})
 
@@ -290,19 +290,19 @@ def test_an_address_has_one_spelling(typed: str, normal: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["project_path", "project_name"])
-def test_the_file_names_the_project(tmp_path: Path, key: str) -> None:
+def test_the_configuration_names_the_project(tmp_path: Path, key: str) -> None:
     found = remotes(gpu(), {key: "my-project"})
 
     assert found.project_name(tmp_path) == "my-project"
     assert found.resolve("gpu").project_path == "my-project"
 
 
-def test_else_its_folder_does(tmp_path: Path) -> None:
+def test_without_configuration_the_folder_names_the_project(tmp_path: Path) -> None:
     assert remotes().project_name(tmp_path / "x" / ".." / "demo") == "demo"
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", 5, "x" * 201])
-def test_a_project_has_a_name_that_can_be_seen(tmp_path: Path, name: object) -> None:
+def test_the_name_of_a_project_has_only_visible_characters(tmp_path: Path, name: object) -> None:
     with pytest.raises(RemoteConfigError):
         remotes(project={"project_path": name}).project_name(tmp_path)
 

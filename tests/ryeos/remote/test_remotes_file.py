@@ -56,7 +56,7 @@ def test_without_a_key_a_new_file_is_unsigned(workspace: Workspace) -> None:
     assert file.path.read_text(encoding="utf-8").startswith("version:")
 
 
-def test_what_a_user_wrote_by_hand_is_not_signed_for_them(workspace: Workspace) -> None:
+def test_a_hand_written_file_is_not_signed(workspace: Workspace) -> None:
     path = workspace.user.write(f"config/{CONFIG_PATH}", "remotes:\n  old: {url: https://x}\n")
 
     remotes_file(workspace).add("gpu", {"url": URL})
@@ -77,7 +77,7 @@ def test_a_changed_file_is_not_signed_again(workspace: Workspace) -> None:
     assert file.path.read_text(encoding="utf-8") == changed
 
 
-def test_a_remote_that_is_there_is_replaced_only_when_asked(workspace: Workspace) -> None:
+def test_an_existing_remote_is_replaced_only_on_request(workspace: Workspace) -> None:
     file = remotes_file(workspace)
     file.add("gpu", {"url": URL})
 
@@ -90,7 +90,7 @@ def test_a_remote_that_is_there_is_replaced_only_when_asked(workspace: Workspace
     assert found.resolve("gpu").url == "https://other.example"
 
 
-def test_what_is_not_there_cannot_be_removed(workspace: Workspace) -> None:
+def test_an_unknown_remote_cannot_be_removed(workspace: Workspace) -> None:
     with pytest.raises(RemoteNotFoundError):
         remotes_file(workspace).remove("gpu")
 
@@ -98,7 +98,7 @@ def test_what_is_not_there_cannot_be_removed(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     "settings", [{"url": "gpu"}, {"url": URL, "node_id": "x"}, {"url": URL, "key_env": "a-b"}]
 )
-def test_a_remote_that_could_not_be_used_is_not_written(
+def test_an_invalid_remote_is_not_written(
     workspace: Workspace, settings: dict[str, object]
 ) -> None:
     file = remotes_file(workspace)
@@ -126,7 +126,7 @@ other: 1
 """
 
 
-def test_what_people_wrote_around_an_entry_stays() -> None:
+def test_text_around_an_entry_is_kept() -> None:
     assert with_remote(BY_HAND, "new", {"url": URL}) == BY_HAND.replace(
         "all of them\n", 'all of them\n    new:\n      url: "https://gpu.example"\n'
     )
@@ -147,14 +147,14 @@ def test_an_entry_is_replaced_where_it_stands() -> None:
     "text",
     ["a: 1\n", "remotes:\n", "remotes: {}\n", "remotes: {} # none\nb: 2\n", "remotes: null\n"],
 )
-def test_the_first_entry_finds_its_place(text: str) -> None:
+def test_the_first_entry_is_inserted_in_the_right_place(text: str) -> None:
     added = with_remote(text, "gpu", {"url": URL})
 
     assert parse_yaml(added, "x")["remotes"] == {"gpu": {"url": URL}}
 
 
 @pytest.mark.parametrize("text", ["remotes: {gpu: {url: a}}\n", '{"remotes": {"gpu": {}}}\n'])
-def test_a_form_that_cannot_be_edited_is_left_to_people(text: str) -> None:
+def test_a_file_that_cannot_be_edited_is_refused(text: str) -> None:
     with pytest.raises(RemoteConfigError) as error:
         with_remote(text, "cpu", {"url": URL})
 

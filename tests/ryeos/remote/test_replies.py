@@ -35,7 +35,7 @@ READERS = (read_health, read_head, read_user_space, read_executed)
 
 
 @given(reply=st.dictionaries(KEYS, ANY_JSON), reader=st.sampled_from(READERS))
-def test_any_reply_is_a_value_or_is_said_to_be_none(reply: dict[str, Any], reader: Any) -> None:  # noqa: ANN401
+def test_any_reply_is_read_or_refused(reply: dict[str, Any], reader: Any) -> None:  # noqa: ANN401
     try:
         reader(reply, "remote x: /route")
     except RemoteReplyError as error:
@@ -43,7 +43,7 @@ def test_any_reply_is_a_value_or_is_said_to_be_none(reply: dict[str, Any], reade
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"\xff", b"[" * 100_000])
-def test_what_is_no_object_is_no_reply(body: bytes) -> None:
+def test_a_reply_that_is_not_an_object_is_refused(body: bytes) -> None:
     with pytest.raises(RemoteReplyError, match="remote x: expected"):
         parse_reply(body, "remote x")
 
@@ -58,7 +58,7 @@ def test_what_is_no_object_is_no_reply(body: bytes) -> None:
         (b"", "no reason given"),
     ],
 )
-def test_why_a_request_was_refused(body: bytes, detail: object) -> None:
+def test_the_reason_of_a_refusal_is_read(body: bytes, detail: object) -> None:
     assert detail_of(body) == detail
 
 

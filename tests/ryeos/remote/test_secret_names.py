@@ -30,11 +30,11 @@ def test_a_reserved_name_is_unsafe_in_any_case(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "1A", "A-B", "A B", "É", "A\n", "A=B", "A\0", "A" * 257])
-def test_what_is_no_name_is_unsafe(name: str) -> None:
+def test_an_invalid_name_is_unsafe(name: str) -> None:
     assert why_unsafe(name)
 
 
-def test_unsafe_names_are_left_out_and_the_others_go_on() -> None:
+def test_unsafe_names_are_left_out_and_the_others_kept() -> None:
     values = {"API_KEY": "1", "PATH": "/evil", "aws_x": "2", "OTHER": "3"}
 
     assert injectable(values) == ({"API_KEY": "1", "OTHER": "3"}, ("PATH", "aws_x"))
@@ -61,7 +61,7 @@ def test_values_within_the_limits_stay_as_they_are() -> None:
     ],
     ids=range(8),
 )
-def test_one_breach_of_a_limit_fails_all(values: dict[str, object], problem: str) -> None:
+def test_one_value_over_a_limit_fails_all(values: dict[str, object], problem: str) -> None:
     with pytest.raises(SecretValuesError) as error:
         valid_secrets({"GOOD": "x", **values} if len(values) == 1 else values)
 

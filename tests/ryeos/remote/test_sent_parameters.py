@@ -46,7 +46,7 @@ def test_defaults_of_the_schema_are_sent(workspace: Workspace) -> None:
     assert sent(workspace, "mine/greet") == {"name": "world"}
 
 
-def test_what_is_given_is_sent_as_it_is(workspace: Workspace) -> None:
+def test_given_parameters_are_sent_unchanged(workspace: Workspace) -> None:
     workspace.project.signed_tool("mine/greet", GREET)
 
     assert sent(workspace, "mine/greet", name="Ada") == {"name": "Ada"}
@@ -56,7 +56,7 @@ def test_a_tool_of_a_bundle_gets_no_defaults_of_this_bundle(workspace: Workspace
     assert sent(workspace, "rye/bash/bash", command="ls") == {"command": "ls"}
 
 
-def test_what_does_not_fit_is_an_error(workspace: Workspace) -> None:
+def test_invalid_parameters_are_refused_locally(workspace: Workspace) -> None:
     workspace.project.signed_tool("mine/greet", GREET)
 
     with pytest.raises(ParameterError):
@@ -69,14 +69,14 @@ def test_a_graph_is_sent_with_the_limits_of_the_configuration(workspace: Workspa
     assert sent(workspace, "mine/g") == {"max_steps": 1000, "max_concurrency": 10}
 
 
-def test_a_limit_of_the_graph_itself_comes_before_the_configuration(workspace: Workspace) -> None:
+def test_a_limit_of_the_graph_overrides_the_configuration(workspace: Workspace) -> None:
     graph = GRAPH.replace("config:", "config:\n  max_steps: 7")
     workspace.project.signed("tools/mine/g.yaml", graph)
 
     assert sent(workspace, "mine/g", x=1) == {"x": 1, "max_steps": 7, "max_concurrency": 10}
 
 
-def test_a_limit_of_the_caller_comes_before_all(workspace: Workspace) -> None:
+def test_a_limit_of_the_caller_overrides_all(workspace: Workspace) -> None:
     workspace.project.signed("tools/mine/g.yaml", GRAPH)
 
     sent_limits = sent(workspace, "mine/g", max_steps=3, max_concurrency=2)

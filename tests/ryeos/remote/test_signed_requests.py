@@ -43,7 +43,7 @@ def check(headers: dict[str, str], body: bytes = b"", **changes: Any) -> None:  
 
 
 @pytest.mark.parametrize("vector", VECTORS["signed_requests"], ids=["post", "get"])
-def test_a_request_is_signed_as_others_sign_it(vector: dict[str, Any]) -> None:
+def test_the_signature_of_a_request_matches_other_programs(vector: dict[str, Any]) -> None:
     path, _, query = vector["canonical_path"].partition("?")
     parts = {"method": vector["method"], "path": path, "query": query}
     body = vector["body"].encode()
@@ -147,7 +147,7 @@ def test_a_header_of_another_form_is_refused(name: str, value: str) -> None:
     assert name in error.value.problem
 
 
-def test_the_key_must_be_the_one_that_is_named() -> None:
+def test_the_key_must_match_the_key_id() -> None:
     with pytest.raises(RequestSignatureError) as error:
         verify_request_signature(
             NODE.public_pem, signed(), body_sha256=sha256_hex(b""), **request()
@@ -158,20 +158,20 @@ def test_the_key_must_be_the_one_that_is_named() -> None:
     )
 
 
-def test_what_is_no_key_signs_nothing() -> None:
+def test_an_invalid_key_verifies_no_request() -> None:
     with pytest.raises(RequestSignatureError):
         verify_request_signature(b"", signed(), body_sha256=sha256_hex(b""), **request())
 
 
 @pytest.mark.parametrize("audience", ["", "fp:", NODE.fingerprint])
-def test_nothing_is_signed_for_an_unknown_caller(audience: str) -> None:
+def test_a_request_for_an_invalid_audience_is_not_signed(audience: str) -> None:
     with pytest.raises(RequestSignatureError) as error:
         signed(audience=audience)
 
     assert error.value.problem == "audience: expected the form fp:([0-9a-f]{16})"
 
 
-def test_no_part_can_hold_a_second_line() -> None:
+def test_no_signed_part_may_contain_a_line_break() -> None:
     with pytest.raises(RequestSignatureError) as error:
         signed(path="/threads\nx")
 
@@ -181,7 +181,7 @@ def test_no_part_can_hold_a_second_line() -> None:
 @pytest.mark.parametrize(
     ("age_s", "passes"), [(WINDOW_S, True), (-WINDOW_S, True), (301, False), (-301, False)]
 )
-def test_a_request_counts_for_five_minutes(age_s: int, *, passes: bool) -> None:
+def test_a_request_is_valid_for_five_minutes(age_s: int, *, passes: bool) -> None:
     request = SignedRequest(
         fingerprint=CALLER.fingerprint, timestamp=NOW_S, nonce=NONCE, signature=""
     )
@@ -220,7 +220,7 @@ def test_a_name_that_comes_twice_in_a_query_is_refused() -> None:
         ("/secrets/a%3Fb", "", "/secrets/a%253Fb"),
     ],
 )
-def test_a_path_has_one_form(path: str, query: str, canonical: str) -> None:
+def test_a_path_has_one_canonical_form(path: str, query: str, canonical: str) -> None:
     assert canonical_path(path, query) == canonical
 
 
@@ -229,18 +229,18 @@ queries = st.text("ab=&+%2 ", max_size=10)
 
 
 @given(paths, paths)
-def test_no_two_paths_have_one_form(one: str, other: str) -> None:
+def test_different_paths_have_different_canonical_forms(one: str, other: str) -> None:
     assert (canonical_path(one) == canonical_path(other)) is (one == other)
 
 
 @given(queries)
-def test_a_canonical_query_stays_what_it_is(query: str) -> None:
+def test_a_canonical_query_is_unchanged(query: str) -> None:
     canonical = canonical_query(query)
 
     assert canonical_query(canonical) == canonical
 
 
-def test_a_nonce_is_never_the_same() -> None:
+def test_nonces_differ() -> None:
     nonces = {new_nonce() for _ in range(100)}
 
     assert len(nonces) == 100

@@ -36,7 +36,7 @@ def sent(node: Node, store: Store, digests: list[str]) -> int:
     return send(node, digests, store, lambda digest: size_in(store, digest))
 
 
-def test_what_is_sent_comes_back(node: Node, store: Store, tmp_path: Path) -> None:
+def test_sent_objects_can_be_fetched(node: Node, store: Store, tmp_path: Path) -> None:
     digests = [store.put_blob(b"%d" % number) for number in range(700)]
     other = Store(tmp_path / "other")
 
@@ -46,7 +46,7 @@ def test_what_is_sent_comes_back(node: Node, store: Store, tmp_path: Path) -> No
     assert [other.get_blob(digest) for digest in digests] == [b"%d" % n for n in range(700)]
 
 
-def test_what_is_there_is_neither_sent_nor_fetched(node: Node, store: Store) -> None:
+def test_present_objects_are_neither_sent_nor_fetched(node: Node, store: Store) -> None:
     digests = [store.put_blob(b"a")]
     sent(node, store, digests)
 
@@ -62,7 +62,7 @@ def test_requests_are_bounded(node: Node, store: Store, memory_node: MemoryNode)
     assert memory_node.count("POST /objects/put") == 3  # two of 3 MiB in each
 
 
-def test_replies_that_are_too_large_are_asked_for_in_parts(
+def test_after_a_too_large_reply_fewer_objects_are_requested(
     node: Node, store: Store, memory_node: MemoryNode, tmp_path: Path
 ) -> None:
     digests = [store.put_blob(b"%d" % number) for number in range(40)]
@@ -87,7 +87,7 @@ def test_replies_that_are_too_large_are_asked_for_in_parts(
         (600, 1024, 6),  # 200 and 200, then 64 at a time
     ],
 )
-def test_as_much_is_asked_for_at_once_as_makes_a_good_reply(
+def test_the_size_of_requests_adapts_to_the_size_of_replies(
     node: Node,
     memory_node: MemoryNode,
     tmp_path: Path,
@@ -109,7 +109,7 @@ def test_as_much_is_asked_for_at_once_as_makes_a_good_reply(
     assert memory_node.count("POST /objects/get") == requests
 
 
-def test_of_two_spaces_only_the_one_that_is_meant_is_looked_into(
+def test_a_digest_is_looked_up_in_its_own_object_kind(
     node: Node, store: Store, tmp_path: Path
 ) -> None:
     digest = store.put_object({"a": 1})
@@ -121,7 +121,7 @@ def test_of_two_spaces_only_the_one_that_is_meant_is_looked_into(
     assert fetch(node, [digest], other, space=ObjectKind.BLOB) == 1
 
 
-def test_what_a_node_leaves_out_of_a_large_reply_is_asked_for_again(
+def test_objects_left_out_of_a_reply_are_requested_again(
     node: Node, store: Store, memory_node: MemoryNode, tmp_path: Path
 ) -> None:
     digests = [store.put_blob(b"%d" % number) for number in range(5)]
@@ -140,7 +140,7 @@ def test_what_a_node_leaves_out_of_a_large_reply_is_asked_for_again(
     assert fetch(node, digests, Store(tmp_path / "other")) == 5
 
 
-def test_what_a_node_does_not_have_is_named(node: Node, store: Store) -> None:
+def test_missing_objects_of_a_node_are_named(node: Node, store: Store) -> None:
     digests = [store.put_blob(b"a")]
     sent(node, store, digests)
     gone = sha256_hex(b"gone")
@@ -160,7 +160,7 @@ def test_what_a_node_does_not_have_is_named(node: Node, store: Store) -> None:
         ("x", "expected a list of objects"),
     ],
 )
-def test_a_node_that_lies_about_content_is_found_out(
+def test_false_content_of_a_node_is_refused(
     node: Node, store: Store, memory_node: MemoryNode, answer: object, problem: str
 ) -> None:
     memory_node.before = lambda _, path: (
@@ -185,7 +185,7 @@ def test_a_node_has_to_answer_for_each_digest(
         sent(node, store, digests)
 
 
-def test_what_is_not_here_cannot_be_sent(node: Node, store: Store) -> None:
+def test_a_missing_object_cannot_be_sent(node: Node, store: Store) -> None:
     gone = sha256_hex(b"gone")
 
     with pytest.raises(Exception, match=gone):

@@ -50,7 +50,7 @@ def test_a_run_in_conflict_says_how_it_is_merged(
     ("choice", "text"),
     [(VersionChoice.THEIRS, b"the run's\n"), (VersionChoice.OURS, b"somebody's\n")],
 )
-def test_a_push_brings_what_was_settled_and_all_else_the_run_made(
+def test_a_push_includes_settled_files_and_other_changes_of_the_run(
     project: RemoteProject,
     memory_node: MemoryNode,
     choice: VersionChoice,
@@ -76,7 +76,7 @@ def test_a_push_brings_what_was_settled_and_all_else_the_run_made(
     assert project.link.conflicts.read() is None
 
 
-def test_asked_again_after_a_settlement_it_is_merged(
+def test_a_second_pull_of_the_run_merges_after_a_settlement(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     thread_id = run_in_conflict(project, memory_node).executed.thread_id
@@ -90,7 +90,7 @@ def test_asked_again_after_a_settlement_it_is_merged(
     assert project.read("src/a.txt") == "somebody's\n"
 
 
-def test_what_a_push_merged_of_a_run_is_reported_also_when_the_push_then_fails(
+def test_changes_merged_from_a_run_are_reported_even_if_the_push_fails(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     thread_id = run_in_conflict(project, memory_node).executed.thread_id
@@ -118,7 +118,7 @@ def merged_here(project: RemoteProject, node: MemoryNode) -> RemoteExecution:
 
 
 @pytest.mark.parametrize("is_pushed", [False, True])
-def test_a_run_that_was_merged_here_is_not_merged_again(
+def test_a_locally_merged_run_is_not_merged_again(
     project: RemoteProject, memory_node: MemoryNode, *, is_pushed: bool
 ) -> None:
     executed = merged_here(project, memory_node)
@@ -135,7 +135,7 @@ def test_a_run_that_was_merged_here_is_not_merged_again(
     assert project.link.conflicts.read() is None
 
 
-def test_a_run_that_was_merged_here_is_merged_once_more_by_its_digest(
+def test_a_locally_merged_run_can_be_merged_again_by_its_digest(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     executed = merged_here(project, memory_node)
@@ -146,7 +146,7 @@ def test_a_run_that_was_merged_here_is_merged_once_more_by_its_digest(
     assert error.value.paths == ("src/a.txt",)
 
 
-def test_a_run_whose_conflicts_were_forgotten_is_not_taken_for_merged(
+def test_a_run_with_forgotten_conflicts_is_not_merged(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     executed = run_in_conflict(project, memory_node).executed
@@ -158,7 +158,7 @@ def test_a_run_whose_conflicts_were_forgotten_is_not_taken_for_merged(
         pull_run(project.link, executed.thread_id)
 
 
-def test_which_runs_were_merged_may_be_damaged_or_many(tmp_path: Path) -> None:
+def test_the_list_of_merged_runs_may_be_damaged_or_long(tmp_path: Path) -> None:
     merged = MergedRuns(tmp_path / "remote")
     merged.add("0" * 64)
     for number in range(1, MOST + 1):
@@ -174,7 +174,7 @@ def test_which_runs_were_merged_may_be_damaged_or_many(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [push, pull])
-def test_what_is_not_settled_is_in_conflict_still(
+def test_unsettled_files_stay_in_conflict(
     project: RemoteProject,
     memory_node: MemoryNode,
     command: Any,  # noqa: ANN401
@@ -190,7 +190,7 @@ def test_what_is_not_settled_is_in_conflict_still(
     assert memory_node.files() == before
 
 
-def test_the_head_that_moves_meanwhile_is_merged_too(
+def test_a_head_that_moves_meanwhile_is_merged(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     thread_id = run_in_conflict(project, memory_node).executed.thread_id

@@ -15,7 +15,7 @@ SIGNATURE = VECTOR["signature_header"]
 NOW_S = int(TIMESTAMP)
 
 
-def test_a_delivery_is_signed_as_others_sign_it() -> None:
+def test_the_signature_of_a_delivery_matches_other_programs() -> None:
     assert sign_delivery(SECRET, TIMESTAMP, BODY) == SIGNATURE
 
 
@@ -31,7 +31,7 @@ def test_a_signed_delivery_passes() -> None:
 
 
 @pytest.mark.parametrize("now_s", [NOW_S + 300, NOW_S - 30])
-def test_the_edges_of_its_minutes_pass(now_s: int) -> None:
+def test_a_delivery_at_the_limits_of_the_time_window_passes(now_s: int) -> None:
     verify_delivery(SECRET, TIMESTAMP, BODY, SIGNATURE, now_s=now_s)
 
 
@@ -48,7 +48,7 @@ def test_another_time_is_refused(now_s: int) -> None:
 @pytest.mark.parametrize(
     "timestamp", ["", "now", "1700000000.0", " 1700000000", "-1", "\u0661\u0667"]
 )
-def test_what_is_no_time_is_refused(timestamp: str) -> None:
+def test_an_invalid_time_is_refused(timestamp: str) -> None:
     with pytest.raises(DeliverySignatureError) as error:
         verify_delivery(SECRET, timestamp, BODY, SIGNATURE, now_s=NOW_S)
 

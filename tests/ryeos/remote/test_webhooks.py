@@ -117,9 +117,7 @@ def deliver_to(
     return deliver(Node(transport, Pins(user)), "wh_0", parameters, delivery_id=delivery_id)
 
 
-def test_a_delivery_that_found_the_node_busy_is_run_once(
-    deliver_as: DeliverAs, receiver: Receiver
-) -> None:
+def test_a_delivery_to_a_busy_node_runs_once(deliver_as: DeliverAs, receiver: Receiver) -> None:
     first = deliver_as("d1", {"tag": "v1"})
     again = deliver_as("d1", {"tag": "v1"})
 
@@ -130,13 +128,15 @@ def test_a_delivery_that_found_the_node_busy_is_run_once(
     ]
 
 
-def test_no_parameters_are_none_in_the_body(deliver_as: DeliverAs, receiver: Receiver) -> None:
+def test_empty_parameters_are_left_out_of_the_body(
+    deliver_as: DeliverAs, receiver: Receiver
+) -> None:
     deliver_as("d1", {})
 
     assert receiver.bodies == [{"hook_id": "wh_0", "delivery_id": "d1"}]
 
 
-def test_two_deliveries_of_one_second_differ_in_what_is_signed(
+def test_two_deliveries_in_one_second_sign_different_ids(
     deliver_as: DeliverAs, receiver: Receiver
 ) -> None:
     deliver_as("d1", {})

@@ -148,7 +148,9 @@ def test_a_tool_at_the_top_may_have_a_marker_beside_it(workspace: Workspace) -> 
         ("elsewhere", ".ai/tools/a/b"),
     ],
 )
-def test_the_root_says_which_folder_it_is(workspace: Workspace, root: str, folder: str) -> None:
+def test_the_setting_root_chooses_the_anchor_folder(
+    workspace: Workspace, root: str, folder: str
+) -> None:
     workspace.project.write("tools/a/b/__init__.py", "")
 
     found = anchor(workspace, {**MARKED, "root": root})
@@ -237,7 +239,7 @@ def test_entries_that_are_no_folders_are_left_out(workspace: Workspace) -> None:
     assert found.env_paths == {"P": ((str(tools(workspace) / "a/b/c/lib"),), ())}
 
 
-def test_an_active_anchor_sets_variables_and_an_inactive_one_none(workspace: Workspace) -> None:
+def test_only_an_active_anchor_sets_variables(workspace: Workspace) -> None:
     config = {"enabled": True, "env": {"HERE": "{anchor_path}!"}}
 
     active = anchor(workspace, {**config, "mode": "always"})
@@ -262,7 +264,7 @@ def test_an_anchor_takes_no_variable_of_its_runtime_away_but_may_set_it(
     assert named.env["PYTHONDONTWRITEBYTECODE"] == ""
 
 
-def test_variables_of_an_anchor_that_is_off_are_not_set(workspace: Workspace) -> None:
+def test_variables_of_a_disabled_anchor_are_not_set(workspace: Workspace) -> None:
     off = "anchor: {enabled: false, env: {OFF: here}}\n"
     workspace.user.sign(workspace.user.runtime("mine/off", extra=off))
     on = "ANCHOR = {'enabled': True, 'mode': 'always', 'env': {'ON': 'there'}}\n"
@@ -294,7 +296,7 @@ def test_the_modules_of_an_anchored_tool_can_be_imported(workspace: Workspace) -
     assert "PYTHONPATH" in result.metadata["resolved_env_keys"]
 
 
-def test_the_path_list_begins_with_what_the_environment_had_only_if_it_is_the_same(
+def test_an_anchor_folder_comes_before_the_path_list_of_the_environment(
     workspace: Workspace,
 ) -> None:
     workspace.env["PYTHONPATH"] = "/elsewhere"
@@ -306,7 +308,7 @@ def test_the_path_list_begins_with_what_the_environment_had_only_if_it_is_the_sa
     assert env["PYTHONPATH"] == joined(str(tools(workspace) / "pack"), "/elsewhere")
 
 
-def test_the_anchors_folder_is_where_the_tool_runs_if_it_says_so(workspace: Workspace) -> None:
+def test_a_tool_can_run_in_the_folder_of_its_anchor(workspace: Workspace) -> None:
     workspace.project.signed_tool(
         "a/tool", extra='ANCHOR = {"enabled": True, "mode": "always", "cwd": "{tool_parent}"}\n'
     )

@@ -45,7 +45,9 @@ def link(space: SpaceFolder, item_id: str, executor: str) -> Path:
 # --- what a chain is
 
 
-def test_a_chain_goes_from_the_tool_over_its_runtime_to_a_primitive(workspace: Workspace) -> None:
+def test_a_chain_leads_from_the_tool_through_its_runtime_to_a_primitive(
+    workspace: Workspace,
+) -> None:
     path = workspace.project.signed_tool("mine/hello")
 
     chain = build(workspace, "mine/hello")
@@ -106,7 +108,7 @@ def test_a_shell_script_that_names_no_executor_runs_on_bash(workspace: Workspace
     assert chain.tool.spec.tool_type == "bash"
 
 
-def test_a_shell_script_without_a_header_is_no_tool(workspace: Workspace) -> None:
+def test_a_shell_script_without_a_header_is_refused(workspace: Workspace) -> None:
     path = workspace.project.write("tools/hi.sh", "# says hi\necho hi\n")
     workspace.project.sign_unchecked(path)
 
@@ -136,7 +138,7 @@ def test_a_chain_of_ten_elements_runs_and_one_of_eleven_is_refused(workspace: Wo
     assert error.value.hint == "let one of its elements name an executor nearer to a primitive"
 
 
-def test_the_depth_is_judged_before_the_next_element_is_looked_for(workspace: Workspace) -> None:
+def test_the_depth_is_checked_before_the_next_element_is_resolved(workspace: Workspace) -> None:
     for number in range(10):
         link(workspace.project, f"mine/r{number}", f"mine/r{number + 1}")
 
@@ -178,7 +180,7 @@ def test_a_missing_tool_is_not_found_and_a_close_one_is_suggested(workspace: Wor
     assert error.value.hint == "did you mean tool:mine/hello?"
 
 
-def test_a_missing_executor_is_named_with_who_needs_it(workspace: Workspace) -> None:
+def test_a_missing_executor_is_reported_with_the_item_that_needs_it(workspace: Workspace) -> None:
     link(workspace.project, "mine/a", "rye/core/runtimes/python/scrip")
 
     with pytest.raises(ExecutorNotFoundError) as error:
@@ -240,9 +242,7 @@ def test_a_library_is_not_run(workspace: Workspace) -> None:
         ("a" * 513, "longer than 512 bytes"),
     ],
 )
-def test_an_id_that_no_space_could_hold_is_refused(
-    workspace: Workspace, item_id: str, problem: str
-) -> None:
+def test_an_impossible_id_is_refused(workspace: Workspace, item_id: str, problem: str) -> None:
     # There is something to be found that way.
     workspace.project.write("x.yaml", "tool_type: primitive\n")
 
@@ -252,7 +252,7 @@ def test_an_id_that_no_space_could_hold_is_refused(
     assert error.value.problem == problem
 
 
-def test_an_executor_id_that_no_space_could_hold_is_refused(workspace: Workspace) -> None:
+def test_an_impossible_executor_id_is_refused(workspace: Workspace) -> None:
     path = workspace.project.yaml_tool("mine/a", "", executor="../../secret")
     workspace.project.sign_unchecked(path)
 
@@ -321,7 +321,7 @@ def test_a_tool_of_ten_mebibytes_is_refused_before_it_is_parsed(workspace: Works
     assert str(error.value) == f"item larger than 8388608 bytes (10485762): {path}"
 
 
-def test_a_tool_that_is_no_utf_8_is_refused(workspace: Workspace) -> None:
+def test_a_tool_that_is_not_utf_8_is_refused(workspace: Workspace) -> None:
     path = workspace.project.write("tools/latin.py", "# caf\xe9\n".encode("latin-1"))
 
     with pytest.raises(SignatureFormatError) as error:
@@ -382,7 +382,7 @@ def test_the_spelling_with_the_folder_twice_finds_the_shorter_one(workspace: Wor
     assert build(workspace, "mine/x/x").tool.item_id == "mine/x"
 
 
-def test_a_file_with_the_very_id_beats_an_alias(workspace: Workspace) -> None:
+def test_a_file_with_the_exact_id_wins_over_an_alias(workspace: Workspace) -> None:
     link(workspace.project, "bash_runtime", EXECUTE)
     link(workspace.project, "mine/a", "bash_runtime")
 
@@ -431,7 +431,7 @@ def test_an_unchanged_chain_is_built_once(workspace: Workspace) -> None:
     assert executor.build_chain("mine/hello", force_refresh=True) is not first
 
 
-def test_what_was_remembered_can_be_forgotten(workspace: Workspace) -> None:
+def test_cached_chains_can_be_invalidated(workspace: Workspace) -> None:
     workspace.project.signed_tool("mine/hello")
     workspace.project.signed_yaml("mine/shell", "config: {script: echo}")
     executor = workspace.warm.executor
@@ -503,7 +503,7 @@ def test_a_shadowing_runtime_is_seen_at_once(workspace: Workspace) -> None:
     )
 
 
-def test_a_shadowing_file_without_a_signature_is_not_passed_over(workspace: Workspace) -> None:
+def test_an_unsigned_shadowing_file_is_not_skipped(workspace: Workspace) -> None:
     rye = workspace.warm
     workspace.user.signed_tool("mine/hello")
     rye.executor.build_chain("mine/hello")
@@ -524,7 +524,7 @@ def test_a_file_of_an_earlier_suffix_is_seen_at_once(workspace: Workspace) -> No
     assert rye.executor.build_chain("mine/hello").tool.path == path
 
 
-def test_a_file_with_the_very_id_of_an_alias_is_seen_at_once(workspace: Workspace) -> None:
+def test_a_new_file_with_the_id_of_an_alias_is_seen_at_once(workspace: Workspace) -> None:
     rye = workspace.warm
     link(workspace.project, "mine/a", "bash_runtime")
     rye.executor.build_chain("mine/a")
@@ -548,7 +548,7 @@ def test_a_deleted_file_is_seen_at_once(workspace: Workspace) -> None:
         rye.executor.build_chain("mine/hello")
 
 
-def test_a_key_that_counts_no_more_is_seen_at_once(workspace: Workspace) -> None:
+def test_a_removed_key_is_noticed_at_once(workspace: Workspace) -> None:
     friend = generate_keypair()
     document = workspace.user.trust(friend)
     path = workspace.project.tool("mine/hello")
@@ -565,7 +565,7 @@ def test_a_key_that_counts_no_more_is_seen_at_once(workspace: Workspace) -> None
     assert str(error.value) == f"signed by the untrusted key {fingerprint}: {path}"
 
 
-def test_an_approval_that_was_taken_back_is_seen_at_once(workspace: Workspace) -> None:
+def test_a_withdrawn_approval_is_noticed_at_once(workspace: Workspace) -> None:
     friend = generate_keypair()
     workspace.project.trust(friend)
     fingerprint = compute_key_fingerprint(friend.public_pem)
@@ -580,7 +580,7 @@ def test_an_approval_that_was_taken_back_is_seen_at_once(workspace: Workspace) -
         rye.executor.build_chain("mine/hello")
 
 
-def test_one_header_serves_every_copy_of_its_bytes(workspace: Workspace) -> None:
+def test_equal_files_share_one_parsed_header(workspace: Workspace) -> None:
     path = workspace.project.write("tools/one.sh", "# tool_type: bash\necho hi\n")
     workspace.project.sign_unchecked(path)
     shutil.copy(path, path.with_name("two.sh"))

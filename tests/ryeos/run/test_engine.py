@@ -140,7 +140,7 @@ def test_a_process_knows_its_project_and_its_tool_but_no_parameters(workspace: W
     assert "needle" not in json.dumps(dict(env))
 
 
-def test_an_env_file_chooses_neither_programs_nor_libraries(workspace: Workspace) -> None:
+def test_an_env_file_cannot_choose_programs_or_libraries(workspace: Workspace) -> None:
     workspace.project.signed_tool("mine/env")
     text = "PATH=/evil\nLD_PRELOAD=/evil.so\nPYTHONPATH=/evil\nRYE_PYTHON=/evil\nOWN=fine\n"
     (workspace.project_path / ".env").write_text(text, encoding="utf-8")
@@ -154,7 +154,7 @@ def test_an_env_file_chooses_neither_programs_nor_libraries(workspace: Workspace
     assert len(result.metadata["warnings"]) == 4
 
 
-def test_names_can_be_taken_out_of_the_environment(workspace: Workspace) -> None:
+def test_variables_can_be_removed_from_the_environment(workspace: Workspace) -> None:
     workspace.env |= {"GONE": "1", "KEPT": "1"}
     workspace.project.signed_yaml(
         "mine/env", "env_config: {unset: [GONE, NEVER]}\nconfig: {script: echo}"
@@ -166,7 +166,7 @@ def test_names_can_be_taken_out_of_the_environment(workspace: Workspace) -> None
     assert env["KEPT"] == "1"
 
 
-def test_a_minimal_environment_has_what_the_system_needs_and_the_chain_set(
+def test_a_minimal_environment_has_system_variables_and_those_of_the_chain(
     workspace: Workspace,
 ) -> None:
     workspace.env |= {"SECRET_TOKEN": "s3cret", "LANG": "C"}
@@ -230,7 +230,7 @@ def test_the_virtual_environment_of_the_project_comes_first(workspace: Workspace
     assert result.data["stdout"] == f"venv {program}\n"
 
 
-def test_a_primitive_by_itself_has_nothing_to_run(workspace: Workspace) -> None:
+def test_a_primitive_alone_has_no_command(workspace: Workspace) -> None:
     result = workspace.run(EXECUTE, params={"command": "echo hi"})
 
     assert result.error == "config.command: No command specified"
@@ -259,7 +259,7 @@ def test_a_tool_gets_the_configuration_of_three_spaces(workspace: Workspace) -> 
 # --- dry runs
 
 
-def test_a_dry_run_starts_nothing_and_writes_nothing(workspace: Workspace) -> None:
+def test_a_dry_run_starts_no_process_and_writes_no_file(workspace: Workspace) -> None:
     path = workspace.project.signed_tool("mine/t")
     before = everything(workspace.folder)
     runner = ScriptedProcess()
@@ -309,7 +309,7 @@ def test_a_dry_run_shows_no_secret_of_the_environment(workspace: Workspace) -> N
     ("wish", "code"),
     [({"params": {"n": "x"}}, "VALIDATION_FAILED"), ({"cwd": "nowhere"}, "CONFIG_ERROR")],
 )
-def test_a_dry_run_finds_what_a_run_would_find(
+def test_a_dry_run_reports_the_same_errors_as_a_run(
     workspace: Workspace, wish: dict[str, Any], code: str
 ) -> None:
     schema = {"properties": {"n": {"type": "integer"}}}
@@ -431,7 +431,7 @@ def test_a_tool_that_floods_is_cut_and_never_read_as_json(workspace: Workspace) 
 
 
 @posix_only
-def test_how_much_is_kept_is_the_tools_to_say(workspace: Workspace) -> None:
+def test_the_tool_sets_how_much_output_is_kept(workspace: Workspace) -> None:
     workspace.project.signed_yaml(
         "mine/t", "config: {script: \"printf '%s' '[1, 2, 3]'\", max_output_bytes: 4}"
     )
@@ -454,7 +454,7 @@ def test_how_much_is_kept_is_the_tools_to_say(workspace: Workspace) -> None:
         ("kill -KILL $$", "terminated by signal SIGKILL", -1),
     ],
 )
-def test_a_tool_that_ends_badly_is_a_result(
+def test_a_failed_tool_gives_a_result(
     workspace: Workspace, command: str, error: str, return_code: int
 ) -> None:
     result = shell(workspace, command)
@@ -554,7 +554,7 @@ def test_fifty_threads_share_one_object(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "2", "3", "random"])
-def test_of_two_files_with_one_id_the_same_wins_in_every_process(
+def test_of_two_files_with_one_id_every_process_takes_the_same(
     workspace: Workspace, seed: str
 ) -> None:
     workspace.project.signed_tool("mine/a", "print('python')")

@@ -36,13 +36,13 @@ def test_flags_come_in_the_order_declared() -> None:
     assert words({"b": "-b", "a": "-a"}, {"a": 1, "b": 2}) == ("-b", "2", "-a", "1")
 
 
-def test_what_is_not_given_is_left_out_unless_config_or_engine_have_it() -> None:
+def test_flags_without_a_value_are_left_out() -> None:
     flags = {"none": "-n", "user": "-u", "timeout": "-t"}
 
     assert words(flags, {}, user="${USER}") == ("-u", "me", "-t", "5.0")
 
 
-def test_a_parameter_that_is_no_flag_is_not_passed() -> None:
+def test_a_parameter_without_a_flag_is_not_passed() -> None:
     assert words({"a": "-a"}, {"b": 1}) == ()
 
 
@@ -55,7 +55,7 @@ def test_a_declaration_of_another_shape_is_refused(flags: object) -> None:
 UNLIMITED = Names(variables={}, fixed={"timeout": None})
 
 
-def test_a_program_with_a_limit_of_its_own_learns_that_there_is_none() -> None:
+def test_a_program_with_its_own_timeout_gets_the_value_for_no_timeout() -> None:
     config = {"flags": {"timeout": "-t"}, "own_timeout": True, "no_timeout": ["-t", 0]}
 
     assert flag_arguments(config, {}, UNLIMITED) == ("-t", "0")
@@ -63,7 +63,7 @@ def test_a_program_with_a_limit_of_its_own_learns_that_there_is_none() -> None:
     assert flag_arguments({**config, "own_timeout": False}, {}, UNLIMITED) == ()
 
 
-def test_the_words_for_no_limit_are_a_list() -> None:
+def test_no_timeout_has_to_be_a_list() -> None:
     config = {"flags": {"timeout": "-t"}, "own_timeout": True, "no_timeout": "-t 0"}
 
     with pytest.raises(SpecError) as error:

@@ -48,7 +48,7 @@ def secretive(workspace: Workspace) -> Workspace:
 # --- a request and its result
 
 
-def test_a_tool_of_one_request_needs_no_program(workspace: Workspace) -> None:
+def test_a_request_tool_needs_no_program(workspace: Workspace) -> None:
     with Server(echo) as server:
         tool(workspace, {"url": f"{server.url}/users/{{id}}", "query": {"full": True}})
         result = run(workspace, id="7")
@@ -79,7 +79,7 @@ def test_a_body_is_json_with_the_types_of_parameters(workspace: Workspace, metho
     }
 
 
-def test_a_text_is_sent_as_it_is(workspace: Workspace) -> None:
+def test_a_text_body_is_sent_unchanged(workspace: Workspace) -> None:
     with Server(echo) as server:
         headers = {"Content-Type": "text/csv"}
         config = {"method": "POST", "url": server.url, "headers": headers, "body": "a,{b}\n"}
@@ -101,7 +101,7 @@ def test_a_parameter_cannot_leave_its_place_in_an_address(workspace: Workspace) 
 
 
 @pytest.mark.parametrize("value", [".", ".."])
-def test_a_parameter_cannot_climb(workspace: Workspace, value: str) -> None:
+def test_a_parameter_cannot_add_parent_segments(workspace: Workspace, value: str) -> None:
     tool(workspace, {"url": "http://127.0.0.1:9/u/{id}/x"})
 
     assert run(workspace, id=value).error == ("config.url: expected a path without . and .. in it")
@@ -369,7 +369,7 @@ def test_without_secrets_a_caller_may_choose_the_whole_address(workspace: Worksp
         assert run(workspace, url=f"{server.url}/a?b=c").data["body"]["target"] == "/a?b=c"
 
 
-def test_secrets_over_plain_http_to_elsewhere_are_warned_about(
+def test_secrets_over_plain_http_to_other_hosts_give_a_warning(
     secretive: Workspace,
 ) -> None:
     tool(secretive, {"url": "http://name.invalid/", "auth": BEARER})
@@ -497,7 +497,7 @@ def test_a_signed_tool_may_write_outside_the_project(workspace: Workspace, tmp_p
     assert target.read_text("utf-8") == "1\n"
 
 
-def test_a_stream_that_breaks_keeps_what_came_before(workspace: Workspace) -> None:
+def test_a_broken_stream_keeps_earlier_events(workspace: Workspace) -> None:
     def broken(exchange: Exchange) -> None:
         exchange.send_response(200)
         exchange.send_header("Content-Type", "text/event-stream")
@@ -528,7 +528,7 @@ def test_a_stream_that_does_not_end_is_ended_by_the_timeout(workspace: Workspace
     assert (result.data["body"], result.metadata["error_code"]) == (["1"], "TIMEOUT")
 
 
-def test_an_answer_that_is_no_stream_is_taken_as_a_whole(workspace: Workspace) -> None:
+def test_an_answer_that_is_not_a_stream_is_read_whole(workspace: Workspace) -> None:
     with Server(lambda e: e.answer(401, b'{"error": "who?"}')) as server:
         tool(workspace, {"url": server.url, "mode": "stream"})
         result = run(workspace)

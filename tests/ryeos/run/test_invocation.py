@@ -46,7 +46,7 @@ def error(workspace: Workspace, **params: object) -> str:
 # --- the merge of configs
 
 
-def test_the_tool_has_the_last_word_key_by_key(workspace: Workspace) -> None:
+def test_keys_of_the_tool_win_over_keys_of_the_runtime(workspace: Workspace) -> None:
     workspace.project.signed_yaml(
         "mine/low",
         'config: {command: /low, args: ["{a}", "{b}"], a: low, b: low}',
@@ -78,7 +78,7 @@ def test_a_runtime_has_variants_by_the_suffix_of_the_tool(workspace: Workspace) 
 # --- names
 
 
-def test_engine_names_stand_for_where_things_are(workspace: Workspace) -> None:
+def test_engine_names_stand_for_paths(workspace: Workspace) -> None:
     names = ["tool_path", "tool_dir", "tool_parent", "anchor_path", "project_path", "user_space"]
     names += ["system_space", "tool_id", "timeout", "cwd", "runtime_lib"]
     runtime(workspace, {"command": "/r", "args": [f"{{{name}}}" for name in names], "timeout": 7})
@@ -102,7 +102,7 @@ def test_engine_names_stand_for_where_things_are(workspace: Workspace) -> None:
     }
 
 
-def test_a_caller_cannot_name_what_the_engine_or_the_config_names(workspace: Workspace) -> None:
+def test_parameters_cannot_replace_names_of_engine_or_config(workspace: Workspace) -> None:
     runtime(workspace, {"command": "/r", "args": ["{tool_path}", "{mode}", "{own}"], "mode": "x"})
     path = tool(workspace)
 
@@ -112,7 +112,7 @@ def test_a_caller_cannot_name_what_the_engine_or_the_config_names(workspace: Wor
 
 
 @pytest.mark.parametrize("name", ["command", "args", "input_data", "env"])
-def test_some_names_mean_the_callers_alone(workspace: Workspace, name: str) -> None:
+def test_some_names_are_filled_from_parameters_only(workspace: Workspace, name: str) -> None:
     config = {"command": "/r", "args": [f"<{{{name}}}>"], "input_data": "x", "env": {"A": "1"}}
     runtime(workspace, config)
     tool(workspace)
@@ -133,7 +133,7 @@ def test_parameters_never_become_part_of_the_config(workspace: Workspace) -> Non
     assert json.loads(command.stdin) == evil
 
 
-def test_an_argument_that_is_no_text_is_written_as_json(workspace: Workspace) -> None:
+def test_an_argument_that_is_not_text_is_written_as_json(workspace: Workspace) -> None:
     runtime(workspace, {"command": "/r", "args": [5, True, None, "{list}", ["{list}"]]})
     tool(workspace)
 
@@ -174,7 +174,7 @@ def test_a_config_of_the_wrong_shape_is_refused(
 # --- fixed parameters
 
 
-def test_fixed_parameters_lie_over_the_callers_with_a_warning(workspace: Workspace) -> None:
+def test_fixed_parameters_override_the_callers_with_a_warning(workspace: Workspace) -> None:
     runtime(workspace, {"command": sys.executable, "args": ["-c", "print(input())"]})
     tool(workspace, {"fixed_params": {"mode": "safe"}})
 
@@ -246,7 +246,7 @@ READS_PARAMS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('
         ("both", READS_NEITHER, True, True),
     ],
 )
-def test_params_mode_says_where_a_tool_finds_them(
+def test_params_mode_says_how_a_tool_gets_its_parameters(
     workspace: Workspace,
     mode: str | None,
     body: str,
@@ -290,7 +290,7 @@ def test_a_script_of_node_gets_params_as_an_option_when_it_looks_for_one(
     assert ("--params" in argv(workspace, a=1)) is in_arguments
 
 
-def test_a_runtime_that_places_them_itself_gets_them_once(workspace: Workspace) -> None:
+def test_a_runtime_that_places_parameters_itself_gets_them_once(workspace: Workspace) -> None:
     runtime(workspace, {"command": "/r", "args": ["{tool_path}", "--params={params_json}"]})
     tool(workspace, {}, params_mode="both")
 
@@ -349,7 +349,7 @@ def test_a_tool_runs_in_the_project_unless_a_user_says_otherwise(workspace: Work
     assert cwd(cwd=".") == workspace.project_path
 
 
-def test_a_parameter_that_the_schema_lets_steer_is_not_passed_on(workspace: Workspace) -> None:
+def test_a_parameter_marked_x_steers_is_not_passed_on(workspace: Workspace) -> None:
     runtime(workspace, {"command": "/r"})
     steers = {"x-steers": True}
     tool(workspace, {}, config_schema={"properties": {"cwd": steers, "timeout": steers}})
@@ -359,7 +359,7 @@ def test_a_parameter_that_the_schema_lets_steer_is_not_passed_on(workspace: Work
     assert (json.loads(command.stdin), command.timeout_s) == ({"a": 1}, 5)
 
 
-def test_parameters_are_data_whatever_their_name(workspace: Workspace) -> None:
+def test_parameters_of_any_name_are_data(workspace: Workspace) -> None:
     runtime(workspace, {"command": "/r"})
     tool(workspace)
     params = {"cwd": "/nowhere", "timeout": 0.001}
@@ -370,7 +370,7 @@ def test_parameters_are_data_whatever_their_name(workspace: Workspace) -> None:
     assert (command.cwd, command.timeout_s) == (workspace.project_path, 300)
 
 
-def test_a_cwd_that_the_tool_declares_is_passed_on_and_steers_nothing(workspace: Workspace) -> None:
+def test_a_declared_cwd_parameter_is_passed_on_as_data(workspace: Workspace) -> None:
     runtime(workspace, {"command": "/r"})
     tool(workspace, {}, config_schema={"properties": {"cwd": {"type": "string"}}})
 
@@ -388,7 +388,7 @@ def test_a_cwd_that_the_tool_declares_is_passed_on_and_steers_nothing(workspace:
         ([], "cwd: expected a path, got list"),
     ],
 )
-def test_a_cwd_that_is_no_folder_is_refused(
+def test_a_cwd_that_is_not_a_folder_is_refused(
     workspace: Workspace, cwd: object, problem: str
 ) -> None:
     runtime(workspace, {"command": "/r"})
@@ -400,7 +400,7 @@ def test_a_cwd_that_is_no_folder_is_refused(
 
 
 @pytest.mark.parametrize("cwd", ["x" * 5000, "\ud800", "x/" * 3000])
-def test_a_cwd_that_no_system_takes_is_refused(workspace: Workspace, cwd: str) -> None:
+def test_an_invalid_cwd_is_refused(workspace: Workspace, cwd: str) -> None:
     runtime(workspace, {"command": "/r"})
     tool(workspace, {}, config_schema={"properties": {"cwd": {"x-steers": True}}})
 
@@ -474,7 +474,7 @@ def bash(workspace: Workspace, config: dict[str, Any], **params: object) -> str:
     return str(result.data["stdout"])
 
 
-def test_a_command_of_the_caller_is_handed_over_whole(workspace: Workspace) -> None:
+def test_a_command_of_the_caller_is_passed_whole(workspace: Workspace) -> None:
     assert bash(workspace, {}, command="echo '{tool_path} ${HOME}' | cat") == (
         "{tool_path} ${HOME}\n"
     )
@@ -488,14 +488,16 @@ def test_the_script_of_the_tool_comes_before_the_command_of_the_caller(
     assert bash(workspace, {"command": "echo cmd"}, command="echo caller") == "cmd\n"
 
 
-def test_a_program_in_command_is_no_script_but_a_command_line_is(workspace: Workspace) -> None:
+def test_a_path_in_command_is_a_program_and_a_command_line_is_a_script(
+    workspace: Workspace,
+) -> None:
     assert bash(workspace, {"command": "/bin/bash"}, command="echo caller") == "caller\n"
     assert bash(workspace, {"command": "/bin/echo line"}, command="echo caller") == "line\n"
     assert bash(workspace, {"script": "/bin/echo script"}) == "script\n"
 
 
 @pytest.mark.parametrize("params", [{}, {"command": "  "}, {"command": 5}, {"command": None}])
-def test_without_any_command_nothing_runs(workspace: Workspace, params: dict[str, Any]) -> None:
+def test_without_any_command_the_run_fails(workspace: Workspace, params: dict[str, Any]) -> None:
     workspace.project.signed_yaml("mine/b", "config: {}")
 
     result = workspace.run("mine/b", params=params)

@@ -48,19 +48,19 @@ def sources(*rungs: dict[str, Any]) -> LimitSources:
 
 
 @pytest.mark.parametrize("index", range(len(RUNGS)), ids=[name for name, _ in RUNGS])
-def test_a_rung_beats_all_below_it(index: int) -> None:
+def test_a_higher_source_of_limits_wins(index: int) -> None:
     below = [values for _, values in RUNGS[index:]]
 
     assert limit("timeout", sources(*below)) == index + 1
 
 
-def test_without_anything_said_there_is_a_built_in_number() -> None:
+def test_without_any_source_the_built_in_limit_is_used() -> None:
     assert limit("timeout", sources()) == 300
     assert limit("max_steps", sources()) == 1000
     assert limit("max_concurrency", sources()) == 10
 
 
-def test_what_is_said_of_another_tool_does_not_count() -> None:
+def test_limits_of_another_tool_are_ignored() -> None:
     tools = {"mine/other": {"timeout": 1}}
 
     assert limit("timeout", sources({"layers": [layer(PROJECT, tools=tools)]})) == 300
@@ -85,7 +85,7 @@ def test_none_and_zero_mean_no_limit(value: object) -> None:
     ],
     ids=["text", "boolean", "list", "negative", "nan", "infinite", "huge", "huge negative"],
 )
-def test_a_number_that_is_none_is_refused(value: object, problem: str) -> None:
+def test_an_invalid_limit_is_refused(value: object, problem: str) -> None:
     with pytest.raises(SpecError) as error:
         limit("timeout", sources({"caller": {"timeout": value}}))
 
@@ -117,7 +117,7 @@ def execution_yaml(**values: str) -> str:
     return "\n".join(['version: "1.0.0"', "category: execution", *lines, ""])
 
 
-def test_the_ladder_holds_for_a_real_tool(workspace: Workspace) -> None:
+def test_sources_of_limits_apply_to_a_real_tool(workspace: Workspace) -> None:
     tool = "mine/slow"
     file = "config/execution/execution.yaml"
 
@@ -156,7 +156,7 @@ def test_a_tool_with_a_timeout_of_its_own_gets_it_and_ten_seconds_more(
 
 
 @pytest.mark.parametrize("own", [10**400, 1e300, -5, "soon", True], ids=lambda own: f"{own}"[:5])
-def test_a_tools_own_timeout_of_any_value_is_the_tools_business(
+def test_a_tools_own_timeout_parameter_may_have_any_value(
     workspace: Workspace, own: object
 ) -> None:
     schema = "config_schema: {type: object, properties: {timeout: {}}}\n"

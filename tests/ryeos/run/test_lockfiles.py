@@ -80,7 +80,7 @@ def test_the_lockfile_pins_every_element(pinned: Workspace) -> None:
     assert found.verified_deps is None
 
 
-def test_a_failure_pins_nothing(workspace: Workspace) -> None:
+def test_a_failed_run_writes_no_lockfile(workspace: Workspace) -> None:
     workspace.project.signed_tool(TOOL, "raise SystemExit(1)")
 
     workspace.run(TOOL)
@@ -98,7 +98,7 @@ def test_a_tool_without_a_version_is_not_pinned(workspace: Workspace) -> None:
     assert "lockfile_created" not in result.metadata
 
 
-def test_a_lockfile_for_a_tool_without_a_version_is_checked_all_the_same(
+def test_a_lockfile_for_a_tool_without_a_version_is_verified(
     workspace: Workspace,
 ) -> None:
     path = workspace.project.write("tools/hi.sh", "# tool_type: bash\necho hi\n")
@@ -122,7 +122,7 @@ def test_without_a_project_folder_the_user_space_has_it(workspace: Workspace) ->
     assert not workspace.project.space.ai.exists()
 
 
-def test_where_no_space_has_a_folder_nothing_is_written(workspace: Workspace) -> None:
+def test_without_an_ai_folder_no_lockfile_is_written(workspace: Workspace) -> None:
     shutil.rmtree(workspace.project.space.ai)
     shutil.rmtree(workspace.user.space.ai)
 
@@ -193,7 +193,7 @@ def test_an_edited_tool_of_the_same_version_is_refused(pinned: Workspace) -> Non
     refused(pinned, f"Lockfile integrity mismatch for {TOOL}")
 
 
-def test_the_hint_helps(pinned: Workspace) -> None:
+def test_the_command_of_the_hint_fixes_the_error(pinned: Workspace) -> None:
     pinned.project.signed_tool(TOOL, "print(2)")
 
     assert pinned.rye().executor.lock(TOOL) == lockfile(pinned.project)
@@ -201,14 +201,14 @@ def test_the_hint_helps(pinned: Workspace) -> None:
     assert pinned.run(TOOL).metadata["lockfile_used"] is True
 
 
-def test_signing_again_changes_nothing(pinned: Workspace) -> None:
+def test_signing_again_keeps_the_lockfile_valid(pinned: Workspace) -> None:
     pinned.project.signed_tool(TOOL, "print(1)")
 
     assert pinned.run(TOOL).metadata["lockfile_used"] is True
 
 
 @pytest.mark.parametrize("version", ["0.9.9", "1.0.0", "1.0.1"])
-def test_another_version_is_refused_as_any_other_text(pinned: Workspace, version: str) -> None:
+def test_another_version_of_the_tool_is_refused(pinned: Workspace, version: str) -> None:
     pinned.project.signed_tool(TOOL, "print(2)", version=version)
 
     result = pinned.run(TOOL)
@@ -217,7 +217,7 @@ def test_another_version_is_refused_as_any_other_text(pinned: Workspace, version
     assert result.metadata["error_code"] == code
 
 
-def test_a_lockfile_of_an_older_program_counts_and_is_replaced(pinned: Workspace) -> None:
+def test_a_lockfile_of_an_older_format_is_used_and_replaced(pinned: Workspace) -> None:
     path = lockfile(pinned.project)
     older = pinned.project.space.ai / f"lockfiles/{TOOL}@1.0.0.lock.json"
     older.parent.mkdir(parents=True, exist_ok=True)
@@ -256,7 +256,7 @@ def test_the_same_runtime_in_another_space_is_refused(pinned: Workspace) -> None
     refused(pinned, f"Lockfile chain differs in its elements, order or spaces for {TOOL}")
 
 
-def test_an_element_more_is_refused(pinned: Workspace) -> None:
+def test_an_additional_element_is_refused(pinned: Workspace) -> None:
     path = lockfile(pinned.project)
     document = json.loads(path.read_text("utf-8"))
     del document["resolved_chain"][1]
@@ -265,7 +265,7 @@ def test_an_element_more_is_refused(pinned: Workspace) -> None:
     refused(pinned, f"Lockfile chain differs in its elements, order or spaces for {TOOL}")
 
 
-def test_nothing_is_started_when_the_lockfile_differs(pinned: Workspace) -> None:
+def test_no_process_starts_if_the_lockfile_differs(pinned: Workspace) -> None:
     canary = pinned.folder / "canary"
     pinned.project.signed_tool(TOOL, f"open({str(canary)!r}, 'w')")
 
@@ -334,21 +334,21 @@ def test_a_changed_bundle_of_the_same_version_is_refused(pinned: Workspace) -> N
     refused(other, f"Lockfile integrity mismatch for chain element {SCRIPT}")
 
 
-def test_another_version_of_the_bundle_excuses_no_change_elsewhere(pinned: Workspace) -> None:
+def test_a_new_bundle_version_does_not_accept_other_changes(pinned: Workspace) -> None:
     pinned.project.signed_tool(TOOL, "print(2)")
     other = with_bundle_version(pinned, "0.2.0")
 
     refused(other, f"Lockfile integrity mismatch for {TOOL}")
 
 
-def test_another_version_of_the_bundle_excuses_no_changed_dependency(packaged: Workspace) -> None:
+def test_a_new_bundle_version_does_not_accept_a_changed_dependency(packaged: Workspace) -> None:
     packaged.project.signed("tools/mine/deep/helper.py", "X = 2\n")
     other = with_bundle_version(packaged, "0.2.0")
 
     refused(other, "Lockfile integrity mismatch for dependency helper.py")
 
 
-def test_another_version_of_the_bundle_excuses_no_runtime_that_takes_its_place(
+def test_a_new_bundle_version_does_not_accept_another_runtime(
     pinned: Workspace,
 ) -> None:
     other = with_bundle_version(pinned, "0.2.0")
@@ -371,9 +371,7 @@ def test_another_version_of_the_bundle_excuses_no_runtime_that_takes_its_place(
         ('{"lockfile_version": 1}', "Missing required field generated_at"),
     ],
 )
-def test_a_lockfile_that_cannot_be_read_is_an_error_and_not_none(
-    pinned: Workspace, text: str, problem: str
-) -> None:
+def test_an_unreadable_lockfile_is_an_error(pinned: Workspace, text: str, problem: str) -> None:
     path = lockfile(pinned.project)
     path.write_text(text, encoding="utf-8")
 
@@ -386,7 +384,7 @@ def test_a_lockfile_that_cannot_be_read_is_an_error_and_not_none(
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to(path)])
-def test_a_lockfile_that_is_no_file_is_an_error(
+def test_a_lockfile_that_is_not_a_regular_file_is_an_error(
     pinned: Workspace, make: Callable[[Path], None]
 ) -> None:
     path = lockfile(pinned.project)
@@ -413,7 +411,7 @@ def test_a_lockfile_that_cannot_be_read_can_be_written_again_or_removed(pinned: 
     assert executor.lockfiles.delete_lockfile(TOOL, "1.0.0") is None
 
 
-def test_a_link_out_of_the_space_is_no_place_for_lockfiles(pinned: Workspace) -> None:
+def test_a_lockfile_folder_that_links_out_of_the_space_is_refused(pinned: Workspace) -> None:
     folder = pinned.project.space.ai / "lockfiles"
     elsewhere = pinned.folder / "elsewhere"
     folder.rename(elsewhere)
@@ -469,7 +467,7 @@ def test_a_version_too_long_for_a_file_name_is_pinned(workspace: Workspace) -> N
 # --- modes
 
 
-def test_off_neither_reads_nor_writes(pinned: Workspace) -> None:
+def test_mode_off_does_not_read_or_write_lockfiles(pinned: Workspace) -> None:
     pinned.project.signed_tool(TOOL, "print(2)")
     lockfile(pinned.project).write_text("{", encoding="utf-8")
 
@@ -479,7 +477,7 @@ def test_off_neither_reads_nor_writes(pinned: Workspace) -> None:
     assert not {"lockfile_used", "lockfile_created"} & result.metadata.keys()
 
 
-def test_off_pins_nothing(workspace: Workspace) -> None:
+def test_mode_off_writes_no_lockfile(workspace: Workspace) -> None:
     workspace.project.signed_tool(TOOL, "print(1)")
 
     assert workspace.run(TOOL, lock_mode=LockMode.OFF).success
@@ -487,7 +485,7 @@ def test_off_pins_nothing(workspace: Workspace) -> None:
     assert not lockfile(workspace.project).exists()
 
 
-def test_warn_runs_what_differs_and_leaves_the_lockfile(pinned: Workspace) -> None:
+def test_mode_warn_runs_a_differing_tool_and_keeps_the_lockfile(pinned: Workspace) -> None:
     before = lockfile(pinned.project).read_bytes()
     pinned.project.signed_tool(TOOL, "print(2)")
 
@@ -534,7 +532,7 @@ def test_a_lockfile_exists_in_any_space(pinned: Workspace) -> None:
     assert not resolver.exists("mine/other", "1.0.0")
 
 
-def test_a_bundles_lockfile_counts_and_is_not_removed(workspace: Workspace) -> None:
+def test_a_lockfile_of_a_bundle_is_used_and_not_removed(workspace: Workspace) -> None:
     folder = workspace.folder / "more"
     bundle = Space("system:more", folder, "1.0.0")
     path = lockfile_path(bundle, TOOL)
@@ -551,7 +549,7 @@ def test_a_bundles_lockfile_counts_and_is_not_removed(workspace: Workspace) -> N
         workspace.rye().executor.lockfiles.delete_lockfile(TOOL, "1.0.0")
 
 
-def test_a_lockfile_in_user_space_says_nothing_about_a_tool_of_the_project(
+def test_a_lockfile_in_user_space_is_ignored_for_a_tool_of_the_project(
     pinned: Workspace,
 ) -> None:
     user = lockfile(pinned.user)

@@ -108,7 +108,7 @@ def test_a_tool_of_a_server_is_called_with_the_callers_parameters(workspace: Wor
     assert result.metadata["protocol_version"] == "2026-07-28"
 
 
-def test_the_keys_of_a_json_object_are_lifted_but_replace_nothing(workspace: Workspace) -> None:
+def test_keys_of_a_json_object_are_lifted_without_replacing_others(workspace: Workspace) -> None:
     tool(workspace.project, sdk("document", protocol_version="legacy"))
 
     data = workspace.run("mcp/test/tool").data
@@ -171,7 +171,7 @@ def test_parameters_are_checked_before_anything_starts(workspace: Workspace) -> 
     assert result.metadata["error_code"] == "VALIDATION_FAILED"
 
 
-def test_what_a_server_tells_is_heard_while_it_works(workspace: Workspace) -> None:
+def test_progress_and_log_messages_are_reported_during_the_call(workspace: Workspace) -> None:
     from ryeos.run.model import ExecutionRequest
 
     tool(workspace.project, odd("tells"))
@@ -354,7 +354,7 @@ def test_a_caller_chooses_the_server_file_where_the_schema_has_it(workspace: Wor
 
 
 @pytest.mark.parametrize("chosen", [str(ODD_SERVER), "../x.py", "{tool_dir}/server.py", "", "\0"])
-def test_a_caller_chooses_no_file_without_a_signature(workspace: Workspace, chosen: str) -> None:
+def test_a_caller_cannot_choose_an_unsigned_file(workspace: Workspace, chosen: str) -> None:
     server_file(workspace.project, "mcp/test/server")
     (workspace.project_path.parent / "x.py").write_bytes(ODD_SERVER.read_bytes())
     tool(workspace.project, f"{{tool_name: t}}\nconfig_schema: {CHOOSES}")
@@ -406,7 +406,7 @@ def test_a_server_file_outside_of_all_spaces_is_named_by_its_absolute_path(
 # --- variables
 
 
-def test_variables_come_from_env_files_as_far_as_those_may_say(workspace: Workspace) -> None:
+def test_env_files_set_only_allowed_variables(workspace: Workspace) -> None:
     names = {name: f"${{{name}:-unset}}" for name in ("ONE", "TWO", "THREE", "FOUR", "LD_PRELOAD")}
     files = {
         workspace.home / ".ai" / ".env": "ONE=user\nTWO=user\nLD_PRELOAD=evil\n",
@@ -481,7 +481,7 @@ def test_a_tool_over_http_is_called_at_its_address(
     assert (result.error, result.data["structuredContent"]) == (None, {"result": 5})
 
 
-def test_the_endpoint_of_the_environment_counts_without_an_address(
+def test_without_an_address_the_endpoint_of_the_environment_is_used(
     workspace: Workspace, address: str
 ) -> None:
     workspace.env["MCP_ENDPOINT"] = address
@@ -511,7 +511,7 @@ def test_a_header_without_its_variable_is_not_sent(workspace: Workspace, address
     )
 
 
-def test_a_server_that_is_not_there_is_reported_with_its_address(workspace: Workspace) -> None:
+def test_an_unreachable_server_is_reported_with_its_address(workspace: Workspace) -> None:
     config = {"url": "http://127.0.0.1:9/mcp?key=s3cret", "tool_name": "add"}
     tool(workspace.project, json.dumps(config), runtime=HTTP)
 
@@ -539,7 +539,7 @@ def test_no_address_at_all_is_reported(workspace: Workspace) -> None:
         ("http://localhost:1/mcp", False),
     ],
 )
-def test_headers_without_encryption_are_warned_about(
+def test_headers_without_encryption_give_a_warning(
     workspace: Workspace, url: str, *, warned: bool
 ) -> None:
     config = {"url": url, "tool_name": "add", "headers": {"X-Key": "s3cret"}}

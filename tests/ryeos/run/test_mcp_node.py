@@ -45,7 +45,7 @@ def call(
     ("version", "spoken"),
     [("auto", "2026-07-28"), ("2026-07-28", "2026-07-28"), ("legacy", "2025-11-25")],
 )
-def test_a_server_of_the_second_edition_speaks_both_eras(
+def test_a_server_of_the_second_sdk_edition_speaks_both_revisions(
     workspace: Workspace, packages: Path, version: str, spoken: str
 ) -> None:
     path = str(packages / "server.mjs")

@@ -23,7 +23,7 @@ def process_of(thread_id: str) -> "subprocess.Popen[bytes]":
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="found on Linux only")
-def test_only_processes_of_the_very_thread_are_ended() -> None:
+def test_only_processes_of_the_thread_are_ended() -> None:
     with process_of("mine/x/x-1") as its, process_of("mine/x/x-12") as anothers:
         ended = end_orphans("mine/x/x-1")
 
@@ -34,7 +34,7 @@ def test_only_processes_of_the_very_thread_are_ended() -> None:
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
-def test_elsewhere_they_are_left_alone(platform: str) -> None:
+def test_other_processes_are_left_alone(platform: str) -> None:
     with process_of("mine/y/y-1") as its:
         assert end_orphans("mine/y/y-1", platform=platform) == 0
         its.communicate()

@@ -53,7 +53,9 @@ def block(*lines: str) -> str:
         ("# /// other\n# a = 1\n# ///\n", None),
     ],
 )
-def test_a_block_says_what_a_tool_needs(text: str, dependencies: tuple[str, ...] | None) -> None:
+def test_a_block_lists_the_dependencies_of_a_tool(
+    text: str, dependencies: tuple[str, ...] | None
+) -> None:
     found = read_block(text, "x.py")
 
     assert (found.dependencies if found else None) == dependencies
@@ -75,13 +77,13 @@ def test_a_block_says_what_a_tool_needs(text: str, dependencies: tuple[str, ...]
         "# /// script\n# never ended\n",
     ],
 )  # fmt: skip
-def test_a_block_that_says_something_else_is_refused(text: str) -> None:
+def test_an_invalid_block_is_refused(text: str) -> None:
     with pytest.raises(SpecError):
         read_block(text, "x.py")
 
 
 @given(st.text())
-def test_any_text_is_a_block_or_is_not(text: str) -> None:
+def test_any_text_is_read_or_refused(text: str) -> None:
     for whole in (text, f"{MARK}\n# {text}\n# ///\n", block(f"dependencies = [{text!r}]")):
         with suppress(LilluxError):
             read_block(whole, "x.py")
@@ -128,7 +130,7 @@ def write(cli: CommandLine, dependencies: str = '"shapes>=1"', runtime: str = "f
 @pytest.mark.heavy
 @pytest.mark.parametrize("tool", ["pip", "uv"])
 @pytest.mark.parametrize("runtime", ["function", "script"])
-def test_what_was_listed_by_hash_is_installed_once_and_used(
+def test_packages_listed_by_hash_are_installed_once_and_used(
     cli: CommandLine, index: Path, runtime: str, tool: str
 ) -> None:
     if tool == "uv":
@@ -189,9 +191,7 @@ def test_a_list_is_not_used_once_it_or_the_block_was_changed(cli: CommandLine, i
     assert "shapes==2.0.0" in listed.read_text("utf-8")
 
 
-def test_a_list_that_was_planted_is_made_anew_and_never_signed(
-    cli: CommandLine, index: Path
-) -> None:
+def test_a_planted_list_is_replaced_and_never_signed(cli: CommandLine, index: Path) -> None:
     path = write(cli)
     found = read_block(path.read_text("utf-8"), "x.py")
     assert found
@@ -219,7 +219,7 @@ def test_a_list_that_was_planted_is_made_anew_and_never_signed(
         ('"./wheels/shapes"', "expected a package with versions"),
     ],
 )
-def test_what_is_not_to_be_had_is_not_signed(
+def test_a_tool_with_unavailable_packages_is_not_signed(
     cli: CommandLine, index: Path, dependencies: str, problem: str
 ) -> None:
     path = write(cli, dependencies)
@@ -233,7 +233,9 @@ def test_what_is_not_to_be_had_is_not_signed(
 
 
 @pytest.mark.heavy
-def test_without_an_index_a_first_run_says_what_is_missing(cli: CommandLine, index: Path) -> None:
+def test_without_an_index_a_first_run_reports_the_missing_packages(
+    cli: CommandLine, index: Path
+) -> None:
     write(cli)
     cli("sign", "tool:mine/say")
     (index / "shapes-1.0.0-py3-none-any.whl").unlink()
@@ -245,7 +247,7 @@ def test_without_an_index_a_first_run_says_what_is_missing(cli: CommandLine, ind
 
 
 @pytest.mark.heavy
-def test_a_list_that_pip_made_for_another_platform_says_so_and_is_made_anew(
+def test_a_list_for_another_platform_is_reported_and_replaced(
     cli: CommandLine, index: Path
 ) -> None:
     path = write(cli)

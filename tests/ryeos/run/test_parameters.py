@@ -41,7 +41,7 @@ def test_defaults_are_filled_in_where_a_key_is_absent() -> None:
     assert checked == {"name": "a", "count": 3, "deep": {"x": [1]}}
 
 
-def test_a_default_belongs_to_one_call_alone() -> None:
+def test_a_default_value_is_not_shared_between_calls() -> None:
     first = valid_parameters({"name": "a", "deep": {}}, SCHEMA)
     first["deep"]["x"].append(2)
 
@@ -57,21 +57,21 @@ def test_every_violation_is_reported_at_once() -> None:
     assert error.value.exit_status == 6
 
 
-def test_the_hint_names_who_wants_the_parameters() -> None:
+def test_the_hint_names_the_item() -> None:
     with pytest.raises(ParameterError) as error:
         valid_parameters({"title": "a"}, SCHEMA, ref="tool:mine/x")
 
     assert error.value.hint == "see what it takes: rye run tool:mine/x --help"
 
 
-def test_a_slip_in_the_name_of_what_is_missing_gets_the_name() -> None:
+def test_a_misspelled_parameter_gets_a_suggestion() -> None:
     with pytest.raises(ParameterError) as error:
         valid_parameters({"nme": "a"}, SCHEMA, ref="tool:mine/x")
 
     assert error.value.hint == "did you mean name? found nme"
 
 
-def test_text_for_a_number_is_named_with_what_was_expected() -> None:
+def test_text_for_a_number_is_reported_with_the_expected_type() -> None:
     with pytest.raises(ParameterError) as error:
         valid_parameters({"name": "a", "count": "abc"}, SCHEMA, ref="tool:mine/x")
 
@@ -80,7 +80,7 @@ def test_text_for_a_number_is_named_with_what_was_expected() -> None:
 
 
 @pytest.mark.parametrize("schema", [None, {}])
-def test_without_a_schema_everything_passes(schema: Mapping[str, Any] | None) -> None:
+def test_without_a_schema_all_parameters_pass(schema: Mapping[str, Any] | None) -> None:
     parameters = {"anything": [1, {"a": None}], "tool_path": "x"}
 
     assert valid_parameters(parameters, schema) == parameters
@@ -98,7 +98,7 @@ def test_without_a_schema_everything_passes(schema: Mapping[str, Any] | None) ->
     ],
     ids=["nan", "inf", "bytes", "date", "key"],
 )
-def test_what_json_cannot_hold_is_refused(
+def test_values_outside_of_json_are_refused(
     schema: Mapping[str, Any] | None, value: object, problem: str
 ) -> None:
     with pytest.raises(ParameterError) as error:
@@ -108,7 +108,7 @@ def test_what_json_cannot_hold_is_refused(
 
 
 @pytest.mark.parametrize("schema", [None, {"type": "object"}])
-def test_a_value_that_has_no_end_is_refused(schema: Mapping[str, Any] | None) -> None:
+def test_a_recursive_value_is_refused(schema: Mapping[str, Any] | None) -> None:
     endless: dict[str, Any] = {}
     endless["self"] = endless
 
@@ -118,7 +118,7 @@ def test_a_value_that_has_no_end_is_refused(schema: Mapping[str, Any] | None) ->
     assert str(error.value).endswith("expected at most 128 levels of nesting, found more")
 
 
-def test_exempt_names_pass_although_the_schema_lists_others_only() -> None:
+def test_exempt_names_pass_a_closed_schema() -> None:
     checked = valid_parameters({"name": "a", "cwd": "/tmp"}, SCHEMA, ("timeout", "cwd"))
 
     assert checked == {"name": "a", "count": 3, "cwd": "/tmp"}
@@ -131,7 +131,7 @@ def test_an_exempt_name_that_the_schema_declares_is_checked() -> None:
         valid_parameters({"timeout": "soon"}, schema, ("timeout",))
 
 
-def test_a_schema_that_is_none_is_an_error_of_the_tool() -> None:
+def test_an_invalid_schema_is_an_error_of_the_tool() -> None:
     with pytest.raises(SchemaError):
         valid_parameters({}, {"type": "nonsense"})
 
@@ -152,7 +152,7 @@ def test_the_callers_mapping_is_never_changed(parameters: dict[str, Any]) -> Non
 # --- in whole executions
 
 
-def test_nothing_starts_when_parameters_do_not_fit(workspace: Workspace) -> None:
+def test_invalid_parameters_start_no_process(workspace: Workspace) -> None:
     canary = workspace.folder / "canary"
     workspace.project.signed_tool(
         "mine/strict", f"open({str(canary)!r}, 'w')", extra=f"CONFIG_SCHEMA = {SCHEMA!r}\n"

@@ -38,7 +38,7 @@ def data(workspace: Workspace, executor: Any, request: ExecutionRequest = ONE) -
     return result.data
 
 
-def test_what_one_call_stood_on_will_do_for_the_next_one(workspace: Workspace) -> None:
+def test_a_second_call_reuses_the_prepared_call(workspace: Workspace) -> None:
     write(workspace, "{'n': params['n']}")
     executor = workspace.rye().executor
 
@@ -52,7 +52,7 @@ def test_what_one_call_stood_on_will_do_for_the_next_one(workspace: Workspace) -
     assert second.metadata == first.metadata
 
 
-def test_a_tool_that_was_changed_and_signed_meanwhile_is_run_as_it_is(workspace: Workspace) -> None:
+def test_a_changed_and_signed_tool_runs_in_its_new_form(workspace: Workspace) -> None:
     write(workspace, "1")
     executor = workspace.rye().executor
     assert data(workspace, executor) == 1
@@ -62,7 +62,7 @@ def test_a_tool_that_was_changed_and_signed_meanwhile_is_run_as_it_is(workspace:
     assert data(workspace, executor) == 2
 
 
-def test_a_tool_that_was_changed_and_not_signed_is_not_run(workspace: Workspace) -> None:
+def test_a_changed_unsigned_tool_does_not_run(workspace: Workspace) -> None:
     path = write(workspace, "1")
     executor = workspace.rye().executor
     assert data(workspace, executor) == 1
@@ -73,7 +73,7 @@ def test_a_tool_that_was_changed_and_not_signed_is_not_run(workspace: Workspace)
     assert (result.success, result.metadata["error_code"]) == (False, "INTEGRITY")
 
 
-def test_a_file_beside_a_tool_is_compared_as_well(workspace: Workspace) -> None:
+def test_a_changed_file_beside_a_tool_is_noticed(workspace: Workspace) -> None:
     item_id = "mine/package/it"
     request = replace(ONE, item_id=item_id)
     text = f'__executor_id__ = "{FUNCTION}"\nimport other\n' + TOOL.format(answer="other.N")
@@ -114,7 +114,7 @@ def test_the_first_success_pins_the_chain_once(workspace: Workspace) -> None:
     assert ["lockfile_used" in one for one in made] == [False, True, True]
 
 
-def test_a_call_on_its_own_stands_on_nothing_that_was_kept(workspace: Workspace) -> None:
+def test_a_single_call_is_not_cached(workspace: Workspace) -> None:
     write(workspace, "1")
     executor = workspace.rye().executor
 
@@ -123,7 +123,7 @@ def test_a_call_on_its_own_stands_on_nothing_that_was_kept(workspace: Workspace)
     assert executor._prepared.find(ONE) is None
 
 
-def test_prepared_are_kept_for_a_moment(workspace: Workspace) -> None:
+def test_prepared_calls_are_kept_for_a_limited_time(workspace: Workspace) -> None:
     known, clock = prepared_call(workspace), [0.0]
     prepared = PreparedCalls(lambda: clock[0])
     prepared.keep(ONE, known)
@@ -137,7 +137,7 @@ def test_prepared_are_kept_for_a_moment(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     "other", [replace(ONE, use_lockfile=True), replace(ONE, validate_chain=False)]
 )
-def test_prepared_are_for_calls_of_the_same_kind(
+def test_prepared_calls_are_reused_for_equal_requests_only(
     other: ExecutionRequest, workspace: Workspace
 ) -> None:
     prepared = PreparedCalls()
@@ -146,7 +146,7 @@ def test_prepared_are_for_calls_of_the_same_kind(
     assert prepared.find(other) is None
 
 
-def test_there_are_never_more_of_them_than_a_few(workspace: Workspace) -> None:
+def test_the_number_of_prepared_calls_is_limited(workspace: Workspace) -> None:
     known, prepared = prepared_call(workspace), PreparedCalls()
 
     for number in range(3 * MAX_KEPT):

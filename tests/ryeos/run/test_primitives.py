@@ -26,7 +26,7 @@ def execute(config: dict[str, Any], **params: object) -> ExecuteResult:
     return ExecutePrimitive(process_env=ENV).execute(config, params)
 
 
-def test_two_ids_stand_for_one_engine() -> None:
+def test_two_ids_name_the_same_primitive() -> None:
     assert PrimitiveExecutor.PRIMITIVE_MAP["rye/core/primitives/execute"] is ExecutePrimitive
     assert PrimitiveExecutor.PRIMITIVE_MAP["rye/core/primitives/subprocess"] is SubprocessPrimitive
     assert PrimitiveExecutor.PRIMITIVE_MAP["rye/core/primitives/state_graph"] is StateGraphPrimitive
@@ -56,7 +56,7 @@ def test_values_in_a_shell_string_are_words() -> None:
     assert result.stdout == "[$(exit 7); 'b']"
 
 
-def test_what_is_inserted_is_not_read_again() -> None:
+def test_inserted_values_are_not_expanded_again() -> None:
     result = execute({"command": "printf", "args": ["%s", "{a}"]}, a="${PATH} {a}")
 
     assert result.stdout == "${PATH} {a}"
@@ -69,7 +69,7 @@ def test_unknown_names_stay_and_missing_variables_are_empty() -> None:
 
 
 @pytest.mark.parametrize("config", [{}, {"command": ""}, {"command": " "}, {"command": "${NONE}"}])
-def test_without_a_command_nothing_is_started(config: dict[str, Any]) -> None:
+def test_without_a_command_no_process_starts(config: dict[str, Any]) -> None:
     result = execute(config)
 
     assert (result.success, result.stderr, result.return_code) == (
@@ -91,7 +91,9 @@ def test_without_a_command_nothing_is_started(config: dict[str, Any]) -> None:
         ({"command": "sh", "timeout": -1}, "Failed to spawn: config.timeout: expected a number"),
     ],
 )
-def test_what_cannot_be_started_is_a_result(config: dict[str, Any], stderr: str) -> None:
+def test_a_program_that_cannot_be_started_gives_a_result(
+    config: dict[str, Any], stderr: str
+) -> None:
     result = execute(config, a="x")
 
     assert (result.success, result.return_code) == (False, -1)
@@ -121,7 +123,7 @@ def test_a_timeout_ends_the_command_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, None])
-def test_no_timeout_is_none(timeout: object) -> None:
+def test_a_missing_timeout_means_no_limit(timeout: object) -> None:
     scripted = ScriptedProcess(Answer())
 
     ExecutePrimitive(scripted, ENV).execute({"command": "x", "timeout": timeout})
@@ -137,7 +139,7 @@ def test_the_usual_timeout_is_five_minutes() -> None:
     assert (scripted.commands[0].timeout_s, scripted.commands[0].cwd) == (300, Path("/tmp"))
 
 
-def test_a_few_variables_lie_over_the_environment_and_many_are_one() -> None:
+def test_a_few_variables_extend_the_environment_and_many_replace_it() -> None:
     many = {f"V{number}": "1" for number in range(49)} | {"PATH": "/bin"}
     scripted = ScriptedProcess(Answer(), Answer(), Answer())
     primitive = ExecutePrimitive(scripted, {"PATH": "/usr/bin", "A": "1"})
@@ -161,7 +163,7 @@ def test_an_error_of_the_system_is_a_result() -> None:
     assert result.stderr == "Failed to spawn: program 'x': too many files"
 
 
-def test_the_older_name_says_which_program_it_misses(tmp_path: Path) -> None:
+def test_the_older_name_reports_a_missing_program(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as error:
         SubprocessPrimitive(process_env={"PATH": str(tmp_path)})
 
@@ -170,7 +172,7 @@ def test_the_older_name_says_which_program_it_misses(tmp_path: Path) -> None:
     )
 
 
-def test_the_older_name_is_content_with_a_program_on_the_path(tmp_path: Path) -> None:
+def test_the_older_name_accepts_a_program_on_the_path(tmp_path: Path) -> None:
     (tmp_path / "lillux-proc").write_text("#!/bin/sh\n", "utf-8")
     (tmp_path / "lillux-proc").chmod(0o755)
 

@@ -73,7 +73,7 @@ def validate(statement: dict[str, object]) -> None:
     Statement.copy_from_pb(ParseDict(statement, StatementMessage())).validate()
 
 
-def test_a_receipt_says_what_ran_with_which_rights_and_what_came_of_it(
+def test_a_receipt_records_chain_rights_and_result(
     workspace: Workspace,
 ) -> None:
     workspace.env["TOKEN"] = "secret"
@@ -125,7 +125,7 @@ def test_other_programs_verify_the_envelope_and_read_the_statement(workspace: Wo
     assert said["_type"] == "https://in-toto.io/Statement/v1"
 
 
-def test_a_run_that_made_something_is_slsa_provenance_too(workspace: Workspace) -> None:
+def test_a_run_with_outputs_gives_slsa_provenance(workspace: Workspace) -> None:
     said = slsa_statement(run(workspace), "https://rye.dev/key/x")
 
     validate(said)
@@ -134,7 +134,7 @@ def test_a_run_that_made_something_is_slsa_provenance_too(workspace: Workspace) 
     assert definition["resolvedDependencies"][0]["name"] == "mine/make"
 
 
-def test_a_run_that_failed_is_no_provenance() -> None:
+def test_a_failed_run_gives_no_provenance() -> None:
     failed = Receipt(1, "0" * 64, {}, {"predicate": {"status": "error"}})
 
     with pytest.raises(RyeError, match="provenance is of what was made"):
@@ -174,7 +174,7 @@ def test_a_graph_leaves_a_receipt_of_its_own_and_of_each_step(workspace: Workspa
     assert answer.envelope["metadata"]["receipt"] == receipts[-1].id
 
 
-def test_a_person_leaves_none_unless_asked(workspace: Workspace) -> None:
+def test_runs_of_a_person_write_no_receipt_by_default(workspace: Workspace) -> None:
     workspace.project.signed_yaml("mine/x", "config: {script: echo x}\n")
     rye = workspace.rye()
 
@@ -237,7 +237,7 @@ def by_another_key(line: bytes) -> bytes:
         (lambda n: [n[0], n[1], n[2][:40]], "3: expected JSON"),
     ],
 )
-def test_what_is_edited_moved_cut_off_or_added_shows(
+def test_every_change_of_the_log_is_detected(
     log: ReceiptLog, tamper: Callable[[list[bytes]], list[bytes]], problem: str
 ) -> None:
     write(log)
@@ -247,7 +247,7 @@ def test_what_is_edited_moved_cut_off_or_added_shows(
     assert any(one.startswith(problem) for one in problems(log)), problems(log)
 
 
-def test_a_log_of_another_time_or_without_its_head_shows(log: ReceiptLog) -> None:
+def test_an_older_log_and_a_missing_head_are_detected(log: ReceiptLog) -> None:
     write(log, 2)
     before = lines_of(log)
     write(log, 1)
@@ -267,7 +267,7 @@ def test_a_log_of_another_time_or_without_its_head_shows(log: ReceiptLog) -> Non
     assert len(after) == 3
 
 
-def test_a_gap_stays_when_more_is_written(log: ReceiptLog) -> None:
+def test_a_gap_stays_detectable_after_further_writes(log: ReceiptLog) -> None:
     write(log)
     put(log, lines_of(log)[:2])
 
@@ -287,7 +287,7 @@ def test_processes_that_write_at_once_leave_one_chain(log: ReceiptLog) -> None:
 
 
 @pytest.mark.parametrize("rest", [b'{"half', b"whole but none of ours\n", b"a\nb\n"])
-def test_what_a_killed_process_left_is_put_aside_and_not_lost(log: ReceiptLog, rest: bytes) -> None:
+def test_an_incomplete_line_of_a_killed_process_is_set_aside(log: ReceiptLog, rest: bytes) -> None:
     write(log, 2)
     with (log.folder / LOG).open("ab") as file:
         file.write(rest)
@@ -298,7 +298,7 @@ def test_what_a_killed_process_left_is_put_aside_and_not_lost(log: ReceiptLog, r
     assert (log.folder / "broken.jsonl").read_bytes() == rest
 
 
-def test_a_receipt_whose_head_was_not_written_any_more_counts(log: ReceiptLog) -> None:
+def test_a_receipt_without_its_head_update_is_valid(log: ReceiptLog) -> None:
     write(log, 2)
     head = (log.folder / HEAD).read_bytes()
     write(log, 1)
@@ -328,9 +328,7 @@ def test_a_full_disk_leaves_no_half_line_and_no_lost_run(workspace: Workspace) -
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root writes everywhere")
-def test_a_folder_that_cannot_be_written_costs_the_receipt_alone(
-    workspace: Workspace, tmp_path: Path
-) -> None:
+def test_an_unwritable_folder_loses_only_the_receipt(workspace: Workspace, tmp_path: Path) -> None:
     folder = workspace.home / ".ai/state"
     folder.mkdir(parents=True)
     folder.chmod(0o500)
@@ -343,7 +341,7 @@ def test_a_folder_that_cannot_be_written_costs_the_receipt_alone(
     assert answer.envelope["status"] == "success"
 
 
-def test_without_a_home_nothing_is_written_at_the_root_of_the_file_system(
+def test_without_a_home_no_file_is_written_at_the_root(
     workspace: Workspace,
 ) -> None:
     workspace.project.signed_yaml("mine/x", "config: {script: echo x}\n")
@@ -381,7 +379,7 @@ def test_ids_are_found_by_their_beginning(log: ReceiptLog) -> None:
         log.find("")
 
 
-def test_the_digest_of_an_interpreter_follows_its_file(tmp_path: Path) -> None:
+def test_a_changed_interpreter_has_a_new_digest(tmp_path: Path) -> None:
     program = tmp_path / "python"
     program.write_bytes(b"one")
     digests = InterpreterDigests(tmp_path / "state")

@@ -50,7 +50,7 @@ def test_any_json_is_data(value: object) -> None:
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "0", "false", "null", '""', "[1]", '"x"', " 1 \n"])
-def test_falsy_json_is_json(text: str) -> None:
+def test_falsy_json_values_are_results(text: str) -> None:
     mapped = map_outcome(outcome(text), 5)
 
     assert (mapped.success, mapped.data, mapped.error) == (True, json.loads(text), None)
@@ -64,7 +64,7 @@ def test_falsy_json_is_json(text: str) -> None:
     ],
     ids=lambda text: text[:12],
 )
-def test_all_else_is_text(text: str) -> None:
+def test_other_output_is_text(text: str) -> None:
     mapped = map_outcome(outcome(text, "note"), 5)
 
     assert mapped.success
@@ -72,7 +72,7 @@ def test_all_else_is_text(text: str) -> None:
 
 
 @given(stdout=st.binary(max_size=60), stderr=st.binary(max_size=20), code=st.integers(0, 255))
-def test_whatever_a_tool_writes_there_is_a_result(stdout: bytes, stderr: bytes, code: int) -> None:
+def test_any_output_gives_a_result(stdout: bytes, stderr: bytes, code: int) -> None:
     mapped = map_outcome(outcome(stdout, stderr, exit_code=code), 5)
 
     assert mapped.metadata["return_code"] == code
@@ -88,7 +88,7 @@ def test_text_before_the_json_is_kept_aside() -> None:
 
 
 @pytest.mark.parametrize("last", ["[1]", "1", "null", '"a"', "{'a': 1}", '{"a": NaN}'])
-def test_only_an_object_counts_as_a_last_line(last: str) -> None:
+def test_a_last_line_is_read_only_if_it_is_an_object(last: str) -> None:
     text = f"loading\n{last}\n"
 
     assert map_outcome(outcome(text), 5).data == {"stdout": text, "stderr": "", "return_code": 0}
@@ -134,7 +134,7 @@ def test_a_tool_can_say_that_it_failed(stdout: str, error: str) -> None:
         *('{"error": "only this"}', '[{"success": false}]', '{"status": ["error"]}'),
     ],
 )
-def test_nothing_else_in_the_output_is_a_failure(stdout: str) -> None:
+def test_only_success_false_reports_a_failure(stdout: str) -> None:
     assert map_outcome(outcome(stdout), 5).success
 
 
@@ -180,11 +180,11 @@ def test_a_timeout_says_after_how_long_and_keeps_the_output(seconds: float, show
     }
 
 
-def test_a_timeout_is_one_even_if_the_tool_then_ends_well() -> None:
+def test_a_timeout_is_reported_even_if_the_tool_ends_well() -> None:
     assert map_outcome(outcome("{}", timed_out=True), 1).code == "TIMEOUT"
 
 
-def test_a_cancelled_tool_is_no_success() -> None:
+def test_a_cancelled_tool_has_failed() -> None:
     mapped = map_outcome(outcome("{}", exit_code=None, cancelled=True), None)
 
     assert (mapped.success, mapped.error) == (False, "Command was cancelled")
@@ -217,7 +217,7 @@ def test_an_output_that_was_cut_is_never_read_as_json() -> None:
     }
 
 
-def test_a_cut_standard_error_is_reported_and_harms_nothing() -> None:
+def test_a_cut_standard_error_is_reported_and_the_result_kept() -> None:
     ended = Outcome(
         exit_code=0,
         signal=None,
@@ -249,5 +249,5 @@ def test_the_end_of_standard_error_is_kept_also_on_success() -> None:
         ({"success": True, "code": "X1"}, ""),
     ],
 )
-def test_a_tool_can_say_how_its_failure_is_called(answer: dict[str, Any], code: str) -> None:
+def test_a_tool_can_set_the_error_code(answer: dict[str, Any], code: str) -> None:
     assert map_outcome(outcome(json.dumps(answer)), 5).code == code

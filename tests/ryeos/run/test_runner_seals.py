@@ -22,7 +22,7 @@ def sealed(place: ThreadsPlace, seals: RunnerSeals) -> Path:
     return place.file(ID, "runner.json")
 
 
-def test_a_sealed_runner_is_known_again(
+def test_a_sealed_runner_is_recognised(
     place: ThreadsPlace, seals: RunnerSeals, sealed: Path
 ) -> None:
     assert seals.runner(place, ID) == ThreadRunner(42, "123")
@@ -32,7 +32,7 @@ def test_a_sealed_runner_is_known_again(
     "change",
     [{"pid": 43}, {"start_token": "124"}, {"seal": ""}, {"seal": "é"}, {"seal": "0" * 64}],
 )
-def test_a_changed_one_is_not(
+def test_a_changed_runner_file_is_refused(
     change: dict[str, object], place: ThreadsPlace, seals: RunnerSeals, sealed: Path
 ) -> None:
     sealed.write_text(json.dumps(json.loads(sealed.read_text("utf-8")) | change), "utf-8")
@@ -43,7 +43,7 @@ def test_a_changed_one_is_not(
     assert error.value.reason == f"{sealed} was not written by you"
 
 
-def test_the_seal_of_one_thread_says_nothing_of_another(
+def test_the_seal_of_another_thread_is_refused(
     place: ThreadsPlace, seals: RunnerSeals, sealed: Path
 ) -> None:
     place.make_thread_folder("mine/x/x-2").joinpath("runner.json").write_bytes(sealed.read_bytes())
@@ -52,7 +52,7 @@ def test_the_seal_of_one_thread_says_nothing_of_another(
         seals.runner(place, "mine/x/x-2")
 
 
-def test_the_seal_of_another_user_says_nothing(
+def test_the_seal_of_another_user_is_refused(
     place: ThreadsPlace, seals: RunnerSeals, tmp_path: Path
 ) -> None:
     place.make_thread_folder(ID)
@@ -63,7 +63,7 @@ def test_the_seal_of_another_user_says_nothing(
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "[" * 4000, '{"pid":1,"start_token":2,"seal":3}'])
-def test_what_is_no_such_file_is_refused(
+def test_an_invalid_runner_file_is_refused(
     text: str, place: ThreadsPlace, seals: RunnerSeals, sealed: Path
 ) -> None:
     sealed.write_text(text, "utf-8")
@@ -74,7 +74,7 @@ def test_what_is_no_such_file_is_refused(
     assert error.value.reason == f"{sealed} is not what rye writes"
 
 
-def test_without_the_key_no_seal_counts(
+def test_without_the_key_every_seal_is_refused(
     place: ThreadsPlace, seals: RunnerSeals, sealed: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "home" / ".ai" / "state" / "runners.key").write_bytes(b"")

@@ -121,7 +121,7 @@ def test_no_value_is_ever_run(
         ('echo "\\{v}"', "a place behind \\"),
     ],
 )
-def test_where_no_reference_is_safe_a_value_is_refused(template: str, place: str) -> None:
+def test_a_value_in_an_unsafe_place_is_refused(template: str, place: str) -> None:
     with pytest.raises(SpecError) as error:
         filled(template, v="a")
 
@@ -153,7 +153,7 @@ def test_code_for_arithmetic_is_refused_where_a_script_computes(template: str) -
         'echo "$(case x in x) echo {v};; esac) {v}"',
     ],
 )
-def test_a_place_that_is_taken_for_another_runs_nothing(tmp_path: Path, template: str) -> None:
+def test_a_value_in_an_unusual_place_runs_no_command(tmp_path: Path, template: str) -> None:
     run(
         filled(template, v="'; >canary; \"; >canary; $(>canary) `>canary`\n>canary"),
         "bash",
@@ -163,7 +163,7 @@ def test_a_place_that_is_taken_for_another_runs_nothing(tmp_path: Path, template
     assert not (tmp_path / "canary").exists()
 
 
-def test_the_hint_works() -> None:
+def test_the_suggested_form_works() -> None:
     script = filled("value={v}\ncat <<EOF\n[$value]\nEOF", v="a\nEOF\nexit 7")
 
     assert run(script, "sh") == "[a\nEOF\nexit 7]\n"
@@ -270,5 +270,5 @@ def test_a_text_with_a_nul_is_refused(template: str) -> None:
         (["grep", "-c", "no"], set()),
     ],
 )
-def test_a_shell_parses_what_follows_its_c(words: list[str], scripts: set[int]) -> None:
+def test_the_argument_after_c_is_a_script(words: list[str], scripts: set[int]) -> None:
     assert script_positions(words) == scripts

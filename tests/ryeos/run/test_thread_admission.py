@@ -19,21 +19,21 @@ def callee(workspace: Workspace, lines: str) -> Answer:
 
 
 @pytest.mark.parametrize("ref", ["directive:mine/d", "knowledge:mine/k"])
-def test_what_is_no_run_is_refused(ref: str, workspace: Workspace) -> None:
+def test_an_item_that_does_not_run_is_refused(ref: str, workspace: Workspace) -> None:
     with pytest.raises(UnsupportedError) as error:
         start(workspace, ref)
 
     assert "there is nothing to leave running" in str(error.value)
 
 
-def test_a_runtime_that_sees_to_it_itself_is_asked_to(workspace: Workspace) -> None:
+def test_a_runtime_that_runs_in_the_background_gets_the_request(workspace: Workspace) -> None:
     answer = callee(workspace, "execution_owner: callee\nnative_async: true\n")
 
     assert answer.envelope["data"] == {"got": {"n": 1, "async": True}}
     assert workspace.rye().threads.threads() == []
 
 
-def test_a_runtime_that_cannot_is_named(workspace: Workspace) -> None:
+def test_a_runtime_without_background_runs_is_reported(workspace: Workspace) -> None:
     with pytest.raises(UnsupportedError) as error:
         callee(workspace, "execution_owner: callee\n")
 
@@ -42,14 +42,14 @@ def test_a_runtime_that_cannot_is_named(workspace: Workspace) -> None:
     )
 
 
-def test_an_owner_that_is_none_is_refused(workspace: Workspace) -> None:
+def test_an_unknown_execution_owner_is_refused(workspace: Workspace) -> None:
     with pytest.raises(SpecError) as error:
         callee(workspace, "execution_owner: somebody\n")
 
     assert str(error.value) == "execution_owner: expected one of engine, callee, got 'somebody'"
 
 
-def test_what_would_be_refused_is_refused_before_anything_is_started(workspace: Workspace) -> None:
+def test_an_invalid_run_is_refused_before_a_process_starts(workspace: Workspace) -> None:
     workspace.project.tool("mine/unsigned", "print(1)")
 
     refused = start(workspace, "tool:mine/unsigned")

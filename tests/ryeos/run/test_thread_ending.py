@@ -41,7 +41,7 @@ def run(registry: ThreadRegistry, seals: RunnerSeals) -> Thread:
     return registry.get(ID)
 
 
-def test_a_run_that_does_not_end_is_reported_and_its_process_left(
+def test_a_run_that_does_not_end_is_reported_and_not_killed(
     run: Thread, registry: ThreadRegistry, seals: RunnerSeals
 ) -> None:
     with pytest.raises(RyeError, check=coded("TIMEOUT")) as error:
@@ -53,14 +53,14 @@ def test_a_run_that_does_not_end_is_reported_and_its_process_left(
     assert registry.get(ID).status == Status.RUNNING
 
 
-def test_a_run_is_asked_to_end_as_often_as_one_likes(run: Thread, registry: ThreadRegistry) -> None:
+def test_a_run_can_be_cancelled_more_than_once(run: Thread, registry: ThreadRegistry) -> None:
     ask_for_end(registry, ID)
     ask_for_end(registry, ID)
 
     assert registry.place.file(ID, CANCEL).exists()
 
 
-def test_a_run_that_went_on_elsewhere_is_not_reported_from_its_first_runner(
+def test_a_resumed_run_is_not_ended_through_its_first_runner(
     run: Thread, registry: ThreadRegistry, seals: RunnerSeals
 ) -> None:
     seals.seal(registry.place, ID, ThreadRunner(os.getppid(), start_token(os.getppid())))
@@ -70,7 +70,7 @@ def test_a_run_that_went_on_elsewhere_is_not_reported_from_its_first_runner(
 
 
 @pytest.mark.parametrize("grants", [None, "{}", '{"capabilities": [], "depth": 1, "seal": "x"}'])
-def test_what_is_no_run_of_the_users_is_not_asked(
+def test_a_run_of_another_user_gets_no_cancel_request(
     grants: str | None, run: Thread, registry: ThreadRegistry, seals: RunnerSeals
 ) -> None:
     path = registry.place.file(ID, GRANTS)

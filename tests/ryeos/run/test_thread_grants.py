@@ -24,7 +24,7 @@ def seals(tmp_path: Path) -> RunnerSeals:
     depth=st.none() | st.integers(-1, 99),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_is_written_is_read(
+def test_written_grants_are_read_back(
     lists: tuple[tuple[str, ...], ...],
     own: tuple[str, ...] | None,
     depth: int | None,
@@ -36,11 +36,11 @@ def test_what_is_written_is_read(
     assert read_grants(place, seals, ID) == Grants(lists, own, depth)
 
 
-def test_where_nothing_was_written_there_are_none(place: ThreadsPlace, seals: RunnerSeals) -> None:
+def test_a_missing_file_means_no_grants(place: ThreadsPlace, seals: RunnerSeals) -> None:
     assert read_grants(place, seals, ID) is None
 
 
-def test_another_user_has_not_written_them(
+def test_grants_of_another_user_are_refused(
     place: ThreadsPlace, seals: RunnerSeals, tmp_path: Path
 ) -> None:
     write_grants(place, RunnerSeals(tmp_path / "other" / ".ai"), ID, Grants((("*",),)), log_warning)
@@ -49,7 +49,9 @@ def test_another_user_has_not_written_them(
         read_grants(place, seals, ID)
 
 
-def test_the_seal_of_a_runner_is_none_of_grants(place: ThreadsPlace, seals: RunnerSeals) -> None:
+def test_the_seal_of_a_runner_is_refused_for_grants(
+    place: ThreadsPlace, seals: RunnerSeals
+) -> None:
     write_grants(place, seals, ID, Grants((("*",),), None, 3), log_warning)
     path = place.file(ID, "grants.json")
     code = seals.code("rye runner 1", ID, [["*"]], None, 3)

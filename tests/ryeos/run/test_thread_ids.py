@@ -20,12 +20,12 @@ def make(item_id: str) -> str:
     return thread_id_for(item_id, epoch_ms=1763725437000, pid=42, chance=b"\x00\xff")
 
 
-def test_an_id_is_the_items_own_and_when_and_by_whom_it_was_started() -> None:
+def test_an_id_has_the_item_the_time_and_the_process() -> None:
     assert make("mine/build") == "mine/build/build-1763725437000-42-00ff"
 
 
 @pytest.mark.parametrize("item_id", ["registry.db", "registry.db/x", ".hidden", "Registry.DB-wal"])
-def test_no_item_has_threads_where_the_registry_itself_is(item_id: str) -> None:
+def test_no_thread_folder_clashes_with_the_registry(item_id: str) -> None:
     assert valid_thread_id(make(item_id)).startswith(f"item-{item_id}/")
 
 
@@ -45,7 +45,7 @@ def test_a_long_name_still_fits_into_a_folder() -> None:
         ("", "expected a relative path, found nothing"),
     ],
 )
-def test_an_id_that_could_be_no_folder_is_refused(thread_id: str, problem: str) -> None:
+def test_an_id_that_is_not_a_valid_folder_is_refused(thread_id: str, problem: str) -> None:
     with pytest.raises(RyeError, check=coded("INVALID_REF")) as error:
         valid_thread_id(thread_id)
 
@@ -57,7 +57,7 @@ def test_a_thread_is_found_by_the_begin_or_the_end_of_its_id(text: str) -> None:
     assert find_thread_id(text, KNOWN, "db") == KNOWN[2]
 
 
-def test_a_text_that_several_threads_answer_to_is_refused() -> None:
+def test_an_ambiguous_short_id_is_refused() -> None:
     with pytest.raises(AmbiguousThreadError) as error:
         find_thread_id("aa", KNOWN, "db")
 
@@ -75,7 +75,7 @@ def test_a_mistyped_id_gets_a_suggestion() -> None:
 @pytest.mark.property
 @example("rye-remote-")
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=40))
-def test_a_text_is_found_ambiguous_unknown_or_no_id_and_nothing_else(text: str) -> None:
+def test_a_text_is_found_ambiguous_unknown_or_invalid(text: str) -> None:
     if text.startswith("rye-remote-"):
         with pytest.raises(RyeError, match="the id of a run on a node"):
             find_thread_id(text, KNOWN, "db")

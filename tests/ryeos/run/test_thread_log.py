@@ -20,7 +20,7 @@ def test_a_thread_that_never_ran_has_an_empty_log(place: ThreadsPlace) -> None:
     assert ThreadLog(place, ID).text() == ("", False)
 
 
-def test_a_log_of_any_length_comes_whole(place: ThreadsPlace, log: Path) -> None:
+def test_a_log_of_any_length_is_read_whole(place: ThreadsPlace, log: Path) -> None:
     data = bytes(range(256)) * (CHUNK_BYTES // 100)
     log.write_bytes(data)
 
@@ -35,7 +35,7 @@ def test_as_text_only_the_end_of_a_long_log_is_given(place: ThreadsPlace, log: P
     assert (len(text), text[-4:], cut) == (MOST_TEXT_BYTES, "xend", True)
 
 
-def test_following_what_has_ended_ends(place: ThreadsPlace, log: Path) -> None:
+def test_following_an_ended_thread_ends(place: ThreadsPlace, log: Path) -> None:
     log.write_bytes(b"all of it")
     registry = ThreadRegistry(place)
     registry.register(Thread(thread_id=ID, directive="mine/x"))

@@ -4,7 +4,7 @@ from lillux.watch import TERMINAL_STATUSES
 from ryeos.run.threads import FOLLOWING, TERMINAL, Status, Thread, leavable, thread_of
 
 
-def test_nothing_follows_a_terminal_status() -> None:
+def test_a_terminal_status_has_no_successor() -> None:
     assert {status for status in Status if not FOLLOWING[status]} == TERMINAL
 
 
@@ -22,13 +22,13 @@ def test_only_a_new_thread_begins_to_run() -> None:
     assert leavable(Status.CREATED) == ()
 
 
-def test_a_value_of_a_wrong_type_counts_as_none() -> None:
+def test_a_value_of_a_wrong_type_is_read_as_none() -> None:
     thread = thread_of({"thread_id": "a", "status": b"running", "pid": "12", "turns": None})
 
     assert thread == Thread(thread_id="a", status="")
 
 
-def test_an_answer_shows_what_is_known_and_never_the_result() -> None:
+def test_the_description_has_known_fields_without_the_result() -> None:
     thread = Thread(thread_id="a", pid=12, turns=0, spend=0.5, result="{}")
 
     assert thread.describe() == {
@@ -43,5 +43,5 @@ def test_an_answer_shows_what_is_known_and_never_the_result() -> None:
 @pytest.mark.parametrize(
     ("result", "answer"), [(None, None), ("{", None), ("[" * 99_999, None), ('{"a": 1}', {"a": 1})]
 )
-def test_a_result_that_is_no_json_is_no_answer(result: str | None, answer: object) -> None:
+def test_a_result_that_is_not_json_gives_no_answer(result: str | None, answer: object) -> None:
     assert Thread(thread_id="a", result=result).answer() == answer

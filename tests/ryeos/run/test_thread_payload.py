@@ -8,7 +8,7 @@ from ryeos.run.model import ExecutionRequest
 from ryeos.run.threads import Payload, ThreadsPlace, parse_payload
 
 
-def test_a_runner_reads_what_its_starter_wrote() -> None:
+def test_a_runner_reads_the_payload_of_its_starter() -> None:
     parameters = {"text": "ä\udcff", "n": [1, None]}
     request = ExecutionRequest(
         item_id="mine/x",
@@ -29,7 +29,7 @@ def test_a_runner_reads_what_its_starter_wrote() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff"])
-def test_anything_else_is_no_payload(data: bytes) -> None:
+def test_any_other_data_is_refused(data: bytes) -> None:
     with pytest.raises(UsageError) as error:
         parse_payload(data)
 

@@ -29,14 +29,14 @@ def test_threads_of_any_other_folder_are_kept_in_user_space(tmp_path: Path) -> N
     assert folder == tmp_path / "home" / ".ai" / "state" / "threads"
 
 
-def test_an_id_that_leads_elsewhere_has_no_folder(place: ThreadsPlace) -> None:
+def test_an_unsafe_id_has_no_folder(place: ThreadsPlace) -> None:
     with pytest.raises(RyeError, check=coded("INVALID_REF")):
         place.thread_folder("../../tools/x")
 
 
 @links
 @pytest.mark.parametrize("linked", ["state", "state/threads", "state/threads/mine"])
-def test_no_link_leads_a_write_out_of_the_project(linked: str, place: ThreadsPlace) -> None:
+def test_writing_does_not_follow_links_out_of_the_project(linked: str, place: ThreadsPlace) -> None:
     outside = place.ai.parent.parent / "outside"
     outside.mkdir()
     link = place.ai / linked
@@ -51,7 +51,7 @@ def test_no_link_leads_a_write_out_of_the_project(linked: str, place: ThreadsPla
 
 
 @links
-def test_no_link_leads_a_read_out_of_the_project(place: ThreadsPlace) -> None:
+def test_reading_does_not_follow_links_out_of_the_project(place: ThreadsPlace) -> None:
     secret = place.ai.parent.parent / "secret"
     secret.write_text("secret", "utf-8")
     place.make_thread_folder("mine/x-1").joinpath("spawn.log").symlink_to(secret)

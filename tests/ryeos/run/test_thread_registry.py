@@ -68,7 +68,7 @@ def test_starter_and_runner_may_both_say_which_process_runs_it(registry: ThreadR
     assert registry.mark_running("mine/x/x-1", 42, "123")
 
 
-def test_what_has_ended_does_not_run_again(registry: ThreadRegistry) -> None:
+def test_an_ended_thread_does_not_run_again(registry: ThreadRegistry) -> None:
     registry.register(thread())
     registry.finish("mine/x/x-1", Status.KILLED, error="killed")
 
@@ -78,7 +78,7 @@ def test_what_has_ended_does_not_run_again(registry: ThreadRegistry) -> None:
     assert (ended.status, ended.pid, ended.result) == ("killed", None, None)
 
 
-def test_a_thread_can_be_carried_on_by_another(registry: ThreadRegistry) -> None:
+def test_a_thread_can_be_continued_by_another(registry: ThreadRegistry) -> None:
     registry.register(thread())
 
     assert registry.continue_as("mine/x/x-1", "mine/x/x-2")
@@ -96,7 +96,7 @@ def test_threads_are_listed_the_newest_first(registry: ThreadRegistry) -> None:
     assert [one.thread_id for one in registry.children("a")] == ["a", "b", "c"]
 
 
-def test_where_no_thread_ever_was_nothing_is_found_and_nothing_made(
+def test_reading_an_empty_registry_creates_no_file(
     registry: ThreadRegistry,
 ) -> None:
     assert registry.threads() == []
@@ -156,7 +156,7 @@ def test_columns_that_an_older_program_did_not_know_are_added(registry: ThreadRe
     assert columns == set(COLUMNS)
 
 
-def test_a_word_of_another_program_is_shown_and_never_changed(registry: ThreadRegistry) -> None:
+def test_an_unknown_status_is_shown_and_never_changed(registry: ThreadRegistry) -> None:
     registry.register(thread())
     with database(registry) as connection, connection:
         connection.execute("UPDATE threads SET status = 'paused'")
@@ -181,9 +181,7 @@ def test_a_word_of_another_program_is_shown_and_never_changed(registry: ThreadRe
         ),
     ],
 )
-def test_what_is_no_registry_of_ours_is_refused(
-    script: str, problem: str, registry: ThreadRegistry
-) -> None:
+def test_a_foreign_database_is_refused(script: str, problem: str, registry: ThreadRegistry) -> None:
     path = foreign(registry.place, script)
 
     with pytest.raises(RyeError, check=coded("REGISTRY_INVALID")) as error:
@@ -192,7 +190,7 @@ def test_what_is_no_registry_of_ours_is_refused(
     assert str(error.value) == f"{path}: {problem}"
 
 
-def test_a_damaged_file_is_refused_with_a_way_out(registry: ThreadRegistry) -> None:
+def test_a_damaged_file_is_refused_with_a_hint(registry: ThreadRegistry) -> None:
     registry.place.folder.mkdir(parents=True)
     registry.place.registry.write_bytes(b"no database, but longer than a header " * 9)
 
@@ -328,9 +326,7 @@ def test_no_sequence_of_updates_leaves_a_terminal_status(
 
 
 @pytest.mark.parametrize("status", [Status.ERROR, Status.CANCELLED, Status.KILLED])
-def test_a_run_that_did_not_complete_may_be_gone_on_with(
-    status: Status, registry: ThreadRegistry
-) -> None:
+def test_an_incomplete_run_can_be_resumed(status: Status, registry: ThreadRegistry) -> None:
     registry.register(thread())
     registry.mark_running("mine/x/x-1", 42, "123")
     registry.finish("mine/x/x-1", status, result="{}", error="no luck")
@@ -344,7 +340,7 @@ def test_a_run_that_did_not_complete_may_be_gone_on_with(
 @pytest.mark.parametrize(
     "status", [Status.COMPLETED, Status.COMPLETED_WITH_ERRORS, Status.RELEASED]
 )
-def test_what_has_completed_is_not_gone_on_with(status: Status, registry: ThreadRegistry) -> None:
+def test_a_completed_run_cannot_be_resumed(status: Status, registry: ThreadRegistry) -> None:
     registry.register(thread())
     registry.mark_running("mine/x/x-1", 42, "123")
     registry.finish("mine/x/x-1", status)
@@ -353,7 +349,7 @@ def test_what_has_completed_is_not_gone_on_with(status: Status, registry: Thread
     assert registry.get("mine/x/x-1").status == status
 
 
-def test_of_two_processes_that_go_on_with_a_run_one_does(registry: ThreadRegistry) -> None:
+def test_only_one_of_two_processes_resumes_a_run(registry: ThreadRegistry) -> None:
     registry.register(thread())
     registry.finish("mine/x/x-1", Status.ERROR)
 

@@ -44,7 +44,7 @@ def test_a_run_ends_with_its_result_and_its_log(workspace: Workspace) -> None:
     assert sorted(log_of(workspace, thread_id).splitlines()) == ["err", "out"]
 
 
-def test_a_tool_that_fails_is_a_run_that_failed(workspace: Workspace) -> None:
+def test_a_failed_tool_is_a_failed_run(workspace: Workspace) -> None:
     thread = ended(workspace, bash(workspace, "echo no >&2; exit 3"))
 
     assert (thread.status, thread.error) == ("error", "no")
@@ -67,7 +67,7 @@ def test_a_thread_that_was_started_by_a_thread_knows_it(workspace: Workspace) ->
     assert [child.thread_id for child in children] == [thread_id]
 
 
-def test_the_document_of_a_thread_tells_how_it_ended(workspace: Workspace) -> None:
+def test_the_document_of_a_thread_has_its_status(workspace: Workspace) -> None:
     thread_id = bash(workspace, "true")
 
     thread = ended(workspace, thread_id)
@@ -79,7 +79,7 @@ def test_the_document_of_a_thread_tells_how_it_ended(workspace: Workspace) -> No
     assert json.loads(path.read_text("utf-8")) == thread.describe()
 
 
-def test_a_runner_that_cannot_be_started_is_a_thread_that_failed(workspace: Workspace) -> None:
+def test_a_runner_that_cannot_be_started_is_a_failed_thread(workspace: Workspace) -> None:
     reference = parse_reference("tool:rye/bash/bash")
     request = ExecutionRequest(item_id=reference.id, parameters={"command": "true"})
     rye = workspace.rye()
@@ -116,7 +116,9 @@ def test_a_runner_without_grace_leaves_no_process_either(
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="leftovers are found on Linux only")  # noqa: PTH112
-def test_what_a_dead_runner_left_is_ended_on_demand(workspace: Workspace, holding: Holding) -> None:
+def test_orphan_processes_of_a_dead_runner_are_ended_on_request(
+    workspace: Workspace, holding: Holding
+) -> None:
     thread_id = bash(workspace, holding.script)
     holding.await_ready()
     rye = workspace.rye()
@@ -146,7 +148,7 @@ def test_a_signal_to_the_runner_ends_the_tool_and_is_reported(
     holding.await_end()
 
 
-def test_killing_what_has_ended_changes_nothing(workspace: Workspace) -> None:
+def test_killing_an_ended_thread_changes_no_state(workspace: Workspace) -> None:
     thread_id = bash(workspace, "true")
     before = ended(workspace, thread_id)
 

@@ -56,7 +56,7 @@ def test_a_runner_that_lives_is_left_alone(registry: ThreadRegistry) -> None:
     assert refreshed(registry, registry.get(ID)).status == "running"
 
 
-def test_a_result_that_was_written_meanwhile_counts(registry: ThreadRegistry) -> None:
+def test_a_result_written_meanwhile_is_used(registry: ThreadRegistry) -> None:
     register(registry)
     registry.mark_running(ID, dead_process(), "1")
     seen = registry.get(ID)
@@ -67,7 +67,7 @@ def test_a_result_that_was_written_meanwhile_counts(registry: ThreadRegistry) ->
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(59, "created"), (61, "error")])
-def test_a_runner_that_no_one_started_is_not_expected_forever(
+def test_a_thread_whose_runner_never_started_has_failed(
     seconds: int, status: str, registry: ThreadRegistry
 ) -> None:
     register(registry)
@@ -78,7 +78,9 @@ def test_a_runner_that_no_one_started_is_not_expected_forever(
 
 
 @pytest.mark.parametrize("moment", ["", "yesterday", "2026-01-02", "0001-01-01T00:00:00+23:59"])
-def test_a_moment_that_is_none_is_not_long_ago(moment: str, registry: ThreadRegistry) -> None:
+def test_an_invalid_creation_time_does_not_mean_a_failure(
+    moment: str, registry: ThreadRegistry
+) -> None:
     thread = Thread(thread_id=ID, item_id="tool:mine/x", created_at=moment)
 
     expected = "error" if moment.startswith("0001") else "created"

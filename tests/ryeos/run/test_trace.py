@@ -51,7 +51,7 @@ def test_the_events_of_a_run_have_their_shapes_and_order(workspace: Workspace) -
     ]
 
 
-def test_without_being_asked_there_is_no_trace_and_nothing_else_changes(
+def test_a_trace_is_optional_and_changes_no_result(
     workspace: Workspace,
 ) -> None:
     workspace.project.signed_tool("mine/hello", "print(1)")
@@ -75,7 +75,7 @@ def test_a_primitive_without_a_file_is_not_verified(workspace: Workspace) -> Non
     assert result.trace[1]["space"] == "system:builtin"
 
 
-def test_in_dev_mode_the_trace_and_the_result_say_what_was_not_verified(
+def test_in_dev_mode_trace_and_result_list_unverified_items(
     workspace: Workspace,
 ) -> None:
     workspace.project.tool("mine/hello", "print(1)")

@@ -58,7 +58,7 @@ def test_a_system_item_that_delegates_to_a_changeable_one_breaks_two_rules() -> 
     )
 
 
-def test_a_space_that_is_none_is_an_issue() -> None:
+def test_an_unknown_space_is_an_issue() -> None:
     assert issues(element("a", "project"), element("b", "cloud")) == ("Invalid space 'cloud' of b",)
 
 
@@ -72,7 +72,7 @@ def test_a_chain_without_neighbours_is_valid(links: list[ChainElement]) -> None:
 # --- inputs and outputs
 
 
-def test_what_a_parent_takes_must_be_among_what_its_child_gives() -> None:
+def test_inputs_of_a_parent_must_be_outputs_of_its_child() -> None:
     child = element("child", outputs=["text", "html"])
     parent = element("parent", inputs=["xml", "json", "text"])
 
@@ -81,7 +81,7 @@ def test_what_a_parent_takes_must_be_among_what_its_child_gives() -> None:
     )
 
 
-def test_a_child_that_gives_nothing_says_so() -> None:
+def test_a_child_without_outputs_is_reported() -> None:
     child, parent = element("child", outputs=[]), element("parent", inputs=["text"])
 
     assert issues(child, parent) == ("I/O mismatch: parent needs text, child gives nothing",)
@@ -164,7 +164,7 @@ def test_the_constraint_for_a_child_comes_before_the_one_for_any() -> None:
         ),
     ],
 )
-def test_what_cannot_be_compared_is_a_warning(
+def test_versions_that_cannot_be_compared_give_a_warning(
     header: dict[str, str], constraints: dict[str, str], warning: str
 ) -> None:
     links = [element("child", **header), element("parent", child_constraints=constraints)]
@@ -183,7 +183,7 @@ def test_no_constraint_for_a_child_allows_any_version(constraints: dict[str, Any
     assert (result.issues, result.warnings) == ((), ())
 
 
-def test_a_constraint_that_is_none_is_not_passed_over() -> None:
+def test_an_invalid_constraint_is_reported() -> None:
     found = issues(element("child"), element("parent", child_constraints={"child": ">= 2"}))
 
     problem = "expected a mapping with min_version and max_version, got string"

@@ -29,7 +29,7 @@ def shown(document: SearchDocument) -> str:
     return preview(document.record.location, document.record.content)
 
 
-def test_a_record_has_what_the_header_says(workspace: Workspace, catalog: Catalog) -> None:
+def test_a_record_has_the_fields_of_the_header(workspace: Workspace, catalog: Catalog) -> None:
     workspace.project.write(
         "knowledge/mine/style.md",
         """\
@@ -54,7 +54,9 @@ def test_a_record_has_what_the_header_says(workspace: Workspace, catalog: Catalo
     assert not found.signed
 
 
-def test_signed_means_that_the_line_fits_the_text(workspace: Workspace, catalog: Catalog) -> None:
+def test_a_record_is_signed_if_its_signature_matches_the_text(
+    workspace: Workspace, catalog: Catalog
+) -> None:
     workspace.project.tool("unsigned")
     workspace.project.signed_tool("signed")
     changed = workspace.project.signed_tool("changed")
@@ -65,7 +67,9 @@ def test_signed_means_that_the_line_fits_the_text(workspace: Workspace, catalog:
     assert states == {"unsigned": False, "signed": True, "changed": False}
 
 
-def test_a_signature_beside_a_json_file_counts(workspace: Workspace, catalog: Catalog) -> None:
+def test_a_signature_file_beside_a_json_file_is_used(
+    workspace: Workspace, catalog: Catalog
+) -> None:
     path = workspace.project.write(
         "tools/data.json",
         '{"version": "1.0.0", "tool_type": "x", "category": "", "description": "data"}',
@@ -103,7 +107,7 @@ def test_shadowing_is_reported_from_both_sides(workspace: Workspace, catalog: Ca
     }
 
 
-def test_of_two_files_with_one_id_the_one_that_would_run_is_found(
+def test_of_two_files_with_one_id_the_one_that_runs_is_found(
     workspace: Workspace, catalog: Catalog
 ) -> None:
     workspace.project.yaml_tool("mine/x", "")
@@ -125,7 +129,7 @@ def test_of_two_files_with_one_id_the_one_that_would_run_is_found(
         ("twice.py", b"# rye:signed:x\n# rye:signed:y\n"),
     ],
 )
-def test_what_cannot_be_read_is_skipped_and_counted(
+def test_unreadable_files_are_skipped_and_counted(
     workspace: Workspace, catalog: Catalog, name: str, data: bytes
 ) -> None:
     workspace.project.tool("fine")
@@ -153,7 +157,7 @@ def test_links_are_not_followed_out_of_a_space(
     assert sorted(one.ref.id for one in found.skipped) == ["dangling", "link"]
 
 
-def test_hidden_files_and_foreign_folders_are_not_items(
+def test_hidden_files_and_other_folders_are_not_items(
     workspace: Workspace, catalog: Catalog
 ) -> None:
     for name in (".hidden.py", "_private.py", "node_modules/x.js", "__pycache__/y.py", "a.txt"):
@@ -195,7 +199,7 @@ def settle(workspace: Workspace) -> None:
             os.utime(path, (LONG_AGO, LONG_AGO))
 
 
-def test_what_did_not_change_is_not_read_again(workspace: Workspace, catalog: Catalog) -> None:
+def test_unchanged_files_are_not_read_again(workspace: Workspace, catalog: Catalog) -> None:
     workspace.project.tool("a")
     settle(workspace)
 
@@ -248,7 +252,7 @@ def test_a_change_within_one_tick_of_the_clock_is_seen(
     assert by_id(catalog)["a"].record.content.endswith("# two")
 
 
-def test_a_hidden_item_appears_when_what_hides_it_goes(
+def test_a_shadowed_item_appears_when_the_shadowing_file_is_removed(
     workspace: Workspace, catalog: Catalog
 ) -> None:
     workspace.user.tool("a")

@@ -61,7 +61,7 @@ def passes(filters: dict[str, Any], item: Any = ITEM) -> bool:  # noqa: ANN401 -
         ({}, True),
     ],
 )
-def test_filters_hold_as_documented(filters: dict[str, Any], expected: bool) -> None:  # noqa: FBT001
+def test_filters_match_as_documented(filters: dict[str, Any], expected: bool) -> None:  # noqa: FBT001
     assert passes(filters) is expected
 
 
@@ -81,7 +81,9 @@ def test_an_item_without_a_date_is_left_out_by_dates() -> None:
         ("author", None, "a text, a number, true or false, or a list of these"),
     ],
 )
-def test_a_filter_of_no_use_names_what_is_expected(name: str, value: object, expected: str) -> None:
+def test_an_invalid_filter_is_refused_with_the_expected_value(
+    name: str, value: object, expected: str
+) -> None:
     with pytest.raises(VerbArgumentError) as error:
         conditions({name: value})
 
@@ -90,7 +92,7 @@ def test_a_filter_of_no_use_names_what_is_expected(name: str, value: object, exp
     }  # fmt: skip
 
 
-def test_verification_is_asked_for_with_true() -> None:
+def test_verification_is_requested_with_true() -> None:
     assert wants_verification({"verify": True})
     assert not wants_verification({})
     with pytest.raises(

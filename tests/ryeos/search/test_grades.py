@@ -49,7 +49,7 @@ def test_a_term_fits_a_word_as_documented(term: str, name: str, expected: Counts
         ("x", "y", 1, False),
     ],
 )
-def test_a_fuzzy_term_allows_slips(term: str, name: str, slips: int, close: bool) -> None:  # noqa: FBT001
+def test_a_fuzzy_term_allows_typing_errors(term: str, name: str, slips: int, close: bool) -> None:  # noqa: FBT001
     assert (counts(term, name, slips) == (0, 0, 1, 0)) is close
 
 

@@ -83,7 +83,7 @@ print(len(read), [hit.document.ref.id for hit in hits])
 """
 
 
-def test_the_next_process_reads_no_file_that_is_as_it_was(
+def test_the_next_process_does_not_read_unchanged_files(
     workspace: Workspace, opened: Callable[[], Catalog], place: Path
 ) -> None:
     folders = [str(workspace.project.space.base), str(workspace.user.space.base), str(place)]
@@ -128,7 +128,7 @@ def test_the_next_process_reads_no_file_that_is_as_it_was(
     ],
     ids=["changed", "added", "removed", "renamed", "touched"],
 )
-def test_what_changed_between_two_processes_is_seen(
+def test_changes_between_two_processes_are_seen(
     workspace: Workspace,
     opened: Callable[[], Catalog],
     change: Callable[[Workspace], object],
@@ -161,7 +161,7 @@ def test_what_changed_between_two_processes_is_seen(
     ],
     ids=["empty", "cut", "half", "a word", "zeros", "of all", "a link", "a folder", "a pipe"],
 )
-def test_a_damaged_catalog_is_made_anew(
+def test_a_damaged_catalog_is_rebuilt(
     opened: Callable[[], Catalog], place: Path, spoil: Callable[[Path], object]
 ) -> None:
     found(opened(), "common")
@@ -207,7 +207,7 @@ def _resigned(path: Path, change: Callable[[dict[str, object], bytes], bytes]) -
         "cut",
     ],
 )
-def test_a_catalog_that_says_nonsense_is_made_anew(
+def test_an_inconsistent_catalog_is_rebuilt(
     opened: Callable[[], Catalog], place: Path, change: Callable[[dict[str, object], bytes], bytes]
 ) -> None:
     found(opened(), "common")
@@ -216,7 +216,7 @@ def test_a_catalog_that_says_nonsense_is_made_anew(
     assert found(opened(), "number107") == ["many/t107"]
 
 
-def test_a_header_that_is_kept_damaged_is_read_from_its_file(
+def test_a_damaged_cached_header_is_read_from_its_file(
     opened: Callable[[], Catalog], place: Path
 ) -> None:
     found(opened(), "common")
@@ -227,7 +227,7 @@ def test_a_header_that_is_kept_damaged_is_read_from_its_file(
 
 @pytest.mark.property
 @given(st.data())
-def test_any_other_byte_makes_no_search_fail(data: st.DataObject) -> None:
+def test_a_changed_byte_in_the_cache_makes_no_search_fail(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
         project, user, place = (Path(folder, name) for name in ("project", "user", "cache"))
         for path in (project / ".ai/tools", user / ".ai", place):
@@ -249,7 +249,7 @@ def test_any_other_byte_makes_no_search_fail(data: st.DataObject) -> None:
         )
 
 
-def test_a_cache_that_cannot_be_written_changes_nothing(
+def test_an_unwritable_cache_does_not_change_results(
     workspace: Workspace, opened: Callable[[], Catalog], tmp_path: Path
 ) -> None:
     opened()
@@ -278,7 +278,7 @@ def test_no_more_than_32_catalogs_are_kept(
 # --- the watch ------------------------------------------------------------------------------------
 
 
-def test_a_server_sees_each_change_though_it_looks_at_no_file(
+def test_a_server_sees_each_change_without_reading_files(
     workspace: Workspace, opened: Callable[[], Catalog], tmp_path: Path
 ) -> None:
     catalog = opened()
@@ -324,7 +324,7 @@ _WORDS = ("one", "two", "three")
         max_size=20,
     )
 )
-def test_a_catalog_answers_as_one_that_reads_all_of_it(steps: list[tuple[str, str, str]]) -> None:
+def test_a_cached_catalog_gives_the_same_answers(steps: list[tuple[str, str, str]]) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_WORTH_KEEPING", 1)
         project, user, place = (Path(folder, name) for name in ("project", "user", "cache"))

@@ -53,12 +53,12 @@ A, B, C = Term("a1"), Term("b1"), Term("c1")
         ("(a1)(b1)", And((A, B))),
     ],
 )
-def test_a_text_is_read_as_the_grammar_says(text: str, node: QueryNode) -> None:
+def test_a_query_is_parsed_by_the_grammar(text: str, node: QueryNode) -> None:
     assert parse_query(text).node == node
 
 
 @pytest.mark.parametrize("text", ["", "  ", "*", "* *"])
-def test_nothing_and_a_star_mean_everything(text: str) -> None:
+def test_an_empty_query_and_a_star_match_all_items(text: str) -> None:
     assert parse_query(text).node == EVERYTHING
 
 
@@ -78,9 +78,7 @@ def test_nothing_and_a_star_mean_everything(text: str) -> None:
         ("not", Term("not")),
     ],
 )
-def test_words_that_say_nothing_are_left_out_while_another_remains(
-    text: str, node: QueryNode
-) -> None:
+def test_stop_words_are_left_out_if_another_word_remains(text: str, node: QueryNode) -> None:
     assert parse_query(text).node == node
 
 
@@ -104,7 +102,7 @@ def test_words_that_say_nothing_are_left_out_while_another_remains(
         ("title: OR a1", "expected a value for the field 'title', found none", 0),
     ],
 )
-def test_what_breaks_the_grammar_is_reported_with_its_place(
+def test_a_syntax_error_is_reported_with_its_position(
     text: str, problem: str, position: int
 ) -> None:
     with pytest.raises(InvalidQueryError) as error:
@@ -123,7 +121,7 @@ def test_what_breaks_the_grammar_is_reported_with_its_place(
     ],
     ids=["words", "nesting", "characters"],
 )
-def test_a_query_has_bounds(text: str, problem: str) -> None:
+def test_a_query_has_limits(text: str, problem: str) -> None:
     with pytest.raises(InvalidQueryError) as error:
         parse_query(text)
 

@@ -30,6 +30,6 @@ def test_a_scope_names_a_kind_and_a_prefix(text: str, scope: SearchScope) -> Non
 
 
 @pytest.mark.parametrize("text", ["rye.core", "tools", "config.x", "fetch.thing"])
-def test_a_scope_of_no_kind_is_refused(text: str) -> None:
+def test_a_scope_without_a_valid_kind_is_refused(text: str) -> None:
     with pytest.raises(VerbArgumentError, match=r"^scope: expected a kind \(tool, directive, know"):
         parse_scope(text)

@@ -51,7 +51,7 @@ def test_a_better_place_or_fit_scores_more(better: dict[str, Any], worse: dict[s
     assert found["x/better"] > found["x/worse"] > 0
 
 
-def test_more_than_eight_occurrences_count_as_eight() -> None:
+def test_occurrences_are_counted_up_to_eight() -> None:
     eight, many = ("images " * 8 + "x " * 8), "images " * 16
 
     found = scores("content:images", record("x/a", content=eight), record("x/b", content=many))
@@ -141,7 +141,7 @@ def test_every_score_is_from_0_to_1(query: str, items: list[tuple[str, str]], sl
 
 @pytest.mark.property
 @given(st.text("bc ", max_size=12), st.text("bc ", max_size=20))
-def test_what_matches_and_what_does_not_are_everything(query: str, title: str) -> None:
+def test_an_item_matches_a_query_or_its_negation(query: str, title: str) -> None:
     one = record(title=title)
 
     if query.strip():

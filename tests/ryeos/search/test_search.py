@@ -27,7 +27,7 @@ def test_an_item_that_is_named_scores_one(workspace: Workspace, find: Search, qu
     assert scored(find(query))["media/resize"] == 1.0
 
 
-def test_the_beginning_of_a_name_is_worth_a_tenth(workspace: Workspace, find: Search) -> None:
+def test_a_prefix_of_a_name_adds_a_tenth(workspace: Workspace, find: Search) -> None:
     workspace.project.tool("a/resize")
     workspace.project.tool("a/x", "# resize resize resize")
 
@@ -36,7 +36,7 @@ def test_the_beginning_of_a_name_is_worth_a_tenth(workspace: Workspace, find: Se
     assert scored(find("resi"))["a/resize"] == pytest.approx(plain["a/resize"] + 0.1)
 
 
-def test_everything_is_found_by_nothing(workspace: Workspace, find: Search) -> None:
+def test_a_star_finds_all_items(workspace: Workspace, find: Search) -> None:
     workspace.project.tool("a")
     workspace.project.knowledge("b")
 
@@ -46,9 +46,7 @@ def test_everything_is_found_by_nothing(workspace: Workspace, find: Search) -> N
 # --- relaxation -----------------------------------------------------------------------------------
 
 
-def test_half_of_the_words_is_enough_when_nothing_has_all(
-    workspace: Workspace, find: Search
-) -> None:
+def test_half_of_the_words_match_if_no_item_has_all(workspace: Workspace, find: Search) -> None:
     workspace.project.tool("a/two", "# apple banana")
     workspace.project.tool("a/one", "# apple")
 
@@ -57,7 +55,7 @@ def test_half_of_the_words_is_enough_when_nothing_has_all(
     assert (found.relaxed, ids(found)) == ("or", ["a/two"])
 
 
-def test_then_words_that_are_spelled_nearly_so(workspace: Workspace, find: Search) -> None:
+def test_then_similar_words_match(workspace: Workspace, find: Search) -> None:
     workspace.project.tool("a/fruit", "# banana")
 
     found = find("bananna")
@@ -66,7 +64,7 @@ def test_then_words_that_are_spelled_nearly_so(workspace: Workspace, find: Searc
 
 
 @pytest.mark.parametrize("query", ['"bananna"', "bananna OR x9", "content:bananna", "-zzz bananna"])
-def test_a_query_that_says_how_is_taken_at_its_word(
+def test_a_query_with_operators_is_not_relaxed(
     workspace: Workspace, find: Search, query: str
 ) -> None:
     workspace.project.tool("a/fruit", "# banana")
@@ -74,7 +72,7 @@ def test_a_query_that_says_how_is_taken_at_its_word(
     assert ids(find(query)) == []
 
 
-def test_nothing_at_all_suggests_something(find: Search) -> None:
+def test_a_search_without_results_gives_suggestions(find: Search) -> None:
     found = find("qqqqqqqq")
 
     assert (found.total, found.relaxed, found.suggestions) == (0, "", ("like qqqqqqqq",))
@@ -108,7 +106,7 @@ def test_every_field_query_must_hold(workspace: Workspace, find: Search) -> None
     assert ids(find(fields={"content": "banana OR apple", "name": "one"})) == ["a/one"]
 
 
-def test_filters_narrow_and_leave_scores_alone(workspace: Workspace, find: Search) -> None:
+def test_filters_do_not_change_scores(workspace: Workspace, find: Search) -> None:
     workspace.project.tool("a/one", "# banana", version="1.0.0")
     workspace.project.tool("a/two", "# banana", version="2.0.0")
 
@@ -129,7 +127,7 @@ def test_a_prefix_ends_at_a_segment(workspace: Workspace, find: Search) -> None:
 # --- order and pages ------------------------------------------------------------------------------
 
 
-def test_equals_stand_by_space_kind_and_id(workspace: Workspace, find: Search) -> None:
+def test_equal_scores_are_sorted_by_space_kind_and_id(workspace: Workspace, find: Search) -> None:
     workspace.user.tool("c")
     workspace.project.knowledge("d")
     workspace.project.directive("e")
@@ -161,7 +159,7 @@ def test_names_are_sorted_without_regard_to_case(workspace: Workspace, find: Sea
     assert ids(find(sort_by=SortBy.NAME)) == ["y/Alpha", "z/alpha", "x/beta"]
 
 
-def test_pages_follow_one_another(workspace: Workspace, find: Search) -> None:
+def test_pages_are_consecutive(workspace: Workspace, find: Search) -> None:
     for number in range(5):
         workspace.project.tool(f"t{number}")
 
@@ -178,7 +176,7 @@ def test_equal_searches_have_equal_results(workspace: Workspace, find: Search) -
     assert find("apple banana tool") == find("apple banana tool")
 
 
-def test_kinds_and_tiers_are_candidates_of_their_own(workspace: Workspace, find: Search) -> None:
+def test_kinds_and_spaces_are_searched_separately(workspace: Workspace, find: Search) -> None:
     workspace.user.tool("mine")
     workspace.project.knowledge("mine")
 

@@ -32,19 +32,19 @@ def test_a_word_is_found_as_a_whole_by_its_runs_and_by_its_parts() -> None:
     }  # fmt: skip
 
 
-def test_signs_behind_a_word_belong_to_it() -> None:
+def test_signs_after_a_word_belong_to_it() -> None:
     assert identifiers("c++ and C#, f.") == ["c++", "and", "C#", "f"]
 
 
 @given(st.text(st.characters(max_codepoint=127)))
-def test_words_of_ascii_are_those_that_they_are_beside_another_letter(text: str) -> None:
+def test_ascii_words_are_split_equally_beside_other_letters(text: str) -> None:
     assert identifiers(f"{text} ä") == [*identifiers(text), "ä"]
     assert count_runs(f"{text} ä") == count_runs(text) + 1
 
 
 @pytest.mark.property
 @given(st.text(max_size=60))
-def test_the_short_way_gives_the_same_as_the_long_one(text: str) -> None:
+def test_the_fast_path_gives_the_same_words(text: str) -> None:
     for name in identifiers(normalized(text)):
         word = word_of(name)
 

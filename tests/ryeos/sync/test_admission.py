@@ -20,7 +20,7 @@ FOLDERS = st.sampled_from(["", ".ai/config/keys/signing/", ".AI/config/remotes/p
 
 @pytest.mark.property
 @given(folder=FOLDERS, names=st.lists(NAMES, min_size=1, max_size=3))
-def test_what_never_travels_does_not_do_so_in_another_spelling(
+def test_files_that_are_never_synced_are_refused_in_any_spelling(
     folder: str, names: list[str]
 ) -> None:
     path = folder + "/".join(names)
@@ -35,11 +35,11 @@ def test_what_never_travels_does_not_do_so_in_another_spelling(
 @pytest.mark.parametrize(
     "path", [".git", "a/.GIT", "git~1/config", "src/.ENVRC", "src/envrc~1", "a/PRIVATE_KEY.PEM"]
 )
-def test_another_spelling_is_no_way_around(path: str) -> None:
+def test_another_spelling_of_a_path_is_refused(path: str) -> None:
     assert problem_of(path, is_item=False)
 
 
-def test_no_long_path_is_kept_because_it_was_asked_about() -> None:
+def test_long_paths_are_not_cached() -> None:
     tracemalloc.start()
     try:
         for number in range(50):

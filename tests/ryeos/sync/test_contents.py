@@ -13,7 +13,7 @@ def stores(tmp_path: Path) -> tuple[Store, Store]:
     return Store(tmp_path / "first"), Store(tmp_path / "second")
 
 
-def test_contents_are_read_from_the_first_that_has_them(stores: tuple[Store, Store]) -> None:
+def test_contents_are_read_from_the_first_store_that_has_them(stores: tuple[Store, Store]) -> None:
     first, second = stores
     blob, value = second.put_blob(b"x"), second.put_object({"n": 1})
 
@@ -24,7 +24,7 @@ def test_contents_are_read_from_the_first_that_has_them(stores: tuple[Store, Sto
     assert (both.has_blob(value), both.has_object(blob)) == (False, False)
 
 
-def test_contents_are_written_into_the_very_first(stores: tuple[Store, Store]) -> None:
+def test_contents_are_written_into_the_first_store(stores: tuple[Store, Store]) -> None:
     first, second = stores
     both = LayeredContents(first, second)
 
@@ -34,7 +34,7 @@ def test_contents_are_written_into_the_very_first(stores: tuple[Store, Store]) -
     assert (second.has_blob(blob), second.has_object(value)) == (False, False)
 
 
-def test_what_none_has_is_missing(stores: tuple[Store, Store]) -> None:
+def test_contents_in_no_store_are_missing(stores: tuple[Store, Store]) -> None:
     both = LayeredContents(*stores)
 
     for get in (both.get_blob, both.get_object):

@@ -42,7 +42,7 @@ def refusal(data: bytes) -> str:
     return refused.value.problem
 
 
-def test_an_answer_is_its_start_each_entry_and_the_end() -> None:
+def test_an_answer_has_a_start_entries_and_an_end() -> None:
     found = framed(ContentEntry(sha256_hex(b"hi"), "blob", b"hi"), object_of({"a": 1}))
 
     assert found == b'rye entries 1\nb\0\0\0\x02hio\0\0\0\x07{"a":1}e\0\0\0\x02'
@@ -50,7 +50,7 @@ def test_an_answer_is_its_start_each_entry_and_the_end() -> None:
 
 @pytest.mark.property
 @given(entries=st.lists(BLOBS | VALUES.map(object_of), max_size=5, unique_by=_digest))
-def test_what_is_read_is_what_was_framed(entries: list[ContentEntry]) -> None:
+def test_framed_entries_are_read_back(entries: list[ContentEntry]) -> None:
     requested = {entry.digest for entry in entries}
 
     assert list(read_entries(framed(*entries), requested)) == entries
@@ -69,7 +69,7 @@ def test_an_answer_that_is_cut_short_is_refused(
 
 @pytest.mark.property
 @given(junk=st.binary(max_size=60))
-def test_other_bytes_are_refused_and_never_crash(junk: bytes) -> None:
+def test_other_bytes_are_refused_without_a_crash(junk: bytes) -> None:
     for data in (junk, START + junk):
         try:
             entries = list(read_entries(data, Everything()))
@@ -78,17 +78,17 @@ def test_other_bytes_are_refused_and_never_crash(junk: bytes) -> None:
         assert data == framed(*entries)
 
 
-def test_a_length_that_reaches_behind_the_end_is_reported() -> None:
+def test_a_length_beyond_the_end_is_reported() -> None:
     data = START + b"b\xff\xff\xff\xffhi" + end_of(1)
 
     assert refusal(data) == "blob: expected 4294967295 bytes, found 7"
 
 
-def test_what_stands_behind_the_end_is_refused() -> None:
+def test_data_after_the_end_is_refused() -> None:
     assert refusal(framed() + b"more") == "expected nothing behind the end, found 4 bytes"
 
 
-def test_an_end_that_counts_wrong_is_refused() -> None:
+def test_an_end_with_a_wrong_count_is_refused() -> None:
     entry = ContentEntry(sha256_hex(b""), "blob", b"")
     data = START + head_of(entry) + end_of(2)
 
@@ -114,21 +114,21 @@ def test_an_object_has_only_its_canonical_form(content: bytes, problem: str) -> 
     assert refusal(framed(entry)).startswith(problem)
 
 
-def test_an_object_is_read_as_json_says() -> None:
+def test_an_object_is_read_as_json() -> None:
     mine = object_of({"kind": "mine", "n": [1]})
     (entry,) = read_entries(framed(mine), {mine.digest})
 
     assert json.loads(entry.data) == {"kind": "mine", "n": [1]}
 
 
-def test_what_was_not_asked_for_is_refused_before_it_is_read() -> None:
+def test_an_entry_that_was_not_requested_is_refused_before_it_is_read() -> None:
     requested, other = object_of({"a": 1}), ContentEntry(sha256_hex(b"[" * 9), "object", b"[" * 9)
 
     with pytest.raises(EntryError, match=f"entry {other.digest}: was not asked for"):
         list(read_entries(framed(requested, other), {requested.digest}))
 
 
-def test_what_comes_twice_is_refused() -> None:
+def test_an_entry_that_is_sent_twice_is_refused() -> None:
     entry = ContentEntry(sha256_hex(b""), "blob", b"")
 
     assert refusal(framed(entry, entry)) == "came twice"

@@ -49,7 +49,7 @@ def collect(store: Store, *roots: str) -> SweepResult:
     return collect_garbage(store, roots, now_s=later())
 
 
-def test_what_a_root_leads_to_stays_and_the_rest_goes(store: Store) -> None:
+def test_objects_below_a_root_are_kept_and_others_removed(store: Store) -> None:
     kept = put_snapshot(store, "kept")
     before = everything(store)
     put_snapshot(store, "gone")
@@ -60,7 +60,7 @@ def test_what_a_root_leads_to_stays_and_the_rest_goes(store: Store) -> None:
     assert (found.removed, found.kept) == (5, 5)
 
 
-def test_the_history_of_a_root_stays(store: Store) -> None:
+def test_the_history_of_a_root_is_kept(store: Store) -> None:
     first = put_snapshot(store, "first")
     merged = put_snapshot(store, "merge", put_snapshot(store, "second", first), first)
 
@@ -68,7 +68,7 @@ def test_the_history_of_a_root_stays(store: Store) -> None:
 
 
 @pytest.mark.parametrize("key", ["hash", "snapshot_hash", "nested"])
-def test_what_a_ref_names_under_whatever_key_stays(store: Store, key: str) -> None:
+def test_objects_named_by_a_ref_under_any_key_are_kept(store: Store, key: str) -> None:
     digest = put_snapshot(store, "kept")
     value = {key: [{"x": digest}]} if key == "nested" else {key: digest, "n": 1}
     store.write_ref("remotes/default", value)
@@ -83,13 +83,13 @@ def test_a_ref_to_a_blob_keeps_it(store: Store) -> None:
     assert collect(store).removed == 0
 
 
-def test_what_is_young_stays_though_nothing_names_it(store: Store) -> None:
+def test_young_unreferenced_objects_are_kept(store: Store) -> None:
     put_snapshot(store, "new")
 
     assert collect_garbage(store, [], now_s=time()).removed == 0
 
 
-def test_a_touch_makes_young(store: Store) -> None:
+def test_touching_an_object_makes_it_young(store: Store) -> None:
     old, touched = store.put_blob(b"old"), store.put_blob(b"touched")
     for digest in (old, touched):
         os.utime(store.root / "blobs" / digest[:2] / digest[2:4] / digest, (1000, 1000))
@@ -100,7 +100,7 @@ def test_a_touch_makes_young(store: Store) -> None:
     assert everything(store) == {touched}
 
 
-def test_storing_again_what_is_there_makes_it_young(store: Store) -> None:
+def test_storing_an_object_again_makes_it_young(store: Store) -> None:
     digest = store.put_blob(b"x")
     os.utime(store.root / "blobs" / digest[:2] / digest[2:4] / digest, (1000, 1000))
 
@@ -109,7 +109,7 @@ def test_storing_again_what_is_there_makes_it_young(store: Store) -> None:
     assert collect_garbage(store, [], now_s=time()).removed == 0
 
 
-def test_a_dry_run_tells_the_same_and_removes_nothing(store: Store) -> None:
+def test_a_dry_run_reports_the_same_and_removes_no_object(store: Store) -> None:
     put_snapshot(store, "gone")
     before = everything(store)
 
@@ -120,13 +120,13 @@ def test_a_dry_run_tells_the_same_and_removes_nothing(store: Store) -> None:
     assert everything(store) == set()
 
 
-def test_bytes_are_counted(store: Store) -> None:
+def test_removed_bytes_are_counted(store: Store) -> None:
     store.put_blob(b"12345")
 
     assert collect(store) == SweepResult(removed=1, freed_bytes=5, kept=0)
 
 
-def test_what_is_named_and_not_there_is_no_error(store: Store) -> None:
+def test_a_missing_referenced_object_is_not_an_error(store: Store) -> None:
     store.write_ref("graphs/run", {"hash": ABSENT})
     manifest = SourceManifest("project", {".ai/tools/a.py": ABSENT}, {"x": ABSENT})
     digest = store.put_object(manifest.as_object())
@@ -134,7 +134,7 @@ def test_what_is_named_and_not_there_is_no_error(store: Store) -> None:
     assert collect(store, digest) == SweepResult(removed=0, freed_bytes=0, kept=1)
 
 
-def test_with_a_damaged_object_nothing_is_removed(store: Store) -> None:
+def test_a_damaged_object_stops_the_collection(store: Store) -> None:
     digest = put_snapshot(store, "kept")
     put_snapshot(store, "gone")
     path = store.root / "objects" / digest[:2] / digest[2:4] / f"{digest}.json"
@@ -150,7 +150,7 @@ def test_with_a_damaged_object_nothing_is_removed(store: Store) -> None:
     assert everything(store) == before
 
 
-def test_with_a_damaged_ref_nothing_is_removed(store: Store) -> None:
+def test_a_damaged_ref_stops_the_collection(store: Store) -> None:
     store.write_ref("graphs/run", {"hash": put_snapshot(store, "kept")})
     (store.root / "refs" / "graphs" / "run.json").write_bytes(b'{"hash"')
 
@@ -158,14 +158,14 @@ def test_with_a_damaged_ref_nothing_is_removed(store: Store) -> None:
         collect(store)
 
 
-def test_a_damaged_object_that_nothing_names_is_garbage_too(store: Store) -> None:
+def test_a_damaged_unreferenced_object_is_removed(store: Store) -> None:
     digest = store.put_object({"n": 1})
     (store.root / "objects" / digest[:2] / digest[2:4] / f"{digest}.json").write_bytes(b"{")
 
     assert collect(store).removed == 1
 
 
-def test_a_root_that_is_no_digest_is_refused(store: Store) -> None:
+def test_an_invalid_digest_of_a_root_is_refused(store: Store) -> None:
     with pytest.raises(DigestError):
         collect(store, "../../etc/passwd")
 
@@ -180,7 +180,7 @@ def test_files_that_no_store_wrote_are_left_alone(store: Store) -> None:
     assert foreign.exists()
 
 
-def test_half_files_of_killed_writers_go_once_they_are_old(store: Store) -> None:
+def test_old_incomplete_files_of_killed_writers_are_removed(store: Store) -> None:
     digest = store.put_blob(b"x")
     folder = store.root / "blobs" / digest[:2] / digest[2:4]
     old, new = folder / ".1-abc-0.tmp", folder / ".1-abc-1.tmp"
@@ -193,7 +193,7 @@ def test_half_files_of_killed_writers_go_once_they_are_old(store: Store) -> None
     assert sorted(path.name for path in folder.iterdir()) == [new.name, digest]
 
 
-def test_what_is_touched_while_it_is_swept_stays_or_is_missing(store: Store) -> None:
+def test_an_object_touched_during_a_sweep_is_kept_or_reported_missing(store: Store) -> None:
     digests = [store.put_blob(b"%d" % n, Durability.UNFORCED) for n in range(200)]
     touched: list[str] = []
 
@@ -221,7 +221,7 @@ def test_an_empty_store_has_no_garbage(store: Store) -> None:
 
 @pytest.mark.property
 @given(history=st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=6))
-def test_a_snapshot_that_is_kept_can_be_read_whole(
+def test_a_kept_snapshot_can_be_read_completely(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple[int, bool]]
 ) -> None:
     store = Store(tmp_path_factory.mktemp("store"))

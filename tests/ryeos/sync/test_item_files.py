@@ -30,7 +30,7 @@ INFO = {
         ("tools/a.py", None),
     ],
 )
-def test_the_folder_right_below_ai_says_the_kind(path: str, kind: Kind | None) -> None:
+def test_the_folder_directly_below_ai_gives_the_kind(path: str, kind: Kind | None) -> None:
     assert kind_of(path) is kind
 
 
@@ -89,14 +89,14 @@ def test_the_signature_line_of_a_kind_and_a_suffix_is_read(path: str, text: str)
         (".ai/tools/a.py", ""),
     ],
 )
-def test_a_line_at_another_place_or_of_another_form_is_none(path: str, text: str) -> None:
+def test_a_signature_line_in_another_place_or_form_is_ignored(path: str, text: str) -> None:
     source = item_source(path, text.encode())
 
     assert source is not None
     assert source.signature_info is None
 
 
-def test_a_registry_that_signed_is_reported() -> None:
+def test_the_registry_that_signed_is_reported() -> None:
     source = item_source(".ai/tools/a.py", f"# {CORE}|rye-registry@some_one\n".encode())
 
     assert source is not None
@@ -107,6 +107,6 @@ def test_a_registry_that_signed_is_reported() -> None:
     }
 
 
-def test_what_is_no_text_is_no_item() -> None:
+def test_a_file_that_is_not_text_is_not_an_item() -> None:
     assert item_source(".ai/knowledge/logo.png", b"\x89PNG\r\n\x1a\n") is None
     assert item_source("src/a.py", b"x") is None

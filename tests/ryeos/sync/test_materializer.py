@@ -93,7 +93,7 @@ def until_it_shows(path: Path, change: Callable[[], object]) -> None:
 FILES = {TOOL: "#!/usr/bin/env python3\n", "src/x.py": "x\n", "README": "read me\n"}
 
 
-def test_a_tree_is_written_where_nothing_is(store: Store, root: Path) -> None:
+def test_a_tree_is_written_into_a_missing_folder(store: Store, root: Path) -> None:
     done = write_tree(put(store, FILES), store, root)
 
     assert files_in(root) == FILES
@@ -112,7 +112,7 @@ def test_a_file_that_names_its_interpreter_is_a_program(store: Store, root: Path
     }
 
 
-def test_only_what_differs_from_what_is_present_is_touched(store: Store, root: Path) -> None:
+def test_only_differing_files_are_written(store: Store, root: Path) -> None:
     present, wanted = put(store, FILES), put(store, {TOOL: "changed", "README": FILES["README"]})
     write_tree(present, store, root)
     before = (root / "README").stat()
@@ -260,7 +260,7 @@ HARM = [
 
 
 @pytest.mark.parametrize("harm", HARM)
-def test_whatever_a_program_did_to_a_tree_is_undone(
+def test_all_changes_of_a_program_are_undone(
     store: Store, root: Path, harm: Callable[[Path], None]
 ) -> None:
     manifest = put(store, FILES)
@@ -276,7 +276,7 @@ def test_whatever_a_program_did_to_a_tree_is_undone(
 
 
 @posix
-def test_what_a_link_leads_to_is_left_alone(store: Store, root: Path) -> None:
+def test_the_target_of_a_link_is_not_changed(store: Store, root: Path) -> None:
     manifest = put(store, FILES)
     write_tree(manifest, store, root, table=(table := StatTable()))
     make_a_folder_a_link(root)
@@ -288,7 +288,7 @@ def test_what_a_link_leads_to_is_left_alone(store: Store, root: Path) -> None:
 
 
 @posix
-def test_without_looking_no_link_is_followed_either(store: Store, root: Path) -> None:
+def test_without_a_scan_links_are_not_followed(store: Store, root: Path) -> None:
     present = put(store, FILES)
     write_tree(present, store, root)
     make_a_folder_a_link(root)
@@ -299,7 +299,7 @@ def test_without_looking_no_link_is_followed_either(store: Store, root: Path) ->
     assert files_in(root.parent / "elsewhere") == {"x.py": "x\n"}
 
 
-def test_a_tree_that_is_known_and_right_is_not_read(store: Store, root: Path) -> None:
+def test_an_unchanged_known_tree_is_not_read(store: Store, root: Path) -> None:
     manifest = put(store, FILES)
     write_tree(manifest, store, root)
     table = known(store, root, manifest)
@@ -321,7 +321,7 @@ class Unreadable:
     has_object = has_blob
 
 
-def test_a_tree_that_no_one_knows_is_read_and_what_is_right_stays(store: Store, root: Path) -> None:
+def test_an_unknown_tree_is_read_and_equal_files_are_kept(store: Store, root: Path) -> None:
     manifest = put(store, FILES)
     write_tree(manifest, store, root)
     (root / "README").write_text("another\n", "utf-8")
@@ -329,7 +329,7 @@ def test_a_tree_that_no_one_knows_is_read_and_what_is_right_stays(store: Store, 
     assert write_tree(manifest, store, root) == written("README")
 
 
-def test_the_table_learns_what_is_right_and_was_not_known(store: Store, root: Path) -> None:
+def test_the_table_records_equal_files(store: Store, root: Path) -> None:
     manifest, table = put(store, FILES), StatTable()
     write_tree(manifest, store, root)
     status = (root / TOOL).stat()
@@ -344,7 +344,7 @@ def test_the_table_learns_what_is_right_and_was_not_known(store: Store, root: Pa
     assert store.get_blob(entry.blob) == FILES[TOOL].encode()
 
 
-def test_nothing_is_changed_when_something_is_missing(store: Store, root: Path) -> None:
+def test_a_missing_object_changes_no_file(store: Store, root: Path) -> None:
     manifest = put(store, FILES)
     write_tree(manifest, store, root)
     wanted = SourceManifest("project", manifest.items, {"new": ABSENT})
@@ -355,7 +355,7 @@ def test_nothing_is_changed_when_something_is_missing(store: Store, root: Path) 
     assert files_in(root) == FILES
 
 
-def test_nothing_is_changed_for_an_unsafe_manifest(store: Store, root: Path) -> None:
+def test_an_unsafe_manifest_changes_no_file(store: Store, root: Path) -> None:
     wanted = put(store, {"fine": "1", "../out": "2"})
 
     with pytest.raises(UnsafeManifestError):
@@ -385,9 +385,7 @@ def test_without_a_user_manifest_user_space_is_empty(store: Store, tmp_path: Pat
     assert paths.user_space.is_dir()
 
 
-def test_nothing_is_left_when_an_execution_cannot_have_its_files(
-    store: Store, tmp_path: Path
-) -> None:
+def test_a_failed_checkout_leaves_no_folder(store: Store, tmp_path: Path) -> None:
     project = digest_of(store, put(store, FILES))
 
     with pytest.raises(ObjectMissingError):
@@ -413,7 +411,7 @@ TREES = st.dictionaries(NAMES, st.sampled_from(["1", "2", "#!/bin/sh\n", ""]))
 
 @pytest.mark.property
 @given(steps=st.lists(st.tuples(TREES, st.sampled_from(["table", "present", "nothing"]))))
-def test_a_tree_is_what_the_last_manifest_says(
+def test_a_tree_equals_the_last_manifest(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[dict[str, str], str]]
 ) -> None:
     folder = tmp_path_factory.mktemp("trees")

@@ -82,7 +82,7 @@ def test_changes_of_different_files_are_all_taken(tree: Tree) -> None:
     }
 
 
-def test_what_both_did_in_the_same_way_is_taken_once(tree: Tree) -> None:
+def test_equal_changes_of_both_sides_are_taken_once(tree: Tree) -> None:
     base = tree.files(changed="1", gone="g")
     side = tree.files(changed="2", new="n")
 
@@ -95,7 +95,7 @@ def test_texts_that_changed_in_different_places_are_merged(tree: Tree) -> None:
     assert tree.texts(merged) == {"a": BOTH}
 
 
-def test_texts_of_items_are_merged_and_their_source_made_again(tree: Tree, store: Store) -> None:
+def test_merged_items_get_a_new_item_source(tree: Tree, store: Store) -> None:
     merged = tree.merge(tree.item(BASE), tree.item(OURS), tree.item(THEIRS))
 
     assert merged.manifest
@@ -113,7 +113,7 @@ def test_signed_items_are_not_merged_as_text(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("above", ["", "#!/usr/bin/env python3\n"])
-def test_a_signed_text_is_not_merged_whatever_is_said_about_it(tree: Tree, above: str) -> None:
+def test_a_signed_text_is_never_merged(tree: Tree, above: str) -> None:
     above += "# rye:signed:2026-01-01T00:00:00Z:whatever\n"
 
     merged = tree.merge(tree.item(above + BASE), tree.item(above + OURS), tree.item(THEIRS))
@@ -121,7 +121,7 @@ def test_a_signed_text_is_not_merged_whatever_is_said_about_it(tree: Tree, above
     assert types(merged) == {".ai/tools/a/b.py": "content"}
 
 
-def test_a_signature_in_a_file_that_is_no_item_is_text(tree: Tree) -> None:
+def test_a_signature_line_in_an_ordinary_file_is_text(tree: Tree) -> None:
     above = "# rye:signed:2026-01-01T00:00:00Z:whatever\n"
     sides = (tree.files(a=above + text) for text in (BASE, OURS, THEIRS))
 
@@ -182,7 +182,7 @@ def test_names_that_differ_in_case_only_are_a_conflict(tree: Tree) -> None:
     assert types(merged) == {"README": "path_case", "readme": "path_case"}
 
 
-def test_a_side_that_cannot_be_is_a_conflict_also_where_nothing_changed_here(tree: Tree) -> None:
+def test_a_clash_within_one_side_is_a_conflict(tree: Tree) -> None:
     here = tree.files(a="1")
     merged = tree.merge(here, here, tree.files(a="1", readme="1", README="2"))
 
@@ -205,13 +205,13 @@ def test_a_file_that_became_an_item_on_one_side_only_is_taken(tree: Tree) -> Non
 @pytest.mark.parametrize(
     "odd", [b"\xff" + BASE.encode(), b"\0" + BASE.encode(), BASE.encode() * 100_000]
 )
-def test_what_is_no_text_of_ordinary_size_is_a_conflict(tree: Tree, odd: bytes) -> None:
+def test_binary_and_very_large_files_are_a_conflict(tree: Tree, odd: bytes) -> None:
     base, ours, theirs = tree.files(a=odd), tree.files(a=odd + b"x\n"), tree.files(a=b"x\n" + odd)
 
     assert types(tree.merge(base, ours, theirs)) == {"a": "content"}
 
 
-def test_content_that_is_not_there_is_a_conflict(tree: Tree) -> None:
+def test_missing_content_is_a_conflict(tree: Tree) -> None:
     gone = SourceManifest("project", {".ai/tools/a/b.py": "0" * 64}, {})
 
     merged = tree.merge(gone, tree.item(OURS), tree.item(THEIRS))
@@ -219,7 +219,7 @@ def test_content_that_is_not_there_is_a_conflict(tree: Tree) -> None:
     assert types(merged) == {".ai/tools/a/b.py": "content"}
 
 
-def test_an_item_that_is_none_is_named(tree: Tree, store: Store) -> None:
+def test_an_invalid_item_source_is_reported(tree: Tree, store: Store) -> None:
     digest = store.put_object({"kind": "item_source", "schema": 1})
     odd = SourceManifest("project", {".ai/tools/a/b.py": digest}, {})
 
@@ -264,7 +264,7 @@ def test_swapping_the_sides_gives_the_same_merge(
 @pytest.mark.property
 @settings(deadline=None)
 @given(base=FILES, side=st.dictionaries(st.sampled_from(["a", "b", "c/d"]), TEXTS))
-def test_a_side_that_changed_nothing_changes_nothing(
+def test_an_unchanged_side_gives_the_other_side(
     shared: Tree, base: dict[str, str], side: dict[str, str]
 ) -> None:
     before, after = manifest(shared, base), manifest(shared, side)

@@ -27,11 +27,11 @@ def test_a_pattern_is_anchored_at_the_start_of_a_name(
 
 
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|a)*$", r"a*a*a*a*a*a*a*b", r"(.*)*x"])
-def test_no_pattern_keeps_a_machine_busy(pattern: str) -> None:
+def test_every_pattern_is_matched_in_time(pattern: str) -> None:
     assert NamePatterns([pattern]).match("a" * 254 + "!") is False
 
 
 @pytest.mark.parametrize("pattern", ["(", "a)", "[", "*", r"(?=a)", r"(a)\1", "x" * 2000])
-def test_what_is_no_pattern_that_ends_in_time_is_refused(pattern: str) -> None:
+def test_an_invalid_or_slow_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError):
         NamePatterns(["fine", pattern])

@@ -80,7 +80,7 @@ def test_a_known_object_is_read_and_written_under_its_known_digest(vector: dict[
 
 
 @pytest.mark.parametrize("value", VALUES, ids=str)
-def test_what_was_written_is_read_back(value: Any) -> None:  # noqa: ANN401 - of five kinds
+def test_a_written_object_is_read_back(value: Any) -> None:  # noqa: ANN401 - of five kinds
     written = json.loads(json.dumps(value.as_object()))
 
     assert READERS[written["kind"]](written, "here") == value
@@ -91,7 +91,7 @@ def test_what_was_written_is_read_back(value: Any) -> None:  # noqa: ANN401 - of
     ("value", "found"),
     [(None, "nothing"), ([], "a list"), ("x", "'x'"), (3, "3")],
 )
-def test_what_is_no_object_is_named(kind: str, value: object, found: str) -> None:
+def test_a_value_that_is_not_an_object_is_reported(kind: str, value: object, found: str) -> None:
     with pytest.raises(CasObjectError) as error:
         READERS[kind](value, "object 1f")
 
@@ -146,7 +146,7 @@ DIGESTS, TEXTS = "expected a list of digests", "expected an object of strings, o
         (OUTPUTS, {"files": {"a": 1}}, "files['a']: expected a digest, found 1"),
     ],
 )  # fmt: skip
-def test_a_wrong_value_is_named_with_what_was_expected(
+def test_an_invalid_field_is_reported_with_the_expected_value(
     value: dict[str, Any], change: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(CasObjectError) as error:
@@ -156,7 +156,7 @@ def test_a_wrong_value_is_named_with_what_was_expected(
 
 
 @pytest.mark.parametrize("none", [None, ""])
-def test_an_empty_digest_is_none(none: str | None) -> None:
+def test_an_empty_digest_is_read_as_none(none: str | None) -> None:
     snapshot = execution_snapshot_of(EXECUTION | {"state_hash": none}, "here")
 
     assert snapshot.state_hash is None
@@ -180,7 +180,7 @@ def test_a_snapshot_of_ours_is_read_by_graphs() -> None:
     assert (read.graph_run_id, read.step, read.state_hash, read.previous) == ("t", 3, C, C)
 
 
-def test_a_manifest_tells_all_its_paths_sorted() -> None:
+def test_a_manifest_lists_all_its_paths_sorted() -> None:
     manifest = SourceManifest("project", {".ai/tools/b.py": A}, {"z": B, "a": B})
 
     assert manifest.paths() == [".ai/tools/b.py", "a", "z"]

@@ -28,9 +28,7 @@ RSA_MARK = b"x\n-----BEGIN RSA PRIVATE " + b"KEY-----\n"
         (".ai/tools/a.py", False),
     ],
 )
-def test_of_signing_keys_only_public_halves_travel_and_no_pin_does(
-    path: str, *, stays: bool
-) -> None:
+def test_only_public_keys_are_synced_and_no_pins(path: str, *, stays: bool) -> None:
     assert stays_by_path(path) is stays
 
 
@@ -54,5 +52,5 @@ def test_of_signing_keys_only_public_halves_travel_and_no_pin_does(
         (".ai/config/other/a.toml", b'owner = "remote:x"\n', ""),
     ],
 )  # fmt: skip
-def test_what_a_file_holds_may_keep_it_here(path: str, data: bytes, why: str) -> None:
+def test_files_with_a_private_key_are_not_synced(path: str, data: bytes, why: str) -> None:
     assert why_it_stays(path, data) == why

@@ -79,14 +79,14 @@ BLOB, OBJECT = ObjectKind.BLOB, ObjectKind.OBJECT
         ({"x_hash": A}, [(A, None)]),
     ],
 )
-def test_an_object_names_what_its_kind_says(
+def test_the_references_of_an_object_depend_on_its_kind(
     value: dict[str, Any], expected: list[tuple[str, ObjectKind | None]]
 ) -> None:
     assert named(value) == expected
 
 
 @pytest.mark.parametrize("value", [None, [], [A], A, 3, {"kind": ["source_manifest"]}])
-def test_what_is_no_object_names_nothing(value: object) -> None:
+def test_a_value_that_is_not_an_object_has_no_references(value: object) -> None:
     assert named(value) == []
 
 
@@ -101,7 +101,7 @@ KINDS = ["source_manifest", "project_snapshot", "execution_snapshot", "artifact_
 
 @pytest.mark.property
 @given(kind=st.sampled_from(KINDS), fields=st.dictionaries(st.sampled_from(KEYS), JSON))
-def test_a_misshapen_object_names_only_digests(kind: str, fields: dict[str, Any]) -> None:
+def test_a_malformed_object_references_only_digests(kind: str, fields: dict[str, Any]) -> None:
     references = list(references_of({"kind": kind, **fields}))
 
     assert {one.digest for one in references} <= {A}

@@ -24,7 +24,7 @@ def write(base: Path, text: str) -> Path:
 # --- joined ---------------------------------------------------------------------------------------
 
 
-def test_without_any_configuration_the_floor_holds() -> None:
+def test_without_configuration_the_built_in_rules_apply() -> None:
     rules = rules_of([])
 
     assert rules.skip_dirs == ("state", "node_modules", ".venv", "__pycache__", ".git")
@@ -45,7 +45,7 @@ def test_lists_are_joined_in_order_each_entry_once() -> None:
     assert rules.takes_files
 
 
-def test_an_empty_list_takes_nothing_away() -> None:
+def test_an_empty_list_removes_no_rule() -> None:
     emptied: dict[str, Any] = {"manifest": {"hard_exclude": {"names": [], "patterns": None}}}
 
     assert rules_of([("x", emptied), ("y", {"manifest": None})]) == rules_of([])
@@ -64,7 +64,7 @@ def test_an_empty_list_takes_nothing_away() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_wrong_value_is_named(values: dict[str, Any], problem: str) -> None:
+def test_an_invalid_value_is_reported(values: dict[str, Any], problem: str) -> None:
     with pytest.raises(SpecError) as error:
         rules_of([("here", values)])
 
@@ -84,12 +84,12 @@ def test_the_rules_of_all_spaces_are_read(tmp_path: Path) -> None:
     assert rules.include == (".ai/", "a/", "b/", "c/")
 
 
-def test_a_space_without_rules_adds_none(tmp_path: Path) -> None:
+def test_a_space_without_a_file_adds_no_rules(tmp_path: Path) -> None:
     assert read_rules(bundles=[tmp_path], user=None, project=tmp_path) == rules_of([])
 
 
 @pytest.mark.parametrize("text", ["[", "sync: {", "- a", "sync: !!python/object:os.system x"])
-def test_a_file_that_cannot_be_read_is_passed_over_with_a_warning(
+def test_an_unreadable_file_is_skipped_with_a_warning(
     tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     project = write(tmp_path / "project", text)
@@ -101,7 +101,7 @@ def test_a_file_that_cannot_be_read_is_passed_over_with_a_warning(
     assert f"{project / PLACE} is not used" in caplog.text
 
 
-def test_a_file_of_comments_only_says_nothing(
+def test_a_file_with_only_comments_adds_no_rules(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     project = write(tmp_path / "project", "# sync:\n#  include: [src/]\n")
@@ -110,7 +110,7 @@ def test_a_file_of_comments_only_says_nothing(
     assert caplog.text == ""
 
 
-def test_the_rules_that_come_with_rye_are_the_floor() -> None:
+def test_the_rules_of_the_bundle_are_the_built_in_rules() -> None:
     text = (ROOT / "bundle.ai" / "config" / "cas" / "manifest.yaml").read_text("utf-8")
 
     assert rules_of([("bundle", parse_header(".yaml", text))]) == rules_of([])
@@ -133,7 +133,7 @@ def test_the_rules_that_come_with_rye_are_the_floor() -> None:
         ("secrets.md", False),
     ],
 )
-def test_secrets_are_known_by_their_names(name: str, *, forbidden: bool) -> None:
+def test_secrets_are_recognised_by_name(name: str, *, forbidden: bool) -> None:
     assert NameRules(rules_of([])).forbids(name) is forbidden
 
 
@@ -160,7 +160,7 @@ def test_an_entry_is_a_prefix_or_a_glob_over_the_whole_path(
     assert PathPatterns(["x/", "y", entry]).match(path) is matches
 
 
-def test_files_outside_ai_travel_only_when_they_are_included() -> None:
+def test_files_outside_ai_are_synced_only_if_included() -> None:
     include, exclude = rules_of([("x", {"sync": {"include": ["*", ".ai/x"]}})]).file_rules()
 
     assert include.match("a/b")
@@ -170,9 +170,7 @@ def test_files_outside_ai_travel_only_when_they_are_included() -> None:
 
 
 @pytest.mark.parametrize("text", ["sync: [", "- a", "sync: {include: [\ud800]}"])
-def test_where_a_project_is_sent_from_a_file_that_cannot_be_read_is_an_error(
-    tmp_path: Path, text: str
-) -> None:
+def test_for_a_push_an_unreadable_file_is_an_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / PLACE
     path.parent.mkdir(parents=True)
     path.write_bytes(text.encode("utf-8", "surrogatepass"))

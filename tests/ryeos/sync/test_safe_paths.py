@@ -54,7 +54,7 @@ SEGMENTS = st.sampled_from(
 
 @pytest.mark.property
 @given(segments=st.lists(SEGMENTS, min_size=1, max_size=12))
-def test_a_plain_path_is_judged_as_one_that_needs_a_closer_look(segments: list[str]) -> None:
+def test_the_fast_check_of_plain_paths_gives_the_same_result(segments: list[str]) -> None:
     path = "/".join(segments)
     plain, other = path_problem(f"{path}/a"), path_problem(f"{path}/\u00e4")
 
@@ -62,7 +62,7 @@ def test_a_plain_path_is_judged_as_one_that_needs_a_closer_look(segments: list[s
     assert path_problem(path) == "" or plain != ""
 
 
-def test_ordinary_paths_stand_side_by_side() -> None:
+def test_ordinary_paths_do_not_clash() -> None:
     require_safe_paths(["a/b", "a/c", "a.b", "a-b/c", "ab"])
 
 
@@ -73,7 +73,7 @@ def refused(paths: list[str]) -> tuple[str, str]:
     return error.value.path, error.value.problem
 
 
-def test_the_message_names_the_path_and_the_way_out() -> None:
+def test_the_message_names_the_path_and_the_fix() -> None:
     with pytest.raises(UnsafeManifestError) as error:
         require_safe_paths(["ok", "../x"])
 
@@ -93,7 +93,7 @@ def test_a_path_may_not_be_a_folder_of_another_in_other_case() -> None:
     ("one", "other"),
     [("README", "readme"), ("caf\u00e9", "cafe\u0301"), ("\u00e9", "\u00c9"), ("a", "a")],
 )
-def test_two_names_of_one_file_are_refused(one: str, other: str) -> None:
+def test_two_names_for_one_file_are_refused(one: str, other: str) -> None:
     path, problem = refused([one, other])
 
     first, second = sorted([one, other])
@@ -103,7 +103,7 @@ def test_two_names_of_one_file_are_refused(one: str, other: str) -> None:
     )
 
 
-def test_two_names_of_one_folder_are_refused() -> None:
+def test_two_names_for_one_folder_are_refused() -> None:
     found = list(clashes(["docs/a", "Docs/b", "docs/c"]))
 
     assert [(clash.path, clash.other, clash.type) for clash in found] == [
@@ -120,7 +120,7 @@ def test_a_file_and_folders_below_it_are_reported_once() -> None:
 
 @pytest.mark.property
 @given(paths=PATHS)
-def test_paths_without_clashes_are_files_of_their_own_where_case_does_not_count(
+def test_paths_without_clashes_are_distinct_if_case_is_ignored(
     paths: list[str],
 ) -> None:
     files = {fold(path) for path in paths}

@@ -24,7 +24,7 @@ def later_ns(path: Path, seconds: float = 60.0) -> int:
     return path.stat().st_ctime_ns + int(seconds * 1e9)
 
 
-def test_a_file_that_no_one_touched_is_known(file: Path) -> None:
+def test_an_unchanged_file_is_known(file: Path) -> None:
     table = StatTable()
 
     table.record("a/b", file.stat(), ENTRY, now_ns=later_ns(file))
@@ -70,7 +70,7 @@ def test_a_file_whose_time_was_set_back_is_not_known(file: Path) -> None:
         (1_000_000_000 * 10**9, 2.2, True),
     ],
 )
-def test_what_changed_just_before_it_was_recorded_is_not_known(
+def test_a_file_changed_just_before_recording_is_not_known(
     file: Path, mtime_ns: int, after_s: float, *, known: bool
 ) -> None:
     os.utime(file, ns=(mtime_ns, mtime_ns))
@@ -81,7 +81,7 @@ def test_what_changed_just_before_it_was_recorded_is_not_known(
     assert (table.entry("f", file.stat()) is not None) is known
 
 
-def test_recording_too_soon_forgets_what_was_known(file: Path) -> None:
+def test_recording_too_soon_removes_the_entry(file: Path) -> None:
     table = StatTable()
     table.record("f", file.stat(), ENTRY, now_ns=later_ns(file))
 
@@ -117,7 +117,7 @@ def test_a_table_that_did_not_change_is_not_written(file: Path, tmp_path: Path) 
     assert not (tmp_path / "table.json").exists()
 
 
-def test_files_that_are_gone_are_forgotten(file: Path) -> None:
+def test_entries_of_missing_files_are_removed(file: Path) -> None:
     table = StatTable()
     for path in ("a", "b", "c"):
         table.record(path, file.stat(), ENTRY, now_ns=later_ns(file))
@@ -139,7 +139,7 @@ def test_files_that_are_gone_are_forgotten(file: Path) -> None:
     ],
     ids=range(5),
 )
-def test_a_broken_table_is_an_empty_one(file: Path, tmp_path: Path, damage: object) -> None:
+def test_a_damaged_table_is_read_as_empty(file: Path, tmp_path: Path, damage: object) -> None:
     table = StatTable(tmp_path / "table.json")
     table.record("a", file.stat(), ENTRY, now_ns=later_ns(file))
     table.save()
@@ -161,7 +161,7 @@ def test_a_table_without_a_file_is_kept_in_memory_only(file: Path) -> None:
     assert len(table) == 1
 
 
-def test_little_that_was_learned_waits_for_more(tmp_path: Path, file: Path) -> None:
+def test_a_few_new_entries_are_not_saved_at_once(tmp_path: Path, file: Path) -> None:
     path = tmp_path / "table"
     table = StatTable(path)
     for number in range(100):

@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Store:
 # --- entries --------------------------------------------------------------------------------------
 
 
-def test_an_entry_on_the_wire_is_digest_kind_and_base64() -> None:
+def test_an_encoded_entry_has_digest_kind_and_base64() -> None:
     assert encode(ContentEntry(HELLO, "blob", b"hello")) == {
         "hash": HELLO,
         "kind": "blob",
@@ -62,7 +62,7 @@ def test_a_blob_is_decoded_as_it_was_encoded(data: bytes) -> None:
     value=st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()),
     indent=st.sampled_from([None, 2]),
 )
-def test_an_object_is_judged_by_its_value_however_it_is_written(
+def test_an_object_is_verified_by_its_value_in_any_spelling(
     value: dict[str, Any], indent: int | None
 ) -> None:
     digest = compute_integrity(value)
@@ -113,7 +113,7 @@ def test_an_object_is_judged_by_its_value_however_it_is_written(
         ),
     ],
 )
-def test_an_entry_that_is_not_what_it_says_is_refused(entry: Any, problem: str) -> None:  # noqa: ANN401
+def test_an_entry_with_a_wrong_digest_is_refused(entry: Any, problem: str) -> None:  # noqa: ANN401
     with pytest.raises(EntryError) as error:
         decode(entry)
 
@@ -131,7 +131,7 @@ def test_base64_of_another_form_is_refused(data: str) -> None:
     [b"", b"{", b"\xff", b"NaN", b"[1e999]", b"9" * 5000, b"[" * 200_000, b"[" * 200 + b"]" * 200],
     ids=range(8),
 )
-def test_an_object_that_is_no_json_of_ours_is_refused(text: bytes) -> None:
+def test_an_object_with_invalid_json_is_refused(text: bytes) -> None:
     with pytest.raises(EntryError, match="data: expected an object's JSON"):
         decode(encode(ContentEntry(ZERO, "object", text)))
 
@@ -149,7 +149,7 @@ def stored_manifest(store: Store) -> SourceManifest:
     )
 
 
-def test_what_was_exported_can_be_imported(store: Store, tmp_path: Path) -> None:
+def test_exported_entries_can_be_imported(store: Store, tmp_path: Path) -> None:
     manifest = stored_manifest(store)
     hashes = (*manifest.items.values(), sha256_hex(b"tool"), *manifest.files.values())
     other = Store(tmp_path / "other")
@@ -166,7 +166,7 @@ def test_what_was_exported_can_be_imported(store: Store, tmp_path: Path) -> None
     ]
 
 
-def test_what_is_not_there_is_not_exported(store: Store) -> None:
+def test_missing_objects_are_not_exported(store: Store) -> None:
     digest = store.put_blob(b"x")
 
     entries = list(export_entries([ZERO, digest, "no digest"], store))
@@ -174,7 +174,7 @@ def test_what_is_not_there_is_not_exported(store: Store) -> None:
     assert entries == [ContentEntry(digest, "blob", b"x")]
 
 
-def test_of_a_digest_that_is_both_the_blob_is_exported(store: Store) -> None:
+def test_a_digest_of_both_kinds_is_exported_as_blob(store: Store) -> None:
     digest = store.put_blob(b"{}")
     store.put_object({})
 
@@ -206,7 +206,7 @@ def test_an_entry_larger_than_a_batch_is_alone() -> None:
 
 
 @pytest.mark.parametrize(("name", "shown"), [("big.iso", "big.iso"), ("", ZERO)])
-def test_an_entry_that_no_request_could_hold_is_named(name: str, shown: str) -> None:
+def test_an_entry_too_large_for_a_request_is_reported(name: str, shown: str) -> None:
     size = MAX_ENTRY_BYTES + 1
 
     with pytest.raises(RyeError, check=coded("RESOURCE_EXCEEDED")) as error:
@@ -217,7 +217,7 @@ def test_an_entry_that_no_request_could_hold_is_named(name: str, shown: str) -> 
     )
 
 
-def test_nothing_needs_no_batch() -> None:
+def test_no_entries_make_no_batch() -> None:
     assert batches([]) == ()
 
 

@@ -44,20 +44,20 @@ def test_swapping_the_sides_gives_the_same_text(base: str, ours: str, theirs: st
 
 @pytest.mark.property
 @given(base=TEXTS, side=TEXTS)
-def test_a_side_that_changed_nothing_changes_nothing(base: str, side: str) -> None:
+def test_an_unchanged_side_gives_the_other_side(base: str, side: str) -> None:
     assert merge_text(base, side, base) == side
     assert merge_text(base, base, side) == side
 
 
 @pytest.mark.property
 @given(base=TEXTS, side=TEXTS)
-def test_two_sides_that_agree_are_taken_as_they_are(base: str, side: str) -> None:
+def test_two_equal_sides_give_that_text(base: str, side: str) -> None:
     assert merge_text(base, side, side) == side
 
 
 @pytest.mark.property
 @given(base=TEXTS, ours=TEXTS, theirs=TEXTS)
-def test_no_line_is_made_up(base: str, ours: str, theirs: str) -> None:
+def test_a_merge_invents_no_line(base: str, ours: str, theirs: str) -> None:
     merged = merge_text(base, ours, theirs)
 
     if merged is not None:
@@ -71,7 +71,7 @@ def test_no_line_is_made_up(base: str, ours: str, theirs: str) -> None:
     above=st.lists(LINES, max_size=4).map("".join),
     below=st.lists(LINES, max_size=4).map("".join),
 )
-def test_changes_at_both_ends_of_what_stays_are_both_taken(
+def test_changes_before_and_after_common_lines_are_both_taken(
     middle: str, above: str, below: str
 ) -> None:
     base = f"first\n<\n{middle}>\nlast\n"
@@ -83,7 +83,7 @@ def test_changes_at_both_ends_of_what_stays_are_both_taken(
 
 @pytest.mark.property
 @given(value=st.text(alphabet="ab\r\n\x0b\u2028", max_size=30))
-def test_lines_put_together_are_the_text(value: str) -> None:
+def test_joined_lines_are_the_text(value: str) -> None:
     assert "".join(split_lines(value)) == value
 
 
@@ -108,7 +108,7 @@ def test_a_moved_paragraph_and_a_change_elsewhere_are_both_taken() -> None:
     assert merged == ours.replace("9\n", "nine\n")
 
 
-def test_many_equal_lines_are_given_up_in_bounded_time() -> None:
+def test_many_equal_lines_are_refused_in_bounded_time() -> None:
     base = "x\n" * 250_000 + "m\n" + "x\n" * 200_000
     ours = "y\n" + base[2:-2] + "z\n"
     theirs = base.replace("m\n", "x\nx\n", 1)

@@ -58,7 +58,7 @@ def user(root: Path) -> Tree:
 # --- which files ----------------------------------------------------------------------------------
 
 
-def test_items_of_every_kind_travel_and_nothing_else_below_ai(tmp_path: Path) -> None:
+def test_below_ai_only_items_are_synced(tmp_path: Path) -> None:
     items = [".ai/tools/a/b.py", ".ai/directives/d.md", ".ai/knowledge/k.txt", ".ai/config/c.yaml"]
     others = [".ai/state/x.py", ".ai/bundles/b.py", ".ai/top.md", ".ai/tools2/x.py", "src/a.py"]
     write(tmp_path, dict.fromkeys([*items, *others], b"text"))
@@ -83,7 +83,7 @@ def test_an_item_is_named_by_its_source_and_has_its_bytes(tmp_path: Path) -> Non
     assert tree.get_blob(source.content_blob_hash) == b"x = 1\n"
 
 
-def test_folders_are_skipped_right_below_ai_only(tmp_path: Path) -> None:
+def test_folders_are_skipped_only_directly_below_ai(tmp_path: Path) -> None:
     write(tmp_path, {".ai/tools/x/node_modules/m/i.js": b"x", ".ai/node_modules/tools/i.js": b"x"})
 
     assert project(tmp_path).manifest.paths() == [".ai/tools/x/node_modules/m/i.js"]
@@ -97,7 +97,7 @@ def test_a_kind_may_be_skipped(tmp_path: Path) -> None:
     assert tree.manifest.paths() == [".ai/tools/knowledge/a.py"]
 
 
-def test_secrets_stay_here_wherever_they_are(tmp_path: Path) -> None:
+def test_secrets_are_never_synced(tmp_path: Path) -> None:
     secrets = [".ai/config/private_key.pem", ".ai/tools/.env", "src/.env.local", "src/a.secrets"]
     write(tmp_path, dict.fromkeys([*secrets, "src/a.py"], b"x"))
 
@@ -106,14 +106,16 @@ def test_secrets_stay_here_wherever_they_are(tmp_path: Path) -> None:
     assert tree.manifest.paths() == ["src/a.py"]
 
 
-def test_signing_keys_stay_here_also_where_the_user_space_is_the_project(tmp_path: Path) -> None:
+def test_private_signing_keys_are_not_synced_if_the_project_is_the_user_space(
+    tmp_path: Path,
+) -> None:
     keys = ".ai/config/keys/signing"
     write(tmp_path, {f"{keys}/public_key.pem": b"public", f"{keys}/spare": b"secret"})
 
     assert project(tmp_path).manifest.paths() == [f"{keys}/public_key.pem"]
 
 
-def test_other_files_travel_when_they_are_included_and_not_excluded(tmp_path: Path) -> None:
+def test_other_files_are_synced_if_included_and_not_excluded(tmp_path: Path) -> None:
     taken = ["src/a.py", "src/deep/b.bin", "top.toml"]
     left = ["src/gen/x.py", "node_modules/m.js", ".git/config", "readme.md", "src/a.tmp"]
     write(tmp_path, {**dict.fromkeys(taken, b"\xff\x00"), **dict.fromkeys(left, b"x")})
@@ -124,7 +126,7 @@ def test_other_files_travel_when_they_are_included_and_not_excluded(tmp_path: Pa
     assert tree.manifest.items == {}
 
 
-def test_with_everything_included_items_are_still_items_once(tmp_path: Path) -> None:
+def test_with_all_files_included_items_are_listed_once(tmp_path: Path) -> None:
     write(tmp_path, {".ai/tools/a.py": b"x", ".ai/state/s": b"x", "a/.ai/tools/b.py": b"x"})
 
     tree = project(tmp_path, rules("*"))
@@ -140,7 +142,7 @@ def test_a_folder_without_anything_is_an_empty_manifest(tmp_path: Path) -> None:
     assert tree.has_object(tree.manifest_hash)
 
 
-def test_an_item_that_is_no_text_is_left_out_and_reported(tmp_path: Path) -> None:
+def test_an_item_that_is_not_text_is_left_out_and_reported(tmp_path: Path) -> None:
     write(tmp_path, {".ai/knowledge/logo.png": b"\x89PNG", ".ai/knowledge/a.md": b"x"})
 
     tree = project(tmp_path)
@@ -164,7 +166,7 @@ def test_an_item_that_is_no_text_is_left_out_and_reported(tmp_path: Path) -> Non
         (os.fsdecode(b"a\xff"), "expected a name in UTF-8, found other bytes"),
     ],
 )
-def test_a_name_that_not_every_platform_has_is_left_out_and_reported(
+def test_a_name_invalid_on_some_platform_is_left_out_and_reported(
     tmp_path: Path, name: str, problem: str
 ) -> None:
     write(tmp_path, {f".ai/knowledge/{name}": b"x", f".ai/tools/{name}/b.py": b"x"})
@@ -179,7 +181,7 @@ def test_a_name_that_not_every_platform_has_is_left_out_and_reported(
 
 
 @posix
-def test_what_is_no_file_is_left_out_and_reported(tmp_path: Path) -> None:
+def test_a_pipe_is_left_out_and_reported(tmp_path: Path) -> None:
     (tmp_path / ".ai" / "tools").mkdir(parents=True)
     os.mkfifo(tmp_path / ".ai" / "tools" / "pipe")
 
@@ -191,9 +193,7 @@ def test_what_is_no_file_is_left_out_and_reported(tmp_path: Path) -> None:
 @posix
 @pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="root may read everything")
 @pytest.mark.parametrize("closed", [".ai/tools/a.py", ".ai/tools"])
-def test_what_cannot_be_read_is_an_error_and_not_taken_for_removed(
-    tmp_path: Path, closed: str
-) -> None:
+def test_an_unreadable_path_is_an_error_and_not_a_removal(tmp_path: Path, closed: str) -> None:
     write(tmp_path, {".ai/tools/a.py": b"x"})
     (tmp_path / closed).chmod(0)
 
@@ -209,7 +209,7 @@ def test_what_cannot_be_read_is_an_error_and_not_taken_for_removed(
 # --- user spaces ----------------------------------------------------------------------------------
 
 
-def test_of_a_user_space_items_and_public_keys_travel(tmp_path: Path) -> None:
+def test_of_a_user_space_items_and_public_keys_are_synced(tmp_path: Path) -> None:
     keys = ".ai/config/keys"
     travels = {
         f"{keys}/signing/public_key.pem": b"public",
@@ -240,7 +240,7 @@ def test_of_a_user_space_items_and_public_keys_travel(tmp_path: Path) -> None:
     assert tree.manifest.files == {}
 
 
-def test_a_private_key_stays_here_under_any_name_and_is_reported(tmp_path: Path) -> None:
+def test_a_private_key_under_any_name_is_left_out_and_reported(tmp_path: Path) -> None:
     mark = b"-----BEGIN PRIVATE " + b"KEY-----\n"
     write(tmp_path, {".ai/config/backup.pem": mark, ".ai/knowledge/pem.md": mark})
 
@@ -250,7 +250,7 @@ def test_a_private_key_stays_here_under_any_name_and_is_reported(tmp_path: Path)
     assert tree.skipped == (SkippedFile(".ai/config/backup.pem", "holds a private key"),)
 
 
-def test_a_table_that_knows_a_private_key_does_not_let_it_through(tmp_path: Path) -> None:
+def test_a_private_key_in_the_table_is_left_out(tmp_path: Path) -> None:
     mark = b"-----BEGIN PRIVATE " + b"KEY-----\n"
     write(tmp_path, {".ai/config/backup.pem": mark})
     table = StatTable()
@@ -290,7 +290,7 @@ def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
 
 @links
 @pytest.mark.parametrize("target", ["nowhere.md", "loop.md"])
-def test_a_link_that_leads_nowhere_is_reported(tmp_path: Path, target: str) -> None:
+def test_a_broken_link_is_reported(tmp_path: Path, target: str) -> None:
     write(tmp_path, {".ai/knowledge/x.md": b"x"})
     (tmp_path / ".ai/knowledge/loop.md").symlink_to(target)
 
@@ -302,7 +302,7 @@ def test_a_link_that_leads_nowhere_is_reported(tmp_path: Path, target: str) -> N
 # --- content --------------------------------------------------------------------------------------
 
 
-def test_a_tree_has_all_that_its_manifest_needs_and_the_manifest(tmp_path: Path) -> None:
+def test_a_tree_holds_its_manifest_and_all_objects_of_it(tmp_path: Path) -> None:
     write(tmp_path, {".ai/tools/a.py": b"x", "src/a": b"y", "src/b": b"y"})
 
     tree = project(tmp_path, rules("src/"))
@@ -315,7 +315,7 @@ def test_a_tree_has_all_that_its_manifest_needs_and_the_manifest(tmp_path: Path)
     assert set(manifest.files) == {"src/a", "src/b"}
 
 
-def test_nothing_is_written_to_look_at_a_project(tmp_path: Path) -> None:
+def test_reading_a_project_writes_no_file(tmp_path: Path) -> None:
     write(tmp_path, {".ai/tools/a.py": b"x"})
 
     project(tmp_path)
@@ -323,7 +323,7 @@ def test_nothing_is_written_to_look_at_a_project(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == [".ai", "tools", "a.py"]
 
 
-def test_what_is_not_in_the_tree_is_missing(tmp_path: Path) -> None:
+def test_an_object_outside_of_the_tree_is_missing(tmp_path: Path) -> None:
     tree = project(tmp_path)
 
     for get in (tree.get_blob, tree.get_object):
@@ -343,9 +343,7 @@ def test_a_tree_and_a_store_are_read_as_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["change", "remove"])
-def test_a_file_that_changed_since_is_reported_and_looked_at_again(
-    tmp_path: Path, change: str
-) -> None:
+def test_a_file_that_changed_since_is_reported_and_read_again(tmp_path: Path, change: str) -> None:
     write(tmp_path, {".ai/tools/a.py": b"x"})
     table = StatTable()
     tree = build_project_tree(tmp_path, rules(), table)
@@ -378,7 +376,7 @@ def test_a_file_that_the_table_knows_is_not_read(tmp_path: Path) -> None:
     assert tree.manifest.files == {"src/a": "a" * 64}
 
 
-def test_an_item_of_which_the_table_knows_only_the_bytes_is_read(tmp_path: Path) -> None:
+def test_an_item_known_only_by_its_bytes_is_read(tmp_path: Path) -> None:
     write(tmp_path, {".ai/tools/a.py": b"x"})
     first = project(tmp_path)
     table = known(tmp_path, first, ".ai/tools/a.py", TreeEntry("a" * 64))
@@ -386,7 +384,7 @@ def test_an_item_of_which_the_table_knows_only_the_bytes_is_read(tmp_path: Path)
     assert build_project_tree(tmp_path, rules(), table).manifest_hash == first.manifest_hash
 
 
-def test_a_table_makes_no_difference_to_the_result(tmp_path: Path) -> None:
+def test_a_table_does_not_change_the_result(tmp_path: Path) -> None:
     root = write(tmp_path / "project", {".ai/tools/a.py": b"x", "src/a": b"y", "src/b": b"z"})
     for path in root.rglob("*"):
         os.utime(path, (LONG_AGO, LONG_AGO))
@@ -404,7 +402,7 @@ def test_a_table_makes_no_difference_to_the_result(tmp_path: Path) -> None:
     assert again.manifest_hash != first.manifest_hash
 
 
-def test_a_table_of_other_rules_lets_nothing_travel_that_the_rules_keep_here(
+def test_a_table_made_with_other_rules_does_not_bypass_the_rules(
     tmp_path: Path,
 ) -> None:
     root = write(tmp_path / "project", {"src/a": b"x", "src/b.log": b"y", ".ai/tools/a.py": b"z"})
@@ -422,7 +420,7 @@ def test_a_table_of_other_rules_lets_nothing_travel_that_the_rules_keep_here(
 
 
 @links
-def test_a_link_in_the_place_of_a_known_file_is_asked_about_again(tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_a_known_file_is_checked_again(tmp_path: Path) -> None:
     root = write(tmp_path / "project", {"src/a": b"x", ".env": b"SECRET=1\n"})
     table = StatTable()
     build_project_tree(root, rules("src/"), table)
@@ -434,7 +432,7 @@ def test_a_link_in_the_place_of_a_known_file_is_asked_about_again(tmp_path: Path
     assert tree.manifest.paths() == []
 
 
-def test_files_that_are_gone_are_forgotten_by_the_table(tmp_path: Path) -> None:
+def test_the_table_forgets_missing_files(tmp_path: Path) -> None:
     write(tmp_path, {"src/a": b"x", "src/b": b"x"})
     table = known(tmp_path, project(tmp_path), "src/a", TreeEntry("a" * 64))
     (tmp_path / "src/a").unlink()

@@ -34,7 +34,7 @@ def write(approvals: Approvals, text: str | bytes) -> None:
     approvals.path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
-def test_nothing_is_approved_at_first(approvals: Approvals, project: Path) -> None:
+def test_no_key_is_approved_at_first(approvals: Approvals, project: Path) -> None:
     assert not approvals.is_approved(project, ONE)
     assert not approvals.path.exists()
 
@@ -47,7 +47,7 @@ def test_an_approval_is_for_one_key_in_one_project(approvals: Approvals, project
     assert not approvals.is_approved(project.parent, ONE)
 
 
-def test_the_file_is_what_the_document_says(approvals: Approvals, project: Path) -> None:
+def test_the_file_has_the_documented_format(approvals: Approvals, project: Path) -> None:
     approvals.approve(project, TWO)
     approvals.approve(project, ONE)
     approvals.approve(project, ONE)
@@ -75,13 +75,15 @@ def test_an_approval_can_be_withdrawn(approvals: Approvals, project: Path) -> No
     assert approvals.is_approved(project, TWO)
 
 
-def test_a_withdrawal_of_nothing_writes_nothing(approvals: Approvals, project: Path) -> None:
+def test_withdrawing_an_unknown_approval_writes_no_file(
+    approvals: Approvals, project: Path
+) -> None:
     assert not approvals.withdraw(project, ONE)
 
     assert not approvals.path.parent.parent.exists()
 
 
-def test_a_long_lived_process_sees_what_another_wrote(approvals: Approvals, project: Path) -> None:
+def test_a_running_process_sees_approvals_of_another(approvals: Approvals, project: Path) -> None:
     other = Approvals(approvals.path.parents[2])
     other.approve(project, ONE)
     assert approvals.is_approved(project, ONE)
@@ -113,7 +115,7 @@ def test_a_project_is_known_by_its_real_path(approvals: Approvals, project: Path
         ('{"version": 1}', "expected an approvals file of version 1"),
     ],
 )
-def test_a_broken_file_is_an_error_and_no_empty_list(
+def test_a_broken_file_is_an_error(
     approvals: Approvals, project: Path, text: str, problem: str
 ) -> None:
     write(approvals, text)
@@ -125,7 +127,7 @@ def test_a_broken_file_is_an_error_and_no_empty_list(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a FIFO")
-def test_a_file_that_is_none_is_an_error_and_no_wait(approvals: Approvals, project: Path) -> None:
+def test_a_pipe_in_the_place_of_the_file_is_an_error(approvals: Approvals, project: Path) -> None:
     approvals.path.parent.mkdir(parents=True)
     os.mkfifo(approvals.path)
 
@@ -134,7 +136,7 @@ def test_a_file_that_is_none_is_an_error_and_no_wait(approvals: Approvals, proje
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"[" * 100_000, b'{"a": ' + b"1" * 10_000 + b"}"])
-def test_whatever_the_file_holds_it_is_no_traceback(
+def test_any_invalid_file_is_a_key_document_error(
     approvals: Approvals, project: Path, data: bytes
 ) -> None:
     write(approvals, data)
@@ -145,14 +147,14 @@ def test_whatever_the_file_holds_it_is_no_traceback(
     assert approvals.path.read_bytes() == data
 
 
-def test_a_file_that_grew_out_of_all_bounds_is_refused(approvals: Approvals, project: Path) -> None:
+def test_a_very_large_file_is_refused(approvals: Approvals, project: Path) -> None:
     write(approvals, b" " * (MAX_APPROVALS_BYTES + 1))
 
     with pytest.raises(FileTooLargeError):
         approvals.is_approved(project, ONE)
 
 
-def test_entries_of_another_type_approve_nothing(approvals: Approvals, project: Path) -> None:
+def test_entries_of_another_type_approve_no_key(approvals: Approvals, project: Path) -> None:
     real = os.path.realpath(project)
     write(approvals, json.dumps({"version": 1, "projects": {real: [1, None, TWO], "/x": "abc"}}))
 
@@ -174,7 +176,7 @@ for number in range(20):
 """
 
 
-def test_processes_that_approve_at_once_lose_nothing(approvals: Approvals, project: Path) -> None:
+def test_simultaneous_processes_lose_no_approval(approvals: Approvals, project: Path) -> None:
     command = [sys.executable, "-c", APPROVE_MANY, str(approvals.path.parents[2]), str(project)]
     workers = [
         subprocess.Popen([*command, digit], stdin=subprocess.PIPE, cwd=ROOT) for digit in "123"

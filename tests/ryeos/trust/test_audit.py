@@ -60,7 +60,7 @@ def test_the_provenance_of_a_file_from_a_registry_is_reported(workspace: Workspa
     assert report.describe()["provenance"] == "rye-registry@ada"
 
 
-def test_an_unsigned_file_is_described_with_a_way_out(workspace: Workspace) -> None:
+def test_an_unsigned_file_is_described_with_a_hint(workspace: Workspace) -> None:
     path = workspace.project.tool("x")
 
     assert report_of(workspace, path).describe() == {
@@ -102,7 +102,7 @@ def test_each_state_has_its_cause(workspace: Workspace) -> None:
     assert found == {state: state for state in states}
 
 
-def test_what_package_managers_wrote_is_skipped_unless_it_is_signed(
+def test_files_of_package_managers_are_skipped_unless_signed(
     workspace: Workspace,
 ) -> None:
     project = workspace.project
@@ -116,7 +116,7 @@ def test_what_package_managers_wrote_is_skipped_unless_it_is_signed(
     assert states == ["skipped", "valid", "tampered"]
 
 
-def test_a_problem_with_one_file_does_not_hide_the_others(workspace: Workspace) -> None:
+def test_a_problem_with_one_file_does_not_hide_other_files(workspace: Workspace) -> None:
     project = workspace.project
     project.write("tools/a.py", b"\xff")
     project.signed_tool("b")
@@ -140,7 +140,7 @@ def test_partial_coverage_is_valid_but_marked(workspace: Workspace, stranger: Ke
     assert report.describe()["coverage"] == "partial"
 
 
-def test_dev_mode_is_a_state_of_its_own(workspace: Workspace) -> None:
+def test_in_dev_mode_the_state_is_unverified(workspace: Workspace) -> None:
     path = workspace.project.tool("x")
     verifier = workspace.rye(dev_mode=True).verifier
 
@@ -150,7 +150,7 @@ def test_dev_mode_is_a_state_of_its_own(workspace: Workspace) -> None:
 
 
 @posix
-def test_a_link_out_of_its_space_is_not_valid_for_any_signer(
+def test_a_link_out_of_its_space_is_never_valid(
     workspace: Workspace,
 ) -> None:
     """`run` refuses it; a report that calls it valid would be a lie."""
@@ -176,7 +176,7 @@ def test_a_link_within_its_space_gives_an_item_no_other_id(workspace: Workspace)
 
 
 @posix
-def test_a_file_type_without_a_form_may_lie_in_a_bundle_of_others(workspace: Workspace) -> None:
+def test_a_file_without_an_item_id_is_audited_without_a_reference(workspace: Workspace) -> None:
     path = workspace.project.write("bundles/x/manifest.yaml", "a: 1\n")
     target = Target(path=path, kind=Kind.TOOL, space=workspace.project.space)
 
@@ -188,7 +188,7 @@ def test_a_file_type_without_a_form_may_lie_in_a_bundle_of_others(workspace: Wor
 # --- which files ----------------------------------------------------------------------------------
 
 
-def test_every_item_file_of_the_spaces_is_looked_at(workspace: Workspace) -> None:
+def test_every_item_file_of_the_spaces_is_audited(workspace: Workspace) -> None:
     project = workspace.project
     for name in (
         "tools/b.py",
@@ -258,7 +258,7 @@ def test_a_path_may_be_a_tree_with_folders_of_items_anywhere(workspace: Workspac
     assert {target.space.label for target in targets} == {OUTSIDE}
 
 
-def test_outside_of_the_spaces_only_the_users_keys_count(
+def test_outside_of_the_spaces_only_the_users_keys_are_trusted(
     workspace: Workspace, stranger: KeyPair
 ) -> None:
     tree = workspace.folder / "tree" / ".ai" / "tools"
@@ -287,7 +287,7 @@ def test_a_path_without_any_item_is_not_found(workspace: Workspace, name: str) -
 
 
 @posix
-def test_folders_that_lead_in_a_circle_end(workspace: Workspace) -> None:
+def test_circular_links_of_folders_are_handled(workspace: Workspace) -> None:
     path = workspace.project.tool("x")
     (path.parent / "loop").symlink_to(path.parent)
 

@@ -83,7 +83,7 @@ def test_a_manifest_holds_the_listed_bytes_and_itself(space: Space, keypair: Key
     assert manifest.header("bundles/acme/files.manifest") is None
 
 
-def test_a_bundle_without_a_manifest_has_none(space: Space, keypair: KeyPair) -> None:
+def test_a_missing_manifest_is_read_as_none(space: Space, keypair: KeyPair) -> None:
     assert read_manifest(space, keypair.public_pem) is None
     assert manifest_signer(space) == ""
 
@@ -109,7 +109,7 @@ def test_a_manifest_names_its_signer(space: Space, keypair: KeyPair) -> None:
         "[" * 100_000,
     ],
 )
-def test_a_signed_text_that_is_no_manifest_is_refused(
+def test_a_signed_text_that_is_not_a_manifest_is_refused(
     space: Space, keypair: KeyPair, text: str
 ) -> None:
     write_manifest(space, keypair, text)
@@ -120,7 +120,7 @@ def test_a_signed_text_that_is_no_manifest_is_refused(
     assert error.value.path == str(manifest_path(space))
 
 
-def test_an_entry_without_a_digest_holds_nothing(space: Space, keypair: KeyPair) -> None:
+def test_an_entry_without_a_digest_matches_no_file(space: Space, keypair: KeyPair) -> None:
     text = '{"bundle":{"id":"acme"},"files":{"a":{},"b":{"sha256":5,"header":[]}}}'
     write_manifest(space, keypair, text)
 
@@ -185,7 +185,7 @@ def test_the_id_is_that_of_the_only_manifest(tmp_path: Path, keypair: KeyPair) -
     assert [s.label for s in discover(None, {"RYE_BUNDLE_PATH": str(root)})] == ["system:folder"]
 
 
-def test_of_two_bundles_with_one_id_the_first_stays(
+def test_of_two_bundles_with_one_id_the_first_is_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     embedded = replace(publish(tmp_path / "ours"), label="system:ryeos")
@@ -206,7 +206,7 @@ def test_of_two_bundles_with_one_id_the_first_stays(
         ("/" + "x" * 5000, "expected a folder that holds .ai/"),
     ],
 )
-def test_a_folder_that_is_no_bundle_is_an_error(tmp_path: Path, name: str, problem: str) -> None:
+def test_a_folder_that_is_not_a_bundle_is_an_error(tmp_path: Path, name: str, problem: str) -> None:
     path = name or str(tmp_path)
 
     with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
@@ -248,7 +248,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_code_of_installed_packages_runs_only_when_asked_for(package: Path) -> None:
+def test_code_of_installed_packages_runs_only_on_request(package: Path) -> None:
     assert discover(None, {}) == ()
     assert "acme_bundles" not in sys.modules
 

@@ -16,7 +16,7 @@ def named(workspace: Workspace, pattern: str = "tool:mine/**") -> list[str]:
     return [str(target.ref) for target in targets]
 
 
-def test_the_lists_of_the_bundle_count_where_there_are_no_others(workspace: Workspace) -> None:
+def test_without_other_lists_those_of_the_bundle_are_used(workspace: Workspace) -> None:
     rye = workspace.rye()
 
     found = exclusions(rye.context.spaces, rye.verifier, rye.warn)
@@ -25,14 +25,14 @@ def test_the_lists_of_the_bundle_count_where_there_are_no_others(workspace: Work
     assert "package.json" in found.files
 
 
-def test_a_pattern_leaves_out_what_the_lists_name(workspace: Workspace) -> None:
+def test_a_pattern_skips_excluded_folders(workspace: Workspace) -> None:
     for item_id in ("mine/a", "mine/dist/b", "mine/other/c"):
         workspace.project.yaml_tool(item_id, "")
 
     assert named(workspace) == ["tool:mine/a", "tool:mine/other/c"]
 
 
-def test_the_lists_of_the_project_count_first(workspace: Workspace) -> None:
+def test_the_lists_of_the_project_replace_those_of_the_user(workspace: Workspace) -> None:
     for item_id in ("mine/a", "mine/dist/b", "mine/other/c"):
         workspace.project.yaml_tool(item_id, "")
     lists(workspace.user, "[dist]")
@@ -41,7 +41,7 @@ def test_the_lists_of_the_project_count_first(workspace: Workspace) -> None:
     assert named(workspace) == ["tool:mine/dist/b"]
 
 
-def test_lists_without_a_signature_are_passed_over_with_a_warning(workspace: Workspace) -> None:
+def test_unsigned_lists_are_skipped_with_a_warning(workspace: Workspace) -> None:
     workspace.project.yaml_tool("mine/a", "")
     lists(workspace.project, "[mine]")
     path = workspace.project.space.ai / "tools" / COLLECT_FILE
@@ -51,7 +51,7 @@ def test_lists_without_a_signature_are_passed_over_with_a_warning(workspace: Wor
     assert "its lists are not used" in workspace.warnings[0]
 
 
-def test_a_reference_means_its_item_whatever_the_lists_say(workspace: Workspace) -> None:
+def test_a_reference_names_its_item_even_if_it_is_excluded(workspace: Workspace) -> None:
     workspace.project.yaml_tool("mine/dist/b", "")
 
     assert named(workspace, "tool:mine/dist/b") == ["tool:mine/dist/b"]

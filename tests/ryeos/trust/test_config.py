@@ -40,7 +40,7 @@ def merged(workspace: Workspace) -> dict[str, Any]:
 # --- deep_merge
 
 
-def test_the_project_lies_over_the_user_and_the_user_over_the_bundles(
+def test_the_project_overrides_the_user_and_the_user_the_bundles(
     workspace: Workspace,
 ) -> None:
     source = workspace.folder / "source"
@@ -95,7 +95,7 @@ def test_a_merge_changes_neither_side_and_keeps_every_value_of_the_upper_one(
     assert deep_merge({}, high) == high == deep_merge(high, {})
 
 
-def test_no_layers_give_nothing_and_one_is_as_it_is() -> None:
+def test_no_layers_merge_to_an_empty_mapping_and_one_to_itself() -> None:
     only = Layer("user", Path("x"), {"extends": "kept", "a": 1})
 
     assert merge_layers([]) == {}
@@ -105,7 +105,7 @@ def test_no_layers_give_nothing_and_one_is_as_it_is() -> None:
 # --- first_match
 
 
-def test_the_first_match_is_taken_whole(workspace: Workspace) -> None:
+def test_mode_first_match_takes_the_first_file_whole(workspace: Workspace) -> None:
     write(workspace.user, "a: user\n")
     write(workspace.project, "b: project\nextends: kept\n")
     spec = {"path": "mine/x.yaml", "mode": "first_match"}
@@ -125,11 +125,11 @@ def test_the_first_match_is_taken_whole(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     "spec", [None, 5, "mine/x.yaml", {}, {"path": ""}, {"path": None}, {"path": "no/such.yaml"}, []]
 )
-def test_nothing_to_look_for_gives_nothing(workspace: Workspace, spec: object) -> None:
+def test_an_empty_request_gives_an_empty_mapping(workspace: Workspace, spec: object) -> None:
     assert read(workspace, spec) == {}
 
 
-def test_a_list_gives_each_under_its_path(workspace: Workspace) -> None:
+def test_a_list_gives_each_file_under_its_path(workspace: Workspace) -> None:
     write(workspace.user, "a: 1\n")
     write(workspace.user, "b: 2\n", "mine/y.yaml")
     spec = [{"path": "mine/x.yaml"}, {"path": "mine/y.yaml", "mode": "first_match"}, "no"]
@@ -158,7 +158,7 @@ def test_a_list_gives_each_under_its_path(workspace: Workspace) -> None:
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(workspace: Workspace, spec: object, problem: str) -> None:
+def test_an_invalid_request_is_refused(workspace: Workspace, spec: object, problem: str) -> None:
     with pytest.raises(SpecError) as error:
         read(workspace, spec)
 
@@ -185,7 +185,7 @@ def test_a_link_out_of_the_configuration_is_refused(workspace: Workspace) -> Non
 # --- trust
 
 
-def test_an_unsigned_file_counts_with_a_warning(workspace: Workspace) -> None:
+def test_an_unsigned_file_is_used_with_a_warning(workspace: Workspace) -> None:
     path = workspace.project.write("config/mine/x.yaml", "a: 1\n")
 
     assert merged(workspace) == {"a": 1}
@@ -211,7 +211,7 @@ def test_a_file_by_an_untrusted_key_is_refused(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("text", ["- a\n", "text\n", "5\n", "a: [\n", "a: 1\na: 2\n"])
-def test_a_file_that_is_no_mapping_is_refused_by_name(workspace: Workspace, text: str) -> None:
+def test_a_file_that_is_not_a_mapping_is_refused(workspace: Workspace, text: str) -> None:
     path = workspace.project.write("config/mine/x.yaml", text)
 
     with pytest.raises(MetadataError) as error:
@@ -221,7 +221,7 @@ def test_a_file_that_is_no_mapping_is_refused_by_name(workspace: Workspace, text
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# a: 2\n\n  # b: 3\n"])
-def test_a_file_of_comments_says_nothing(workspace: Workspace, text: str) -> None:
+def test_a_file_with_only_comments_is_ignored(workspace: Workspace, text: str) -> None:
     write(workspace.user, "a: 1\n")
     workspace.project.write("config/mine/x.yaml", text)
 
@@ -234,7 +234,7 @@ def test_a_toml_file_is_read_too(workspace: Workspace) -> None:
     assert read(workspace, {"path": "mine/x.toml"}) == {"a": 1, "b": {"c": "d"}}
 
 
-def test_a_folder_of_that_name_is_no_file(workspace: Workspace) -> None:
+def test_a_folder_with_the_name_of_the_file_is_ignored(workspace: Workspace) -> None:
     (workspace.project.space.ai / "config/mine/x.yaml").mkdir(parents=True)
 
     assert merged(workspace) == {}
@@ -253,7 +253,7 @@ def test_outside_a_project_the_other_spaces_are_read(workspace: Workspace) -> No
 # --- spaces
 
 
-def test_only_the_spaces_that_are_named_count(workspace: Workspace) -> None:
+def test_only_the_named_spaces_are_read(workspace: Workspace) -> None:
     write(workspace.user, "allow: [user]")
     path = workspace.project.write("config/mine/x.yaml", HEAD + "allow: [project]")
     path.write_bytes(path.read_bytes() + b": not YAML :")  # nor is the other one read

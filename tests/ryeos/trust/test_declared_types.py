@@ -180,16 +180,14 @@ def test_the_path_of_a_file_of_an_added_type_means_its_item(
     assert str(workspace.rye().reference(str(words))) == "tool:lists/greet"
 
 
-def test_a_file_that_rye_knows_comes_before_one_of_an_added_type(
-    workspace: Workspace, words: Path
-) -> None:
+def test_a_built_in_type_wins_over_an_added_type(workspace: Workspace, words: Path) -> None:
     twin = workspace.project.signed_yaml("lists/greet", "config: {script: echo known}\n")
 
     assert words.with_suffix(".yaml") == twin
     assert workspace.run("lists/greet").data["stdout"] == "known\n"
 
 
-def test_a_type_that_a_user_adds_counts_in_the_project_too(workspace: Workspace) -> None:
+def test_a_type_added_by_the_user_is_valid_in_the_project(workspace: Workspace) -> None:
     workspace.user.signed(PLACE, EXTRACTOR)
     workspace.user.signed("tools/langs/cat.yaml", CAT)
 
@@ -198,7 +196,7 @@ def test_a_type_that_a_user_adds_counts_in_the_project_too(workspace: Workspace)
     assert workspace.run("lists/greet").data["stdout"] == path.read_text("utf-8")
 
 
-def test_a_type_that_a_project_adds_counts_for_no_tool_of_the_user(workspace: Workspace) -> None:
+def test_a_type_added_by_the_project_is_not_valid_for_user_tools(workspace: Workspace) -> None:
     workspace.project.signed(PLACE, EXTRACTOR)
     workspace.user.write("tools/lists/greet.words", WORDS)
 
@@ -219,7 +217,7 @@ def test_a_project_may_read_its_own_files_otherwise_than_the_user(workspace: Wor
     ]
 
 
-def test_the_core_of_a_protected_program_has_no_further_types(workspace: Workspace) -> None:
+def test_a_protected_core_has_no_added_types(workspace: Workspace) -> None:
     workspace.project.signed(PLACE, EXTRACTOR)
     workspace.env["RYE_PROTECT_CORE"] = "1"
 
@@ -244,7 +242,7 @@ def test_a_server_sees_an_extractor_come_change_and_go(workspace: Workspace) -> 
     assert seen == [".toml", ".words", ".verses", ".toml"]
 
 
-def test_an_extractor_no_longer_counts_when_its_key_does_not(workspace: Workspace) -> None:
+def test_an_extractor_with_an_untrusted_key_is_ignored(workspace: Workspace) -> None:
     friend = generate_keypair()
     document = workspace.user.trust(friend)
     path = workspace.user.write(PLACE, EXTRACTOR)
@@ -325,7 +323,7 @@ def test_a_search_of_a_server_sees_types_come_and_change(workspace: Workspace) -
     ],
     ids=str,
 )
-def test_what_an_extractor_may_not_say_is_named(changes: dict[str, Any], message: str) -> None:
+def test_an_invalid_extractor_is_reported(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError) as error:
         said(**changes)
 

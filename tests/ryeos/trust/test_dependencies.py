@@ -68,12 +68,12 @@ def test_rules_are_read_from_the_header() -> None:
     )
 
 
-def test_siblings_are_never_looked_for_below() -> None:
+def test_siblings_are_not_searched_in_subfolders() -> None:
     assert dependency_rules({"scope": "tool_siblings", "recursive": True}).recursive is False
 
 
 @pytest.mark.parametrize("enabled", ["true", 1, "yes", None])
-def test_only_true_switches_them_on(enabled: object) -> None:
+def test_only_true_enables_verification_of_dependencies(enabled: object) -> None:
     assert dependency_rules({"enabled": enabled}).enabled is False
 
 
@@ -116,14 +116,14 @@ def test_without_recursion_only_the_folder_itself_is(workspace: Workspace) -> No
 
 
 @pytest.mark.usefixtures("base")
-def test_what_is_not_listed_is_not_verified(workspace: Workspace) -> None:
+def test_unlisted_files_are_not_verified(workspace: Workspace) -> None:
     workspace.project.write(f"{PACK}/notes.txt", "unsigned")
 
     assert verified(workspace) == ["__init__.py", "near.py", "sub/far.py"]
     assert verified(workspace, DependencyRules(enabled=True)) == []
 
 
-def test_excluded_folders_are_passed_over(workspace: Workspace, base: Path) -> None:
+def test_excluded_folders_are_skipped(workspace: Workspace, base: Path) -> None:
     for name in DEFAULT_EXCLUDED:
         workspace.project.write(f"{PACK}/sub/{name}/x.py", "unsigned")
 
@@ -191,7 +191,7 @@ def test_a_folder_whose_name_only_begins_alike_is_outside(workspace: Workspace, 
     assert "Symlink escape" in str(refusal(workspace))
 
 
-def test_a_link_is_no_module_of_another_name(workspace: Workspace, base: Path) -> None:
+def test_a_link_to_a_module_under_another_name_is_refused(workspace: Workspace, base: Path) -> None:
     (base / "alias.py").symlink_to(base / "near.py")
 
     assert "signed as tool:" in str(refusal(workspace))
@@ -207,14 +207,14 @@ def test_a_link_to_a_folder_is_refused(workspace: Workspace, base: Path, inside:
     )
 
 
-def test_a_link_that_leads_nowhere_is_refused(workspace: Workspace, base: Path) -> None:
+def test_a_broken_link_is_refused(workspace: Workspace, base: Path) -> None:
     (base / "gone.py").symlink_to(base / "nothing.py")
 
     assert "gone.py" in str(refusal(workspace))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no FIFO in a folder")
-def test_a_fifo_is_refused_and_no_one_waits_for_it(workspace: Workspace, base: Path) -> None:
+def test_a_fifo_is_refused_without_waiting(workspace: Workspace, base: Path) -> None:
     os.mkfifo(base / "pipe.py")
 
     with pytest.raises(Exception, match="expected a regular file"):
@@ -281,7 +281,7 @@ def test_a_signature_beside_a_file_of_another_content_is_refused(workspace: Work
 
 @pytest.mark.usefixtures("base")
 @pytest.mark.parametrize("text", ["", "nonsense\n", "rye:signed:x\n"])
-def test_a_signature_file_that_is_none_is_refused(workspace: Workspace, text: str) -> None:
+def test_an_invalid_signature_file_is_refused(workspace: Workspace, text: str) -> None:
     workspace.project.signed(f"{PACK}/data.json", '{"a": 1}')
     beside = workspace.project.space.ai / f"{PACK}/data.json.sig"
     beside.write_text(text, encoding="utf-8")
@@ -290,7 +290,7 @@ def test_a_signature_file_that_is_none_is_refused(workspace: Workspace, text: st
 
 
 @pytest.mark.parametrize("name", ["package.json", "package-lock.json", "tsconfig.json"])
-def test_what_package_managers_write_is_passed_over_with_a_warning(
+def test_files_of_package_managers_are_skipped_with_a_warning(
     workspace: Workspace, base: Path, name: str
 ) -> None:
     path = workspace.project.write(f"{PACK}/{name}", "{}")
@@ -324,7 +324,7 @@ def test_the_warning_reaches_the_result_of_a_run(workspace: Workspace) -> None:
     ("scope", "blocked"),
     [("anchor", True), ("tool_dir", True), ("tool_siblings", False), ("tool_file", False)],
 )
-def test_the_scope_says_how_far_it_goes(
+def test_the_scope_limits_the_verified_folder(
     workspace: Workspace,
     scope: str,
     blocked: bool,  # noqa: FBT001
@@ -351,7 +351,7 @@ def test_an_unsigned_file_above_the_tool_is_in_the_scope_of_its_anchor(
 
 
 @pytest.mark.parametrize("broken", ["enabled", "anchor"])
-def test_without_an_anchor_or_when_switched_off_nothing_is_walked(
+def test_without_an_anchor_or_if_disabled_no_folder_is_verified(
     workspace: Workspace, broken: str
 ) -> None:
     deps = {"enabled": broken != "enabled", "extensions": [".py"]}

@@ -169,7 +169,7 @@ def test_every_format_gives_the_same_names(kind: Kind, suffix: str, text: str) -
     assert {field: header[field] for field in GOOD[kind]} == GOOD[kind]
 
 
-def test_what_is_not_known_is_kept() -> None:
+def test_unknown_fields_are_kept() -> None:
     assert extract(Kind.TOOL, ".yaml", "mine: [1, 2]\n", "x")["mine"] == [1, 2]
     assert extract(Kind.DIRECTIVE, ".md", BLOCK, "x")["custom"] == "kept"
 
@@ -185,7 +185,7 @@ def test_what_is_not_known_is_kept() -> None:
         (Kind.CONFIG, ".toml", "a"),
     ],
 )
-def test_a_text_that_cannot_be_read_is_named(kind: Kind, suffix: str, text: str) -> None:
+def test_a_text_that_cannot_be_parsed_is_reported(kind: Kind, suffix: str, text: str) -> None:
     with pytest.raises(MetadataError) as error:
         extract(kind, suffix, text, f"a/x{suffix}")
 

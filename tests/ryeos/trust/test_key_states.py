@@ -43,7 +43,7 @@ def agrees_with_the_store(workspace: Workspace, state: KeyState) -> bool:
 
 
 @pytest.mark.parametrize("signed_by", [None, A])
-def test_an_unsigned_or_self_signed_document_counts_in_user_space(
+def test_an_unsigned_or_self_signed_document_is_trusted_in_user_space(
     workspace: Workspace, pairs: dict[str, KeyPair], signed_by: str | None
 ) -> None:
     place(workspace.user, pairs, A, signed_by)
@@ -55,7 +55,7 @@ def test_an_unsigned_or_self_signed_document_counts_in_user_space(
     assert agrees_with_the_store(workspace, state)
 
 
-def test_a_chain_of_documents_counts_up_to_one_that_counts(
+def test_a_chain_of_documents_is_trusted_if_its_root_is(
     workspace: Workspace, pairs: dict[str, KeyPair]
 ) -> None:
     place(workspace.user, pairs, A, B)
@@ -81,7 +81,7 @@ def test_a_document_by_an_unknown_signer_says_whose_key_is_missing(
 
 
 @pytest.mark.parametrize("names", [[A, B], [A, B, C]])
-def test_documents_that_vouch_for_each_other_are_called_a_circle(
+def test_documents_that_vouch_for_each_other_are_reported_as_a_circle(
     workspace: Workspace, pairs: dict[str, KeyPair], names: list[str]
 ) -> None:
     for name, signer in zip(names, names[1:] + names[:1], strict=True):
@@ -94,7 +94,7 @@ def test_documents_that_vouch_for_each_other_are_called_a_circle(
     assert agrees_with_the_store(workspace, state)
 
 
-def test_a_changed_document_says_so(workspace: Workspace, pairs: dict[str, KeyPair]) -> None:
+def test_a_changed_document_is_reported(workspace: Workspace, pairs: dict[str, KeyPair]) -> None:
     path = place(workspace.user, pairs, A, A)
     path.write_text(path.read_text("utf-8").replace('owner = "a"', 'owner = "b"'), "utf-8")
 
@@ -147,7 +147,7 @@ def test_an_unreadable_document_says_why(
     assert agrees_with_the_store(workspace, state)
 
 
-def test_a_folder_in_the_place_of_a_document_is_no_key(workspace: Workspace) -> None:
+def test_a_folder_in_the_place_of_a_document_is_not_trusted(workspace: Workspace) -> None:
     path = workspace.user.space.ai / "config/keys/trusted/0123456789abcdef.toml"
     path.mkdir()
 
@@ -187,7 +187,7 @@ def test_a_carried_document_may_be_signed_by_a_key_of_the_user(
     assert agrees_with_the_store(workspace, state)
 
 
-def test_the_pin_of_a_node_signs_no_items(workspace: Workspace) -> None:
+def test_the_pin_of_a_node_cannot_sign_items(workspace: Workspace) -> None:
     node = generate_keypair()
     put_key_document(workspace.user.space, node, node, owner="remote:gpu:gpu.example")
 

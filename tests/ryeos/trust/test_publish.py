@@ -71,7 +71,7 @@ def test_a_bundle_is_the_signed_items_the_key_and_the_list(
     assert text.endswith(TOOL)
 
 
-def test_the_source_stays_as_it_is(source: Path, tmp_path: Path, keypair: KeyPair) -> None:
+def test_the_source_is_not_changed(source: Path, tmp_path: Path, keypair: KeyPair) -> None:
     before = files_below(source)
 
     publish(source, tmp_path / "out", keypair)
@@ -104,7 +104,7 @@ def test_the_manifest_lists_every_file_with_its_digest_and_headers_of_tools(
     assert "header" not in listed["knowledge/k.md"]
 
 
-def test_the_bundle_brings_the_document_of_its_key(
+def test_the_bundle_contains_the_document_of_its_key(
     source: Path, tmp_path: Path, keypair: KeyPair
 ) -> None:
     space = publish(source, tmp_path / "out", keypair)
@@ -119,7 +119,7 @@ def test_the_bundle_brings_the_document_of_its_key(
 @pytest.mark.parametrize(
     "name", [".hidden", "__pycache__/x.pyc", "tools/.git/config", "tools/acme/x.pyc"]
 )
-def test_what_is_no_part_of_a_bundle_is_left_out(
+def test_files_outside_of_items_are_left_out(
     source: Path, tmp_path: Path, keypair: KeyPair, name: str
 ) -> None:
     write(source / name, "")
@@ -138,7 +138,7 @@ def test_what_is_no_part_of_a_bundle_is_left_out(
         ("tools/x.json", "a bundle holds only files with a signature line of their own"),
     ],
 )
-def test_a_file_that_cannot_be_signed_stops_it(
+def test_a_file_that_cannot_be_signed_stops_publishing(
     source: Path, tmp_path: Path, keypair: KeyPair, name: str, problem: str
 ) -> None:
     write(source / name, "{}")
@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_signed_stops_it(
     assert str(error.value) == f"bundle {path}: {problem}"
 
 
-def test_an_item_that_breaks_a_rule_stops_it(
+def test_an_item_that_breaks_a_rule_stops_publishing(
     source: Path, tmp_path: Path, keypair: KeyPair
 ) -> None:
     write(source / "tools" / "other" / "greet.yaml", TOOL)
@@ -159,7 +159,7 @@ def test_an_item_that_breaks_a_rule_stops_it(
         publish(source, tmp_path / "out", keypair)
 
 
-def test_a_folder_that_is_there_already_is_not_written_into(
+def test_an_existing_folder_is_not_written_into(
     source: Path, tmp_path: Path, keypair: KeyPair
 ) -> None:
     publish(source, tmp_path / "out", keypair)

@@ -57,7 +57,7 @@ def test_project_wins_over_user_and_user_over_system(
     assert found_in(resolver, "rye/bash/bash") == PROJECT
 
 
-def test_an_item_never_sees_the_tiers_above_its_own(
+def test_an_item_does_not_see_spaces_above_its_own(
     workspace: Workspace, resolver: Resolver
 ) -> None:
     workspace.project.tool("here")
@@ -69,7 +69,7 @@ def test_an_item_never_sees_the_tiers_above_its_own(
     assert found_in(resolver, "rye/bash/bash", "system:ryeos") == "system:ryeos"
 
 
-def test_a_resolution_names_what_it_hides_and_what_it_missed(
+def test_a_resolution_lists_shadowed_and_missing_paths(
     workspace: Workspace, resolver: Resolver
 ) -> None:
     mine = workspace.user.write("tools/rye/bash/bash.yml", "")
@@ -131,7 +131,9 @@ def test_the_order_does_not_depend_on_the_hash_seed(workspace: Workspace) -> Non
     assert winners == {"x.py\n"}
 
 
-def test_a_file_of_another_suffix_is_no_item(workspace: Workspace, resolver: Resolver) -> None:
+def test_a_file_with_another_suffix_is_not_an_item(
+    workspace: Workspace, resolver: Resolver
+) -> None:
     workspace.project.write("tools/x.md", "")
     workspace.project.write("directives/x.yaml", "")
 
@@ -155,7 +157,7 @@ def test_a_folder_stands_for_the_item_of_its_name_and_back(
     assert str(single.location.ref) == "tool:single"
 
 
-def test_an_alias_is_tried_when_there_is_no_such_file(workspace: Workspace, spaces: Spaces) -> None:
+def test_an_alias_is_tried_if_no_file_has_the_id(workspace: Workspace, spaces: Spaces) -> None:
     resolver = Resolver(spaces, lambda: {tool("short"): BASH})
     aliased = resolver.find(tool("short"))
     workspace.project.tool("short")
@@ -167,7 +169,7 @@ def test_an_alias_is_tried_when_there_is_no_such_file(workspace: Workspace, spac
     assert str(exact.location.ref) == "tool:short"
 
 
-def test_the_table_of_aliases_is_not_read_for_a_file_that_is_there(spaces: Spaces) -> None:
+def test_the_table_of_aliases_is_not_read_for_an_existing_file(spaces: Spaces) -> None:
     def unread() -> Mapping[ItemRef, str]:
         pytest.fail("the table was read")
 
@@ -181,7 +183,7 @@ def test_an_alias_is_of_one_kind(spaces: Spaces) -> None:
     assert resolver.find(ItemRef(Kind.DIRECTIVE, "short")) is None
 
 
-def test_a_file_under_the_name_of_an_alias_wins_with_a_warning_and_shows_what_it_hides(
+def test_a_file_with_the_name_of_an_alias_wins_with_a_warning(
     workspace: Workspace, spaces: Spaces
 ) -> None:
     resolver = Resolver(spaces, lambda: {tool("short"): BASH})
@@ -215,7 +217,7 @@ def test_a_tool_or_a_directive_is_found_by_its_file_name_alone(
 
 
 @pytest.mark.parametrize("typed", ["walk", "script", "special.test", "down/special", "note"])
-def test_what_no_one_runs_by_itself_is_not_found_by_its_file_name(
+def test_libraries_and_knowledge_are_not_found_by_file_name(
     workspace: Workspace, resolver: Resolver, typed: str
 ) -> None:
     workspace.project.tool("deep/down/special")
@@ -305,9 +307,7 @@ def test_a_named_kind_settles_it(workspace: Workspace, resolver: Resolver) -> No
         ("tool:Rye/Bash/Bash", "tool:rye/bash/bash"),
     ],
 )
-def test_a_slip_of_the_finger_is_answered_with_what_was_meant(
-    resolver: Resolver, typed: str, meant: str
-) -> None:
+def test_a_typing_error_gets_a_suggestion(resolver: Resolver, typed: str, meant: str) -> None:
     with pytest.raises(ItemNotFoundError) as error:
         resolver.resolve(parse_reference(typed))
 
@@ -315,7 +315,7 @@ def test_a_slip_of_the_finger_is_answered_with_what_was_meant(
     assert error.value.hint.startswith(f"did you mean {meant}")
 
 
-def test_nothing_like_it_means_no_suggestion(resolver: Resolver) -> None:
+def test_an_id_without_similar_ids_gets_no_suggestion(resolver: Resolver) -> None:
     with pytest.raises(ItemNotFoundError) as error:
         resolver.resolve(parse_reference("tool:zzzzzz"))
 
@@ -323,16 +323,14 @@ def test_nothing_like_it_means_no_suggestion(resolver: Resolver) -> None:
     assert error.value.hint == "list what there is with: rye search '*'"
 
 
-def test_a_bare_id_that_no_one_has_is_an_item_that_is_not_found(resolver: Resolver) -> None:
+def test_an_unknown_bare_id_is_reported_as_item(resolver: Resolver) -> None:
     with pytest.raises(ItemNotFoundError) as error:
         resolver.resolve(parse_reference("zzzzzz"))
 
     assert str(error.value) == f"Item not found: zzzzzz {SEARCHED}"
 
 
-def test_a_suggestion_is_something_that_can_be_typed(
-    workspace: Workspace, resolver: Resolver
-) -> None:
+def test_a_suggestion_can_be_typed_as_it_is(workspace: Workspace, resolver: Resolver) -> None:
     workspace.project.write("tools/greet\x1b[2J.py", "")
 
     assert resolver.suggest(parse_reference("tool:greet[2J")) == ()
@@ -341,7 +339,7 @@ def test_a_suggestion_is_something_that_can_be_typed(
 # --- listings -------------------------------------------------------------------------------------
 
 
-def test_a_listing_leaves_out_what_is_no_item(workspace: Workspace) -> None:
+def test_a_listing_has_only_items(workspace: Workspace) -> None:
     project = workspace.project
     for name in ("b.py", "a.yaml", "sub/c.py", "d.txt", ".hidden.py", "_private.py"):
         project.write(f"tools/{name}", "")
@@ -364,7 +362,7 @@ def test_an_item_of_several_spaces_is_known_once(workspace: Workspace, resolver:
 # --- files that are no files ----------------------------------------------------------------------
 
 
-def test_whatever_is_no_regular_file_is_no_item(workspace: Workspace) -> None:
+def test_only_a_regular_file_is_an_item(workspace: Workspace) -> None:
     folder = workspace.project.space.ai / "tools" / "x.py"
     folder.mkdir(parents=True)
 
@@ -374,7 +372,7 @@ def test_whatever_is_no_regular_file_is_no_item(workspace: Workspace) -> None:
 
 
 @posix
-def test_a_link_within_the_folder_of_its_kind_is_fine(workspace: Workspace) -> None:
+def test_a_link_within_the_folder_of_its_kind_is_accepted(workspace: Workspace) -> None:
     path = workspace.project.tool("x")
     link = path.with_name("y.py")
     link.symlink_to("x.py")
@@ -401,7 +399,7 @@ def test_a_link_out_of_the_folder_of_its_kind_is_refused(
 # --- the core -------------------------------------------------------------------------------------
 
 
-def test_a_replaced_core_item_is_warned_about(workspace: Workspace, resolver: Resolver) -> None:
+def test_a_replaced_core_item_gives_a_warning(workspace: Workspace, resolver: Resolver) -> None:
     workspace.user.yaml_tool(BASH, "")
 
     resolution = resolver.find(tool(BASH))
@@ -428,7 +426,7 @@ def test_a_protected_core_is_looked_up_in_bundles_only(
     assert found_in(protected, "rye/bash/bash") == PROJECT
 
 
-def test_what_is_meant_stands_beside_what_was_asked_for_and_is_no_part(
+def test_suggestions_prefer_similar_ids_in_the_same_folder(
     workspace: Workspace,
 ) -> None:
     for item_id in ("team/stats", "other/star", "other/lib/stat"):

@@ -119,7 +119,7 @@ def test_a_link_inside_the_space_is_signed_through(workspace: Workspace) -> None
     assert lines(path)[0].startswith("# rye:signed:")
 
 
-def test_nothing_but_the_lock_is_left_behind(workspace: Workspace) -> None:
+def test_signing_leaves_only_its_lock_file(workspace: Workspace) -> None:
     path = workspace.project.signed_tool("x")
 
     files = {p.name for p in workspace.project.space.ai.rglob("*") if p.is_file()}
@@ -151,7 +151,7 @@ def test_an_edited_file_is_signed_again(workspace: Workspace) -> None:
     assert lines(path)[-1] == "# more"
 
 
-def test_a_file_of_another_signer_becomes_ours(workspace: Workspace) -> None:
+def test_a_file_of_another_signer_is_signed_with_our_key(workspace: Workspace) -> None:
     friend = generate_keypair()
     workspace.user.trust(friend)
     path = workspace.project.tool("x")
@@ -248,7 +248,7 @@ def test_a_file_that_cannot_be_read_as_an_item_is_not_signed(
     assert str(path) in message
 
 
-def test_a_byte_order_mark_is_named(workspace: Workspace) -> None:
+def test_a_byte_order_mark_is_reported(workspace: Workspace) -> None:
     path = workspace.project.write("tools/x.yaml", b"\xef\xbb\xbfversion: 1.0.0\n")
 
     message = assert_refused(workspace, path, SignatureFormatError)
@@ -256,7 +256,7 @@ def test_a_byte_order_mark_is_named(workspace: Workspace) -> None:
     assert message == f"byte order mark at the start of the file: {path}"
 
 
-def test_bytes_that_are_no_text_are_not_signed(workspace: Workspace) -> None:
+def test_a_file_that_is_not_text_is_not_signed(workspace: Workspace) -> None:
     path = workspace.project.write("tools/x.py", b"x = '\xff'\n")
 
     message = assert_refused(workspace, path, SignatureFormatError)
@@ -270,7 +270,7 @@ def test_a_file_that_is_too_large_is_not_signed(workspace: Workspace) -> None:
     assert_refused(workspace, path, FileTooLargeError)
 
 
-def test_a_file_that_is_not_there_is_not_found(workspace: Workspace) -> None:
+def test_a_missing_file_is_not_found(workspace: Workspace) -> None:
     path = workspace.project.space.ai / "tools" / "x.py"
 
     with pytest.raises(ItemNotFoundError) as error:
@@ -289,7 +289,7 @@ def test_a_fifo_is_not_waited_for(workspace: Workspace) -> None:
         workspace.project.sign(path)
 
 
-def test_a_folder_with_the_name_of_an_item_is_no_item(workspace: Workspace) -> None:
+def test_a_folder_with_the_name_of_an_item_is_refused(workspace: Workspace) -> None:
     path = workspace.project.space.ai / "tools" / "x.py"
     path.mkdir(parents=True)
 
@@ -330,7 +330,7 @@ def test_a_link_out_of_the_space_is_not_signed_through(workspace: Workspace, lin
     assert outside.read_text(encoding="utf-8") == '"""No item."""\n'
 
 
-def test_a_key_that_does_not_count_is_found_out_by_verifying_what_was_written(
+def test_an_untrusted_key_is_noticed_after_signing(
     workspace: Workspace,
 ) -> None:
     path = workspace.project.tool("x")
@@ -361,7 +361,7 @@ def test_an_edit_while_signing_is_kept_and_the_signature_is_not_written(
 # --- many -----------------------------------------------------------------------------------------
 
 
-def test_a_failure_does_not_keep_the_others_from_being_signed(workspace: Workspace) -> None:
+def test_a_failure_does_not_stop_signing_of_other_files(workspace: Workspace) -> None:
     paths = [workspace.project.tool("a"), workspace.project.write("tools/b.py", "(")]
     paths.append(workspace.project.tool("c"))
     targets = [workspace.project.target(path) for path in paths]
@@ -372,7 +372,7 @@ def test_a_failure_does_not_keep_the_others_from_being_signed(workspace: Workspa
     assert [type(report.error) for report in reports] == [type(None), MetadataError, type(None)]
 
 
-def test_many_more_than_wait_for_the_disk_together_are_signed_in_their_order(
+def test_very_many_files_are_signed_in_their_order(
     workspace: Workspace,
 ) -> None:
     paths = [workspace.project.tool(f"many/t{number}") for number in range(300)]
@@ -419,7 +419,7 @@ def test_a_module_beside_a_tool_needs_no_header_but_a_warning_says_so(workspace:
 
 
 @posix
-def test_a_file_that_every_user_may_write_is_warned_about(workspace: Workspace) -> None:
+def test_a_world_writable_file_gives_a_warning(workspace: Workspace) -> None:
     path = workspace.project.tool("x")
     path.chmod(0o666)
 
@@ -428,7 +428,7 @@ def test_a_file_that_every_user_may_write_is_warned_about(workspace: Workspace) 
     assert report.warnings == (f"{path} can be written by every user of this machine",)
 
 
-def test_a_data_file_is_signed_for_its_place_and_not_taken_apart(workspace: Workspace) -> None:
+def test_a_data_file_is_signed_without_parsing(workspace: Workspace) -> None:
     path = workspace.project.write("tools/a/data.json", "not json")
 
     valid = validate_item(workspace.project.target(path), b"not json")
@@ -436,7 +436,7 @@ def test_a_data_file_is_signed_for_its_place_and_not_taken_apart(workspace: Work
     assert valid == ValidItem(None, Identity("tool", "a/data", "json"))
 
 
-def test_the_clock_is_asked_once_for_each_signature(workspace: Workspace) -> None:
+def test_the_clock_is_read_once_for_each_signature(workspace: Workspace) -> None:
     times = iter([datetime(2030, 1, 1, tzinfo=UTC)])
     path = workspace.project.directive("x")
     signer = Signer(SigningKey(workspace.keypair, lambda: next(times)), workspace.rye().verifier)

@@ -68,7 +68,7 @@ def test_an_id_of_several_kinds_needs_its_kind(space: Space) -> None:
     assert error.value.problem == "several kinds have it: tool:a/one, directive:a/one, config:a/one"
 
 
-def test_a_folder_is_no_item_but_says_how_to_sign_what_is_in_it(space: Space) -> None:
+def test_a_folder_is_refused_with_the_reference_for_its_items(space: Space) -> None:
     with pytest.raises(InvalidRefError) as error:
         targets_of_reference(parse_reference("tool:a/b"), space)
 
@@ -76,7 +76,7 @@ def test_a_folder_is_no_item_but_says_how_to_sign_what_is_in_it(space: Space) ->
 
 
 @pytest.mark.parametrize("item_id", ["nothing", "x" * 500])
-def test_an_item_that_is_not_there_is_not_found(space: Space, item_id: str) -> None:
+def test_a_missing_item_is_not_found(space: Space, item_id: str) -> None:
     with pytest.raises(ItemNotFoundError) as error:
         targets_of_reference(parse_reference(f"tool:{item_id}"), space)
 
@@ -114,14 +114,14 @@ def test_a_glob_names_items_by_their_ids(space: Space, pattern: str, ids: list[s
     assert labels(targets) == [f"tool:{item_id}" for item_id in ids]
 
 
-def test_a_glob_without_a_kind_means_all_that_runs(space: Space) -> None:
+def test_a_glob_without_a_kind_names_all_runnable_items(space: Space) -> None:
     assert labels(targets_of_glob(None, "a/o*", space)) == ["directive:a/one", "tool:a/one"]
 
 
 @pytest.mark.parametrize(
     "pattern", ["x*", "a", "a/", "/top", "top/**", "[z-a]", "a/[z-a]", "[", "a/["]
 )
-def test_a_glob_that_names_nothing_is_not_found(space: Space, pattern: str) -> None:
+def test_a_glob_without_matches_is_not_found(space: Space, pattern: str) -> None:
     with pytest.raises(ItemNotFoundError) as error:
         targets_of_glob(Kind.TOOL, pattern, space)
 
@@ -129,7 +129,7 @@ def test_a_glob_that_names_nothing_is_not_found(space: Space, pattern: str) -> N
 
 
 @pytest.mark.parametrize("pattern", ["**/" * 30 + "x", "*a" * 60 + "/x", "**/*a*a*a*a*a*a*a*a*a*x"])
-def test_no_glob_takes_forever(workspace: Workspace, pattern: str) -> None:
+def test_every_glob_is_matched_in_time(workspace: Workspace, pattern: str) -> None:
     workspace.project.tool("/".join(["a" * 40] * 6) + "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
 
     with pytest.raises(ItemNotFoundError):
@@ -207,7 +207,7 @@ def test_a_path_outside_of_every_folder_of_items_is_refused(
 
 
 @posix
-def test_links_that_lead_in_a_circle_lead_nowhere(workspace: Workspace, spaces: Spaces) -> None:
+def test_circular_links_are_refused(workspace: Workspace, spaces: Spaces) -> None:
     (workspace.folder / "a.py").symlink_to("b.py")
     (workspace.folder / "b.py").symlink_to("a.py")
 
@@ -217,7 +217,7 @@ def test_links_that_lead_in_a_circle_lead_nowhere(workspace: Workspace, spaces: 
     assert error.value.problem == OUTSIDE
 
 
-def test_a_way_around_leads_to_the_same_item(
+def test_a_path_with_parent_segments_names_the_same_item(
     workspace: Workspace, space: Space, spaces: Spaces
 ) -> None:
     around = os.path.join(space.ai, "tools", "a", "..", "..", "tools", "top.py")  # noqa: PTH118

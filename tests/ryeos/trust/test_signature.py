@@ -133,7 +133,7 @@ def test_a_detached_signature_lies_beside_its_file() -> None:
         "rye:unsigned",
     ],
 )
-def test_a_line_of_another_shape_is_no_signature(line: str) -> None:
+def test_a_line_of_another_shape_is_not_a_signature(line: str) -> None:
     assert parse_core(line) is None
     assert lines_of(TOOL, ".py", f"# {line}\nbody") is None
     assert lines_of(KNOWLEDGE, ".md", f"<!-- {line} -->\nbody") is None
@@ -151,7 +151,7 @@ def test_a_line_of_another_shape_is_no_signature(line: str) -> None:
         f"#! /bin/sh\n{LINE}body",
     ],
 )
-def test_a_signature_anywhere_else_is_none(text: str) -> None:
+def test_a_signature_line_anywhere_else_is_ignored(text: str) -> None:
     assert lines_of(TOOL, ".py", text) is None
 
 
@@ -161,7 +161,7 @@ def test_a_shebang_may_stand_above_the_line_only_where_the_file_type_needs_it() 
     assert lines_of(CONFIG, ".yaml", f"#!/bin/x\n{LINE}body") is None
 
 
-def test_a_signature_without_padding_is_one_too() -> None:
+def test_a_signature_without_padding_is_accepted() -> None:
     unpadded = LINE.replace("==", "")
 
     signature = lines_of(TOOL, ".py", unpadded + VECTOR_TEXT)
@@ -175,7 +175,7 @@ def test_a_longer_fingerprint_of_a_later_format_is_cut() -> None:
 
 
 @pytest.mark.parametrize("tail", [" x", "\t", " ", "g", "|", "|x", "|x@", "\x0b", "\u2028x"])
-def test_text_behind_the_signature_is_refused(tail: str) -> None:
+def test_text_after_the_signature_is_refused(tail: str) -> None:
     with pytest.raises(SignatureFormatError) as error:
         lines_of(TOOL, ".py", LINE.replace("\n", f"{tail}\n") + "body")
 
@@ -217,7 +217,7 @@ def test_two_signature_lines_are_refused(kind: Kind, suffix: str, text: str) -> 
     assert error.value.hint == "delete both lines and sign the file again"
 
 
-def test_a_file_that_is_nothing_but_a_signature_line_is_unsigned() -> None:
+def test_a_file_with_only_a_signature_line_is_unsigned() -> None:
     signed = split(LINE.removesuffix("\n"), form_for(TOOL, ".py"), "x.py")
 
     assert signed.signature is None
@@ -247,7 +247,7 @@ def test_a_covers_line_is_exact(line: str, above: str) -> None:
     assert error.value.hint == "delete the line and sign the file again"
 
 
-def test_a_covers_line_without_the_signature_above_it_signs_nothing() -> None:
+def test_a_covers_line_without_a_signature_is_text() -> None:
     signed = split(COVERS_LINE + BLOCK, form_for(DIRECTIVE, ".md"), "x.md")
 
     assert signed.signature is None
@@ -265,7 +265,7 @@ def test_a_covers_line_without_the_signature_above_it_signs_nothing() -> None:
         (CONFIG, "---\nx", False),
     ],
 )
-def test_only_what_the_first_line_leaves_open_needs_a_covers_line(
+def test_only_text_outside_of_the_first_signature_needs_a_covers_line(
     kind: Kind, body: str, expected: object
 ) -> None:
     assert needs_covers(kind, body) is expected
@@ -311,7 +311,7 @@ def test_the_line_stands_below_a_shebang(keypair: KeyPair, shebang: str) -> None
     ],
 )
 @pytest.mark.parametrize("above", ["", LINE], ids=["above", "below"])
-def test_a_shebang_is_a_program_and_nothing_else(shebang: str, above: str) -> None:
+def test_a_shebang_with_more_than_a_program_is_refused(shebang: str, above: str) -> None:
     with pytest.raises(SignatureFormatError) as error:
         lines_of(TOOL, ".py", f"{above}{shebang}\nbody")
 
@@ -375,14 +375,14 @@ HASHED = [
 
 
 @pytest.mark.parametrize(("kind", "suffix", "text", "expected"), HASHED)
-def test_the_covered_text_is_what_the_rules_say(
+def test_the_covered_text_follows_the_rules(
     kind: Kind, suffix: str, text: str, expected: str
 ) -> None:
     assert covered(kind, suffix, text) == expected
 
 
 @pytest.mark.parametrize(("kind", "suffix", "text", "expected"), HASHED)
-def test_the_oracle_of_the_property_tests_says_the_same(
+def test_the_oracle_of_the_property_tests_agrees(
     kind: Kind, suffix: str, text: str, expected: str
 ) -> None:
     normalised = re.sub("\r\n?", "\n", text)

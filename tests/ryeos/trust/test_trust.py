@@ -58,7 +58,7 @@ def fingerprint(keypair: KeyPair) -> str:
 # --- documents ------------------------------------------------------------------------------------
 
 
-def test_a_document_is_written_field_by_field_as_every_reader_knows_it() -> None:
+def test_a_document_is_written_with_all_known_fields() -> None:
     assert write_key_document(SEED.public_pem, "local", covers_all=True) == DOCUMENT
 
 
@@ -77,7 +77,7 @@ def test_a_document_is_read_back() -> None:
     assert document.signature is None
 
 
-def test_an_old_document_needs_nothing_but_the_key() -> None:
+def test_an_old_document_needs_only_the_key() -> None:
     pem = SEED.public_pem.decode()
 
     document = parse_key_document(f'\n[public_key]\npem = """{pem}"""'.encode(), "x.toml")
@@ -86,7 +86,7 @@ def test_an_old_document_needs_nothing_but_the_key() -> None:
     assert (document.owner, document.version, document.covers_all) == ("unknown", "1.0.0", False)
 
 
-def test_the_fingerprint_is_that_of_the_key_whatever_the_document_says() -> None:
+def test_the_fingerprint_is_computed_from_the_key() -> None:
     lie = DOCUMENT.replace(SEED_FINGERPRINT, "0" * 16)
 
     assert parse_key_document(lie.encode(), "x.toml").fingerprint == SEED_FINGERPRINT
@@ -130,7 +130,7 @@ def test_a_key_is_read_in_its_canonical_form(pem: str, same: object) -> None:
         DOCUMENT.encode().replace(b'"local"', b'"a\\u202eb"'),
     ],
 )
-def test_what_is_no_key_document_is_refused(data: bytes) -> None:
+def test_an_invalid_key_document_is_refused(data: bytes) -> None:
     with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         parse_key_document(data, "x.toml")
 
@@ -138,7 +138,7 @@ def test_what_is_no_key_document_is_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("owner", ["", 'a"b', "a\\b", "a\nb", "a\x7fb", "a\x1bb"])
-def test_an_owner_that_the_document_could_not_hold_is_refused(owner: str) -> None:
+def test_an_invalid_owner_is_refused(owner: str) -> None:
     with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         write_key_document(SEED.public_pem, owner, covers_all=False)
 
@@ -150,7 +150,9 @@ def test_an_owner_that_the_document_could_not_hold_is_refused(owner: str) -> Non
 # --- which keys count -----------------------------------------------------------------------------
 
 
-def test_the_users_own_key_counts_everywhere(workspace: Workspace, store: TrustStore) -> None:
+def test_the_users_own_key_is_trusted_in_all_spaces(
+    workspace: Workspace, store: TrustStore
+) -> None:
     for label in (PROJECT, USER, SYSTEM_LABEL, "outside"):
         key = store.get_key(workspace.fingerprint, label)
 
@@ -158,11 +160,11 @@ def test_the_users_own_key_counts_everywhere(workspace: Workspace, store: TrustS
         assert (key.owner, key.source, key.covers_all) == ("local", USER, True)
 
 
-def test_a_key_without_a_document_does_not_count(store: TrustStore) -> None:
+def test_a_key_without_a_document_is_not_trusted(store: TrustStore) -> None:
     assert store.get_key("0" * 16, PROJECT) is None
 
 
-def test_an_unsigned_document_counts_in_user_space(
+def test_an_unsigned_document_is_trusted_in_user_space(
     workspace: Workspace, store: TrustStore, friend: KeyPair
 ) -> None:
     put_key_document(workspace.user.space, friend)
@@ -173,7 +175,7 @@ def test_an_unsigned_document_counts_in_user_space(
     assert key.public_pem == friend.public_pem
 
 
-def test_a_bundles_key_counts_for_that_bundle_alone(
+def test_a_bundles_key_is_trusted_for_that_bundle_only(
     workspace: Workspace, store: TrustStore
 ) -> None:
     bundle = workspace.bundles[0]
@@ -185,7 +187,7 @@ def test_a_bundles_key_counts_for_that_bundle_alone(
     assert store.get_key(own, USER) is None
 
 
-def test_a_projects_key_counts_only_when_approved_and_only_there(
+def test_a_projects_key_is_trusted_only_if_approved_and_only_in_the_project(
     workspace: Workspace, store: TrustStore, friend: KeyPair
 ) -> None:
     put_key_document(workspace.project.space, friend, friend)
@@ -201,7 +203,7 @@ def test_a_projects_key_counts_only_when_approved_and_only_there(
     assert store.unapproved_space(fingerprint(friend)) is None
 
 
-def test_a_withdrawn_approval_counts_at_once(
+def test_a_withdrawn_approval_is_effective_at_once(
     workspace: Workspace, store: TrustStore, friend: KeyPair
 ) -> None:
     put_key_document(workspace.project.space, friend, friend)
@@ -214,7 +216,7 @@ def test_a_withdrawn_approval_counts_at_once(
     assert store.get_key(fingerprint(friend), PROJECT) is None
 
 
-def test_a_changed_document_counts_as_it_is_now(
+def test_a_changed_document_is_read_again(
     workspace: Workspace, store: TrustStore, friend: KeyPair
 ) -> None:
     path = put_key_document(workspace.user.space, friend, owner="before")
@@ -229,7 +231,7 @@ def test_a_changed_document_counts_as_it_is_now(
     assert store.get_key(fingerprint(friend), PROJECT) is None
 
 
-def test_the_first_document_that_counts_gives_the_owner(
+def test_the_first_trusted_document_gives_the_owner(
     workspace: Workspace, store: TrustStore, friend: KeyPair
 ) -> None:
     put_key_document(workspace.project.space, friend, friend, owner="in the project")
@@ -245,7 +247,7 @@ def test_the_first_document_that_counts_gives_the_owner(
     assert (approved.owner, approved.source) == ("in the project", PROJECT)
 
 
-def test_a_broken_document_hides_no_good_one_behind_it(
+def test_a_broken_document_does_not_hide_a_valid_one(
     workspace: Workspace, store: TrustStore, friend: KeyPair
 ) -> None:
     workspace.rye().approvals.approve(workspace.project_path, fingerprint(friend))
@@ -259,7 +261,7 @@ def test_a_broken_document_hides_no_good_one_behind_it(
 @pytest.mark.parametrize(
     "data", [b"\xff", b"#" * (MAX_DOCUMENT_BYTES + 1)], ids=["no text", "too large"]
 )
-def test_a_document_that_cannot_be_read_does_not_count(
+def test_an_unreadable_document_is_not_trusted(
     workspace: Workspace, store: TrustStore, data: bytes
 ) -> None:
     document_path(workspace.user.space, "0" * 16).write_bytes(data)
@@ -271,7 +273,7 @@ def test_a_document_that_cannot_be_read_does_not_count(
 # --- documents that others signed -----------------------------------------------------------------
 
 
-def test_a_key_that_counts_can_vouch_for_another(
+def test_a_trusted_key_can_vouch_for_another(
     workspace: Workspace, store: TrustStore, friend: KeyPair
 ) -> None:
     put_key_document(workspace.user.space, friend, workspace.keypair)
@@ -295,14 +297,14 @@ def chain_of_documents(workspace: Workspace, length: int) -> list[KeyPair]:
     return keys
 
 
-def test_vouching_goes_a_few_steps(workspace: Workspace, store: TrustStore) -> None:
+def test_vouching_works_over_a_few_steps(workspace: Workspace, store: TrustStore) -> None:
     keys = chain_of_documents(workspace, MAX_VOUCHERS)
 
     assert store.get_key(fingerprint(keys[1]), PROJECT)
     assert store.get_key(fingerprint(keys[0]), PROJECT) is None
 
 
-def test_vouching_ends_where_the_item_may_not_look(
+def test_vouching_ends_at_spaces_that_the_item_cannot_see(
     workspace: Workspace, store: TrustStore, friend: KeyPair
 ) -> None:
     signer = generate_keypair()
@@ -317,7 +319,7 @@ def test_vouching_ends_where_the_item_may_not_look(
 # --- lists ----------------------------------------------------------------------------------------
 
 
-def test_the_keys_of_a_space_are_those_that_count_there(
+def test_each_space_has_its_own_trusted_keys(
     workspace: Workspace, store: TrustStore, friend: KeyPair
 ) -> None:
     bundle_key = compute_key_fingerprint(workspace.bundles[0].pinned_pem)
@@ -331,7 +333,7 @@ def test_the_keys_of_a_space_are_those_that_count_there(
     assert counting(SYSTEM_LABEL) == [workspace.fingerprint, bundle_key]
 
 
-def test_every_document_is_listed_whether_it_counts_or_not(
+def test_trusted_and_untrusted_documents_are_listed(
     workspace: Workspace, store: TrustStore, friend: KeyPair
 ) -> None:
     carried = put_key_document(workspace.project.space, friend, friend)
@@ -342,7 +344,7 @@ def test_every_document_is_listed_whether_it_counts_or_not(
     assert sorted(documents.values()) == [PROJECT, SYSTEM_LABEL, USER]
 
 
-def test_a_space_without_a_folder_of_keys_has_none(tmp_path: Path) -> None:
+def test_a_space_without_a_folder_of_keys_has_no_documents(tmp_path: Path) -> None:
     bare = Workspace(tmp_path / "bare", ())
 
     assert [space.label for space, _ in bare.rye().trust.documents()] == [USER]

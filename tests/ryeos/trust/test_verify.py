@@ -44,7 +44,7 @@ def refusal(verifier: Verifier, target: Target) -> IntegrityError:
 # --- what comes out -------------------------------------------------------------------------------
 
 
-def test_a_verified_item_is_the_bytes_the_signature_and_the_key(
+def test_a_verified_item_has_bytes_signature_and_key(
     workspace: Workspace, verifier: Verifier
 ) -> None:
     path = workspace.project.signed_tool("x", "print()\n")
@@ -94,7 +94,7 @@ def test_the_private_parts_of_an_item_stay_out_of_its_repr(
 # --- refusals, in the order of the steps ----------------------------------------------------------
 
 
-def test_a_file_that_is_gone_is_named(workspace: Workspace, verifier: Verifier) -> None:
+def test_a_missing_file_is_reported(workspace: Workspace, verifier: Verifier) -> None:
     path = workspace.project.space.ai / "tools" / "x.py"
 
     error = refusal(verifier, target_of(workspace, path))
@@ -184,9 +184,7 @@ def test_a_file_type_without_a_form_needs_a_signature_beside_it(
 @pytest.mark.parametrize(
     "text", [b"", b"\xff", b"rye:signed:x", b"a" * 2000, b"# rye:signed:x\n", b"\n\n"]
 )
-def test_a_broken_file_beside_is_no_signature(
-    shelf: Shelf, verifier: Verifier, text: bytes
-) -> None:
+def test_a_broken_signature_file_is_refused(shelf: Shelf, verifier: Verifier, text: bytes) -> None:
     target = shelf.put(Kind.TOOL, ".json", b"{}")
     beside = Path(f"{target.path}.sig")
     beside.write_bytes(text)
@@ -205,7 +203,7 @@ def test_a_json_file_may_hold_its_line_as_other_programs_write_it(
     assert verifier.verify(shelf.put(Kind.TOOL, ".json", signed.encode())).verified
 
 
-def test_a_signature_beside_counts_only_where_there_can_be_none_inside(
+def test_a_signature_file_is_used_only_for_types_without_comments(
     workspace: Workspace, shelf: Shelf, verifier: Verifier
 ) -> None:
     data = b"x = 1\n"
@@ -222,7 +220,7 @@ def test_a_signature_beside_counts_only_where_there_can_be_none_inside(
 
 
 @pytest.mark.parametrize("kind", [Kind.DIRECTIVE, Kind.KNOWLEDGE])
-def test_a_foreign_signature_covers_a_part_and_says_so(
+def test_a_foreign_signature_is_reported_as_partial(
     workspace: Workspace, shelf: Shelf, verifier: Verifier, kind: Kind
 ) -> None:
     friend = generate_keypair()
@@ -248,7 +246,7 @@ def test_our_signature_covers_everything(
 # --- configuration --------------------------------------------------------------------------------
 
 
-def test_unsigned_configuration_counts_with_a_warning(
+def test_unsigned_configuration_is_used_with_a_warning(
     workspace: Workspace, shelf: Shelf, verifier: Verifier
 ) -> None:
     target = shelf.put(Kind.CONFIG, ".yaml", b"a: 1\n")
@@ -259,7 +257,7 @@ def test_unsigned_configuration_counts_with_a_warning(
     assert workspace.warnings == [f"unsigned configuration is used: {target.path}"]
 
 
-def test_tampered_configuration_does_not_count(
+def test_tampered_configuration_is_refused(
     workspace: Workspace, shelf: Shelf, verifier: Verifier
 ) -> None:
     signed = sign_text(Kind.CONFIG, ".yaml", "a: 1\n", workspace.keypair)
@@ -270,7 +268,7 @@ def test_tampered_configuration_does_not_count(
     assert workspace.warnings == []
 
 
-def test_configuration_by_an_unknown_key_does_not_count(shelf: Shelf, verifier: Verifier) -> None:
+def test_configuration_by_an_unknown_key_is_refused(shelf: Shelf, verifier: Verifier) -> None:
     signed = sign_text(Kind.CONFIG, ".yaml", "a: 1\n", generate_keypair())
 
     with pytest.raises(UntrustedKeyError):
@@ -285,12 +283,12 @@ def item(workspace: Workspace, verifier: Verifier) -> VerifiedItem:
     return verifier.verify(target_of(workspace, workspace.project.signed_tool("x")))
 
 
-def test_a_file_that_is_as_it_was_may_start(item: VerifiedItem) -> None:
+def test_an_unchanged_file_may_start(item: VerifiedItem) -> None:
     unchanged(item)
 
 
 @pytest.mark.parametrize("change", ["edit", "delete", "grow", "folder"])
-def test_a_file_that_changed_after_its_verification_may_not(
+def test_a_file_changed_after_its_verification_may_not_start(
     item: VerifiedItem, change: str
 ) -> None:
     path = item.target.path
@@ -309,7 +307,7 @@ def test_a_file_that_changed_after_its_verification_may_not(
     assert str(error.value) == f"changed between its verification and its start: {path}"
 
 
-def test_a_key_that_was_taken_away_counts_no_longer(
+def test_a_removed_key_is_no_longer_trusted(
     workspace: Workspace, verifier: Verifier, item: VerifiedItem
 ) -> None:
     assert verifier.key_counts(item)
@@ -319,7 +317,7 @@ def test_a_key_that_was_taken_away_counts_no_longer(
     assert not verifier.key_counts(item)
 
 
-def test_the_key_of_a_bundle_counts_as_long_as_the_bundle_does(
+def test_the_key_of_a_bundle_is_trusted_with_the_bundle(
     workspace: Workspace, verifier: Verifier
 ) -> None:
     space = workspace.bundles[0]
@@ -329,7 +327,7 @@ def test_the_key_of_a_bundle_counts_as_long_as_the_bundle_does(
 
 
 @posix
-def test_a_file_that_cannot_be_opened_is_no_traceback(
+def test_a_file_that_cannot_be_opened_is_a_file_system_error(
     workspace: Workspace, verifier: Verifier
 ) -> None:
     path = workspace.project.space.ai / "tools" / "x.py"

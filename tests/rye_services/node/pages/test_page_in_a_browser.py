@@ -66,7 +66,7 @@ def test_a_wrong_key_is_reported_where_it_was_typed(browser: Browser, user: User
     assert browser.find("#key").label == "API key"
 
 
-def test_an_execution_appears_and_ends_while_one_looks(browser: Browser, user: User) -> None:
+def test_the_list_of_runs_updates_itself(browser: Browser, user: User) -> None:
     thread_id = f"{THREAD}-{user.user_id}"
     log_in(browser, user)
     assert "Nothing was executed yet" in browser.find("#runs").text
@@ -93,7 +93,7 @@ document.addEventListener("htmx:beforeSend", () => { window.parts++ });
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")
-def test_the_log_of_a_run_comes_as_it_is_written_and_nothing_is_asked_for_meanwhile(
+def test_the_log_of_a_run_streams_without_further_requests(
     browser: Browser, running: tuple[RemoteProject, str]
 ) -> None:
     project, thread_id = running
@@ -115,7 +115,7 @@ def test_the_log_of_a_run_comes_as_it_is_written_and_nothing_is_asked_for_meanwh
 
 @pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")
 @pytest.mark.parametrize("broken", ["no events", "refused"])
-def test_without_events_the_page_of_a_run_asks_again_and_again(
+def test_without_events_the_page_of_a_run_polls(
     browser: Browser, running: tuple[RemoteProject, str], broken: str
 ) -> None:
     project, thread_id = running
@@ -139,7 +139,7 @@ def test_without_events_the_page_of_a_run_asks_again_and_again(
     browser.wait_for("return document.querySelector('#run .state').textContent === 'completed'")
 
 
-def test_a_history_with_a_merge_is_drawn_and_its_points_lead_to_what_changed(
+def test_a_history_with_a_merge_is_drawn_and_its_points_link_to_the_changes(
     browser: Browser, user: User
 ) -> None:
     merged = Contents(user).merged_history()
@@ -178,7 +178,7 @@ def test_a_conflict_is_shown_with_both_versions(browser: Browser, user: User) ->
     assert browser.find(".sides h3").text.startswith("HEAD (ours)")
 
 
-def test_foreign_names_are_shown_as_they_are_and_run_nothing(browser: Browser, user: User) -> None:
+def test_hostile_names_are_shown_verbatim_and_run_no_script(browser: Browser, user: User) -> None:
     contents = Contents(user)
     contents.head(contents.snapshot(source=EVIL), project_path=EVIL)
     contents.thread(f"{THREAD}-{user.user_id}", item_id=f"tool:{EVIL}", error_message=EVIL)
@@ -191,9 +191,7 @@ def test_foreign_names_are_shown_as_they_are_and_run_nothing(browser: Browser, u
     assert browser.run("return document.images.length") == 0
 
 
-def test_the_policy_of_the_page_refuses_nothing_that_the_page_does(
-    browser: Browser, user: User
-) -> None:
+def test_the_policy_of_the_page_blocks_no_part_of_the_page(browser: Browser, user: User) -> None:
     Contents(user).merged_history()
     log_in(browser, user)
     browser.open(f"{user.node.url}/page/project?path={PROJECT}")
@@ -204,7 +202,7 @@ def test_the_policy_of_the_page_refuses_nothing_that_the_page_does(
     assert browser.log() == []
 
 
-def test_a_script_that_got_into_a_page_would_not_run(browser: Browser, user: User) -> None:
+def test_an_injected_script_does_not_run(browser: Browser, user: User) -> None:
     log_in(browser, user)
 
     browser.run(
@@ -217,7 +215,7 @@ def test_a_script_that_got_into_a_page_would_not_run(browser: Browser, user: Use
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_can_be_read_by_day_and_by_night(
+def test_every_text_is_readable_in_light_and_dark_mode(
     browser: Browser, user: User, scheme: str
 ) -> None:
     contents = Contents(user)
@@ -244,7 +242,7 @@ def test_every_text_can_be_read_by_day_and_by_night(
     assert (background == "rgb(22, 24, 27)") == (scheme == "dark")
 
 
-def test_everything_is_reached_with_the_keyboard_and_has_a_name(
+def test_all_controls_are_reached_with_the_keyboard_and_have_a_name(
     browser: Browser, user: User
 ) -> None:
     Contents(user).merged_history()
@@ -261,7 +259,7 @@ def test_everything_is_reached_with_the_keyboard_and_has_a_name(
         assert browser.run(HEADLESS_TABLES) == []
 
 
-def test_the_first_key_passes_over_the_heading_and_the_focus_is_seen(
+def test_the_first_tab_stop_skips_the_heading_and_the_focus_is_visible(
     browser: Browser, user: User
 ) -> None:
     log_in(browser, user)
@@ -276,7 +274,7 @@ def test_the_first_key_passes_over_the_heading_and_the_focus_is_seen(
     assert browser.run("return document.activeElement.id") == "content"
 
 
-def test_what_has_the_focus_is_not_replaced_while_it_is_read(browser: Browser, user: User) -> None:
+def test_a_list_with_the_focus_is_not_replaced(browser: Browser, user: User) -> None:
     contents, thread_id = Contents(user), f"{THREAD}-{user.user_id}"
     contents.thread(thread_id, state="completed", completed_at=AT)
     log_in(browser, user)
@@ -291,7 +289,7 @@ def test_what_has_the_focus_is_not_replaced_while_it_is_read(browser: Browser, u
     assert browser.find("#runs .state.live").text == "running"
 
 
-def test_without_scripts_everything_is_still_there(driver: int, user: User) -> None:
+def test_the_pages_work_without_scripts(driver: int, user: User) -> None:
     contents = Contents(user)
     contents.merged_history()
     contents.thread(f"{THREAD}-{user.user_id}", started_at=AT)
@@ -332,7 +330,7 @@ def test_no_page_needs_sideways_scrolling(
         assert wide <= 0, path
 
 
-def test_the_page_of_who_manages_is_read_on_a_phone_at_night(
+def test_the_admin_page_is_readable_on_a_phone_in_dark_mode(
     browser: Browser, shared_node: Node
 ) -> None:
     browser.show_in(390, 844)
@@ -345,9 +343,7 @@ def test_the_page_of_who_manages_is_read_on_a_phone_at_night(
     assert [each.attribute("outerHTML") for each in browser.all(NAMED) if not each.label] == []
 
 
-def test_who_is_logged_out_elsewhere_sees_the_login_and_no_old_list(
-    browser: Browser, user: User
-) -> None:
+def test_a_session_ended_by_key_revocation_shows_the_login(browser: Browser, user: User) -> None:
     log_in(browser, user)
     database = Database(user.node.settings.database_url)
     keys = ApiKeys(database)
@@ -359,7 +355,7 @@ def test_who_is_logged_out_elsewhere_sees_the_login_and_no_old_list(
     assert browser.find("#key").label == "API key"
 
 
-def test_a_line_to_be_typed_is_copied_by_a_button(browser: Browser, user: User) -> None:
+def test_a_button_copies_a_command_line(browser: Browser, user: User) -> None:
     thread_id = f"{THREAD}-{user.user_id}"
     Contents(user).thread(thread_id, state="completed", completed_at=AT)
     log_in(browser, user)

@@ -51,7 +51,7 @@ def test_a_run_is_followed_to_its_end(
     assert browser.log() == []
 
 
-def test_a_conflict_is_seen_as_it_happens(
+def test_a_conflict_appears_on_the_open_page(
     shared_node: Node, workspace: Workspace, browser: Browser
 ) -> None:
     workspace.project.signed_yaml("sh", 'config: {command: "sh -c \\"$SCRIPT\\""}')

@@ -112,7 +112,7 @@ def visitor(project: RemoteProject) -> Visitor:
 
 
 @posix
-def test_a_run_shows_what_it_answered_changed_and_stood_on(
+def test_the_page_of_a_run_shows_its_answer_its_changes_and_its_receipt(
     project: RemoteProject, visitor: Visitor
 ) -> None:
     head = project.head
@@ -207,7 +207,7 @@ def test_a_run_whose_parameters_are_not_all_kept_is_not_repeated(
 
 
 @posix
-def test_no_secret_parameter_is_in_the_database_once_its_run_is_over(
+def test_the_database_has_no_secret_parameter_of_a_run_that_ended(
     project: RemoteProject,
 ) -> None:
     given = {"text": "x", "password": "four-seven-eleven"}
@@ -225,7 +225,7 @@ def test_no_secret_parameter_is_in_the_database_once_its_run_is_over(
 
 
 @posix
-def test_a_run_that_got_sealed_secrets_is_not_repeated(
+def test_a_run_with_sealed_secrets_is_not_repeated(
     project: RemoteProject, visitor: Visitor
 ) -> None:
     thread_id = project.script("true").json["thread_id"]
@@ -251,7 +251,7 @@ def test_a_run_is_repeated_with_the_secrets_of_the_vault_that_it_had(
 
 
 @posix
-def test_a_run_is_cancelled_by_its_page_and_shows_what_it_wrote(
+def test_a_run_is_cancelled_on_its_page_and_shows_its_output(
     project: RemoteProject, visitor: Visitor
 ) -> None:
     thread_id = project.begun("echo '<b>begun</b>'; echo oh >&2")
@@ -270,7 +270,7 @@ def test_a_run_is_cancelled_by_its_page_and_shows_what_it_wrote(
 
 
 @posix
-def test_a_run_that_waits_or_runs_looks_again_and_one_that_ended_does_not(
+def test_the_page_of_a_run_refreshes_itself_until_the_run_has_ended(
     project: RemoteProject, visitor: Visitor
 ) -> None:
     thread_id = project.begun("true")
@@ -290,7 +290,7 @@ def test_a_run_that_waits_or_runs_looks_again_and_one_that_ended_does_not(
 
 
 @posix
-def test_a_project_shows_its_files_at_each_snapshot_and_what_each_changed(
+def test_a_project_shows_the_files_and_the_changes_of_each_snapshot(
     project: RemoteProject, visitor: Visitor
 ) -> None:
     first = str(project.head)
@@ -326,7 +326,7 @@ def test_any_two_snapshots_are_compared(shared_node: Node) -> None:
         assert visitor.ask(f"/page/diff?path={PROJECT}&from={begin}&to={to}").status == 404
 
 
-def test_files_made_to_keep_a_processor_busy_are_not_compared_for_ever(shared_node: Node) -> None:
+def test_files_that_are_slow_to_compare_are_given_up(shared_node: Node) -> None:
     user = shared_node.user()
     contents, visitor = Contents(user), Visitor(user)
     chance = Random(1)  # noqa: S311 - not for secrets
@@ -354,7 +354,7 @@ def test_a_snapshot_of_another_user_is_not_found(shared_node: Node) -> None:
         assert other.ask(address).status == 404
 
 
-def test_webhooks_are_listed_and_revoked_by_who_may(shared_node: Node) -> None:
+def test_webhooks_are_listed_and_revoked_by_their_owner(shared_node: Node) -> None:
     owner = shared_node.user()
     Contents(owner).head(Contents(owner).snapshot())
     body = {"item_id": "tool:a/b", "project_path": PROJECT, "description": "from <b>CI</b>"}
@@ -450,7 +450,7 @@ def listed(shared_node: Node) -> Visitor:
         ({"state": "nothing'; --"}, set()),
     ],
 )
-def test_a_list_is_narrowed_by_its_address(
+def test_a_list_is_filtered_by_its_address(
     listed: Visitor, query: dict[str, str], found: set[str]
 ) -> None:
     page = listed.source(f"/page/executions?{urlencode(query)}")
@@ -458,7 +458,7 @@ def test_a_list_is_narrowed_by_its_address(
     assert set(re.findall(r">tool:garden/(\w+)</a>", page)) == found
 
 
-def test_pages_of_a_list_follow_each_other_and_keep_what_narrows_it(listed: Visitor) -> None:
+def test_pages_of_a_list_keep_its_filter(listed: Visitor) -> None:
     first = listed.source("/?item=tool%3Agarden%2Fweed&size=1")
     older = unescape(re.findall(r'rel="next" href="([^"]+)"', first)[0])
     second = listed.source(older)
@@ -469,7 +469,7 @@ def test_pages_of_a_list_follow_each_other_and_keep_what_narrows_it(listed: Visi
     assert 'rel="next"' not in second
 
 
-def test_a_day_that_is_none_is_named(listed: Visitor) -> None:
+def test_a_day_that_does_not_exist_is_reported(listed: Visitor) -> None:
     reply = listed.ask("/?since=2026-02-31")
 
     assert reply.status == 400
@@ -478,12 +478,12 @@ def test_a_day_that_is_none_is_named(listed: Visitor) -> None:
     )
 
 
-def test_texts_that_no_database_holds_are_refused(listed: Visitor) -> None:
+def test_texts_that_a_database_cannot_store_are_refused(listed: Visitor) -> None:
     for address in ("/?q=a%00b", "/page/thread?id=%00", "/page/project?path=%00"):
         assert listed.ask(address).status == 400
 
 
-def test_home_says_how_many_runs_succeeded_and_how_many_wait(shared_node: Node) -> None:
+def test_the_home_page_counts_successful_and_waiting_runs(shared_node: Node) -> None:
     user = shared_node.user()
     contents, now = Contents(user), utc_now().isoformat()
     for number, state in enumerate(["completed", "completed", "error"]):
@@ -499,7 +499,7 @@ def test_home_says_how_many_runs_succeeded_and_how_many_wait(shared_node: Node) 
     assert "last 24 hours: at most 4" in page
 
 
-def test_runs_of_others_are_for_who_manages_and_without_what_came_of_them(
+def test_a_manager_sees_runs_of_others_without_their_results(
     shared_node: Node,
 ) -> None:
     user = shared_node.user()
@@ -519,7 +519,7 @@ def test_runs_of_others_are_for_who_manages_and_without_what_came_of_them(
 # --- admin ----------------------------------------------------------------------------------------
 
 
-def test_who_manages_sees_users_keys_and_what_runs(shared_node: Node) -> None:
+def test_a_manager_sees_users_keys_and_current_runs(shared_node: Node) -> None:
     user = shared_node.user()
     Contents(user).thread(f"{THREAD}-{user.user_id}", item_id="tool:garden/long")
 
@@ -531,7 +531,7 @@ def test_who_manages_sees_users_keys_and_what_runs(shared_node: Node) -> None:
     assert Visitor(user).ask("/page/admin").status == 403
 
 
-def test_who_manages_revokes_keys(shared_node: Node) -> None:
+def test_a_manager_revokes_keys(shared_node: Node) -> None:
     manager, user = Visitor(shared_node.owner), shared_node.user()
     key_id = re.findall(
         rf'{user.user_id}</code>(?:.|\n)*?name="id" value="(\w+)"',
@@ -546,14 +546,14 @@ def test_who_manages_revokes_keys(shared_node: Node) -> None:
     assert manager.send("/page/admin/keys/revoke", {"fingerprint": user.user_id}).status == 404
 
 
-def test_the_last_key_that_manages_is_not_revoked_by_a_page(node: Node) -> None:
+def test_a_page_does_not_revoke_the_last_managing_key(node: Node) -> None:
     reply = Visitor(node.owner).send("/page/admin/keys/revoke", {"fingerprint": node.owner.user_id})
 
     assert reply.status == 409
     assert "the last one that may manage keys" in words_of(reply.body.decode())
 
 
-def test_a_history_says_where_it_ends_and_since_when_that_is_accepted(
+def test_a_history_shows_an_accepted_loss_and_its_date(
     project: RemoteProject, visitor: Visitor
 ) -> None:
     settings, oldest = project.user.node.settings, project.head

@@ -28,7 +28,7 @@ def token_in(page: bytes) -> str:
     return found[1]
 
 
-def test_a_stranger_is_asked_for_a_key_and_sees_nothing_else(shared_node: Node) -> None:
+def test_a_visitor_without_a_session_sees_only_the_login(shared_node: Node) -> None:
     first = shared_node.ask("GET", "/")
 
     assert first.status == 200
@@ -38,7 +38,7 @@ def test_a_stranger_is_asked_for_a_key_and_sees_nothing_else(shared_node: Node) 
         assert shared_node.ask("GET", path).status == 401
 
 
-def test_a_key_is_exchanged_for_a_cookie_that_no_script_and_no_other_site_gets(
+def test_a_login_sets_a_cookie_hidden_from_scripts_and_other_sites(
     shared_node: Node,
 ) -> None:
     user = shared_node.user()
@@ -55,7 +55,7 @@ def test_a_key_is_exchanged_for_a_cookie_that_no_script_and_no_other_site_gets(
     )
 
 
-def test_behind_a_proxy_that_speaks_tls_the_cookie_stays_in_tls(shared_node: Node) -> None:
+def test_behind_a_tls_proxy_the_cookie_is_secure(shared_node: Node) -> None:
     reply = posted(
         shared_node,
         "/page/login",
@@ -75,7 +75,7 @@ def test_a_wrong_key_is_reported(shared_node: Node, key: str) -> None:
     assert "set-cookie" not in reply.headers
 
 
-def test_a_refusal_of_a_key_without_the_scope_names_it(shared_node: Node) -> None:
+def test_a_refused_login_names_the_missing_scope(shared_node: Node) -> None:
     user = shared_node.user(scopes=("remote:push",))
 
     reply = posted(shared_node, "/page/login", {"key": user.token})
@@ -88,14 +88,14 @@ def test_a_refusal_of_a_key_without_the_scope_names_it(shared_node: Node) -> Non
     "headers",
     [{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Sec-Fetch-Site": "none"}],
 )
-def test_a_form_of_another_site_logs_no_one_in(shared_node: Node, headers: dict[str, str]) -> None:
+def test_a_form_of_another_site_does_not_log_in(shared_node: Node, headers: dict[str, str]) -> None:
     reply = posted(shared_node, "/page/login", {"key": shared_node.user().token}, **headers)
 
     assert reply.status == 403
     assert "set-cookie" not in reply.headers
 
 
-def test_an_old_browser_says_where_a_form_is_from_by_its_origin(shared_node: Node) -> None:
+def test_the_origin_header_decides_where_sec_fetch_site_is_missing(shared_node: Node) -> None:
     fields = urlencode({"key": shared_node.user().token}).encode()
     form = {"Content-Type": FORM["Content-Type"]}
 
@@ -122,7 +122,7 @@ def test_logging_out_takes_the_token_of_the_page(shared_node: Node) -> None:
 
 
 @pytest.mark.heavy
-def test_a_session_that_was_ended_counts_nowhere_also_after_a_restart(node: Node) -> None:
+def test_an_ended_session_stays_ended_after_a_restart(node: Node) -> None:
     user = node.user()
     left, kept = logged_in(user), logged_in(user)
     token = token_in(node.ask("GET", "/", headers=left).body)
@@ -150,7 +150,7 @@ def test_a_revoked_key_ends_its_sessions(shared_node: Node) -> None:
     assert shared_node.ask("GET", "/page/executions", headers=cookie).status == 401
 
 
-def test_a_forged_cookie_is_no_session(shared_node: Node) -> None:
+def test_a_forged_cookie_opens_no_session(shared_node: Node) -> None:
     cookie = logged_in(shared_node.user())["Cookie"]
 
     for forged in (cookie[:-1] + ("A" if cookie[-1] != "A" else "B"), "rye_session=v1.e30.x"):
@@ -190,7 +190,7 @@ def test_a_user_sees_their_projects_history_executions_and_conflicts(shared_node
     assert "<mark>water\n</mark>" in thread
 
 
-def test_what_is_not_there_or_of_another_user_is_not_found(shared_node: Node) -> None:
+def test_a_missing_page_and_one_of_another_user_are_not_found(shared_node: Node) -> None:
     owner, other = shared_node.user(), shared_node.user()
     Contents(owner).thread(f"{THREAD}-{owner.user_id}")
     Contents(owner).merged_history()
@@ -200,7 +200,7 @@ def test_what_is_not_there_or_of_another_user_is_not_found(shared_node: Node) ->
         assert shared_node.ask("GET", path, headers=cookie).status == 404
 
 
-def test_sides_that_cannot_be_shown_say_why(shared_node: Node) -> None:
+def test_a_side_of_a_conflict_that_cannot_be_shown_says_why(shared_node: Node) -> None:
     user = shared_node.user()
     contents = Contents(user)
     binary, large = contents.store.put_blob(b"\x00\xff"), contents.store.put_blob(b"x" * 200_001)
@@ -242,7 +242,7 @@ def test_lists_and_pages_are_bounded_whatever_the_rows_hold(shared_node: Node) -
         assert len(page.body) < most
 
 
-def test_pages_carry_the_policy_and_are_kept_nowhere(shared_node: Node) -> None:
+def test_pages_have_the_content_policy_and_are_not_cached(shared_node: Node) -> None:
     for path in ("/", "/docs", "/page/project", "/page/nothing", "/page/files/nothing"):
         headers = shared_node.ask("GET", path).headers
         assert headers["content-security-policy"].startswith("default-src 'none'")

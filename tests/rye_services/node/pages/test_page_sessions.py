@@ -39,7 +39,7 @@ def test_another_server_on_the_database_knows_a_session_and_its_end(
     assert other.find(kept, 0.0) is not None
 
 
-def test_the_database_has_no_cookie_and_forgets_what_is_over(tmp_path: Path) -> None:
+def test_the_database_holds_no_cookie_and_deletes_expired_sessions(tmp_path: Path) -> None:
     database = made_database(tmp_path)
     sessions = PageSessions(database, SECRET)
     cookie = sessions.begin("ada", None, 0.0)
@@ -51,7 +51,7 @@ def test_the_database_has_no_cookie_and_forgets_what_is_over(tmp_path: Path) -> 
     assert cookie not in str(rows)
 
 
-def test_a_person_has_so_many_sessions_and_no_more(tmp_path: Path) -> None:
+def test_a_user_has_a_limited_number_of_sessions(tmp_path: Path) -> None:
     database = made_database(tmp_path)
     sessions = PageSessions(database, SECRET)
     cookies = [sessions.begin("ada", None, float(number)) for number in range(105)]
@@ -79,11 +79,11 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSessions]:
 
 @pytest.mark.property
 @given(st.text())
-def test_any_text_is_a_cookie_that_does_not_count(known: PageSessions, cookie: str) -> None:
+def test_an_arbitrary_text_is_never_a_valid_cookie(known: PageSessions, cookie: str) -> None:
     assert known.find(cookie, 0.0) is None
 
 
-def test_a_form_counts_for_the_session_it_was_made_for_only(sessions: PageSessions) -> None:
+def test_a_form_token_is_valid_for_its_own_session_only(sessions: PageSessions) -> None:
     cookie, other = (sessions.begin("ada", None, 0.0) for _ in range(2))
 
     assert sessions.is_form_token(sessions.form_token(cookie), cookie)

@@ -150,7 +150,7 @@ def invitation_into(node: Node, team: str | None, **more: Any) -> str:  # noqa: 
     return text
 
 
-def test_a_new_person_waits_until_the_operator_says_yes(signing: Node) -> None:
+def test_a_new_person_waits_for_the_operators_approval(signing: Node) -> None:
     browser = Browser().sign_in(signing, "grace")
 
     assert browser.status == 403
@@ -159,7 +159,7 @@ def test_a_new_person_waits_until_the_operator_says_yes(signing: Node) -> None:
     assert Browser().sign_in(signing, "grace").status == 200
 
 
-def test_a_new_person_is_let_in_by_an_invitation_once(signing: Node) -> None:
+def test_an_invitation_admits_one_new_person(signing: Node) -> None:
     text = invitation_into(signing, None)
 
     first, second = (Browser().sign_in(signing, one, text) for one in ("edsger", "tony"))
@@ -169,14 +169,14 @@ def test_a_new_person_is_let_in_by_an_invitation_once(signing: Node) -> None:
     assert "it was used before, or revoked" in second.text
 
 
-def test_an_invitation_for_an_address_lets_in_who_the_provider_says_has_it(signing: Node) -> None:
+def test_an_invitation_for_an_address_admits_only_the_owner_of_that_address(signing: Node) -> None:
     text = invitation_into(signing, None, email="barbara@example.org")
 
     assert Browser().sign_in(signing, "mallory", text).status == 403
     assert Browser().sign_in(signing, "barbara", text).status == 200
 
 
-def test_a_name_of_the_provider_that_another_user_has_becomes_another_name(
+def test_a_name_of_the_provider_that_is_taken_gets_a_suffix(
     signing: Node,
 ) -> None:
     database = Database(signing.settings.database_url)
@@ -202,7 +202,7 @@ def test_an_answer_of_the_provider_counts_once_and_for_the_browser_that_began(
     assert "was never begun here" in forged.text
 
 
-def test_a_cookie_from_before_a_sign_in_counts_no_longer(signing: Node) -> None:
+def test_a_cookie_from_before_a_sign_in_is_not_valid(signing: Node) -> None:
     planted = "a" * 43
     cookie = {"Cookie": f"rye_session={planted}"}
 
@@ -211,13 +211,13 @@ def test_a_cookie_from_before_a_sign_in_counts_no_longer(signing: Node) -> None:
     assert signing.ask("GET", "/page/executions", headers=cookie).status == 401
 
 
-def test_who_signed_in_at_a_provider_manages_no_node(signing: Node) -> None:
+def test_a_person_who_signed_in_at_a_provider_does_not_manage_the_node(signing: Node) -> None:
     browser = Browser().sign_in(signing, "ken", invitation_into(signing, None))
 
     assert browser.go(f"{signing.url}/page/admin").status == 403
 
 
-def test_a_person_who_was_closed_is_signed_out(signing: Node) -> None:
+def test_a_closed_person_is_signed_out(signing: Node) -> None:
     browser = Browser().sign_in(signing, "niklaus", invitation_into(signing, None))
     assert browser.go(f"{signing.url}/").status == 200
     database = Database(signing.settings.database_url)
@@ -228,7 +228,7 @@ def test_a_person_who_was_closed_is_signed_out(signing: Node) -> None:
     assert Browser().sign_in(signing, "niklaus").status == 403
 
 
-def test_a_machine_signs_for_its_person_once_they_say_so(signing: Node) -> None:
+def test_a_machine_may_sign_after_its_person_approved_it(signing: Node) -> None:
     pair = generate_keypair()
     body = {"public_key": encode_public_key(pair.public_pem), "label": "laptop"}
     begun = signing.ask("POST", "/sign-in/device", body).json
@@ -252,7 +252,7 @@ def test_a_machine_signs_for_its_person_once_they_say_so(signing: Node) -> None:
     assert machine.ask("GET", "/account").json["user_id"] == "adele"
 
 
-def test_a_machine_that_was_refused_signs_for_no_one(signing: Node) -> None:
+def test_a_refused_machine_cannot_sign_requests(signing: Node) -> None:
     pair = generate_keypair()
     body = {"public_key": encode_public_key(pair.public_pem)}
     begun = signing.ask("POST", "/sign-in/device", body).json
@@ -277,7 +277,7 @@ def test_a_machine_that_was_refused_signs_for_no_one(signing: Node) -> None:
     ],
     ids=["issuer", "audience", "nonce", "expired"],
 )
-def test_who_comes_back_with_a_lie_is_not_signed_in_and_no_user_is_made(
+def test_a_false_id_token_is_refused_and_creates_no_user(
     doubtful: tuple[Node, LyingProvider], lies: dict[str, Any]
 ) -> None:
     node, liar = doubtful
@@ -292,7 +292,7 @@ def test_who_comes_back_with_a_lie_is_not_signed_in_and_no_user_is_made(
     database.close()
 
 
-def test_people_who_are_signed_in_go_on_while_the_provider_is_down_and_others_sign_in_later(
+def test_sessions_survive_an_outage_of_the_provider(
     doubtful: tuple[Node, LyingProvider],
 ) -> None:
     node, liar = doubtful
@@ -313,7 +313,7 @@ def test_people_who_are_signed_in_go_on_while_the_provider_is_down_and_others_si
     assert answered(node, liar, "betty").status == 200
 
 
-def test_a_provider_that_changed_its_keys_signs_people_in_after_a_moment(
+def test_new_keys_of_the_provider_are_used_within_30_seconds(
     doubtful: tuple[Node, LyingProvider],
 ) -> None:
     node, liar = doubtful

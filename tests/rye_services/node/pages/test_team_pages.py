@@ -63,7 +63,7 @@ def members_of(team: TeamOfTests) -> list[User]:
     return [user for role, user in team.people.items() if role != "nobody"]
 
 
-def test_an_admin_invites_on_the_page_and_the_invited_joins_there(team: TeamOfTests) -> None:
+def test_an_admin_invites_a_person_who_joins_on_the_page(team: TeamOfTests) -> None:
     admin, newcomer = OnPages(team.people["admin"]), OnPages(team.people["nobody"])
 
     shown = admin.do("invite", team=team.name, role="read", email="").body.decode()
@@ -86,7 +86,7 @@ def test_an_admin_invites_on_the_page_and_the_invited_joins_there(team: TeamOfTe
         ("revoke-token", {"id": "x"}),
     ],
 )
-def test_what_is_for_admins_is_refused_to_others(
+def test_actions_of_admins_are_refused_to_other_members(
     team: TeamOfTests, what: str, fields: dict[str, str]
 ) -> None:
     named = {
@@ -108,7 +108,7 @@ def test_a_form_of_another_session_changes_nothing(team: TeamOfTests) -> None:
     assert admin.see("/page/team?id=forged-team").status == 403
 
 
-def test_the_pages_show_the_projects_of_the_team_that_was_chosen(team: TeamOfTests) -> None:
+def test_the_pages_show_the_projects_of_the_chosen_team(team: TeamOfTests) -> None:
     owner, reader = team.people["push"], OnPages(team.people["read"])
     push_tree(owner, {"a": b"1"})
     body = {"project_path": "ada/project", "to": team.name}
@@ -124,7 +124,7 @@ def test_the_pages_show_the_projects_of_the_team_that_was_chosen(team: TeamOfTes
     assert foreign.status == 403
 
 
-def test_who_left_a_team_sees_their_own_projects_again(team: TeamOfTests) -> None:
+def test_a_member_who_left_a_team_sees_their_own_projects_again(team: TeamOfTests) -> None:
     member = OnPages(team.people["read"])
     member.send("/page/look-at", owner=team.name)
 
@@ -135,7 +135,7 @@ def test_who_left_a_team_sees_their_own_projects_again(team: TeamOfTests) -> Non
     assert member.see(f"/page/team?id={team.name}").status == 403
 
 
-def test_the_operator_lets_people_in_and_closes_them_on_the_page(shared_node: Node) -> None:
+def test_the_operator_opens_and_closes_people_on_the_page(shared_node: Node) -> None:
     operator, somebody = OnPages(shared_node.user(scopes=("*",))), shared_node.user()
     push_tree(somebody, {"a": b"1"})
 

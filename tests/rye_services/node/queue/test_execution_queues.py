@@ -133,7 +133,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
             queue.leave(WAIT_S)
 
 
-def test_an_execution_is_handed_over_once_and_by_its_id(case: Case) -> None:
+def test_an_execution_is_started_once_by_its_id(case: Case) -> None:
     queue = case.queue(places=2)
     queue.work(case.hands.carry_out)
 
@@ -144,7 +144,7 @@ def test_an_execution_is_handed_over_once_and_by_its_id(case: Case) -> None:
     assert case.hands.wait_for(2) == ["a", "b"]
 
 
-def test_what_was_taken_back_with_its_transaction_is_never_handed_over(case: Case) -> None:
+def test_an_execution_whose_transaction_was_rolled_back_is_never_started(case: Case) -> None:
     queue = case.queue()
     queue.work(case.hands.carry_out)
     run = QueuedRun(thread_id="undone", user_id="ada")
@@ -164,7 +164,7 @@ def test_what_was_taken_back_with_its_transaction_is_never_handed_over(case: Cas
         assert connection.scalars(select(threads.c.thread_id)).all() == ["kept"]
 
 
-def test_no_more_are_handed_over_than_there_are_places(case: Case) -> None:
+def test_no_more_executions_start_than_there_are_places(case: Case) -> None:
     queue = case.queue(places=2)
     queue.work(case.hands.carry_out)
     for name, user in (("a", "ada"), ("b", "bob"), ("c", "eve")):
@@ -175,7 +175,7 @@ def test_no_more_are_handed_over_than_there_are_places(case: Case) -> None:
     assert sorted(case.hands.wait_for(3)) == ["a", "b", "c"]
 
 
-def test_a_user_with_one_does_not_wait_for_all_of_another_user(case: Case) -> None:
+def test_a_single_execution_does_not_wait_for_all_of_another_user(case: Case) -> None:
     queue = case.queue()
     queue.work(case.hands.carry_out)
     for number in range(5):
@@ -188,7 +188,7 @@ def test_a_user_with_one_does_not_wait_for_all_of_another_user(case: Case) -> No
     assert [one for one in case.hands.taken if one != "bob"] == [f"ada{n}" for n in range(5)]
 
 
-def test_users_who_used_it_much_before_are_not_made_to_wait_for_it(case: Case) -> None:
+def test_past_use_of_the_queue_does_not_delay_a_user(case: Case) -> None:
     queue = case.queue()
     hands = Hands(holds=False)
     queue.work(hands.carry_out)
@@ -208,7 +208,7 @@ def test_users_who_used_it_much_before_are_not_made_to_wait_for_it(case: Case) -
     assert hands.wait_for(15)[11:].index("ada") <= 1
 
 
-def test_of_one_user_the_one_whose_caller_waits_goes_first(case: Case) -> None:
+def test_an_execution_with_a_waiting_caller_goes_before_others_of_its_user(case: Case) -> None:
     queue = case.queue()
     queue.work(case.hands.carry_out)
     case.defer(queue, "running")
@@ -222,7 +222,7 @@ def test_of_one_user_the_one_whose_caller_waits_goes_first(case: Case) -> None:
     assert case.hands.wait_for(4) == ["running", "awaited", "later1", "later2"]
 
 
-def test_the_place_of_one_that_waits_is_known(case: Case) -> None:
+def test_the_queue_place_of_a_waiting_execution_is_known(case: Case) -> None:
     queue = case.queue()
     queue.work(case.hands.carry_out)
     case.defer(queue, "running")
@@ -233,7 +233,7 @@ def test_the_place_of_one_that_waits_is_known(case: Case) -> None:
     assert [queue.place_of(name) for name in ("first", "second", "unknown")] == [1, 2, 0]
 
 
-def test_one_that_is_withdrawn_is_not_handed_over(case: Case) -> None:
+def test_a_withdrawn_execution_is_not_started(case: Case) -> None:
     queue = case.queue()
     queue.work(case.hands.carry_out)
     case.defer(queue, "running")
@@ -270,7 +270,7 @@ def test_a_queue_has_a_bound_and_one_user_half_of_it(case: Case) -> None:
     assert sorted(found) == ["a1", "a2", "b1", "b2", "running"]
 
 
-def test_what_was_let_in_once_is_let_in_again_and_waits_once(case: Case) -> None:
+def test_an_execution_that_returns_to_the_queue_is_admitted_and_waits_once(case: Case) -> None:
     queue = case.queue(longest=1)
     queue.work(case.hands.carry_out)
     case.defer(queue, "running")
@@ -290,7 +290,7 @@ def test_what_was_let_in_once_is_let_in_again_and_waits_once(case: Case) -> None
     assert case.hands.wait_for(4) == ["running", "waits", "again", "last"]
 
 
-def test_a_queue_that_is_closed_hands_over_nothing_and_refuses(case: Case) -> None:
+def test_a_closed_queue_starts_and_accepts_no_execution(case: Case) -> None:
     queue = case.queue()
     queue.work(case.hands.carry_out)
     case.defer(queue, "running")
@@ -354,7 +354,7 @@ def cluster(database: Database) -> Iterator[Case]:
         queue.leave(WAIT_S)
 
 
-def test_two_workers_share_what_waits_and_none_gets_it_twice(cluster: Case) -> None:
+def test_two_workers_share_the_queue_and_start_each_execution_once(cluster: Case) -> None:
     server, *workers = (cluster.queue(places=2) for _ in range(3))
     hands = Hands(holds=False)
     for number in range(20):
@@ -366,7 +366,7 @@ def test_two_workers_share_what_waits_and_none_gets_it_twice(cluster: Case) -> N
     assert sorted(hands.wait_for(20)) == sorted(f"t{n}" for n in range(20))
 
 
-def test_what_a_closed_worker_leaves_is_taken_by_another(cluster: Case) -> None:
+def test_executions_left_by_a_closed_worker_are_taken_by_another(cluster: Case) -> None:
     first, second = cluster.queue(), cluster.queue()
     first.work(cluster.hands.carry_out)
     cluster.defer(first, "a")
@@ -380,7 +380,7 @@ def test_what_a_closed_worker_leaves_is_taken_by_another(cluster: Case) -> None:
     assert cluster.hands.wait_for(2) == ["a", "b"]
 
 
-def test_a_worker_that_is_closed_twice_gives_back_the_turn_that_it_has(
+def test_a_worker_that_is_closed_twice_returns_its_turn(
     cluster: Case, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "procrastinate")
@@ -400,7 +400,7 @@ def test_a_worker_that_is_closed_twice_gives_back_the_turn_that_it_has(
         assert connection.scalar(text("SELECT count(*) FROM procrastinate_jobs")) == 0
 
 
-def test_a_locked_table_of_the_queue_is_a_refusal_in_time(
+def test_a_locked_table_of_the_queue_is_refused_in_time(
     cluster: Case, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -419,7 +419,7 @@ def test_a_locked_table_of_the_queue_is_a_refusal_in_time(
         assert connection.scalars(select(threads.c.thread_id)).all() == ["b"]
 
 
-def test_a_worker_tells_its_connections_to_release_what_a_pause_would_keep(
+def test_a_worker_sets_an_idle_timeout_on_its_connections(
     cluster: Case, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -477,7 +477,7 @@ def test_a_sweep_and_a_worker_that_starts_may_forget_one_dead_worker_at_a_time(
     assert cluster.hands.wait_for(1) == ["taken"]
 
 
-def test_the_sweep_leaves_what_a_worker_is_carrying_out(cluster: Case, database: Database) -> None:
+def test_the_sweep_leaves_running_executions_alone(cluster: Case, database: Database) -> None:
     queue = cluster.queue(places=2)
     assert isinstance(queue, ClusterQueue)
     queue.work(cluster.hands.carry_out)

@@ -10,7 +10,7 @@ def has_come(turn: Turn) -> bool:
     return turn.wait(0)
 
 
-def test_a_free_place_is_had_at_once_and_a_taken_one_is_waited_for() -> None:
+def test_a_request_waits_only_if_all_places_are_taken() -> None:
     queue = Queue(1, 10)
     first, second = queue.enter("ada"), queue.enter("bob")
 
@@ -30,7 +30,7 @@ def test_one_user_cannot_have_all_places() -> None:
 
 
 @pytest.mark.parametrize("places", [1, 3])
-def test_a_client_that_asks_often_keeps_no_other_waiting(places: int) -> None:
+def test_a_client_with_many_requests_does_not_block_others(places: int) -> None:
     queue = Queue(places, 1000)
     often = [queue.enter("ada") for _ in range(100)]
     running = [turn for turn in often if has_come(turn)]
@@ -77,7 +77,7 @@ def test_a_queue_has_a_bound_and_one_user_half_of_it() -> None:
     assert queue.waiting == 5
 
 
-def test_who_waits_no_longer_is_passed_over() -> None:
+def test_an_abandoned_turn_is_skipped() -> None:
     queue = Queue(1, 10)
     first, second, third = (queue.enter(user) for user in ("ada", "bob", "eve"))
 
@@ -87,7 +87,7 @@ def test_who_waits_no_longer_is_passed_over() -> None:
     assert (has_come(third), queue.active, queue.waiting) == (True, 1, 0)
 
 
-def test_a_queue_that_closes_tells_who_waits() -> None:
+def test_a_closing_queue_refuses_waiting_turns() -> None:
     queue = Queue(1, 10)
     first, second = queue.enter("ada"), queue.enter("bob")
 
@@ -102,7 +102,7 @@ def test_a_queue_that_closes_tells_who_waits() -> None:
     assert queue.active == 0
 
 
-def test_no_more_run_at_once_than_there_are_places() -> None:
+def test_no_more_turns_run_at_once_than_there_are_places() -> None:
     queue = Queue(3, 1000)
     most: list[int] = []
 
@@ -118,7 +118,7 @@ def test_no_more_run_at_once_than_there_are_places() -> None:
     assert (len(most), max(most) <= 3, queue.active, queue.waiting) == (300, True, 0, 0)
 
 
-def test_a_turn_that_is_left_twice_gives_back_one_place() -> None:
+def test_a_turn_that_is_left_twice_frees_one_place() -> None:
     queue = Queue(2, 10)
     first, second, third = (queue.enter(user) for user in ("ada", "bob", "eve"))
 
@@ -130,7 +130,7 @@ def test_a_turn_that_is_left_twice_gives_back_one_place() -> None:
     queue.leave(second)
 
 
-def test_of_one_user_who_waits_for_an_answer_goes_first() -> None:
+def test_an_awaited_turn_goes_before_others_of_its_user() -> None:
     queue = Queue(1, 10)
     running = queue.enter("ada")
     later, awaited = queue.enter("ada", priority=LATER), queue.enter("ada", priority=AWAITED)

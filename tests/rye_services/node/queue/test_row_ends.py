@@ -54,9 +54,7 @@ def state_of(rows: ThreadRows, thread_id: str) -> str:
     return str(row["state"])
 
 
-def test_an_end_that_the_database_cannot_take_is_written_once_it_can(
-    database: Database, rows: ThreadRows
-) -> None:
+def test_an_end_is_written_when_the_database_is_back(database: Database, rows: ThreadRows) -> None:
     ends = RowEnds(rows)
     with no_threads(database):
         assert ends.write("one", 1, ERROR, error_message="no room")
@@ -82,7 +80,7 @@ def test_an_end_is_written_once(rows: ThreadRows) -> None:
     assert state_of(rows, "one") == "completed"
 
 
-def test_what_no_database_holds_is_replaced_in_what_a_tool_says(rows: ThreadRows) -> None:
+def test_characters_that_a_database_cannot_store_are_replaced_in_results(rows: ThreadRows) -> None:
     said = {"error_message": "a\0b\ud800c\ud83d\ude00", "merge_conflicts": {"x\0": ["\udfff"]}}
 
     assert RowEnds(rows).write("one", 1, ERROR, **said)

@@ -46,7 +46,7 @@ def plain(text: str) -> str:
     return text
 
 
-def test_lines_are_there_while_it_runs_and_the_rest_at_the_end(database: Database) -> None:
+def test_whole_lines_are_written_during_the_run_and_the_rest_at_its_end(database: Database) -> None:
     logs = RunLogs(database)
     log = logs.open("t", 1, plain, ignore)
     log.hear(piece(STDOUT, "one\ntw"))
@@ -112,7 +112,7 @@ def test_a_line_without_an_end_takes_no_memory(database: Database) -> None:
     assert len(text) < 70_000
 
 
-def test_text_that_no_database_holds_is_replaced(database: Database) -> None:
+def test_characters_that_a_database_cannot_store_are_replaced(database: Database) -> None:
     logs = RunLogs(database)
     log = logs.open("t", 1, plain, ignore)
     log.hear(piece(STDOUT, "a\0b\udce4\n"))

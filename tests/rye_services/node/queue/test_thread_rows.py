@@ -88,7 +88,9 @@ def test_of_200_simultaneous_claims_each_execution_has_one(
     assert {row(first, name)["attempt"] for name in names} == {1}
 
 
-def test_servers_whose_clocks_are_apart_take_nothing_from_each_other(tmp_path: Path) -> None:
+def test_servers_with_different_clocks_do_not_take_over_each_others_executions(
+    tmp_path: Path,
+) -> None:
     here = made_database(tmp_path)
     first = ThreadRows(here, "one", lambda _: False)
     first.begin(thread(is_async=False))
@@ -101,7 +103,7 @@ def test_servers_whose_clocks_are_apart_take_nothing_from_each_other(tmp_path: P
     assert abs((time - datetime.now(UTC)).total_seconds()) < 90
 
 
-def test_who_was_taken_for_lost_moves_no_head(
+def test_a_lost_execution_does_not_move_a_head(
     database: Database, server: Callable[[str], ThreadRows]
 ) -> None:
     first, second, heads = server("one"), server("two"), Heads(database)
@@ -137,7 +139,7 @@ def values(digit: str) -> dict[str, Any]:
     }
 
 
-def test_who_holds_an_execution_is_not_taken_for_lost_meanwhile(
+def test_an_execution_that_is_held_is_not_taken_over(
     database: Database, server: Callable[[str], ThreadRows]
 ) -> None:
     first, second = server("one"), server("two")
@@ -151,7 +153,7 @@ def test_who_holds_an_execution_is_not_taken_for_lost_meanwhile(
     assert row(first)["state"] == "running"
 
 
-def test_an_attempt_that_was_put_back_ends_nothing(server: Callable[[str], ThreadRows]) -> None:
+def test_an_earlier_attempt_cannot_end_the_execution(server: Callable[[str], ThreadRows]) -> None:
     rows = server("one")
     rows.begin(thread())
     assert rows.claim("t")
@@ -197,7 +199,7 @@ def test_a_retryable_execution_with_a_waiting_request_is_lost_all_the_same(
     assert row(second)["error_phase"] == "lost"
 
 
-def test_what_was_taken_and_not_begun_is_taken_again_whatever_its_item_says(
+def test_a_claimed_execution_that_did_not_begin_is_taken_over(
     database: Database, server: Callable[[str], ThreadRows]
 ) -> None:
     first, second = server("one"), server("two")
@@ -215,7 +217,7 @@ def test_what_was_taken_and_not_begun_is_taken_again_whatever_its_item_says(
     assert begun(second, "t", attempt=2)
 
 
-def test_what_was_begun_is_not_put_back_and_what_was_not_begun_is(
+def test_only_an_execution_that_has_not_begun_is_put_back(
     server: Callable[[str], ThreadRows],
 ) -> None:
     rows = server("one")
@@ -228,7 +230,7 @@ def test_what_was_begun_is_not_put_back_and_what_was_not_begun_is(
     assert not rows.put_back("begun", 1)
 
 
-def test_one_that_begins_while_it_is_looked_at_is_not_taken_again(
+def test_an_execution_that_begins_meanwhile_is_not_taken_over(
     database: Database, server: Callable[[str], ThreadRows]
 ) -> None:
     first, second = server("one"), server("two")
@@ -244,7 +246,7 @@ def test_one_that_begins_while_it_is_looked_at_is_not_taken_again(
     assert row(second)["error_phase"] == "lost"
 
 
-def test_one_that_ends_its_server_each_time_is_lost_in_the_end(
+def test_an_execution_is_lost_after_ten_servers_died_with_it(
     database: Database, server: Callable[[str], ThreadRows]
 ) -> None:
     rows = server("one")
@@ -261,7 +263,7 @@ def test_one_that_ends_its_server_each_time_is_lost_in_the_end(
 
 
 @pytest.mark.parametrize("is_begun", [False, True])
-def test_one_that_a_user_ended_is_cancelled_though_its_server_died_before(
+def test_a_cancelled_execution_ends_as_cancelled_though_its_server_died(
     database: Database, server: Callable[[str], ThreadRows], *, is_begun: bool
 ) -> None:
     first, second = server("one"), server("two")
@@ -277,7 +279,7 @@ def test_one_that_a_user_ended_is_cancelled_though_its_server_died_before(
     assert row(second)["error_message"] == "cancelled by eve"
 
 
-def test_one_that_a_user_ended_before_it_began_does_not_begin(
+def test_an_execution_cancelled_after_its_claim_does_not_begin(
     server: Callable[[str], ThreadRows],
 ) -> None:
     rows = server("one")
@@ -288,7 +290,7 @@ def test_one_that_a_user_ended_before_it_began_does_not_begin(
     assert not begun(rows, "t")
 
 
-def test_one_that_waits_is_cancelled_at_once_and_one_that_runs_by_its_server(
+def test_a_waiting_execution_is_cancelled_at_once_and_a_running_one_by_its_server(
     server: Callable[[str], ThreadRows],
 ) -> None:
     first, second = server("one"), server("two")
@@ -308,7 +310,7 @@ def test_one_that_waits_is_cancelled_at_once_and_one_that_runs_by_its_server(
     assert row(first, "runs")["cancelled_by"] == USER
 
 
-def test_a_moment_of_a_row_is_the_database_s(tmp_path: Path) -> None:
+def test_times_in_a_row_are_from_the_clock_of_the_database(tmp_path: Path) -> None:
     database = made_database(tmp_path, clock=lambda: NOW + timedelta(days=1))
     rows = ThreadRows(database, "one", lambda _: False)
     rows.begin(thread())

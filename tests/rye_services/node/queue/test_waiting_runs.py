@@ -68,7 +68,7 @@ def events_of(project: RemoteProject, thread_id: str) -> list[tuple[str, dict[st
     return found
 
 
-def test_30_at_once_are_all_executed(project: RemoteProject) -> None:
+def test_30_simultaneous_requests_are_all_executed(project: RemoteProject) -> None:
     with ThreadPoolExecutor(30) as pool:
         replies = list(pool.map(lambda n: project.script(f"echo n{n}"), range(30)))
 
@@ -81,7 +81,9 @@ def test_30_at_once_are_all_executed(project: RemoteProject) -> None:
     assert len(said) == statuses.count(200) >= 2
 
 
-def test_whatever_waits_too_long_is_accepted_with_202(tmp_path: Path, workspace: Workspace) -> None:
+def test_a_request_that_waits_too_long_is_answered_with_202(
+    tmp_path: Path, workspace: Workspace
+) -> None:
     environ = {"RYE_NODE_MAX_CONCURRENT": "1", "RYE_NODE_QUEUE_WAIT_S": "0"}
     with running_node(tmp_path / "one", environ=environ) as node:
         project = RemoteProject.with_tools(workspace, node.user())
@@ -100,7 +102,7 @@ def test_whatever_waits_too_long_is_accepted_with_202(tmp_path: Path, workspace:
     assert states == ["completed"] * 3
 
 
-def test_what_a_waiting_execution_was_given_lies_in_the_database_sealed_for_its_row(
+def test_parameters_of_a_waiting_execution_are_sealed_for_its_row(
     project: RemoteProject, narrow_node: Node
 ) -> None:
     project.begun("true")
@@ -132,7 +134,7 @@ def test_a_place_in_the_queue_is_reported_and_shrinks(project: RemoteProject) ->
         assert project.ended(one)["state"] == "completed"
 
 
-def test_what_a_run_writes_is_seen_while_it_runs_and_its_secrets_are_not(
+def test_the_log_of_a_running_execution_is_shown_with_secrets_masked(
     project: RemoteProject,
 ) -> None:
     thread = begun(project, f"echo first; echo oops >&2; echo $KEY; {WAIT}", KEY="recognisable-12")
@@ -162,7 +164,7 @@ def test_a_log_is_for_its_user_alone(narrow_node: Node, project: RemoteProject) 
         assert other.ask(method, f"/threads/{thread}/{target}").status == 404
 
 
-def test_one_that_runs_is_cancelled_and_what_it_changed_is_not_taken(
+def test_changes_of_a_cancelled_run_are_discarded(
     project: RemoteProject,
 ) -> None:
     thread = project.begun("echo half > src/x.txt")
@@ -178,7 +180,7 @@ def test_one_that_runs_is_cancelled_and_what_it_changed_is_not_taken(
     assert again.json["state"] == "cancelled"
 
 
-def test_one_that_waits_is_cancelled_and_never_begins(project: RemoteProject) -> None:
+def test_a_cancelled_waiting_execution_never_begins(project: RemoteProject) -> None:
     running = project.begun("true")
     waiting = project.ask("tool:echo", **{"async": True}).json["thread_id"]
 
@@ -200,7 +202,9 @@ def test_a_node_ends_in_time_though_a_user_runs(narrow_node: Node, project: Remo
     assert time.monotonic() - began < 20  # one second of grace, ten for the end
 
 
-def test_what_waits_is_begun_by_the_next_server(narrow_node: Node, project: RemoteProject) -> None:
+def test_a_waiting_execution_begins_on_the_next_server(
+    narrow_node: Node, project: RemoteProject
+) -> None:
     project.begun("true")
     waiting = project.ask("tool:echo", **{"async": True}).json["thread_id"]
     narrow_node.end()

@@ -108,7 +108,7 @@ def test_a_failure_is_answered_as_on_one_node(project: ClusterProject) -> None:
     )
 
 
-def test_all_servers_and_all_workers_are_met(
+def test_requests_reach_all_servers_and_all_workers(
     cluster: TestedCluster, project: ClusterProject
 ) -> None:
     before = dict(cluster.proxy.requests)
@@ -145,7 +145,7 @@ def test_deliveries_of_a_webhook_run_once_whichever_servers_get_them(
     assert len(project.user.ask("GET", "/threads").json["threads"]) == 1
 
 
-def test_a_nonce_counts_once_for_all_servers(project: ClusterProject) -> None:
+def test_a_nonce_is_valid_once_across_all_servers(project: ClusterProject) -> None:
     headers = project.user.signed_headers("GET", "/threads")
 
     statuses = [project.user.node.ask("GET", "/threads", headers=headers).status for _ in range(4)]
@@ -153,7 +153,7 @@ def test_a_nonce_counts_once_for_all_servers(project: ClusterProject) -> None:
     assert statuses == [200, 401, 401, 401]
 
 
-def test_who_logs_in_is_logged_in_on_every_server_and_so_is_who_logs_out(
+def test_a_login_and_a_logout_hold_on_every_server(
     project: ClusterProject,
 ) -> None:
     thread = project.execute("tool:echo")["thread_id"]
@@ -175,7 +175,7 @@ def test_who_logs_in_is_logged_in_on_every_server_and_so_is_who_logs_out(
     assert after == [401, 401, 401]
 
 
-def test_what_one_server_publishes_every_server_has(cluster: TestedCluster) -> None:
+def test_an_item_published_on_one_server_is_on_every_server(cluster: TestedCluster) -> None:
     registry = Registry(cluster.folder / "server0", role="all", environ=cluster.environ)
     registry.node.port = cluster.proxy.port
     account = registry.account()
@@ -225,7 +225,7 @@ def test_a_worker_of_a_node_without_a_cluster_is_refused(tmp_path: Path) -> None
     assert "queue: expected cluster for a worker, found local" in ended.stderr
 
 
-def test_one_that_runs_is_cancelled_on_another_machine(project: ClusterProject) -> None:
+def test_a_running_execution_is_cancelled_through_another_machine(project: ClusterProject) -> None:
     thread = begun(project, "true")
 
     reply = project.user.ask("POST", f"/threads/{thread}/cancel")
@@ -236,7 +236,7 @@ def test_one_that_runs_is_cancelled_on_another_machine(project: ClusterProject) 
     assert project.text("src/x.txt") == TEXT
 
 
-def test_a_worker_that_is_paused_and_comes_back_moves_no_head(
+def test_a_worker_that_resumes_after_a_pause_does_not_move_a_head(
     cluster: TestedCluster, project: ClusterProject
 ) -> None:
     thread = begun(project, "true")

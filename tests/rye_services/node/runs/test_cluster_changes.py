@@ -62,7 +62,7 @@ def replace(cluster: TestedCluster, part: Part) -> int | None:
     return status
 
 
-def test_a_rolling_upgrade_loses_and_doubles_nothing(
+def test_a_rolling_upgrade_runs_each_execution_exactly_once(
     cluster: TestedCluster, tmp_path: Path
 ) -> None:
     workspace = Workspace(tmp_path / "here", (publish(tmp_path / "bundle"),))

@@ -37,7 +37,7 @@ def project(node: Node, workspace: Workspace) -> RemoteProject:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_an_execution_whose_node_is_killed_is_lost_and_nothing_of_it_runs_on(
+def test_an_execution_of_a_killed_node_is_lost_and_leaves_no_process(
     node: Node, project: RemoteProject
 ) -> None:
     thread = project.begun("echo half > src/x.txt; (setsid sleep 600 &)")
@@ -92,7 +92,7 @@ def test_the_next_execution_after_a_kill_starts_from_a_clean_checkout(
     assert answer["merge_type"] == "no-op"
 
 
-def test_a_node_that_is_asked_to_end_lets_executions_end_first(
+def test_a_node_that_shuts_down_lets_executions_end_first(
     node: Node, project: RemoteProject
 ) -> None:
     thread = project.begun("echo new > src/x.txt")
@@ -148,7 +148,7 @@ def test_an_execution_that_takes_too_long_is_an_answer(strict_project: RemotePro
     assert (reply.status, reply.json["result"]["code"]) == (200, "TIMEOUT")
 
 
-def test_what_a_run_leaves_has_to_fit_and_head_does_not_move_else(
+def test_a_run_whose_changes_exceed_the_quota_does_not_move_the_head(
     strict_project: RemoteProject,
 ) -> None:
     reply = strict_project.script("head -c 3000000 /dev/urandom > src/big.bin")
@@ -160,7 +160,7 @@ def test_what_a_run_leaves_has_to_fit_and_head_does_not_move_else(
     assert (row["state"], row["error_phase"]) == ("error", "quota")
 
 
-def test_a_node_without_patience_ends_its_executions_and_says_so(
+def test_a_node_with_a_short_grace_ends_its_executions_and_reports_it(
     strict_node: Node, strict_project: RemoteProject
 ) -> None:
     thread = strict_project.begun("echo half > src/x.txt")
@@ -217,7 +217,7 @@ def state_of(services: NodeServices, thread_id: str) -> tuple[str, str | None]:
     return row["state"], row["error_phase"]
 
 
-def test_what_a_server_accepted_and_never_began_is_begun_by_the_next(
+def test_an_accepted_execution_that_did_not_begin_begins_on_the_next_server(
     make_services: Callable[[], NodeServices],
 ) -> None:
     first, second = make_services(), make_services()
@@ -233,7 +233,7 @@ def test_what_a_server_accepted_and_never_began_is_begun_by_the_next(
     assert state_of(second, "t") == ("error", "preparation")  # its project is nowhere
 
 
-def test_what_a_server_began_is_never_begun_again(
+def test_an_execution_that_began_is_never_begun_again(
     make_services: Callable[[], NodeServices],
 ) -> None:
     first, second = make_services(), make_services()
@@ -248,7 +248,7 @@ def test_what_a_server_began_is_never_begun_again(
     assert state_of(second, "t") == ("error", "lost")
 
 
-def test_what_a_server_took_and_did_not_begin_is_begun_by_the_next(
+def test_a_claimed_execution_that_did_not_begin_begins_on_the_next_server(
     make_services: Callable[[], NodeServices],
 ) -> None:
     first, second = make_services(), make_services()
@@ -261,7 +261,9 @@ def test_what_a_server_took_and_did_not_begin_is_begun_by_the_next(
     wait_until(lambda: state_of(second, "t") == ("error", "preparation"))  # it has no project
 
 
-def test_of_servers_that_begin_at_once_one_does(make_services: Callable[[], NodeServices]) -> None:
+def test_only_one_of_several_servers_begins_an_execution(
+    make_services: Callable[[], NodeServices],
+) -> None:
     services = make_services()
     services.executions.rows.begin(accepted("t"))
 
@@ -332,7 +334,7 @@ def test_a_lease_that_ran_out_leaves_an_execution_without_a_server(
 
 
 @pytest.mark.parametrize(("retryable", "end"), [(False, ("error", "lost")), (True, None)])
-def test_what_a_living_server_has_begun_and_does_not_run_is_given_up(
+def test_a_begun_execution_that_its_server_does_not_run_is_given_up(
     make_services: Callable[[], NodeServices], *, retryable: bool, end: tuple[str, str] | None
 ) -> None:
     executions = (services := make_services()).executions
@@ -352,7 +354,7 @@ def test_what_a_living_server_has_begun_and_does_not_run_is_given_up(
         wait_until(lambda: state_of(services, "t") == ("error", "preparation"))
 
 
-def test_what_a_server_runs_is_not_given_up(make_services: Callable[[], NodeServices]) -> None:
+def test_a_running_execution_is_not_given_up(make_services: Callable[[], NodeServices]) -> None:
     executions = (services := make_services()).executions
     executions.rows.begin(accepted("t", job=None))
     assert isinstance(executions, Executions)

@@ -51,13 +51,13 @@ def test_a_name_that_not_every_platform_has_is_left_out(project: RemoteProject) 
 
 
 @posix
-def test_a_file_made_a_link_to_elsewhere_stays_what_it_was(project: RemoteProject) -> None:
+def test_a_file_replaced_by_a_link_keeps_its_content(project: RemoteProject) -> None:
     assert left_out(project, "rm src/x.txt; ln -s /etc/passwd src/x.txt") == ["src/x.txt"]
 
 
 @pytest.mark.heavy
 @posix
-def test_folders_that_are_too_deep_to_be_named_are_left_out(project: RemoteProject) -> None:
+def test_folders_with_too_long_paths_are_left_out(project: RemoteProject) -> None:
     more = "p=$(printf 'd/%.0s' $(seq 100)); for i in $(seq 30)"
     deep = f"{more}; do mkdir -p $p; cd -P $p; done; echo x > f"
     script = f"(cd src; {deep}); mkdir -p .ai/state/x; (cd .ai/state/x; {deep})"
@@ -68,7 +68,7 @@ def test_folders_that_are_too_deep_to_be_named_are_left_out(project: RemoteProje
 
 
 @posix
-def test_a_project_goes_on_after_a_run_that_left_a_file_below_a_thousand_folders(
+def test_a_file_below_a_thousand_folders_does_not_break_the_project(
     project: RemoteProject,
 ) -> None:
     """Its path is short enough for every system."""
@@ -103,7 +103,7 @@ def a_tree(paths: list[str], skipped: list[str]) -> Tree:
     )
 
 
-def test_the_names_that_were_there_before_stay() -> None:
+def test_names_of_the_base_win_over_clashing_new_names() -> None:
     base = SourceManifest("project", {}, dict.fromkeys(["b/x", "a.py", "f/1", "f/2"], "1" * 64))
     tree = a_tree(["B/x", "b/x", "A.py", "a.py", "A.py/z", "B/y", "c"], ["f/"])
 
@@ -113,13 +113,13 @@ def test_the_names_that_were_there_before_stay() -> None:
     assert [one.path for one in sound.left_out] == ["f/", "A.py", "A.py/z", "B/x", "B/y"]
 
 
-def test_a_sound_tree_is_as_it_was() -> None:
+def test_a_sound_tree_is_unchanged() -> None:
     tree = a_tree(["a", "b/c"], [])
 
     assert admissible_tree(tree, SourceManifest("project"), frozenset()).tree is tree
 
 
-def test_many_names_that_meet_are_reported_apart_in_time() -> None:
+def test_many_clashing_names_are_reported_in_time() -> None:
     upper, lower = ([f"{name}/{number}" for number in range(20_000)] for name in ("S", "s"))
 
     sound = admissible_tree(a_tree([*upper, *lower], []), SourceManifest("project"), frozenset())

@@ -83,9 +83,7 @@ def test_beside_another_server_each_push_forces_the_whole_store(
     assert len(disk.forced) == 3
 
 
-def test_on_many_machines_each_push_forces_what_other_servers_may_have_stored(
-    disk: Disk, store: Store
-) -> None:
+def test_on_many_machines_each_push_forces_the_whole_store(disk: Disk, store: Store) -> None:
     durable = DurableStores(ServersElsewhere(), disk)
 
     for _ in range(3):
@@ -109,7 +107,7 @@ def test_another_server_that_came_and_went_is_noticed(
     assert len(disk.forced) == 2
 
 
-def test_a_time_that_is_too_young_to_tell_two_servers_apart_is_not_relied_on(
+def test_a_recent_time_of_the_folder_of_servers_is_not_relied_on(
     begun: ServerLease, servers: Path, disk: Disk, store: Store
 ) -> None:
     durable = DurableStores(begun, disk)
@@ -137,7 +135,7 @@ def test_where_no_call_forces_a_file_system_each_file_is_forced(
 
 
 @pytest.mark.heavy
-def test_a_push_forces_what_it_names_though_another_server_stored_it(tmp_path: Path) -> None:
+def test_a_push_forces_objects_that_another_server_stored(tmp_path: Path) -> None:
     strace, calls = require_program("strace"), tmp_path / "calls"
     traced = (str(strace), "-D", "-f", "-qq", "-e", "trace=syncfs,fsync", "-y", "-o", str(calls))
     data = tmp_path / "node"

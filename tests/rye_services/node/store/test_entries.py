@@ -62,7 +62,7 @@ def answer(store: Store, *digests: str) -> Any:  # noqa: ANN401 - JSON
     return json.loads(b"".join(answer_pieces(store, digests, max_bytes=10**9)))
 
 
-def test_what_is_there_is_reported_in_the_order_asked_each_once(store: Store) -> None:
+def test_present_digests_are_listed_once_in_the_order_of_the_request(store: Store) -> None:
     one, two = store.put_blob(b"1"), store.put_object({"n": 2})
 
     found = find_present(store, [two, NOWHERE, one, two, "../../etc/passwd", "", NOWHERE])
@@ -70,7 +70,7 @@ def test_what_is_there_is_reported_in_the_order_asked_each_once(store: Store) ->
     assert found == DigestPresence((two, one), (NOWHERE, "../../etc/passwd", ""))
 
 
-def test_what_was_asked_for_is_young_again(store: Store) -> None:
+def test_a_digest_that_was_looked_up_is_young_again(store: Store) -> None:
     digest = store.put_blob(b"1")
     os.utime(store.path_of(ObjectKind.BLOB, digest), (1, 1))
 
@@ -88,7 +88,7 @@ def test_entries_are_stored_and_counted(store: Store, usage: Usage) -> None:
     assert usage.read("ada", store=store) == 5
 
 
-def test_what_is_there_already_takes_no_room(store: Store, usage: Usage) -> None:
+def test_stored_content_needs_no_further_quota(store: Store, usage: Usage) -> None:
     put(store, usage, blob(b"abc"), max_bytes=3)
 
     assert put(store, usage, blob(b"abc"), max_bytes=3).stored == (sha256_hex(b"abc"),)
@@ -116,7 +116,7 @@ def test_a_request_over_the_quota_stores_nothing(store: Store, usage: Usage) -> 
     assert usage.read("ada", store=store) == 3
 
 
-def test_a_user_who_is_new_to_the_database_is_counted_once(store: Store, usage: Usage) -> None:
+def test_the_store_of_a_user_without_a_count_is_measured(store: Store, usage: Usage) -> None:
     store.put_blob(b"from a backup")
 
     assert usage.read("ada", store=store) == 13
@@ -141,7 +141,7 @@ def test_an_uploaded_item_is_known_to_the_push_that_follows(store: Store, usage:
     assert known.blob_of(digest) == NOWHERE
 
 
-def test_an_answer_holds_what_is_there_as_often_as_it_was_asked_for(store: Store) -> None:
+def test_an_answer_repeats_a_digest_that_is_requested_twice(store: Store) -> None:
     one, two = store.put_blob(b"1"), store.put_object({"b": 1, "a": 2})
 
     found = answer(store, two, NOWHERE, one, "nonsense", two)
@@ -150,7 +150,7 @@ def test_an_answer_holds_what_is_there_as_often_as_it_was_asked_for(store: Store
     assert found == {"entries": [an_object, blob(b"1"), an_object]}
 
 
-def test_an_answer_of_nothing_is_a_whole_answer(store: Store) -> None:
+def test_an_empty_request_gets_an_empty_answer(store: Store) -> None:
     assert answer(store) == {"entries": []}
 
 
@@ -163,7 +163,7 @@ def test_a_blob_is_preferred_to_an_object_of_the_same_digest(store: Store) -> No
     assert entry["kind"] == "blob"
 
 
-def test_what_is_damaged_is_left_out_of_an_answer(store: Store) -> None:
+def test_damaged_content_is_left_out_of_an_answer(store: Store) -> None:
     digest, other = store.put_blob(b"abc"), store.put_blob(b"x")
     (store.path_of(ObjectKind.BLOB, digest)).write_bytes(b"abd")
 
@@ -179,7 +179,7 @@ def test_a_large_answer_comes_in_pieces(store: Store) -> None:
     assert max(len(piece) for piece in pieces) < 500_000
 
 
-def test_the_same_large_blob_cannot_be_asked_for_again_and_again(store: Store) -> None:
+def test_a_request_for_the_same_large_blob_many_times_is_refused(store: Store) -> None:
     digest = store.put_blob(b"x" * 1000)
 
     with pytest.raises(AnswerTooLargeError) as error:

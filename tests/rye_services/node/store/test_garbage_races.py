@@ -70,7 +70,7 @@ def push(services: NodeServices, number: int) -> str:
             expected = error.actual.snapshot_hash if error.actual else None
 
 
-def test_a_head_never_leads_to_what_was_collected(services: NodeServices) -> None:
+def test_collection_during_pushes_keeps_all_that_heads_reach(services: NodeServices) -> None:
     store = folder_stores(services).of(USER)
     for number in range(12):
         put_project(store, contents(number))

@@ -82,7 +82,7 @@ def test_a_head_does_not_move_from_where_it_was(heads: Heads) -> None:
     assert not advance(heads, None, 4)
 
 
-def test_a_head_that_came_back_is_another_head(heads: Heads) -> None:
+def test_a_head_with_an_earlier_snapshot_is_another_revision(heads: Heads) -> None:
     advance(heads, None, 1)
     first = heads.read("ada", "node", "me/p")
     advance(heads, first, 2)
@@ -98,7 +98,7 @@ def test_users_remotes_and_projects_have_heads_of_their_own(heads: Heads) -> Non
     assert [heads.read(*key) for key in others] == [None, None, None]
 
 
-def test_of_many_moves_from_one_head_one_gets_through(heads: Heads) -> None:
+def test_of_many_moves_from_one_head_one_succeeds(heads: Heads) -> None:
     advance(heads, None, 1)
     first = heads.read("ada", "node", "me/p")
 
@@ -108,7 +108,7 @@ def test_of_many_moves_from_one_head_one_gets_through(heads: Heads) -> None:
     assert moved.count(True) == 1
 
 
-def test_of_many_beginnings_one_gets_through(heads: Heads) -> None:
+def test_of_many_first_heads_one_succeeds(heads: Heads) -> None:
     with ThreadPoolExecutor(8) as pool:
         moved = list(pool.map(lambda number: advance(heads, None, number), range(24)))
 
@@ -137,7 +137,7 @@ def test_a_user_space_is_replaced_revision_by_revision(database: Database) -> No
     assert refs.read("ada", "node") == UserSpaceRef(digest(5), 2, STAMP)
 
 
-def test_a_move_tells_the_head_it_made_though_others_have_moved_it_on(heads: Heads) -> None:
+def test_a_move_returns_its_own_head_even_if_it_has_moved_since(heads: Heads) -> None:
     first = heads.advance(
         "ada",
         "node",

@@ -5,7 +5,7 @@ def digest(number: int) -> str:
     return f"{number:064x}"
 
 
-def test_what_an_item_leads_to_is_remembered() -> None:
+def test_the_blob_of_an_item_is_cached() -> None:
     known = KnownItems()
 
     known.remember(digest(1), digest(2))
@@ -13,7 +13,7 @@ def test_what_an_item_leads_to_is_remembered() -> None:
     assert (known.blob_of(digest(1)), known.blob_of(digest(2))) == (digest(2), None)
 
 
-def test_what_was_asked_for_lately_stays_and_the_rest_goes() -> None:
+def test_the_least_recently_used_items_are_forgotten() -> None:
     known = KnownItems(limit=4)
     known.remember(digest(1), digest(1))
     known.remember(digest(2), digest(2))

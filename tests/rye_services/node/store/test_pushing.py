@@ -86,7 +86,7 @@ def test_a_push_makes_a_snapshot_and_moves_the_head(push: Push, store: Store) ->
     assert history == [second.snapshot_hash, first.snapshot_hash]
 
 
-def test_a_push_of_what_is_there_makes_no_history(push: Push) -> None:
+def test_a_push_without_changes_adds_no_snapshot(push: Push) -> None:
     first = push(b"1")
 
     assert push(b"1", first.snapshot_hash) == first
@@ -111,7 +111,7 @@ def test_a_push_on_another_head_says_where_the_head_is(push: Push) -> None:
     assert (error.value.expected, error.value.actual) == (NOWHERE, first)
 
 
-def test_a_first_push_on_a_project_that_is_there_is_refused(push: Push) -> None:
+def test_a_first_push_to_an_existing_project_is_refused(push: Push) -> None:
     first = push(b"1")
 
     with pytest.raises(HeadMovedError) as error:
@@ -120,14 +120,14 @@ def test_a_first_push_on_a_project_that_is_there_is_refused(push: Push) -> None:
     assert (error.value.expected, error.value.actual) == (None, first)
 
 
-def test_a_push_on_a_head_of_a_project_that_is_not_there_is_refused(push: Push) -> None:
+def test_a_push_with_a_head_to_a_missing_project_is_refused(push: Push) -> None:
     with pytest.raises(HeadMovedError) as error:
         push(b"1", NOWHERE)
 
     assert error.value.actual is None
 
 
-def test_what_is_missing_is_said_before_where_the_head_is(
+def test_missing_content_is_reported_before_a_moved_head(
     push: Push, pushing: PushService, store: Store
 ) -> None:
     push(b"1")
@@ -138,7 +138,7 @@ def test_what_is_missing_is_said_before_where_the_head_is(
 
 
 @pytest.mark.parametrize("version", ["", "0.1", "0.1.27", "0.1.0rc1", ryeos.__version__])
-def test_a_version_that_means_the_same_is_taken(push: Push, version: str) -> None:
+def test_an_equal_version_is_accepted(push: Push, version: str) -> None:
     assert push(b"1", version=version).system_version == version
 
 
@@ -167,7 +167,7 @@ def test_a_user_space_is_pushed_on_the_revision_that_it_replaces(
     assert str(error.value) == "the user space has moved: expected revision 1, found 2"
 
 
-def test_a_project_is_no_user_space(pushing: PushService, store: Store) -> None:
+def test_a_project_manifest_is_refused_as_user_space(pushing: PushService, store: Store) -> None:
     with pytest.raises(ManifestGraphError):
         pushing.push_user_space("ada", store, put_project(store, {"a": b""}), None)
 

@@ -48,11 +48,11 @@ def test_a_manifest_with_all_it_leads_to_is_sound(store: Store) -> None:
     assert found.paths() == sorted(TREE)
 
 
-def test_a_manifest_of_nothing_is_sound(store: Store) -> None:
+def test_an_empty_manifest_is_sound(store: Store) -> None:
     assert defects(store, put_project(store, {})) == ()
 
 
-def test_an_item_seen_before_still_has_to_be_there(store: Store) -> None:
+def test_a_known_item_that_is_missing_is_reported(store: Store) -> None:
     known = KnownItems()
     digest = put_project(store, TREE)
     verify_pushed_objects(digest, "project", store, known)
@@ -90,15 +90,15 @@ def test_the_message_names_twenty_defects_and_counts_the_rest(store: Store) -> N
     assert str(error.value) == f"manifest {digest}: {named}; and 3 more"
 
 
-def test_a_manifest_that_is_not_there_is_named(store: Store) -> None:
+def test_a_missing_manifest_is_reported(store: Store) -> None:
     assert defects(store, NOWHERE) == (f"object {NOWHERE} is missing",)
 
 
-def test_a_text_that_is_no_digest_is_no_manifest(store: Store) -> None:
+def test_an_invalid_digest_of_a_manifest_is_reported(store: Store) -> None:
     assert defects(store, "../../etc/passwd") == ("expected 64 lower-case hex digits",)
 
 
-def test_a_user_space_is_no_project(store: Store) -> None:
+def test_a_user_space_manifest_is_refused_as_a_project(store: Store) -> None:
     digest = put_user_space(store, {".ai/config/a.yaml": b"a: 1\n"})
 
     assert defects(store, digest) == (
@@ -140,7 +140,7 @@ def test_a_digest_in_a_manifest_is_checked(store: Store) -> None:
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "../x", "a/../../x", "a\\b", "", "C:/x", "a\0b", ".ai/state/x", "a "]
 )
-def test_a_path_that_leads_elsewhere_is_refused_at_the_push(store: Store, path: str) -> None:
+def test_an_unsafe_path_is_refused_at_the_push(store: Store, path: str) -> None:
     blob = store.put_blob(b"x")
 
     (defect,) = defects(store, manifest(store, files={path: blob}))
@@ -148,7 +148,7 @@ def test_a_path_that_leads_elsewhere_is_refused_at_the_push(store: Store, path: 
     assert defect.startswith(f"unsafe path {path!r} in a manifest: ")
 
 
-def test_paths_that_one_file_system_takes_for_the_same_are_refused(store: Store) -> None:
+def test_paths_that_are_equal_on_some_file_systems_are_refused(store: Store) -> None:
     blob = store.put_blob(b"x")
 
     assert len(defects(store, manifest(store, files={"Read": blob, "read": blob}))) == 1
@@ -170,7 +170,7 @@ def test_an_item_lies_below_the_folder_of_items(store: Store) -> None:
     )
 
 
-def test_an_item_that_is_no_item_source_is_named(store: Store) -> None:
+def test_an_item_of_another_object_kind_is_reported(store: Store) -> None:
     other = store.put_object({"schema": 2, "kind": "config_snapshot", "resolved_config": {}})
 
     (defect,) = defects(store, manifest(store, items={".ai/tools/x.py": other}))
@@ -181,7 +181,7 @@ def test_an_item_that_is_no_item_source_is_named(store: Store) -> None:
     )
 
 
-def test_a_damaged_item_is_thrown_away_so_that_it_can_be_uploaded_again(store: Store) -> None:
+def test_a_damaged_item_is_removed_and_can_be_uploaded_again(store: Store) -> None:
     digest = put_project(store, TREE)
     item = put_item(store, ".ai/knowledge/page.md", TREE[".ai/knowledge/page.md"])
     path = store.path_of(ObjectKind.OBJECT, item)
@@ -195,7 +195,7 @@ def test_a_damaged_item_is_thrown_away_so_that_it_can_be_uploaded_again(store: S
     assert not store.has_object(item)
 
 
-def test_what_is_found_is_young_again(store: Store) -> None:
+def test_verified_objects_are_young_again(store: Store) -> None:
     digest = put_project(store, TREE)
     for space in ObjectKind:
         for stored in store.stored(space):

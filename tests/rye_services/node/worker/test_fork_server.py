@@ -89,14 +89,14 @@ def test_output_errors_and_exit_codes_come_back(server: ForkServer) -> None:
     assert (killed.exit_code, killed.signal) == (None, signal.SIGKILL)
 
 
-def test_children_at_the_same_time_each_get_their_own_orders(server: ForkServer) -> None:
+def test_simultaneous_children_get_their_own_orders(server: ForkServer) -> None:
     with ThreadPoolExecutor(8) as pool:
         outcomes = list(pool.map(lambda n: server.run(code(f"print({n})")), range(40)))
 
     assert [int(one.stdout.data) for one in outcomes] == list(range(40))
 
 
-def test_what_a_child_changes_is_not_there_for_the_next(server: ForkServer) -> None:
+def test_changes_of_one_child_are_not_seen_by_the_next(server: ForkServer) -> None:
     server.run(code("import os, sys; sys.left = 1; os.environ['LEFT'] = '1'; os.chdir('/tmp')"))
 
     outcome = server.run(
@@ -125,7 +125,7 @@ def test_a_time_limit_and_a_cancellation_end_the_whole_group(
     assert timed_out.timed_out
 
 
-def test_a_child_of_a_template_that_is_killed_is_one_that_did_not_end_well(
+def test_a_child_of_a_killed_template_has_failed(
     server: ForkServer,
 ) -> None:
     outcome = server.run(
@@ -135,7 +135,7 @@ def test_a_child_of_a_template_that_is_killed_is_one_that_did_not_end_well(
     assert (outcome.exit_code, outcome.signal) == (None, None)
 
 
-def test_where_no_template_starts_children_are_started_anew() -> None:
+def test_without_a_template_each_child_is_a_new_process() -> None:
     server = ForkServer((sys.executable, "-I", "-c", "0 / 0"), ENV, ProcessManager())
 
     outcomes = [server.run(code("print(template)")) for _ in range(4)]
@@ -144,7 +144,7 @@ def test_where_no_template_starts_children_are_started_anew() -> None:
     server.close()
 
 
-def test_no_file_and_no_child_is_left(server: ForkServer) -> None:
+def test_no_file_and_no_child_process_remains(server: ForkServer) -> None:
     server.run(code("pass"))
     before = os.listdir("/proc/self/fd")  # noqa: PTH208 - how many
     for _ in range(20):

@@ -42,7 +42,7 @@ def test_a_mark_anywhere_below_a_property_makes_it_secret(mark: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("place", ["$defs", "allOf", "patternProperties", "additionalProperties"])
-def test_a_mark_that_is_of_no_property_makes_all_secret(place: str) -> None:
+def test_a_misplaced_mark_makes_all_parameters_secret(place: str) -> None:
     schema = {"properties": {"a": {}}, place: {"x": {"writeOnly": True}}}
 
     assert secret_names(schema, {"b": 2, "a": 1}) == ["a", "b"]
@@ -51,7 +51,7 @@ def test_a_mark_that_is_of_no_property_makes_all_secret(place: str) -> None:
 @pytest.mark.parametrize(
     "schema", [None, {}, {"properties": []}, {"properties": {"a": {"writeOnly": False}}}]
 )
-def test_without_a_mark_nothing_is_secret(schema: dict[str, Any] | None) -> None:
+def test_parameters_without_a_mark_are_not_secret(schema: dict[str, Any] | None) -> None:
     assert secret_names(schema, {"a": 1}) == []
 
 
@@ -72,7 +72,7 @@ def test_a_name_that_says_secret_is_left_out_also_within_a_value(name: str) -> N
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "key", "sort_key", "tokenizer", "passage"])
-def test_a_name_of_something_else_stays(name: str) -> None:
+def test_an_ordinary_name_is_kept(name: str) -> None:
     assert kept({name: 1}).is_whole
 
 
@@ -99,7 +99,7 @@ JSON = st.recursive(
 
 @pytest.mark.property
 @given(st.dictionaries(st.text(max_size=8), JSON, max_size=4), st.sets(st.text(max_size=8)))
-def test_what_is_kept_is_read_again_and_holds_no_secret(
+def test_kept_parameters_are_read_back_without_secrets(
     parameters: dict[str, Any], secret: set[str]
 ) -> None:
     found = kept(parameters, *secret, *list(parameters)[:1])
@@ -110,5 +110,5 @@ def test_what_is_kept_is_read_again_and_holds_no_secret(
 
 
 @pytest.mark.parametrize("value", [None, {}, [], {"parameters": {}, "left_out": "a"}, "x"])
-def test_a_column_of_another_form_is_of_nothing_kept(value: object) -> None:
+def test_a_column_of_another_form_is_read_as_no_parameters(value: object) -> None:
     assert read_given(value) is None

@@ -68,14 +68,14 @@ def test_a_longer_secret_is_masked_whole_where_a_shorter_one_is_a_part_of_it() -
     assert redaction.text("abcdefgh abcd") == f"{MASK} {MASK}"
 
 
-def test_values_that_would_be_found_everywhere_are_not_looked_for() -> None:
+def test_very_short_values_are_not_masked() -> None:
     redaction = Redaction({"A": "1", "B": "x" * (SHORTEST - 1)})
 
     assert not redaction.is_needed
     assert redaction.text("1 xxx") == "1 xxx"
 
 
-def test_json_is_masked_down_to_its_keys() -> None:
+def test_values_and_keys_of_json_are_masked() -> None:
     redaction = Redaction({"A": "secret"})
 
     masked = redaction.value({"secret": ["a secret", 1, None, {"x": "secret"}]})
@@ -84,7 +84,7 @@ def test_json_is_masked_down_to_its_keys() -> None:
 
 
 @given(secret=st.text(min_size=SHORTEST), around=st.text())
-def test_no_text_shows_a_secret_after_all(secret: str, around: str) -> None:
+def test_no_masked_text_contains_a_secret(secret: str, around: str) -> None:
     if secret.strip() != secret or set(secret) & set(MASK):
         return
     masked = Redaction({"A": secret}).text(f"{around}{secret}{around}")
@@ -99,7 +99,7 @@ def stores(tmp_path: Path) -> tuple[Store, Store]:
     return Store(tmp_path / "local"), Store(tmp_path / "user")
 
 
-def test_what_a_run_has_stored_is_promoted_as_it_is(stores: tuple[Store, Store]) -> None:
+def test_objects_without_secrets_are_promoted_unchanged(stores: tuple[Store, Store]) -> None:
     local, store = stores
     state = local.put_object({"kind": "state_snapshot", "state": {"x": 1}})
     blob = local.put_blob(b"blob")
@@ -114,7 +114,7 @@ def test_what_a_run_has_stored_is_promoted_as_it_is(stores: tuple[Store, Store])
     )
 
 
-def test_an_object_with_a_secret_is_masked_and_so_is_all_that_leads_to_it(
+def test_an_object_with_a_secret_and_all_objects_above_it_are_masked(
     stores: tuple[Store, Store],
 ) -> None:
     local, store = stores

@@ -122,7 +122,7 @@ def closed_to_all_but(*names: str) -> str:
     return f"CONFIG_SCHEMA = {schema!r}\n\n{SHOW}"
 
 
-def test_limits_of_graphs_that_no_one_asked_for_do_not_reach_a_closed_tool(
+def test_default_graph_limits_do_not_reach_a_tool_with_a_closed_schema(
     workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     workspace.project.signed_tool("t", closed_to_all_but("n"), executor=FUNCTION)
@@ -145,7 +145,7 @@ def test_a_tool_gets_the_limits_that_it_lists(
     assert envelope["data"]["params"] == {"max_steps": 100}
 
 
-def test_a_tool_that_takes_anything_gets_them_too(
+def test_a_tool_with_an_open_schema_gets_graph_limits(
     workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     workspace.project.signed_tool("t", SHOW, executor=FUNCTION)
@@ -155,7 +155,7 @@ def test_a_tool_that_takes_anything_gets_them_too(
     assert envelope["data"]["params"] == {"max_steps": 100, "max_concurrency": 10}
 
 
-def test_another_parameter_that_a_tool_does_not_list_is_refused_as_ever(
+def test_another_unlisted_parameter_is_refused(
     workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     workspace.project.signed_tool("t", closed_to_all_but("n"), executor=FUNCTION)
@@ -166,7 +166,7 @@ def test_another_parameter_that_a_tool_does_not_list_is_refused_as_ever(
     assert envelope["details"] == ['/m: expected no such key (known: "n"), found integer 1']
 
 
-def test_what_rye_refuses_is_an_answer(
+def test_a_refusal_by_rye_is_an_answer(
     workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     workspace.project.tool("t")
@@ -176,7 +176,7 @@ def test_what_rye_refuses_is_an_answer(
     assert (finished.envelope["status"], finished.envelope["code"]) == ("error", "UNSIGNED")
 
 
-def test_a_tool_has_nothing_of_the_servers_environment_but_what_is_allowed(
+def test_a_tool_gets_only_allowed_variables_of_the_server(
     workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch, tmp_path: Path
 ) -> None:
     shell_tool(workspace, "env")
@@ -191,7 +191,7 @@ def test_a_tool_has_nothing_of_the_servers_environment_but_what_is_allowed(
     assert "TOKEN=t0ken" in shown
 
 
-def test_a_secret_that_is_named_like_a_setting_of_rye_sets_nothing(
+def test_a_secret_named_like_a_rye_setting_changes_no_setting(
     workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     workspace.project.tool("t")
@@ -202,7 +202,7 @@ def test_a_secret_that_is_named_like_a_setting_of_rye_sets_nothing(
 
 
 @pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
-def test_a_tool_can_neither_read_nor_write_outside_of_its_job(
+def test_a_tool_cannot_read_or_write_outside_of_its_job(
     workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch, tmp_path: Path
 ) -> None:
     outside = tmp_path / "signing"
@@ -220,7 +220,7 @@ def test_a_tool_can_neither_read_nor_write_outside_of_its_job(
 
 
 @pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
-def test_what_is_hidden_cannot_be_read_though_programs_lie_beside_it(
+def test_a_hidden_folder_beside_programs_cannot_be_read(
     workspace: Workspace, job: MakeJob, tmp_path: Path
 ) -> None:
     place = tmp_path / "opt"
@@ -236,7 +236,7 @@ def test_what_is_hidden_cannot_be_read_though_programs_lie_beside_it(
 
 
 @pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
-def test_a_program_that_was_unpacked_below_what_is_hidden_is_read_and_nothing_else_there(
+def test_in_a_hidden_folder_only_the_unpacked_program_can_be_read(
     workspace: Workspace, job: MakeJob, tmp_path: Path
 ) -> None:
     """As in a container, where the home of the node is the folder of its data."""
@@ -303,7 +303,7 @@ def test_a_run_over_its_time_limit_is_ended_and_says_so(
     lifeline.close()
 
 
-def test_an_item_begins_when_the_server_lets_it(
+def test_an_item_begins_after_the_server_allows_it(
     workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     shell_tool(workspace, "touch ran")
@@ -326,7 +326,7 @@ def test_an_item_begins_when_the_server_lets_it(
     assert (workspace.project_path / "ran").exists()
 
 
-def test_an_item_that_the_server_does_not_let_begin_does_not_run(
+def test_an_item_without_permission_to_begin_does_not_run(
     workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     shell_tool(workspace, "touch ran")
@@ -341,7 +341,7 @@ def test_an_item_that_the_server_does_not_let_begin_does_not_run(
     assert not (workspace.project_path / "ran").exists()
 
 
-def test_a_cancelled_job_ends_with_all_that_it_started(
+def test_a_cancelled_job_ends_with_all_its_processes(
     workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     lifeline = Lifeline(workspace.project_path)
@@ -398,7 +398,7 @@ def test_a_worker_that_is_killed_is_reported(
     assert str(error.value) == "the worker of this execution ended without an answer"
 
 
-def test_more_memory_than_the_limit_is_not_to_be_had(
+def test_a_tool_gets_no_memory_above_the_limit(
     workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     code = "print(len(bytearray(1 << 31)))\n"
@@ -421,7 +421,7 @@ def test_no_file_gets_larger_than_the_limit(
     assert finished.envelope
 
 
-def test_a_key_of_the_project_counts_where_the_user_approved_it_for_that_project(
+def test_a_key_of_the_project_is_trusted_where_the_user_approved_it(
     workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     from lillux.signing import compute_key_fingerprint, generate_keypair

@@ -67,7 +67,7 @@ def test_a_workspace_holds_project_and_user_space_and_two_empty_folders(
         assert list(workspace.temporary.iterdir()) == []
 
 
-def test_whatever_a_run_did_is_undone_for_the_next_one(
+def test_all_changes_of_a_run_are_undone_for_the_next(
     store: Store, workspaces: Checkouts, tmp_path: Path
 ) -> None:
     with workspaces.checkout(wanted(store, FILES, USER)) as first:
@@ -90,7 +90,7 @@ def test_whatever_a_run_did_is_undone_for_the_next_one(
         assert files_in(second.home) == files_in(second.temporary) == {}
 
 
-def test_what_a_run_did_is_found_by_one_look_and_undone_without_another(
+def test_one_scan_finds_the_changes_of_a_run_for_report_and_undo(
     store: Store, workspaces: Checkouts
 ) -> None:
     with workspaces.checkout(wanted(store, FILES)) as first:
@@ -105,9 +105,7 @@ def test_what_a_run_did_is_found_by_one_look_and_undone_without_another(
     assert not (first.project / "left").exists()
 
 
-def test_a_checkout_that_no_run_has_changed_differs_in_nothing(
-    store: Store, workspaces: Checkouts
-) -> None:
+def test_an_unchanged_checkout_has_no_differences(store: Store, workspaces: Checkouts) -> None:
     with workspaces.checkout(wanted(store, FILES, USER)) as first:
         found = first.differences()
 
@@ -115,7 +113,7 @@ def test_a_checkout_that_no_run_has_changed_differs_in_nothing(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
-def test_permissions_that_a_run_has_set_do_not_stay(store: Store, workspaces: Checkouts) -> None:
+def test_permissions_set_by_a_run_are_reset(store: Store, workspaces: Checkouts) -> None:
     with workspaces.checkout(wanted(store, FILES)) as first:
         before = (first.project / "run.sh").stat().st_mode
         (first.project / "run.sh").chmod(0o4777)
@@ -128,7 +126,7 @@ def test_permissions_that_a_run_has_set_do_not_stay(store: Store, workspaces: Ch
 
 
 @pytest.mark.skipif(os.name == "nt", reason="times are set in another way there")
-def test_a_change_that_hides_behind_an_old_time_is_found(
+def test_a_change_with_an_old_modification_time_is_found(
     store: Store, workspaces: Checkouts
 ) -> None:
     with workspaces.checkout(wanted(store, FILES)) as first:
@@ -141,7 +139,7 @@ def test_a_change_that_hides_behind_an_old_time_is_found(
         assert files_in(second.project) == FILES
 
 
-def test_only_what_differs_is_written_for_another_snapshot(
+def test_only_differing_files_are_written_for_another_snapshot(
     store: Store, workspaces: Checkouts
 ) -> None:
     with workspaces.checkout(wanted(store, FILES)) as first:
@@ -172,7 +170,9 @@ def test_projects_do_not_share_workspaces(store: Store, workspaces: Checkouts) -
         assert one.project != other.project
 
 
-def test_no_more_than_a_few_are_kept_and_the_oldest_go(store: Store, workspaces: Checkouts) -> None:
+def test_the_oldest_workspaces_beyond_a_limit_are_removed(
+    store: Store, workspaces: Checkouts
+) -> None:
     seen = []
     for number in range(4):
         with workspaces.checkout(wanted(store, FILES, project=f"p{number}")) as workspace:
