@@ -1,6 +1,7 @@
 """What is true of the whole tree: sizes, names, doors, documents, scripts."""
 
 import ast
+import builtins
 import os
 import re
 import subprocess
@@ -207,6 +208,85 @@ def imported_packages(node: ast.Import | ast.ImportFrom) -> list[str]:
     if isinstance(node, ast.ImportFrom):
         return [(node.module or "").partition(".")[0]]
     return [alias.name.partition(".")[0] for alias in node.names]
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+FOLDERS = [
+    ROOT / "ryeos" / name for name in ("app", "graph", "items", "mcp", "run", "search", "trust")
+]
+
+
+@pytest.mark.heavy
+def test_an_error_is_a_class_only_where_the_product_catches_extends_or_reads_it() -> None:
+    parsed = {path: list(ast.walk(syntax(path))) for path in modules()}
+    nodes = [node for found in parsed.values() for node in found]
+    bases = {node.name: base_names(node) for node in nodes if isinstance(node, ast.ClassDef)}
+    used = {name for node in nodes for name in caught_names(node)}.union(*bases.values())
+
+    unused = [
+        f"{place(path, node)} {node.name}"
+        for path, found in parsed.items()
+        if any(map(path.is_relative_to, FOLDERS))
+        for node in found
+        if isinstance(node, ast.ClassDef)
+        and is_error(node.name, bases)
+        and node.name not in used
+        and not assigned_fields(node) & FIELDS_OF_ANY_ERROR
+    ]
+
+    assert unused == []  # each is a RyeError with a code: see its docstring
+
+
+# Answers show the first three of any error, reports of an audit the last.
+FIELDS_OF_ANY_ERROR = {"facts", "details", "suggestions", "state"}
+
+
+def is_error(name: str, bases: dict[str, set[str]]) -> bool:
+    """Whether a class extends an exception of Python; answers of FastAPI extend one of its own."""
+    if name in bases:
+        return any(is_error(base, bases) for base in bases[name])
+    found = getattr(builtins, name, None)
+    return isinstance(found, type) and issubclass(found, BaseException)
+
+
+def base_names(node: ast.ClassDef) -> set[str]:
+    """The names of the classes that a class extends."""
+    return {name for base in node.bases for name in last_names(base)}
+
+
+def caught_names(node: ast.AST) -> set[str]:
+    """The names of errors that an ``except`` catches, that a call asks for, or a constant lists."""
+    match node:
+        case ast.ExceptHandler(type=ast.expr() as caught):
+            return last_names(caught)
+        case ast.Call(func=ast.Name("isinstance" | "suppress"), args=asked):
+            return {name for argument in asked for name in last_names(argument)}
+        case ast.Assign(value=ast.Tuple() as listed) | ast.AnnAssign(value=ast.Tuple() as listed):
+            return last_names(listed)
+    return set()
+
+
+def last_names(node: ast.expr) -> set[str]:
+    """``{"A", "B"}`` for ``A``, ``module.B``, a tuple or a union of them."""
+    match node:
+        case ast.Name(name) | ast.Attribute(attr=name):
+            return {name}
+        case ast.Tuple(parts):
+            return {name for part in parts for name in last_names(part)}
+        case ast.BinOp(left, _, right):
+            return last_names(left) | last_names(right)
+    return set()
+
+
+def assigned_fields(node: ast.ClassDef) -> set[str]:
+    """The names that the body of a class assigns, and the attributes that its methods do."""
+    of_class = [one for one in node.body if isinstance(one, ast.Assign | ast.AnnAssign)]
+    names = [part for one in of_class for part in ast.walk(one) if isinstance(part, ast.Name)]
+    attributes = [part for part in ast.walk(node) if isinstance(part, ast.Attribute)]
+    return {part.id for part in names if isinstance(part.ctx, ast.Store)} | {
+        part.attr for part in attributes if isinstance(part.ctx, ast.Store)
+    }
 
 
 # --- the house ------------------------------------------------------------------------------------
