@@ -225,7 +225,7 @@ def test_an_expiry_without_a_time_zone_is_in_utc(database: Database) -> None:
     assert authorized.find(fingerprint(ADA)) is not None
 
 
-def test_an_expiry_that_is_no_moment_is_refused(authorized: AuthorizedKeys) -> None:
+def test_an_expiry_that_is_not_a_time_is_refused(authorized: AuthorizedKeys) -> None:
     with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         let_in(authorized, ADA, "*", until="tomorrow")
 

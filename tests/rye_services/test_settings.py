@@ -92,7 +92,9 @@ def test_the_name_is_read_where_older_nodes_keep_it(tmp_path: Path) -> None:
         ("prot: 1", "prot: there is no such setting"),
     ],
 )
-def test_a_wrong_setting_is_named_with_its_file(tmp_path: Path, text: str, problem: str) -> None:
+def test_an_invalid_setting_is_reported_with_its_file(
+    tmp_path: Path, text: str, problem: str
+) -> None:
     with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         settings(tmp_path, text)
 
@@ -100,7 +102,7 @@ def test_a_wrong_setting_is_named_with_its_file(tmp_path: Path, text: str, probl
     assert problem in str(error.value)
 
 
-def test_a_wrong_variable_is_named(tmp_path: Path) -> None:
+def test_an_invalid_variable_is_reported(tmp_path: Path) -> None:
     with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         settings(tmp_path, "", RYE_NODE_PORT="http")
 
@@ -121,7 +123,7 @@ def test_an_empty_file_changes_no_setting(tmp_path: Path, text: str) -> None:
     assert settings(tmp_path, text).port == 8000
 
 
-def test_a_file_that_is_no_yaml_is_named_and_not_to_be_signed(tmp_path: Path) -> None:
+def test_a_file_with_invalid_yaml_is_reported_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(
         RyeError, match=r"node\.yaml, line 2: expected YAML", check=coded("CONFIG_ERROR")
     ) as caught:
@@ -130,7 +132,7 @@ def test_a_file_that_is_no_yaml_is_named_and_not_to_be_signed(tmp_path: Path) ->
     assert caught.value.hint == "the settings are in docs/node.md"
 
 
-def test_a_variable_that_is_no_setting_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_variable_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         RyeError, match="RYE_NODE_PROT: there is no such setting", check=coded("CONFIG_ERROR")
     ) as caught:

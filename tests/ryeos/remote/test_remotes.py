@@ -115,7 +115,7 @@ def test_a_null_removes_a_value() -> None:
 # --- what a project says ----------------------------------------------------------------------
 
 
-def test_a_node_that_only_the_project_names_is_not_spoken_to() -> None:
+def test_a_node_named_only_by_the_project_is_not_contacted() -> None:
     with pytest.raises(RyeError, check=coded("REMOTE_NOT_APPROVED")) as error:
         remotes(project=gpu(key_env="AWS_SECRET_ACCESS_KEY")).resolve("gpu")
 
