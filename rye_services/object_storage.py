@@ -167,7 +167,7 @@ class Bucket(Protocol):
         ...
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove these files; one that is not there is fine."""
+        """Remove these files, if they are there."""
         ...
 
 
@@ -280,7 +280,7 @@ class ObstoreBucket:
         return tuple(sorted(names))
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove these files; one that is not there is fine."""
+        """Remove these files, if they are there."""
         import obstore
 
         gone = list(keys)

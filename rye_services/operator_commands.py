@@ -140,7 +140,7 @@ def _audit(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAns
 
 
 def _facts(details: Mapping[str, Any] | None) -> str:
-    """Details on one line; what is no plain text is escaped, so that no terminal is moved."""
+    """Details on one line; what is no plain text is escaped, so that it cannot steer a terminal."""
     return ascii(", ".join(f"{name} {value}" for name, value in (details or {}).items()))[1:-1]
 
 

@@ -84,7 +84,7 @@ _namespaces = table("registry_namespaces", column("name"), column("folded"))
 
 
 class PersonError(RyeError):
-    """Something that a person cannot have, or be."""
+    """An invalid value of a person."""
 
     code, exit_status = "CONFLICT", 1
 

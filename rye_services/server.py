@@ -134,7 +134,7 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let the requests under way end, unless a second signal does not want that.
+        """Let the requests under way end, unless a second signal comes.
 
         Until they have, others are answered too: ``/ready`` says that it is draining.
         """
@@ -154,7 +154,7 @@ class _Server(uvicorn.Server):
         self.config.timeout_graceful_shutdown = max(1, round(left_s))
 
     def _end(self, _: int, __: FrameType | None) -> None:
-        # No word to the log from here: the signal may have come in the middle of a line.
+        # Nothing is logged from here: the signal may have come in the middle of a line.
         self.force_exit = self.should_exit
         self.should_exit = True
 

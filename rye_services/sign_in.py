@@ -1,4 +1,4 @@
-"""Sign-in by OpenID Connect: asks a provider who a person is, and believes what it has signed.
+"""Sign-in by OpenID Connect: asks a provider who a person is, and verifies its answer.
 
 The door of Authlib. The flow is that of the authorization code with PKCE, state and nonce; each
 answer is for the browser that began it, once, within ten minutes, whichever server it comes to.

@@ -57,7 +57,7 @@ _members, _invitations = team_members.c, invitations.c
 
 
 class TeamError(RyeError):
-    """A change of a team that cannot be."""
+    """An invalid change of a team."""
 
     code, exit_status = "CONFLICT", 1
 
@@ -474,7 +474,7 @@ def require_role(connection: Connection, team: str, user_id: str, wanted: Role) 
 
 
 def _may_always(_: Connection) -> None:
-    """An owner may change what is theirs."""
+    """The guard of an owner, who may change what is theirs."""
 
 
 def _lock(team: str) -> str:

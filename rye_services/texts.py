@@ -1,4 +1,4 @@
-"""Texts of people, code and differences as markup that runs nothing.
+"""Texts of users, code and differences as markup without active content.
 
 The door of markdown-it-py, nh3 and Pygments, which are imported when a page first needs them. What
 comes out is `markupsafe.Markup`; all else on a page is escaped by its template.

@@ -130,7 +130,7 @@ def _one_of(words: tuple[str, ...]) -> str:
 
 
 # --- rates ----------------------------------------------------------------------------------------
-# How often a caller may do something: so many a minute, and as many at once.
+# Rate limits: how often a caller may do something in a minute, and at once.
 
 _MOST_CALLERS = 10_000
 _MINUTE_S = 60.0

@@ -172,7 +172,7 @@ def _add_publishing(routes: APIRouter, services: RegistryServices) -> None:
     def set_visibility(
         writer: Writer, item_type: str, item_id: str, new: NewVisibility
     ) -> dict[str, Any]:
-        """Have lists show an item, or not; who knows its id pulls it either way."""
+        """Show an item in lists, or hide it; users who know its id pull it either way."""
         name = item_name(item_type, item_id)
         account = services.account_of(writer)
         before = services.items.set_visibility(name, new.visibility, account=account)
@@ -273,8 +273,8 @@ def own_namespaces(services: RegistryServices, caller: Principal | None) -> tupl
 # --- manifest routes ------------------------------------------------------------------------------
 # The registry as a node's client knows it: ``/registry/...``, for requests that are signed.
 #
-# Who is who comes from the key that signed the request alone: no name in a body is believed that is
-# not that key's.
+# The identity of a caller comes from the key that signed the request alone: a name in a body that is
+# not that key's is refused.
 
 CLAIM = "namespace-claim/v1"
 MAX_DOCUMENT_CHARACTERS = 16 * 1024
@@ -621,7 +621,7 @@ def _add_account_names(routes: APIRouter, services: RegistryServices) -> None:
     @routes.post("/accounts", responses=answers(NewAccountAnswer, 409, 429))
     @refusing
     def sign_up(new: NewName) -> dict[str, Any]:
-        """Have an account, and its first API key, which is shown this once."""
+        """Make an account, and its first API key, which is shown this once."""
         services.signups.use("all")
         account = services.accounts.add(new.name)
         token, key = services.api_keys.create(account.name, name="first", scopes=OWN_SCOPES)
@@ -770,7 +770,7 @@ def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
     @routes.post("/{bundle_id}/visibility", responses=answers(BundleVisibilityAnswer, 404))
     @refusing
     def set_visibility(writer: Writer, bundle_id: str, new: NewVisibility) -> dict[str, Any]:
-        """Have lists show a bundle, or not; who knows its id pulls it either way."""
+        """Show a bundle in lists, or hide it; users who know its id pull it either way."""
         account = services.account_of(writer)
         before = bundles.set_visibility(bundle_name(bundle_id), new.visibility, account=account)
         return {

@@ -108,7 +108,7 @@ def open_registry(
 
 
 def _rate(settings: Settings, database: Database, name: str, per_minute: int) -> RateLimit:
-    """How often a caller may do something: of all servers together where there are several."""
+    """The rate limit of callers: of all servers together where there are several."""
     if settings.is_cluster:
         return SharedRateLimit(database, name, per_minute)
     return LocalRateLimit(per_minute)

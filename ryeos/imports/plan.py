@@ -198,7 +198,7 @@ _LOOKS = str.maketrans({"0": "o", "1": "l", "i": "l", "5": "s", "-": None, "_": 
 
 
 def _skeleton(ref: ItemRef) -> str:
-    """An id less what the eye passes over."""
+    """An id without differences that people do not see."""
     plain = str(ref).casefold().translate(_LOOKS)
     return plain.replace("rn", "m").replace("vv", "w")
 

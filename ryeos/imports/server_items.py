@@ -1,4 +1,4 @@
-"""Texts of items for MCP servers and their tools. Pure; nothing that a server says is believed."""
+"""Texts of items for MCP servers and their tools. Pure; the texts of a server are untrusted."""
 
 import re
 from collections import Counter

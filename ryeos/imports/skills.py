@@ -1,6 +1,6 @@
 """Folders with a ``SKILL.md``, read as directives that sign them. No byte of a skill changes.
 
-A skill below the base of the space stays where it lies, so that other programs go on reading it;
+A skill below the base of the space stays where it lies, so that other programs still read it;
 any other is copied to ``.ai/skills``. Nothing of it is run.
 """
 

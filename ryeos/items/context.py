@@ -191,7 +191,7 @@ def context_from(
     default = spaces.user.ai / "config" / "keys" / "signing"
     return Context(
         spaces=spaces,
-        # A key handed over for `keys import` is no business of any tool.
+        # A key handed over for `keys import` is kept from every tool.
         process_env={name: value for name, value in env.items() if name not in _NOT_FOR_TOOLS},
         key_directory=Path(key_directory) if key_directory else default,
         cwd=cwd,

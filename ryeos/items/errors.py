@@ -407,7 +407,7 @@ class UnsupportedError(RyeError):
 
 
 class UsageError(RyeError):
-    """The command line makes no sense as typed."""
+    """The command line is wrong as typed."""
 
     code, exit_status = "INVALID_PARAMS", 2
 

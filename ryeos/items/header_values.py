@@ -42,7 +42,7 @@ class MetadataError(LilluxError):
 
 
 def shown(text: str) -> str:
-    """Text of the file as a message may show it: quoted, on one line, no longer than a glance."""
+    """Text of the file as a message may show it: quoted, on one line, cut short."""
     cut = text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
     return repr(cut)
 

@@ -353,7 +353,7 @@ def _syntax_tree(text: str) -> "ast.Module":
 
     try:
         with _warnings_lock, warnings.catch_warnings():
-            # A doubtful escape in a tool is its author's business; here it would reach stderr.
+            # A doubtful escape in a tool is for its author; here the warning would reach stderr.
             warnings.simplefilter("ignore")
             return ast.parse(text)
     except SyntaxError as error:

@@ -1,7 +1,7 @@
 """Which folder is the project, and which the user space, as texts.
 
 It is a file of its own because the MCP server greets with the project before anything else is
-imported: neither `pathlib` nor `typing` is worth its time there.
+imported: `pathlib` and `typing` would slow that start.
 """
 # ruff: noqa: PTH100, PTH112, PTH118, PTH120
 

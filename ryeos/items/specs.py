@@ -250,7 +250,7 @@ def _variants(read: _HeaderFields) -> tuple[Mapping[str, Any], ...]:
 
 
 # --- unknown keys ---------------------------------------------------------------------------------
-# Unknown keys: most likely misspelt.
+# Unknown keys, most likely misspelt.
 #
 # A tool may carry any key of its own. What a runtime declares is all for the engine, and so is what
 # stands in the blocks below, wherever they are: there a slip changes what is run or verified.

@@ -3,7 +3,7 @@
 (1) the first look reads the file that an earlier process kept, if there is one that fits
 (2) a folder is listed again, and a file is read again, when what ``stat`` tells of it is another;
     what changed within the same tick of the clock as it was read could not be seen that way, so
-    that is read again as well. A process that goes on searching has the system tell of changes
+    that is read again as well. A process that searches again has the system report changes
 (3) what is new is kept for the next process, where that takes less than reading it again
 
 The file contains where words occur and what headers say. It contains no result of a verification:
@@ -55,7 +55,7 @@ PLACE = "search"
 _TICK_NS = 50_000_000
 _COARSE_TICK_NS = 2_100_000_000
 _SECOND_NS = 1_000_000_000
-# How long files are not looked at while the system tells of no change.
+# How long files are not looked at while the system reports no change.
 _TRUSTED_S = 60.0
 _MAX_KEPT_POOLS = 8
 _DEAD_PER_LIVING = 0.25
@@ -64,7 +64,7 @@ _FEW_DEAD = 256
 _WORTH_KEEPING = 64
 _DIGEST_CHARACTERS = 16
 
-# What tells that a file was changed: modification, change of its state, size, number.
+# The marks of a file, by which a change is seen: modification, change of state, size, number.
 Mark = tuple[int, ...]
 _NEVER: Mark = (-(2**63), 0, 0, 0)
 _MARK_TYPES = "qqqQ"
@@ -183,7 +183,7 @@ class _Documents(dict[int, SearchDocument]):
 
 @dataclass(frozen=True, slots=True)
 class CatalogSnapshot:
-    """What there is right now: the candidates, and the items that could not be read."""
+    """The catalog as of now: the candidates, and the items that could not be read."""
 
     pool: Pool
     skipped: tuple[Location, ...]
@@ -214,7 +214,7 @@ class Catalog:
         self._lock = RLock()
         self._files, self._index = _Files(self._shelves, verifier), Index()
         self._unreadable: set[int] = set()
-        # Links: what they lead to may change without a word from the folder that they are in.
+        # Links: their targets may change without a change of the folder that they are in.
         self._links: set[int] = set()
         self._is_loaded, self._unkept = False, 0
         self._pools: dict[tuple[object, ...], Pool] = {}
@@ -224,7 +224,7 @@ class Catalog:
         self._watched_s, self._seen, self._looked = 0.0, set[int](), False
 
     def __del__(self) -> None:
-        """Give back what the watch takes."""
+        """Release the watch."""
         if self._watch:
             self._watch.close()
 
@@ -441,7 +441,7 @@ class Catalog:
     # A line with the digest of the rest, a line of JSON, and then the columns, one after the other.
 
     def _keep(self) -> None:
-        """Write what is known, if that is worth it. Nothing is lost where it cannot be written."""
+        """Write what is known, if that saves time. Nothing is lost where it cannot be written."""
         if self._path is None or self._unkept < _WORTH_KEEPING:
             return
         self._unkept = 0
@@ -530,7 +530,7 @@ class Catalog:
 
 
 def _mark(path: str) -> Mark:
-    """What tells that a file or a folder was changed; nothing where it is not there."""
+    """The marks of a file or a folder, by which a change is seen; nothing if absent."""
     try:
         found = os.stat(path)  # noqa: PTH116 - ten thousand times; a Path takes as long as the call
     except (OSError, ValueError):

@@ -4,7 +4,7 @@
 (2) the query, parsed, over the inverted index: those that match
 (3) nothing matches a plain query: any half of its words will do; then words that are spelled nearly
 (4) metadata filters
-(5) scores, order, the asked page
+(5) scores, order, the requested page
 
 The rules and the grammar: ``docs/items.md``.
 """
@@ -62,7 +62,7 @@ from ryeos.search.query import (
 )
 
 # --- requests -------------------------------------------------------------------------------------
-# What is asked of a search, and what it gives. Values only.
+# The request of a search, and its result. Values only.
 
 LOCAL_TIERS = frozenset({PROJECT, USER, SYSTEM})
 MAX_LIMIT = 100
@@ -70,7 +70,7 @@ DEFAULT_LIMIT = 10
 
 
 class SortBy(StrEnum):
-    """What the hits are in the order of."""
+    """The order of the hits."""
 
     SCORE = "score"
     DATE = "date"
@@ -113,9 +113,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What was found.
+    """The result of a search.
 
-    hits         the asked page of them
+    hits         the requested page of them
     total        how many there are
     relaxed      ``or`` or ``fuzzy`` when nothing matched as it was typed, else ``""``
     skipped      items that could not be read

@@ -86,7 +86,7 @@ class TreeFiles:
             raise file_system_error(path, error) from error
 
     def status(self, relative: str) -> os.stat_result | None:
-        """What the system tells of a file, or None."""
+        """The status of a file, or None."""
         path = self._path(relative)
         try:
             return os.lstat(path)
@@ -245,7 +245,7 @@ class ExecutionPaths:
 
 @dataclass(frozen=True, slots=True)
 class TreeChanges:
-    """What a tree had to be given to be as wanted. Paths with slashes, sorted.
+    """The changes that made a tree as wanted. Paths with slashes, sorted.
 
     A folder that was removed with all in it is one path, with a slash at its end.
     """

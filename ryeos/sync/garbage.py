@@ -22,7 +22,7 @@ _ABSENT = None
 
 
 class GarbageRefusedError(RyeError):
-    """Something that is still named cannot be read, so what it names is unknown. None removed."""
+    """A named object cannot be read, so what it names is unknown. Nothing was removed."""
 
     code, exit_status = "INTEGRITY", 4
 
@@ -68,7 +68,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What has to be there and is not. ``named_by``: the object that names it, ``""`` the root."""
+    """Missing content. ``named_by``: the object that names it, ``""`` for the root."""
 
     reference: ObjectReference
     root: str

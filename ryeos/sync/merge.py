@@ -57,7 +57,7 @@ def conflict_record(conflicts: tuple[MergeConflict, ...]) -> dict[str, dict[str,
 def three_way_merge(
     base: SourceManifest | None, ours: SourceManifest, theirs: SourceManifest, contents: Contents
 ) -> MergeResult:
-    """What became of ``base`` on both sides, in one manifest. None as base: nothing was common.
+    """The changes of both sides to ``base``, in one manifest. None as base: nothing was common.
 
     (1) Per path: what one side changed is taken; what both changed in the same way too.
     (2) What both changed in different ways is merged as text, where it is text without a
@@ -122,7 +122,7 @@ class _Versions(NamedTuple):  # as above
 
 
 class _Sides:
-    """Three manifests, asked by path."""
+    """Three manifests, looked up by path."""
 
     def __init__(self, *manifests: SourceManifest) -> None:
         self._base, self._ours, self._theirs = (_entries(one) for one in manifests)

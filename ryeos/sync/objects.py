@@ -137,7 +137,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], _Named]] = {
 
 
 # --- errors ---------------------------------------------------------------------------------------
-# What can be wrong with what travels between a project and a node.
+# Errors of the content that travels between a project and a node.
 
 
 class CasObjectError(RyeError):
@@ -179,7 +179,7 @@ ROOT = "(root)"
 
 
 def object_error(where: str, key: str, expected: str, there: str) -> CasObjectError:
-    """That an object that travels does not hold what it must."""
+    """An object that travels has a wrong value."""
     at = "" if key == ROOT else f"{key}: "
     return CasObjectError(where, f"{at}expected {expected}, found {there}")
 
@@ -280,7 +280,7 @@ class ObjectFields(Fields):
         return {key: value for key, value in self.data.items() if key not in known}
 
     def error(self, key: str, expected: str) -> RyeError:
-        """The failure of a key that does not hold what it must."""
+        """The failure of a key with a wrong value."""
         return self._make_error(self._where, key, expected, found(self.data.get(key)))
 
     def _refuse(self, key: str, expected: str, value: object) -> None:
@@ -715,7 +715,7 @@ class LayeredContents:
         self._all: tuple[ReadContents, ...] = (first, *others)
 
     def get_blob(self, digest: str) -> bytes:
-        """The bytes of a digest. Raises ObjectMissingError, of the last that was asked."""
+        """The bytes of a digest. Raises ObjectMissingError of the last one."""
         for contents in self._all[:-1]:
             try:
                 return contents.get_blob(digest)
@@ -724,7 +724,7 @@ class LayeredContents:
         return self._all[-1].get_blob(digest)
 
     def get_object(self, digest: str) -> Any:  # noqa: ANN401 - any JSON
-        """The value of a digest. Raises ObjectMissingError, of the last that was asked."""
+        """The value of a digest. Raises ObjectMissingError of the last one."""
         for contents in self._all[:-1]:
             try:
                 return contents.get_object(digest)

@@ -45,7 +45,7 @@ _SHORT_NAMES = {f"ai~{digit}": ".ai" for digit in range(10)} | {
 # terminals, Zl and Zp end lines, Cs has no UTF-8.
 _NEVER = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _REPARSE_POINT = 0x400  # of Windows: links and junctions
-# Most paths: plain on every platform, whatever is asked of them. The others are looked at closely.
+# Most paths: plain on every platform, by every rule. The others are looked at closely.
 _PLAIN_SEGMENT = (
     r"(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:[./]|\Z))[a-z0-9_.@+=-]{0,99}[a-z0-9_@+=-]"
 )
@@ -669,7 +669,7 @@ class InadmissibleError(RyeError):
 
 
 def require_admissible(manifest: SourceManifest) -> None:
-    """Refuse a manifest with a path that no honest side sends. Raises InadmissibleError."""
+    """Refuse a manifest with a path that no correct sender sends. Raises InadmissibleError."""
     judged = [(path, problem_of(path, is_item=True)) for path in manifest.items]
     judged += [(path, problem_of(path, is_item=False)) for path in manifest.files]
     _refuse(SkippedFile(path, problem) for path, problem in judged if problem)
@@ -704,7 +704,7 @@ def require_incoming_allowed(
     present: Container[str] = (),
     accepted: Iterable[str] = (),
 ) -> None:
-    """Refuse paths that are about to be written and that the project's own rules keep at home.
+    """Refuse paths that are about to be written and that the project's own rules do not let travel.
 
     ``rules`` are those from before anything was written, ``present`` what is here already, and
     ``accepted`` the patterns of what the user wants although programs take orders from it. Raises

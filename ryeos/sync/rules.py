@@ -263,7 +263,7 @@ class NamePatterns:
 
 @lru_cache(maxsize=_CACHED_RULES)
 def _name_patterns(patterns: tuple[str, ...]) -> NamePatterns:
-    """Those of a set of rules: few sets are asked about, and often."""
+    """The rules of a set, cached: few sets are used, and often."""
     return NamePatterns(patterns)
 
 

@@ -95,7 +95,7 @@ def _opened(path: str) -> Iterator[int | None]:
 
 
 # --- stat table -----------------------------------------------------------------------------------
-# What files had which digest, by what the system tells of them without reading them.
+# A cache of file digests, keyed by stat().
 #
 # An optimisation only: it is kept where no other user writes, and a sender of the content of a file
 # hashes it again. A file changed within a tick of the file system's clock after it was looked at
@@ -151,7 +151,7 @@ class StatTable:
         return self._rows.keys()
 
     def copy(self) -> "StatTable":
-        """A table in memory that knows the same, and learns apart from this one."""
+        """A copy in memory, which learns independently of this one."""
         other = StatTable()
         other._rows = self._rows.copy()
         other.admitted_by = self.admitted_by
@@ -180,7 +180,7 @@ class StatTable:
         if self.admitted_by != rules:
             self.admitted_by = rules
             self._changed = True
-            self._learned += len(self._rows)  # worth writing: it spares asking for each of them
+            self._learned += len(self._rows)  # worth writing: it saves a check of each of them
 
     def record(
         self, relative: str, status: os.stat_result, entry: TreeEntry, *, now_ns: int | None = None
@@ -198,7 +198,7 @@ class StatTable:
             self._learned_bytes += status.st_size
 
     def forget(self, relative: str) -> None:
-        """Know nothing of a file."""
+        """Forget a file."""
         if self._rows.pop(relative, None) is not None:
             self._changed = True
 
@@ -240,7 +240,7 @@ class StatTable:
         self._learned = self._learned_bytes = 0
 
 
-# On Windows a folder's listing has no inodes, and asking for each costs what this spares.
+# On Windows a folder's listing has no inodes, and reading each costs what this saves.
 _WINDOWS = os.name == "nt"
 
 
@@ -370,12 +370,12 @@ def build_user_tree(user_root: Path, rules: ManifestRules, table: StatTable) -> 
 
 
 def _digest_of_rules(space: ManifestSpace, rules: ManifestRules) -> str:
-    """By what paths of a space are let travel: the rules, and those of this version."""
+    """A digest of what decides which paths travel: the rules, and this version's own."""
     return sha256(f"{__version__}\n{space}\n{rules}".encode()).hexdigest()
 
 
 class _TreeBuilder:
-    """A tree in the making."""
+    """A tree that is being built."""
 
     def __init__(
         self, root: Path, space: ManifestSpace, rules: ManifestRules, table: StatTable

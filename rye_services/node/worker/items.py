@@ -215,7 +215,7 @@ def _signed(rye: Rye, signer: "Signer", target: "SignTarget") -> "SignReport":
 
 
 def _confine(job: Job, path: str) -> None:
-    """Give away every right on files but those that the job needs, where the system can."""
+    """Drop every right on files but those that the job needs, where the system can."""
     programs = [Path(folder) for folder in path.split(os.pathsep) if Path(folder).is_absolute()]
     own = [Path(entry) for entry in sys.path if Path(entry).is_absolute()]
     readable = [

@@ -246,13 +246,13 @@ def _keep(job: Job) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _RunnerExit:
-    """The runner is gone, and this is how."""
+    """The exit status of the runner."""
 
     status: int
 
 
 def _watch(job: Job, runner: int) -> WorkerExit:
-    """Wait for what comes first, and see to the runner's end."""
+    """Wait for the first event, and end the runner."""
     heard: SimpleQueue[_RunnerExit | WorkerExit] = SimpleQueue()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         signal.signal(getattr(signal, name), lambda *_: heard.put(WorkerExit.REQUESTED))

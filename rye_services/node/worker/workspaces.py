@@ -90,7 +90,7 @@ class Checkouts:
                 if not slot.is_used:
                     slot.remove()
                     raise
-                # Whatever a run has done to it, a new one is as good.
+                # A damaged workspace is replaced by a new one.
                 _log.warning("a checkout cannot be used again: %s", error)
                 slot.remove()
                 slot = _new(folder, held)
