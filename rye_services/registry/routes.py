@@ -273,8 +273,8 @@ def own_namespaces(services: RegistryServices, caller: Principal | None) -> tupl
 # --- manifest routes ------------------------------------------------------------------------------
 # The registry as a node's client knows it: ``/registry/...``, for requests that are signed.
 #
-# The identity of a caller comes from the key that signed the request alone: a name in a body that is
-# not that key's is refused.
+# The identity of a caller comes only from the key that signed the request: a name in a body that
+# is not that key's is refused.
 
 CLAIM = "namespace-claim/v1"
 MAX_DOCUMENT_CHARACTERS = 16 * 1024
