@@ -336,7 +336,7 @@ def _paths(done: Iterable[FileChange]) -> tuple[str, ...]:
 
 
 def _digest_of(target: Path | None) -> str | None:
-    """The digest of a file; None for a folder, which is replaced only if it is gone by then."""
+    """The digest of a file; None for a folder, which a file replaces only once it is removed."""
     if target is None or target.is_dir():
         return None
     try:
