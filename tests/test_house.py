@@ -83,7 +83,7 @@ def decisions() -> list[Path]:
 # --- code -----------------------------------------------------------------------------------------
 
 
-def test_no_module_has_an_empty_name() -> None:
+def test_no_module_has_a_meaningless_name() -> None:
     named = [path for path in modules() if {path.stem, path.parent.name} & EMPTY_NAMES]
 
     assert named == []

@@ -77,7 +77,7 @@ def test_the_refusal_comes_before_the_body(small_node: Node) -> None:
     assert answer.startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_body_of_exactly_the_limit_is_accepted(owner: User) -> None:
+def test_a_body_of_exactly_the_limit_is_read(owner: User) -> None:
     start = b'{"public_key": "'
     body = start + b"x" * (MAX_BYTES - len(start) - 2) + b'"}'
 

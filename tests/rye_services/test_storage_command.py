@@ -124,7 +124,7 @@ def test_a_store_of_an_empty_database_is_left_alone(
     assert store.has_blob(blob)
 
 
-def test_collection_on_a_node_without_users_removes_no_object(
+def test_collection_on_a_node_without_users_reports_no_users(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["gc", "--data", str(data)]) == 0

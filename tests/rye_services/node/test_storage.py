@@ -371,7 +371,7 @@ def test_the_store_of_an_unknown_user_is_left_alone(services: NodeServices, stor
     assert (found, unknown.has_blob(blob)) == ({USER: "done", "b" * 16: "refused"}, True)
 
 
-def test_collection_waits_for_the_lock_of_a_backup(
+def test_no_object_is_removed_while_a_backup_holds_the_lock(
     services: NodeServices, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rye_services.node.storage.LOCK_WAIT_S", 0.0)

@@ -211,7 +211,7 @@ def test_of_simultaneous_deliveries_one_is_recorded(database: Database) -> None:
     assert recorded.count(True) == 1
 
 
-def test_a_delivery_without_a_thread_is_not_recorded(database: Database) -> None:
+def test_a_delivery_whose_transaction_fails_is_not_recorded(database: Database) -> None:
     def fail_after_recording() -> None:
         with database.writing() as connection:
             record_delivery(connection, "wh_1", "d1", signed_once="signed d1", now_s=NOW_S)

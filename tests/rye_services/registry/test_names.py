@@ -66,7 +66,7 @@ def test_any_other_text_is_refused_as_a_version(text: str) -> None:
         version_of(text)
 
 
-def test_names_that_look_alike_are_equal() -> None:
+def test_names_that_differ_only_in_hyphens_and_underscores_are_equal() -> None:
     assert folded_namespace("a_b") == folded_namespace("a-b")
     assert is_reserved("rye_registry")
     assert not is_reserved("ada")

@@ -115,7 +115,7 @@ def test_the_difference_lists_excluded_files_separately_from_removals(
     assert (found["src/0.py"], found["src/1.py"], found["new.txt"]) == (REMOVED, EXCLUDED, ADDED)
 
 
-def test_a_file_that_was_replaced_by_a_folder_is_removed(tmp_path: Path) -> None:
+def test_a_file_replaced_by_a_folder_is_not_excluded(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
 
     base = SourceManifest("project", {}, {"a": "0" * 64})
@@ -123,7 +123,7 @@ def test_a_file_that_was_replaced_by_a_folder_is_removed(tmp_path: Path) -> None
     assert excluded_paths(tmp_path, base, SourceManifest("project")) == []
 
 
-def test_a_file_renamed_by_case_is_pushed_as_a_new_name(tmp_path: Path) -> None:
+def test_a_file_renamed_by_case_is_not_excluded(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a", encoding="utf-8")
     (tmp_path / "A.txt").unlink(missing_ok=True)
     (tmp_path / "A.txt").hardlink_to(tmp_path / "a.txt")  # one file, as on a disk without case

@@ -149,7 +149,7 @@ def test_objects_of_an_interrupted_pull_are_downloaded_once(tmp_path: Path) -> N
     assert store.get_object(digest) == {"a": 1}
 
 
-def test_many_objects_are_written_in_parallel(opened: Open) -> None:
+def test_many_objects_are_stored_by_one_sync(opened: Open) -> None:
     incoming = opened()
     digests = [incoming.put_blob(b"%d" % number) for number in range(100)]
 

@@ -207,7 +207,7 @@ def test_an_api_key_is_not_sent_in_plain_text() -> None:
     assert Registries(layers, {}).resolve().api_key == ""
 
 
-def test_a_configured_registry_key_is_pinned(
+def test_the_identity_key_of_a_registry_is_pinned_too(
     workspace: Workspace, shared_registry: LiveRegistry
 ) -> None:
     pin = client(workspace, shared_registry.url, api_key="").pin()

@@ -36,7 +36,7 @@ def test_entries_are_added_and_removed(lock: RegistryLock) -> None:
     assert lock.entries() == {}
 
 
-def test_the_file_has_one_entry_per_line_block(lock: RegistryLock) -> None:
+def test_the_file_is_json_with_all_fields_of_an_entry(lock: RegistryLock) -> None:
     lock.put(ENTRY)
 
     assert json.loads(lock.path.read_bytes()) == {

@@ -33,7 +33,7 @@ def test_an_item_signed_by_the_pinned_key_is_accepted(kind: Kind) -> None:
     assert item.fingerprint == FORGE.pin.fingerprint
 
 
-def test_a_missing_file_type_is_guessed_from_the_text() -> None:
+def test_a_missing_file_type_is_determined_from_the_text() -> None:
     assert verify_pulled(replace(REPLY, suffix=""), REF, FORGE.pin).suffix == ".py"
 
 

@@ -97,7 +97,7 @@ def test_without_any_remote_the_hint_is_to_add_one() -> None:
     assert error.value.hint == "add it with: rye remote add default URL"
 
 
-def test_spaces_are_merged_key_by_key() -> None:
+def test_remotes_of_all_spaces_are_merged_key_by_key() -> None:
     user = {"defaults": {"timeout": 10}, "remotes": {"gpu": {"url": URL, "roles": ["a"]}}}
     project = {"remotes": {"gpu": {"roles": ["b"], "timeout": 20}}}
 

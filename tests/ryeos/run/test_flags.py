@@ -63,7 +63,7 @@ def test_a_program_with_its_own_timeout_gets_the_value_for_no_timeout() -> None:
     assert flag_arguments({**config, "own_timeout": False}, {}, UNLIMITED) == ()
 
 
-def test_no_timeout_has_to_be_a_list() -> None:
+def test_the_setting_no_timeout_has_to_be_a_list() -> None:
     config = {"flags": {"timeout": "-t"}, "own_timeout": True, "no_timeout": "-t 0"}
 
     with pytest.raises(SpecError) as error:

@@ -34,7 +34,7 @@ def test_only_processes_of_the_thread_are_ended() -> None:
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
-def test_other_processes_are_left_alone(platform: str) -> None:
+def test_on_other_platforms_no_process_is_ended(platform: str) -> None:
     with process_of("mine/y/y-1") as its:
         assert end_orphans("mine/y/y-1", platform=platform) == 0
         its.communicate()

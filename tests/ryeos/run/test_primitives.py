@@ -26,7 +26,7 @@ def execute(config: dict[str, Any], **params: object) -> ExecuteResult:
     return ExecutePrimitive(process_env=ENV).execute(config, params)
 
 
-def test_two_ids_name_the_same_primitive() -> None:
+def test_the_older_api_maps_ids_to_primitives() -> None:
     assert PrimitiveExecutor.PRIMITIVE_MAP["rye/core/primitives/execute"] is ExecutePrimitive
     assert PrimitiveExecutor.PRIMITIVE_MAP["rye/core/primitives/subprocess"] is SubprocessPrimitive
     assert PrimitiveExecutor.PRIMITIVE_MAP["rye/core/primitives/state_graph"] is StateGraphPrimitive

@@ -217,7 +217,7 @@ def test_a_tool_or_a_directive_is_found_by_its_file_name_alone(
 
 
 @pytest.mark.parametrize("typed", ["walk", "script", "special.test", "down/special", "note"])
-def test_libraries_and_knowledge_are_not_found_by_file_name(
+def test_items_that_are_not_run_directly_are_not_found_by_file_name(
     workspace: Workspace, resolver: Resolver, typed: str
 ) -> None:
     workspace.project.tool("deep/down/special")
@@ -330,7 +330,9 @@ def test_an_unknown_bare_id_is_reported_as_item(resolver: Resolver) -> None:
     assert str(error.value) == f"Item not found: zzzzzz {SEARCHED}"
 
 
-def test_a_suggestion_can_be_typed_as_it_is(workspace: Workspace, resolver: Resolver) -> None:
+def test_an_id_with_control_characters_is_not_suggested(
+    workspace: Workspace, resolver: Resolver
+) -> None:
     workspace.project.write("tools/greet\x1b[2J.py", "")
 
     assert resolver.suggest(parse_reference("tool:greet[2J")) == ()
@@ -426,7 +428,7 @@ def test_a_protected_core_is_looked_up_in_bundles_only(
     assert found_in(protected, "rye/bash/bash") == PROJECT
 
 
-def test_suggestions_prefer_similar_ids_in_the_same_folder(
+def test_suggestions_prefer_the_same_folder_and_skip_libraries(
     workspace: Workspace,
 ) -> None:
     for item_id in ("team/stats", "other/star", "other/lib/stat"):

@@ -297,7 +297,7 @@ def chain_of_documents(workspace: Workspace, length: int) -> list[KeyPair]:
     return keys
 
 
-def test_vouching_works_over_a_few_steps(workspace: Workspace, store: TrustStore) -> None:
+def test_vouching_is_limited_to_a_few_steps(workspace: Workspace, store: TrustStore) -> None:
     keys = chain_of_documents(workspace, MAX_VOUCHERS)
 
     assert store.get_key(fingerprint(keys[1]), PROJECT)

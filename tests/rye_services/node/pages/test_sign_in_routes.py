@@ -176,7 +176,7 @@ def test_an_invitation_for_an_address_admits_only_the_owner_of_that_address(sign
     assert Browser().sign_in(signing, "barbara", text).status == 200
 
 
-def test_a_name_of_the_provider_that_is_taken_gets_a_suffix(
+def test_a_taken_name_of_the_provider_is_replaced_by_a_generated_one(
     signing: Node,
 ) -> None:
     database = Database(signing.settings.database_url)
