@@ -46,7 +46,7 @@ def start_detached(
     log_path: Path | None = None,
     platform: str = sys.platform,
 ) -> StartedProcess:
-    """Start a program that goes on when this process ends, in a session of its own.
+    """Start a program that continues when this process ends, in a session of its own.
 
     argv, env, cwd  as of `lillux.process.model.Command`
     stdin           what it can read, however long; it need not be running to be handed it

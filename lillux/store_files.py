@@ -231,7 +231,7 @@ def force_file_system(path: str, *, platform: str = sys.platform) -> bool:
 class EarlyForce:
     """`force_file_system` in a thread of its own, while files are still being made.
 
-    A caller that forces the same again waits less. The first caller that asks hears of a failure,
+    A caller that forces the same again waits less. The first caller that asks learns of a failure,
     later ones may not: where this one failed, each file has to be forced.
     """
 

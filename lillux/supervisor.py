@@ -1,9 +1,9 @@
 """Decides supervised system calls by their arguments in memory: addresses, file names.
 
-A filter (`lillux.seccomp`) lets such a call wait; a thread of this process hears of it. What it
+A filter (`lillux.seccomp`) lets such a call wait; a thread of this process learns of it. What it
 reads could be changed by another thread of the caller before the kernel reads it again. So a
 connection is made here, on the caller's own socket and to the address that was looked at; only what
-is merely watched goes on by itself. See seccomp_unotify(2). Linux.
+is merely watched continues by itself. See seccomp_unotify(2). Linux.
 """
 
 import ctypes

@@ -97,7 +97,7 @@ def command(step: Step) -> list[str]:
 
 
 def _instructions(text: str) -> Iterator[tuple[int, str]]:
-    """The instructions with the numbers of their first lines; lines that go on are joined."""
+    """The instructions with the numbers of their first lines; lines that continue are joined."""
     held, begun = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):

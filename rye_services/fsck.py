@@ -202,7 +202,7 @@ class Fsck:
         return replace(report, repaired=repaired)
 
     def accept(self, user_id: str, losses: Sequence[Loss]) -> int:
-        """Accept these losses of a user, so that sweeps go on; how many are new.
+        """Accept these losses of a user, so that sweeps continue; how many are new.
 
         (1) History that only a lost snapshot led to is kept, by a ref of its own. (2) The rows, and
         the audit. Raises SQLAlchemyError, FileSystemError.

@@ -168,7 +168,7 @@ class BodyLimits:
     One whose length is given in two ways is refused with 400, on every path: a proxy in front of
     this node may have believed the other one, and where the next request begins depends on it.
 
-    A length given in advance is refused before the first byte. What a sender goes on to send
+    A length given in advance is refused before the first byte. What a sender still sends
     is read and thrown away for a while, so that the answer reaches them.
     """
 

@@ -167,7 +167,7 @@ class _Server(uvicorn.Server):
 class ServerPart:
     """A part of the server: its routes, and what it does between requests.
 
-    asked_to_end  is called once when the server is to end, while requests under way go on
+    on_shutdown  is called once when the server is to end, while requests under way continue
     """
 
     routers: tuple[APIRouter, ...]

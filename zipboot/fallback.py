@@ -61,7 +61,7 @@ def start(archive: zipimporter) -> int:
 
 
 def enter() -> object:
-    """The entry point that shiv knows: everything is unpacked, go on as always."""
+    """The entry point that shiv knows: everything is unpacked, continue as always."""
     import marshal
 
     from zipboot.launch import Program
@@ -84,7 +84,7 @@ def forget_shiv(environ: MutableMapping[str, str]) -> None:
 
 
 def _hand_over(folder: str) -> None:
-    """Have shiv unpack below ``folder`` and go on in `enter`. Raises OSError."""
+    """Have shiv unpack below ``folder`` and continue in `enter`. Raises OSError."""
     _require_locks(folder)
     os.environ["SHIV_ROOT"] = folder
     from _bootstrap import bootstrap  # type: ignore[import-not-found]

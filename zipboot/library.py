@@ -3,7 +3,7 @@
 The ordinary finder asks the system for each folder of `sys.path` up to the right one, twice
 for the file, and for the size of what it has opened. Which file a module is was asked of this
 version of the interpreter when the program was packed. It is looked at once: where it is missing,
-as in a library that is a zip file, the ordinary finders go on. Page: ``docs/building.md``.
+as in a library that is a zip file, the ordinary finders continue. Page: ``docs/building.md``.
 """
 
 from __future__ import annotations

@@ -365,7 +365,7 @@ class _Exchange:
             self.takes_no_post, self.refusal = True, problem
 
     def _take_answer(self, request: Request, stream: HttpStream) -> EventParser | None:
-        """Follow what the response says; how to go on listening if it has no answer."""
+        """Follow what the response says; how to keep listening if it has no answer."""
         kind = stream.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
             parser = self._line.parser()
@@ -413,7 +413,7 @@ class _Exchange:
         self._line.tell(turn)
         for message in turn.send:
             if isinstance(message, Result | Failure):
-                self._post(message)  # the server waits for it before it goes on
+                self._post(message)  # the server waits for it before it continues
             else:
                 self._unsent.append(message)
 

@@ -132,7 +132,7 @@ def confined(
 ) -> "subprocess.Popen[bytes]":
     """What ``start`` gives, called by a thread of its own that has given up these rights.
 
-    Landlock and seccomp hold for a thread and what it starts; this process goes on as it was. A
+    Landlock and seccomp hold for a thread and what it starts; this process continues as it was. A
     supervisor is no child of that thread, so it is started from here.
     """
     from threading import Event, Thread

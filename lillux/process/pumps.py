@@ -275,7 +275,7 @@ def rung_by_signals(bell: "Bell") -> Iterator[None]:
     """Inside the block a signal that has a handler rings: one that comes just before a wait, too.
 
     Handlers run in the main thread only, and there between two instructions: a wait that has
-    begun meanwhile would know nothing. Who listens to the signals of this process already goes on.
+    begun meanwhile would miss it. An earlier wakeup descriptor of this process stays in use.
     """
     try:
         before = signal.set_wakeup_fd(bell.ringer, warn_on_full_buffer=False)

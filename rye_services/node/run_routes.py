@@ -309,7 +309,7 @@ async def log_events(
     """The pieces of a log as server-sent events, and a comment now and then where there are none.
 
     ``log`` is a piece, ``state`` a change among the states that are ``live``, ``end`` any other
-    state. An event's id is the piece's number: a client that lost the connection goes on behind it,
+    state. An event's id is the piece's number: after a lost connection a client continues from it,
     with ``after``. A ``read`` that raises RequestProblem ends the stream without ``end``.
     """
     is_quiet_s, before = 0.0, state

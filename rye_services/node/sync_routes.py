@@ -291,7 +291,7 @@ def _store_pushed(
 
 
 def head_moved(expected: str | None, actual: Head | None) -> dict[str, Any]:
-    """The detail of a 409: clients go on from ``actual``."""
+    """The detail of a 409: clients continue from ``actual``."""
     return {
         "error": "HEAD has moved",
         "expected": expected,

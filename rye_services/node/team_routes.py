@@ -393,7 +393,7 @@ def removed_member(services: NodeServices, team: str, user_id: str, *, by: str) 
     services.teams.remove(team, user_id)
     executions = services.executions
     ended = executions.rows.cancel_of(user_id, by, user_id=team)
-    for thread_id in ended:  # what waits or runs on this server need not wait to hear of it
+    for thread_id in ended:  # what waits or runs on this server need not wait to learn of it
         executions.cancel(team, thread_id, by)
     return ended
 

@@ -207,7 +207,7 @@ def _wish(rye: Rye, values: Mapping[str, Any], *, is_here: bool) -> ExecuteOptio
 
 
 def _resumed(rye: Rye, values: Mapping[str, Any]) -> Reference:
-    """The graph whose run is to go on. Raises ThreadNotFoundError, UnsupportedError."""
+    """The graph whose run is to continue. Raises ThreadNotFoundError, UnsupportedError."""
     from ryeos.run.primitives import is_graph
 
     run = rye.threads.get(values["resume_thread_id"])

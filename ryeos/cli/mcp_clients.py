@@ -163,7 +163,7 @@ def install_for_user(session: Session, client: Client, *, make: bool) -> tuple[E
 
 
 def uninstall_for_user(session: Session, client: Client, *, make: bool) -> Step | None:
-    """Take our entry out of the user's settings of a client; None where there is none of ours.
+    """Take our entry out of the user's settings of a client; None where it is not there.
 
     Raises RyeError `CONFIG_ERROR` for settings that cannot be read.
     """

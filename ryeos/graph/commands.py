@@ -38,7 +38,7 @@ class Act:
     timeout_s     no longer than that, None for the item's own limit
     caches        whether a kept result will do, and this one may be kept
     cache_ttl_s   how long a kept one counts, None for ever
-    is_async      start it, and go on with its ids
+    is_async      start it, and continue with its ids
     """
 
     node: str
@@ -101,14 +101,14 @@ class Fan:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait; the reply is whether the run goes on."""
+    """Wait; the reply is whether the run continues."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enter:
-    """A node is about to be worked on; the reply is whether the run goes on."""
+    """A node is about to be worked on; the reply is whether the run continues."""
 
     step: int
     node: str
@@ -119,10 +119,10 @@ class Enter:
 class NodeDone:
     """A node is done: its result and the state are to be recorded. No reply.
 
-    next_node  where the run goes on; the node itself where it has to be worked on once more
+    next_node  where the run continues; the node itself where it has to be worked on once more
     has_failed the node's call failed, whatever was made of that
     calls      every call that was made for it, the last attempt of each
-    errors     all that were put up with by now; it grows while the walk goes on
+    errors     all that were tolerated by now; it grows while the walk continues
     """
 
     step: int
@@ -147,7 +147,7 @@ class WalkOutcome:
     output      of the return node
     has_output  whether the return node has one
     node        where it failed or was cancelled; of a single step, the node that was worked on
-    next_node   where it would go on: None at an end
+    next_node   where it would continue: None at an end
     code        of what went wrong: ``node_error``, ``max_steps_exceeded``, ``cancelled`` ...
     terminated  ``dead_end`` where no edge led on
     """
@@ -307,7 +307,7 @@ class Position:
 
     state   with the run's inputs under ``inputs``; copied, never changed
     step    how many steps were taken before
-    errors  those that were put up with before
+    errors  those that were tolerated before
     """
 
     node: str

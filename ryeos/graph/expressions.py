@@ -241,7 +241,7 @@ def pipe_problem(call: PipeCall) -> str:
 
 
 def _expression(text: str, start: int) -> tuple[Expression | MalformedExpression, int]:
-    """The expression that begins at a place, and where the text goes on behind it."""
+    """The expression that begins at a place, and where the text continues behind it."""
     body = _BODY.match(text, start + len("${"))
     end = body.end() if body else start
     if text[end : end + 1] == "}":

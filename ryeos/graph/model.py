@@ -113,7 +113,7 @@ class ForeachNode:
     collect          the state key that gets the list of results, None to drop them
     max_concurrency  of a parallel one, None for the graph's
     fail_fast        the first failed call ends it; otherwise all are made
-    collect_errors   a failed call is an error among the results, and the run goes on
+    collect_errors   a failed call is an error among the results, and the run continues
     The rest is as in `ActionNode`; ``retry`` and ``timeout_s`` are those of each call.
     """
 
@@ -271,7 +271,7 @@ def unlisted(
 class Options:
     """What steers a run. Page: ``docs/graphs.md``.
 
-    run_id           of the run to begin, or with ``resume`` of the one to go on with
+    run_id           of the run to begin, or with ``resume`` of that one
     node             the one node to work on, then stop
     inject_state     laid over the state before that
     capabilities     a further list that must allow every call, or None

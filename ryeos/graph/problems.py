@@ -100,7 +100,7 @@ def listed(problems: Iterable[GraphProblem], noun: str) -> tuple[GraphProblem, .
 
 
 # --- fields ---------------------------------------------------------------------------------------
-# Typed reads of one mapping of a graph file: a wrong value is noted, and reading goes on.
+# Typed reads of one mapping of a graph file: a wrong value is noted, and reading continues.
 
 MAX_COUNT = 1_000_000
 """The largest ``max_steps`` and its like: beyond it a slip is likelier than a wish."""
@@ -113,7 +113,7 @@ MAX_NAME_CHARACTERS = 128
 
 
 class GraphFields(Fields):
-    """Reads one mapping of a graph file; what is wrong is in the findings, and reading goes on."""
+    """Reads one mapping of a graph file; problems go to the findings, and reading continues."""
 
     text_word = "a text"
 

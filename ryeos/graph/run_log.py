@@ -89,12 +89,12 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSnapshot:
-    """A run after a step: the snapshot of any execution, with where a graph goes on from there.
+    """A run after a step: the snapshot of any execution, with where a graph continues from there.
 
     step               steps completed
     status             ``running`` until the end
     state_hash         the state_snapshot after the step; the inputs are in the state
-    current_node       where the run goes on, None at an end
+    current_node       where the run continues, None at an end
     graph_hash         of the graph that the run was started with
     node_receipts      the receipts since the snapshot ``previous``
     errors             suppressed failures since then

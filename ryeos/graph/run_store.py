@@ -105,7 +105,7 @@ class LoadedRun:
 
     @property
     def current_node(self) -> str | None:
-        """Where to go on."""
+        """Where to continue."""
         return self.snapshot.current_node
 
     @property
@@ -324,7 +324,7 @@ def _warnings(run_id: str, read: ReadTranscript, unsigned: int, lost: int) -> It
 # --- run store ------------------------------------------------------------------------------------
 
 BLOCK = 16
-"""Receipts and errors that snapshots repeat before they go on in a new block."""
+"""Receipts and errors that snapshots repeat before they continue in a new block."""
 
 INLINE_BYTES = 16 * 1024
 """A larger state is an object of its own at once, and not a part of the transcript."""
@@ -359,11 +359,11 @@ class StepRecord:
 
     step         counts from 1; the run's steps so far
     node         its name
-    next_node    where the run goes on: after a failure that ends the run the node itself
+    next_node    where the run continues: after a failure that ends the run the node itself
     state        after the step, inputs included; JSON
     status       ``completed``, ``error``, ...
     receipts     one for each call: none for a gate, one for an action, many for a foreach
-    suppressed   failures that the graph goes on after, ``{"message", "phase", "node", ...}``
+    suppressed   failures that the graph continues after, ``{"message", "phase", "node", ...}``
     """
 
     step: int
@@ -540,7 +540,7 @@ class RunRecords:
     ) -> None:
         """Record the end: ``completed``, ``completed_with_errors``, ``cancelled``, or a failure.
 
-        ``current_node`` is where a resume would go on, None for a run that is complete. The run
+        ``current_node`` is where a resume would continue, None for a run that is complete. The run
         is on disk when this returns, and nothing more can be recorded.
         """
         ended = {"status": status, "steps": self._last.step, "elapsed_s": elapsed_s}

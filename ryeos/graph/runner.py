@@ -97,7 +97,7 @@ class RunEnd:
         return not self.cancellation.is_set
 
     def pause(self, seconds: float) -> bool:
-        """Wait, unless the run is ended meanwhile; whether it goes on."""
+        """Wait, unless the run is ended meanwhile; whether it continues."""
         woken = Event()
         with self.cancellation.waking(woken.set):
             if self.goes_on and seconds > 0:
@@ -172,7 +172,7 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEvent:
-    """What a person sees of a run while it goes on.
+    """What a person sees of a run while it runs.
 
     what   ``started``, ``progress`` (of a foreach: ``done`` of ``total`` calls, 0 where they are
            not counted) or ``finished``

@@ -116,8 +116,8 @@ class FailureAction(Enum):
     """What is done about a failure.
 
     AGAIN     the node is worked on once more
-    ON_ERROR  the run goes on at the node's ``on_error``
-    CONTINUE  it is put up with, noted, and the run goes on at ``next``
+    ON_ERROR  the run continues at the node's ``on_error``
+    CONTINUE  it is tolerated, noted, and the run continues at ``next``
     SKIP      the same, but nothing is noted
     FAIL, ABORT  the run ends
     """

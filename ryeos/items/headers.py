@@ -152,7 +152,7 @@ def parse_tags(text: str, mark: str) -> dict[str, Any]:
     ``version: 1.0.0`` and ``@version 1.0.0`` for the known words
     (`ryeos.items.header_values.TAGS`), ``__version__ = "1.0.0"`` for any name. Later in this list
     wins over earlier, and the last of a kind over those before it. ``config_schema: {...}`` and
-    ``sandbox: {...}`` are JSON, which may go on in the comments below it.
+    ``sandbox: {...}`` are JSON, which may continue in the comments below it.
 
     Raises MetadataError, also for one of these that cannot be read: without it nothing is checked.
     """
@@ -334,7 +334,7 @@ def parse_python(text: str) -> dict[str, Any]:
     Read are ``NAME = literal`` and ``NAME: T = literal``; the last assignment of a literal wins.
     Anything computed is skipped, and so is a literal that JSON cannot hold (bytes, a set, a
     complex number, keys that are not strings); but a header block (``CONFIG_SCHEMA`` and its like)
-    that cannot be read is an error, since going on without it would check nothing. Tuples are
+    that cannot be read is an error, since continuing without it would check nothing. Tuples are
     lists. The docstring is under ``__docstring__``. Examples: docs/items.md.
 
     Raises MetadataError for a file that is not Python, with the line.

@@ -188,7 +188,7 @@ class RyeFeatures:
             case "tools/call":
                 return self._call_tool(call, cancellation, progress)
         module, function = _ANSWERS[call.method]
-        if "_watching" in self.__dict__:  # who hears of changes misses none after this answer
+        if "_watching" in self.__dict__:  # who learns of changes misses none after this answer
             self._watching.await_look(_FIRST_LOOK_S)
         from ryeos.mcp.questions import RequestContext, refusal
 

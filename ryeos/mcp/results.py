@@ -161,7 +161,7 @@ MAX_JSON_CHARACTERS = 60_000
 # Two streams of that many characters, each as long as JSON can make it, fit into a message.
 MIN_CHARACTERS, MOST_CHARACTERS = 1000, 250_000
 _STREAMS = ("stdout", "stderr")
-# Texts that bound themselves, and name the call that goes on.
+# Texts that bound themselves, and name the call that continues.
 _SELF_BOUNDED = frozenset({"content", "your_directions"})
 # Of both streams, with what JSON puts before their characters.
 _MOST_OF_STREAMS = 14

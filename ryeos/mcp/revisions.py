@@ -277,7 +277,7 @@ Watched = str | TaskId
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What clients want to hear of now, of all that can change by itself.
+    """What clients want to learn of now, of all that can change by itself.
 
     lists  names of lists: tools, prompts, resources
     uris   single resources

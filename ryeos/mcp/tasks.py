@@ -1,6 +1,6 @@
 """Background runs as tasks: the extension ``io.modelcontextprotocol/tasks`` of the modern revision.
 
-A task is a thread of the server's own project: it is on disk before a client hears of it, and any
+A task is a thread of the server's own project: it is on disk before a client learns of it, and any
 later server answers for it. Its id is the thread's, a dot, and a code under a key of user space:
 who does not know it cannot make it up, and nothing further is kept.
 """
@@ -138,7 +138,7 @@ def _described(task_id: str, task: Thread, now: Thread, status: str) -> dict[str
 
 
 # --- watching -------------------------------------------------------------------------------------
-# Looks for changes every two seconds, while a client wants to hear of them.
+# Looks for changes every two seconds, while a client wants to learn of them.
 #
 # (1) what is wanted now is set by `watch`; the first wish starts the thread, the last ends it
 # (2) what is wanted anew is looked at at once: what it is now is no change, for a task it is sent,

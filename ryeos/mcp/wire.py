@@ -130,7 +130,7 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 - JSON
 # --- ending ---------------------------------------------------------------------------------------
 # How a server comes to its end: at once, and by signals, which a thread of its own waits for.
 #
-# Nothing depends on the main thread: one that waits for a read hears of no signal which another
+# Nothing depends on the main thread: one that waits for a read learns of no signal which another
 # thread has got, nor of one that came just before it began to wait.
 
 _SIGNALS = [

@@ -200,8 +200,8 @@ class Pins:
     def _pinned(self, name: str, netloc: str, identity: NodeIdentity, *, is_certain: bool) -> Pin:
         """The pin of a remote that had none, or half a one: this node's, or an earlier process's.
 
-        ``is_certain``: the configuration or half a pin says the same, so it may go on where nothing
-        is written.
+        ``is_certain``: the configuration or half a pin says the same, so the pin counts even
+        where it cannot be written.
         """
         new = Pin(
             name=name,

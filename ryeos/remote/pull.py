@@ -290,7 +290,7 @@ _MEMORY_BYTES = 16 * 1024 * 1024
 
 @contextmanager
 def incoming_at(folder: Path, store: Store) -> Iterator["ReceivedContents"]:
-    """The folder while a pull goes on. Removed when that has succeeded.
+    """The folder while a pull runs. Removed when that has succeeded.
 
     Raises RyeError `INTEGRITY` where it is a link, FileSystemError.
     """

@@ -283,7 +283,7 @@ class Services:
                   own, verified. Raises IntegrityError.
     functions     calls Python functions in warm workers; None for a process to each call
     graphs        makes the calls of graphs, which need more than the engine, or None
-    on_step       hears of the steps of a graph
+    on_step       gets the steps of a graph
     approves      whether the user approved a path of the project, like ``.env.local``
     """
 

@@ -265,7 +265,7 @@ def kill_thread(
 
 
 def ask_for_end(registry: ThreadRegistry, thread_id: str) -> None:
-    """Ask the process that walks a run of a graph to end it: it hears of that in half a second."""
+    """Ask the process that walks a run of a graph to end it: it learns of that in half a second."""
     registry.place.make_thread_folder(thread_id)
     with suppress(FileExistsError):
         create_file(registry.place.file(thread_id, CANCEL), b"")
@@ -316,7 +316,7 @@ def _end_by_request(registry: ThreadRegistry, thread: Thread, grace_s: float) ->
 
 
 def _recorded(registry: ThreadRegistry, thread_id: str) -> Thread:
-    with suppress(LilluxError):  # the folder may be gone, or be none of ours
+    with suppress(LilluxError):  # the folder may be gone, or not be ours
         write_document(registry, thread_id)
     return registry.get(thread_id)
 
@@ -379,7 +379,7 @@ def refreshed(registry: ThreadRegistry, thread: Thread, *, clock: Clock = utc_no
     if not registry.is_writable():
         return found
     if registry.finish(thread.thread_id, Status.ERROR, error=reason):
-        with suppress(LilluxError):  # the folder may be gone, or be none of ours
+        with suppress(LilluxError):  # the folder may be gone, or not be ours
             write_document(registry, thread.thread_id)
     return registry.get(thread.thread_id)
 

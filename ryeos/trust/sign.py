@@ -301,7 +301,7 @@ class Signer:
         require: "Require" = lambda _target, _valid: None,
         expected: Mapping[Path, str] | None = None,
     ) -> Iterator[SignReport]:
-        """Sign in the given order; a failure is a report, and the rest goes on.
+        """Sign in the given order; a failure is a report, and the rest continues.
 
         ``require`` raises what else is wrong with one; ``expected`` are the digests that the
         files must have. Many files wait for the disk together.

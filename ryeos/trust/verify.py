@@ -389,7 +389,7 @@ def require_place(item: VerifiedItem, ref: ItemRef, header: Mapping[str, Any]) -
 
 
 def unchanged(item: VerifiedItem) -> None:
-    """Refuse to go on if the file no longer holds the verified bytes. Raises IntegrityError."""
+    """Refuse to continue if the file no longer holds the verified bytes. Raises IntegrityError."""
     try:
         same = read_bytes(item.target.path, MAX_ITEM_BYTES) == item.data
     except (OSError, LilluxError):

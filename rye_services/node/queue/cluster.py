@@ -312,7 +312,7 @@ class _Worker:
         self._thread.start()
 
     def close(self) -> None:
-        """Take no more; what was taken goes on, and a second call changes nothing.
+        """Take no more; what was taken continues, and a second call changes nothing.
 
         Procrastinate gives back what it has taken after the first cancellation, and drops that at
         a second one: its job would look as if it were being done until a sweep ends it.
@@ -380,7 +380,7 @@ async def _release_idle(connection: psycopg.AsyncConnection) -> None:
 class _LastingConnector(PsycopgConnector):
     """Waits for a database that is away, where Procrastinate would end its worker.
 
-    What is executing goes on meanwhile, and its places are taken. Once closing, it waits no more.
+    What is executing continues meanwhile, and its places are taken. Once closing, it waits no more.
     """
 
     def __init__(self, is_closing: Event, **kwargs: Any) -> None:  # noqa: ANN401 - of the pool

@@ -59,7 +59,7 @@ class ExecutionQueue(Protocol):
     3. Users take turns; of one user the higher priority goes first, then who waits longest.
     4. One that is withdrawn is not handed over any more.
     5. A queue that is full refuses; what was let in once is let in again.
-    6. After `close` this process is handed nothing more; what waits goes on waiting.
+    6. After `close` this process is handed nothing more; what waits keeps waiting.
     """
 
     @property

@@ -168,7 +168,7 @@ class ClusterExecutions:
         return accepted(order, thread_id, self._queue.place_of(thread_id))
 
     def cancel(self, user_id: str, thread_id: str, by: str) -> str | None:
-        """See `ExecutionService`: the worker hears of it by the news of its row."""
+        """See `ExecutionService`: the worker learns of it by the news of its row."""
         state = self.rows.cancel(user_id, thread_id, by)
         if state == CANCELLED:
             self._queue.withdraw(thread_id)
@@ -247,7 +247,7 @@ class ClusterExecutions:
 
 
 class _Patience:
-    """How long who waits for an answer goes on waiting: for a place, then for the end."""
+    """How long who waits for an answer keeps waiting: for a place, then for the end."""
 
     def __init__(self, wait_s: float, runs_s: float, ends_at_s: Callable[[], float]) -> None:
         self._until_s, self._runs_s, self._ends_at_s = monotonic() + wait_s, runs_s, ends_at_s

@@ -82,7 +82,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    """What a worker answers: the envelope of the run, and what a person should hear of it."""
+    """What a worker answers: the envelope of the run, and what a person should learn of it."""
 
     envelope: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
