@@ -98,7 +98,7 @@ def test_an_extractor_that_was_changed_adds_nothing(workspace: Workspace) -> Non
     assert "content modified since signing" in refused(workspace, path)
 
 
-def test_an_extractor_signed_by_a_key_that_no_one_trusts_adds_nothing(workspace: Workspace) -> None:
+def test_an_extractor_signed_by_an_untrusted_key_adds_nothing(workspace: Workspace) -> None:
     path = workspace.project.write(PLACE, EXTRACTOR)
     workspace.project.sign_unchecked(path, generate_keypair())
 
@@ -211,7 +211,7 @@ def test_thousands_of_extractors_are_not_read(workspace: Workspace) -> None:
 # --- files of an added type -----------------------------------------------------------------------
 
 
-def test_without_its_extractor_a_tool_is_not_there(workspace: Workspace) -> None:
+def test_without_its_extractor_a_tool_is_not_found(workspace: Workspace) -> None:
     lua(workspace)
     (workspace.project.space.ai / PLACE).unlink()
 

@@ -223,7 +223,7 @@ def test_a_client_that_cannot_ask_after_all_signs_nothing(machine: Machine, star
     assert machine.run("run", "mine/x").returncode == 4
 
 
-def test_a_question_that_no_one_answers_signs_nothing(machine: Machine, start: Start) -> None:
+def test_an_unanswered_question_signs_nothing(machine: Machine, start: Start) -> None:
     agent = start(elicitation=True)
     call, _ = agent.question_on("sign", item_id="tool:mine/x")
 
@@ -295,7 +295,7 @@ def test_a_client_that_makes_up_an_answer_signs_nothing(
     assert not workspace.run("mine/y").success
 
 
-def test_what_a_person_saw_is_what_is_signed(machine: Machine, start: Start) -> None:
+def test_the_text_that_a_person_saw_is_signed(machine: Machine, start: Start) -> None:
     agent = start(elicitation=True)
     call, question = agent.question_on("sign", item_id="tool:mine/x")
     write(machine, TOOL.replace("echo owned", "echo worse"))
@@ -483,7 +483,7 @@ def test_an_argument_among_the_options_evades_no_rule(
     assert (twice["code"], nested["code"]) == ("INVALID_PARAMS", "INVALID_PARAMS")
 
 
-def test_the_command_line_takes_back_nothing_that_the_user_denies(
+def test_the_command_line_cannot_allow_items_that_the_user_denies(
     machine: Machine, start: Start
 ) -> None:
     """A clone's `.mcp.json` may hold it."""

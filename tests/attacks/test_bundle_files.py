@@ -271,7 +271,7 @@ def test_a_copy_of_a_file_that_the_bundle_no_longer_vouches_for_is_refused(
         workspace.rye().verifier.verify(workspace.project.target(copy).verify_target)
 
 
-def test_a_key_document_dropped_into_the_programs_bundle_lets_nothing_in(
+def test_a_key_document_dropped_into_the_programs_bundle_is_not_trusted(
     workspace: Workspace, bundle: Space
 ) -> None:
     attacker = generate_keypair()
@@ -283,7 +283,7 @@ def test_a_key_document_dropped_into_the_programs_bundle_lets_nothing_in(
 
 
 @pytest.mark.parametrize("found", ["folder", "large", "broken manifest"])
-def test_trouble_in_a_bundle_does_not_hide_what_is_wrong_with_a_copy(
+def test_a_problem_of_a_bundle_does_not_hide_the_problem_of_a_copy(
     workspace: Workspace, bundle: Space, found: str
 ) -> None:
     workspace.bundles = (bundle,)

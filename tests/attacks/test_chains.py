@@ -106,7 +106,7 @@ def test_core_items_can_be_protected(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize("element", ["tool", "runtime"])
 @pytest.mark.parametrize("attack", ["unsigned", "tampered", "stranger", "moved"])
-def test_every_element_must_be_what_a_trusted_key_signed(
+def test_every_element_must_be_signed_by_a_trusted_key(
     workspace: Workspace, element: str, attack: str
 ) -> None:
     runtime = workspace.project.runtime("mine/r")
@@ -202,7 +202,7 @@ def test_a_link_out_of_the_space_does_not_run(workspace: Workspace, kind: str) -
 # --- dev mode
 
 
-def test_in_dev_mode_what_is_not_verified_is_said_loudly(workspace: Workspace) -> None:
+def test_in_dev_mode_unverified_elements_are_reported_as_warnings(workspace: Workspace) -> None:
     workspace.env["RYE_DEV_MODE"] = "1"
     path = workspace.project.tool("mine/t", "print('x')")
 
@@ -226,7 +226,7 @@ def _evil(name: str) -> str:
     return EVIL_RUNTIME.replace("runtimes/python", f"runtimes/{name}")
 
 
-def test_the_evil_runtime_would_do_evil(workspace: Workspace) -> None:
+def test_the_evil_runtime_works_where_it_is_allowed(workspace: Workspace) -> None:
     """The other tests mean something only if it works where it may."""
     workspace.project.signed(
         "tools/mine/r.yaml", EVIL_RUNTIME.replace(f"{Path(SCRIPT).parent}", "mine")

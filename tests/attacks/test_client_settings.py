@@ -56,7 +56,7 @@ def test_a_folder_that_leads_out_of_the_project_is_not_written_to(
     assert list(outside.iterdir()) == []
 
 
-def test_a_link_to_nothing_is_not_followed(cli: CommandLine, program: Path) -> None:
+def test_a_broken_link_is_not_followed(cli: CommandLine, program: Path) -> None:
     target = cli.project / "not-there.json"
     (cli.project / ".mcp.json").symlink_to(target)
 
@@ -80,7 +80,7 @@ def test_a_planted_copy_is_neither_followed_nor_overwritten(
     assert precious.read_text("utf-8") == "mine"
 
 
-def test_an_entry_of_that_name_that_starts_something_else_is_not_taken_over(
+def test_an_entry_of_that_name_for_another_program_is_not_replaced(
     cli: CommandLine, program: Path
 ) -> None:
     hostile = '{"mcpServers": {"rye": {"command": "sh\\u001b[2K", "args": ["-c", "id"]}}}'
@@ -139,7 +139,7 @@ def test_a_pipe_in_its_place_does_not_hang(cli: CommandLine, program: Path) -> N
     assert cli("doctor").status == 0
 
 
-def test_doctor_neither_starts_nor_reaches_for_what_a_project_names(cli: CommandLine) -> None:
+def test_doctor_starts_no_program_and_opens_no_address_of_a_project(cli: CommandLine) -> None:
     mark = cli.project / "started"
     tool = cli.project / "rye.pyz"
     tool.write_text(f"#!/bin/sh\ntouch {mark}\n", "utf-8")

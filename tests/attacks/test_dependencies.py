@@ -85,7 +85,7 @@ def test_a_module_in_the_project_takes_no_place_of_the_standard_library(
     assert run(victim, "mine/tool").data == {"a": 1}
 
 
-def test_an_unsigned_neighbour_is_never_imported_and_stops_only_who_imports_one(
+def test_an_unsigned_neighbour_is_never_imported_and_stops_only_tools_that_import_it(
     victim: Workspace,
 ) -> None:
     victim.project.write("tools/mine/helper.py", EVIL)
@@ -119,7 +119,7 @@ def test_a_signed_neighbour_is_imported_without_a_marker_and_not_once_it_changed
     assert run(victim, "mine/needy").metadata["error_code"] == "INTEGRITY"
 
 
-def test_beside_a_neighbour_that_is_imported_nothing_unsigned_may_lie(victim: Workspace) -> None:
+def test_an_unsigned_file_beside_an_imported_neighbour_stops_the_tool(victim: Workspace) -> None:
     victim.project.signed_tool("mine/helper", "import other")
     victim.project.write("tools/mine/other.py", EVIL)
     victim.project.signed_tool("mine/needy", "import helper")
@@ -156,7 +156,7 @@ def test_an_unsigned_file_in_a_package_stops_the_tool(victim: Workspace, planted
 @pytest.mark.parametrize(
     "suffix", sorted({*importlib.machinery.EXTENSION_SUFFIXES, ".pyc", ".so", ".pyd"})
 )
-def test_what_python_would_import_before_source_stops_the_tool(
+def test_a_file_that_python_would_import_before_source_stops_the_tool(
     victim: Workspace, suffix: str
 ) -> None:
     folder = package(victim)

@@ -121,7 +121,7 @@ def test_a_result_says_that_it_was_not_verified(workspace: Workspace) -> None:
     assert any(warning.startswith("RYE_DEV_MODE: unsigned item") for warning in workspace.warnings)
 
 
-def test_nothing_that_passed_is_trusted_later(workspace: Workspace) -> None:
+def test_items_that_passed_are_not_trusted_later(workspace: Workspace) -> None:
     """The same objects, the mode switched off: no cache may remember it as verified."""
     path = workspace.project.tool("x")
     target = workspace.project.target(path).verify_target

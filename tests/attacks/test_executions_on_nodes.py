@@ -59,7 +59,7 @@ def test_the_server_cannot_be_signalled(project: RemoteProject) -> None:
     assert project.user.node.ask("GET", "/health").status == 200
 
 
-def test_a_link_in_place_of_the_runs_store_leads_nowhere(
+def test_a_link_in_place_of_the_runs_store_is_not_followed(
     project: RemoteProject, shared_node: Node, tmp_path: Path
 ) -> None:
     victim = shared_node.user()
@@ -92,7 +92,7 @@ def test_a_link_among_the_outputs_is_not_followed(project: RemoteProject) -> Non
     assert answer["merge_type"] == "no-op"
 
 
-def test_no_output_takes_the_place_of_what_a_client_keeps_for_itself(
+def test_no_output_replaces_private_files_of_a_client(
     project: RemoteProject,
 ) -> None:
     lines = [
@@ -120,7 +120,7 @@ def test_rules_that_a_run_writes_do_not_remove_the_files_of_the_project(
 
 
 @confined
-def test_of_etc_only_what_programs_need_can_be_read(project: RemoteProject) -> None:
+def test_of_etc_only_files_that_programs_need_can_be_read(project: RemoteProject) -> None:
     shown = output(
         project, "cat /etc/shadow /etc/fstab /etc/hostname.none; ls /etc; cat /etc/hosts"
     )
@@ -128,7 +128,7 @@ def test_of_etc_only_what_programs_need_can_be_read(project: RemoteProject) -> N
     assert shown == Path("/etc/hosts").read_text(encoding="utf-8")
 
 
-def test_a_secret_in_the_name_of_a_file_is_stored_and_reported_nowhere(
+def test_a_secret_in_the_name_of_a_file_is_neither_stored_nor_reported(
     project: RemoteProject,
 ) -> None:
     script = (

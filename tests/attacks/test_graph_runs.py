@@ -220,7 +220,7 @@ WIDE = 'config: {start: a, nodes: {a: {action: {item_id: "${inputs.name}"}}}}'
         "",
     ],
 )
-def test_an_id_from_data_stays_what_it_was_allowed_as(name: str, ground: GraphGround) -> None:
+def test_an_id_from_data_keeps_the_kind_that_was_allowed(name: str, ground: GraphGround) -> None:
     ground.workspace.project.signed_tool(
         "secret/open",
         "def execute(params, project_path):\n    return {'success': True, 'opened': 1}",
@@ -262,7 +262,7 @@ def test_a_kind_from_data_needs_a_permission_of_its_own(name: str, ground: Graph
         {"depth": 10**9},
     ],
 )
-def test_no_parameter_widens_what_a_graph_may_call(
+def test_no_parameter_widens_the_permissions_of_a_graph(
     more: dict[str, Any], ground: GraphGround
 ) -> None:
     ground.graph("demo/wide", WIDE, permissions='["rye.execute.tool.demo.add"]')
@@ -273,9 +273,7 @@ def test_no_parameter_widens_what_a_graph_may_call(
 
 
 @pytest.mark.parametrize("more", [{}, {"depth": 99}, {"limits": {"depth": 99}}])
-def test_a_graph_that_calls_itself_comes_to_an_end(
-    more: dict[str, Any], ground: GraphGround
-) -> None:
+def test_a_graph_that_calls_itself_ends(more: dict[str, Any], ground: GraphGround) -> None:
     call = {"item_id": "tool:demo/again", "params": more}
     ground.graph(
         "demo/again", f"config: {json.dumps({'start': 'a', 'nodes': {'a': {'action': call}}})}"

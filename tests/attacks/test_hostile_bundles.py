@@ -42,7 +42,7 @@ def refusal(cli: CommandLine, bundle: Path) -> tuple[int, str, str]:
     return done.status, done.json["code"], done.json["error"]
 
 
-def test_a_header_that_says_something_else_than_the_file_is_refused(
+def test_a_header_that_differs_from_the_file_is_refused(
     cli: CommandLine, publisher: Publisher
 ) -> None:
     bundle = publisher.bundle("acme")

@@ -198,7 +198,7 @@ SIGNED = "<directive><metadata><limits spend='1'/></metadata></directive>"
         f"<?x {SIGNED} ?><directive name='evil'/>",
     ],
 )
-def test_a_second_element_cannot_stand_in_for_the_signed_one(block: str) -> None:
+def test_a_second_element_cannot_replace_the_signed_one(block: str) -> None:
     with pytest.raises(MetadataError, match="expected the XML block to end with </directive>"):
         parse_directive(f"```xml\n{block}\n```\n")
 

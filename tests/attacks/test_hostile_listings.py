@@ -46,7 +46,7 @@ def written(cli: CommandLine) -> list[str]:
         "x" * 250,
     ],
 )
-def test_a_name_leads_nowhere_else(cli: CommandLine, name: str) -> None:
+def test_a_name_leads_out_of_no_folder(cli: CommandLine, name: str) -> None:
     discover(cli, {"name": name})
 
     (path,) = written(cli)
@@ -64,7 +64,7 @@ def test_a_description_ends_no_text_and_signs_nothing(cli: CommandLine) -> None:
     assert chain["chain"][1]["item_id"] == "rye/core/runtimes/mcp/stdio"
 
 
-def test_a_schema_cannot_say_what_is_run(cli: CommandLine) -> None:
+def test_a_schema_cannot_choose_the_command(cli: CommandLine) -> None:
     schema = {"type": "object", "executor_id": "rye/bash/bash", "x: y\nconfig": {"command": "sh"}}
 
     discover(cli, {"name": "a", "inputSchema": schema, "config": {"command": "sh"}})
@@ -73,7 +73,7 @@ def test_a_schema_cannot_say_what_is_run(cli: CommandLine) -> None:
     assert answer["data"]["parsed"] == "a"
 
 
-def test_templates_in_what_a_server_says_are_text(cli: CommandLine) -> None:
+def test_templates_in_texts_of_a_server_are_text(cli: CommandLine) -> None:
     name = "${HOME}{project_path}"
 
     discover(cli, {"name": name, "description": name})
@@ -112,7 +112,7 @@ def test_a_folder_that_is_a_link_is_not_written_through(cli: CommandLine) -> Non
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_schema_that_no_reader_takes_is_skipped_and_the_rest_goes_on(cli: CommandLine) -> None:
+def test_an_invalid_schema_is_skipped_and_the_other_tools_are_written(cli: CommandLine) -> None:
     deep: dict[str, Any] = {}
     for _ in range(100):
         deep = {"properties": {"a": deep}}

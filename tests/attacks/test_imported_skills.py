@@ -95,7 +95,7 @@ def test_a_changed_script_outside_of_the_folder_is_refused(
 
 
 @pytest.mark.parametrize("name", ["new.md", "scripts/__pycache__/json.cpython-311.pyc", ".hidden"])
-def test_a_file_that_was_put_there_later_is_refused(
+def test_a_file_that_was_added_later_is_refused(
     name: str, signer: CommandLine, folder: Path
 ) -> None:
     (folder / name).parent.mkdir(exist_ok=True)

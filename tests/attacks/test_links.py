@@ -94,7 +94,7 @@ def test_a_broken_link_is_no_item(workspace: Workspace) -> None:
         assert resolver.find(ref) is None
 
 
-def test_a_folder_of_items_that_is_a_link_holds_what_it_leads_to(
+def test_a_folder_of_items_that_is_a_link_holds_the_items_of_its_target(
     workspace: Workspace, outside: Path
 ) -> None:
     """The space is where its folders are; every file there is verified as ever."""

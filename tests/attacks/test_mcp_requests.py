@@ -81,7 +81,7 @@ def test_a_link_among_the_kept_outputs_is_not_followed(
 
 
 @given(st.text(max_size=60))
-def test_a_uri_names_nothing_that_could_not_be_an_id(text: str) -> None:
+def test_a_uri_names_only_possible_ids(text: str) -> None:
     named = parse_uri(f"rye://tool/{quote(text, safe='/', errors='surrogatepass')}")
 
     if isinstance(named, ItemRef):

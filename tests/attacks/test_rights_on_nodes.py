@@ -86,7 +86,7 @@ def ran(workspace: Workspace, shared_node: Node) -> RemoteExecution:
     )
 
 
-def test_a_receipt_of_a_node_says_what_ran_for_whom(
+def test_a_receipt_of_a_node_names_the_item_and_the_user(
     ran: RemoteExecution, shared_node: Node
 ) -> None:
     statement = node_statement(ran, shared_node.keys.signing.public_pem)
@@ -99,9 +99,7 @@ def test_a_receipt_of_a_node_says_what_ran_for_whom(
     assert predicate["status"] == "success"
 
 
-def test_the_page_of_an_execution_shows_what_it_was_allowed(
-    workspace: Workspace, shared_node: Node
-) -> None:
+def test_the_page_of_an_execution_shows_its_rights(workspace: Workspace, shared_node: Node) -> None:
     user = shared_node.user()
     workspace.project.signed_tool(
         "mine/held",

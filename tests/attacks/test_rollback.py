@@ -100,7 +100,7 @@ def test_signing_an_older_version_here_is_a_decision(workspace: Workspace) -> No
     assert code(workspace) == "ran"
 
 
-def test_what_was_accepted_lets_no_still_older_one_in(workspace: Workspace) -> None:
+def test_an_accepted_older_version_lets_no_still_older_one_run(workspace: Workspace) -> None:
     path = signed(workspace, "0.9.0")
     oldest = path.read_bytes()
     signed(workspace, "1.1.0")
@@ -111,7 +111,7 @@ def test_what_was_accepted_lets_no_still_older_one_in(workspace: Workspace) -> N
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"highest": 5}'])
-def test_a_damaged_record_stops_nothing_and_is_written_again(
+def test_a_damaged_record_stops_no_run_and_is_written_again(
     workspace: Workspace, damage: bytes
 ) -> None:
     signed(workspace, "1.0.0")
@@ -124,7 +124,7 @@ def test_a_damaged_record_stops_nothing_and_is_written_again(
     }
 
 
-def test_a_directive_goes_no_way_back_either(workspace: Workspace) -> None:
+def test_an_older_directive_is_refused_too(workspace: Workspace) -> None:
     path = workspace.project.directive("mine/plan", "Old words.")
     workspace.project.sign(path)
     old = path.read_bytes()

@@ -144,7 +144,7 @@ def test_a_forged_token_identifies_no_one(
     forged(make, liar)
 
 
-def test_a_provider_that_changes_its_keys_is_believed_by_its_new_ones(
+def test_tokens_by_new_keys_of_a_provider_are_accepted(
     liar: LyingProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rye_services.sign_in._KEYS_AGAIN_S", 0.0)
@@ -199,7 +199,7 @@ def test_clocks_may_be_two_minutes_apart(
             signed_in(liar, provider)
 
 
-def test_metadata_of_another_issuer_is_not_believed(liar: LyingProvider) -> None:
+def test_metadata_of_another_issuer_are_refused(liar: LyingProvider) -> None:
     liar.metadata = {"issuer": "https://other.example"}
 
     with pytest.raises(NotSignedInError, match="is of another issuer"):
@@ -256,7 +256,7 @@ def test_an_answer_without_end_is_not_read_and_no_redirect_is_followed(
             elsewhere.accept()
 
 
-def test_an_address_that_the_provider_has_not_verified_counts_for_nothing(
+def test_an_address_that_the_provider_has_not_verified_does_not_count(
     liar: LyingProvider,
 ) -> None:
     for verified in (None, False, "true", 1):
@@ -266,7 +266,7 @@ def test_an_address_that_the_provider_has_not_verified_counts_for_nothing(
         assert not is_let_in(found, ("example.org",), ())
 
 
-def test_a_user_is_let_in_by_domain_or_group_and_not_by_what_looks_like_it() -> None:
+def test_a_user_is_let_in_by_the_exact_domain_or_group() -> None:
     def subject(email: str, *groups: str) -> Subject:
         return Subject(issuer="i", subject="s", name="", email=email, groups=groups)
 

@@ -96,7 +96,7 @@ def test_no_two_requests_have_one_text(
         assert meaning(path, query) == meaning(other_path, other_query)
 
 
-def test_an_escaped_path_is_not_the_path_it_stands_for() -> None:
+def test_an_escaped_path_is_not_the_unescaped_path() -> None:
     """``/a%253Fb`` and ``/a%3Fb`` are decoded to different paths, and are signed differently."""
     parts: dict[str, Any] = {
         **REQUEST,

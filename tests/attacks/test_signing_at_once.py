@@ -55,7 +55,7 @@ def test_an_edit_between_reading_and_writing_is_kept(workspace: Workspace, path:
     assert path.read_text(encoding="utf-8") == edited
 
 
-def test_a_second_signer_waits_and_signs_what_is_there_then(
+def test_a_second_signer_waits_and_signs_the_text_of_that_time(
     workspace: Workspace, path: Path
 ) -> None:
     first = SigningProcess(workspace, path, times=0)

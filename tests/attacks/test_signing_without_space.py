@@ -116,7 +116,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost(
     assert on_disk.sign(path).signature
 
 
-def test_a_read_only_disk_is_named_and_what_is_signed_there_verifies(
+def test_a_read_only_disk_is_named_and_signed_items_on_it_verify(
     workspace: Workspace, on_disk: SpaceFolder
 ) -> None:
     path = on_disk.tool("x")

@@ -302,7 +302,7 @@ def test_a_body_in_another_encoding_is_refused(service: Registry, owner: User) -
         assert reply.answer == (400, {"detail": expected})
 
 
-def test_a_body_that_is_packed_is_looked_at_all_the_same(service: Registry, owner: User) -> None:
+def test_a_compressed_body_is_examined_too(service: Registry, owner: User) -> None:
     import gzip
 
     body = json.dumps({"item_id": "tool:a/b", "project_path": NUL}).encode()
@@ -423,7 +423,7 @@ def test_the_error_of_a_tool_is_in_its_row(project: RemoteProject, tool: str) ->
 @pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
 @pytest.mark.heavy
 @pytest.mark.parametrize("text", [NUL, HALF], ids=["NUL", "half of a pair"])
-def test_a_delivery_with_such_a_text_begins_nothing(project: RemoteProject, text: str) -> None:
+def test_a_delivery_with_such_a_text_starts_no_run(project: RemoteProject, text: str) -> None:
     hook = bind(project.user, "tool:say", project.name)
 
     refused = hook.deliver(delivery_id="d-1", parameters={"ref": text})

@@ -54,9 +54,7 @@ def test_a_folder_of_a_name_that_begins_like_ours_is_elsewhere(project: Path) ->
 @pytest.mark.parametrize(
     "target", [".env", ".git/config", ".ai/state/x", "deep/private_key.pem", "node_modules/x"]
 )
-def test_a_link_does_not_send_under_another_name_what_stays_here(
-    project: Path, target: str
-) -> None:
+def test_a_link_does_not_send_a_private_file_under_another_name(project: Path, target: str) -> None:
     (project / target).parent.mkdir(parents=True, exist_ok=True)
     (project / target).write_text("secret", "utf-8")
     (project / ".ai/knowledge/x.md").symlink_to(project / target)
@@ -79,7 +77,7 @@ def test_a_link_in_a_user_space_does_not_send_a_signing_key(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("linked", [".ai/tools", ".ai/knowledge/x", "src"])
-def test_a_linked_folder_does_not_send_what_is_elsewhere(project: Path, linked: str) -> None:
+def test_a_linked_folder_does_not_send_files_of_elsewhere(project: Path, linked: str) -> None:
     elsewhere = project.parent / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "x.py").write_text("secret", "utf-8")

@@ -77,7 +77,7 @@ def test_the_database_of_another_node_is_refused(tmp_path: Path) -> None:
             opened(tmp_path / "a", make=make)
 
 
-def test_a_database_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+def test_a_missing_database_is_not_made_again(tmp_path: Path) -> None:
     opened(tmp_path / "a", make=True)
     (tmp_path / "a" / "node.toml").write_text(
         (tmp_path / "a" / "node.toml")

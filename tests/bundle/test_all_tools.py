@@ -54,6 +54,6 @@ def test_it_takes_no_parameter_that_it_does_not_name(item_id: str) -> None:
 
 
 @each
-def test_each_parameter_says_what_it_is_for(item_id: str) -> None:
+def test_each_parameter_has_a_description(item_id: str) -> None:
     for name, schema in SCHEMAS[item_id]["properties"].items():
         assert schema.get("description"), name

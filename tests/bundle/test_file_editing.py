@@ -226,7 +226,7 @@ def test_lines_that_are_there_twice_need_the_hash_of_the_file(tmp_path: Path) ->
         ),
     ],
 )
-def test_edits_that_make_no_sense_change_nothing(
+def test_invalid_edits_change_nothing(
     edits: list[tuple[str, int, dict[str, Any]]], problem: str, tmp_path: Path
 ) -> None:
     path = put(tmp_path, b"a\nb\nc\n")
@@ -284,7 +284,7 @@ def test_a_character_outside_of_the_encoding_is_refused(tmp_path: Path) -> None:
 
 
 @posix
-def test_the_mode_of_a_file_stays_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+def test_the_mode_of_a_file_stays_and_no_temporary_file_is_left(tmp_path: Path) -> None:
     path = put(tmp_path, b"a\n")
     path.chmod(0o751)
 
@@ -328,7 +328,7 @@ CUTS = st.lists(
 
 @pytest.mark.property
 @given(lines=LINES, cuts=CUTS)
-def test_edits_are_what_slices_of_a_list_are_and_patch_agrees(
+def test_edits_agree_with_slices_of_a_list_and_with_patch(
     lines: list[str],
     cuts: list[tuple[int, int, list[str]]],
     tmp_path_factory: pytest.TempPathFactory,
@@ -410,7 +410,7 @@ def test_whole_lines_are_replaced_by_their_text(tmp_path: Path) -> None:
     assert "expected old_text and new_text alone" in mixed["error"]
 
 
-def test_a_text_that_is_not_there_is_answered_with_the_line_that_is_like_it(tmp_path: Path) -> None:
+def test_a_missing_text_is_answered_with_the_most_similar_line(tmp_path: Path) -> None:
     put(tmp_path, b"def greet(name):\n    return 'hello ' + name\n")
 
     def hint(old_text: str) -> object:

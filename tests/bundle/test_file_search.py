@@ -45,7 +45,9 @@ def globbed(project: Path, *pattern: str, **more: Any) -> list[str]:  # noqa: AN
 
 
 @pytest.mark.parametrize("pattern", ["../*", "{project}/src/*.py", "src/../*"])
-def test_a_pattern_that_leads_away_finds_nothing_and_says_why(pattern: str, project: Path) -> None:
+def test_a_pattern_out_of_the_folder_finds_nothing_and_says_why(
+    pattern: str, project: Path
+) -> None:
     answer = call(GLOB, project, pattern=pattern.format(project=project))
 
     assert (answer["total"], answer["hint"]) == (

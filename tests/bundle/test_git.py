@@ -194,7 +194,7 @@ def test_a_git_folder_that_leads_to_another_repository_is_not_used(
 
 @posix
 @pytest.mark.parametrize("place", ["COMMIT_EDITMSG", "logs/HEAD", "index", "refs/heads/hooks"])
-def test_nothing_is_written_through_a_link_of_a_git_folder(
+def test_no_file_is_written_through_a_link_of_a_git_folder(
     project: Path, tmp_path: Path, place: str
 ) -> None:
     outside = tmp_path / "outside"
@@ -286,7 +286,7 @@ ACTIONS: tuple[dict[str, Any], ...] = (
 
 
 @posix
-def test_nothing_that_a_repository_names_runs(
+def test_no_program_that_a_repository_names_runs(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "a.txt").write_text("one\n2\n", encoding="utf-8")
@@ -339,7 +339,7 @@ def test_nothing_that_a_repository_names_runs(
 
 
 @posix
-def test_nothing_that_a_submodule_names_runs(project: Path) -> None:
+def test_no_program_that_a_submodule_names_runs(project: Path) -> None:
     other, marker = project.parent / "other", project.parent / "ran"
     other.mkdir()
     (other / "in.txt").write_text("in\n", encoding="utf-8")

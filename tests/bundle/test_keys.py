@@ -23,7 +23,7 @@ def test_a_key_is_made_shown_and_exported(machine: Machine) -> None:
     assert [(key["fingerprint"], key["owner"]) for key in own] == [(made["fingerprint"], "ada")]
 
 
-def test_a_key_that_is_there_is_not_replaced(machine: Machine) -> None:
+def test_an_existing_key_is_not_replaced(machine: Machine) -> None:
     call(machine, KEYS, action="generate")
 
     again = call(machine, KEYS, action="generate")
@@ -47,7 +47,7 @@ def test_only_the_key_that_was_written_out_is_trusted(machine: Machine) -> None:
     assert fingerprint not in [key["fingerprint"] for key in listed]
 
 
-def test_without_a_whole_fingerprint_nothing_is_trusted(machine: Machine) -> None:
+def test_without_a_whole_fingerprint_no_key_is_trusted(machine: Machine) -> None:
     lacking = call(machine, KEYS, action="trust", file="other.pem")
 
     assert lacking["error"] == "trust: expected fingerprint, found none"

@@ -143,7 +143,7 @@ def test_every_call_of_a_page_has_an_answer_to_it(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_a_page_can_be_found_by_what_it_is_about(page: Path) -> None:
+def test_a_page_can_be_found_by_its_subject(page: Path) -> None:
     metadata = parse_knowledge(page.read_text("utf-8"), ".md").metadata
 
     assert metadata["name"] == page.stem
@@ -158,7 +158,7 @@ def test_every_concept_has_its_page() -> None:
     assert not missing
 
 
-def test_pages_refer_to_pages_that_are_there(bundle: Space) -> None:
+def test_pages_refer_only_to_existing_pages(bundle: Space) -> None:
     pages = {page_id(page) for page in PAGES}
     wrong = [
         (page_id(page), name)
@@ -187,7 +187,7 @@ def test_a_command_stands_only_where_a_person_types_it(page: Path) -> None:
     assert [one for one in commands if one not in for_people and one not in after] == []
 
 
-def test_an_answer_is_compared_by_what_the_page_shows() -> None:
+def test_an_answer_is_compared_only_by_the_keys_of_the_page() -> None:
     found = {"status": "success", "data": {"total": 3, "text": "a long text"}, "more": [1]}
 
     assert holds({"data": {"text": "a ... text"}}, found)

@@ -34,7 +34,7 @@ def project(machine: Machine) -> Machine:
 
 
 @pytest.mark.heavy
-def test_a_background_run_is_listed_looked_at_and_ended(project: Machine) -> None:
+def test_a_background_run_is_listed_shown_and_ended(project: Machine) -> None:
     thread_id = start(project, "echo begun >&2; sleep 600")
     listed = call(project, f"{PROCESSES}/list", active=True)["data"]["threads"]
     ended = call(project, f"{PROCESSES}/cancel", thread_id=thread_id, grace=5)["data"]
@@ -93,7 +93,7 @@ def test_the_steps_of_a_graph_are_reported(project: Machine) -> None:
 
 @pytest.mark.parametrize("tool", ["status", "cancel", "steps"])
 @pytest.mark.parametrize("thread_id", ["nonsense", "--all", "--help"])
-def test_a_run_that_is_not_there_is_reported(project: Machine, tool: str, thread_id: str) -> None:
+def test_a_missing_run_is_reported(project: Machine, tool: str, thread_id: str) -> None:
     envelope = call(project, f"{PROCESSES}/{tool}", thread_id=thread_id)
 
     assert envelope["code"] == "THREAD_NOT_FOUND"

@@ -33,7 +33,7 @@ def run_rye(*arguments: Any, **named: Any) -> dict[str, Any]:  # noqa: ANN401 - 
     return answer
 
 
-def test_values_stand_where_nothing_is_a_flag(tmp_path: Path) -> None:
+def test_values_stand_behind_two_dashes(tmp_path: Path) -> None:
     words = ["sign", *RYE["option"]({"space": "--force"}, "space", "limit")]
 
     answer = run_rye(words, ["--all", "-p"], project=str(tmp_path))
@@ -67,16 +67,14 @@ def test_half_a_character_is_refused() -> None:
     assert run_rye(["load"], ["\udfff\ud800"])["success"] is False
 
 
-def test_a_project_that_is_not_there_starts_nothing(tmp_path: Path) -> None:
+def test_a_missing_project_starts_nothing(tmp_path: Path) -> None:
     answer = run_rye(["load"], project=str(tmp_path / "gone"))
 
     assert answer["error"] == f"{tmp_path / 'gone'}: there is no such folder"
 
 
 @pytest.mark.parametrize("program", ["", "[]", "{", '["/not/there"]'])
-def test_where_rye_cannot_be_started_that_is_said(
-    monkeypatch: pytest.MonkeyPatch, program: str
-) -> None:
+def test_a_failed_start_of_rye_is_reported(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setenv("RYE_PROGRAM", program)
 
     answer = run_rye(["version"])

@@ -201,7 +201,7 @@ def test_death_by_a_signal_is_reported(proc: Program) -> None:
     assert (answer["return_code"], answer["signal"]) == (-1, signal.SIGKILL)
 
 
-def test_a_timeout_is_reported_with_what_was_written(proc: Program) -> None:
+def test_a_timeout_is_reported_with_the_output_so_far(proc: Program) -> None:
     answer = proc("exec", *shell("echo out; echo err >&2; exec sleep 60"), "--timeout", "0.5")
 
     assert set(answer) == ANSWER
@@ -458,7 +458,7 @@ def test_a_start_token_names_the_process_for_good(
     assert proc("kill", "--pid", pid, "--start-token", token)["method"] == "terminated"
 
 
-def test_spawn_tells_the_token_that_status_tells(proc: Program) -> None:
+def test_spawn_reports_the_same_token_as_status(proc: Program) -> None:
     started = proc("spawn", "--cmd", "sleep", "--arg", "60", "--show-start-token")
     pid = str(started["pid"])
 

@@ -72,7 +72,7 @@ def failure(result: ExecutionResult) -> str:
 # --- where its modules come from
 
 
-def test_the_library_is_taken_from_its_bytecode_and_what_was_verified_from_its_source(
+def test_the_library_is_taken_from_its_bytecode_and_verified_files_from_their_source(
     caller: Caller,
 ) -> None:
     caller.workspace.project.signed("tools/mine/helper.py", "X = 1\n")
@@ -312,7 +312,7 @@ def test_a_failure_is_reported_and_the_next_call_works(
     assert caller.call(well=True).data == "well"
 
 
-def test_how_a_process_died_is_reported_and_not_what_it_printed_before(caller: Caller) -> None:
+def test_the_death_of_a_process_is_reported_and_not_its_earlier_output(caller: Caller) -> None:
     caller.write(
         "\nimport os\ndef execute(params, project_path):\n"
         "    print('all is well', flush=True)\n    os.kill(os.getpid(), params['signal'])\n"
@@ -604,7 +604,7 @@ def test_a_dry_run_shows_the_command_and_calls_nothing(caller: Caller) -> None:
     assert json.dumps(result.metadata)
 
 
-def test_a_missing_interpreter_is_named_with_where_it_was_looked_for(
+def test_a_missing_interpreter_is_named_with_the_searched_places(
     caller: Caller, tmp_path: Path
 ) -> None:
     caller.write("\ndef execute(params, project_path): return 1\n")
@@ -618,9 +618,7 @@ def test_a_missing_interpreter_is_named_with_where_it_was_looked_for(
     assert str(tmp_path) in str(result.error)
 
 
-def test_an_interpreter_that_breaks_is_a_failure_with_its_words_beside_it(
-    caller: Caller, tmp_path: Path
-) -> None:
+def test_a_broken_interpreter_is_a_failure_with_its_output(caller: Caller, tmp_path: Path) -> None:
     caller.write("\ndef execute(params, project_path): return 1\n")
     make_program(tmp_path / "python3", "echo broken python >&2\nexit 9\n")
     caller.workspace.env["PATH"] = f"{tmp_path}{os.pathsep}/usr/bin"

@@ -65,7 +65,7 @@ def contents(count: int) -> list[tuple[ObjectKind, str, bytes]]:
 
 
 @pytest.mark.parametrize("fault", OF_READS)
-def test_a_read_gives_the_right_bytes_or_an_error_and_asks_a_bounded_number_of_times(
+def test_a_read_gives_the_right_bytes_or_an_error_after_a_bounded_number_of_requests(
     place: Place, fault: Fault
 ) -> None:
     given = contents(20)

@@ -148,7 +148,7 @@ def test_a_push_is_few_files_of_a_bucket(tmp_path: Path) -> None:
     assert len(pack_keys(bucket)) == 1
 
 
-def test_another_server_sees_at_once_what_one_has_stored(tmp_path: Path) -> None:
+def test_content_of_one_server_is_seen_at_once_by_another(tmp_path: Path) -> None:
     bucket, contents = memory_bucket(), many(10)
     one, other = (bucket_stores(bucket, tmp_path).of("ada") for _ in range(2))
     one.keep_all(contents)
@@ -210,7 +210,7 @@ def test_the_cache_keeps_to_its_bound_and_lets_the_oldest_go(tmp_path: Path) -> 
     assert cache.read(f"{0:032x}", 10, 5) is None
 
 
-def test_a_sweep_puts_packs_together_anew_and_readers_go_on(tmp_path: Path) -> None:
+def test_a_sweep_rewrites_packs_and_readers_go_on(tmp_path: Path) -> None:
     bucket = memory_bucket()
     stores, reader = bucket_stores(bucket, tmp_path), bucket_stores(bucket, tmp_path)
     contents = many(100)

@@ -90,9 +90,7 @@ def test_without_a_limit_a_change_is_waited_for(watch: Program, database: Thread
         assert json.loads(process.stdout.read())["status"] == "completed"
 
 
-def test_a_database_that_is_not_there_is_waited_for_and_not_made(
-    watch: Program, tmp_path: Path
-) -> None:
+def test_a_missing_database_is_waited_for_and_not_made(watch: Program, tmp_path: Path) -> None:
     database = ThreadsDatabase(tmp_path / "later" / "registry.db")
     assert watch(*on(database, "0.2"))["status"] == "timeout"
     assert list(tmp_path.iterdir()) == []
@@ -105,7 +103,7 @@ def test_a_database_that_is_not_there_is_waited_for_and_not_made(
         assert json.loads(process.stdout.read())["status"] == "error"
 
 
-def test_a_file_that_is_no_database_ends_nothing(watch: Program, tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_does_not_end_the_wait(watch: Program, tmp_path: Path) -> None:
     database = ThreadsDatabase(tmp_path / "registry.db")
     database.path.write_bytes(b"no database" * 1000)
 

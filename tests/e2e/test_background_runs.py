@@ -71,7 +71,7 @@ def test_a_run_continues_without_the_command_and_ends_with_its_result(
     assert machine.ask("threads", "list", "--active", "-q") == ""
 
 
-def test_a_person_learns_what_to_type_next(project: Path, machine: Machine) -> None:
+def test_the_next_commands_are_printed(project: Path, machine: Machine) -> None:
     ended = machine.run(*BASH, "command=true", "--async")
 
     thread_id = ended.stdout.strip()
@@ -330,7 +330,7 @@ def test_a_place_that_cannot_be_written_is_reported(machine: Machine) -> None:
     assert "read-only" in refused.stderr
 
 
-def test_threads_of_a_frozen_project_can_be_looked_at(shared: SharedFile) -> None:
+def test_threads_of_a_read_only_project_can_be_shown(shared: SharedFile) -> None:
     home, project = shared.make("home", 0o777), shared.make("project", 0o777)
     environ = {"HOME": str(home), "RYE_PROJECT": str(project)}
     (project / ".ai").mkdir()

@@ -101,7 +101,7 @@ def test_a_build_by_another_version_of_python_is_the_same_bytes(
     assert digests(checkout / "dist") == digests(signed_build / "dist")
 
 
-def test_a_build_says_what_it_made_and_who_signed_it(tmp_path: Path, signed_build: Path) -> None:
+def test_a_build_prints_its_files_and_its_signer(tmp_path: Path, signed_build: Path) -> None:
     said = (signed_build / "said").read_text("utf-8")
     data = (signed_build / "dist" / "rye.pyz").read_bytes()
     private, public = signed_build / "key" / PRIVATE, signed_build / "key" / "public_key.pem"

@@ -30,7 +30,7 @@ def test_it_runs_a_tool_on_a_machine_that_has_only_python(machine: Machine) -> N
     assert machine.ask(*ECHO) == "hi\n"
 
 
-def test_it_tells_its_version(machine: Machine) -> None:
+def test_it_prints_its_version(machine: Machine) -> None:
     version = json.loads(machine.ask("version", "--json"))
 
     assert (version["status"], version["version"], version["bundle"]) == (
@@ -184,7 +184,7 @@ def test_an_item_that_does_not_exist_is_status_3(machine: Machine) -> None:
 # --- contents -------------------------------------------------------------------------------------
 
 
-def test_shiv_can_read_what_it_packed(built_pyz: Path) -> None:
+def test_shiv_can_read_the_built_file(built_pyz: Path) -> None:
     shiv_info = "import sys, shiv.info; sys.exit(shiv.info.main())"
 
     printed = run([sys.executable, "-c", shiv_info, "--json", built_pyz])

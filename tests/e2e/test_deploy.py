@@ -60,7 +60,7 @@ def test_a_registrys_unit_is_confined_as_the_nodes_is() -> None:
     assert "ExecStart=/usr/bin/python3 /opt/rye/rye-node.pyz serve --role registry" in registry
 
 
-def test_the_modal_app_starts_what_the_container_file_starts() -> None:
+def test_the_modal_app_starts_the_program_of_the_container_file() -> None:
     source = (ROOT / "deploy" / "modal_app.py").read_text("utf-8")
     container = (ROOT / "deploy" / "Containerfile").read_text("utf-8")
 
@@ -105,7 +105,7 @@ def objects(text: str) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize(
     "arguments", [(), EVERYTHING, ("--set", "worker.scaling.kind=hpa")], ids=["plain", "all", "hpa"]
 )
-def test_the_chart_is_what_kubernetes_takes(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_the_chart_is_accepted_by_kubernetes(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     validate = require_program("kubernetes-validate")
     path = tmp_path / "chart.yaml"
     path.write_text(rendered(*arguments), encoding="utf-8")
@@ -211,7 +211,7 @@ def _mounted(folder: Path, volumes: list[dict[str, Any]], secret: dict[str, Any]
     return folder
 
 
-def test_pods_have_more_time_to_end_than_what_runs_in_them() -> None:
+def test_pods_have_more_time_to_end_than_their_processes() -> None:
     found = objects(rendered("--set", "shutdownTimeoutSeconds=90"))
 
     for name in ("server", "worker"):

@@ -71,7 +71,7 @@ def test_a_home_on_a_read_only_file_system_is_no_obstacle(machine: Machine) -> N
         assert loaded(machine, HOME=str(home)) == {"/proc/self/fd"}
 
 
-def test_a_user_that_the_system_does_not_know_is_no_obstacle(shared: SharedFile) -> None:
+def test_an_unknown_user_is_no_obstacle(shared: SharedFile) -> None:
     ran = shared.run(*ECHO)
     made_a_key = shared.run(*KEY, USER_SPACE=str(shared.make("space", 0o777)))
 
@@ -121,7 +121,7 @@ def test_the_version_needs_no_cache(machine: Machine) -> None:
     assert list(machine.home.iterdir()) == []
 
 
-def test_no_other_user_can_enter_the_cache_whatever_the_umask(machine: Machine) -> None:
+def test_no_other_user_can_enter_the_cache_for_any_umask(machine: Machine) -> None:
     shown = machine.ask("run", "rye/bash/bash", "command=umask", umask=0)
     machine.run("self", "where", umask=0)
 
@@ -168,7 +168,7 @@ def test_a_cache_where_nothing_may_be_executed_is_no_obstacle(machine: Machine) 
 
 
 @pytest.mark.parametrize("size", ["8k", "20k", "300k"])
-def test_a_full_disk_is_no_obstacle_and_nothing_half_written_stays(
+def test_a_full_disk_is_no_obstacle_and_no_half_written_file_stays(
     size: str, machine: Machine
 ) -> None:
     with mounted(machine.home / "full", f"size={size}") as home:

@@ -58,7 +58,7 @@ def test_fan_out_measures_every_file_in_order(owner: Machine) -> None:
     }
 
 
-def test_fan_out_goes_on_past_a_file_that_is_not_there(owner: Machine) -> None:
+def test_fan_out_goes_on_after_a_missing_file(owner: Machine) -> None:
     (owner.project / "one.txt").write_text("a\n", encoding="utf-8")
 
     answer = run_graph(owner, "run", "rye/examples/fan-out", 'files:=["none", "one.txt"]')
@@ -102,7 +102,7 @@ def test_the_approval_gate_continues_with_the_answer(
     assert (owner.project / "ran").exists() is runs
 
 
-def test_the_approval_gate_asks_no_one_where_the_answer_is_known(owner: Machine) -> None:
+def test_the_approval_gate_asks_no_question_where_the_answer_is_given(owner: Machine) -> None:
     answer = run_graph(
         owner, "run", "rye/examples/approval-gate", "command=echo done", "approved:=true"
     )
@@ -110,7 +110,7 @@ def test_the_approval_gate_asks_no_one_where_the_answer_is_known(owner: Machine)
     assert answer["data"]["output"] == {"approved": True, "printed": "done\n"}
 
 
-def test_retry_and_resume_ends_at_a_file_that_does_not_come(owner: Machine) -> None:
+def test_retry_and_resume_ends_at_a_missing_file(owner: Machine) -> None:
     answer = run_graph(owner, "run", "rye/examples/retry-and-resume", "file=goods", status=1)
 
     data = answer["data"]

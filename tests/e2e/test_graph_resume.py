@@ -61,7 +61,7 @@ def test_a_run_that_is_killed_at_a_step_goes_on_at_that_step(
     assert graphs.completed(run_id) == [*WORDS, f"n{STEPS}"]
 
 
-def test_a_run_that_is_killed_again_and_again_comes_to_its_end(graphs: GraphMachine) -> None:
+def test_a_run_that_is_killed_again_and_again_completes(graphs: GraphMachine) -> None:
     run_id = killed_at(graphs, "n1", "graph", "run", "t/line", "who=ann", "-q")
     for word in WORDS[1:]:
         assert killed_at(graphs, word, "graph", "resume", run_id, "-q") == run_id
@@ -102,7 +102,7 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("*/transcript.jsonl"))
 
 
-def test_a_killed_run_leaves_no_call_behind_that_goes_on_beside_the_resumed_one(
+def test_a_call_of_a_killed_run_does_not_go_on_beside_the_resumed_one(
     graphs: GraphMachine,
 ) -> None:
     gate = Gate(graphs, "n2")
@@ -283,7 +283,7 @@ def test_a_run_that_has_completed_does_not_go_on(graphs: GraphMachine) -> None:
     assert graphs.log == WORDS
 
 
-def test_a_changed_graph_goes_on_only_by_force(graphs: GraphMachine) -> None:
+def test_a_run_of_a_changed_graph_is_resumed_only_by_force(graphs: GraphMachine) -> None:
     run_id = killed_at(graphs, "n5", "graph", "run", "t/line", "who=ann", "-q")
     graphs.graph("line", a_line() | {"max_steps": 50})
 

@@ -226,7 +226,7 @@ def test_a_thread_that_is_no_run_of_a_graph_does_not_go_on(graphs: GraphMachine)
     assert ended.stderr.startswith("error: tool:t/note: expected a graph\n")
 
 
-def test_an_unsigned_graph_does_not_run_and_can_be_looked_at(graphs: GraphMachine) -> None:
+def test_an_unsigned_graph_does_not_run_and_can_be_shown(graphs: GraphMachine) -> None:
     path = graphs.project / ".ai" / "tools" / "t" / "line.yaml"
     path.write_text(path.read_text("utf-8").partition("\n")[2], "utf-8")
 

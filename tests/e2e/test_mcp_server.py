@@ -240,7 +240,7 @@ def test_ten_thousand_requests_are_each_answered_once(client: McpClient) -> None
 # ---------------------------------------------------------------- progress
 
 
-def test_a_tool_tells_how_far_it_is(client: McpClient) -> None:
+def test_a_tool_reports_its_progress(client: McpClient) -> None:
     line = '::rye-progress {"progress": %d, "total": 2, "message": "step %d"}'
     command = f"echo '{line % (1, 1)}' >&2; sleep 0.3; echo '{line % (2, 2)}' >&2"
     call = client.start_tool(

@@ -92,7 +92,7 @@ def test_the_greeting_names_the_project_however_it_was_found(way: str, items: Ma
     assert greeting.endswith(f"The project is {items.project}.")
 
 
-def test_the_greeting_says_how_to_give_a_project_where_there_is_none(items: Machine) -> None:
+def test_without_a_project_the_greeting_says_how_to_give_one(items: Machine) -> None:
     with server(items, cwd=items.home) as client:
         here = client.initialize()["instructions"]
     with server(items, "--project", "/no/such/place", cwd=items.home) as client:
@@ -192,7 +192,7 @@ def test_the_project_that_a_client_names_counts(items: Machine) -> None:
 # ---------------------------------------------------------------- failures
 
 
-def test_a_project_that_is_not_there_is_reported_by_every_tool(items: Machine) -> None:
+def test_a_missing_project_is_reported_by_every_tool(items: Machine) -> None:
     with server(items, "--project", str(items.home / "lost")) as client:
         client.initialize()
 
@@ -205,7 +205,7 @@ def test_a_project_that_is_not_there_is_reported_by_every_tool(items: Machine) -
 @pytest.mark.parametrize(
     ("arguments", "more"), [(["--tools", "nine"], {}), ([], {"RYE_LOG": "loud"})]
 )
-def test_a_server_that_cannot_start_tells_the_first_request(
+def test_a_server_that_cannot_start_answers_the_first_request_with_the_reason(
     arguments: list[str], more: Mapping[str, str], items: Machine
 ) -> None:
     with server(items, *arguments, env=items.environ(**more)) as client:

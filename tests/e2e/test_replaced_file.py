@@ -109,7 +109,9 @@ def test_a_program_ends_with_a_clear_line_when_its_file_is_written_over(
         assert running.go_on() == ("", said, 1)
 
 
-def test_a_server_that_holds_its_code_goes_on_even_then(machine: Machine, built_pyz: Path) -> None:
+def test_a_server_that_holds_its_code_goes_on_when_its_file_is_written_over(
+    machine: Machine, built_pyz: Path
+) -> None:
     with server(machine, built_pyz, holds=True) as running:
         shutil.copyfile(other_build(machine.home), running.pyz)
 

@@ -66,7 +66,7 @@ def test_where_lists_the_file_its_cache_and_its_compiled_modules(
 # --- verify ---------------------------------------------------------------------------------------
 
 
-def test_a_file_is_checked_against_what_lies_beside_it(machine: Machine, downloaded: Path) -> None:
+def test_a_file_is_verified_with_the_files_beside_it(machine: Machine, downloaded: Path) -> None:
     ended = machine.run("self", "verify", "--json")
 
     answer = json.loads(ended.stdout)
@@ -154,7 +154,7 @@ def test_a_named_key_decides_alone(machine: Machine, downloaded: Path) -> None:
     assert compute_key_fingerprint(stranger.read_bytes()) in answer["hint"]
 
 
-def test_a_file_that_is_not_there_is_reported(machine: Machine) -> None:
+def test_a_missing_file_is_reported(machine: Machine) -> None:
     ended = machine.run("self", "verify", "no such file")
 
     assert ended.stderr.startswith("error: no such file: no such file or directory\n")

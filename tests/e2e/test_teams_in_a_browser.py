@@ -219,9 +219,7 @@ def test_a_person_with_one_key_needs_no_team(person: Callable[..., Person]) -> N
     assert ada("remote", "whoami")["teams"] == []
 
 
-def test_each_role_may_do_what_it_is_for_and_no_more(
-    person: Callable[..., Person], team: str
-) -> None:
+def test_each_role_has_its_own_rights_and_no_more(person: Callable[..., Person], team: str) -> None:
     ada, ben = person("ada"), person("ben")
     own_project(ada)
     ada("remote", "teams", "create", team)

@@ -9,7 +9,7 @@ from tests.support.built import ROOT
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a program opens terminals on POSIX")
-def test_the_terminal_of_the_readme_is_what_the_built_file_prints(built_pyz: Path) -> None:
+def test_the_terminal_of_the_readme_is_the_output_of_the_built_file(built_pyz: Path) -> None:
     script = ROOT / "scripts" / "draw_terminal.py"
 
     drawn = subprocess.run(

@@ -70,7 +70,7 @@ class Client:
         return {one["hook_id"] for one in reply.json["bindings"]}
 
 
-def test_clients_of_a_database_that_is_away_have_to_come_again(
+def test_clients_of_a_database_that_is_away_have_to_retry(
     cluster: Cluster, away_node: Node
 ) -> None:
     clients, end = [Client(away_node.user()) for _ in range(CLIENTS)], Event()
@@ -176,7 +176,7 @@ def sqlite_node(tmp_path: Path) -> Iterator[tuple[Node, Holder]]:
             holder.free()
 
 
-def test_clients_of_a_file_of_sqlite_that_is_locked_for_long_have_to_come_again_in_time(
+def test_clients_of_a_file_of_sqlite_that_is_locked_for_long_have_to_retry_in_time(
     sqlite_node: tuple[Node, Holder], workspace: Workspace
 ) -> None:
     node, holder = sqlite_node

@@ -102,7 +102,7 @@ def test_a_first_push_that_was_killed_can_be_done_again(proxy: Proxy, client: Cl
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_push_whose_answer_was_lost_is_no_conflict_with_what_is_written_next(
+def test_a_push_whose_answer_was_lost_is_no_conflict_with_the_next_change(
     proxy: Proxy, client: Client, *, is_first: bool
 ) -> None:
     if not is_first:

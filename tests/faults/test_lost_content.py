@@ -67,7 +67,7 @@ def turn_a_bit(path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["snapshot", "manifest", "user manifest", "file"])
 @pytest.mark.parametrize("damage", [remove, cut_short, turn_a_bit])
-def test_a_push_with_force_restores_what_the_head_leads_to(
+def test_a_push_with_force_restores_all_content_of_the_head(
     pushed: Client, what: str, damage: Callable[[Path], None]
 ) -> None:
     before = history(pushed.user)

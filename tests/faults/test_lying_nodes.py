@@ -204,7 +204,7 @@ def test_an_answer_of_another_shape_is_refused(proxy: Proxy, behind: Client, bod
     assert "remote default: /objects/get: " in pull_is_refused(behind)
 
 
-def test_content_that_is_promised_and_not_there_is_named(proxy: Proxy, behind: Client) -> None:
+def test_promised_content_that_is_missing_is_named(proxy: Proxy, behind: Client) -> None:
     proxy.rewrite = lambda path, reply: (
         with_json(reply, {"entries": []}) if path == "/objects/get" else reply
     )
@@ -315,7 +315,7 @@ def test_another_node_at_the_same_address_learns_nothing(
 # --- a push to a liar -----------------------------------------------------------------------------
 
 
-def test_a_node_that_claims_to_have_what_it_lacks_gets_no_head(
+def test_a_node_that_claims_to_have_missing_content_gets_no_head(
     proxy: Proxy, client: Client
 ) -> None:
     client.push()

@@ -231,7 +231,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | None]:
 
 
 @pytest.mark.parametrize("cluster", ["sqlite", "postgresql"], indirect=True)
-def test_nothing_acknowledged_is_lost_and_nothing_begins_twice(
+def test_no_acknowledged_work_is_lost_and_no_run_begins_twice(
     tmp_path: Path, workspace: Workspace, cluster: Cluster | None
 ) -> None:
     data = tmp_path / "node"

@@ -91,7 +91,7 @@ def test_a_project_is_pushed_executed_and_read_again_as_from_a_disk(
 
 
 @pytest.mark.parametrize("fault", [Fault.CUT, Fault.UNSAID, Fault.BUSY, Fault.FULL])
-def test_clients_of_a_storage_that_is_away_have_to_come_again(place: Place, fault: Fault) -> None:
+def test_clients_of_a_storage_that_is_away_have_to_retry(place: Place, fault: Fault) -> None:
     users = [place.node.user() for _ in range(4)]
     sent = [tree({"a.txt": f"{number}".encode() * 999}) for number in range(4)]
     before = push_tree(users[0], {"old.txt": b"old"})

@@ -85,7 +85,7 @@ def test_without_tree_the_rest_of_the_group_lives_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pid", [-7, 0, 1])
-def test_no_number_that_stands_for_many_is_taken(pid: int) -> None:
+def test_process_numbers_below_2_are_refused(pid: int) -> None:
     with pytest.raises(ConfigurationError) as error:
         end_process(pid)
 

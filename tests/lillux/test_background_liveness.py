@@ -61,7 +61,7 @@ def test_a_name_with_parentheses_and_spaces_is_no_field() -> None:
         assert is_alive(process.pid, start_token(process.pid))
 
 
-def test_two_looks_by_ps_agree_where_there_is_no_proc() -> None:
+def test_two_calls_of_ps_agree_where_there_is_no_proc() -> None:
     first, second = (look(os.getpid(), "darwin") for _ in range(2))
 
     assert first is not None

@@ -15,7 +15,7 @@ def test_encoded_bytes_are_decoded(data: bytes) -> None:
 
 
 @given(st.text("AQgw-_+/= \n=é", max_size=12))
-def test_no_two_texts_but_for_padding_stand_for_one_value(text: str) -> None:
+def test_each_value_has_one_text_but_for_padding(text: str) -> None:
     standard, for_urls = decode_base64(text), decode_base64url(text)
 
     assert standard is None or encode_base64(standard) == text

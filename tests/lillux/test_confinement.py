@@ -108,7 +108,7 @@ tried(lambda: os.rename({str(tmp_path / "out/a")!r}, {str(tmp_path / "b")!r}))
 
 
 @linux
-def test_rules_are_made_anew_when_a_folder_is_another_one(tmp_path: Path) -> None:
+def test_rules_are_made_again_when_a_folder_is_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     wanted = Confinement(writable=(NULL, folder))
 

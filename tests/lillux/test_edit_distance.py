@@ -17,7 +17,7 @@ WORDS = st.text("abc", max_size=8)
         ("", "ab", 2),
     ],
 )
-def test_slips_are_counted(first: str, second: str, distance: int) -> None:
+def test_typing_mistakes_are_counted(first: str, second: str, distance: int) -> None:
     assert edit_distance(first, second, 5) == distance
 
 

@@ -241,7 +241,7 @@ def test_a_later_element_that_sets_the_variable_makes_good_for_a_missing_interpr
     assert by_value.missing == by_search.missing == ()
 
 
-def test_a_later_search_in_vain_keeps_what_an_earlier_element_found(project: Path) -> None:
+def test_a_later_search_in_vain_keeps_the_result_of_an_earlier_element(project: Path) -> None:
     subject = resolver(project)
     found = subject.apply(subject.base(), {"env": {"RYE_PYTHON": "/opt/python"}}, {})
 
@@ -530,7 +530,7 @@ def test_a_default_stands_in_for_a_missing_or_empty_variable(
 # --- the child's environment
 
 
-def test_a_child_gets_everything_but_what_is_unset() -> None:
+def test_a_child_gets_all_variables_but_the_unset_ones() -> None:
     env = ResolvedEnv(variables={"A": "1", "B": "2", "SSH_AUTH_SOCK": "3"}, contributed=("A",))
 
     assert child_environment(env, unset=["B", "NOT_THERE"], minimal=False) == {

@@ -128,7 +128,7 @@ def test_a_path_with_a_null_character_is_refused() -> None:
         (errno.EIO, ""),
     ],
 )
-def test_a_refusal_of_the_file_system_says_what_can_be_done(number: int, hint: str) -> None:
+def test_a_refusal_of_the_file_system_has_a_hint(number: int, hint: str) -> None:
     error = file_system_error("/x", OSError(number, os.strerror(number)))
 
     assert (error.path, error.problem) == ("/x", os.strerror(number).lower())
@@ -138,7 +138,7 @@ def test_a_refusal_of_the_file_system_says_what_can_be_done(number: int, hint: s
 # --- writing --------------------------------------------------------------------------------------
 
 
-def test_a_file_is_replaced_whole_and_nothing_else_stays(tmp_path: Path) -> None:
+def test_a_file_is_replaced_whole_and_no_temporary_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"old")
 
@@ -224,7 +224,7 @@ def test_a_write_into_a_missing_folder_names_the_file(tmp_path: Path) -> None:
 
 
 @posix
-def test_a_write_replaces_a_link_and_not_what_it_leads_to(tmp_path: Path) -> None:
+def test_a_write_replaces_a_link_and_not_its_target(tmp_path: Path) -> None:
     (tmp_path / "target").write_bytes(b"old")
     (tmp_path / "x").symlink_to("target")
 

@@ -294,7 +294,7 @@ def test_a_fallback_with_a_separator_is_not_looked_up(tmp_path: Path) -> None:
     assert relative.missing is not None
 
 
-def test_a_preset_file_is_kept_and_nothing_is_searched(project: Path, tmp_path: Path) -> None:
+def test_a_preset_file_is_kept_without_a_search(project: Path, tmp_path: Path) -> None:
     make_program(project / ".venv" / "bin" / "python")
     preset = make_program(tmp_path / "my python")
 
@@ -445,7 +445,7 @@ def test_a_venv_search_goes_through_the_spaces_as_they_are_listed(
     )
 
 
-def test_a_space_that_is_not_there_is_passed_over(tmp_path: Path) -> None:
+def test_a_missing_space_is_skipped(tmp_path: Path) -> None:
     program = make_program(tmp_path / "python")
     keys = {"type": "venv_python", "search": ["user", "project", "system"]}
 

@@ -104,7 +104,7 @@ def test_a_member_is_removed_with_every_comment_outside_of_it_kept(text: str) ->
 
 @pytest.mark.property
 @given(texts())
-def test_a_second_time_changes_nothing(text: str) -> None:
+def test_a_repeated_edit_changes_nothing(text: str) -> None:
     if not isinstance(parse(text, Dialect.JSONC).value.get("servers", {}), dict):
         return
 

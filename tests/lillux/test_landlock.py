@@ -176,7 +176,7 @@ print(read("third/b"))
 
 
 @needs_landlock
-def test_rules_are_made_anew_when_a_folder_got_an_entry(tmp_path: Path) -> None:
+def test_rules_are_made_again_when_a_folder_got_an_entry(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", HELD_BACK, tmp_path],
         capture_output=True,

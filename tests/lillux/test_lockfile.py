@@ -94,7 +94,7 @@ def test_a_lockfile_is_written_in_the_exact_format() -> None:
     assert data.decode() == EXAMPLE_TEXT
 
 
-def test_a_lockfile_is_ascii_whatever_it_names() -> None:
+def test_a_lockfile_is_ascii_for_any_names() -> None:
     lockfile = parse_lockfile(json.dumps(document(registry="é")).encode(), "x.lock.json")
 
     data = dump_lockfile(lockfile)

@@ -5,7 +5,7 @@ import pytest
 from lillux.patterns import pattern
 
 
-def test_a_late_pattern_does_what_a_compiled_one_does() -> None:
+def test_a_late_pattern_works_like_a_compiled_one() -> None:
     word = pattern(r"(?P<first>[a-z])\w*")
 
     found = word.fullmatch("hello")

@@ -103,7 +103,7 @@ CAT_OR_DOG = {
         ({"allOf": [False]}, 1, "expected nothing, found integer 1"),
     ],
 )
-def test_each_rule_is_put_into_words(schema: dict[str, Any], value: object, line: str) -> None:
+def test_each_rule_has_a_message(schema: dict[str, Any], value: object, line: str) -> None:
     assert lines(value, schema) == [f"(root): {line}"]
 
 
@@ -147,7 +147,7 @@ def test_a_text_that_is_like_an_allowed_one_is_refused_with_that() -> None:
     assert lines("zzz", schema) == [f'{expected}, found string "zzz"']
 
 
-def test_an_unknown_key_where_none_is_known_is_refused() -> None:
+def test_an_unknown_key_is_refused_where_no_keys_are_allowed() -> None:
     assert lines({"a": 1}, {"additionalProperties": False}) == [
         "/a: expected no such key, found integer 1"
     ]
@@ -211,7 +211,7 @@ def test_dependencies_are_judged_in_both_spellings(schema: dict[str, Any]) -> No
     }
 
 
-def test_a_condition_chooses_what_must_fit() -> None:
+def test_a_condition_chooses_the_schema() -> None:
     schema = {
         "if": {"required": ["a"]},
         "then": {"properties": {"a": {"type": "string"}}},
@@ -223,7 +223,7 @@ def test_a_condition_chooses_what_must_fit() -> None:
     assert lines({"b": 1}, schema) == []
 
 
-def test_references_may_be_recursive_and_what_stands_beside_them_counts() -> None:
+def test_references_may_be_recursive_and_keywords_beside_them_count() -> None:
     schema = {
         "$ref": "#/definitions/tree",
         "required": ["root"],
@@ -243,7 +243,7 @@ def test_references_may_be_recursive_and_what_stands_beside_them_counts() -> Non
     ]
 
 
-def test_the_same_violation_found_on_two_ways_is_said_once() -> None:
+def test_the_same_violation_found_in_two_ways_is_reported_once() -> None:
     schema = {"allOf": [{"type": "string"}, {"type": "string"}]}
 
     assert lines(1, schema) == ["(root): expected string, found integer 1"]
@@ -304,7 +304,7 @@ def test_references_that_differ_in_case_or_punctuation_only_are_kept_apart() -> 
     ]
 
 
-def test_a_violation_points_to_its_place_whatever_the_keys_are() -> None:
+def test_a_violation_points_to_its_place_for_any_keys() -> None:
     found = violations({"a/b~": {"": 1}}, {"properties": {"a/b~": {"properties": {"": False}}}})
 
     assert found == (Violation("/a~1b~0/", "nothing", "integer 1"),)

@@ -61,7 +61,7 @@ def test_no_local_socket_is_opened(kind: str) -> None:
 
 
 @needs_seccomp
-def test_the_upper_half_of_an_argument_hides_nothing() -> None:
+def test_the_upper_half_of_an_argument_does_not_hide_a_call() -> None:
     code = """
 libc = ctypes.CDLL(None, use_errno=True)
 number = {"x86_64": 41, "aarch64": 198}[os.uname().machine]

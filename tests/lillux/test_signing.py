@@ -441,7 +441,7 @@ def test_a_directory_that_exists_keeps_its_mode(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["private_key.pem", "public_key.pem"])
-def test_a_key_is_never_overwritten_and_nothing_is_left_beside_it(
+def test_a_key_is_never_overwritten_and_no_temporary_file_is_left(
     directory: Path, name: str
 ) -> None:
     directory.mkdir(parents=True)
@@ -588,7 +588,7 @@ def test_key_files_that_others_can_read_are_found(tmp_path: Path) -> None:
     assert load_keypair(tmp_path).public_pem == PUBLIC_PEM
 
 
-def test_no_key_file_is_exposed_where_there_is_none_or_modes_say_nothing(tmp_path: Path) -> None:
+def test_without_a_key_file_or_on_windows_no_key_file_is_exposed(tmp_path: Path) -> None:
     assert exposed_key_files(tmp_path / "missing") == ()
 
     (tmp_path / "private_key.pem").touch(mode=0o666)

@@ -63,7 +63,7 @@ def test_an_object_is_canonical_json_below_two_levels_of_its_digest(store: Store
     assert object_file(store, digest).read_bytes() == b'{"a":[true,null,"x"],"b":1}'
 
 
-def test_a_blob_is_its_bytes_also_when_there_are_none(store: Store) -> None:
+def test_an_empty_blob_is_stored_too(store: Store) -> None:
     digest = store.put_blob(b"")
 
     path = store.root / "blobs" / "e3" / "b0" / EMPTY_BLOB
@@ -152,7 +152,7 @@ def test_an_invalid_digest_becomes_no_path(store: Store, text: str) -> None:
     assert not store.has_object(text)
 
 
-def test_a_blob_that_lies_among_the_objects_is_no_value(store: Store) -> None:
+def test_a_blob_among_the_objects_is_no_value(store: Store) -> None:
     digest = sha256_hex(b"no json")
     path = object_file(store, digest)
     path.parent.mkdir(parents=True)
@@ -220,7 +220,7 @@ def test_a_hostile_name_of_a_ref_is_refused(store: Store, name: str) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00" * 80, b"[]", b"{"])
-def test_a_ref_that_holds_something_else_is_named(store: Store, data: bytes) -> None:
+def test_a_ref_with_invalid_contents_is_named(store: Store, data: bytes) -> None:
     store.write_ref("run", {})
     (store.root / "refs" / "run.json").write_bytes(data)
 

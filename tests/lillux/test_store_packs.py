@@ -281,7 +281,7 @@ def test_a_sound_piece_stays_where_it_is(store: Store) -> None:
     assert store.get_blob(digests[0]) == MANY[0]
 
 
-def test_a_pack_without_its_index_is_read_piece_by_piece_and_written_anew(store: Store) -> None:
+def test_a_pack_without_its_index_is_read_piece_by_piece_and_rewritten(store: Store) -> None:
     digests = put(store, MANY)
     (path,) = packs(store)
     path.write_bytes(path.read_bytes()[:-20])

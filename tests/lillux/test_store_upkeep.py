@@ -67,7 +67,7 @@ def test_objects_are_listed_apart_from_blobs(store: Store) -> None:
     assert [one.digest for one in store.stored(ObjectKind.OBJECT)] == [digest]
 
 
-def test_a_store_that_is_not_there_lists_nothing(store: Store) -> None:
+def test_a_missing_store_lists_no_content(store: Store) -> None:
     assert list(store.stored(ObjectKind.BLOB)) == []
     assert list(store.refs()) == []
     assert not store.root.exists()
@@ -284,7 +284,7 @@ def test_each_file_is_forced_where_they_are_few_or_forcing_all_has_failed(tmp_pa
             force_files(tmp_path, few, early)
 
 
-def test_a_folder_that_is_not_there_is_not_forced(tmp_path: Path) -> None:
+def test_a_missing_folder_is_not_forced(tmp_path: Path) -> None:
     assert not force_file_system(str(tmp_path / "none"))
 
 

@@ -83,7 +83,7 @@ def outcome(action: Callable[[Any], object], cls: object) -> object:
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_a_value_does_what_a_standard_dataclass_does(both: tuple[Any, Any], name: str) -> None:
+def test_a_value_behaves_like_a_standard_dataclass(both: tuple[Any, Any], name: str) -> None:
     ours, standard = both
 
     assert outcome(ACTIONS[name], ours) == outcome(ACTIONS[name], standard)
@@ -112,7 +112,7 @@ def test_a_value_may_check_itself() -> None:
         Point(-1)
 
 
-def test_a_frozen_value_says_so_as_the_standard_ones_do() -> None:
+def test_a_frozen_value_raises_the_error_of_the_standard_ones() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError) as error:
         Point(1).x = 2  # type: ignore[misc]
 

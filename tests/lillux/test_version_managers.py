@@ -123,7 +123,7 @@ def test_the_process_says_where_a_manager_keeps_its_versions(
     assert machine.find(manager, version=version, **keys).value == str(program)
 
 
-def test_what_a_dotenv_file_says_about_folders_does_not_count(machine: Machine) -> None:
+def test_folders_in_a_dotenv_file_do_not_count(machine: Machine) -> None:
     make_program(machine.project / "evil/versions/3.11.4/bin/python")
     keys = {"type": "version_manager", "manager": "pyenv", "version": "3.11.4", "var": "RYE_X"}
     block = parse_interpreter(WHERE, keys)

@@ -62,12 +62,12 @@ def test_a_database_that_is_made_later_is_waited_for(tmp_path: Path) -> None:
     assert watched.status() == "killed"
 
 
-def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_database_is_not_made(tmp_path: Path) -> None:
     assert await_status(tmp_path / "registry.db", "t", 0) == "timeout"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_no_database_ends_nothing(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_does_not_end_the_wait(tmp_path: Path) -> None:
     (tmp_path / "registry.db").write_bytes(b"no database" * 1000)
 
     assert terminal_status(tmp_path / "registry.db", "t") is None
@@ -114,7 +114,7 @@ def test_the_watch_reports_a_change_and_no_other_event(tmp_path: Path) -> None:
     watch.close()
 
 
-def test_a_folder_that_is_not_there_cannot_be_watched(tmp_path: Path) -> None:
+def test_a_missing_folder_cannot_be_watched(tmp_path: Path) -> None:
     assert watch_folder(tmp_path / "none") is None
 
 

@@ -32,7 +32,7 @@ def test_the_staged_bundle_is_signed_by_a_discarded_key(checkout: Path) -> None:
     assert [path for path in checkout.rglob("*") if path.name == "private_key.pem"] == []
 
 
-def test_a_second_start_finds_what_the_first_one_staged(checkout: Path) -> None:
+def test_a_second_start_uses_the_staging_of_the_first_one(checkout: Path) -> None:
     first = staged_bundle(checkout)
     key = (first / "public_key.pem").read_bytes()
 

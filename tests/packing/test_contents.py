@@ -13,7 +13,7 @@ from packing.contents import licence_of
         ({}, "NOASSERTION"),
     ],
 )
-def test_a_licence_is_what_the_metadata_state(fields: dict[str, str], licence: str) -> None:
+def test_a_licence_is_taken_from_the_metadata(fields: dict[str, str], licence: str) -> None:
     metadata = Message()
     for name, value in fields.items():
         metadata[name] = value

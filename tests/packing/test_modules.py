@@ -70,7 +70,7 @@ def named(**codes: bytes) -> dict[Module, bytes]:
     return {Module(name, Path(), False, ""): code for name, code in codes.items()}  # noqa: FBT003
 
 
-def test_code_is_deflated_but_for_what_every_start_needs() -> None:
+def test_code_is_deflated_but_for_modules_that_every_start_needs() -> None:
     codes = named(cold=b"cold code" * 9, hot=b"hot code")
 
     data, entries, _ = code_part(codes, [{"hot"}], b"common", {})
@@ -114,7 +114,7 @@ def test_of_a_module_that_rare_commands_use_only_the_source_is_packed(tmp_path: 
     assert data == b"common"
 
 
-def test_every_name_of_what_is_packed_as_source_is_of_a_module() -> None:
+def test_every_name_of_modules_packed_as_source_exists() -> None:
     known = {module.name for module in modules(ROOT)}
 
     ours = {name for name in FROM_SOURCE if name.partition(".")[0] in OWN}
@@ -323,7 +323,7 @@ print(json.dumps([len(compiled), "importlib.metadata" in sys.modules]))
 """
 
 
-def test_libraries_as_they_are_packed_compile_nothing_when_they_are_imported() -> None:
+def test_packed_libraries_compile_no_patterns_when_they_are_imported() -> None:
     changed = {}
     for inside in LATE_PATTERNS | LATE_IMPORTS.keys():
         file = Path(yaml.__file__).parent.parent / inside

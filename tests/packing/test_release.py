@@ -111,7 +111,7 @@ def test_a_checkout_with_changes_is_not_built(checkout: Path) -> None:
 # --- signatures ---
 
 
-def test_recorded_signatures_stand_in_for_the_private_key(tmp_path: Path) -> None:
+def test_recorded_signatures_replace_the_private_key(tmp_path: Path) -> None:
     pair, record, time = generate_keypair(), tmp_path / SIGNATURES, BuildTime(1_700_000_000)
     private, public = tmp_path / "private.pem", tmp_path / "public.pem"
     private.write_bytes(pair.private_pem)
@@ -163,7 +163,7 @@ def test_a_list_of_files_that_the_key_did_not_sign_is_refused(
         rebuild(checkout, release, public)
 
 
-def test_files_that_differ_are_named_with_what_differs_inside(tmp_path: Path) -> None:
+def test_files_that_differ_are_named_with_their_different_entries(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for folder, text in ((ours, "one"), (theirs, "two")):
         inside = folder / "inside"

@@ -108,7 +108,7 @@ def test_an_accepted_reference_has_an_accepted_id(text: str) -> None:
 
 
 @given(relative=RELATIVE)
-def test_inside_is_what_the_real_paths_say(root: Path, relative: str) -> None:
+def test_is_inside_agrees_with_the_real_paths(root: Path, relative: str) -> None:
     path = root / relative
     try:
         real = os.path.realpath(path)

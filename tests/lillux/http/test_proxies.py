@@ -52,7 +52,7 @@ def test_a_tunnel_does_not_hide_a_wrong_certificate() -> None:
         http.send(HttpRequest(url=server.url))
 
 
-def test_an_exception_goes_straight() -> None:
+def test_an_excepted_host_is_reached_without_the_proxy() -> None:
     with (
         ok_server() as server,
         proxy() as between,

@@ -24,7 +24,7 @@ def test_a_named_authority_is_trusted(variable: str, tmp_path: Path) -> None:
         assert http.send(HttpRequest(url=running.url)).body == b"safe"
 
 
-def test_an_authority_that_no_one_named_is_not_trusted() -> None:
+def test_an_unnamed_authority_is_not_trusted() -> None:
     with server("localhost") as running, HttpClient({}) as http, pytest.raises(TlsError) as error:
         http.send(HttpRequest(url=f"{running.url}/?token=1"))
 
@@ -73,7 +73,7 @@ def test_the_timeout_bounds_a_body_over_tls(tmp_path: Path) -> None:
         http.send(HttpRequest(url=running.url, timeout_s=0.3))
 
 
-def test_a_file_of_authorities_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_of_authorities_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "none.pem"
     with (
         HttpClient({"SSL_CERT_FILE": str(missing)}) as http,

@@ -339,7 +339,7 @@ def test_a_server_that_never_answers_is_left_in_time() -> None:
     assert str(error.value) == "MCP server odd: tools/call: no answer within 0.5 seconds"
 
 
-def test_a_stream_that_drips_forever_is_left_in_time() -> None:
+def test_an_endless_slow_stream_is_left_in_time() -> None:
     script = Script("modern")
 
     def drip(exchange: Exchange, _: Any) -> None:  # noqa: ANN401 - JSON

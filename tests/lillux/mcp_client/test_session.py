@@ -137,7 +137,7 @@ def test_a_server_that_offers_no_older_revision_to_initialize_is_given_up(offere
     assert session.outcome.problem.endswith(f"it offers {offered}")
 
 
-def test_a_server_of_a_revision_to_come_is_given_up() -> None:
+def test_a_server_of_a_future_revision_is_given_up() -> None:
     session = conversation()
 
     session.start()

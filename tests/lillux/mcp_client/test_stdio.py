@@ -234,7 +234,7 @@ def test_an_invalid_answer_is_refused() -> None:
     assert str(error.value).endswith("expected a result whose content is a list of objects")
 
 
-def test_a_server_that_is_not_there_is_not_found() -> None:
+def test_a_missing_server_is_not_found() -> None:
     with pytest.raises(ProgramNotFoundError):
         ask(program("no-such-mcp-server"))
 

@@ -74,7 +74,7 @@ def test_a_wait_ends_when_its_time_is_over() -> None:
         assert not child.wait_until(lambda: False, 0.05)
 
 
-def test_the_last_words_of_a_child_that_went_are_heard() -> None:
+def test_the_last_output_of_a_child_that_ended_is_read() -> None:
     heard = Heard()
     command = python("import sys\nsys.stderr.write('last words')\nsys.exit(3)", stdin=b"x")
 

@@ -83,7 +83,7 @@ def test_a_child_may_close_its_output_and_live_on(manager: ProcessManager) -> No
     assert outcome.exit_code == 7
 
 
-def test_without_input_there_is_an_empty_one_and_not_ours(manager: ProcessManager) -> None:
+def test_without_input_a_command_gets_an_empty_one_and_not_ours(manager: ProcessManager) -> None:
     outcome = manager.run(shell("cat; echo end"))
 
     assert outcome.stdout.data == b"end\n"

@@ -119,7 +119,7 @@ def test_a_missing_interpreter_of_a_script_is_reported_apart_from_a_missing_scri
     )
 
 
-def test_an_error_about_a_file_that_is_no_program_says_what_a_program_is(tmp_path: Path) -> None:
+def test_an_error_about_a_file_that_is_no_program_explains_the_requirements(tmp_path: Path) -> None:
     file = make_program(tmp_path / "tool", "echo hello\n")
 
     error = refusal_of(Command(argv=(str(file),), env={}))
@@ -129,7 +129,7 @@ def test_an_error_about_a_file_that_is_no_program_says_what_a_program_is(tmp_pat
     )
 
 
-def test_arguments_too_large_for_the_system_come_with_another_way() -> None:
+def test_too_large_arguments_are_refused_with_an_alternative() -> None:
     error = refusal_of(Command(argv=("/bin/echo", "x" * 16_000_000), env={}))
 
     assert str(error) == (
@@ -183,7 +183,7 @@ def test_on_windows_a_relative_program_is_named_from_where_this_process_is(
     assert find_program(command, platform="win32") == str(tmp_path / "bin" / "tool.exe")
 
 
-def test_on_windows_nothing_is_searched_without_a_path() -> None:
+def test_on_windows_no_folder_is_searched_without_a_path() -> None:
     with pytest.raises(ProgramNotFoundError) as error:
         find_program(Command(argv=("tool",), env={}), platform="win32")
 

@@ -49,7 +49,7 @@ def hello(workspace: Workspace) -> Workspace:
     return workspace
 
 
-def test_a_case_passes_or_says_what_is_different(hello: Workspace) -> None:
+def test_a_case_passes_or_reports_the_difference(hello: Workspace) -> None:
     cases(
         hello,
         "mine/hello",
@@ -230,7 +230,7 @@ def test_python_functions_have_cases_too(workspace: Workspace) -> None:
     assert run(workspace)["a"].problems == ()
 
 
-def test_a_tool_that_is_not_there_is_an_outcome(workspace: Workspace) -> None:
+def test_a_missing_tool_is_an_outcome(workspace: Workspace) -> None:
     cases(workspace, "mine/gone", "- {name: a, expect: {code: ITEM_NOT_FOUND}}\n- {name: b}\n")
 
     results = run(workspace)

@@ -34,7 +34,7 @@ def opened(workspace: Workspace, bundle: Space) -> ryeos.Rye:
     return ryeos.open_workspace(workspace.project_path, environ=workspace.env, bundle=bundle)
 
 
-def test_every_name_is_there_and_no_other() -> None:
+def test_every_public_name_exists_and_an_unknown_one_is_an_error() -> None:
     for name in ryeos.__all__:
         assert getattr(ryeos, name)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
@@ -79,7 +79,7 @@ def test_items_are_found_and_verified(opened: ryeos.Rye, workspace: Workspace) -
         manager.verify("tool:mine/x")
 
 
-def test_objects_leave_a_store_and_come_into_another(tmp_path: Path) -> None:
+def test_objects_are_copied_from_one_store_into_another(tmp_path: Path) -> None:
     from lillux.store import Store
 
     store = Store(tmp_path / "a")
@@ -159,7 +159,7 @@ def test_values_are_accepted_by_the_standard_library() -> None:
 
 
 @posix_only
-def test_the_example_of_the_page_does_what_it_says(workspace: Workspace, bundle: Space) -> None:
+def test_the_example_of_the_page_is_true(workspace: Workspace, bundle: Space) -> None:
     page = (ROOT / "docs" / "running.md").read_text("utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     code = code.replace('open_workspace(".")', 'open_workspace(".", bundle=BUNDLE)')

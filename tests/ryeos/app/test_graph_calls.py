@@ -114,7 +114,7 @@ def test_null_params_leave_a_tool_its_defaults(ground: GraphGround) -> None:
 # ---------------------------------------------------------------------------- remote, async
 
 
-def test_a_remote_that_no_one_configured_fails_its_node(ground: GraphGround) -> None:
+def test_an_unconfigured_remote_fails_its_node(ground: GraphGround) -> None:
     ground.graph("demo/g", one('{item_id: "tool:demo/echo"}', node="remote: gpu"))
 
     data = ground.run("demo/g")

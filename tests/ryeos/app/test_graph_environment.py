@@ -63,7 +63,7 @@ def test_a_digest_of_a_tool_changes_with_the_tool(ground: GraphGround) -> None:
     assert ground.fresh().fingerprint("demo/sh") not in {first, None}
 
 
-def test_a_digest_of_a_tool_changes_with_what_it_imports(ground: GraphGround) -> None:
+def test_a_digest_of_a_tool_changes_with_its_imports(ground: GraphGround) -> None:
     project = ground.workspace.project
     body = "import near\ndef execute(params, project_path):\n    return near.ANSWER\n"
     project.sign_unchecked(project.write("tools/near/__init__.py", "# A package.\n"))
@@ -112,7 +112,7 @@ def test_an_id_of_a_thread_that_is_no_run_is_not_taken(ground: GraphGround) -> N
     assert not (ground.project / ".ai/state/threads/mine-1/grants.json").exists()
 
 
-def test_a_run_that_no_one_works_on_is_not_alive(ground: GraphGround) -> None:
+def test_a_run_without_a_process_is_not_alive(ground: GraphGround) -> None:
     ground.graph("demo/g", FAILING)
     run_id = ground.run("demo/g")["graph_run_id"]
 

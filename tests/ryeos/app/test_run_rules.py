@@ -57,7 +57,7 @@ def test_a_constant_in_code_is_nearly_a_key_too(workspace: Workspace) -> None:
     assert "did you mean CONFIG_SCHEMA?" in str(error)
 
 
-def test_a_graph_that_no_run_gets_through_is_refused(workspace: Workspace) -> None:
+def test_a_graph_that_cannot_run_is_refused(workspace: Workspace) -> None:
     silent = GRAPH.replace("next: nowhere", "next: b").rstrip("\n") + "\n    b: {type: return}\n"
     listed = "permissions: [rye.execute.tool.rye.bash.bash]\n"
 
@@ -69,7 +69,7 @@ def test_a_graph_that_no_run_gets_through_is_refused(workspace: Workspace) -> No
     assert issues(workspace, "tools/mine/g.yaml", silent + "permissions: null\n") == []
 
 
-def test_keys_of_other_programs_and_free_ones_are_let_be(workspace: Workspace) -> None:
+def test_keys_of_other_programs_and_free_ones_are_accepted(workspace: Workspace) -> None:
     text = tool(more="tags: [a]\nx-mine: 1\nsomething_else: 2\n")
 
     assert issues(workspace, "tools/mine/a.yaml", text) == []
@@ -119,7 +119,7 @@ def settings(path: str, text: str) -> str:
         ("web/access.yaml", "allow_privat: []", 'did you mean "allow_private"'),
     ],
 )
-def test_settings_with_a_slip_are_not_signed(
+def test_settings_with_a_mistake_are_not_signed(
     workspace: Workspace, path: str, text: str, problem: str
 ) -> None:
     found = issues(workspace, f"config/{path}", settings(path, text))
@@ -128,7 +128,7 @@ def test_settings_with_a_slip_are_not_signed(
     assert problem in found[0]
 
 
-def test_settings_that_rye_ships_have_no_slip() -> None:
+def test_settings_that_rye_ships_have_no_mistake() -> None:
     for path in sorted((ROOT / "bundle.ai/config").rglob("*.yaml")):
         relative = path.relative_to(ROOT / "bundle.ai/config").as_posix()
         assert relative in SETTINGS
@@ -137,7 +137,7 @@ def test_settings_that_rye_ships_have_no_slip() -> None:
         )
 
 
-def test_settings_of_a_project_itself_say_what_they_like(workspace: Workspace) -> None:
+def test_settings_of_the_project_itself_may_have_any_keys(workspace: Workspace) -> None:
     text = settings("mine/own.yaml", "anything: [1]")
 
     assert issues(workspace, "config/mine/own.yaml", text) == []
@@ -163,7 +163,7 @@ config:
         ("  retry: {max_attempt: 2}\n", 'did you mean "max_attempts"'),
     ],
 )
-def test_a_request_with_a_slip_is_not_signed(
+def test_a_request_with_a_mistake_is_not_signed(
     workspace: Workspace, config: str, problem: str
 ) -> None:
     (found,) = issues(workspace, "tools/mine/a.yaml", HTTP + config)
@@ -171,13 +171,13 @@ def test_a_request_with_a_slip_is_not_signed(
     assert problem in found
 
 
-def test_a_value_for_a_template_is_no_slip(workspace: Workspace) -> None:
+def test_a_value_for_a_template_is_no_mistake(workspace: Workspace) -> None:
     text = HTTP.replace("{path}", "{querys}") + "  querys: search\n"
 
     assert issues(workspace, "tools/mine/a.yaml", text) == []
 
 
-def test_the_config_of_a_command_is_looked_at_too(workspace: Workspace) -> None:
+def test_the_config_of_a_command_is_validated_too(workspace: Workspace) -> None:
     text = tool().replace("{command: echo}", "{comand: echo}")
 
     assert issues(workspace, "tools/mine/a.yaml", text) == [
@@ -197,18 +197,20 @@ def test_a_schema_of_a_shell_script_that_cannot_be_read_is_an_error(
 
 
 @pytest.mark.parametrize(
-    ("slip", "problem"),
+    ("mistake", "problem"),
     [
         ("entry_typ: reference", "unknown key 'entry_typ': did you mean entry_type?"),
         ("refrences: []", "unknown key 'refrences': did you mean references?"),
     ],
 )
-def test_knowledge_with_a_slip_is_not_signed(workspace: Workspace, slip: str, problem: str) -> None:
+def test_knowledge_with_a_mistake_is_not_signed(
+    workspace: Workspace, mistake: str, problem: str
+) -> None:
     about = "name: a\ntitle: A\nentry_type: reference\ncategory: mine\nversion: '1.0.0'"
-    text = f"---\n{about}\nsource_of_mine: x\n{slip}\n---\n\nText.\n"
+    text = f"---\n{about}\nsource_of_mine: x\n{mistake}\n---\n\nText.\n"
 
     assert issues(workspace, "knowledge/mine/a.md", text) == [problem]
-    assert issues(workspace, "knowledge/mine/a.md", text.replace(slip, "own: x")) == []
+    assert issues(workspace, "knowledge/mine/a.md", text.replace(mistake, "own: x")) == []
 
 
 DIRECTIVE = """\
@@ -226,7 +228,7 @@ Do it for {input:n}.
 
 
 @pytest.mark.parametrize(
-    ("right", "slip", "problem"),
+    ("right", "mistake", "problem"),
     [
         ("<risk>low</risk>", "<permission></permission>", "did you mean permissions?"),
         (
@@ -238,10 +240,10 @@ Do it for {input:n}.
         ('version="1.0.0"', 'version="1.0.0" extend="x"', "did you mean extends?"),
     ],
 )
-def test_a_directive_with_a_slip_is_not_signed(
-    workspace: Workspace, right: str, slip: str, problem: str
+def test_a_directive_with_a_mistake_is_not_signed(
+    workspace: Workspace, right: str, mistake: str, problem: str
 ) -> None:
-    (found,) = issues(workspace, "directives/mine/a.md", DIRECTIVE.replace(right, slip))
+    (found,) = issues(workspace, "directives/mine/a.md", DIRECTIVE.replace(right, mistake))
 
     assert found.endswith(problem)
     assert issues(workspace, "directives/mine/a.md", DIRECTIVE) == []

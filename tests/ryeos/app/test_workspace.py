@@ -153,7 +153,7 @@ def test_full_coverage_can_be_required(workspace: Workspace, space: str) -> None
     assert error.value.hint == "review the text and sign it with your own key"
 
 
-def test_a_project_cannot_switch_off_what_the_user_requires(workspace: Workspace) -> None:
+def test_a_project_cannot_switch_off_requirements_of_the_user(workspace: Workspace) -> None:
     friend = generate_keypair()
     workspace.user.trust(friend)
     partly_covered(workspace, friend)

@@ -58,7 +58,7 @@ def test_a_created_bundle_is_installed_and_runs(maker: CommandLine) -> None:
     assert maker("run", "text/upper", cwd=elsewhere).stdout == "upper\n"
 
 
-def test_other_programs_can_read_what_is_in_it(maker: CommandLine) -> None:
+def test_other_programs_can_read_its_contents(maker: CommandLine) -> None:
     made(maker, "ada-tools", "--release", "1.2.0", "--entrypoint", "tool:text/upper")
 
     text = (folder(maker) / ".ai/bundles/ada-tools/manifest.yaml").read_text("utf-8")
@@ -209,7 +209,7 @@ def test_a_link_in_a_bundle_is_refused(maker: CommandLine) -> None:
     assert maker("bundle", "verify", "ada-tools").status == 4
 
 
-def test_the_bundle_that_came_with_the_program_is_looked_at(maker: CommandLine) -> None:
+def test_the_bundle_of_the_program_is_verified(maker: CommandLine) -> None:
     verified = maker("bundle", "verify", "ryeos", "--json").json
     inspected = maker("bundle", "inspect", "ryeos", "--json").json
 

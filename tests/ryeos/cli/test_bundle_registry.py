@@ -162,7 +162,7 @@ def test_the_programs_own_items_come_first(cli: CommandLine, publisher: Publishe
     assert refused.json["error"].endswith("ids below rye/ are rye's own")
 
 
-def test_a_project_may_use_what_a_bundle_has(cli: CommandLine, publisher: Publisher) -> None:
+def test_a_project_may_use_items_of_a_bundle(cli: CommandLine, publisher: Publisher) -> None:
     cli("keys", "generate")
     cli("bundle", "install", publisher.bundle("acme"))
 
@@ -270,7 +270,7 @@ def test_a_folder_with_the_name_of_a_bundle_is_not_installed_in_its_place(
     assert (meant.status, meant.json["code"]) == (4, "PIN_MISMATCH")
 
 
-def test_a_bundle_that_is_not_there_is_not_installed(shared: Shared) -> None:
+def test_a_missing_bundle_is_not_installed(shared: Shared) -> None:
     missing = shared.cli("bundle", "install", "no-such-bundle", "--json")
 
     assert (missing.status, missing.json["code"]) == (3, "ITEM_NOT_FOUND")

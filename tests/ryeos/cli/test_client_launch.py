@@ -222,7 +222,7 @@ def test_variables_move_settings(name: str, variable: str, path: str) -> None:
     )
 
 
-def test_the_file_with_comments_is_taken_where_only_it_is_there(tmp_path: Path) -> None:
+def test_the_file_with_comments_is_used_if_it_is_the_only_one(tmp_path: Path) -> None:
     (tmp_path / "opencode.jsonc").touch()
 
     found = settings_path(find_client("opencode"), SettingsScope.PROJECT, LINUX, tmp_path)

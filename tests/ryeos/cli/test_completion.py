@@ -278,7 +278,7 @@ def test_a_shell_takes_its_script(
     subprocess.run([program, *check, script], check=True)
 
 
-def test_the_tree_parses_what_the_commands_take() -> None:
+def test_the_tree_parses_the_arguments_of_the_commands() -> None:
     parsed = command_tree("rye").parse_args(["lock", "show", "mine/hello", "--json"])
 
     assert (parsed.command, parsed.action, parsed.json) == ("lock", "show", True)

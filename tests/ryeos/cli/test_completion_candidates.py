@@ -118,7 +118,7 @@ def test_no_file_is_opened(cli: CommandLine) -> None:
     assert offered(cli, "own", "") == ["tool:mine/pipe"]
 
 
-def test_the_line_says_which_project_is_meant(cli: CommandLine, tmp_path: Path) -> None:
+def test_the_line_chooses_the_project(cli: CommandLine, tmp_path: Path) -> None:
     tool(cli, "mine/hello")
     here = tmp_path / "elsewhere"
     here.mkdir()
@@ -173,7 +173,7 @@ def test_it_needs_no_library_and_no_network(cli: CommandLine) -> None:
     assert set(loaded.split()) & unwanted == set()
 
 
-def test_of_a_project_of_countless_folders_only_some_are_looked_at(
+def test_of_a_project_of_countless_folders_only_some_are_searched(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(completion_candidates, "MAX_FOLDERS", 3)

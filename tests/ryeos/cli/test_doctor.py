@@ -52,7 +52,7 @@ def test_a_fresh_project_is_healthy(project: CommandLine) -> None:
     assert done.stdout.splitlines()[-1].endswith(" ok, 0 to look at, 0 broken")
 
 
-def test_every_part_is_looked_at(project: CommandLine) -> None:
+def test_every_part_is_examined(project: CommandLine) -> None:
     found = project.json("doctor")["checks"]
 
     assert list(dict.fromkeys(check["name"] for check in found)) == [
@@ -252,7 +252,7 @@ def test_the_nearest_project_above_is_shown_as_that(project: CommandLine) -> Non
     assert f"{project.project} (the nearest folder with .ai)" in done.stdout
 
 
-def test_without_a_home_doctor_says_what_is_missing(cli: CommandLine) -> None:
+def test_without_a_home_doctor_reports_that(cli: CommandLine) -> None:
     (found,) = checks(cli, "user space", HOME="")
 
     assert found["status"] == "fail"
@@ -500,7 +500,7 @@ def offline(cli: CommandLine) -> list[dict[str, str]]:
     return [check for check in found if check["name"] == "remote"]
 
 
-def test_a_remote_that_no_one_serves_is_worth_a_look(project: CommandLine) -> None:
+def test_a_remote_without_a_server_is_worth_a_look(project: CommandLine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     remotes(project, project.home, f"http://127.0.0.1:{port}")

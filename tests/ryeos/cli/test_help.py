@@ -54,7 +54,7 @@ def test_the_list_of_commands_is_json_too(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("words", [entry.words for entry in TABLE])
-def test_help_on_a_command_is_what_its_help_flag_prints(cli: CommandLine, words: str) -> None:
+def test_help_on_a_command_is_the_output_of_its_help_flag(cli: CommandLine, words: str) -> None:
     helped = cli("help", *words.split())
     flagged = cli(*words.split(), "--help")
 
@@ -65,7 +65,7 @@ def test_help_on_a_command_is_what_its_help_flag_prints(cli: CommandLine, words:
 
 
 @pytest.mark.parametrize("group", ["keys", "self", "lock"])
-def test_help_on_a_group_is_what_its_help_flag_prints(cli: CommandLine, group: str) -> None:
+def test_help_on_a_group_is_the_output_of_its_help_flag(cli: CommandLine, group: str) -> None:
     helped, flagged = cli("help", group), cli(group, "--help")
 
     assert (helped.status, flagged.status) == (0, 0)
@@ -73,7 +73,7 @@ def test_help_on_a_group_is_what_its_help_flag_prints(cli: CommandLine, group: s
 
 
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry.words)
-def test_every_command_of_the_table_is_there_with_an_example(entry: CommandEntry) -> None:
+def test_every_command_of_the_table_has_an_example(entry: CommandEntry) -> None:
     command = import_module(f"ryeos.cli.{entry.module}").COMMANDS[entry.words]
 
     assert command.examples

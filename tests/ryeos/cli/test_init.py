@@ -48,7 +48,7 @@ def test_init_makes_user_space_and_a_key_that_counts(cli: CommandLine) -> None:
     }
 
 
-def test_an_empty_folder_does_not_become_a_project_by_itself(cli: CommandLine) -> None:
+def test_an_empty_folder_becomes_no_project_without_a_flag(cli: CommandLine) -> None:
     done = cli.json("init")
 
     assert done["project"] is None
@@ -138,7 +138,7 @@ def test_project_takes_a_folder_too(cli: CommandLine, tmp_path: Path) -> None:
     assert folders(other / ".ai") == FOLDERS
 
 
-def test_a_second_run_changes_nothing_and_says_so(cli: CommandLine) -> None:
+def test_a_second_run_changes_nothing_and_reports_that(cli: CommandLine) -> None:
     cli("init", "--project")
     before = tree(cli.home), tree(cli.project)
 
@@ -152,7 +152,7 @@ def test_a_second_run_changes_nothing_and_says_so(cli: CommandLine) -> None:
     assert verbose.startswith(f"there already: user space, {cli.user_space.ai}\n")
 
 
-def test_only_what_is_missing_is_made(signer: CommandLine) -> None:
+def test_only_missing_parts_are_made(signer: CommandLine) -> None:
     fingerprint = signer.json("keys", "show")["fingerprint"]
     ignore = signer.project / ".ai" / ".gitignore"
     ignore.parent.mkdir()
@@ -267,7 +267,7 @@ def test_a_home_that_cannot_be_written_to_is_named(cli: CommandLine, tmp_path: P
     assert refused.stderr.startswith(f"error: {home / '.ai'}: not a directory\n")
 
 
-def test_user_space_may_be_somewhere_else(cli: CommandLine, tmp_path: Path) -> None:
+def test_user_space_may_be_in_another_folder(cli: CommandLine, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
 
     cli("init", "--user-space", str(elsewhere))
@@ -432,7 +432,7 @@ def test_without_a_terminal_no_question_is_asked(rye: Program, codex: Path) -> N
 
 @posix_only
 @pytest.mark.parametrize(("typed", "agreed"), [(b"y\n", True), (b"\n", False), (b"no\n", False)])
-def test_a_person_is_asked_about_the_clients_that_are_there(
+def test_a_person_gets_a_question_about_the_existing_clients(
     *, typed: bytes, agreed: bool, rye: Program, codex: Path
 ) -> None:
     shown = rye.at_a_terminal("init", typed=typed)
@@ -442,7 +442,7 @@ def test_a_person_is_asked_about_the_clients_that_are_there(
 
 
 @posix_only
-def test_a_person_who_wants_no_questions_gets_none(rye: Program, codex: Path) -> None:
+def test_a_person_can_switch_questions_off(rye: Program, codex: Path) -> None:
     shown = rye.at_a_terminal("init", "--no-input", typed=b"y\n")
 
     assert "add rye to" not in shown

@@ -66,7 +66,7 @@ def test_one_item_is_shown_with_its_signer_rights_and_inputs(shop: CommandLine) 
     assert '- name (string, optional, default "world"): Who is greeted' in text
 
 
-def test_an_item_moves_with_its_category_and_what_refers_to_it(shop: CommandLine) -> None:
+def test_an_item_moves_with_its_category_and_its_references(shop: CommandLine) -> None:
     assert shop("run", "mine/hello", "-q").status == 0  # it has a lockfile now
     locked = shop.project / ".ai/lockfiles/tools/mine/hello.lock.json"
     assert locked.is_file()
@@ -124,7 +124,7 @@ def test_the_cases_and_the_packages_of_a_tool_move_with_it(shop: CommandLine) ->
     assert {path.suffix for path in (tools(shop) / "shop").iterdir()} == {".bak"}
 
 
-def test_nothing_moves_where_the_place_of_the_cases_is_taken(shop: CommandLine) -> None:
+def test_no_file_moves_where_the_place_of_the_cases_is_taken(shop: CommandLine) -> None:
     text = 'version: "1.0.0"\ntool_type: library\nexecutor_id: null\ncategory: mine\n'
     for path in (tools(shop) / "mine/hello.test.yaml", tools(shop) / "shop/greet.test.yaml"):
         path.parent.mkdir(exist_ok=True)
@@ -228,7 +228,7 @@ def test_the_name_of_a_directive_follows() -> None:
     assert '<directive name="new" version="1">' in moved_text(text, old, new)
 
 
-def test_pinned_tools_are_listed_and_pinned_anew(shop: CommandLine) -> None:
+def test_pinned_tools_are_listed_and_pinned_again(shop: CommandLine) -> None:
     assert shop("run", "mine/flow", "-q").status == 0
     before = shop.json("lock", "list")["lockfiles"]
     path = tools(shop) / "mine/hello.yaml"
@@ -271,7 +271,7 @@ def test_a_kept_text_is_never_written_over(shop: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("word", ["add", "show", "delete", "upgrade", "watch"])
-def test_the_habits_of_other_programs_are_answered(word: str, cli: CommandLine) -> None:
+def test_commands_of_other_programs_get_a_suggestion(word: str, cli: CommandLine) -> None:
     refused = cli(word)
 
     assert refused.status == 2

@@ -160,7 +160,7 @@ def test_a_client_that_keeps_its_settings_to_itself_gets_its_own_command(rye: Co
     assert (rye.home / ".claude.json").read_text("utf-8") == "{}"
 
 
-def test_a_client_without_a_known_place_learns_what_to_paste(rye: CommandLine) -> None:
+def test_for_a_client_without_a_known_place_the_text_to_paste_is_printed(rye: CommandLine) -> None:
     done = rye("mcp", "install", "windsurf", *options(rye), "--json")
 
     assert done.status == 2
@@ -179,7 +179,7 @@ def test_a_client_without_a_known_place_learns_what_to_paste(rye: CommandLine) -
         (["run", "x", "--color", "allways"], "did you mean always?"),
     ],
 )
-def test_a_slip_gets_a_suggestion(typed: list[str], hint: str, cli: CommandLine) -> None:
+def test_a_mistyped_word_gets_a_suggestion(typed: list[str], hint: str, cli: CommandLine) -> None:
     done = cli(*typed)
 
     assert done.status == 2

@@ -209,7 +209,7 @@ def test_an_invalid_server_is_refused(signer: CommandLine, words: list[str]) -> 
     assert not (signer.project / ".ai/tools").exists()
 
 
-def test_without_a_key_nothing_is_written(cli: CommandLine) -> None:
+def test_without_a_key_no_item_is_written(cli: CommandLine) -> None:
     assert cli("mcp", "add", "a", "--", "serve").status == 4
     assert not (cli.project / ".ai").exists()
 
@@ -224,7 +224,7 @@ def test_items_of_a_user_space_server_are_written_there(lister: Lister) -> None:
     assert lister.cli("run", "mcp/mine/add").status == 0
 
 
-def test_an_edited_server_stays_and_what_it_lacks_is_reported(
+def test_an_edited_server_stays_and_its_missing_executor_is_reported(
     lister: Lister,
 ) -> None:
     path = lister.tools / "servers/mine.yaml"

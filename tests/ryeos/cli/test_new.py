@@ -140,7 +140,7 @@ def test_new_works_without_a_key_and_without_init(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("language", ["python", "yaml"])
-def test_an_item_that_is_there_is_never_overwritten(project: CommandLine, language: str) -> None:
+def test_an_existing_item_is_never_overwritten(project: CommandLine, language: str) -> None:
     path = Path(project.json("new", "tool", "mine/hello")["path"])
     path.write_bytes(b"mine")
 
@@ -237,7 +237,7 @@ def test_outside_a_project_only_user_space_takes_items(signer: CommandLine) -> N
     assert taken.status == 0
 
 
-def test_without_a_home_user_space_takes_none(cli: CommandLine) -> None:
+def test_without_a_home_user_space_takes_no_items(cli: CommandLine) -> None:
     assert cli("new", "tool", "mine/hello", "--space", "user", HOME="").status == 6
 
 

@@ -89,7 +89,9 @@ ANSWERING = [entry.words for entry in TABLE if not entry.words.startswith("lillu
 
 
 @pytest.mark.parametrize("words", ANSWERING)
-def test_every_command_answers_a_slip_with_one_document(words: str, cli: CommandLine) -> None:
+def test_every_command_answers_a_usage_error_with_one_document(
+    words: str, cli: CommandLine
+) -> None:
     done = cli(*words.split(), "--no-such-flag", "--json")
 
     assert done.status == 2

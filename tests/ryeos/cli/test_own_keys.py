@@ -78,7 +78,7 @@ def test_a_passphrase_can_be_taken_off_again(machine: Machine) -> None:
     assert private_key(machine).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_passphrase_is_no_word_that_is_guessed_at_once(machine: Machine) -> None:
+def test_a_weak_passphrase_is_refused(machine: Machine) -> None:
     before = private_key(machine).read_bytes()
 
     ended = machine.run("keys", "protect", environ=machine.environ(RYE_NEW_KEY_PASSPHRASE="short"))
@@ -213,7 +213,7 @@ def test_an_expired_key_does_not_count(machine: Machine) -> None:
     assert "untrusted key" in ended.stderr
 
 
-def test_rotating_asks_and_wants_a_day(machine: Machine) -> None:
+def test_rotating_needs_consent_and_a_date(machine: Machine) -> None:
     silent = machine.run("keys", "rotate")
     odd = machine.run("keys", "rotate", "--yes", "--until", "tomorrow")
 

@@ -91,7 +91,7 @@ def test_arguments_after_two_dashes_are_words(arguments: list[str], words: list[
     assert parse(entry, command_of(entry).configure, (), arguments).query == words
 
 
-def test_an_error_about_a_word_like_a_flag_says_where_it_may_stand() -> None:
+def test_an_error_about_a_word_like_a_flag_names_the_two_dashes() -> None:
     entry = next(entry for entry in TABLE if entry.words == "search")
 
     with pytest.raises(UsageError) as error:

@@ -49,7 +49,7 @@ def test_the_command_on_the_page_of_a_bundle_installs_it(
     assert (done["bundle"], done["state"]) == (bundle_id, "installed")
 
 
-def test_the_page_of_an_item_shows_what_it_may_do(
+def test_the_page_of_an_item_shows_its_rights(
     signer: CommandLine, shared_registry: Registry
 ) -> None:
     account = user_of(signer, shared_registry)

@@ -76,7 +76,7 @@ def other(tmp_path: Path, bundle: Space, shared_node: Node, user: User) -> User:
     return User(tmp_path / "there", bundle, shared_node, like=user)
 
 
-def test_a_push_says_what_it_did(user: User) -> None:
+def test_a_push_reports_its_result(user: User) -> None:
     user.write("src/a.txt", "a\n")
 
     first, second = user.cli.json("remote", "push"), user.cli("remote", "push")
@@ -89,7 +89,7 @@ def test_a_push_says_what_it_did(user: User) -> None:
     assert (third["ref_published"], third["head_moved"]) == (True, False)
 
 
-def test_a_run_says_what_it_merged_in_first(user: User, other: User) -> None:
+def test_a_run_reports_the_merge_before_it(user: User, other: User) -> None:
     user.write(".ai/tools/mine/hello.sh", HELLO)
     user.cli.json("sign", "tool:mine/hello")
     user.write("src/a.txt", "a\n")
@@ -107,7 +107,7 @@ def test_a_run_says_what_it_merged_in_first(user: User, other: User) -> None:
     assert "merged in from default:\n  ~ src/a.txt\n  - src/b.txt\n  + src/c.txt\n" in done.stderr
 
 
-def test_force_says_what_it_replaced(user: User, other: User) -> None:
+def test_force_reports_the_replaced_snapshot(user: User, other: User) -> None:
     user.write("src/a.txt", "a\n")
     user.cli.json("remote", "push")
     other.cli.json("remote", "pull")
@@ -289,7 +289,7 @@ def test_run_with_a_target_is_the_same(user: User) -> None:
     assert envelope["remote"]["applied"] == ["src/made.txt"]
 
 
-def test_a_run_that_is_not_waited_for_can_be_looked_after(user: User) -> None:
+def test_a_background_run_can_be_shown(user: User) -> None:
     user.write(".ai/tools/mine/hello.sh", HELLO)
     user.cli.json("sign", "tool:mine/hello")
 
@@ -590,7 +590,7 @@ def test_standard_error_is_shown_beside_an_answer_in_json(user: User) -> None:
 
 
 @pytest.mark.heavy
-def test_a_run_that_takes_too_long_to_wait_for_goes_on_there(user: User, gate: Path) -> None:
+def test_a_run_that_outlasts_the_wait_goes_on_there(user: User, gate: Path) -> None:
     user.cli.json("remote", "push")
 
     done = user.cli("remote", "execute", "mine/waiting", f"gate={gate}", "--timeout", "1")
@@ -663,7 +663,7 @@ def _count(database: Database) -> int:
 
 
 @pytest.mark.heavy
-def test_a_run_that_finds_no_place_waits_there_and_is_answered_as_any(
+def test_a_run_without_a_free_place_waits_there_and_is_answered(
     tmp_path: Path, bundle: Space
 ) -> None:
     environ = {"RYE_NODE_MAX_CONCURRENT": "1", "RYE_NODE_QUEUE_WAIT_S": "0"}

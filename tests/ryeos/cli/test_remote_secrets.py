@@ -86,7 +86,7 @@ def test_variables_of_the_environment_are_imported_by_name(on_node: CommandLine)
     )
 
 
-def test_one_s_own_store_needs_no_node(cli: CommandLine) -> None:
+def test_the_local_store_needs_no_node(cli: CommandLine) -> None:
     cli("keys", "generate")
 
     cli("remote", "secrets", "set", "A", "--stdin", "--local", stdin=b"1")
@@ -101,7 +101,7 @@ def test_one_s_own_store_needs_no_node(cli: CommandLine) -> None:
     assert again.status == 3
 
 
-def test_one_s_own_store_opens_with_a_key(cli: CommandLine) -> None:
+def test_the_local_store_opens_with_a_key(cli: CommandLine) -> None:
     done = cli("remote", "secrets", "list", "--local")
 
     assert done.status == 4

@@ -132,7 +132,7 @@ def test_a_removed_remote_is_gone(cli: CommandLine) -> None:
     assert "error: remote 'gpu': not found; configured: none" in again.stderr
 
 
-def test_a_remote_of_the_project_says_how_to_make_it_one_s_own(cli: CommandLine) -> None:
+def test_a_remote_of_the_project_comes_with_a_command_to_add_it(cli: CommandLine) -> None:
     path = cli.project / CONFIG
     path.parent.mkdir(parents=True)
     path.write_text(f"remotes: {{gpu: {{url: '{URL}', key_env: AWS_KEY}}}}\n", encoding="utf-8")

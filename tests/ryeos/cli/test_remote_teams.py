@@ -82,7 +82,7 @@ def test_two_people_share_a_project_of_a_team(person: Person, team: str) -> None
     assert ada.json("remote", "projects")["projects"] == []
 
 
-def test_a_refused_push_names_what_it_takes(person: Person, team: str) -> None:
+def test_a_refused_push_names_the_required_role(person: Person, team: str) -> None:
     ada, bob = person("ada"), person("bob")
     ada.json("remote", "teams", "create", team)
     call_it(ada, f"@{team}/app")

@@ -61,7 +61,7 @@ def test_only_an_item_that_could_run_gets_a_webhook(on_node: CommandLine) -> Non
 
 
 @pytest.mark.parametrize("hook_id", ["wh_0", "../x", "a b"])
-def test_a_webhook_that_is_not_there_is_not_found(on_node: CommandLine, hook_id: str) -> None:
+def test_a_missing_webhook_is_not_found(on_node: CommandLine, hook_id: str) -> None:
     done = on_node("remote", "webhooks", "delete", hook_id)
 
     assert done.status == 3
@@ -115,7 +115,7 @@ def test_a_delivery_runs_the_item_once_with_the_secrets_it_was_given(
     assert len(on_node.json("remote", "threads")["threads"]) == 1
 
 
-def test_one_s_own_secrets_go_along_with_a_run(on_node: CommandLine) -> None:
+def test_secrets_of_the_user_are_sent_with_a_run(on_node: CommandLine) -> None:
     on_node("remote", "secrets", "set", "TOKEN", "--stdin", "--local", stdin=b"my-own-value")
 
     done = on_node("remote", "execute", "mine/hello")

@@ -173,7 +173,7 @@ def test_of_a_traceback_the_last_line_comes_first_and_frames_are_the_tool_s(
     assert frames[-1] == "ValueError: too big"
 
 
-def test_a_traceback_that_a_tool_only_logs_is_passed_on_where_it_stands(cli: CommandLine) -> None:
+def test_a_logged_traceback_of_a_tool_keeps_its_place(cli: CommandLine) -> None:
     tool(
         cli,
         "import traceback, sys\n"

@@ -113,14 +113,14 @@ def test_a_flag_without_its_value_is_refused() -> None:
 def test_a_flag_that_the_item_does_not_have_is_refused_with_the_closest() -> None:
     with pytest.raises(UsageError) as error:
         pairs_by_schema([f"{FLAG}rounds=3"], SCHEMA)
-    with pytest.raises(UsageError) as slip:
+    with pytest.raises(UsageError) as mistake:
         pairs_by_schema([f"{FLAG}dry-rum"], {})
 
     assert (str(error.value), error.value.hint) == (
         "rye run: unrecognized arguments: --rounds",
         "did you mean --round?",
     )
-    assert slip.value.hint == "did you mean --dry-run?"
+    assert mistake.value.hint == "did you mean --dry-run?"
 
 
 def test_the_flags_of_the_command_are_never_parameters_of_the_item() -> None:
@@ -326,11 +326,11 @@ def test_an_item_has_help_of_its_own(said: CommandLine) -> None:
     assert """example: rye run mine/say --params '{"word": "it'"'"'s"}'""" in done.stdout
 
 
-def test_the_help_of_an_item_that_is_not_there_is_its_error(said: CommandLine) -> None:
+def test_help_on_a_missing_item_is_the_error_of_that_item(said: CommandLine) -> None:
     assert said("run", "mine/sya", "--help").status == 3
 
 
-def test_a_flag_of_an_item_that_is_not_there_is_that_error(said: CommandLine) -> None:
+def test_a_flag_of_a_missing_item_is_the_error_of_that_item(said: CommandLine) -> None:
     refused = said("run", "mine/nowhere", "--word", "a")
 
     assert (refused.status, "Item not found: mine/nowhere" in refused.stderr) == (3, True)

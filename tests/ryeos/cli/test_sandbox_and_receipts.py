@@ -267,6 +267,6 @@ def test_a_changed_log_is_reported_with_status_4(tool: CommandLine) -> None:
     assert "line 1: " in done.stdout
 
 
-def test_other_words_and_unknown_ids_are_refused(tool: CommandLine) -> None:
+def test_unknown_actions_and_ids_are_refused(tool: CommandLine) -> None:
     assert tool("run", "mine/make", "--receipt", "maybe").status == 2
     assert tool("receipts", "show", "ffff").status == 3

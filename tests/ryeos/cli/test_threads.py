@@ -30,7 +30,7 @@ def test_no_help_names_the_command_that_runs_a_thread(cli: CommandLine) -> None:
     assert "threads wait" in helped
 
 
-def test_the_command_that_runs_a_thread_takes_nothing_but_its_payload(cli: CommandLine) -> None:
+def test_the_command_that_runs_a_thread_takes_only_its_payload(cli: CommandLine) -> None:
     done = cli("_thread", "x-1", stdin=b"{}")
 
     error, _, hint = done.stderr.splitlines()
@@ -38,7 +38,7 @@ def test_the_command_that_runs_a_thread_takes_nothing_but_its_payload(cli: Comma
     assert hint.endswith("start a background run with: rye run REF --async")
 
 
-def test_an_empty_list_says_where_it_looked_and_makes_nothing(cli: CommandLine) -> None:
+def test_an_empty_list_names_the_searched_place_and_makes_no_file(cli: CommandLine) -> None:
     done = cli("threads", "list")
 
     folder = cli.user_space.ai / "state" / "threads"

@@ -137,7 +137,7 @@ def test_trusting_the_own_public_key_fixes_a_lost_document(signer: CommandLine) 
     assert signer.json("keys", "show")["counts"]
 
 
-def test_a_document_in_the_project_counts_there_at_once_for_its_writer(
+def test_a_new_document_in_the_project_counts_at_once_for_its_writer(
     signer: CommandLine, stranger: Stranger
 ) -> None:
     pem = stranger.pem_file(signer.project)

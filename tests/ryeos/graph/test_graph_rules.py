@@ -54,7 +54,7 @@ def test_a_call_requires_a_capability(call: tuple[str, str | None, str], require
         ("", False),
     ],
 )
-def test_a_capability_grants_what_it_spells(capability: str, grants: bool) -> None:  # noqa: FBT001
+def test_a_capability_grants_exactly_the_calls_it_names(capability: str, grants: bool) -> None:  # noqa: FBT001
     assert (denial("execute", "tool", "demo/add", [(capability,)]) is None) is grants
 
 

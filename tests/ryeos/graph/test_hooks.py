@@ -86,7 +86,7 @@ def test_a_hook_sees_the_data_of_its_event(
     assert next(act for act in done.acts if act.item_id == "demo/hook").params == seen
 
 
-def test_a_hook_of_an_error_sees_what_kind_it_is() -> None:
+def test_a_hook_of_an_error_sees_its_kind() -> None:
     params = {
         "e": "${error.error}",
         "c": "${classification.category}",
@@ -346,7 +346,7 @@ def test_a_run_that_is_cancelled_while_a_hook_is_called_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize("retries", ["odd", 5, [1], {"a": "many"}, None])
-def test_counts_of_retries_that_a_caller_made_up_do_no_harm(retries: object) -> None:
+def test_forged_counts_of_retries_do_no_harm(retries: object) -> None:
     position = Position(node="a", state={"inputs": {}, "_retries": retries})
 
     done = walked(failing(hook("error", action="retry")), always(bad()), position=position)

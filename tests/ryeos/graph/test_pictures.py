@@ -155,7 +155,7 @@ def test_a_graph_is_a_well_formed_svg_with_every_node_and_edge() -> None:
     assert sorted(map(str, ends)) == ["url(#arrow)"] * 6 + ["url(#failed)"]
 
 
-def test_a_run_is_an_svg_with_states_and_a_legend_of_those_there_are() -> None:
+def test_a_run_is_an_svg_with_states_and_a_legend_of_them() -> None:
     states = {"add": NodeState.COMPLETED, "fan": NodeState.ERROR}
     root = parsed(svg(picture(states=states)))
 

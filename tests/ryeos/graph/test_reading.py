@@ -295,7 +295,7 @@ def test_an_item_is_named_in_canonical_form(
     assert (action.primary, action.item_id, action.kind) == (primary, item_id, kind)
 
 
-def test_a_search_of_one_kind_looks_there_only() -> None:
+def test_a_search_of_one_kind_searches_only_that_kind() -> None:
     action = action_of({"primary": "search", "kind": "tool", "params": {"query": "x"}})
 
     assert action.params == {"query": "x", "scope": "tool"}
@@ -486,7 +486,7 @@ def test_a_graph_without_permissions_is_reported_as_one_for_other_graphs() -> No
     )
 
 
-def test_a_graph_without_slips_has_no_warnings() -> None:
+def test_a_graph_without_mistakes_has_no_warnings() -> None:
     data = calling(assign={"x": "${result.sum}"}, comment="adds", description="adds")
     data["config"]["nodes"]["done"] = {"type": "return", "output": "${state.x}"}
 

@@ -141,7 +141,7 @@ def test_a_graph_with_problems_reports_all_of_them(ground: GraphGround) -> None:
     assert "there is no node 'nowhere'" in refused.envelope["error"]
 
 
-def test_validate_judges_and_runs_nothing(ground: GraphGround) -> None:
+def test_validate_reports_problems_and_runs_nothing(ground: GraphGround) -> None:
     ground.graph("demo/plain", PLAIN)
     ground.graph("demo/wrong", "config: {start: a, nodes: {a: {type: gate, next: nowhere}}}")
 

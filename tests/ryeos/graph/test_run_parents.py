@@ -53,7 +53,7 @@ def test_a_parent_with_an_invalid_id_grants_nothing(parent_id: str, ground: Grap
     assert ground.runs() == []
 
 
-def test_a_run_may_do_no_more_than_the_one_that_started_it(ground: GraphGround) -> None:
+def test_a_run_has_no_more_permissions_than_the_run_that_started_it(ground: GraphGround) -> None:
     ground.graph("demo/g", ECHO, permissions=WIDE)
     parent_id = parent_of(ground)
 
@@ -70,7 +70,7 @@ def test_the_environment_of_the_process_counts_as_well(ground: GraphGround) -> N
     assert ground.run("demo/g", rye=ground.fresh())["error"] == DENIED
 
 
-def test_a_run_may_do_what_the_one_that_started_it_may(ground: GraphGround) -> None:
+def test_a_run_has_the_permissions_of_the_run_that_started_it(ground: GraphGround) -> None:
     ground.graph("demo/g", ECHO, permissions=WIDE)
     parent_id = parent_of(ground, '["rye.execute.tool.demo.*"]')
 
@@ -182,7 +182,7 @@ def test_a_run_cannot_be_freed_by_losing_its_grants(ground: GraphGround) -> None
     assert ground.answer("demo/g", extra_env=under(ground, parent_id)).exit_status == 4
 
 
-def test_what_a_run_may_call_is_for_no_other_user_to_read(ground: GraphGround) -> None:
+def test_other_users_cannot_read_the_grants_of_a_run(ground: GraphGround) -> None:
     path = grants_file(ground, parent_of(ground))
 
     assert path.stat().st_mode & 0o777 == 0o600

@@ -497,7 +497,7 @@ run.finish("completed", state={"n": 6})
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files have no limit there")
-def test_a_step_that_had_no_room_is_recorded_when_there_is(place: RunPlace) -> None:
+def test_a_step_that_met_a_full_disk_is_recorded_once_there_is_room(place: RunPlace) -> None:
     command = [sys.executable, "-c", CROWDED, str(place.space.base), RUN]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, check=True, cwd=ROOT, encoding="utf-8", timeout=60

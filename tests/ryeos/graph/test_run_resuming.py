@@ -229,7 +229,7 @@ def test_of_two_that_resume_a_run_one_succeeds(ground: GraphGround) -> None:
     assert ground.thread(run_id).status == "completed_with_errors"
 
 
-def test_a_cancelled_run_goes_on_at_the_node_it_had_not_done(ground: GraphGround) -> None:
+def test_a_cancelled_run_is_resumed_at_its_unfinished_node(ground: GraphGround) -> None:
     ground.graph("demo/g", COUNT)
     cancellation = Cancellation()
 

@@ -102,7 +102,7 @@ def test_steps_are_recorded_in_order() -> None:
     assert records.lines == ["entered a", "left a", "entered done", "left done"]
 
 
-def test_people_hear_of_each_step() -> None:
+def test_each_step_is_reported() -> None:
     events: list[StepEvent] = []
 
     ran(nodes(a=calling(next="done"), done=DONE), answering(bad("no luck")), events=events)
@@ -114,7 +114,7 @@ def test_people_hear_of_each_step() -> None:
 
 
 @pytest.mark.parametrize("parallel", [True, False])
-def test_people_hear_how_far_a_foreach_is(parallel: bool) -> None:  # noqa: FBT001
+def test_the_progress_of_a_foreach_is_reported(parallel: bool) -> None:  # noqa: FBT001
     events: list[StepEvent] = []
 
     ran(nodes(a=over([1, 2, 3], parallel=parallel)), answering(ok()), events=events)
@@ -316,7 +316,7 @@ def test_a_run_ends_when_its_time_is_over() -> None:
     assert not end.goes_on
 
 
-def test_a_run_ends_when_a_user_asks_for_that() -> None:
+def test_a_run_ends_when_a_user_cancels_it() -> None:
     cancelled = Event()
     end = RunEnd(None, None, cancelled.is_set)
 
@@ -336,6 +336,6 @@ def test_a_run_whose_caller_has_gone_does_not_begin() -> None:
         assert not end.pause(3600)
 
 
-def test_a_pause_of_no_time_goes_on() -> None:
+def test_a_pause_of_zero_seconds_returns() -> None:
     with RunEnd(None, None) as end:
         assert end.pause(0)

@@ -214,7 +214,7 @@ def test_a_position_is_never_changed() -> None:
 # ---------------------------------------------------------------------------- calls
 
 
-def test_a_call_has_its_params_filled_in_without_what_is_null() -> None:
+def test_a_call_has_its_params_filled_in_without_null_values() -> None:
     params = {"n": "${inputs.n}", "gone": "${state.x}", "deep": {"a": None, "b": [1, None, 2]}}
 
     (act,) = walked(nodes(a=calling(params=params)), inputs={"n": 3}).acts
@@ -449,7 +449,11 @@ def test_a_single_step_that_fails_is_an_error() -> None:
     ],
 )
 @pytest.mark.parametrize("parallel", [True, False])
-def test_a_foreach_goes_over(elements: object, seen: list[object], parallel: bool) -> None:  # noqa: FBT001
+def test_a_foreach_visits_each_element(
+    elements: object,
+    seen: list[object],
+    parallel: bool,  # noqa: FBT001
+) -> None:
     graph = nodes(a=over("${inputs.all}", parallel=parallel, collect="got"))
 
     done = walked(graph, inputs={"all": elements})
@@ -474,7 +478,7 @@ def test_a_foreach_over_an_expression_without_value_fails() -> None:
     assert (end.status, end.node) == ("error", "a")
 
 
-def test_a_sequential_foreach_shows_its_element_in_the_state_and_puts_back_what_was_there() -> None:
+def test_a_sequential_foreach_shows_its_element_in_the_state_and_restores_the_old_value() -> None:
     graph = nodes(
         a=over([1, 2], params={"a": "${n}", "b": "${state.n}"}, **{"as": "n"}), state={"n": "mine"}
     )
@@ -546,7 +550,7 @@ def test_an_element_that_fails_fails_the_run_after_all_calls_were_made(parallel:
     assert len(done.state["got"]) == 3
 
 
-def test_a_foreach_with_on_error_goes_there_once_everything_is_collected() -> None:
+def test_a_foreach_with_on_error_goes_there_once_all_results_are_collected() -> None:
     graph = nodes(a=over([1, 2, 3], collect="got", on_error="b", next="done"), b=gate(), done=DONE)
 
     done = walked(graph, in_turn(ok(), bad("second"), bad("third")))
@@ -618,7 +622,7 @@ def test_elements_that_may_not_be_called_fail_and_the_others_are_called() -> Non
     ]
 
 
-def test_a_parallel_foreach_tries_again_only_what_failed() -> None:
+def test_a_parallel_foreach_retries_only_failed_calls() -> None:
     graph = nodes(
         a=over([1, 2, 3], parallel=True, collect="got", retry={"max": 2, "delay": 1, "backoff": 3})
     )

@@ -187,7 +187,7 @@ def test_a_run_that_failed_goes_on_where_it_failed() -> None:
     assert done.outcome.steps == 4
 
 
-def test_nothing_is_called_without_a_capability() -> None:
+def test_without_a_capability_no_tool_is_called() -> None:
     done = walked(graph_of(RETRY), demo, inputs={"base": 4}, grants=((),))
 
     assert done.acts == []

@@ -86,7 +86,7 @@ def constant(item: ProposedItem, name: str) -> object:
     raise AssertionError(name)
 
 
-def test_rights_are_proposed_by_what_a_script_does(tmp_path: Path) -> None:
+def test_rights_are_proposed_from_the_code_of_a_script(tmp_path: Path) -> None:
     plain = script(tmp_path, "import json\nprint(json.dumps(1))\n")
     wide = script(
         tmp_path,

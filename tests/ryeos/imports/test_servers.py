@@ -71,7 +71,7 @@ SECRETS = (
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_each_client_says_what_its_servers_are(name: str) -> None:
+def test_the_servers_of_each_client_are_read(name: str) -> None:
     assert {item.name: item.shown for item in plan_of(name).items} == SHOWN[name]
 
 
@@ -133,7 +133,7 @@ def test_a_server_that_cannot_be_an_item_says_why(entry: str, problem: str, tmp_
     assert problem in item.problems[0]
 
 
-def test_a_name_that_is_there_twice_is_not_made(tmp_path: Path) -> None:
+def test_a_duplicate_name_is_not_made(tmp_path: Path) -> None:
     plan = read('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', tmp_path)
 
     assert "another entry of this file has this name too" in plan.items[0].problems

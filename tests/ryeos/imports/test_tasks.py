@@ -42,7 +42,7 @@ def test_scripts_of_a_package_are_tools_but_those_that_npm_runs_with_others() ->
     }
 
 
-def test_targets_of_a_makefile_are_tools_with_what_a_caller_may_set() -> None:
+def test_targets_of_a_makefile_are_tools_with_variables_as_parameters() -> None:
     plan = plan_of("Makefile")
     test = next(item for item in plan.items if item.name == "test")
 
@@ -76,7 +76,7 @@ def test_recipes_are_read_without_just_too() -> None:
     assert "small reader" in plan.notes[0]
 
 
-def test_just_says_what_is_in_a_justfile() -> None:
+def test_recipes_of_a_justfile_are_read_by_just() -> None:
     require_program("just")
 
     plan = plan_of("justfile")

@@ -64,7 +64,7 @@ def test_a_flag_wins_over_the_environment(home: Path) -> None:
     assert made.spaces.user.base == Path("/b").absolute()
 
 
-def test_windows_has_its_own_word_for_home(home: Path, tmp_path: Path) -> None:
+def test_windows_has_its_own_variable_for_home(home: Path, tmp_path: Path) -> None:
     env = {"USERPROFILE": str(home), "HOME": str(tmp_path)}
 
     assert context_from(env, cwd=home, platform="win32").spaces.user.base == home
@@ -170,11 +170,11 @@ def test_switches_are_off_unless_set_to_one(home: Path) -> None:
         ("off", LockMode.OFF),
     ],
 )
-def test_lockfiles_are_strict_unless_said_otherwise(home: Path, word: str, mode: LockMode) -> None:
+def test_lockfiles_are_strict_by_default(home: Path, word: str, mode: LockMode) -> None:
     assert context(home, home, RYE_LOCK=word).lock_mode is mode
 
 
-def test_an_unknown_word_for_lockfiles_is_refused(home: Path) -> None:
+def test_an_unknown_mode_of_lockfiles_is_refused(home: Path) -> None:
     with pytest.raises(UsageError) as error:
         context(home, home, RYE_LOCK="Off")
 

@@ -112,7 +112,7 @@ def test_limits_are_numbers_where_numbers_are_written() -> None:
     }
 
 
-def test_runtime_knows_booleans_too() -> None:
+def test_runtime_may_have_booleans_too() -> None:
     found = with_metadata(
         '<runtime strict="true" retries="2"><name>x</name><on>false</on></runtime>'
     )
@@ -169,7 +169,7 @@ def test_permissions_are_capability_strings(written: str, granted: list[str]) ->
     assert list(found.permissions) == granted
 
 
-def test_acknowledged_risks_keep_their_words() -> None:
+def test_acknowledged_risks_keep_their_text() -> None:
     found = with_metadata(
         '<permissions><acknowledge risk="shell">I know</acknowledge></permissions>'
     )

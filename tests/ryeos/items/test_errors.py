@@ -68,7 +68,7 @@ CLASSES = sorted(set(classes(RyeError)), key=lambda found: found.__name__)
 
 
 @pytest.mark.parametrize("failure", CLASSES, ids=lambda failure: failure.__name__)
-def test_every_failure_has_a_code_a_status_and_a_line_that_says_what_it_is(
+def test_every_failure_has_a_code_a_status_and_a_description(
     failure: type[LilluxError],
 ) -> None:
     assert re.fullmatch("[A-Z_]+", failure.code)
@@ -164,7 +164,7 @@ def test_a_chain_that_cannot_be_built_is_a_wrong_value_too() -> None:
         ),
     ],
 )
-def test_a_failure_says_what_was_found_and_how_to_fix_it(
+def test_a_failure_names_the_found_value_and_the_fix(
     error: RyeError, message: str, hint: str
 ) -> None:
     assert (str(error), error.hint) == (message, hint)

@@ -128,7 +128,7 @@ def test_a_kind_that_contradicts_the_item_type_is_refused() -> None:
     assert error.value.problem == "says tool where the item type is directive"
 
 
-def test_an_unknown_word_for_a_kind_is_refused_with_those_there_are() -> None:
+def test_an_unknown_kind_is_refused_with_the_list_of_kinds() -> None:
     with pytest.raises(InvalidRefError) as error:
         parse_kind("x" * 100)
 
@@ -196,7 +196,7 @@ def test_outside_a_project_there_are_two_tiers() -> None:
     assert [space.label for space in spaces] == ["user", "system:ryeos"]
 
 
-def test_a_space_knows_its_folders() -> None:
+def test_a_space_has_its_folders() -> None:
     assert STANDARD.ai == BASE / "ryeos" / ".ai"
     assert STANDARD.directory(Kind.KNOWLEDGE) == BASE / "ryeos" / ".ai" / "knowledge"
     assert STANDARD.bundle_id == "ryeos"

@@ -41,7 +41,7 @@ def test_a_constant_is_read_however_it_is_declared(declaration: str) -> None:
     assert parse_javascript(declaration)["__version__"] == "1.0.0"
 
 
-def test_null_is_there_and_a_missing_name_is_not() -> None:
+def test_null_is_a_value_and_a_missing_name_is_not() -> None:
     assert parse_javascript("export const __executor_id__ = null;") == {"__executor_id__": None}
 
 
@@ -72,7 +72,7 @@ def test_null_is_there_and_a_missing_name_is_not() -> None:
         "const CONFIG = 1e999;",
     ],
 )
-def test_everything_else_is_skipped(statement: str) -> None:
+def test_all_other_code_is_skipped(statement: str) -> None:
     assert parse_javascript(statement) == {}
 
 

@@ -64,7 +64,7 @@ HEADERS = headers(SCALARS | st.none())
 
 @pytest.mark.parametrize("parser", list(PARSE_ANY))
 @given(text=TEXTS)
-def test_a_text_is_read_or_refused_and_nothing_else(parser: str, text: str) -> None:
+def test_a_text_is_read_or_refused(parser: str, text: str) -> None:
     try:
         PARSE_ANY[parser](text)
         message = ""
@@ -182,7 +182,7 @@ def test_the_inputs_of_a_directive_read_as_they_were_written(
 
 
 @given(inside=st.text(st.sampled_from("a<>&\"'/!-[]{}template \n"), max_size=40))
-def test_an_opaque_element_holds_exactly_what_was_written(inside: str) -> None:
+def test_an_opaque_element_holds_exactly_its_text(inside: str) -> None:
     found = parse_directive(
         "```xml\n<directive><metadata><note><template>(" + inside + ")</template></note>"
         "</metadata></directive>\n```\n"

@@ -32,7 +32,7 @@ def test_the_last_literal_wins() -> None:
     assert header == {"A": "second"}
 
 
-def test_an_explicit_null_is_there_and_a_missing_name_is_not() -> None:
+def test_an_explicit_none_is_a_value_and_a_missing_name_is_not() -> None:
     header = parse_python("__executor_id__ = None\n")
 
     assert header == {"__executor_id__": None}
@@ -72,7 +72,7 @@ def test_tuples_are_lists() -> None:
     assert parse_python("A = (1, ('b',))") == {"A": [1, ["b"]]}
 
 
-def test_the_docstring_is_there_as_it_is_written() -> None:
+def test_the_docstring_is_read_as_it_is_written() -> None:
     header = parse_python('#!/usr/bin/env python3\n# rye:signed:x\n"""What\nit does."""\n')
 
     assert header == {"__docstring__": "What\nit does."}

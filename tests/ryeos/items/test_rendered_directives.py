@@ -276,7 +276,7 @@ def test_a_declared_input_may_have_a_name_that_steers() -> None:
 # --- the envelope
 
 
-def test_an_envelope_has_the_directions_and_what_the_header_says() -> None:
+def test_an_envelope_has_the_directions_and_the_fields_of_the_header() -> None:
     envelope = render("Read {input:page}, {input:depth} deep{input:tone?}.", page="p")
 
     assert envelope == {

@@ -25,7 +25,7 @@ def problem_of(text: str) -> str:
     return str(error.value)
 
 
-def test_scalars_mean_what_the_safe_loader_makes_of_them() -> None:
+def test_scalars_are_read_as_by_the_safe_loader() -> None:
     text = "a: 1\nb: 1.5\nc: yes\nd: ~\ne: text\nf: '1'\ng: 0x1F\nh: 1_000\ni: !!str 5\nj: 1:30\n"
 
     assert read(text) == yaml.safe_load(text)

@@ -256,7 +256,7 @@ def test_an_item_that_does_not_verify_is_marked() -> None:
     assert one == {"id": "mine/x", "kind": "tool", "signed": False, "integrity": "UNSIGNED"}
 
 
-def test_a_list_names_the_call_that_goes_on() -> None:
+def test_a_list_names_the_call_for_its_next_page() -> None:
     short = found("numbers", hit(), next_offset=10)
 
     assert short["next"] == [{"name": "search", "arguments": {"query": "numbers", "offset": 10}}]
@@ -300,7 +300,7 @@ def test_a_text_comes_on_request_without_its_signature_and_without_a_second_sche
     assert (short["content"], "input_schema" in short) == ("print(1)\n", False)
 
 
-def test_a_text_that_goes_on_names_the_call() -> None:
+def test_a_cut_text_names_the_call_for_the_rest() -> None:
     short = brief("fetch", LOADED | {"next_offset": 20}, {"item_id": "mine/x", "text": True})
 
     call = {"item_id": "tool:mine/x", "text": True, "offset": 20}

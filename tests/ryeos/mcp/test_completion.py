@@ -75,7 +75,7 @@ def test_at_most_a_hundred_values_are_reported(workspace: Workspace) -> None:
     assert (result["completion"]["total"], result["completion"]["hasMore"]) == (120, True)
 
 
-def test_an_argument_of_a_prompt_may_be_what_it_was_before_or_its_default(
+def test_an_argument_of_a_prompt_completes_to_earlier_values_and_its_default(
     workspace: Workspace,
 ) -> None:
     workspace.project.sign(workspace.project.directive("mine/review", inputs=INPUTS))

@@ -137,7 +137,7 @@ def test_an_invalid_environment_is_reported_by_each_method(
     assert capsys.readouterr().err == ""
 
 
-def test_templates_and_what_they_take_need_no_project() -> None:
+def test_templates_and_their_arguments_need_no_project() -> None:
     templates = result_without_project("resources/templates/list", MODERN)["resourceTemplates"]
     reference = {"type": "ref/resource", "uri": templates[2]["uriTemplate"]}
     argument = {"name": "topic", "value": "over"}

@@ -47,7 +47,7 @@ def test_a_socket_that_is_shut_for_writing_has_ended() -> None:
         assert not thread.is_alive()
 
 
-def test_a_platform_is_looked_at_in_its_own_way() -> None:
+def test_each_platform_has_its_own_way_to_see_the_end() -> None:
     found = iter([False, False, True])
 
     await_hang_up(5, platform="win32", looks={"win32": lambda _: next(found)}, poll_s=0)

@@ -79,7 +79,7 @@ def test_every_topic_under_see_also_exists() -> None:
     assert named <= set(TOPICS)
 
 
-def test_every_item_of_the_bundle_that_a_topic_names_is_there() -> None:
+def test_every_item_of_the_bundle_that_a_topic_names_exists() -> None:
     ids = {name for text in TOPICS.values() for name in re.findall(r"\brye/[\w/-]+\w\b", text)}
     files = [path for path in BUNDLE.rglob("*") if path.is_file()]
     known = {
@@ -171,13 +171,13 @@ def test_every_code_of_a_failure_is_explained() -> None:
     assert {one.code for one in _failures(LilluxError)} - set(CODES) == set()
 
 
-def test_a_code_that_is_not_used_says_so(workspace: Workspace) -> None:
+def test_help_on_an_unused_code_says_so(workspace: Workspace) -> None:
     content = helped(workspace, "error:REMOTE_ERROR")["content"]
 
     assert "Not used by this version; it says REMOTE_REFUSED instead." in content
 
 
-def test_a_code_says_when_it_comes(workspace: Workspace) -> None:
+def test_help_on_a_code_says_when_it_occurs(workspace: Workspace) -> None:
     content = helped(workspace, "error:unsigned")["content"]
 
     assert "The item has no signature line, and nothing unsigned runs.\n" in content

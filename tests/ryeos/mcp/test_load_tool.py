@@ -109,7 +109,7 @@ def test_in_dev_mode_an_unsigned_text_comes_with_a_warning(workspace: Workspace)
     assert answered["warnings"] == ["RYE_DEV_MODE: this text is not what a trusted key signed"]
 
 
-def test_an_item_that_is_not_there_gets_suggestions(workspace: Workspace) -> None:
+def test_a_missing_item_gets_suggestions(workspace: Workspace) -> None:
     refused = answer(workspace.rye(), "load", {"item_id": "tool:rye/bash/bahs"})
 
     assert refused.exit_status == 3

@@ -214,7 +214,7 @@ def test_a_user_who_does_not_answer_leaves_the_input_missing(
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"elicitation": {"url": {}}}])
-def test_a_client_that_has_no_forms_learns_what_is_missing(
+def test_a_client_without_forms_learns_the_missing_inputs(
     capabilities: dict[str, object], workspace: Workspace
 ) -> None:
     signed(workspace.project, "mine/review", inputs=INPUTS)

@@ -73,7 +73,7 @@ def test_parts_of_other_items_are_in_no_list_of_everything_and_take_no_place_in_
     assert "a/lib/part" in ids(workspace, query="part", source="project")
 
 
-def test_an_operator_in_small_letters_is_no_word_of_a_query_that_does_not_parse(
+def test_an_operator_in_small_letters_is_no_word_of_a_broken_query(
     workspace: Workspace,
 ) -> None:
     workspace.project.tool("team/count", "# branches\n")
@@ -138,11 +138,11 @@ def test_an_option_of_another_shape_is_refused(
 
 def test_fuzzy_and_proximity_count_only_when_enabled(workspace: Workspace) -> None:
     workspace.project.tool("a/far", "# banana and then some apple\n")
-    workspace.project.tool("a/slip", "# banena\n")
+    workspace.project.tool("a/typo", "# banena\n")
     here = {"source": "project"}
 
     assert ids(workspace, query='"banana"', fuzzy={"enabled": True}, **here) == ["a/far"]
-    assert ids(workspace, query="banana", fuzzy={"enabled": True}, **here) == ["a/far", "a/slip"]
+    assert ids(workspace, query="banana", fuzzy={"enabled": True}, **here) == ["a/far", "a/typo"]
     assert ids(workspace, query="banana", fuzzy={"enabled": False}, **here) == ["a/far"]
     near = {"enabled": True, "max_distance": 1}
     assert ids(workspace, query="banana AND apple", proximity=near, **here) == []
@@ -154,7 +154,7 @@ def test_without_a_registry_a_search_of_it_is_refused(workspace: Workspace) -> N
         found(workspace, source="registry")
 
 
-def test_of_a_query_that_breaks_the_grammar_the_words_are_searched(workspace: Workspace) -> None:
+def test_of_a_broken_query_the_words_are_searched(workspace: Workspace) -> None:
     workspace.project.signed_tool("good", "# banana")
 
     reply = answer(workspace.rye(), "search", {"query": "what (is banana"}).envelope
@@ -163,7 +163,7 @@ def test_of_a_query_that_breaks_the_grammar_the_words_are_searched(workspace: Wo
     assert reply["warnings"][0].endswith("searched for the words instead: what is banana")
 
 
-def test_a_query_without_a_word_that_breaks_the_grammar_says_where(workspace: Workspace) -> None:
+def test_a_broken_query_without_a_word_is_refused_with_the_place(workspace: Workspace) -> None:
     refused = answer(workspace.rye(), "search", {"query": "(("})
 
     assert refused.exit_status == 2

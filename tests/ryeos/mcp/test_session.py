@@ -224,7 +224,7 @@ def test_a_modern_result_has_its_type_and_its_lifetime_for_caches(session: McpSe
         ),
     ],
 )
-def test_a_tool_is_listed_as_far_as_the_revision_knows_it(
+def test_a_tool_is_listed_with_the_fields_of_the_revision(
     session: McpSession, version: str, fields: set[str]
 ) -> None:
     tool = dict.fromkeys(
@@ -355,7 +355,7 @@ def with_tasks() -> tuple[McpSession, dict[str, Any]]:
     return McpSession(server), {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
 
 
-def test_a_task_is_reported_whole_to_those_who_named_it() -> None:
+def test_a_task_is_reported_whole_to_clients_that_named_it() -> None:
     session, meta = with_tasks()
     wish = {"taskIds": ["a", "b"]}
     events = list(
@@ -377,7 +377,7 @@ def test_a_task_is_reported_whole_to_those_who_named_it() -> None:
     assert list(session.task_changed("c", {})) == []
 
 
-def test_news_of_tasks_are_for_those_who_say_that_they_have_the_extension() -> None:
+def test_notifications_of_tasks_are_for_clients_with_the_extension() -> None:
     session, meta = with_tasks()
     listen = modern("subscriptions/listen", 5, notifications={"taskIds": ["a"]})
     wrong = modern("subscriptions/listen", 6, _meta=meta, notifications={"taskIds": "a"})
@@ -457,7 +457,7 @@ def test_an_invalid_request_is_reported(
     assert sent(session.receive(line("ping", id=1)))[0]["result"] == {}
 
 
-def test_a_message_that_is_too_long_is_refused_by_its_id_where_it_stands_in_front() -> None:
+def test_a_message_that_is_too_long_is_refused_by_its_id_if_that_comes_first() -> None:
     session = McpSession(SERVER, max_line_bytes=100)
     in_front = line("ping", {"text": "x" * 100}, id=7).replace(b', "id": 7', b"")
     in_front = in_front.replace(b"{", b'{"id": 7, ', 1)

@@ -113,7 +113,7 @@ def test_an_item_that_breaks_rules_lists_the_issues(workspace: Workspace, rye: R
     assert refused.envelope["path"] == str(path)
 
 
-def test_without_a_key_nothing_is_signed(workspace: Workspace) -> None:
+def test_without_a_key_no_item_is_signed(workspace: Workspace) -> None:
     workspace.project.tool("mine/x")
 
     with pytest.raises(NoSigningKeyError) as error:

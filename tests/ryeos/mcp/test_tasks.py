@@ -130,7 +130,7 @@ def test_an_unknown_task_is_a_wrong_parameter(
     assert error["code"] == -32602
 
 
-def test_tasks_are_for_those_who_say_that_they_have_the_extension(workspace: Workspace) -> None:
+def test_tasks_are_for_clients_with_the_extension(workspace: Workspace) -> None:
     error = conversation(workspace, capabilities={}).error("tasks/get", taskId="x")
     legacy = conversation(workspace, version="2025-11-25").error("tasks/get", taskId="x")
 

@@ -17,7 +17,7 @@ def test_a_single_thread_keeps_the_order_of_the_work() -> None:
     assert done == list(range(100))
 
 
-def test_no_more_is_done_at_once_than_there_are_threads() -> None:
+def test_no_more_work_runs_at_once_than_there_are_threads() -> None:
     workers, gate = WorkerPool("test", 2), Event()
     begun: list[str] = []
 
