@@ -37,7 +37,7 @@ def take_over_files(settings: Settings, database: Database) -> int:
     """Make a row for each authorised key that has a file only, once; how many were taken over.
 
     A file that the node has not signed, or that was changed, is named in the log and left out.
-    Raises RyeError CONFIG_ERROR, PemError, KeyMismatchError, FileSystemError, SQLAlchemyError.
+    Raises RyeError `CONFIG_ERROR`, PemError, KeyMismatchError, FileSystemError, SQLAlchemyError.
     """
     files = sorted(settings.authorized_keys_dir.glob(f"*{_SUFFIX}"))
     if not files:

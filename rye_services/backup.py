@@ -500,7 +500,7 @@ def restore(
 
 
 def newest_state(source: Path) -> Path:
-    """The newest whole backup in a folder. Raises RyeError CONFIG_ERROR."""
+    """The newest whole backup in a folder. Raises RyeError `CONFIG_ERROR`."""
     states = sorted(path for path in source.glob(f"{_STATE}*") if not path.is_symlink())
     if not states:
         raise backup_error(
@@ -512,7 +512,7 @@ def newest_state(source: Path) -> Path:
 
 
 def read_facts(state: Path) -> BackupFacts:
-    """What a backup says of itself. Raises RyeError CONFIG_ERROR, INTEGRITY."""
+    """What a backup says of itself. Raises RyeError `CONFIG_ERROR`, `INTEGRITY`."""
     path = state / FACTS
     hint = "it was made by another version of rye-node.pyz, or changed"
     try:
@@ -549,7 +549,7 @@ def _require_empty(folder: Path) -> None:
 def _settings_of(
     state: Path, folder: Path, environ: Mapping[str, str], facts: BackupFacts
 ) -> Settings:
-    """The settings that the restored node will have. Raises RyeError CONFIG_ERROR."""
+    """The settings that the restored node will have. Raises RyeError `CONFIG_ERROR`."""
     given = {"data_dir": str(folder), "config_dir": str(state / _CONFIG)}
     if _require_plain(state, _CONFIG):
         with suppress(FileNotFoundError):
@@ -613,7 +613,7 @@ def _examined(settings: Settings, clock: Clock, progress: Progress) -> tuple[Sto
 
 
 def _require_plain(root: Path, *names: str) -> bool:
-    """Whether a folder is there; none of the folders to it is a link. Raises RyeError INTEGRITY."""
+    """Whether a folder is there; no folder on the way is a link. Raises RyeError `INTEGRITY`."""
     path = root
     for name in names:
         path /= name
@@ -647,7 +647,7 @@ def _copy_folder(source: Path, target: Path, read: Callable[[Path, int], bytes])
 
 
 def _read_plain(path: Path, max_bytes: int) -> bytes:
-    """Raises RyeError INTEGRITY for what is no plain file, FileNotFoundError."""
+    """Raises RyeError `INTEGRITY` for what is no plain file, FileNotFoundError."""
     with _opened_plain(path) as descriptor:
         if os.fstat(descriptor).st_size > max_bytes:
             raise backup_entry_error(path, f"expected at most {max_bytes} bytes")
@@ -656,7 +656,7 @@ def _read_plain(path: Path, max_bytes: int) -> bytes:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    """A file of any size. Raises RyeError INTEGRITY, FileSystemError."""
+    """A file of any size. Raises RyeError `INTEGRITY`, FileSystemError."""
     try:
         with _opened_plain(source) as descriptor:
             create_file(target, b"", mode=0o600)
@@ -820,7 +820,7 @@ def _run(program: str, words: Sequence[str | Path], url: str, environ: Mapping[s
 
 
 def _found(program: str, environ: Mapping[str, str]) -> str:
-    """The newest one here. Raises RyeError CONFIG_ERROR."""
+    """The newest one here. Raises RyeError `CONFIG_ERROR`."""
     versions = sorted(
         (path for path in Path(_DEBIAN).glob(f"*/bin/{program}") if path.parts[-3].isdigit()),
         key=lambda path: int(path.parts[-3]),

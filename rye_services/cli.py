@@ -950,7 +950,7 @@ def _backup_folder(parsed: argparse.Namespace) -> Path:
 
 @contextmanager
 def _storage_alone(settings: Settings, database: "Database") -> Iterator[None]:
-    """No sweep, backup or other repair works on the stores meanwhile. Raises RyeError CONFLICT."""
+    """No sweep, backup or other repair works on the stores. Raises RyeError `CONFLICT`."""
     from rye_services.node.storage import LOCK, storage_alone
 
     with ExitStack() as held:

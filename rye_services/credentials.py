@@ -28,6 +28,7 @@ from rye_services.database import (
     stamp,
     users,
 )
+from rye_services.refusal import RefusedError
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
 from ryeos.remote.requests import NONCE_S, IdentityError, decode_public_key, encode_public_key
@@ -57,24 +58,11 @@ class ApiKeyMissingError(RyeError):
         )
 
 
-class ApiKeyNameError(RyeError):
-    """A key of this name cannot be made, or revoked, because of another one."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, name: str, problem: str) -> None:
-        self.name, self.problem = name, problem
-        super().__init__(f"API key {name[:80]!a}: {problem}", hint="choose another name")
-
-
-class ApiKeyLimitError(RyeError):
-    """A user has as many keys as one may make for oneself."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        super().__init__(f"API keys: expected at most {limit} of a user", hint="revoke one")
+def _api_key_error(name: str, problem: str) -> RefusedError:
+    """The error of a key that cannot be made, or revoked, because of another one."""
+    return RefusedError(
+        f"API key {name[:80]!a}: {problem}", code="CONFLICT", hint="choose another name"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +124,7 @@ class ApiKeys:
         """A new key of a user: its text, which cannot be found out again, and what is kept.
 
         One of a team may do what its members with the role push may.
-        Raises UserIdError, ScopeError.
+        Raises UserIdError, RefusedError `INVALID_PARAMS`.
         """
         token, key = self._new_key(user_id, name, scopes, expires_after)
         with self._database.writing() as connection:
@@ -158,18 +146,22 @@ class ApiKeys:
     ) -> tuple[str, ApiKey]:
         """As `create`, for a user who knows keys by their names, or for a token of a team.
 
-        Raises ApiKeyNameError, ApiKeyLimitError too.
+        Raises RefusedError `CONFLICT` too.
         """
         token, key = self._new_key(user_id, name, scopes, expires_after)
         key = replace(key, role=role and role.value, created_by=created_by)
         with self._database.writing(lock=_lock(user_id)) as connection:
             kind = connection.scalar(select(users.c.kind).where(users.c.id == user_id))
             if kind == "team" and role is None:  # it would stand for the owner itself
-                raise ApiKeyNameError(name, "a token of a team has a role: rye remote tokens")
+                raise _api_key_error(name, "a token of a team has a role: rye remote tokens")
             if any(_counts(one, self._clock()) for one in _named(connection, user_id, name)):
-                raise ApiKeyNameError(name, "there is one with this name")
+                raise _api_key_error(name, "there is one with this name")
             if _count_unrevoked(connection, user_id) >= MAX_NAMED_KEYS:
-                raise ApiKeyLimitError(MAX_NAMED_KEYS)
+                raise RefusedError(
+                    f"API keys: expected at most {MAX_NAMED_KEYS} of a user",
+                    code="CONFLICT",
+                    hint="revoke one",
+                )
             self._insert(connection, token, key)
         return token, key
 
@@ -184,7 +176,7 @@ class ApiKeys:
     def revoke_named(self, user_id: str, name: str) -> ApiKey:
         """Revoke a user's key of this name.
 
-        Raises ApiKeyMissingError, ApiKeyNameError for one that was revoked before.
+        Raises ApiKeyMissingError, RefusedError `CONFLICT` for one that was revoked before.
         """
         with self._database.writing(lock=_lock(user_id)) as connection:
             found = _named(connection, user_id, name)
@@ -192,7 +184,7 @@ class ApiKeys:
             if not found:
                 raise ApiKeyMissingError(name)
             if not live:
-                raise ApiKeyNameError(name, "it was revoked before")
+                raise _api_key_error(name, "it was revoked before")
             change = api_keys.update().where(api_keys.c.id.in_([key.id for key in live]))
             connection.execute(change.values(revoked_at=stamp(self._clock())))
             for key in live:
@@ -419,7 +411,8 @@ class AuthorizedKeys:
     def add(self, key: AuthorizedKey) -> AuthorizedKey:
         """Let a key in, or change what it may.
 
-        Raises ScopeError, RyeError CONFIG_ERROR for a label or a time of another form.
+        Raises RefusedError `INVALID_PARAMS` for an unknown scope, RyeError `CONFIG_ERROR` for a
+        label or a time of another form.
         """
         _require_fields(key)
         with self._database.writing(lock=_AUTHORIZED) as connection:
@@ -565,7 +558,7 @@ def _require_fields(key: AuthorizedKey) -> None:
 
 
 def expiry_of(text: str) -> datetime:
-    """The time in a text; one without a zone is in UTC. Raises RyeError CONFIG_ERROR."""
+    """The time in a text; one without a zone is in UTC. Raises RyeError `CONFIG_ERROR`."""
     try:
         expiry = datetime.fromisoformat(text)
     except ValueError:
@@ -598,29 +591,23 @@ KNOWN = (EVERYTHING, *_OF_A_NODE, *_OF_A_SERVER, *_OF_A_REGISTRY, *_OF_A_PERSON)
 """Whatever a key may be given."""
 
 
-class ScopeError(RyeError):
-    """A text that names no scope; ``closest`` is the one that it may have meant, or empty."""
+def _scope_error(scope: str) -> RefusedError:
+    from difflib import get_close_matches
 
-    code, exit_status = "INVALID_PARAMS", 2
-
-    def __init__(self, scope: str) -> None:
-        from difflib import get_close_matches
-
-        self.scope = scope
-        self.closest = next(iter(get_close_matches(scope[:80], KNOWN, 1)), "")
-        meant = f"; did you mean {self.closest}?" if self.closest else ""
-        super().__init__(
-            f"scope {scope[:80]!a}: expected one of {', '.join(KNOWN)}{meant}",
-            hint="what each is for: docs/node.md",
-        )
+    closest = next(iter(get_close_matches(scope[:80], KNOWN, 1)), "")
+    meant = f"; did you mean {closest}?" if closest else ""
+    return RefusedError(
+        f"scope {scope[:80]!a}: expected one of {', '.join(KNOWN)}{meant}",
+        hint="what each is for: docs/node.md",
+    )
 
 
 def valid_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
-    """The scopes in order, each once. Raises ScopeError."""
+    """The scopes in order, each once. Raises RefusedError `INVALID_PARAMS`."""
     found = tuple(dict.fromkeys(scopes))
     for scope in found:
         if scope not in KNOWN:
-            raise ScopeError(scope)
+            raise _scope_error(scope)
     return found
 
 

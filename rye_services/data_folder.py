@@ -59,7 +59,7 @@ class NodeRecord:
 def require_data(settings: Settings) -> Settings:
     """The settings, whose node has data already.
 
-    Raises RyeError ITEM_NOT_FOUND, CONFIG_ERROR for a file.
+    Raises RyeError `ITEM_NOT_FOUND`, `CONFIG_ERROR` for a file.
     """
     _require_folder(settings.data_dir)
     places = (settings.signing_key_dir, settings.cas_base_path, settings.data_dir / "node.db")
@@ -75,7 +75,7 @@ def require_data(settings: Settings) -> Settings:
 def make_data(settings: Settings) -> Settings:
     """The settings, whose data folder is there and can be written to.
 
-    Raises RyeError CONFIG_ERROR.
+    Raises RyeError `CONFIG_ERROR`.
     """
     _require_folder(settings.data_dir)
     try:
@@ -114,8 +114,8 @@ def open_database(settings: Settings, *, make: bool = False) -> Database:
     (4) its id is the one that ``node.toml`` says; without ``node.toml`` both are written
     (5) authorised keys that older nodes kept as files are rows, where ``make`` says so
 
-    Raises RyeError WRONG_DATABASE, CONFIG_ERROR, ITEM_NOT_FOUND for a database that is not there;
-    of (5) RyeError CONFIG_ERROR, PemError, KeyMismatchError, FileSystemError.
+    Raises RyeError `WRONG_DATABASE`, `CONFIG_ERROR`, `ITEM_NOT_FOUND` for a database that is not
+    there; of (5) RyeError `CONFIG_ERROR`, PemError, KeyMismatchError, FileSystemError.
     """
     folder, said = settings.data_dir, _read(settings.data_dir)
     address = address_of(settings.database_url, folder)
@@ -241,7 +241,7 @@ def name_database(folder: Path, node: str, url: str) -> str:
 def address_of(url: str, folder: Path) -> str:
     """Where a database is, without who opens it: a file below the folder by its name there.
 
-    Raises RyeError CONFIG_ERROR for no URL.
+    Raises RyeError `CONFIG_ERROR` for no URL.
     """
     try:
         parsed = make_url(url)

@@ -104,7 +104,7 @@ class Database:
     SQLite is opened with a write-ahead log: readers never wait, a commit is on the disk when it
     returns. A second process may use the same file. ``clock`` stands for the database's own one.
 
-    Raises RyeError CONFIG_ERROR: no such kind of database, or no driver for it.
+    Raises RyeError `CONFIG_ERROR`: no such kind of database, or no driver for it.
     """
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
@@ -222,7 +222,7 @@ class Database:
     def revision(self) -> str:
         """The version of the tables; `LANDED` for those of version 0.1, ``""`` for none at all.
 
-        Raises RyeError CONFIG_ERROR: out of reach, no database.
+        Raises RyeError `CONFIG_ERROR`: out of reach, no database.
         """
         path = self._engine.url.database
         if self.is_sqlite and path and not Path(path).exists():
@@ -236,7 +236,7 @@ class Database:
     def make_tables(self, then: Callable[[Connection], None] = lambda _: None) -> None:
         """Make the tables, or bring them to this version; ``then`` is part of the same transaction.
 
-        Of many that begin at once one does it. Raises RyeError CONFIG_ERROR: out of reach,
+        Of many that begin at once one does it. Raises RyeError `CONFIG_ERROR`: out of reach,
         made by a newer version; nothing is changed then.
         """
         path = self._engine.url.database

@@ -125,7 +125,7 @@ class NodeKeys:
 def open_keys(directory: Path, clock: Clock = utc_now) -> NodeKeys:
     """The keys in a folder; new ones where there is no such folder, or an empty one.
 
-    Raises RyeError CONFIG_ERROR, PemError, KeyMismatchError, FileSystemError,
+    Raises RyeError `CONFIG_ERROR`, PemError, KeyMismatchError, FileSystemError,
     NativeCryptoMissingError.
     """
     items = directory / ITEMS_FOLDER
@@ -196,7 +196,7 @@ def open_pair(directory: Path, clock: Clock = utc_now) -> KeyPair:
 
 
 def _finish_rotation(directory: Path) -> None:
-    """Put the files of ``next`` in their places. Raises RyeError CONFIG_ERROR, FileSystemError."""
+    """Put the files of ``next`` in place. Raises RyeError `CONFIG_ERROR`, FileSystemError."""
     with locked(directory / ".rotation.lock"):
         found = directory / NEXT_FOLDER
         if not found.is_dir():  # another process was faster

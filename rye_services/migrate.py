@@ -59,7 +59,7 @@ def migrate(settings: Settings, url: str) -> MigrationResult:
     3. in one transaction of the target: tables, rows, counts, sequences, the search index
     4. no server was started meanwhile; ``node.toml`` names the target
 
-    Raises as `stopped_node`, RyeError CONFLICT, CONFIG_ERROR, WRONG_DATABASE.
+    Raises as `stopped_node`, RyeError `CONFLICT`, `CONFIG_ERROR`, `WRONG_DATABASE`.
     """
     with stopped_node(settings) as require_alone:  # (1)
         source, target = open_database(settings), Database(url)
@@ -81,7 +81,7 @@ def migrate(settings: Settings, url: str) -> MigrationResult:
 def _require_empty(settings: Settings, target: Database, url: str) -> Path | None:
     """The file that the target is going to be made as, None where there is one already.
 
-    Raises RyeError CONFLICT, CONFIG_ERROR.
+    Raises RyeError `CONFLICT`, `CONFIG_ERROR`.
     """
     address = address_of(url, settings.data_dir)
     if address == address_of(settings.database_url, settings.data_dir):
@@ -134,7 +134,7 @@ def _copied(source: Database, target: Database, address: str) -> tuple[dict[str,
 
 
 def _copy_table(table: Table, reading: Connection, writing: Connection) -> int:
-    """Copy the rows of a table; how many. Raises RyeError CONFLICT for what it does not take."""
+    """Copy the rows of a table; how many. Raises RyeError `CONFLICT` for what it does not take."""
     is_words = table.name in _WORDS_OF_PROGRAMS
     found = reading.execute(select(table).execution_options(yield_per=_AT_ONCE))
     try:
@@ -223,8 +223,8 @@ def move_stores(
     3. contents and refs of all users and of the registry, each content hashed
     4. no server was started meanwhile; the database names the bucket
 
-    What is damaged in the folders stops it. Raises as `stopped_node`, RyeError CONFLICT,
-    WRONG_STORE, CONFIG_ERROR, ObjectStorageError, LockTimeoutError.
+    What is damaged in the folders stops it. Raises as `stopped_node`, RyeError `CONFLICT`,
+    `WRONG_STORE`, `CONFIG_ERROR`, ObjectStorageError, LockTimeoutError.
     """
     address = address_of_store(url, "--to").url
     with stopped_node(settings) as require_alone:  # (1)

@@ -75,7 +75,7 @@ class StorageAddress:
 
 
 def address_of_store(text: str, where: str = "store") -> StorageAddress:
-    """The address in a setting like ``s3://bucket/prefix``. Raises RyeError CONFIG_ERROR."""
+    """The address in a setting like ``s3://bucket/prefix``. Raises RyeError `CONFIG_ERROR`."""
     expected = "expected s3://BUCKET or s3://BUCKET/PREFIX"
     scheme, separator, rest = text.partition("://")
     if not separator or scheme != SCHEME:
@@ -103,7 +103,7 @@ def _without_secrets(text: str) -> str:
 def require_endpoint(text: str) -> str:
     """The address of a server as it was given, without a slash at its end.
 
-    Raises RyeError CONFIG_ERROR.
+    Raises RyeError `CONFIG_ERROR`.
     """
     try:
         parts = urlsplit(text)
@@ -358,7 +358,7 @@ def open_bucket(settings: Settings, environ: Mapping[str, str]) -> ObstoreBucket
 
     Credentials are those of ``environ`` (``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``,
     ``AWS_SESSION_TOKEN``), else those of the file of the setting, else what obstore finds for the
-    machine. Raises RyeError CONFIG_ERROR.
+    machine. Raises RyeError `CONFIG_ERROR`.
     """
     address = address_of_store(settings.store)
     try:

@@ -60,6 +60,7 @@ from rye_services.names import (
     is_reserved,
     namespace_name,
 )
+from rye_services.refusal import RefusedError
 from rye_services.sign_in import Subject, wished_name
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
@@ -83,14 +84,10 @@ _accounts = table("registry_accounts", column("name"), column("folded"))
 _namespaces = table("registry_namespaces", column("name"), column("folded"))
 
 
-class PersonError(RyeError):
-    """An invalid value of a person."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, where: str, problem: str, *, hint: str = "") -> None:
-        self.where, self.problem = where, problem
-        super().__init__(f"{where}: {problem}", hint=hint or "docs/teams.md says what is possible")
+def person_error(where: str, problem: str, *, hint: str = "") -> RefusedError:
+    """The error of an invalid value of a person."""
+    hint = hint or "docs/teams.md says what is possible"
+    return RefusedError(f"{where}: {problem}", code="CONFLICT", hint=hint)
 
 
 class PersonMissingError(RyeError):
@@ -103,19 +100,6 @@ class PersonMissingError(RyeError):
         super().__init__(
             f"user {user_id[:80]!a}: expected a user known to this node, found none",
             hint="list them with: rye-node.pyz users list",
-        )
-
-
-class KeyMissingError(RyeError):
-    """A fingerprint that no key of a person has."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, user_id: str, fingerprint: str) -> None:
-        self.fingerprint = fingerprint
-        super().__init__(
-            f"key {fingerprint[:80]!a}: {user_id} has no such key",
-            hint="list them with: rye remote keys list",
         )
 
 
@@ -224,12 +208,12 @@ class People:
         """Let a person sign with a further key; of one they have, what it may is replaced.
 
         A key that has projects of its own stays its own person: they would be out of reach.
-        Raises PersonError, PemError, ScopeError, UserIdError.
+        Raises RefusedError `CONFLICT`, `INVALID_PARAMS`, PemError, UserIdError.
         """
         valid_user_id(user_id)
         if not label.isprintable() or len(label) > MAX_LABEL_CHARACTERS:
             expected = f"expected at most {MAX_LABEL_CHARACTERS} visible characters"
-            raise PersonError("label", expected)
+            raise person_error("label", expected)
         pem = canonical_public_pem(public_pem)
         fingerprint = compute_key_fingerprint(pem)
         key = PersonKey(
@@ -246,7 +230,7 @@ class People:
             hold(connection, f"keys of {user_id}")
             _require_person(connection, user_id)
             if fingerprint == user_id:
-                raise PersonError(f"key {fingerprint}", "it is the first key of this person")
+                raise person_error(f"key {fingerprint}", "it is the first key of this person")
             self._put_key(connection, key)
             facts = {"fingerprint": fingerprint, "label": label}
             self._audit.write(connection, "people.add-key", user_id, facts)
@@ -256,35 +240,39 @@ class People:
         where = user_keys.c.fingerprint == key.fingerprint
         owner = connection.scalar(select(user_keys.c.user_id).where(where))
         if owner is not None and owner != key.user_id:
-            raise PersonError(f"key {key.fingerprint}", "it is the key of another user")
+            raise person_error(f"key {key.fingerprint}", "it is the key of another user")
         if owner is None and _has_something(connection, key.fingerprint):
-            raise PersonError(
+            raise person_error(
                 f"key {key.fingerprint}",
                 "it has projects, secrets or webhooks of its own, which it would no longer reach",
                 hint="move its projects into a team first: rye remote move TEAM; or use a new key",
             )
         mine = select(func.count()).where(user_keys.c.user_id == key.user_id)
         if owner is None and (connection.scalar(mine) or 0) >= MAX_KEYS:
-            raise PersonError(key.user_id, f"expected at most {MAX_KEYS} keys, found more")
+            raise person_error(key.user_id, f"expected at most {MAX_KEYS} keys, found more")
         row = {name: getattr(key, name) for name in PersonKey.__slots__}
         row["scopes"] = None if key.scopes is None else list(key.scopes)
         connection.execute(delete(user_keys).where(where))
         connection.execute(insert(user_keys).values(**row))
 
     def remove_key(self, user_id: str, fingerprint: str) -> None:
-        """Revoke a key of a person. Raises KeyMissingError."""
+        """Revoke a key of a person. Raises RefusedError `ITEM_NOT_FOUND`."""
         columns = user_keys.c
         gone = delete(user_keys).where(
             columns.user_id == user_id, columns.fingerprint == fingerprint
         )
         with self._database.writing() as connection:
             if not connection.execute(gone).rowcount:
-                raise KeyMissingError(user_id, fingerprint)
+                raise RefusedError(
+                    f"key {fingerprint[:80]!a}: {user_id} has no such key",
+                    code="ITEM_NOT_FOUND",
+                    hint="list them with: rye remote keys list",
+                )
             facts = {"fingerprint": fingerprint}
             self._audit.write(connection, "people.remove-key", user_id, facts)
 
     def add(self, name: str, *, email: str = "", state: State = OPEN) -> str:
-        """A new person of this name. Raises PersonError, UserIdError, RegistryNameError."""
+        """A new person of this name. Raises RefusedError, UserIdError, RegistryNameError."""
         now = stamp(self._clock())
         with self._database.writing(lock=name_lock(name)) as connection:
             require_free_name(connection, name)
@@ -297,7 +285,8 @@ class People:
         """The person whom a provider knows, and their state; a new one where there is none yet.
 
         A new one is called as the provider calls them where the name is free, else by a random
-        name. They wait to be let in, unless ``is_let_in``. Raises RyeError CONFLICT: too many wait.
+        name. They wait to be let in, unless ``is_let_in``. Raises RyeError `CONFLICT`: too many
+        wait.
         """
         known, now = self._touch(subject), stamp(self._clock())
         if known is not None:
@@ -411,7 +400,7 @@ def _require_room_to_wait(connection: Connection) -> None:
 def _require_person(connection: Connection, user_id: str) -> None:
     kind = connection.scalar(select(users.c.kind).where(users.c.id == user_id))
     if kind == TEAM:
-        raise PersonError(user_id, "it is a team: keys are its members'")
+        raise person_error(user_id, "it is a team: keys are its members'")
     if kind is None:
         ensure_user(connection, user_id, stamp(datetime.now().astimezone()))
 
@@ -443,11 +432,11 @@ def name_lock(name: str) -> str:
 def require_free_name(connection: Connection, name: str) -> None:
     """Refuse a name that a user has, or one too like it. The caller has its `name_lock`.
 
-    Raises UserIdError, RegistryNameError, PersonError.
+    Raises UserIdError, RegistryNameError, RefusedError `CONFLICT`.
     """
     namespace_name(valid_user_id(name), "name")
     if len(name) == _FINGERPRINT_LENGTH and set(name) <= set("0123456789abcdef"):
-        raise PersonError(name, "it looks like the fingerprint of a key", hint="choose a word")
+        raise person_error(name, "it looks like the fingerprint of a key", hint="choose a word")
     folded = folded_namespace(name)
     alike = func.replace(func.lower(users.c.id), "_", "-") == folded
     taken = (
@@ -459,10 +448,10 @@ def require_free_name(connection: Connection, name: str) -> None:
     for query in taken:
         found = connection.scalar(query.limit(1))
         if found is not None:
-            raise PersonError(
+            raise person_error(
                 name, f"{found} has this name, or one too like it", hint="choose another one"
             )
 
 
-NAME_ERRORS = (PersonError, UserIdError, RegistryNameError)
+NAME_ERRORS = (RefusedError, UserIdError, RegistryNameError)
 """What is raised for a name that a user cannot have."""

@@ -171,7 +171,7 @@ def read_settings(
     """The settings of a node that is about to be used.
 
     ``given`` is the command line's share: a name that is None was not given. Raises RyeError
-    CONFIG_ERROR, also for a ``node.yaml`` that is no YAML; FileSystemError, FileTooLargeError.
+    `CONFIG_ERROR`, also for a ``node.yaml`` that is no YAML; FileSystemError, FileTooLargeError.
     """
     said = {name: value for name, value in given.items() if value is not None}
     said = _from_environment(environ) | {
@@ -303,7 +303,7 @@ def _amount(where: str, value: object) -> int:
 
 
 def bytes_of(where: str, text: str) -> int:
-    """The bytes of a text like ``5 GiB``, as settings have them. Raises RyeError CONFIG_ERROR."""
+    """The bytes of a text like ``5 GiB``, as settings have them. Raises RyeError `CONFIG_ERROR`."""
     return _amount(where, text)
 
 

@@ -35,11 +35,12 @@ from rye_services.people import (
     TEAM,
     WAITING,
     People,
-    PersonError,
     PersonMissingError,
     name_lock,
+    person_error,
     require_free_name,
 )
+from rye_services.refusal import RefusedError
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
 from ryeos.sync.objects import ContentStore, ItemSource, ReadContents, SourceManifest
@@ -56,33 +57,27 @@ _RANDOM_BYTES = 24
 _members, _invitations = team_members.c, invitations.c
 
 
-class TeamError(RyeError):
-    """An invalid change of a team."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, team: str, problem: str, *, hint: str = "") -> None:
-        self.team, self.problem = team, problem
-        super().__init__(f"team {team[:80]!a}: {problem}", hint=hint or "see docs/teams.md")
+def _team_error(team: str, problem: str, *, hint: str = "see docs/teams.md") -> RefusedError:
+    """The error of an invalid change of a team."""
+    return RefusedError(f"team {team[:80]!a}: {problem}", code="CONFLICT", hint=hint)
 
 
-class TeamMissingError(RyeError):
-    """No team has this name, no member or no invitation is there, as far as the caller may know."""
+def _missing(what: str) -> RefusedError:
+    """The error of a team, member or invitation that is not there as far as the caller may know."""
+    return RefusedError(
+        f"{what}: there is none",
+        code="ITEM_NOT_FOUND",
+        hint="list them with: rye remote teams list",
+    )
 
-    code, exit_status = "ITEM_NOT_FOUND", 3
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what}: there is none", hint="list them with: rye remote teams list")
-
-
-class InvitationError(RyeError):
-    """A text that lets no one in: used, over, revoked, for another person, or never made."""
-
-    code, exit_status = "PERMISSION_DENIED", 4
-
-    def __init__(self, problem: str) -> None:
-        self.problem = problem
-        super().__init__(f"invitation: {problem}", hint="ask who invited you for a new one")
+def _invitation_error(problem: str) -> RefusedError:
+    """The error of an invitation that is used, over, revoked, another person's, or never made."""
+    return RefusedError(
+        f"invitation: {problem}",
+        code="PERMISSION_DENIED",
+        hint="ask who invited you for a new one",
+    )
 
 
 class RoleError(RyeError):
@@ -231,7 +226,7 @@ class Teams:
     def members(self, team: str, *, are_open: bool = False) -> tuple[Member, ...]:
         """The members of a team, by name; ``are_open``: those who may use the node just now.
 
-        Raises TeamMissingError.
+        Raises RefusedError `ITEM_NOT_FOUND`.
         """
         wanted = select(team_members).where(_members.team_id == team)
         if are_open:
@@ -240,7 +235,7 @@ class Teams:
             )
         with self._database.reading() as connection:
             if connection.scalar(select(teams.c.id).where(teams.c.id == team)) is None:
-                raise TeamMissingError(f"team {team[:64]!a}")
+                raise _missing(f"team {team[:64]!a}")
             return tuple(map(_member, connection.execute(wanted.order_by(_members.user_id))))
 
     def all(self) -> tuple[Any, ...]:
@@ -251,19 +246,19 @@ class Teams:
     def add(self, name: str, admin: str, *, title: str = "", reserved: bool = False) -> None:
         """A new team with its first admin. ``reserved``: also of a name that is the operator's.
 
-        Raises PersonError, UserIdError, RegistryNameError, TeamError, PersonMissingError.
+        Raises RefusedError `CONFLICT`, UserIdError, RegistryNameError, PersonMissingError.
         """
         if is_reserved(name) and not reserved:
-            raise TeamError(name, "this name is reserved", hint="choose another one")
+            raise _team_error(name, "this name is reserved", hint="choose another one")
         if not title.isprintable() or len(title) > _LONGEST_TITLE:
-            raise TeamError(name, f"title: expected at most {_LONGEST_TITLE} visible characters")
+            raise _team_error(name, f"title: expected at most {_LONGEST_TITLE} visible characters")
         now = stamp(self._clock())
         with self._database.writing(lock=name_lock(name)) as connection:
             hold(connection, f"teams of {admin}")
             require_free_name(connection, name)
             made = select(func.count()).where(teams.c.created_by == admin)
             if not reserved and (connection.scalar(made) or 0) >= MAX_TEAMS:
-                raise TeamError(name, f"expected at most {MAX_TEAMS} teams of one person")
+                raise _team_error(name, f"expected at most {MAX_TEAMS} teams of one person")
             _require_open_person(connection, admin, now)
             row = {"id": name, "kind": TEAM, "state": OPEN, "created_at": now}
             connection.execute(insert(users).values(**row, username=title))
@@ -279,7 +274,7 @@ class Teams:
 
         ``has_key``: they have an authorised key, and need not have been here before.
 
-        Raises TeamMissingError, TeamError, PersonMissingError, PersonError.
+        Raises RefusedError `ITEM_NOT_FOUND`, `CONFLICT`, PersonMissingError.
         """
         with self._database.writing(lock=_lock(team)) as connection:
             _require_team(connection, team)
@@ -295,13 +290,13 @@ class Teams:
     def remove(self, team: str, user_id: str) -> None:
         """End a person's membership. An admin stays in any case.
 
-        Raises TeamMissingError, TeamError.
+        Raises RefusedError `ITEM_NOT_FOUND`, `CONFLICT`.
         """
         with self._database.writing(lock=_lock(team)) as connection:
             _require_team(connection, team)
             before = role_in(connection, team, user_id, any_state=True)
             if before is None:
-                raise TeamMissingError(f"member {user_id[:64]!a} of {team}")
+                raise _missing(f"member {user_id[:64]!a} of {team}")
             if before is Role.ADMIN:
                 _require_other_admin(connection, team, user_id)
             connection.execute(delete(team_members).where(_is_member(team, user_id)))
@@ -311,7 +306,7 @@ class Teams:
     def close(self, team: str) -> None:
         """Remove a team that owns no project; its name stays taken, as its past names it.
 
-        Raises TeamMissingError, TeamError.
+        Raises RefusedError `ITEM_NOT_FOUND`, `CONFLICT`.
         """
         with self._database.writing(lock=_lock(team)) as connection:
             _require_team(connection, team)
@@ -319,7 +314,7 @@ class Teams:
             path = connection.scalar(owned.limit(1))
             if path is not None:
                 hint = "move its projects first: rye remote move"
-                raise TeamError(team, f"it owns the project {path[:80]!a}", hint=hint)
+                raise _team_error(team, f"it owns the project {path[:80]!a}", hint=hint)
             connection.execute(delete(team_members).where(_members.team_id == team))
             connection.execute(delete(invitations).where(_invitations.team_id == team))
             connection.execute(delete(teams).where(teams.c.id == team))
@@ -330,7 +325,7 @@ class Teams:
     def _put(self, connection: Connection, team: str, user_id: str, role: Role, by: str) -> None:
         count = select(func.count()).where(_members.team_id == team)
         if (connection.scalar(count) or 0) >= MAX_MEMBERS:
-            raise TeamError(team, f"expected at most {MAX_MEMBERS} members")
+            raise _team_error(team, f"expected at most {MAX_MEMBERS} members")
         connection.execute(delete(team_members).where(_is_member(team, user_id)))
         row = {"team_id": team, "user_id": user_id, "role": role.value, "added_by": by[:64]}
         connection.execute(insert(team_members).values(**row, added_at=stamp(self._clock())))
@@ -345,7 +340,7 @@ class Teams:
         Without a team it lets a person who signs in use the node. ``email``: only for a person
         whose provider has verified this address.
 
-        Raises TeamMissingError, TeamError.
+        Raises RefusedError `ITEM_NOT_FOUND`, `CONFLICT`.
         """
         text, now = f"{_PREFIX}{random.token_urlsafe(_RANDOM_BYTES)}", self._clock()
         row = {
@@ -367,7 +362,7 @@ class Teams:
             )
             if (connection.scalar(open_ones) or 0) >= MAX_INVITATIONS:
                 problem = f"expected at most {MAX_INVITATIONS} open invitations"
-                raise TeamError(team or "", problem, hint="revoke some")
+                raise _team_error(team or "", problem, hint="revoke some")
             connection.execute(
                 insert(invitations).values(**row, token_hash=sha256_hex(text.encode()))
             )
@@ -384,7 +379,7 @@ class Teams:
             return tuple(map(_invitation_of, rows))
 
     def revoke_invitation(self, team: str | None, invitation_id: str) -> None:
-        """Revoke an invitation. Raises TeamMissingError."""
+        """Revoke an invitation. Raises RefusedError `ITEM_NOT_FOUND`."""
         is_its = _invitations.team_id.is_(None) if team is None else _invitations.team_id == team
         ended = update(invitations).where(
             is_its, _invitations.id == invitation_id, _invitations.ended_at.is_(None)
@@ -392,7 +387,7 @@ class Teams:
         with self._database.writing() as connection:
             change = ended.values(ended_at=stamp(self._clock()))
             if not connection.execute(change).rowcount:
-                raise TeamMissingError(f"open invitation {invitation_id[:16]!a}")
+                raise _missing(f"open invitation {invitation_id[:16]!a}")
             facts = {"id": invitation_id}
             self._audit.write(connection, "teams.revoke-invitation", team or "", facts)
 
@@ -402,7 +397,7 @@ class Teams:
         One who waits to be let into the node is let in. A member keeps a role that includes the
         one of the invitation. ``emails``: addresses that a provider has verified.
 
-        Raises InvitationError, TeamError.
+        Raises RefusedError `PERMISSION_DENIED`, `CONFLICT`.
         """
         is_it = _invitations.token_hash == sha256_hex(text.strip().encode("utf-8", "replace"))
         now = stamp(self._clock())
@@ -411,13 +406,13 @@ class Teams:
             hold(connection, _lock(team or ""))
             row = connection.execute(select(invitations).where(is_it).with_for_update()).first()
             if row is None:
-                raise InvitationError("there is none with this text")
+                raise _invitation_error("there is none with this text")
             if row.ended_at is not None:
-                raise InvitationError("it was used before, or revoked")
+                raise _invitation_error("it was used before, or revoked")
             if row.expires_at <= now:
-                raise InvitationError(f"it was good until {row.expires_at[:16]}")
+                raise _invitation_error(f"it was good until {row.expires_at[:16]}")
             if row.email and row.email not in emails:
-                raise InvitationError("it is for a person with another e-mail address")
+                raise _invitation_error("it is for a person with another e-mail address")
             _let_in(connection, user_id, now)
             if team is not None:
                 self._join(connection, row, user_id)
@@ -431,7 +426,7 @@ class Teams:
         _require_team(connection, row.team_id)
         inviter = role_in(connection, row.team_id, row.created_by)
         if inviter is not Role.ADMIN and not row.created_by.startswith("command:"):
-            raise InvitationError("who made it is no longer an admin of the team")
+            raise _invitation_error("who made it is no longer an admin of the team")
         role, known = Role(row.role), role_in(connection, row.team_id, user_id)
         if known is None or not known.includes(role):
             self._put(connection, row.team_id, user_id, role, row.created_by)
@@ -487,11 +482,11 @@ def _is_member(team: str, user_id: str) -> Any:  # noqa: ANN401 - SQLAlchemy's
 
 def _require_team(connection: Connection, team: str) -> None:
     if connection.scalar(select(teams.c.id).where(teams.c.id == team)) is None:
-        raise TeamMissingError(f"team {team[:64]!a}")
+        raise _missing(f"team {team[:64]!a}")
 
 
 def _require_open_person(connection: Connection, user_id: str, now: str | None) -> None:
-    """Raises PersonMissingError, PersonError. With ``now`` one without a row gets it."""
+    """Raises PersonMissingError, RefusedError `CONFLICT`. With ``now`` a missing row is made."""
     row = connection.execute(
         select(users.c.kind, users.c.state).where(users.c.id == user_id)
     ).first()
@@ -501,9 +496,9 @@ def _require_open_person(connection: Connection, user_id: str, now: str | None) 
         ensure_user(connection, user_id, now)
         return
     if row.kind != PERSON:
-        raise PersonError(user_id, "expected a person, found a team")
+        raise person_error(user_id, "expected a person, found a team")
     if row.state != OPEN:
-        raise PersonError(
+        raise person_error(
             user_id,
             "expected a user of this node, found that they wait for it, or no longer may",
         )
@@ -521,7 +516,7 @@ def _require_other_admin(connection: Connection, team: str, user_id: str) -> Non
         )
     )
     if connection.scalar(others.limit(1)) is None:
-        raise TeamError(
+        raise _team_error(
             team,
             f"{user_id} is its last admin",
             hint=f"make another member one first: rye remote teams set-role {team} USER admin",
@@ -532,7 +527,7 @@ def _let_in(connection: Connection, user_id: str, now: str) -> None:
     ensure_user(connection, user_id, now)
     state = connection.scalar(select(users.c.state).where(users.c.id == user_id))
     if state not in {OPEN, WAITING}:
-        raise InvitationError("who wants to use it was removed from this node")
+        raise _invitation_error("who wants to use it was removed from this node")
     change = update(users).where(users.c.id == user_id, or_(users.c.state == WAITING))
     connection.execute(change.values(state=OPEN))
 

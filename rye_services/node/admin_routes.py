@@ -43,19 +43,18 @@ from rye_services.node.answers import (
     SecretsStoredAnswer,
     StatusAnswer,
 )
-from rye_services.node.secrets import VaultFullError
 from rye_services.node.services import NodeServices
 from rye_services.node.storage import UserGarbage
 from rye_services.node.webhooks import (
     LONGEST_DESCRIPTION,
     Binding,
-    BindingLimitError,
     WebhookFieldError,
     canonical_item,
     valid_hook_project,
     valid_vault_keys,
 )
 from rye_services.openapi import Responses, answers
+from rye_services.refusal import RefusedError
 from rye_services.server import every
 from ryeos import __version__
 from ryeos.items.errors import RyeError
@@ -376,7 +375,7 @@ def secret_router(services: NodeServices) -> APIRouter:
         given = {one.name: one.value for one in new.secrets if one.name and one.value}
         skipped = {name: problem for name in given if (problem := why_unsafe(name)) is not None}
         kept = {name: value for name, value in given.items() if name not in skipped}
-        with refusals(SecretValuesError, VaultFullError):
+        with refusals(SecretValuesError, RefusedError):
             vault.put(owner.user_id, kept)
         return {
             "stored": list(kept),
@@ -408,7 +407,7 @@ def secret_router(services: NodeServices) -> APIRouter:
     @routes.post("/vault/set", responses=answers(SealedStoredAnswer))
     def put_sealed(owner: SecretsCaller, new: SealedSecret) -> dict[str, str]:
         """Keep the one secret of an envelope."""
-        with refusals(EnvelopeError, SecretNameError, SecretValuesError, VaultFullError):
+        with refusals(EnvelopeError, SecretNameError, SecretValuesError, RefusedError):
             vault.put_sealed(owner.user_id, new.name, new.envelope, owner.names)
         return {"stored": new.name}
 
@@ -453,7 +452,7 @@ def webhook_router(services: NodeServices) -> APIRouter:
     @routes.post("", responses=answers(NewBindingAnswer))
     def create(owner: WebhooksCaller, new: NewBinding) -> dict[str, Any]:
         """Bind an item to a new hook. Its secret is shown in this answer and never again."""
-        with refusals(WebhookFieldError, EnvelopeError, BindingLimitError):
+        with refusals(WebhookFieldError, EnvelopeError, RefusedError):
             if new.secret_envelope is not None and len(owner.names) > 1:
                 new.secret_envelope = dict(
                     services.vault.sealed_for_owner(new.secret_envelope, owner.names)

@@ -24,36 +24,19 @@ from rye_services.database import (
 from rye_services.node.queue.rows import RUNNING
 from rye_services.node.store.heads import Head, Heads
 from rye_services.node.store.objects import DurableStores, StoresOfUsers, Usage
+from rye_services.refusal import RefusedError
 from ryeos.items.context import Clock
-from ryeos.items.errors import RyeError
 from ryeos.sync.garbage import MarkResult, Need, Root, mark
 from ryeos.sync.objects import ContentStore, ObjectReference
 
 _NAMED = 5
 
 
-class MoveError(RyeError):
-    """A project that cannot be moved now, or not there."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, project_path: str, problem: str, *, hint: str = "") -> None:
-        self.project_path, self.problem = project_path, problem
-        super().__init__(
-            f"project {project_path[:80]!a}: {problem}", hint=hint or "nothing was moved"
-        )
-
-
-class ProjectMissingError(RyeError):
-    """The owner has no such project."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, owner: str, project_path: str) -> None:
-        super().__init__(
-            f"project {project_path[:80]!a}: {owner} has none of this name",
-            hint="list them with: rye remote projects",
-        )
+def _move_error(
+    project_path: str, problem: str, *, hint: str = "nothing was moved"
+) -> RefusedError:
+    """The error of a project that cannot be moved now, or not there."""
+    return RefusedError(f"project {project_path[:80]!a}: {problem}", code="CONFLICT", hint=hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,19 +83,23 @@ class ProjectMoves:
            and changes its owner; nothing runs on the project; no one has the new name; the former
            owner's webhooks for it end
 
-        Raises ProjectMissingError, MoveError, QuotaExceededError, FileSystemError, and what the
-        guard raises.
+        Raises RefusedError `ITEM_NOT_FOUND`, `CONFLICT`, QuotaExceededError, FileSystemError, and
+        what the guard raises.
         """
         head = self.heads.read(owner, self.remote_name, project_path)  # (1)
         if head is None:
-            raise ProjectMissingError(owner, project_path)
+            raise RefusedError(
+                f"project {project_path[:80]!a}: {owner} has none of this name",
+                code="ITEM_NOT_FOUND",
+                hint="list them with: rye remote projects",
+            )
         if (owner, project_path) == (new_owner, new_path):
-            raise MoveError(project_path, f"{owner} has it already")
+            raise _move_error(project_path, f"{owner} has it already")
         source, target = self.stores.of(owner), self.stores.of(new_owner)
         marked = mark(source, list(_roots_of(head)))
         if marked.gaps:
             problem = "part of its history is lost"
-            raise MoveError(project_path, problem, hint="rye-node.pyz fsck names what is lost")
+            raise _move_error(project_path, problem, hint="rye-node.pyz fsck names what is lost")
         copied = self._copy(marked, source, target, new_owner)  # (2)
         self.durable.force(target)  # (3)
         try:
@@ -125,7 +112,7 @@ class ProjectMoves:
         except IntegrityError as error:
             problem = f"{new_owner} has a project {new_path[:80]!a} already"
             hint = "give it another name there: rye remote move TEAM --as NAME"
-            raise MoveError(project_path, problem, hint=hint) from error
+            raise _move_error(project_path, problem, hint=hint) from error
         return Move(
             project_path=project_path,
             owner=owner,
@@ -173,7 +160,7 @@ class ProjectMoves:
         )
         moved = update(project_refs).where(row).values(user_id=new_owner, project_path=new_path)
         if connection.execute(moved).rowcount != 1:
-            raise MoveError(path, "its head has moved meanwhile", hint="try again")
+            raise _move_error(path, "its head has moved meanwhile", hint="try again")
         running = select(threads.c.thread_id).where(
             threads.c.user_id == owner,
             threads.c.project_path == path,
@@ -183,7 +170,7 @@ class ProjectMoves:
         found = connection.scalars(running.limit(_NAMED)).all()
         if found:
             hint = "wait for their end, or end them: rye remote cancel ID"
-            raise MoveError(path, f"executions run on it: {', '.join(found)}", hint=hint)
+            raise _move_error(path, f"executions run on it: {', '.join(found)}", hint=hint)
 
     def _end_webhooks(self, connection: Connection, owner: str, path: str) -> int:
         columns = webhook_bindings.c

@@ -67,7 +67,7 @@ class RotationResult:
 def rotate(settings: Settings, database: Database, clock: Clock = utc_now) -> RotationResult:
     """Give a node that is stopped new keys. The steps are those of this module.
 
-    Raises as `stopped_node`, RyeError CONFIG_ERROR.
+    Raises as `stopped_node`, RyeError `CONFIG_ERROR`.
     """
     folder = settings.signing_key_dir
     with stopped_node(settings) as require_alone:

@@ -28,10 +28,11 @@ from rye_services.node.answers import (
 from rye_services.node.mcp import RouteCall
 from rye_services.node.queue.logs import LogPiece
 from rye_services.node.queue.rows import RUNNING
-from rye_services.node.runs.execution import Order, OrderError, delivery_order, read_order
+from rye_services.node.runs.execution import Order, delivery_order, read_order
 from rye_services.node.services import NodeServices
 from rye_services.node.worker.jobs import JobAction
 from rye_services.openapi import Responses, answers, refuses
+from rye_services.refusal import RefusedError
 from rye_services.server import every
 from ryeos.remote.secrets import EnvelopeError
 from ryeos.sync.objects import ContentStore, execution_snapshot_of, outputs_bundle_of
@@ -162,7 +163,7 @@ def answer_call(services: NodeServices) -> Callable[[Principal, RouteCall], Mapp
 def _order_of(services: NodeServices, executor: Principal | WebhookDelivery, raw: bytes) -> Order:
     if isinstance(executor, Principal):
         return _order_for(services, JobAction.EXECUTE, executor, _object(raw))
-    with refusals(OrderError):
+    with refusals(RefusedError):
         return delivery_order(executor, _object(raw))
 
 
@@ -175,7 +176,7 @@ def _order_for(
     """
     if action is JobAction.SIGN and principal.role and not principal.role.includes(Role.PUSH):
         raise RequestProblem(403, f"to sign in {principal.user_id} needs the role push")
-    with refusals(OrderError, EnvelopeError):
+    with refusals(RefusedError, EnvelopeError):
         order = read_order(action, body, principal.user_id)
         if order.envelope is not None and len(principal.names) > 1:
             envelope = services.vault.sealed_for_owner(order.envelope, principal.names)

@@ -17,6 +17,7 @@ from lillux.sealing import SealingError, box_public, open_sealed, seal
 from lillux.values import dataclass
 from rye_services.audit import Audit
 from rye_services.database import Database, user_secrets
+from rye_services.refusal import RefusedError
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 from ryeos.remote.secrets import (
@@ -43,18 +44,6 @@ class SecretNotFoundError(RyeError):
     code, exit_status = "SECRET_NOT_FOUND", 3
 
 
-class VaultFullError(RyeError):
-    """A user has as many secrets as one may have."""
-
-    code, exit_status = "VALIDATION_FAILED", 6
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        super().__init__(
-            f"secrets: expected at most {limit} of a user, found more", hint="delete some first"
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class SecretEntry:
     """A secret without its value. Times are ISO 8601, UTC."""
@@ -78,7 +67,8 @@ class Vault:
     def put(self, user_id: str, values: Mapping[str, str]) -> None:
         """Keep the values, all or none; a name that was there has the new value from now on.
 
-        Raises SecretNameError, SecretValuesError for a value that is too long, VaultFullError.
+        Raises SecretNameError, SecretValuesError for a value that is too long, RefusedError
+        `VALIDATION_FAILED` where they are too many.
         """
         for name in values:
             require_safe(name)
@@ -92,7 +82,11 @@ class Vault:
             for name, envelope in sealed.items():
                 _put_row(connection, user_id, name, envelope, now)
             if _count(connection, user_id) > MAX_SECRETS:
-                raise VaultFullError(MAX_SECRETS)
+                raise RefusedError(
+                    f"secrets: expected at most {MAX_SECRETS} of a user, found more",
+                    code="VALIDATION_FAILED",
+                    hint="delete some first",
+                )
             if values:
                 names = {"names": sorted(values)}
                 self._audit.write(connection, "secrets.put", user_id, names)

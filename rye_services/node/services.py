@@ -129,7 +129,7 @@ def open_services(
 
     ``process`` is what this one does where executions wait in the queue of a cluster.
     Of ``environ`` executions get what their allow-list names; it says where traces are sent.
-    Raises RyeError CONFIG_ERROR, PemError, KeyMismatchError, FileSystemError.
+    Raises RyeError `CONFIG_ERROR`, PemError, KeyMismatchError, FileSystemError.
     """
     keys = _opened_keys(settings, clock)
     database = _opened_database(settings, keys)

@@ -19,12 +19,9 @@ from rye_services.credentials import (
     PUSH,
     THREADS,
     ApiKey,
-    ApiKeyLimitError,
     ApiKeyMissingError,
-    ApiKeyNameError,
     Principal,
     Role,
-    ScopeError,
     UserIdError,
     ensure_user,
     valid_scopes,
@@ -49,19 +46,16 @@ from rye_services.node.answers import (
     TeamsAnswer,
     TokensAnswer,
 )
-from rye_services.node.moves import MoveError, ProjectMissingError
 from rye_services.node.services import NodeServices
 from rye_services.node.store.heads import valid_project_path
 from rye_services.node.store.objects import QuotaExceededError
 from rye_services.openapi import CALLER, answers
-from rye_services.people import KeyMissingError, PersonError, PersonMissingError
+from rye_services.people import PersonMissingError
+from rye_services.refusal import RefusedError
 from rye_services.teams import (
     MAX_INVITATION_DAYS,
-    InvitationError,
     Member,
     RoleError,
-    TeamError,
-    TeamMissingError,
 )
 from ryeos.items.errors import RyeError
 from ryeos.remote.requests import IdentityError, decode_public_key
@@ -71,20 +65,10 @@ _TOKEN_SCOPES = ("remote:", "registry:")
 
 _STATUSES: tuple[tuple[type[RyeError], int], ...] = (
     (PersonMissingError, 404),
-    (KeyMissingError, 404),
-    (TeamMissingError, 404),
-    (ProjectMissingError, 404),
     (ApiKeyMissingError, 404),
-    (InvitationError, 403),
     (RoleError, 403),
-    (PersonError, 409),
-    (TeamError, 409),
-    (MoveError, 409),
-    (ApiKeyNameError, 409),
-    (ApiKeyLimitError, 409),
     (UserIdError, 400),
     (RegistryNameError, 400),
-    (ScopeError, 400),
     (IdentityError, 400),
 )
 
@@ -94,14 +78,20 @@ def refused() -> Iterator[None]:
     """Errors about people and teams become refusals that say what to do. Raises RequestProblem."""
     try:
         yield
+    except RefusedError as error:
+        raise _problem(error, error.status) from error
     except tuple(kind for kind, _ in _STATUSES) as error:
         status = next(number for kind, number in _STATUSES if isinstance(error, kind))
-        hint = f"; {error.hint}" if error.hint else ""
-        raise RequestProblem(status, f"{error}{hint}") from error
+        raise _problem(error, status) from error
     except PemError as error:
         raise RequestProblem(400, str(error)) from error
     except QuotaExceededError as error:
         raise RequestProblem(507, str(error)) from error
+
+
+def _problem(error: RyeError, status: int) -> RequestProblem:
+    hint = f"; {error.hint}" if error.hint else ""
+    return RequestProblem(status, f"{error}{hint}")
 
 
 async def _authenticated(

@@ -21,6 +21,7 @@ from rye_services.database import Database, webhook_bindings, webhook_deliveries
 from rye_services.http import RequestProblem, Unauthorized, refusals
 from rye_services.node.secrets import SealedRowError, open_row, seal_for_hook, seal_row
 from rye_services.node.store.heads import valid_project_path
+from rye_services.refusal import RefusedError
 from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError
 from ryeos.items.refs import parse_reference
@@ -178,25 +179,6 @@ class WebhookRefusedError(RyeError):
         super().__init__("Webhook authentication failed")
 
 
-class DeliveryIdError(RyeError):
-    """A delivery without an id, or with one that cannot be kept."""
-
-    code, exit_status = "VALIDATION_FAILED", 6
-
-    def __init__(self) -> None:
-        super().__init__("X-Webhook-Delivery-Id: expected 1 to 200 visible ASCII characters")
-
-
-class BindingLimitError(RyeError):
-    """A user has as many webhook bindings as one may have."""
-
-    code, exit_status = "VALIDATION_FAILED", 6
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        super().__init__(f"webhook bindings: expected at most {limit} of a user, found more")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedDelivery:
     """The raw parts of a delivery: the three headers as they came, and the body."""
@@ -226,7 +208,8 @@ class Webhooks:
     def create(self, binding: Binding, remote_name: str) -> tuple[Binding, str]:
         """Keep a binding under a new id; it and the secret, which is never shown again.
 
-        Raises EnvelopeError for an envelope that no execution could open, BindingLimitError.
+        Raises EnvelopeError for an envelope that no execution could open, RefusedError
+        `VALIDATION_FAILED` for too many bindings.
         """
         now = self._clock().isoformat(timespec="microseconds")
         made = replace(binding, hook_id=new_hook_id(), created_at=now)
@@ -237,7 +220,10 @@ class Webhooks:
             columns = webhook_bindings.c
             mine = select(columns.hook_id).where(columns.user_id == binding.user_id)
             if len(connection.execute(mine.limit(MOST_BINDINGS)).all()) == MOST_BINDINGS:
-                raise BindingLimitError(MOST_BINDINGS)
+                raise RefusedError(
+                    f"webhook bindings: expected at most {MOST_BINDINGS} of a user, found more",
+                    code="VALIDATION_FAILED",
+                )
             connection.execute(
                 webhook_bindings.insert().values(**self._row(made, secret, remote_name))
             )
@@ -348,12 +334,15 @@ def accepted_delivery(
 
     Nothing is recorded here: `record_delivery`.
 
-    Raises WebhookFieldError, WebhookRefusedError, DeliveryIdError.
+    Raises WebhookFieldError, WebhookRefusedError, RefusedError `VALIDATION_FAILED`.
     """
     hook_id = required_hook_id(body)  # (1)
     binding = webhooks.check(hook_id, delivery)  # (2)
     if not is_delivery_id(delivery.delivery_id):  # (3)
-        raise DeliveryIdError
+        raise RefusedError(
+            "X-Webhook-Delivery-Id: expected 1 to 200 visible ASCII characters",
+            code="VALIDATION_FAILED",
+        )
     if webhooks.is_repeated(hook_id, delivery.delivery_id, delivery.signed_once):  # (4)
         return binding, None
     return binding, read_delivery(body, delivery.delivery_id)  # (5)
@@ -415,7 +404,7 @@ def webhook_check(webhooks: Webhooks) -> Callable[[RequestFacts], WebhookDeliver
         """What a delivery may start. Raises Problem, Unauthorized."""
         body = _object(facts.body)
         try:
-            with refusals(WebhookFieldError, DeliveryIdError):
+            with refusals(WebhookFieldError, RefusedError):
                 signed = _signed(facts)
                 binding, delivery = accepted_delivery(webhooks, body, signed)
         except WebhookRefusedError as error:

@@ -26,52 +26,38 @@ from rye_services.database import Database, hold, stamp, users
 from rye_services.keys import NodeKeys
 from rye_services.names import folded_namespace, is_reserved, namespace_name
 from rye_services.openapi import OPTIONAL_CALLER
+from rye_services.refusal import RefusedError
 from rye_services.registry.tables import account_keys, accounts, namespaces
 from ryeos.items.context import Clock, utc_now
-from ryeos.items.errors import RyeError
 from ryeos.remote.requests import decode_public_key, verify_document
 
 MAX_ACCOUNT_KEYS = 50
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
-class AccountError(RyeError):
-    """An account that cannot be made, or changed so."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, name: str, problem: str, *, hint: str = "") -> None:
-        self.name, self.problem = name, problem
-        super().__init__(
-            f"account {name[:80]!a}: {problem}",
-            hint=hint or "list them with: rye-node.pyz accounts list",
-        )
+def _account_error(name: str, problem: str, *, hint: str = "") -> RefusedError:
+    """The error of an account that cannot be made, or changed so."""
+    hint = hint or "list them with: rye-node.pyz accounts list"
+    return RefusedError(f"account {name[:80]!a}: {problem}", code="CONFLICT", hint=hint)
 
 
-class AccountMissingError(RyeError):
-    """No account has this name, or it was closed."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(
-            f"account {name[:80]!a}: expected one that is open, found none",
-            hint="the operator of the registry makes one: rye-node.pyz accounts add NAME",
-        )
+def _account_missing(name: str) -> RefusedError:
+    """The error of a name that no account has, or a closed one: a caller without one is refused."""
+    return RefusedError(
+        f"account {name[:80]!a}: expected one that is open, found none",
+        code="ITEM_NOT_FOUND",
+        hint="the operator of the registry makes one: rye-node.pyz accounts add NAME",
+        status=403,
+    )
 
 
-class AccountQuotaError(RyeError):
-    """No room for more of an account. All sizes in bytes."""
-
-    code, exit_status = "RESOURCE_EXCEEDED", 6
-
-    def __init__(self, used: int, more: int, limit: int) -> None:
-        self.used, self.more, self.limit = used, more, limit
-        super().__init__(
-            f"storage quota exceeded: {limit} bytes allowed, {used} stored, {more} more sent",
-            hint="ask the operator of the registry for a larger quota",
-        )
+def _quota_error(used: int, more: int, limit: int) -> RefusedError:
+    """The error of an account that has no room for more. All sizes in bytes."""
+    return RefusedError(
+        f"storage quota exceeded: {limit} bytes allowed, {used} stored, {more} more sent",
+        code="RESOURCE_EXCEEDED",
+        hint="ask the operator of the registry for a larger quota",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,23 +81,23 @@ class Accounts:
     def add(self, name: str, *, reserved: bool = False) -> Account:
         """A new account. ``reserved``: also under a name that only the operator gives away.
 
-        Raises RegistryNameError, AccountError.
+        Raises RegistryNameError, RefusedError `CONFLICT`.
         """
         namespace_name(valid_user_id(name), "account")
         if _FINGERPRINT.fullmatch(name):
-            raise AccountError(name, "looks like the fingerprint of a key", hint="choose a word")
+            raise _account_error(name, "looks like the fingerprint of a key", hint="choose a word")
         if is_reserved(name) and not reserved:
-            raise AccountError(name, "this name is reserved", hint="choose another one")
+            raise _account_error(name, "this name is reserved", hint="choose another one")
         folded, now = folded_namespace(name), stamp(self._clock())
         with self._database.writing(lock=name_lock(name)) as connection:
             owner = connection.scalar(
                 select(namespaces.c.owner).where(namespaces.c.folded == folded)
             )
             if owner not in {None, name}:
-                raise AccountError(name, f"a namespace of this name belongs to {owner}")
+                raise _account_error(name, f"a namespace of this name belongs to {owner}")
             alike = select(accounts.c.name).where(accounts.c.folded == folded)
             if connection.scalar(alike) is not None:
-                raise AccountError(name, "there is one with this name, or one too like it")
+                raise _account_error(name, "there is one with this name, or one too like it")
             _require_no_other_user(connection, name, folded)
             ensure_user(connection, name, now)
             row = {"name": name, "folded": folded, "created_at": now, "stored_bytes": 0}
@@ -132,18 +118,18 @@ class Accounts:
         return None if row is None else _account(row)
 
     def open_account(self, name: str) -> Account:
-        """The account of this name. Raises AccountMissingError, also for a closed one."""
+        """The account of this name. Raises RefusedError, also for a closed one."""
         found = self.find(name)
         if found is None or found.disabled_at:
-            raise AccountMissingError(name)
+            raise _account_missing(name)
         return found
 
     def disable(self, name: str) -> None:
-        """Close an account; what it published stays. Raises AccountMissingError."""
+        """Close an account; what it published stays. Raises RefusedError `ITEM_NOT_FOUND`."""
         self._mark(name, stamp(self._clock()), "accounts.disable")
 
     def enable(self, name: str) -> None:
-        """Open an account again. Raises AccountMissingError."""
+        """Open an account again. Raises RefusedError `ITEM_NOT_FOUND`."""
         self._mark(name, None, "accounts.enable")
 
     def name_of(self, user_id: str) -> str:
@@ -173,7 +159,7 @@ class Accounts:
     def add_key(self, name: str, public_pem: bytes) -> str:
         """Let an account sign with a key; its fingerprint. The same once more changes nothing.
 
-        Raises PemError, AccountMissingError, AccountError for a key of another account.
+        Raises PemError, RefusedError `ITEM_NOT_FOUND`, `CONFLICT` for a key of another account.
         """
         self.open_account(name)
         pem = canonical_public_pem(public_pem)
@@ -183,7 +169,7 @@ class Accounts:
             known = select(account_keys.c.account).where(account_keys.c.fingerprint == fingerprint)
             owner = connection.scalar(known)
             if owner is not None and owner != name:
-                raise AccountError(name, f"the key {fingerprint} belongs to another account")
+                raise _account_error(name, f"the key {fingerprint} belongs to another account")
             if owner is None:
                 _require_room_for_key(connection, name)
                 row = {"fingerprint": fingerprint, "account": name, "public_pem": pem.decode()}
@@ -210,23 +196,23 @@ class Accounts:
         change = update(accounts).where(accounts.c.name == name).values(disabled_at=disabled_at)
         with self._database.writing() as connection:
             if not connection.execute(change).rowcount:
-                raise AccountMissingError(name)
+                raise _account_missing(name)
             self._audit.write(connection, action, name)
 
 
 def _require_no_other_user(connection: Connection, name: str, folded: str) -> None:
-    """Raises AccountError where a person or a team has a name like it; one of the same name has it.
+    """Raises RefusedError where a person or a team has a name like it; one of the same name has it.
 
     So a team publishes: under an account of its name, which the operator makes.
     """
     alike = func.replace(func.lower(users.c.id), "_", "-") == folded
     found = connection.scalar(select(users.c.id).where(alike, users.c.id != name).limit(1))
     if found is not None:
-        raise AccountError(name, f"{found} is a user of this node, or a team, and too like it")
+        raise _account_error(name, f"{found} is a user of this node, or a team, and too like it")
 
 
 def reserve(connection: Connection, name: str, more: int, *, max_bytes: int) -> None:
-    """Count bytes of an account; fewer with a negative number. Raises AccountQuotaError."""
+    """Count bytes of an account; fewer with a negative number. Raises RefusedError."""
     columns = accounts.c
     change = update(accounts).where(columns.name == name)
     if more > 0:
@@ -234,14 +220,14 @@ def reserve(connection: Connection, name: str, more: int, *, max_bytes: int) -> 
         change = change.where(columns.stored_bytes + more <= max_bytes)
     changed = connection.execute(change.values(stored_bytes=columns.stored_bytes + more)).rowcount
     if more > 0 and not changed:
-        raise AccountQuotaError(_stored_bytes(connection, name), more, max_bytes)
+        raise _quota_error(_stored_bytes(connection, name), more, max_bytes)
 
 
 def require_room(connection: Connection, name: str, more: int, *, max_bytes: int) -> None:
-    """Raises AccountQuotaError where `reserve` would, as long as nothing else is published."""
+    """Raises RefusedError where `reserve` would, as long as nothing else is published."""
     used, max_bytes = _stored_bytes(connection, name), allowed_bytes(connection, name, max_bytes)
     if used + more > max_bytes:
-        raise AccountQuotaError(used, more, max_bytes)
+        raise _quota_error(used, more, max_bytes)
 
 
 def allowed_bytes(connection: Connection, name: str, default: int) -> int:
@@ -259,7 +245,7 @@ def _stored_bytes(connection: Connection, name: str) -> int:
 def _require_room_for_key(connection: Connection, name: str) -> None:
     wanted = select(account_keys.c.fingerprint).where(account_keys.c.account == name)
     if len(connection.execute(wanted).all()) >= MAX_ACCOUNT_KEYS:
-        raise AccountError(name, f"expected at most {MAX_ACCOUNT_KEYS} keys", hint="remove one")
+        raise _account_error(name, f"expected at most {MAX_ACCOUNT_KEYS} keys", hint="remove one")
 
 
 def _account(row: Row[Any]) -> Account:
@@ -281,17 +267,13 @@ MAX_NAMESPACES = 20
 """Of one account: claims cost nothing, and no other account gets what is claimed."""
 
 
-class NamespaceError(RyeError):
-    """A namespace that an account may not have."""
-
-    code, exit_status = "PERMISSION_DENIED", 4
-
-    def __init__(self, name: str, problem: str) -> None:
-        self.name, self.problem = name, problem
-        super().__init__(
-            f"namespace {name[:80]!a}: {problem}",
-            hint="publish below a namespace of your own; your account's name is one",
-        )
+def namespace_error(name: str, problem: str) -> RefusedError:
+    """The error of a namespace that an account may not have."""
+    return RefusedError(
+        f"namespace {name[:80]!a}: {problem}",
+        code="PERMISSION_DENIED",
+        hint="publish below a namespace of your own; your account's name is one",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +304,7 @@ class Namespaces:
         """Let an owner have a namespace; False where it was theirs before.
 
         ``reserved``: the operator gives it, also one that is reserved. Raises RegistryNameError,
-        NamespaceError.
+        RefusedError `PERMISSION_DENIED`.
         """
         with self._database.writing(lock=name_lock(name)) as connection:
             is_new = claim_in(
@@ -367,9 +349,9 @@ def claim_in(
     folded = folded_namespace(namespace_name(name))
     found = connection.execute(select(namespaces).where(namespaces.c.folded == folded)).first()
     if found is not None and found.owner != owner:
-        raise NamespaceError(name, "it belongs to another account")
+        raise namespace_error(name, "it belongs to another account")
     if found is not None and found.name != name:  # else one place would have two spellings
-        raise NamespaceError(name, f"it is yours as {found.name}: spell it so")
+        raise namespace_error(name, f"it is yours as {found.name}: spell it so")
     if found is not None:
         return False
     hold(connection, owner_lock(owner))
@@ -396,12 +378,12 @@ def owner_lock(owner: str) -> str:
 def _require_claimable(connection: Connection, name: str, folded: str, owner: str) -> None:
     named = connection.scalar(select(accounts.c.name).where(accounts.c.folded == folded))
     if named is not None and named != owner:
-        raise NamespaceError(name, "it is the name of another account")
+        raise namespace_error(name, "it is the name of another account")
     if is_reserved(name) and named is None:
-        raise NamespaceError(name, "it is reserved")
+        raise namespace_error(name, "it is reserved")
     count = select(func.count()).select_from(namespaces).where(namespaces.c.owner == owner)
     if named is None and (connection.scalar(count) or 0) >= MAX_NAMESPACES:
-        raise NamespaceError(name, f"expected at most {MAX_NAMESPACES} of one owner")
+        raise namespace_error(name, f"expected at most {MAX_NAMESPACES} of one owner")
 
 
 def _namespace(row: Row[Any]) -> Namespace:
@@ -416,28 +398,18 @@ def _namespace(row: Row[Any]) -> Namespace:
 KIND = "registry-key/v1"
 
 
-class KeyClaimError(RyeError):
-    """A document that claims a key for another account, or another registry."""
-
-    code, exit_status = "INVALID_PARAMS", 2
-
-    def __init__(self, field: str, expected: str) -> None:
-        self.field, self.expected = field, expected
-        super().__init__(
-            f"claim: {field}: expected {expected}, found another",
-            hint="sign a new one with the key that it is about",
-        )
-
-
 def claimed_key(document: Mapping[str, object], *, account: str, keys: NodeKeys) -> bytes:
     """The PEM of the key that a document claims for an account, and that signed it.
 
-    Raises KeyClaimError, IdentityError for an invalid key, SignedDocumentError.
+    Raises RefusedError `INVALID_PARAMS`, IdentityError for an invalid key, SignedDocumentError.
     """
     expected = {"kind": KIND, "account": account, "registry": keys.node_id}
     for field, value in expected.items():
         if document.get(field) != value:
-            raise KeyClaimError(field, value)
+            raise RefusedError(
+                f"claim: {field}: expected {value}, found another",
+                hint="sign a new one with the key that it is about",
+            )
     pem = decode_public_key(document.get("public_key"))
     verify_document(document, pem)
     return pem

@@ -28,13 +28,13 @@ from lillux.values import dataclass, field
 from rye_services.audit import Audit
 from rye_services.database import Database, stamp, storable
 from rye_services.names import folded_namespace, is_reserved
-from rye_services.registry.accounts import NamespaceError, name_lock, require_room, reserve
+from rye_services.registry.accounts import name_lock, namespace_error, require_room, reserve
 from rye_services.registry.items import (
     Downloads,
     ItemGoneError,
     PublicationError,
-    VersionTakenError,
     verify_sender,
+    version_taken,
 )
 from rye_services.registry.names import version_of
 from rye_services.registry.search_index import PUBLIC, IndexQuery
@@ -273,7 +273,7 @@ class Bundles:
     def publish(self, sent: BundlePublication, *, account: str, max_bytes: int) -> bool:
         """Keep a version; False where it was there already, with the same content.
 
-        Raises NamespaceError, VersionTakenError, AccountQuotaError, FileSystemError.
+        Raises RefusedError `PERMISSION_DENIED`, `CONFLICT`, `RESOURCE_EXCEEDED`; FileSystemError.
         """
         with self._database.reading() as connection:
             self._require_owner(connection, sent.bundle_id, account)
@@ -353,7 +353,7 @@ class Bundles:
         return self._store.get_blob(digest).decode()
 
     def delete(self, bundle_id: str, version: str | None, *, account: str) -> tuple[str, ...]:
-        """Delete a version, or every one; which ones. Raises ItemGoneError, NamespaceError."""
+        """Delete a version, or every one; which ones. Raises ItemGoneError, RefusedError."""
         with self._database.writing(lock=name_lock(bundle_id)) as connection:
             if self._row(connection, bundle_id) is not None:
                 self._require_owner(connection, bundle_id, account)
@@ -387,7 +387,7 @@ class Bundles:
         return len(removed)
 
     def set_visibility(self, bundle_id: str, visibility: str, *, account: str) -> str:
-        """Show a bundle in lists, or not; what it was. Raises ItemGoneError, NamespaceError."""
+        """Show a bundle in lists, or not; what it was. Raises ItemGoneError, RefusedError."""
         with self._database.writing(lock=name_lock(bundle_id)) as connection:
             row = self._row(connection, bundle_id)
             if row is None:
@@ -505,28 +505,28 @@ class Bundles:
         self._store.remove_all_older(ObjectKind.BLOB, blobs, before_s)
 
     def _require_owner(self, connection: Connection, bundle_id: str, account: str) -> None:
-        """Raises NamespaceError where the bundle is not the account's, and cannot become so."""
+        """Raises RefusedError where the bundle is not the account's, and cannot become so."""
         row = self._row(connection, bundle_id)
         if row is not None and (row["owner"], row["bundle_id"]) == (account, bundle_id):
             return
         if row is not None:
-            raise NamespaceError(bundle_id, "a bundle of this name belongs to another account")
+            raise namespace_error(bundle_id, "a bundle of this name belongs to another account")
         folded = folded_namespace(bundle_id)
         claimed = select(namespaces.c.owner).where(namespaces.c.folded == folded)
         named = select(accounts.c.name).where(accounts.c.folded == folded)
         owners = {connection.scalar(claimed), connection.scalar(named)} - {None}
         if owners - {account} or (is_reserved(bundle_id) and not owners):
             problem = "this name is reserved, or belongs to another account"
-            raise NamespaceError(bundle_id, problem)
+            raise namespace_error(bundle_id, problem)
 
     def _is_there(self, connection: Connection, sent: BundlePublication) -> bool:
         found = _version_row(connection, sent.bundle_id, sent.version)
         what = f"bundle {sent.bundle_id}@{sent.version}"
         if found is not None and found["deleted_at"]:
             problem = "this version was deleted, and is not given away again"
-            raise VersionTakenError(what, problem)
+            raise version_taken(what, problem)
         if found is not None and found["content_hash"] != sent.content_hash:
-            raise VersionTakenError(what, "it is there with another content")
+            raise version_taken(what, "it is there with another content")
         return found is not None
 
     def _row(self, connection: Connection, bundle_id: str) -> RowMapping | None:

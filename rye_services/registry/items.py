@@ -35,7 +35,8 @@ from lillux.values import dataclass, field, replace
 from rye_services.audit import Audit
 from rye_services.database import Database, stamp, storable
 from rye_services.names import folded_namespace
-from rye_services.registry.accounts import NamespaceError, claim_in, name_lock, reserve
+from rye_services.refusal import RefusedError
+from rye_services.registry.accounts import claim_in, name_lock, namespace_error, reserve
 from rye_services.registry.names import ItemName, Version, version_of
 from rye_services.registry.search_index import (
     PUBLIC,
@@ -79,14 +80,11 @@ class ItemGoneError(RyeError):
         super().__init__(f"{what}: {problem}", hint="look for it with: rye registry search")
 
 
-class VersionTakenError(RyeError):
-    """A version that is there already was published with another content."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, what: str, problem: str) -> None:
-        self.what, self.problem = what, problem
-        super().__init__(f"{what}: {problem}", hint="publish it under a new version")
+def version_taken(what: str, problem: str) -> RefusedError:
+    """The error of a version that is there already, published with another content."""
+    return RefusedError(
+        f"{what}: {problem}", code="CONFLICT", hint="publish it under a new version"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -438,7 +436,7 @@ class Items:
     ) -> tuple[PublishedVersion, bool]:
         """Keep a version; False where it was there already, with the same content.
 
-        Raises NamespaceError, VersionTakenError, AccountQuotaError.
+        Raises RefusedError `PERMISSION_DENIED`, `CONFLICT`, `RESOURCE_EXCEEDED`.
         """
         now = stamp(self._clock())
         with self._namespace_transaction(name) as connection:
@@ -460,9 +458,9 @@ class Items:
                 return version_in(known, name), True
         if known["deleted_at"]:
             problem = "this version was deleted, and is not given away again"
-            raise VersionTakenError(f"{name}@{version}", problem)
+            raise version_taken(f"{name}@{version}", problem)
         if known["source_hash"] != sent.source_hash:
-            raise VersionTakenError(f"{name}@{version}", "it is there with another content")
+            raise version_taken(f"{name}@{version}", "it is there with another content")
         return version_in(known, name), False
 
     def live_versions(self, item: int) -> tuple[str, ...]:
@@ -500,7 +498,7 @@ class Items:
         return self._shown(row), tuple(shown_version_in(one) for one in ordered)
 
     def delete(self, name: ItemName, version: str | None, *, account: str) -> tuple[str, ...]:
-        """Delete a version, or every one; which ones. Raises ItemGoneError, NamespaceError."""
+        """Delete a version, or every one; which ones. Raises ItemGoneError, RefusedError."""
         with self._namespace_transaction(name) as connection:
             return self._delete(connection, name, version, self._own_row(connection, name, account))
 
@@ -537,7 +535,7 @@ class Items:
         return tuple(sorted((row.version for row in gone), key=version_of))
 
     def set_visibility(self, name: ItemName, visibility: str, *, account: str) -> str:
-        """Show an item in lists, or not; what it was. Raises ItemGoneError, NamespaceError."""
+        """Show an item in lists, or not; what it was. Raises ItemGoneError, RefusedError."""
         with self._namespace_transaction(name) as connection:
             item = self._own_row(connection, name, account)
             before = connection.scalar(select(items.c.visibility).where(items.c.id == item))
@@ -610,7 +608,7 @@ class Items:
         known = self._named(connection, name)
         if known is not None and known["item_id"] != name.id:
             problem = f"differs from {known['item_id']} by case alone"
-            raise VersionTakenError(str(name), problem)
+            raise version_taken(str(name), problem)
         if known is not None:
             return int(known["id"])
         row = {
@@ -638,7 +636,7 @@ class Items:
         same = namespaces.c.folded == folded_namespace(name.namespace)
         owner = connection.scalar(select(namespaces.c.owner).where(same))
         if owner is not None and owner != account:
-            raise NamespaceError(name.namespace, "it belongs to another account")
+            raise namespace_error(name.namespace, "it belongs to another account")
         row = self._named(connection, name)
         if owner is None or row is None or row["latest_version"] is None:
             raise ItemGoneError(str(name))

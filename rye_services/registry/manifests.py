@@ -13,10 +13,7 @@ from sqlalchemy import Connection, Row, func, insert, select
 from lillux.errors import LilluxError
 from lillux.values import dataclass
 from rye_services.credentials import (
-    ApiKeyLimitError,
     ApiKeyMissingError,
-    ApiKeyNameError,
-    ScopeError,
     UserIdError,
 )
 from rye_services.database import Database, published_manifests, stamp
@@ -24,20 +21,15 @@ from rye_services.http import RequestProblem
 from rye_services.names import RegistryNameError
 from rye_services.node.store.objects import KnownItems
 from rye_services.node.store.push import ManifestGraphError, verify_pushed_objects
+from rye_services.refusal import RefusedError
 from rye_services.registry.accounts import (
-    AccountError,
-    AccountMissingError,
-    AccountQuotaError,
-    KeyClaimError,
-    NamespaceError,
     claim_in,
     name_lock,
 )
-from rye_services.registry.items import ItemGoneError, PublicationError, VersionTakenError
+from rye_services.registry.items import ItemGoneError, PublicationError, version_taken
 from rye_services.registry.names import version_of
 from rye_services.registry.tables import namespaces
 from ryeos.items.context import Clock, utc_now
-from ryeos.items.errors import RyeError
 from ryeos.remote.requests import IdentityError, SignedDocumentError
 from ryeos.sync.objects import ContentStore, manifest_of
 
@@ -45,14 +37,17 @@ KINDS = ("tool", "directive", "knowledge", "bundle")
 _columns = published_manifests.c
 
 
-class ManifestMissingError(RyeError):
-    """What was to be published is not in the publisher's store, or not whole."""
+def _manifest_missing(digest: str, problem: str) -> RefusedError:
+    """The error of what was to be published and is not in the publisher's store, or not whole.
 
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, digest: str, problem: str) -> None:
-        self.digest, self.problem = digest, problem
-        super().__init__(f"manifest {digest[:64]!a}: {problem}", hint="push it first")
+    The request names it in its body, so the status is not 404.
+    """
+    return RefusedError(
+        f"manifest {digest[:64]!a}: {problem}",
+        code="ITEM_NOT_FOUND",
+        hint="push it first",
+        status=400,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +84,7 @@ class PublishedManifests:
     ) -> tuple[PublishedManifest, bool]:
         """Keep a version; False where it was there with the same manifest.
 
-        Raises ManifestMissingError, NamespaceError, VersionTakenError.
+        Raises RefusedError `ITEM_NOT_FOUND`, `PERMISSION_DENIED`, `CONFLICT`.
         """
         _verify_manifest(sent.manifest_hash, store)
         namespace, now = sent.item_id.partition("/")[0], stamp(self._clock())
@@ -105,7 +100,7 @@ class PublishedManifests:
                 )
                 return _published(connection.execute(_same(sent)).one()), True
         if known.manifest_hash != sent.manifest_hash:
-            raise VersionTakenError(what, "it is there with another manifest")
+            raise version_taken(what, "it is there with another manifest")
         return known, False
 
     def item(self, kind: str, item_id: str) -> PublishedItem:
@@ -147,19 +142,19 @@ def _verify_manifest(digest: str, store: ContentStore) -> None:
         manifest = manifest_of(store.get_object(digest), digest)
         verify_pushed_objects(digest, manifest.space, store, KnownItems())
     except ManifestGraphError as error:
-        raise ManifestMissingError(digest, str(error)) from error
+        raise _manifest_missing(digest, str(error)) from error
     except LilluxError as error:
         problem = "expected a manifest in your store, found none that can be read"
-        raise ManifestMissingError(digest, problem) from error
+        raise _manifest_missing(digest, problem) from error
 
 
 def _version(connection: Connection, sent: PublishedManifest) -> PublishedManifest | None:
-    """The version that is there. Raises VersionTakenError for an id that differs by case alone."""
+    """The version that is there. Raises RefusedError for an id that differs by case alone."""
     alike = (_columns.kind == sent.kind) & (func.lower(_columns.item_id) == sent.item_id.lower())
     for spelled in connection.scalars(select(_columns.item_id).where(alike).distinct()):
         if spelled != sent.item_id:
             problem = f"differs from {spelled} by case alone"
-            raise VersionTakenError(f"{sent.kind}:{sent.item_id}", problem)
+            raise version_taken(f"{sent.kind}:{sent.item_id}", problem)
     row = connection.execute(_same(sent)).first()
     return None if row is None else _published(row)
 
@@ -197,21 +192,11 @@ Answer = TypeVar("Answer")
 _STATUSES: tuple[tuple[type[LilluxError], int], ...] = (
     (RegistryNameError, 400),
     (UserIdError, 400),
-    (ScopeError, 400),
     (PublicationError, 400),
-    (NamespaceError, 403),
-    (AccountMissingError, 403),
     (ItemGoneError, 404),
-    (VersionTakenError, 409),
-    (AccountError, 409),
     (ApiKeyMissingError, 404),
-    (ApiKeyNameError, 409),
-    (ApiKeyLimitError, 409),
     (IdentityError, 400),
     (SignedDocumentError, 400),
-    (KeyClaimError, 400),
-    (ManifestMissingError, 400),
-    (AccountQuotaError, 413),
 )
 REFUSED_KINDS = tuple(kind for kind, _ in _STATUSES)
 
@@ -221,6 +206,8 @@ def answered() -> Iterator[None]:
     """Errors of a registry become refusals. Raises Problem."""
     try:
         yield
+    except RefusedError as error:
+        raise RequestProblem(error.status, detail_of(error)) from error
     except REFUSED_KINDS as error:
         status = next(number for kind, number in _STATUSES if isinstance(error, kind))
         raise RequestProblem(status, detail_of(error)) from error

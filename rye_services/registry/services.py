@@ -62,7 +62,7 @@ class RegistryServices:
     clock: Clock
 
     def account_of(self, principal: Principal) -> str:
-        """The open account of a caller. Raises AccountMissingError."""
+        """The open account of a caller. Raises RefusedError `ITEM_NOT_FOUND`."""
         return self.accounts.open_account(self.accounts.name_of(principal.user_id)).name
 
 
@@ -78,7 +78,7 @@ def open_registry(
 ) -> RegistryServices:
     """The services of a registry; ``stores`` and ``durable`` are those of a node beside it.
 
-    Its own key is made where there is none. Raises RyeError CONFIG_ERROR, PemError,
+    Its own key is made where there is none. Raises RyeError `CONFIG_ERROR`, PemError,
     KeyMismatchError, FileSystemError.
     """
     index = index_for(database.dialect)
@@ -123,8 +123,8 @@ def open_registry_alone(
 ) -> RegistryServices:
     """The services of a registry that is no node: with keys, database and callers of its own.
 
-    ``make`` as in `open_database`. Raises RyeError WRONG_DATABASE,
-    CONFIG_ERROR, PemError, KeyMismatchError, FileSystemError.
+    ``make`` as in `open_database`. Raises RyeError `WRONG_DATABASE`,
+    `CONFIG_ERROR`, PemError, KeyMismatchError, FileSystemError.
     """
     keys = open_keys(settings.signing_key_dir, clock)
     database = open_database(settings, make=make)

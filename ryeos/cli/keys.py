@@ -561,7 +561,7 @@ def _offered(path: Path) -> OfferedKey:
 
 
 def _carried_document(session: Session, fingerprint: str) -> Path:
-    """The document of a key in project space. Raises RyeError `NO_PROJECT`, KeyMissingError."""
+    """The document of a key in project space. Raises RyeError `NO_PROJECT`, `ITEM_NOT_FOUND`."""
     path = document_path(session.rye.space(PROJECT), fingerprint)
     if not path.is_file():
         raise RyeError(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.errors import coded
 from tests.support.node import Node, Reply
 from tests.support.node_sync import PROJECT, tree
 from tests.support.teams import ROLES, TeamOfTests, made_team
@@ -208,13 +209,14 @@ def test_a_key_for_less_is_not_for_more_in_a_team(team: TeamOfTests, shared_node
 
 
 def test_a_token_of_a_team_makes_no_token_without_a_role(team: TeamOfTests) -> None:
-    from rye_services.credentials import ApiKeyNameError, ApiKeys
+    from rye_services.credentials import ApiKeys
     from rye_services.database import Database
+    from rye_services.refusal import RefusedError
 
     database = Database(team.people["admin"].node.settings.database_url)
     keys = ApiKeys(database)
 
-    with pytest.raises(ApiKeyNameError, match="a token of a team has a role"):
+    with pytest.raises(RefusedError, match="a token of a team has a role", check=coded("CONFLICT")):
         keys.create_named(team.name, name="x", scopes=("remote:*",))
     _, of_operator = keys.create(team.name, name="x", scopes=("remote:*",))
     database.close()

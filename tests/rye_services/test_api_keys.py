@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from rye_services.credentials import ApiKeyMissingError, ApiKeys, ScopeError, UserIdError
+from rye_services.credentials import ApiKeyMissingError, ApiKeys, UserIdError
 from rye_services.database import Database
+from rye_services.refusal import RefusedError
 from tests.support.databases import made_database
+from tests.support.errors import coded
 from tests.support.workspace import NOW
 
 USER = "3d4c030534b1c1c6"
@@ -133,5 +135,5 @@ def test_a_user_has_a_name_that_is_safe_as_a_folder(keys: ApiKeys, user_id: str)
 
 
 def test_an_invalid_scope_is_refused(keys: ApiKeys) -> None:
-    with pytest.raises(ScopeError):
+    with pytest.raises(RefusedError, match="expected one of", check=coded("INVALID_PARAMS")):
         keys.create(USER, name="ci", scopes=("remote push",))

@@ -13,12 +13,14 @@ from rye_services.actors import Actor, acting
 from rye_services.audit import MANY, MOST_AN_HOUR, Audit, AuditEntry, AuditFilter, FailedLogIns
 from rye_services.credentials import ApiKeys, AuthorizedKeyMissingError, AuthorizedKeys
 from rye_services.database import Database, audit
-from rye_services.node.secrets import Vault, VaultFullError
+from rye_services.node.secrets import Vault
 from rye_services.node.webhooks import Binding, Webhooks
+from rye_services.refusal import RefusedError
 from rye_services.registry.accounts import Accounts, Namespaces
 from ryeos.items.context import utc_now
 from ryeos.remote.secrets import MAX_SECRETS
 from tests.support.databases import made_database
+from tests.support.errors import coded
 from tests.support.workspace import ROOT
 
 ADA = Actor("3d4c030534b1c1c6", "192.0.2.7", "")
@@ -75,7 +77,9 @@ def test_a_rolled_back_change_leaves_no_entry(database: Database) -> None:
     most = {f"N{number}": "v" for number in range(MAX_SECRETS)}
 
     vault.put("ada", most)
-    with pytest.raises(VaultFullError):
+    with pytest.raises(
+        RefusedError, match="secrets: expected at most", check=coded("VALIDATION_FAILED")
+    ):
         vault.put("ada", {"ONE_MORE": "v"})
 
     assert [action for action, _, _ in written(database)] == ["secrets.put"]

@@ -15,10 +15,10 @@ from rye_services.credentials import (
     AuthorizedKeys,
     LastManagerError,
     PublicKeyError,
-    ScopeError,
 )
 from rye_services.database import Database
 from rye_services.people import People
+from rye_services.refusal import RefusedError
 from ryeos.items.errors import RyeError
 from ryeos.remote.requests import encode_public_key
 from tests.support.databases import database_url, made_database
@@ -114,7 +114,7 @@ def test_a_label_is_one_short_visible_line(authorized: AuthorizedKeys, label: st
 
 
 def test_an_invalid_scope_is_refused(authorized: AuthorizedKeys) -> None:
-    with pytest.raises(ScopeError):
+    with pytest.raises(RefusedError, match="expected one of", check=coded("INVALID_PARAMS")):
         let_in(authorized, ADA, 'remote:push"]')
 
 

@@ -12,10 +12,12 @@ from rye_services.cli import main
 from rye_services.data_folder import open_database
 from rye_services.database import Database, thread_logs, threads
 from rye_services.node.store.objects import QuotaExceededError, Usage, UserStores
-from rye_services.registry.accounts import AccountQuotaError, Accounts, reserve
+from rye_services.refusal import RefusedError
+from rye_services.registry.accounts import Accounts, reserve
 from rye_services.settings import read_settings
 from ryeos.items.context import utc_now
 from tests.support.databases import database_environ
+from tests.support.errors import coded
 from tests.support.node import Node, User
 
 MIB = 1024**2
@@ -132,7 +134,9 @@ def test_a_quota_applies_to_published_items(console: Console) -> None:
 
     with database.writing() as connection:
         reserve(connection, "bob", 10, max_bytes=5)
-        with pytest.raises(AccountQuotaError):
+        with pytest.raises(
+            RefusedError, match="storage quota exceeded", check=coded("RESOURCE_EXCEEDED")
+        ):
             reserve(connection, "bob", 1, max_bytes=1000)
     database.close()
 

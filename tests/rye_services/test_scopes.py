@@ -1,6 +1,8 @@
 import pytest
 
-from rye_services.credentials import ScopeError, allows, valid_scopes
+from rye_services.credentials import allows, valid_scopes
+from rye_services.refusal import RefusedError
+from tests.support.errors import coded
 
 
 @pytest.mark.parametrize(
@@ -33,10 +35,12 @@ def test_each_scope_is_kept_once_in_order() -> None:
     ["", "remote:", ":push", "a b", "Remote:push", "**", "a:b:c", "registry:", "x" * 10**5],
 )
 def test_any_other_text_is_refused_as_a_scope(scope: str) -> None:
-    with pytest.raises(ScopeError):
+    with pytest.raises(RefusedError, match="expected one of", check=coded("INVALID_PARAMS")):
         valid_scopes([scope])
 
 
 def test_a_misspelt_scope_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ScopeError, match="did you mean remote:execute"):
+    with pytest.raises(
+        RefusedError, match="did you mean remote:execute", check=coded("INVALID_PARAMS")
+    ):
         valid_scopes(["remote:exceute"])

@@ -217,7 +217,7 @@ class _Doors:
         1. a new one may use it at once by their address or group, else they wait
         2. who waits is let in by an invitation
 
-        Raises NotSignedInError, InvitationError.
+        Raises NotSignedInError, RefusedError `PERMISSION_DENIED`.
         """
         services, settings = self.pages.services, self.pages.services.settings
         let_in = is_let_in(subject, settings.oidc_allowed_domains, settings.oidc_allowed_groups)

@@ -522,7 +522,7 @@ class News:
 def make_queue_tables(database: Database) -> None:
     """Make Procrastinate's tables of this version. Of many that begin at once one makes them.
 
-    Raises RyeError CONFIG_ERROR, SQLAlchemyError.
+    Raises RyeError `CONFIG_ERROR`, SQLAlchemyError.
     """
     from importlib.metadata import version
 

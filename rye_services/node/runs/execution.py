@@ -49,10 +49,11 @@ from rye_services.node.worker.workspaces import (
     CheckoutRequest,
     Checkouts,
 )
+from rye_services.refusal import RefusedError
 from rye_services.settings import Settings
 from rye_services.teams import RoleError, Teams, TeamSpaces, require_role
 from ryeos.items.context import Clock
-from ryeos.items.errors import InvalidRefError, RyeError, SpecError
+from ryeos.items.errors import InvalidRefError, SpecError
 from ryeos.items.refs import EXECUTABLE_KINDS, Kind, parse_reference
 from ryeos.remote.requests import RECEIPT_KEY_KIND, encode_public_key, sign_document
 from ryeos.remote.secrets import injectable
@@ -265,14 +266,9 @@ _FETCH = ("item_id", "item_type", "query", "scope", "source", "destination", "ve
 _SIGN = ("item_id", "item_type", "source")
 
 
-class OrderError(RyeError):
-    """A field of a request is not what it has to be."""
-
-    code, exit_status = "INVALID_PARAMS", 2
-
-    def __init__(self, where: str, problem: str) -> None:
-        self.where, self.problem = where, problem
-        super().__init__(f"{where}: {problem}")
+def _order_error(where: str, problem: str) -> RefusedError:
+    """The error of a field of a request that is not what it has to be."""
+    return RefusedError(f"{where}: {problem}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,7 +321,7 @@ class Order:
 
 
 def read_order(action: JobAction, body: Mapping[str, Any], user_id: str) -> Order:
-    """What a request of a user wants. Raises OrderError."""
+    """What a request of a user wants. Raises RefusedError."""
     match action:
         case JobAction.EXECUTE:
             return execute_order(body, user_id)
@@ -372,10 +368,10 @@ _EXECUTE_KEYS = frozenset(
 
 
 def _with_known_keys(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The body, ``params`` counting as ``parameters``. Raises OrderError for an unknown key."""
+    """The body, ``params`` counting as ``parameters``. Raises RefusedError for an unknown key."""
     if "params" in body:
         if "parameters" in body:
-            raise OrderError("params", "expected parameters alone, found both")
+            raise _order_error("params", "expected parameters alone, found both")
         body = {"parameters" if key == "params" else key: value for key, value in body.items()}
     for key in body:
         if key not in _EXECUTE_KEYS:
@@ -383,7 +379,7 @@ def _with_known_keys(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
             close = get_close_matches(key[:80], _EXECUTE_KEYS, 1, 0.6)
             meant = f"did you mean {close[0]}?" if close else f"known: {', '.join(_KNOWN)}"
-            raise OrderError(f"{key!a:.80}", f"no such key of /execute; {meant}")
+            raise _order_error(f"{key!a:.80}", f"no such key of /execute; {meant}")
     return body
 
 
@@ -413,15 +409,15 @@ def _item(body: Mapping[str, Any]) -> tuple[str, Kind]:
     """The canonical reference and its kind."""
     text, item_type = _text(body, "item_id"), body.get("item_type")
     if item_type is not None and not isinstance(item_type, str):
-        raise OrderError("item_type", "expected a text")
+        raise _order_error("item_type", "expected a text")
     try:
         reference = parse_reference(text, item_type or None)
     except InvalidRefError as error:
-        raise OrderError("item_id", str(error)) from error
+        raise _order_error("item_id", str(error)) from error
     if reference.kind is None:
-        raise OrderError("item_id", f"expected a kind before it, like tool:{reference.id}")
+        raise _order_error("item_id", f"expected a kind before it, like tool:{reference.id}")
     if reference.kind not in EXECUTABLE_KINDS:
-        raise OrderError("item_id", f"{reference.kind.value} items cannot be executed")
+        raise _order_error("item_id", f"{reference.kind.value} items cannot be executed")
     return f"{reference.kind.value}:{reference.id}", reference.kind
 
 
@@ -431,16 +427,16 @@ def _validate_thread(body: Mapping[str, Any], kind: Kind) -> None:
     if thread is None:
         return
     if thread not in (INLINE, FORK):
-        raise OrderError("thread", f"expected {INLINE} or {FORK}, found {str(thread)[:40]!a}")
+        raise _order_error("thread", f"expected {INLINE} or {FORK}, found {str(thread)[:40]!a}")
     if thread == INLINE and kind is Kind.DIRECTIVE:
-        raise OrderError("thread", f"expected {FORK} for a directive, found {INLINE}")
+        raise _order_error("thread", f"expected {FORK} for a directive, found {INLINE}")
 
 
 def _project(body: Mapping[str, Any]) -> str:
     try:
         return valid_project_path(_text(body, "project_path"))
     except ValueError as error:
-        raise OrderError("project_path", str(error)) from error
+        raise _order_error("project_path", str(error)) from error
 
 
 def _vault_keys(body: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -448,11 +444,11 @@ def _vault_keys(body: Mapping[str, Any]) -> tuple[str, ...] | None:
     if keys is None:
         return None
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise OrderError("vault_keys", "expected a list of names")
+        raise _order_error("vault_keys", "expected a list of names")
     try:
         return valid_vault_keys(keys)
     except WebhookFieldError as error:
-        raise OrderError("vault_keys", str(error)) from error
+        raise _order_error("vault_keys", str(error)) from error
 
 
 def _with_canonical_item(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -470,21 +466,21 @@ def _only(body: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 def _text(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not value:
-        raise OrderError(name, "expected a text")
+        raise _order_error(name, "expected a text")
     return value
 
 
 def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     value = body.get(name)
     if value is not None and not isinstance(value, dict):
-        raise OrderError(name, "expected a JSON object")
+        raise _order_error(name, "expected a JSON object")
     return value
 
 
 def _flag(body: Mapping[str, Any], name: str) -> bool:
     value = body.get(name)
     if value is not None and not isinstance(value, bool):
-        raise OrderError(name, "expected true or false")
+        raise _order_error(name, "expected true or false")
     return bool(value)
 
 

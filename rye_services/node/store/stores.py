@@ -58,7 +58,7 @@ def open_stores(
     2. the files there belong to this node
 
     A server keeps what it reads in a folder; a command keeps it in memory. Raises RyeError
-    WRONG_STORE, CONFIG_ERROR, ObjectStorageError.
+    `WRONG_STORE`, `CONFIG_ERROR`, ObjectStorageError.
     """
     identity = select(node_identity)
     with database.reading() as connection:
@@ -111,7 +111,7 @@ def bucket_instead(
     3. what is there was put there by an attempt of this very database: of a node that was restored
        from a backup the former one has the same id, and each would sweep what the other one stores
 
-    Raises RyeError WRONG_STORE, CONFIG_ERROR, ObjectStorageError.
+    Raises RyeError `WRONG_STORE`, `CONFIG_ERROR`, ObjectStorageError.
     """
     used = replace(settings, store=address_of_store(url, "--to").url)
     bucket = open_bucket(used, environ)
@@ -165,7 +165,7 @@ def _has_folders(settings: Settings) -> bool:
 
 
 def _require_own(bucket: ObstoreBucket, node: str, *, make: bool) -> None:
-    """Raises RyeError WRONG_STORE where the files of a bucket are not those of this node."""
+    """Raises RyeError `WRONG_STORE` where the files of a bucket are not those of this node."""
     found = bucket.get(MARKER)
     if found is None and make:
         if left := {*bucket.folders("")} & {USERS, REGISTRY}:

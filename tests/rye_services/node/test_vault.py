@@ -10,8 +10,8 @@ from rye_services.node.secrets import (
     SecretEntry,
     SecretNotFoundError,
     Vault,
-    VaultFullError,
 )
+from rye_services.refusal import RefusedError
 from ryeos.remote.secrets import (
     MAX_SECRETS,
     EnvelopeError,
@@ -131,7 +131,9 @@ def test_a_value_that_is_too_long_is_refused(vault: Vault) -> None:
 def test_a_user_has_a_bounded_number_of_secrets(vault: Vault) -> None:
     vault.put("ann", {f"A{number}": "x" for number in range(MAX_SECRETS)})
 
-    with pytest.raises(VaultFullError):
+    with pytest.raises(
+        RefusedError, match="secrets: expected at most", check=coded("VALIDATION_FAILED")
+    ):
         vault.put("ann", {"ONE_MORE": "x"})
 
     assert len(vault.entries("ann")) == MAX_SECRETS

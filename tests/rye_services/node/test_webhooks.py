@@ -14,7 +14,6 @@ from rye_services.node.secrets import open_for_hook
 from rye_services.node.webhooks import (
     KEPT_S,
     Binding,
-    DeliveryIdError,
     SignedDelivery,
     WebhookFieldError,
     WebhookRefusedError,
@@ -26,9 +25,11 @@ from rye_services.node.webhooks import (
     valid_hook_project,
     valid_vault_keys,
 )
+from rye_services.refusal import RefusedError
 from ryeos.remote.requests import sign_delivery
 from ryeos.remote.secrets import FOR_EXECUTION, EnvelopeError, seal_secrets
 from tests.support.databases import made_database, on_sqlite_alone
+from tests.support.errors import coded
 
 PRIVATE, PUBLIC = generate_box_pair()
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -161,7 +162,9 @@ def test_a_delivery_without_an_id_is_refused_after_its_signature_was_checked(
     made, secret = webhooks.create(BINDING, "node")
     body = {"hook_id": made.hook_id}
 
-    with pytest.raises(DeliveryIdError):
+    with pytest.raises(
+        RefusedError, match="X-Webhook-Delivery-Id: expected", check=coded("VALIDATION_FAILED")
+    ):
         accepted_delivery(webhooks, body, signed(secret, body, delivery_id=""))
 
 
