@@ -445,7 +445,7 @@ def command_parser() -> argparse.ArgumentParser:
     declare_quota(lambda *words: _command(quota, *words))
     jobs = _group(commands, "jobs", "the executions of all users")
     declare_jobs(lambda *words: _command(jobs, *words))
-    _command(commands, "version", _version, "the version and its surroundings")
+    _command(commands, "version", _version, "the version and its environment")
     return parser
 
 

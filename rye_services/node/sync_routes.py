@@ -71,7 +71,7 @@ class Hashes(BaseModel):
     hashes: Annotated[list[str], Field(max_length=MAX_DIGESTS)]
 
 
-class AskedHashes(Hashes):
+class PresenceQuery(Hashes):
     """Digests that a client may have to send. ``verify``: what is damaged counts as missing."""
 
     verify: bool = False
@@ -94,11 +94,11 @@ def objects_router(services: NodeServices) -> APIRouter:
     routes = APIRouter(prefix="/objects", tags=["objects"])
     threads = services.sync.threads
 
-    @routes.post("/has", openapi_extra=described(AskedHashes), responses=answers(PresentAnswer))
+    @routes.post("/has", openapi_extra=described(PresenceQuery), responses=answers(PresentAnswer))
     async def has(principal: Sender, request: Request, response: Response) -> dict[str, Any]:
         """Which digests are there, as blob or as object."""
         response.headers[PUT_HEADER] = MEDIA_TYPE
-        return await threads.answer(request, AskedHashes, partial(_has, services, principal))
+        return await threads.answer(request, PresenceQuery, partial(_has, services, principal))
 
     @routes.post("/put", openapi_extra=_ENTRIES_SENT, responses=answers(StoredAnswer))
     async def put(principal: Sender, request: Request) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _wants_frames(accept: Sequence[str]) -> bool:
     return 0 < weight_of(accept, MEDIA_TYPE) >= weight_of(accept, _JSON, "application/*", "*/*")
 
 
-def _has(services: NodeServices, principal: Principal, request: AskedHashes) -> dict[str, Any]:
+def _has(services: NodeServices, principal: Principal, request: PresenceQuery) -> dict[str, Any]:
     services.sync.uploads.renew(principal.user_id)
     find = find_sound if request.verify else find_present
     found = find(services.stores.of(principal.user_id), request.hashes)

@@ -147,7 +147,7 @@ $   rye lock update mine/hello    pin the chain as it is now
     "threads": """\
 Runs in the background
 
-$   rye run mine/build --async      start it; prints the id of the thread, and goes on without you
+$   rye run mine/build --async      start it, print the id of its thread, and return
 $   rye threads list                the latest 20, and what became of them
 $   rye threads wait ID...          until they end: 0 all completed, 1 one failed, 124 --timeout
 $   rye threads logs ID --follow    what it writes, as it comes
@@ -465,16 +465,16 @@ Permissions: rye.PRIMARY.KIND.ID with dots for slashes; * is anything. A call mu
 graph, by its caller (capabilities) and by every graph above; who lists nothing adds no limit, and
 without any list nothing runs. Parameters of the caller can narrow this, never widen it.
 
-$   rye run mine/g k=v             runs it, and tells of each step
+$   rye run mine/g k=v             runs it, and shows each step
 $   rye graph validate mine/g      every problem at once
-$   rye graph resume ID            goes on with a run that failed or was killed; no step that was
+$   rye graph resume ID            resumes a run that failed or was killed; no step that was
 $                                  completed is repeated
 $ Also rye graph show (--mermaid, --dot, --svg, --run), step; rye threads list, show, wait, kill.
 $ The format as a schema for editors: rye help --schema graph
 >   execute {"item_id": "mine/g", "parameters": {}}         runs it; "async": true in the background
 >   execute {"item_id": "mine/g", "dry_run": true}          every problem, and the way it takes
->   execute {"resume_thread_id": "run-d150"}                goes on with a run that failed or was
->                                                           killed; no completed step is repeated
+>   execute {"resume_thread_id": "run-d150"}                resumes a run that failed or was killed;
+>                                                           no completed step is repeated
 > A whole graph to begin with: help {"topic": "template:graph"}
 """,
     "remote": """\

@@ -217,8 +217,8 @@ class Usage:
     def measure(self, user_id: str, *, store: ContentStore) -> int:
         """Count the files and record it; what is added meanwhile stays added. The bytes now.
 
-        One counts at a time, else two would take away the same difference. Who comes meanwhile is
-        told what is recorded. Who counts what is in no folder holds the lock of the storage.
+        One caller counts at a time, else two would subtract the same difference; another gets the
+        recorded number. For stores that are no folders the caller holds the lock of the storage.
         """
         try:
             with _counting_lock(store):
