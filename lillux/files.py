@@ -70,7 +70,7 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
     Raises FileNotFoundError as it is (absence is for callers to judge), FileTooLargeError,
     FileSystemError.
     """
-    with _opened(path) as (file, size):
+    with _open_regular_file(path) as (file, size):
         if size > max_bytes:
             raise FileTooLargeError(str(path), size, max_bytes)
         data = file.read(size + 1)  # room for more is made before it is known to be needed
@@ -88,13 +88,13 @@ def read_part(path: Path, offset: int, max_bytes: int) -> tuple[bytes, int]:
 
     Raises FileNotFoundError and FileSystemError as `read_bytes` does.
     """
-    with _opened(path) as (file, size):
+    with _open_regular_file(path) as (file, size):
         file.seek(min(offset, size))  # further than a file system can count is an error
         return file.read(max_bytes), size
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+def _open_regular_file(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     """A regular file, open to be read, and its size."""
     try:
         descriptor = os.open(path, _READ_FLAGS)

@@ -517,7 +517,7 @@ def _wanted(
     """The versions in order of preference and where they stand; none, and what is wrong."""
     if "version" in block.keys:
         version = block.text("version")
-        return (version,), f"version {_shown((version,))}"
+        return (version,), f"version {_versions_text((version,))}"
     for name in manager.files:
         path = around.project_path / name if around.project_path else None
         if path is None or not os.path.lexists(path) or not around.allows(str(path)):
@@ -527,7 +527,7 @@ def _wanted(
         except (LilluxError, OSError, UnicodeDecodeError, ValueError):
             return (), f"{path} is no text file of the project of at most 64 KiB"
         if versions:
-            return versions, f"version {_shown(versions)} of {path}"
+            return versions, f"version {_versions_text(versions)} of {path}"
     files = either(manager.files)
     return (), f"no version is named, neither by the block nor by {files} of the project"
 
@@ -542,7 +542,7 @@ def _read_versions(path: Path, plugin: str) -> tuple[str, ...]:
     return tuple(words[0] for words in lines if words)
 
 
-def _shown(versions: tuple[str, ...]) -> str:
+def _versions_text(versions: tuple[str, ...]) -> str:
     """Versions as a message has them: one line of plain characters, and not a long one."""
     return ascii(" ".join(versions)[:_LONGEST_SHOWN])
 

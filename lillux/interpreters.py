@@ -400,13 +400,13 @@ def _interpreter_blocks(
             value = _as_mapping("env_config.interpreter", value)
         elif key == "env" or not isinstance(value, Mapping) or not {"type", "var"} <= value.keys():
             continue
-        filled = {name: _filled(item, context) for name, item in value.items()}
+        filled = {name: _fill_value(item, context) for name, item in value.items()}
         block = parse_interpreter(f"env_config.{key}", filled)
         if block is not None:
             yield block
 
 
-def _filled(value: object, context: Mapping[str, str]) -> object:
+def _fill_value(value: object, context: Mapping[str, str]) -> object:
     """The value with placeholders filled in, as deep as interpreter blocks hold text."""
     if isinstance(value, str):
         return _fill(value, context)

@@ -124,11 +124,11 @@ def parse_messages(text: bytes, max_depth: int | None = None) -> tuple[Incoming,
     try:
         value = json.loads(text.decode("utf-8"), parse_constant=_refuse)
     except UnicodeDecodeError:
-        return (MalformedMessage("expected UTF-8", _shown(text), PARSE_ERROR),)
+        return (MalformedMessage("expected UTF-8", _first_text(text), PARSE_ERROR),)
     except RecursionError:
         return (_unreadably_deep(text, max_depth),)
     except json.JSONDecodeError:
-        return (MalformedMessage("expected JSON", _shown(text), PARSE_ERROR),)
+        return (MalformedMessage("expected JSON", _first_text(text), PARSE_ERROR),)
     except ValueError:  # Python refuses longer ones, which would take long to read
         return (_unreadably_long(text),)
     if max_depth is not None and _is_deeper(value, text, max_depth):
@@ -152,21 +152,21 @@ def _is_deeper(value: object, text: bytes, max_depth: int) -> bool:
 
 def _unreadably_deep(text: bytes, max_depth: int | None) -> MalformedMessage:
     if max_depth is None:
-        return MalformedMessage("expected JSON", _shown(text), PARSE_ERROR)
+        return MalformedMessage("expected JSON", _first_text(text), PARSE_ERROR)
     return _too_deep(text, max_depth, id_of_text(text), is_answer=begins_an_answer(text))
 
 
 def _unreadably_long(text: bytes) -> MalformedMessage:
     problem = f"expected integers of at most {sys.get_int_max_str_digits()} digits, found more"
     given, is_answer = id_of_text(text), begins_an_answer(text)
-    return MalformedMessage(problem, _shown(text), id=given, is_answer=is_answer)
+    return MalformedMessage(problem, _first_text(text), id=given, is_answer=is_answer)
 
 
 def _too_deep(
     text: bytes, max_depth: int, given: Id | None, *, is_answer: bool
 ) -> MalformedMessage:
     problem = f"expected at most {max_depth} levels of objects and lists, found more"
-    return MalformedMessage(problem, _shown(text), id=given, is_answer=is_answer)
+    return MalformedMessage(problem, _first_text(text), id=given, is_answer=is_answer)
 
 
 def _id_of(value: object) -> Id | None:
@@ -184,18 +184,20 @@ def _message(value: object, text: bytes) -> Incoming:
     message_id = _id_of(value)
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
         problem, is_answer = "expected an object with jsonrpc 2.0", _is_answer(value)
-        return MalformedMessage(problem, _shown(text), id=message_id, is_answer=is_answer)
+        return MalformedMessage(problem, _first_text(text), id=message_id, is_answer=is_answer)
     if "method" in value:
         return _call(value, message_id, text)
     problem = _answer_problem(value)
     if problem:
-        return MalformedMessage(problem, _shown(text), id=message_id, is_answer=_is_answer(value))
+        return MalformedMessage(
+            problem, _first_text(text), id=message_id, is_answer=_is_answer(value)
+        )
     if "error" in value:
         error = value["error"]
         return Failure(message_id, error["code"], error["message"], error.get("data"))
     if message_id is None:
         problem = "expected an id that is a string or an integer"
-        return MalformedMessage(problem, _shown(text), is_answer=True)
+        return MalformedMessage(problem, _first_text(text), is_answer=True)
     return Result(message_id, value["result"])
 
 
@@ -203,11 +205,11 @@ def _call(value: Mapping[str, Any], message_id: Id | None, text: bytes) -> Incom
     method, params = value["method"], value.get("params", {})
     if not isinstance(method, str) or not isinstance(params, dict):
         problem = "expected a method that is a string, and params that are an object"
-        return MalformedMessage(problem, _shown(text), id=message_id)
+        return MalformedMessage(problem, _first_text(text), id=message_id)
     if "id" not in value:
         return Notification(method, params)
     if message_id is None:
-        return MalformedMessage("expected an id that is a string or an integer", _shown(text))
+        return MalformedMessage("expected an id that is a string or an integer", _first_text(text))
     return Request(message_id, method, params)
 
 
@@ -233,7 +235,7 @@ def _refuse(constant: str) -> NoReturn:
     raise json.JSONDecodeError("expected JSON", constant, 0)
 
 
-def _shown(text: bytes) -> str:
+def _first_text(text: bytes) -> str:
     """The beginning of a text as one printable line."""
     start = text[:_SHOWN_CHARACTERS].decode("utf-8", "replace").strip()
     return start if start.isprintable() else ascii(start)[1:-1]

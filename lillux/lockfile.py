@@ -88,11 +88,11 @@ def load_lockfile(path: Path) -> Lockfile:
     Raises FileNotFoundError, FileTooLargeError, FileSystemError, and LockfileError when it cannot
     be read as one: a broken lockfile is never taken for none.
     """
-    return _parsed(read_bytes(path, MAX_LOCKFILE_BYTES), str(path))
+    return _parse_cached(read_bytes(path, MAX_LOCKFILE_BYTES), str(path))
 
 
 @lru_cache(maxsize=32)
-def _parsed(data: bytes, where: str) -> Lockfile:
+def _parse_cached(data: bytes, where: str) -> Lockfile:
     """The parsed bytes, never changed. A graph asks for the same ones at every step."""
     return parse_lockfile(data, where)
 

@@ -81,15 +81,15 @@ def confine(
     scopes = _SCOPE_SOCKETS | _SCOPE_SIGNALS if version >= _VERSION_WITH_SCOPES else 0
     attributes = _Ruleset(rights, 0, scopes)
     size = ctypes.sizeof(attributes) if scopes else ctypes.sizeof(ctypes.c_uint64)
-    ruleset = _checked(_call(_CREATE_RULESET, ctypes.byref(attributes), size, 0))
+    ruleset = _raise_for_errno(_call(_CREATE_RULESET, ctypes.byref(attributes), size, 0))
     try:
         for path in readable:
             _allow(ruleset, path, rights & _READING)
         for path in writable:
             _allow(ruleset, path, rights)
-        _checked(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+        _raise_for_errno(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
         _drop_capabilities()
-        _checked(_call(_RESTRICT_SELF, ruleset, 0))
+        _raise_for_errno(_call(_RESTRICT_SELF, ruleset, 0))
         _confined.add(os.getpid())
     finally:
         os.close(ruleset)
@@ -121,7 +121,7 @@ def _allow(ruleset: int, path: Path, rights: int, *, follow: bool = True) -> Non
                 return
             is_folder = stat.S_ISDIR(mode)
             rule = _PathBeneath(rights if is_folder else rights & _OF_FILES, descriptor)
-            _checked(_call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0))
+            _raise_for_errno(_call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0))
         finally:
             os.close(descriptor)
 
@@ -130,10 +130,10 @@ def _drop_capabilities() -> None:
     """Root is a user like any other then; with no new privileges, what it starts is so too."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION_3, 0)
     none = (ctypes.c_uint32 * 6)()
-    _checked(_libc().capset(header, none))
+    _raise_for_errno(_libc().capset(header, none))
 
 
-def _checked(result: int) -> int:
+def _raise_for_errno(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -194,9 +194,9 @@ class FolderRestrictions:
             return bool(version)
         with _made_lock:  # a ruleset that is replaced is closed
             ruleset = self._ruleset(_rights(version))
-            _checked(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+            _raise_for_errno(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
             _drop_dangerous_capabilities()
-            _checked(_call(_RESTRICT_SELF, ruleset, 0))
+            _raise_for_errno(_call(_RESTRICT_SELF, ruleset, 0))
         return True
 
     def _ruleset(self, rights: int) -> int:
@@ -257,7 +257,7 @@ _STEP_NS = 50_000_000
 def _new_ruleset(rights: int, scopes: int = 0) -> int:
     attributes = _Ruleset(rights, 0, scopes)
     size = ctypes.sizeof(attributes) if scopes else ctypes.sizeof(ctypes.c_uint64)
-    return _checked(_call(_CREATE_RULESET, ctypes.byref(attributes), size, 0))
+    return _raise_for_errno(_call(_CREATE_RULESET, ctypes.byref(attributes), size, 0))
 
 
 def _keep(owner: "FolderRestrictions | Confinement", state: object, ruleset: int) -> int:
@@ -281,12 +281,12 @@ def _entries(folder: Path) -> tuple[int, int, int]:
 def _drop_dangerous_capabilities() -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION_3, 0)
     held = (ctypes.c_uint32 * 6)()
-    _checked(_libc().capget(header, held))
+    _raise_for_errno(_libc().capget(header, held))
     for number in _DANGEROUS_CAPABILITIES:
         word, bit = divmod(number, 32)
         for which in range(3):  # effective, permitted, inheritable
             held[3 * word + which] &= ~(1 << bit) & 0xFFFF_FFFF
-    _checked(_libc().capset(header, held))
+    _raise_for_errno(_libc().capset(header, held))
 
 
 # --- confinement ----------------------------------------------------------------------------------
@@ -349,9 +349,9 @@ class Confinement:
         if version and self.needs_landlock:
             with _made_lock:
                 ruleset = self._ruleset(version)
-                _checked(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+                _raise_for_errno(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
                 _drop_dangerous_capabilities()
-                _checked(_call(_RESTRICT_SELF, ruleset, 0))
+                _raise_for_errno(_call(_RESTRICT_SELF, ruleset, 0))
         wanted = self.filter_for(version)
         if wanted is None or not seccomp.can_filter(platform=platform):
             return None

@@ -300,7 +300,7 @@ class _Walk:
             if keyword in schema and not self._judge.part_accepts(schema, value, keyword):
                 expected = expected_by(keyword, schema[keyword], self._targets)
                 meant = self._similar_value(schema[keyword], value) if keyword == "enum" else ""
-                self._add(path, expected + meant, self._found(keyword, schema, value))
+                self._add(path, expected + meant, self._found_text(keyword, schema, value))
 
     def _similar_value(self, allowed: Iterable[object], value: object) -> str:
         """Which of the values was meant, where one is much like what is there."""
@@ -316,7 +316,7 @@ class _Walk:
         kind = declared.get("type") if isinstance(declared, dict) else None
         return kind if isinstance(kind, str) else "a value"
 
-    def _found(self, keyword: str, schema: dict[str, Any], value: object) -> str:
+    def _found_text(self, keyword: str, schema: dict[str, Any], value: object) -> str:
         found = found_for(keyword, value)
         if keyword != "oneOf":
             return found

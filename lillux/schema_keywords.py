@@ -322,7 +322,7 @@ def _pattern_map(rule: object, path: Path) -> None:
         _pattern(pattern, (*path, pattern))
 
 
-def _refused(_: object, path: Path) -> None:
+def _refuse_keyword(_: object, path: Path) -> None:
     raise schema_error(path, "this keyword is not supported")
 
 
@@ -337,7 +337,7 @@ _CHECKS: Mapping[str, Callable[[object, Path], object]] = {
     "dependentRequired": _name_lists,
     **dict.fromkeys(NUMBERS, _number),
     **dict.fromkeys(COUNTS, _count),
-    **dict.fromkeys(REFUSED, _refused),
+    **dict.fromkeys(REFUSED, _refuse_keyword),
 }
 
 

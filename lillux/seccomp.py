@@ -331,7 +331,7 @@ def instructions(machine: str, wanted: Filter | Sockets) -> Sequence[Instruction
     for name in rules.supervised:
         if name in calls:
             lines += _for_call(calls[name], [(_RETURN, 0, 0, _ASK)])
-    lines += _for_call(calls["socket"], _opened(sockets))
+    lines += _for_call(calls["socket"], _socket_rules(sockets))
     if not sockets.local:
         lines += _for_call(calls["socketpair"], _PAIRS)
     return [*lines, (_RETURN, 0, 0, _ALLOW)]
@@ -350,7 +350,7 @@ def _for_call(number: int, block: Sequence[Instruction]) -> list[Instruction]:
     return [(_IF_EQUAL, 0, len(closed), number), *closed]
 
 
-def _opened(allowed: Sockets) -> list[Instruction]:
+def _socket_rules(allowed: Sockets) -> list[Instruction]:
     """The decision on ``socket(family, type, protocol)``."""
     local = _ALLOW_LINE if allowed.local else _refuse(errno.EACCES)
     lines = [_load(0), (_IF_EQUAL, 0, 1, _AF_UNIX), local]

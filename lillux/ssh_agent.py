@@ -36,7 +36,7 @@ def identities(path: str) -> tuple[tuple[bytes, str], ...]:
     Raises SshAgentError.
     """
     reply = _ask(path, _REQUEST_IDENTITIES, b"", _IDENTITIES)
-    return tuple(_listed(reply))
+    return tuple(_listed_keys(reply))
 
 
 def sign(path: str, public_key: bytes, message: bytes) -> bytes:
@@ -60,7 +60,7 @@ def typed_identity(line: str) -> bytes:
         raise SshAgentError("expected a line like: ssh-ed25519 AAAA... name") from None
 
 
-def _listed(reply: bytes) -> Iterator[tuple[bytes, str]]:
+def _listed_keys(reply: bytes) -> Iterator[tuple[bytes, str]]:
     if len(reply) < 4:  # noqa: PLR2004 - the count
         raise SshAgentError("its list of keys breaks off")
     (count,), rest = struct.unpack(">I", reply[:4]), reply[4:]

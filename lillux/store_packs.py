@@ -194,9 +194,9 @@ class Packs:
 
     def sizes(self, space: ObjectKind, digests: Iterable[str]) -> dict[str, int]:
         """How many bytes each has, of those that are in packs."""
-        packs = self._listed()
+        packs = self._current_packs()
         if [pack for pack in packs if not self._is_there(pack)]:
-            packs = self._listed()
+            packs = self._current_packs()
         mark, found = _MARKS[space], {}
         for digest in digests if packs else ():
             key = bytes.fromhex(digest) + mark
@@ -215,7 +215,7 @@ class Packs:
             place = self._find(key, look=look)
             if place is None:
                 return None
-            file = self._opened(place.pack.name)
+            file = self._open_pack(place.pack.name)
             if file is not None:
                 return self._read(file, place)
             self._drop(place.pack)
@@ -245,7 +245,7 @@ class Packs:
 
     def stored(self, space: ObjectKind) -> Iterator[PackedPiece]:
         """All pieces of a kind. One that is in two packs comes twice."""
-        for pack in self._listed():
+        for pack in self._current_packs():
             status = self._folders.status(PACKS, pack.name)
             if status is None:
                 continue
@@ -268,7 +268,7 @@ class Packs:
         """
         wanted = {bytes.fromhex(digest) + _MARKS[space] for digest in digests}
         removed: set[str] = set()
-        for pack in self._listed() if wanted else ():
+        for pack in self._current_packs() if wanted else ():
             gone = wanted.intersection(_keys(pack))
             if gone and self._replace(pack, before_s, gone):
                 removed.update(key[:-1].hex() for key in gone)
@@ -281,7 +281,7 @@ class Packs:
         or in no pack.
         """
         key, was_there = _key(space, digest), False
-        for pack in self._listed():
+        for pack in self._current_packs():
             place = pack.find(key)
             if place is None or self._is_sound(digest, place):
                 continue
@@ -294,7 +294,7 @@ class Packs:
 
         Only those that were not written or touched since a time (of the epoch).
         """
-        for pack in self._listed():
+        for pack in self._current_packs():
             status = self._folders.status(PACKS, pack.name)
             if not pack.is_sound and status is not None and status.st_mtime < before_s:
                 self._renew(pack)
@@ -354,7 +354,7 @@ class Packs:
         ]
         new = ""
         if pieces:  # (1)
-            file = self._opened(pack.name)
+            file = self._open_pack(pack.name)
             if file is None:
                 return False
             kept = [(space, digest, self._read(file, place)) for space, digest, place in pieces]
@@ -368,7 +368,7 @@ class Packs:
 
     def _renew(self, pack: _Pack) -> None:
         """Write what is sound in a pack to a new one, and move the old one below ``damaged/``."""
-        status, file = self._folders.status(PACKS, pack.name), self._opened(pack.name)
+        status, file = self._folders.status(PACKS, pack.name), self._open_pack(pack.name)
         if status is None or file is None:
             self._drop(pack)
             return
@@ -388,7 +388,7 @@ class Packs:
     def _merge_small(self, before_s: float) -> None:
         """Many small packs as few larger ones: all of them are asked for what is in none."""
         small = []
-        for pack in self._listed():
+        for pack in self._current_packs():
             status = self._folders.status(PACKS, pack.name)
             if status and status.st_size < _SMALL_PACK_BYTES and status.st_mtime < before_s:
                 small.append((status.st_mtime, status.st_size, pack))
@@ -408,7 +408,7 @@ class Packs:
         """Write packs as one, as old as the newest of them, and remove those."""
         pieces: list[Piece] = []
         for _, pack in packs:
-            file = self._opened(pack.name)
+            file = self._open_pack(pack.name)
             if file is not None:
                 pieces += (
                     (space, digest, self._read(file, place))
@@ -445,7 +445,7 @@ class Packs:
         self._drop(pack)
         return False
 
-    def _listed(self) -> tuple[_Pack, ...]:
+    def _current_packs(self) -> tuple[_Pack, ...]:
         self._look()
         return self._known
 
@@ -483,7 +483,7 @@ class Packs:
 
     def _load(self, name: str) -> _Pack | None:
         """The index of a pack that is there; made of its pieces where it is damaged."""
-        file = self._opened(name)
+        file = self._open_pack(name)
         if file is None:
             return None
         try:
@@ -496,7 +496,7 @@ class Packs:
         except OSError as error:
             raise file_system_error(self._folders.path(PACKS, name), error) from error
 
-    def _opened(self, name: str) -> _OpenFile | None:
+    def _open_pack(self, name: str) -> _OpenFile | None:
         path = self._folders.path(PACKS, name)
         return _open_files.get(path, lambda: self._folders.open_file(PACKS, name))
 
@@ -508,7 +508,7 @@ class Packs:
 
     def _is_sound(self, digest: str, place: _Place) -> bool:
         with suppress(LilluxError):
-            file = self._opened(place.pack.name)
+            file = self._open_pack(place.pack.name)
             return file is not None and sha256_hex(self._read(file, place)) == digest
         return False
 

@@ -168,7 +168,7 @@ class Supervisor:
             ):
                 raise ValueError(ours.family)
             if call.name == "listen":
-                given = _parsed(ours.getsockname())
+                given = _parse_address(ours.getsockname())
                 self._require_allowed(call, given)
                 ours.listen(min(call.words[1] & 0xFFFF, socket.SOMAXCONN))
                 return
@@ -237,7 +237,7 @@ class _Address:
         return f"{f'[{self.ip}]' if isinstance(self.ip, IPv6Address) else self.ip}:{self.port}"
 
 
-def _parsed(name: tuple[str, int]) -> _Address:
+def _parse_address(name: tuple[str, int]) -> _Address:
     return _Address(ip_address(str(name[0]).partition("%")[0]), int(name[1]))
 
 
@@ -284,12 +284,12 @@ class _Call:
         found: list[tuple[str, int, int]]  # what, folder, address of the path
         match self.name:
             case "open":
-                found = [(_opened(words[1]), here, words[0])]
+                found = [(_access_of_flags(words[1]), here, words[0])]
             case "openat":
-                found = [(_opened(words[2]), words[0], words[1])]
+                found = [(_access_of_flags(words[2]), words[0], words[1])]
             case "openat2":
                 (flags,) = struct.unpack("<Q", self._memory(words[2], 8))
-                found = [(_opened(flags), words[0], words[1])]
+                found = [(_access_of_flags(flags), words[0], words[1])]
             case "execve":
                 found = [("run", here, words[0])]
             case "execveat":
@@ -326,7 +326,7 @@ class _Call:
             os.close(descriptor)
 
 
-def _opened(flags: int) -> str:
+def _access_of_flags(flags: int) -> str:
     return "write" if flags & _WRITING else "read"
 
 

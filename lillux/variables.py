@@ -215,7 +215,7 @@ def _assignments(text: str) -> Iterator[tuple[str, str | None, int]]:
 def _problem(name: str, value: str | None, line: int, present: Mapping[str, str]) -> str:
     if not name or value is None:
         return f"line {line} is ignored: expected NAME=value"
-    shown = _shown(name)
+    shown = _printable_name(name)
     if "=" in name or "\0" in name:
         return f"{shown} is not taken: a name must not contain '=' or NUL"
     if "\0" in value:
@@ -234,7 +234,7 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     )
 
 
-def _shown(name: str) -> str:
+def _printable_name(name: str) -> str:
     """The name as a warning may print it: on one line, with no control character, and short."""
     printable = name if name.isprintable() else ascii(name)
     if len(printable) <= _LONGEST_SHOWN_NAME:

@@ -801,7 +801,7 @@ def quoted(schema: str) -> str:
 
 
 def _run(program: str, words: Sequence[str | Path], url: str, environ: Mapping[str, str]) -> None:
-    found = _found(program, environ)
+    found = _find_program(program, environ)
     others = {name: value for name, value in environ.items() if not name.startswith("PG")}
     ended = subprocess.run(
         [found, *map(str, words)],
@@ -819,7 +819,7 @@ def _run(program: str, words: Sequence[str | Path], url: str, environ: Mapping[s
         )
 
 
-def _found(program: str, environ: Mapping[str, str]) -> str:
+def _find_program(program: str, environ: Mapping[str, str]) -> str:
     """The newest one here. Raises RyeError `CONFIG_ERROR`."""
     versions = sorted(
         (path for path in Path(_DEBIAN).glob(f"*/bin/{program}") if path.parts[-3].isdigit()),

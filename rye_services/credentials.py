@@ -154,7 +154,7 @@ class ApiKeys:
             kind = connection.scalar(select(users.c.kind).where(users.c.id == user_id))
             if kind == "team" and role is None:  # it would stand for the owner itself
                 raise _api_key_error(name, "a token of a team has a role: rye remote tokens")
-            if any(_counts(one, self._clock()) for one in _named(connection, user_id, name)):
+            if any(_counts(one, self._clock()) for one in _keys_named(connection, user_id, name)):
                 raise _api_key_error(name, "there is one with this name")
             if _count_unrevoked(connection, user_id) >= MAX_NAMED_KEYS:
                 raise RefusedError(
@@ -179,7 +179,7 @@ class ApiKeys:
         Raises ApiKeyMissingError, RefusedError `CONFLICT` for one that was revoked before.
         """
         with self._database.writing(lock=_lock(user_id)) as connection:
-            found = _named(connection, user_id, name)
+            found = _keys_named(connection, user_id, name)
             live = [key for key in found if not key.revoked_at]
             if not found:
                 raise ApiKeyMissingError(name)
@@ -291,7 +291,7 @@ def _audited(key: ApiKey) -> dict[str, Any]:
     return {"user_id": key.user_id, "name": key.name, **role}
 
 
-def _named(connection: Connection, user_id: str, name: str) -> list[ApiKey]:
+def _keys_named(connection: Connection, user_id: str, name: str) -> list[ApiKey]:
     columns = api_keys.c
     wanted = select(api_keys).where(columns.user_id == user_id, columns.name == name)
     return [_api_key_of(row) for row in connection.execute(wanted)]

@@ -357,7 +357,7 @@ def _engine(url: str) -> Engine:
         hint = "like sqlite:////var/lib/rye-node/node.db or postgresql://user@host/rye"
         if isinstance(error, ImportError):
             hint = _NO_DRIVER
-        raise database_error(_shown(url), str(error), hint=hint) from error
+        raise database_error(_url_without_password(url), str(error), hint=hint) from error
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _on_connect)
         event.listen(engine, "begin", _on_begin)
@@ -449,7 +449,7 @@ def _on_begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _shown(url: str) -> str:
+def _url_without_password(url: str) -> str:
     """A URL without what may be a password."""
     scheme, separator, rest = url.partition("://")
     return f"{scheme[:40]}{separator}{rest.rpartition('@')[2][:200]}" if separator else scheme[:40]

@@ -99,7 +99,7 @@ _MOST_BYTES = 2**60
 
 
 @contextmanager
-def _opened(
+def _open_node(
     parsed: argparse.Namespace, environ: Mapping[str, str]
 ) -> Iterator["tuple[Settings, Database]"]:
     """The settings and the database of the node, closed at the end."""
@@ -129,7 +129,7 @@ def _audit(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAns
     from rye_services.audit import Audit, AuditFilter
 
     wanted = AuditFilter(action=parsed.action, actor=parsed.actor, since=parsed.since or "")
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         found = Audit(database).entries(wanted, limit=parsed.limit)
     rows = [
         (one.at[:19], one.actor, one.address or "-", one.action, one.target, _facts(one.details))
@@ -184,7 +184,7 @@ def declare_quota(declare: Declare) -> None:
 def _list_users(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.node.operators import Users
 
-    with _opened(parsed, environ) as (settings, database):
+    with _open_node(parsed, environ) as (settings, database):
         found = Users(database).all()
     default = settings.max_user_storage_bytes
     shown = [one.as_answer(default) for one in found]
@@ -204,7 +204,7 @@ def _list_users(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comma
 def _show_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.node.operators import Users
 
-    with _opened(parsed, environ) as (settings, database):
+    with _open_node(parsed, environ) as (settings, database):
         user = Users(database).one(parsed.id.removeprefix("fp:"))
     shown = user.as_answer(settings.max_user_storage_bytes)
     words = [
@@ -220,7 +220,7 @@ def _set_quota(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
 
     quota = None if parsed.bytes == _DEFAULT else _bytes(parsed.bytes)
     user = valid_user_id(parsed.user.removeprefix("fp:"))
-    with _opened(parsed, environ) as (settings, database):
+    with _open_node(parsed, environ) as (settings, database):
         has_key = AuthorizedKeys(database).find(user) is not None
         Users(database).set_quota(user, quota, has_key=has_key)
     allowed = settings.max_user_storage_bytes if quota is None else quota
@@ -238,7 +238,7 @@ def _bytes(text: str) -> int:
 def _list_quotas(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.node.operators import Users
 
-    with _opened(parsed, environ) as (settings, database):
+    with _open_node(parsed, environ) as (settings, database):
         own = [one for one in Users(database).all() if one.quota_bytes is not None]
     rows = [(one.id, f"{one.quota_bytes} bytes", f"{one.stored_bytes} stored") for one in own]
     quotas = [
@@ -276,7 +276,7 @@ def _list_jobs(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
     from rye_services.node.operators import Jobs
 
     user = parsed.user.removeprefix("fp:")
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         jobs = Jobs(database).listed(user_id=user, state=parsed.state, limit=parsed.limit)
     names = ("thread_id", "state", "user_id", "item_id", "project_path")
     rows = [(one["created_at"][:19], *(one[name] for name in names)) for one in jobs]
@@ -286,7 +286,7 @@ def _list_jobs(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
 def _list_sweeps(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.node.storage import Sweeps
 
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         found = Sweeps(database).listed(parsed.limit)
     lines = []
     for one in found:
@@ -304,7 +304,7 @@ def _cancel_job(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comma
     from rye_services.node.operators import Jobs
     from rye_services.node.queue.rows import RUNNING, ThreadRows
 
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         job = Jobs(database).one(parsed.id)
         rows = ThreadRows(database, "", lambda _: False)
         by = f"command:{unix_user()}"[:64]
@@ -322,7 +322,7 @@ def _job_logs(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Command
 
     pieces: list[dict[str, Any]] = []
     last = 0
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         while True:
             job = Jobs(database).one(parsed.id)  # first: what was written before its end is read
             found = RunLogs(database).read(job["thread_id"], last, _PIECES)
@@ -406,7 +406,7 @@ def declare_rotate(declare: Declare) -> None:
 def _rotate(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.node.rotation import rotate
 
-    with _opened(parsed, environ) as (settings, database):
+    with _open_node(parsed, environ) as (settings, database):
         done = rotate(settings, database)
     facts = {
         "node_id": f"fp:{done.fingerprint}",
@@ -463,7 +463,7 @@ def _add_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Command
     from rye_services.people import People
 
     pem = None if parsed.key is None else typed_pem(parsed.key)
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         people = People(database)
         people.add(parsed.id)
         if pem is not None:
@@ -475,7 +475,7 @@ def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
     from rye_services.people import People
 
     pem, user_id = typed_pem(parsed.key), parsed.id.removeprefix("fp:")
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         key = People(database).add_key(user_id, pem, label=parsed.label, scopes=None, by=_by())
     envelope = {"status": "success", "user_id": user_id, **key.as_answer()}
     return CommandAnswer(envelope, f"{user_id} signs with fp:{key.fingerprint}")
@@ -485,7 +485,7 @@ def _list_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
     from rye_services.people import People
 
     user_id = parsed.id.removeprefix("fp:")
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         found = People(database).keys_of(user_id)
     rows = [(f"fp:{one.fingerprint}", one.created_at[:19], one.label) for one in found]
     envelope = {"status": "success", "user_id": user_id}
@@ -497,7 +497,7 @@ def _remove_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comma
     from rye_services.people import People
 
     user_id, key = parsed.id.removeprefix("fp:"), parsed.fingerprint.removeprefix("fp:")
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         People(database).remove_key(user_id, key)
     envelope = {"status": "success", "user_id": user_id, "removed": f"fp:{key}"}
     return CommandAnswer(envelope, f"fp:{key} counts no longer")
@@ -507,7 +507,7 @@ def _open_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
     from rye_services.people import OPEN, People
 
     user_id = parsed.id.removeprefix("fp:")
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         before = People(database).set_state(user_id, OPEN)
     envelope = {"status": "success", "user_id": user_id, "before": before, "state": OPEN}
     return CommandAnswer(envelope, f"{user_id} may use this node")
@@ -520,7 +520,7 @@ def _close_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comma
     from rye_services.teams import Teams
 
     user_id = parsed.id.removeprefix("fp:")
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         before = People(database).set_state(user_id, CLOSED)
         ended = ThreadRows(database, "", lambda _: False).cancel_of(user_id, _by())
         alone = [one.team_id for one in Teams(database).of(user_id) if one.role.value == "admin"]
@@ -535,7 +535,7 @@ def _close_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comma
 def _invite(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.teams import Teams
 
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         text, made = Teams(database).invite(
             None, None, email=parsed.email, days=parsed.days, by=_by()
         )
@@ -580,7 +580,7 @@ def declare_teams(declare: Declare) -> None:
 def _list_teams(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.teams import Teams
 
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         teams = Teams(database)
         found = [
             {
@@ -598,7 +598,7 @@ def _list_teams(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comma
 def _show_team(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.teams import Teams
 
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         found = Teams(database).members(parsed.team)
     rows = [(one.user_id, one.role.value, one.added_at[:19], one.added_by) for one in found]
     members = [one.as_answer() for one in found]
@@ -610,7 +610,7 @@ def _add_team(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Command
     from rye_services.teams import Teams
 
     admin = parsed.admin.removeprefix("fp:")
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         Teams(database).add(parsed.team, admin, reserved=True)
     envelope = {"status": "success", "team_id": parsed.team, "admin": admin}
     return CommandAnswer(envelope, f"{parsed.team} is there, and {admin} is its admin")
@@ -621,7 +621,7 @@ def _set_role(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Command
     from rye_services.teams import Teams
 
     user_id = parsed.user.removeprefix("fp:")
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         has_key = AuthorizedKeys(database).find(user_id) is not None
         Teams(database).set_role(
             parsed.team, user_id, Role(parsed.wanted), by=_by(), has_key=has_key
@@ -636,7 +636,7 @@ def _remove_member(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Co
     from rye_services.teams import Teams
 
     user_id = parsed.user.removeprefix("fp:")
-    with _opened(parsed, environ) as (_, database):
+    with _open_node(parsed, environ) as (_, database):
         Teams(database).remove(parsed.team, user_id)
         rows = ThreadRows(database, "", lambda _: False)
         ended = rows.cancel_of(user_id, _by(), user_id=parsed.team)

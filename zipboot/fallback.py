@@ -145,19 +145,19 @@ def _unpack(archive: str, target: str) -> None:
 
 def read_whole(path: str, name: str) -> bytes:
     """One entry of the archive at ``path``. Raises SystemExit when it is damaged."""
-    with _opened(path) as archive:
+    with _open_zip(path) as archive:
         return _read(archive, path, name)
 
 
 def require_whole(path: str, *, but: tuple[str, ...]) -> None:
     """Raise SystemExit if an entry is damaged whose name begins with none of ``but``."""
-    with _opened(path) as archive:
+    with _open_zip(path) as archive:
         for name in archive.namelist():
             if not name.startswith(but):
                 _read(archive, path, name)
 
 
-def _opened(path: str) -> ZipFile:
+def _open_zip(path: str) -> ZipFile:
     from zipfile import ZipFile
 
     try:

@@ -31,10 +31,10 @@ def proxy_for(address: Address, env: Mapping[str, str]) -> Proxy | None:
     value = next((env[name] for name in (*own, "all_proxy", "ALL_PROXY") if env.get(name)), "")
     if not value or _is_exempt(address, env.get("no_proxy") or env.get("NO_PROXY") or ""):
         return None
-    return _parsed(value, address)
+    return _parse_proxy(value, address)
 
 
-def _parsed(value: str, address: Address) -> Proxy:
+def _parse_proxy(value: str, address: Address) -> Proxy:
     url = value if "://" in value else f"http://{value}"
     scheme, _, rest = url.partition("://")
     authority = rest.partition("/")[0]

@@ -285,13 +285,13 @@ class ClientSession:
                 Misunderstanding(f"expected a complete result, got one of type {kind!r}"[:200])
             )
         if isinstance(self._asks, ToolListing):
-            return self._listed(message.result)
+            return self._take_page(message.result)
         problem = _result_problem(message.result)
         if problem:
             return self._end(Misunderstanding(problem))
         return self._end(ToolAnswer(message.result, self.version))
 
-    def _listed(self, result: Mapping[str, Any]) -> Turn:
+    def _take_page(self, result: Mapping[str, Any]) -> Turn:
         problem = self._pages.add(result)
         if problem:
             return self._end(Misunderstanding(problem))
@@ -523,14 +523,14 @@ def raise_unless_answered(outcome: CallOutcome | None, server: str) -> ToolAnswe
         case Rejection():
             raise outcome.error
         case Refusal():
-            raise _refused(outcome, server)
+            raise _refusal_error(outcome, server)
         case Misunderstanding():
             raise McpProtocolError(server, outcome.problem)
         case None:
             raise McpProtocolError(server, "the conversation ended without an answer")
 
 
-def _refused(refusal: Refusal, server: str) -> McpRefusedError:
+def _refusal_error(refusal: Refusal, server: str) -> McpRefusedError:
     message = " ".join(refusal.message.split())[:2000]
     if refusal.stage not in ("tools/call", "tools/list"):
         message = f"{refusal.stage} was refused: {message}"

@@ -105,7 +105,7 @@ def admin_router(services: NodeServices) -> APIRouter:
     @routes.get("", responses=answers(AuthorizedKeysAnswer))
     def list_keys(_: Manager) -> dict[str, Any]:
         """The keys that may sign requests now."""
-        return {"keys": [_shown(key) for key in authorized.all()]}
+        return {"keys": [_key_as_json(key) for key in authorized.all()]}
 
     @routes.delete("/{fingerprint}", responses=answers(RevokedAnswer, 404))
     def revoke(_: Manager, fingerprint: str) -> dict[str, str]:
@@ -122,7 +122,7 @@ def admin_router(services: NodeServices) -> APIRouter:
     return routes
 
 
-def _shown(key: AuthorizedKey) -> dict[str, Any]:
+def _key_as_json(key: AuthorizedKey) -> dict[str, Any]:
     return {
         "fingerprint": f"fp:{key.fingerprint}",
         "label": key.label,

@@ -78,14 +78,14 @@ def _called(
         principal = authenticator.owner(facts, EXECUTE, named, Role.RUN)
         return _result(answer(principal, call_of(call.name, call.arguments or {})))
     except HTTPException as error:
-        return _refused(f"HTTP_{error.status_code}", error.detail)
+        return _refusal_result(f"HTTP_{error.status_code}", error.detail)
     except ToolNameError as error:
-        return _refused("TOOL_NOT_FOUND", str(error))
+        return _refusal_result("TOOL_NOT_FOUND", str(error))
     except VerbArgumentError as error:
-        return _refused(error.code, str(error), hint=error.hint)
+        return _refusal_result(error.code, str(error), hint=error.hint)
 
 
-def _refused(code: str, detail: object, hint: str = "") -> CallToolResult:
+def _refusal_result(code: str, detail: object, hint: str = "") -> CallToolResult:
     text = detail if isinstance(detail, str) else json.dumps(detail)
     return _result(
         {"status": "error", "code": code, "error": text} | ({"hint": hint} if hint else {})

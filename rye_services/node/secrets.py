@@ -161,11 +161,11 @@ class Vault:
         missing = [name for name in names or () if name not in sealed]
         if missing:
             raise SecretNotFoundError(
-                f"secret not found: {_listed(missing)}",
+                f"secret not found: {_names_text(missing)}",
                 hint="set it with: rye remote secrets set NAME",
             )
         wanted = sealed if names is None else {name: sealed[name] for name in names}
-        values = self._opened(user_id, wanted)
+        values = self._open_secrets(user_id, wanted)
         safe, skipped = injectable(values)
         if skipped:  # set before its name was reserved
             logging.getLogger(__name__).warning(
@@ -173,7 +173,9 @@ class Vault:
             )
         return valid_secrets(safe)
 
-    def _opened(self, user_id: str, sealed: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    def _open_secrets(
+        self, user_id: str, sealed: Mapping[str, Mapping[str, str]]
+    ) -> dict[str, str]:
         values, unreadable = {}, []
         for name, envelope in sealed.items():
             try:
@@ -182,14 +184,14 @@ class Vault:
                 unreadable.append(name)
         if unreadable:
             raise SecretNotFoundError(
-                f"secret sealed to a former key of this node: {_listed(unreadable)}",
+                f"secret sealed to a former key of this node: {_names_text(unreadable)}",
                 code="SECRET_UNREADABLE",
                 hint="set it again with: rye remote secrets set NAME",
             )
         return values
 
 
-def _listed(names: Sequence[str]) -> str:
+def _names_text(names: Sequence[str]) -> str:
     return ", ".join(ascii(name[:80]) for name in names)
 
 

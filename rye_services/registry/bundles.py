@@ -331,7 +331,7 @@ class Bundles:
             if row is None or row["latest_version"] is None:
                 raise ItemGoneError(f"bundle {bundle_id}")
             found = _live_versions(connection, row["bundle_id"])
-        return self._shown(row), found
+        return self._bundle_of_row(row), found
 
     def paths(self, bundle_id: str, version: str) -> tuple[str, ...]:
         """The files of a version, sorted."""
@@ -425,7 +425,7 @@ class Bundles:
         with self._database.reading() as connection:
             rows = connection.execute(page.limit(limit).offset(offset)).mappings().all()
             total = connection.scalar(select(func.count()).select_from(bundles).where(*conditions))
-        return tuple(self._shown(row) for row in rows), int(total or 0)
+        return tuple(self._bundle_of_row(row) for row in rows), int(total or 0)
 
     # --- within a transaction ---
 
@@ -533,7 +533,7 @@ class Bundles:
         same = bundles.c.folded == folded_namespace(bundle_id)
         return connection.execute(select(bundles).where(same)).mappings().first()
 
-    def _shown(self, row: RowMapping) -> ShownBundle:
+    def _bundle_of_row(self, row: RowMapping) -> ShownBundle:
         return ShownBundle(
             bundle_id=row["bundle_id"],
             description=row["description"],

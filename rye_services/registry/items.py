@@ -474,7 +474,7 @@ class Items:
     def pull(self, name: ItemName, version: str | None) -> PublishedVersion:
         """A version, the highest where none is named. Raises ItemGoneError."""
         with self._database.reading() as connection:
-            row = self._named(connection, name)
+            row = self._row_named(connection, name)
             if row is None or row["latest_version"] is None:
                 raise ItemGoneError(str(name))
             found = _version_row(connection, row["id"], version or row["latest_version"])
@@ -486,7 +486,7 @@ class Items:
     def info(self, name: ItemName) -> tuple[ShownItem, tuple[ShownVersion, ...]]:
         """An item and its versions, the highest first. Raises ItemGoneError."""
         with self._database.reading() as connection:
-            row = self._named(connection, name)
+            row = self._row_named(connection, name)
             if row is None or row["latest_version"] is None:
                 raise ItemGoneError(str(name))
             found = connection.execute(
@@ -495,7 +495,7 @@ class Items:
                 )
             ).all()
         ordered = sorted(found, key=lambda one: version_of(one.version), reverse=True)
-        return self._shown(row), tuple(shown_version_in(one) for one in ordered)
+        return self._item_of_row(row), tuple(shown_version_in(one) for one in ordered)
 
     def delete(self, name: ItemName, version: str | None, *, account: str) -> tuple[str, ...]:
         """Delete a version, or every one; which ones. Raises ItemGoneError, RefusedError."""
@@ -505,7 +505,7 @@ class Items:
     def take_down(self, name: ItemName, version: str | None) -> tuple[str, ...]:
         """As `delete`, for operators of the registry. Raises ItemGoneError."""
         with self._namespace_transaction(name) as connection:
-            row = self._named(connection, name)
+            row = self._row_named(connection, name)
             if row is None:
                 raise ItemGoneError(str(name))
             gone = self._delete(connection, name, version, int(row["id"]))
@@ -553,11 +553,11 @@ class Items:
         """
         with self._database.reading() as connection:
             if wanted.is_everything:
-                return self._listed(connection, wanted, limit, offset)
+                return self._listed_page(connection, wanted, limit, offset)
             found, total = self._index.find(connection, wanted, limit=limit, offset=offset)
             rows = connection.execute(select(items).where(items.c.id.in_(found))).mappings()
             by_id = {row["id"]: row for row in rows}
-        return tuple(self._shown(by_id[item]) for item in found if item in by_id), total
+        return tuple(self._item_of_row(by_id[item]) for item in found if item in by_id), total
 
     def published_by(self, account: str, *, limit: int) -> tuple[ShownItem, ...]:
         """The public items whose highest version is an account's, what changed last first."""
@@ -569,7 +569,7 @@ class Items:
         )
         newest = wanted.order_by(columns.updated_at.desc(), columns.id.desc()).limit(limit)
         with self._database.reading() as connection:
-            return tuple(self._shown(row) for row in connection.execute(newest).mappings())
+            return tuple(self._item_of_row(row) for row in connection.execute(newest).mappings())
 
     def dependants(self, name: ItemName) -> tuple[ShownItem, ...]:
         """Public items whose highest version names an item, as far as the search finds them."""
@@ -585,7 +585,7 @@ class Items:
             )
             rows = connection.execute(wanted).mappings().all()
         return tuple(
-            self._shown(row)
+            self._item_of_row(row)
             for row in rows
             if (row["item_type"], row["item_id"]) != (name.kind.value, name.id)
             and named.search(SIGNATURE_LINES.sub("", row["content"] or ""))
@@ -605,7 +605,7 @@ class Items:
 
     def _item(self, connection: Connection, name: ItemName, account: str, now: str) -> int:
         """The row of an item, which is made where there is none."""
-        known = self._named(connection, name)
+        known = self._row_named(connection, name)
         if known is not None and known["item_id"] != name.id:
             problem = f"differs from {known['item_id']} by case alone"
             raise version_taken(str(name), problem)
@@ -627,7 +627,7 @@ class Items:
         (item,) = made.inserted_primary_key or (0,)
         return int(item)
 
-    def _named(self, connection: Connection, name: ItemName) -> RowMapping | None:
+    def _row_named(self, connection: Connection, name: ItemName) -> RowMapping | None:
         same = and_(items.c.item_type == name.kind.value, items.c.folded_id == name.folded)
         return connection.execute(select(items).where(same)).mappings().first()
 
@@ -637,7 +637,7 @@ class Items:
         owner = connection.scalar(select(namespaces.c.owner).where(same))
         if owner is not None and owner != account:
             raise namespace_error(name.namespace, "it belongs to another account")
-        row = self._named(connection, name)
+        row = self._row_named(connection, name)
         if owner is None or row is None or row["latest_version"] is None:
             raise ItemGoneError(str(name))
         return int(row["id"])
@@ -665,7 +665,7 @@ class Items:
         assert found is not None  # noqa: S101 - the item names it
         self._index.put(connection, [_document(row, found["content"])])
 
-    def _listed(
+    def _listed_page(
         self, connection: Connection, wanted: IndexQuery, limit: int, offset: int
     ) -> tuple[tuple[ShownItem, ...], int]:
         columns = items.c
@@ -679,9 +679,9 @@ class Items:
         page = select(items).where(*conditions).order_by(*order).limit(limit).offset(offset)
         rows = connection.execute(page).mappings().all()
         total = connection.scalar(select(func.count()).select_from(items).where(*conditions))
-        return tuple(self._shown(row) for row in rows), int(total or 0)
+        return tuple(self._item_of_row(row) for row in rows), int(total or 0)
 
-    def _shown(self, row: RowMapping) -> ShownItem:
+    def _item_of_row(self, row: RowMapping) -> ShownItem:
         return ShownItem(
             item=row["id"],
             name=ItemName(Kind(row["item_type"]), row["item_id"]),

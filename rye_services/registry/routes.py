@@ -341,7 +341,7 @@ def _add_items(routes: APIRouter, services: RegistryServices) -> None:
         store = services.stores.of(key.fingerprint)
         services.durable.force(store)
         kept, is_new = manifests.publish(wanted, owner=owner, store=store)
-        answer = {"ok": True, "head": compute_integrity(_shown(kept))}
+        answer = {"ok": True, "head": compute_integrity(_manifest_as_json(kept))}
         return answer if is_new else {**answer, "skipped": True}
 
     @routes.get("/search", responses=answers(FoundManifestsAnswer))
@@ -370,7 +370,7 @@ def _add_items(routes: APIRouter, services: RegistryServices) -> None:
         """One version of an item."""
         for one in manifests.item(kind, item_id).versions:
             if one.version == version:
-                return _shown(one)
+                return _manifest_as_json(one)
         raise RequestProblem(404, "no such version")
 
     @routes.get("/items/{kind}/{item_id:path}", responses=answers(ManifestItemAnswer, 404))
@@ -457,7 +457,7 @@ def _owner(owner: str) -> str:
     return principal_id(owner) if is_key else owner
 
 
-def _shown(one: PublishedManifest) -> dict[str, Any]:
+def _manifest_as_json(one: PublishedManifest) -> dict[str, Any]:
     return {
         "manifest_hash": one.manifest_hash,
         "published_at": one.published_at,
@@ -470,7 +470,7 @@ def _shown_item(item: PublishedItem) -> dict[str, Any]:
         "namespace": item.namespace,
         "owner": _owner(item.owner),
         "latest_version": item.versions[0].version,
-        "versions": {one.version: _shown(one) for one in item.versions},
+        "versions": {one.version: _manifest_as_json(one) for one in item.versions},
     }
 
 

@@ -208,11 +208,11 @@ def _differences(expect: Mapping[str, Any], outcome: CaseRun) -> Iterator[str]:
     if "data" in expect:
         yield from _not_within(expect["data"], outcome.data, "data")
     if "equals" in expect and not _same(expect["equals"], outcome.data):
-        yield f"data: expected {_shown(expect['equals'])}, found {_shown(outcome.data)}"
+        yield f"data: expected {_excerpt(expect['equals'])}, found {_excerpt(outcome.data)}"
     yield from _missing_parts(expect, _text(outcome.data), "result")
     for text in as_texts(expect.get("error")):
         if text not in outcome.error:
-            yield f"error: expected {_shown(text)} in it, found {_shown(outcome.error)}"
+            yield f"error: expected {_excerpt(text)} in it, found {_excerpt(outcome.error)}"
     if expect.get("code", outcome.code) != outcome.code:
         yield f"code: expected {expect['code']}, found {outcome.code or 'none'}"
     yield from _of_process(expect, outcome.data)
@@ -229,9 +229,9 @@ def _not_within(expected: object, found: object, place: str) -> Iterator[str]:
         for index, value in enumerate(expected):
             yield from _not_within(value, found[index], f"{place}[{index}]")
     elif found is _MISSING:
-        yield f"{place}: expected {_shown(expected)}, found nothing"
+        yield f"{place}: expected {_excerpt(expected)}, found nothing"
     elif not _same(expected, found):
-        yield f"{place}: expected {_shown(expected)}, found {_shown(found)}"
+        yield f"{place}: expected {_excerpt(expected)}, found {_excerpt(found)}"
 
 
 def _of_process(expect: Mapping[str, Any], data: object) -> Iterator[str]:
@@ -242,10 +242,10 @@ def _of_process(expect: Mapping[str, Any], data: object) -> Iterator[str]:
         return
     stdout = str(data["stdout"]).rstrip("\r\n")
     if "stdout" in expect and expect["stdout"].rstrip("\r\n") != stdout:
-        yield f"stdout: expected {_shown(expect['stdout'])}, found {_shown(stdout)}"
+        yield f"stdout: expected {_excerpt(expect['stdout'])}, found {_excerpt(stdout)}"
     for text in as_texts(expect.get("stderr")):
         if text not in data["stderr"]:
-            yield f"stderr: expected {_shown(text)} in it, found {_shown(data['stderr'])}"
+            yield f"stderr: expected {_excerpt(text)} in it, found {_excerpt(data['stderr'])}"
 
 
 def _of_file(path: str, expected: object, found: str | None) -> Iterator[str]:
@@ -258,18 +258,18 @@ def _of_file(path: str, expected: object, found: str | None) -> Iterator[str]:
     elif isinstance(expected, dict):
         yield from _missing_parts(expected, found, place)
     elif found != expected:
-        yield f"{place}: expected {_shown(expected)}, found {_shown(found)}"
+        yield f"{place}: expected {_excerpt(expected)}, found {_excerpt(found)}"
 
 
 def _missing_parts(expect: Mapping[str, Any], text: str, place: str) -> Iterator[str]:
     """What ``contains`` and ``matches`` ask for and a text does not have."""
     for part in as_texts(expect.get("contains")):
         if part not in text:
-            yield f"{place}: expected {_shown(part)} in it, found {_shown(text)}"
+            yield f"{place}: expected {_excerpt(part)} in it, found {_excerpt(text)}"
     for pattern in as_texts(expect.get("matches")):
         try:
             if not search(compile_pattern(pattern), text):
-                yield f"{place}: expected a match of {_shown(pattern)}, found {_shown(text)}"
+                yield f"{place}: expected a match of {_excerpt(pattern)}, found {_excerpt(text)}"
         except TextTooLongError as error:
             yield f"{place}: matches: {error}"
 
@@ -296,7 +296,7 @@ def _text(data: object) -> str:
     return json.dumps(data, ensure_ascii=False, default=str)
 
 
-def _shown(value: object) -> str:
+def _excerpt(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
 
@@ -608,7 +608,7 @@ def case_files(rye: Rye, requested: Sequence[str]) -> list[Location]:
     RyeError with the same code where no file has any.
     """
     if requested:
-        found = [location for word in requested for location in _named(rye, word)]
+        found = [location for word in requested for location in _locations_named(rye, word)]
     else:
         project = rye.context.spaces.project
         found = list(_files_in([project] if project else []))
@@ -617,7 +617,7 @@ def case_files(rye: Rye, requested: Sequence[str]) -> list[Location]:
     return list({location.ref: location for location in found}.values())
 
 
-def _named(rye: Rye, word: str) -> Iterator[Location]:
+def _locations_named(rye: Rye, word: str) -> Iterator[Location]:
     if GLOB_CHARACTERS & set(word):
         matches = glob_matcher(word.removeprefix(f"{Kind.TOOL}:"))
         seen: set[ItemRef] = set()

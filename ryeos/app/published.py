@@ -39,7 +39,7 @@ def search_published(rye: Rye, values: Mapping[str, Any], kind: Kind | None, pre
     }
     registry = open_registry(rye, registries_of(rye).resolve())
     reply = registry.search([(key, value) for key, value in said.items() if value])
-    rows = [_described(row) for row in reply["results"]]
+    rows = [_row_as_local(row) for row in reply["results"]]
     total = reply.get("total")
     count = total if isinstance(total, int) else len(rows)
     end = values["offset"] + len(rows)
@@ -112,7 +112,7 @@ def _published_metadata(item: PulledItem) -> dict[str, Any]:
     }
 
 
-def _described(row: Mapping[str, Any]) -> dict[str, Any]:
+def _row_as_local(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of a registry, with the keys that rows of local spaces have."""
     item_id, item_type = str(row.get("item_id", "")), str(row.get("item_type", ""))
     return {

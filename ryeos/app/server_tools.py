@@ -96,10 +96,10 @@ def described_servers(rye: Rye) -> Iterator[dict[str, Any]]:
         for location in locations(space, Kind.TOOL, SERVER_FOLDER):
             if location.ref not in seen and not location.ref.id.endswith(PACKAGES_SUFFIX):
                 seen.add(location.ref)
-                yield _described(rye, location)
+                yield _describe_server(rye, location)
 
 
-def _described(rye: Rye, location: Location) -> dict[str, Any]:
+def _describe_server(rye: Rye, location: Location) -> dict[str, Any]:
     name = location.ref.name
     described: dict[str, Any] = {
         "name": name,

@@ -33,7 +33,7 @@ def _only(**keys: _Schema) -> _Schema:
     return {"type": ["object", "null"], "properties": keys, "additionalProperties": False}
 
 
-def _named(schema: _Schema) -> _Schema:
+def _mapping_of(schema: _Schema) -> _Schema:
     """A mapping from any name."""
     return {"type": ["object", "null"], "additionalProperties": schema}
 
@@ -51,7 +51,7 @@ SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
         "project_path": _TEXT,
         "project_name": _TEXT,
         "defaults": _only(timeout=_NUMBER),
-        "remotes": _named(
+        "remotes": _mapping_of(
             _only(
                 url=_TEXT,
                 key_env=_TEXT,
@@ -64,7 +64,7 @@ SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
         ),
     },
     registry_settings.CONFIG_PATH: {
-        "registry": _named(
+        "registry": _mapping_of(
             _only(
                 url=_TEXT,
                 key_env=_TEXT,
@@ -78,9 +78,13 @@ SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
         "manifest": _only(skip_dirs=_TEXTS, hard_exclude=_only(names=_TEXTS, patterns=_TEXTS)),
         "sync": _only(include=_TEXTS, exclude=_TEXTS),
     },
-    "execution/execution.yaml": {"defaults": _LIMITS, "tools": _named(_LIMITS)},
+    "execution/execution.yaml": {"defaults": _LIMITS, "tools": _mapping_of(_LIMITS)},
     INTEGRITY_PATH: {"require_full_coverage": _FLAG},
-    ALIASES_PATH: {"aliases": _named(_TEXT), "prefixes": _TEXTS, "directives": _named(_TEXT)},
+    ALIASES_PATH: {
+        "aliases": _mapping_of(_TEXT),
+        "prefixes": _TEXTS,
+        "directives": _mapping_of(_TEXT),
+    },
     confinement.POLICY_PATH: {
         "level": {"type": ["string", "boolean", "null"]},
         "limits": {"type": ["object", "null"]},

@@ -444,7 +444,7 @@ def valid_arguments(tool: Tool, arguments: Mapping[str, object]) -> dict[str, An
     for row in tool.parameters:
         value = arguments.get(row.name)
         if value is not None:
-            checked[row.name] = _checked(row, value)
+            checked[row.name] = _validated(row, value)
         elif row.required:
             raise VerbArgumentError(
                 row.name, f"expected by {tool.name}, found nothing", hint=row.description
@@ -494,7 +494,7 @@ def _unknown(name: str, tool: Tool) -> VerbArgumentError:
     )
 
 
-def _checked(row: Parameter, value: object) -> object:
+def _validated(row: Parameter, value: object) -> object:
     match row.type:
         case "string":
             return _string(row, value)

@@ -321,7 +321,7 @@ def functions(shell: str, name: str, prefix: str) -> str:
     for offer in sorted(set(OFFERS.values()), key=lambda offer: offer.word):
         template = _FUNCTIONS[shell][offer.or_paths]
         templates.append(template.replace("WORD", offer.word).replace("SORT", offer.sort))
-    return _filled("".join(templates), name, prefix)
+    return _fill_template("".join(templates), name, prefix)
 
 
 def completer(offer: CompletionSlot, prefix: str, tcsh: str) -> Mapping[str, str]:
@@ -343,17 +343,17 @@ def ending(shell: str, name: str, prefix: str, registered: str) -> str:
     words = dict.fromkeys(words for (words, _), offer in OFFERS.items() if offer.or_paths)
     pattern = " | ".join(f'*" {word} "*' for word in (*words, "execute"))
     text = _BASH_END.replace("PATTERN", pattern).replace("SHTAB", registered)
-    return _filled(text, name, prefix)
+    return _fill_template(text, name, prefix)
 
 
 def around_zsh(script: str, name: str, prefix: str, registered: str) -> str:
     """The script for zsh, which calls a function of ours around shtab's, ``registered``."""
     body, mark, calls = script.rpartition("\ntypeset -A opt_args\n")
-    ours = _filled(_ZSH_END.replace("SHTAB", registered), name, prefix)
+    ours = _fill_template(_ZSH_END.replace("SHTAB", registered), name, prefix)
     return f"{body}{ours}{mark}{calls.replace(registered, f'{prefix}_complete')}"
 
 
-def _filled(text: str, name: str, prefix: str) -> str:
+def _fill_template(text: str, name: str, prefix: str) -> str:
     return text.replace("@_", f"{prefix}_").replace("NAME", name)
 
 

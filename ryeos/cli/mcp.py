@@ -132,7 +132,7 @@ def _own_program(context: Context) -> Program:
     return own_program(context)
 
 
-def _refused(error: LilluxError) -> None:
+def _answer_refusal(error: LilluxError) -> None:
     """Send the client the reason why there is no server: few clients show standard error."""
     from ryeos.mcp.refusal import answer_first_request
 
@@ -198,6 +198,6 @@ COMMANDS = {
         configure=_configure,
         run=_run,
         examples=["rye mcp", "rye mcp --tools all --project ~/shop"],
-        refused=_refused,
+        refused=_answer_refusal,
     ),
 }

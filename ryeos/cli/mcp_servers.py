@@ -160,7 +160,7 @@ def _discover(session: Session) -> int:
     arguments = session.arguments
     only, dry_run = tuple(arguments.only or ()), arguments.dry_run
     wish = RefreshOptions(dry_run=dry_run, only=only)
-    return _shown(session, bring_up_to_date(session, arguments.name, wish))
+    return _show_result(session, bring_up_to_date(session, arguments.name, wish))
 
 
 def _refresh(session: Session) -> int:
@@ -173,7 +173,7 @@ def _refresh(session: Session) -> int:
         propose=arguments.propose,
         only=tuple(arguments.only or ()),
     )
-    return _shown(session, bring_up_to_date(session, arguments.name, wish))
+    return _show_result(session, bring_up_to_date(session, arguments.name, wish))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class RefreshResult:
     failed: Answer | None = None
 
 
-def _shown(session: Session, refreshed: RefreshResult) -> int:
+def _show_result(session: Session, refreshed: RefreshResult) -> int:
     """Answer with what became of a server; the exit status."""
     failed = refreshed.failed
     if failed is None:

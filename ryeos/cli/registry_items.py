@@ -134,7 +134,7 @@ def _pull(session: Session) -> int:
     item = verify_pulled(registry.pull(ref, version or ""), ref, pin, version=version or "")
     if arguments.only_print:
         text = item.data.decode()
-        session.output.answer({**_described(item, registry), "content": text}, text)
+        session.output.answer({**_item_envelope(item, registry), "content": text}, text)
         return 0
     key = session.rye.signing_key() if arguments.resign else None
     placing = ItemPlacer(session.rye.space(arguments.space or PROJECT), key)
@@ -154,7 +154,7 @@ def _show_pulled(
     path = placing.path(item)
     runs = runs_now(session, item, placing)
     envelope = {
-        **_described(item, registry),
+        **_item_envelope(item, registry),
         "path": str(path),
         "space": placing.space.label,
         "placed": placed.value,
@@ -181,7 +181,7 @@ def runs_now(session: Session, item: PulledItem, placing: ItemPlacer) -> bool:
         return False
 
 
-def _described(item: PulledItem, registry: RegistryClient) -> dict[str, Any]:
+def _item_envelope(item: PulledItem, registry: RegistryClient) -> dict[str, Any]:
     return {
         "status": "success",
         "ref": str(item.ref),

@@ -241,7 +241,7 @@ def run_command(
     """Parse the arguments and run the command."""
     session: Session | None = None
     try:
-        parsed = _parsed(command, entry, arguments)
+        parsed = _parse_arguments(command, entry, arguments)
         output = Output(
             as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ
         )
@@ -290,7 +290,9 @@ def _spinner(entry: CommandEntry, output: Output) -> AbstractContextManager[obje
     return Spinner(sys.stderr)
 
 
-def _parsed(command: CommandSpec, entry: CommandEntry, arguments: list[str]) -> SimpleNamespace:
+def _parse_arguments(
+    command: CommandSpec, entry: CommandEntry, arguments: list[str]
+) -> SimpleNamespace:
     plain = PlainArguments()
     command.configure(plain)
     declare_shared(plain, has_project=plain.takes("--project"))

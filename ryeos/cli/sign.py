@@ -328,7 +328,7 @@ def _decide(session: Session, waiting: Proposals, proposal: Proposal, mode: Mode
             waiting.decide(proposal, FAILED)  # it is not what was proposed any longer
         problem = f"{proposal.label}: {error}; an agent may propose it again"
         return {**row, "state": FAILED, "problem": problem}
-    shown = list(_shown(session, proposal, target))
+    shown = list(_proposal_lines(session, proposal, target))
     if mode is not Mode.ALL or session.arguments.verbose:
         for line in shown:
             session.output.note(line)
@@ -359,7 +359,7 @@ def _signed(
     return {**row, "state": SIGNED}
 
 
-def _shown(session: Session, proposal: Proposal, target: SignTarget) -> Iterator[str]:
+def _proposal_lines(session: Session, proposal: Proposal, target: SignTarget) -> Iterator[str]:
     """The item, who wants it signed, and what changed since it was signed last."""
     who = one_line(proposal.client) or "an agent"
     yield f"{proposal.id}  {one_line(proposal.label)}  wanted by {who}, {proposal.proposed_at}"

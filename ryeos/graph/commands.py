@@ -200,7 +200,7 @@ def act_of(
     warn: Warn,
 ) -> Act:
     """The call of a node, or of one element of a foreach. Raises RefusedCallError."""
-    filled = _filled(node.action, node.remote, document, warn)
+    filled = _fill_action(node.action, node.remote, document, warn)
     return _allowed(
         Act(
             node=node.name,
@@ -223,7 +223,7 @@ def act_of_hook(
     hook: Hook, action: Action, document: Mapping[str, Any], rules: CallRules, warn: Warn
 ) -> Act:
     """The call of a hook. Raises RefusedCallError."""
-    filled = _filled(action, None, document, warn)
+    filled = _fill_action(action, None, document, warn)
     return _allowed(
         Act(
             node=f"hook:{hook.event}",
@@ -253,7 +253,7 @@ class _FilledAction:
     remote: str | None
 
 
-def _filled(
+def _fill_action(
     action: Action, remote: str | None, document: Mapping[str, Any], warn: Warn
 ) -> _FilledAction:
     try:
@@ -262,7 +262,7 @@ def _filled(
         where = None if remote is None else fill(remote, document, warn)
     except ExpressionError as error:
         raise RefusedCallError(str(error), error.code) from error
-    kind, bare = _named(action, item_id)
+    kind, bare = _item_named(action, item_id)
     problem = storage_problem(params)
     if problem:
         raise RefusedCallError(f"action.params: {problem}", "INVALID_PARAMS")
@@ -271,7 +271,7 @@ def _filled(
     )
 
 
-def _named(action: Action, item_id: object) -> tuple[str | None, str]:
+def _item_named(action: Action, item_id: object) -> tuple[str | None, str]:
     """The kind and the bare id. Raises RefusedCallError."""
     if not isinstance(item_id, str) or (not item_id and action.primary != "fetch"):
         raise RefusedCallError(

@@ -84,7 +84,7 @@ def parse_condition(data: Any, path: str) -> tuple[Condition | None, list[GraphP
     they are warnings. Nothing, an empty mapping and true always hold; false never does.
     """
     problems: list[GraphProblem] = []
-    return _parsed(data, path, problems, MAX_DEPTH), problems
+    return _parse_condition(data, path, problems, MAX_DEPTH), problems
 
 
 def holds(condition: Condition, document: Document, warn: Warn) -> bool:
@@ -133,7 +133,12 @@ def _compares(condition: Comparison, document: Document, warn: Warn) -> bool:
         raise ExpressionError(shown, problem, hint=VALUE_HINT) from error
 
 
-def _parsed(data: Any, path: str, problems: list[GraphProblem], levels: int) -> Condition | None:  # noqa: ANN401
+def _parse_condition(
+    data: Any,  # noqa: ANN401 - JSON
+    path: str,
+    problems: list[GraphProblem],
+    levels: int,
+) -> Condition | None:
     if data is None or isinstance(data, bool):
         return NEVER if data is False else ALWAYS
     if not isinstance(data, Mapping):
@@ -169,14 +174,15 @@ def _group(
     levels: int,
 ) -> Condition | None:
     if name == "not":
-        inner = _parsed(data, path, problems, levels)
+        inner = _parse_condition(data, path, problems, levels)
         return None if inner is None else Not(inner)
     if not isinstance(data, (list, tuple)):
         hint = f"write {name}: [{{...}}, {{...}}]"
         problems.append(GraphProblem(path, f"expected a list, found {kind_of(data)}", hint))
         return None
     read = [
-        _parsed(entry, f"{path}[{index}]", problems, levels) for index, entry in enumerate(data)
+        _parse_condition(entry, f"{path}[{index}]", problems, levels)
+        for index, entry in enumerate(data)
     ]
     conditions = tuple(condition for condition in read if condition is not None)
     if len(conditions) < len(read):

@@ -247,7 +247,7 @@ def _expression(text: str, start: int) -> tuple[Expression | MalformedExpression
     if text[end : end + 1] == "}":
         source = text[start : end + 1]
         try:
-            return _parsed(source), end + 1
+            return _parse_expression(source), end + 1
         except (_BodyError, LiteralSyntaxError, PathSyntaxError) as error:
             return MalformedExpression(source, str(error)), end + 1
     match text[end : end + 1]:
@@ -260,7 +260,7 @@ def _expression(text: str, start: int) -> tuple[Expression | MalformedExpression
     return MalformedExpression(text[start:][:_SHOWN_TEXT], problem), len(text)
 
 
-def _parsed(source: str) -> Expression:
+def _parse_expression(source: str) -> Expression:
     body = source[len("${") : -1]
     if not body.strip():
         raise _BodyError("expected a path like state.name, found nothing")
@@ -588,7 +588,7 @@ def fill(template: Any, document: Document, warn: Warn) -> Any:  # noqa: ANN401 
     Raises ExpressionError for what cannot be read or computed, and beyond `MAX_DEPTH` levels or
     `MAX_TEXT_CHARS` characters of one text.
     """
-    return _filled(template, document, warn, MAX_DEPTH)
+    return _fill_template(template, document, warn, MAX_DEPTH)
 
 
 def problems(template: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
@@ -686,7 +686,7 @@ def _entries(template: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
     return ((f"[{index}]", entry) for index, entry in enumerate(template))
 
 
-def _filled(template: Any, document: Document, warn: Warn, levels: int) -> Any:  # noqa: ANN401
+def _fill_template(template: Any, document: Document, warn: Warn, levels: int) -> Any:  # noqa: ANN401
     if isinstance(template, str):
         return _filled_text(template, document, warn) if has_marks(template) else template
     if not isinstance(template, (dict, list, tuple)):
@@ -694,8 +694,10 @@ def _filled(template: Any, document: Document, warn: Warn, levels: int) -> Any: 
     if not levels:
         raise ExpressionError("template", f"expected at most {MAX_DEPTH} levels, found more")
     if isinstance(template, dict):
-        return {k: _filled(entry, document, warn, levels - 1) for k, entry in template.items()}
-    return [_filled(entry, document, warn, levels - 1) for entry in template]
+        return {
+            k: _fill_template(entry, document, warn, levels - 1) for k, entry in template.items()
+        }
+    return [_fill_template(entry, document, warn, levels - 1) for entry in template]
 
 
 def _filled_text(text: str, document: Document, warn: Warn) -> Any:  # noqa: ANN401

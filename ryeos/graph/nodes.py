@@ -407,10 +407,10 @@ def _item(fields: GraphFields, written: str, kind: str | None) -> tuple[str, str
             f"it is taken for tool:{written[:60]}",
         )
     named = prefix[1] if prefix else kind or "tool"
-    return f"{named}:{_checked(fields, path, rest)}", named
+    return f"{named}:{_canonical_id(fields, path, rest)}", named
 
 
-def _checked(fields: GraphFields, path: str, item_id: str) -> str:
+def _canonical_id(fields: GraphFields, path: str, item_id: str) -> str:
     if EXPRESSION in item_id:
         return item_id
     try:

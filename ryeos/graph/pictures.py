@@ -188,9 +188,9 @@ def condition_text(condition: Condition) -> str:
         case Comparison(path, op, value):
             return _comparison_text(".".join(path), op, value)
         case AnyOf(conditions):
-            return _joined(conditions, " or ") or "never"
+            return _join_conditions(conditions, " or ") or "never"
         case AllOf(conditions):
-            return _joined(conditions, " and ") or "always"
+            return _join_conditions(conditions, " and ") or "always"
         case Not(inner):
             return f"not {_grouped(inner)}"
 
@@ -207,7 +207,7 @@ def _value_text(value: object) -> str:
     return value if isinstance(value, str) and value else dumps(value, ensure_ascii=False)
 
 
-def _joined(conditions: tuple[Condition, ...], word: str) -> str:
+def _join_conditions(conditions: tuple[Condition, ...], word: str) -> str:
     if len(conditions) == 1:
         return condition_text(conditions[0])
     return word.join(_grouped(condition) for condition in conditions)

@@ -275,7 +275,7 @@ def note_bad_expressions(uses: Iterable[Use], findings: Findings) -> None:
     for use in uses:
         if use.condition is None:
             for place, text in problems(use.template):
-                findings.error(_joined(use.path, place), text)
+                findings.error(_path_below(use.path, place), text)
         for root in {reference[0] for reference in use.references()} - use.known:
             known = ", ".join(sorted(use.known))
             hint = findings.guess(root, use.known) or f"there are {known}"
@@ -298,7 +298,7 @@ def _commands(key: str, template: object, path: str) -> Iterator[tuple[str, str]
         yield path, template
 
 
-def _joined(path: str, place: str) -> str:
+def _path_below(path: str, place: str) -> str:
     """A path, and a place below it."""
     return path + place if not place or place.startswith("[") else f"{path}.{place.lstrip('.')}"
 

@@ -303,7 +303,7 @@ def _type(name: str) -> Schema:
     return {"enum": [name, *([None] if name == "action" else [])]}
 
 
-def _named(description: str) -> Schema:
+def _name_schema(description: str) -> Schema:
     name = r"^[A-Za-z_][\w-]*$"
     return text(description, maxLength=MAX_NAME_CHARACTERS) | {"pattern": name}
 
@@ -333,7 +333,7 @@ _NODES: dict[str, Schema] = {
             "type": _type("foreach"),
             **_CALLING,
             "over": {"not": {"type": "null"}, "description": f"The list. {_TEMPLATE}"},
-            "as": _named("The name of the element, item unless given."),
+            "as": _name_schema("The name of the element, item unless given."),
             "collect": text("The state key that gets the results.", **_STATE_KEY, **_NOT_INPUTS),
             "collect_as": text("Older name of collect.", **_STATE_KEY, **_NOT_INPUTS),
             "parallel": truth("Make the calls at the same time."),

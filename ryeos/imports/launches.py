@@ -188,7 +188,7 @@ class Secrets:
 
     def variable_for_prompt(self, name: str) -> str:
         """The variable for what a client asks its user for: there is no value of it yet."""
-        variable = self._named(name)
+        variable = self._variable_named(name)
         if variable not in self.prompted_variables:
             self.prompted_variables.append(variable)
         return variable
@@ -200,10 +200,10 @@ class Secrets:
         for variable, known in self._values.items():
             if known == value:
                 return f"${{{variable}}}"
-        variable, number = self._named(name), 1
+        variable, number = self._variable_named(name), 1
         while variable in self._values:
             number += 1
-            variable = f"{self._named(name)}_{number}"
+            variable = f"{self._variable_named(name)}_{number}"
         self._values[variable] = value
         return f"${{{variable}}}"
 
@@ -261,7 +261,7 @@ class Secrets:
         ]
         return f"{scheme}{slashes}{'/'.join([host, *path])}{mark}{'&'.join(kept)}"
 
-    def _named(self, name: str) -> str:
+    def _variable_named(self, name: str) -> str:
         plain = "".join(
             c if c.isascii() and c.isalnum() else "_" for c in f"MCP_{self._server}_{name}".upper()
         )

@@ -195,7 +195,7 @@ def _offer(server: str, runtime: str, item_id: str, tool: Mapping[str, Any]) -> 
         "executor_id": runtime,
         "category": f"mcp/{server}",
         "description": _description(tool) or f"{_one_line(name)} of the server {server}",
-        "config": {"server": f"{SERVER_FOLDER}/{server}", "tool_name": name, **_listed(tool)},
+        "config": {"server": f"{SERVER_FOLDER}/{server}", "tool_name": name, **_other_fields(tool)},
         "input_schema": schema,
     }
     offer = ServerTool(tool=name, item_id=item_id, values=values)
@@ -226,7 +226,7 @@ def _description(tool: Mapping[str, Any]) -> str:
     return _one_line(text) if isinstance(text, str) else ""
 
 
-def _listed(tool: Mapping[str, Any]) -> dict[str, Any]:
+def _other_fields(tool: Mapping[str, Any]) -> dict[str, Any]:
     """What else a server says of a tool, for a person who compares it with what it says later."""
     kept = {key: _plain(tool[key], 8) for key in sorted(tool) if key not in _SAID_ELSEWHERE}
     return {"listed": kept} if kept else {}

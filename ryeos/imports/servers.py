@@ -147,7 +147,7 @@ class _Entry:
             suffix=SUFFIX,
             data=generated("Written by rye import.", values).encode() if values else b"",
             origin=self._origin,
-            shown=_shown(config),
+            shown=_start_text(config),
             held="" if problems else launch.held,
             notes=(*launch.notes, *self._notes),
             secrets=self._secrets.moved,
@@ -280,7 +280,7 @@ def _require_variable(name: object, where: str) -> None:
         raise EntryError(f"{where[:80]}: expected the name of a variable")
 
 
-def _shown(config: Mapping[str, Any]) -> str:
+def _start_text(config: Mapping[str, Any]) -> str:
     package = config.get("package") or {}
     first = next(iter(package.items()), None)
     start = f"{first[0]} {first[1]}" if first else config.get("url") or config.get("command", "")

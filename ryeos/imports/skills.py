@@ -67,8 +67,8 @@ def _skill(folder: Path, origin: str, source: ImportSource) -> ProposedItem:
     manifest = SkillManifest(
         name=name,
         folder=place,
-        files=tuple(_listed(path, data) for path, data in files.items()),
-        called=tuple(_listed(path, data) for path, data in called.items()),
+        files=tuple(_listed_file(path, data) for path, data in files.items()),
+        called=tuple(_listed_file(path, data) for path, data in called.items()),
     )
     item_id = f"{CATEGORY}/{_id_of(name)}"
     notes = [
@@ -166,7 +166,7 @@ def _texts(text: str, files: Mapping[str, bytes]) -> str:
     return "\n".join([text, *(data.decode("utf-8", "replace") for data in others)])
 
 
-def _listed(path: str, data: bytes) -> ListedFile:
+def _listed_file(path: str, data: bytes) -> ListedFile:
     return ListedFile(path, len(data), sha256_hex(data))
 
 

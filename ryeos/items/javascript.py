@@ -328,7 +328,7 @@ def _value(tokens: JavaScriptTokens, depth: int) -> PlainValue:
         case Token(text="{"):
             value = _object(tokens, depth)
         case _:
-            raise _refused("a literal", token)
+            raise _unreadable_error("a literal", token)
     _skip_as_const(tokens)
     return value
 
@@ -340,7 +340,7 @@ def _array(tokens: JavaScriptTokens, depth: int) -> list[PlainValue]:
         if tokens.current.text == ",":
             tokens.advance()
         elif tokens.current.text != "]":
-            raise _refused("a comma or ]", tokens.current)
+            raise _unreadable_error("a comma or ]", tokens.current)
     tokens.advance()
     return values
 
@@ -351,12 +351,12 @@ def _object(tokens: JavaScriptTokens, depth: int) -> dict[str, PlainValue]:
         key = _key(tokens.advance())
         colon = tokens.advance()
         if colon.text != ":":
-            raise _refused(f"a colon after the key {shown(key)}", colon)
+            raise _unreadable_error(f"a colon after the key {shown(key)}", colon)
         entries[key] = _value(tokens, depth + 1)
         if tokens.current.text == ",":
             tokens.advance()
         elif tokens.current.text != "}":
-            raise _refused("a comma or }", tokens.current)
+            raise _unreadable_error("a comma or }", tokens.current)
     tokens.advance()
     return entries
 
@@ -370,14 +370,14 @@ def _key(token: Token) -> str:
         case "number" if token.text.isdecimal():
             return token.text
         case _:
-            raise _refused("a key", token)
+            raise _unreadable_error("a key", token)
 
 
 def _skip_as_const(tokens: JavaScriptTokens) -> None:
     if tokens.current.kind == NAME and tokens.current.text == "as":
         word = tokens.advance()
         if tokens.current.text != "const":
-            raise _refused("as const", word)
+            raise _unreadable_error("as const", word)
         tokens.advance()
 
 
@@ -389,7 +389,7 @@ def _text(token: Token) -> str:
         text = _ESCAPE.sub(_unescaped, inside)
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except ValueError as error:
-        raise _refused("escapes of Unicode characters", token) from error
+        raise _unreadable_error("escapes of Unicode characters", token) from error
 
 
 def _unescaped(escape: re.Match[str]) -> str:
@@ -412,9 +412,9 @@ def _number(token: Token, text: str) -> int | float:
             return int(digits)
         if _FLOAT.fullmatch(digits):
             return float(digits)
-    raise _refused(f"a number of at most {_MAX_NUMBER_CHARACTERS} digits", token)
+    raise _unreadable_error(f"a number of at most {_MAX_NUMBER_CHARACTERS} digits", token)
 
 
-def _refused(expected: str, token: Token) -> UnreadableValueError:
+def _unreadable_error(expected: str, token: Token) -> UnreadableValueError:
     found = shown(token.text) if token.text else "the end of the file"
     return UnreadableValueError(f"expected {expected}, found {found}", token.start)

@@ -641,7 +641,7 @@ def capabilities(permissions: Element) -> tuple[str, ...]:
             continue
         if child.tag not in PRIMARIES:
             known = ", ".join((*PRIMARIES, _ACKNOWLEDGE))
-            raise _refused(child, f"expected one of {known}, found <{child.tag[:60]}>")
+            raise _permissions_error(child, f"expected one of {known}, found <{child.tag[:60]}>")
         granted.extend(_granted_by(child))
     return tuple(dict.fromkeys(granted))
 
@@ -653,7 +653,9 @@ def acknowledged_risks(permissions: Element) -> Mapping[str, str]:
         if child.tag == _ACKNOWLEDGE:
             risk = child.attributes.get("risk", "")
             if not risk:
-                raise _refused(child, "expected a risk attribute on <acknowledge>, found none")
+                raise _permissions_error(
+                    child, "expected a risk attribute on <acknowledge>, found none"
+                )
             risks[risk] = child.text
     return risks
 
@@ -674,13 +676,13 @@ def _pattern(element: Element, allowed: str = "") -> str:
     pattern = _own_text(element)
     if len(pattern.split()) != 1 or (allowed and pattern != allowed):
         expected = allowed or "one pattern like rye.bash.*"
-        raise _refused(
+        raise _permissions_error(
             element, f"expected {expected} in <{element.tag[:60]}>, found {shown(pattern)}"
         )
     return pattern
 
 
-def _refused(element: Element, problem: str) -> MetadataError:
+def _permissions_error(element: Element, problem: str) -> MetadataError:
     return directive_error(element, f"permissions: {problem}")
 
 

@@ -15,7 +15,9 @@ def user_folder(env: Mapping[str, str], named: str, platform: str, cwd: str) -> 
     """The folder of user space: ``--user-space`` or ``USER_SPACE``, else the home."""
     home = env.get("USERPROFILE" if platform == "win32" else "HOME", "")
     root = os.path.join(os.path.splitdrive(cwd)[0], os.sep)
-    base = os.path.abspath(_joined(cwd, named or env.get("USER_SPACE", "") or home or root, home))
+    base = os.path.abspath(
+        _join_path(cwd, named or env.get("USER_SPACE", "") or home or root, home)
+    )
     # An older convention let the variable name the .ai folder itself.
     return _without_ai(base)
 
@@ -46,11 +48,11 @@ def project_folder(
 
 def named_folder(named: str, cwd: str, env: Mapping[str, str]) -> str | None:
     """The folder that a name means: ``~`` is the home, ``/.ai`` its parent. None if absent."""
-    path = _without_ai(_joined(cwd, named, env.get("HOME", "")))
+    path = _without_ai(_join_path(cwd, named, env.get("HOME", "")))
     return os.path.realpath(path) if os.path.isdir(path) else None
 
 
-def _joined(cwd: str, path: str, home: str) -> str:
+def _join_path(cwd: str, path: str, home: str) -> str:
     """A path with ``~`` replaced; ``~somebody`` is left alone, as a name like any other."""
     return os.path.join(cwd, home + path[1:] if path == "~" or path.startswith("~/") else path)
 

@@ -85,10 +85,14 @@ def render_directive(
         "warnings": warnings,
     }
     if trace:
-        envelope["data"] = _parsed(directive) | {"body": directive.body}
+        envelope["data"] = _header_of(directive) | {"body": directive.body}
     if dry_run:
         message = f"{ref} would render: every input fits"
-        envelope |= {"status": "validation_passed", "message": message, "data": _parsed(directive)}
+        envelope |= {
+            "status": "validation_passed",
+            "message": message,
+            "data": _header_of(directive),
+        }
         del envelope["your_directions"], envelope["body"], envelope["instructions"]
     return envelope
 
@@ -211,7 +215,7 @@ def _coerced(value: object, type_name: str | None) -> object:
     return parsed
 
 
-def _parsed(directive: Directive) -> dict[str, Any]:
+def _header_of(directive: Directive) -> dict[str, Any]:
     """The header, for a reader who decides whether to follow a directive."""
     return {
         "name": directive.name,

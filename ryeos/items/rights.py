@@ -57,7 +57,7 @@ class Rights:
 
     def describe(self) -> dict[str, Any]:
         """The rights as a header block."""
-        return {key: _described(key, getattr(self, key)) for key in KEYS}
+        return {key: _entries_as_block(key, getattr(self, key)) for key in KEYS}
 
     def allows_variable(self, name: str) -> bool:
         """Whether the rights name a variable of the environment."""
@@ -87,9 +87,9 @@ class Rights:
         """The same with every path filled; ``fill(where, entry)`` may give several, or none."""
         return replace(
             self,
-            env=_filled("sandbox.env", self.env, fill),
-            read=_filled("sandbox.read", self.read, fill),
-            write=_filled("sandbox.write", self.write, fill),
+            env=_fill_entries("sandbox.env", self.env, fill),
+            read=_fill_entries("sandbox.read", self.read, fill),
+            write=_fill_entries("sandbox.write", self.write, fill),
             programs=None
             if self.programs is None
             else tuple(
@@ -233,7 +233,7 @@ _READERS: Mapping[str, Callable[[str, str], str]] = {
 }
 
 
-def _described(key: str, entries: Entries | None) -> str | list[str]:
+def _entries_as_block(key: str, entries: Entries | None) -> str | list[str]:
     if entries is None:
         return ANY
     if key == "network" and entries == (LOOPBACK,):
@@ -241,7 +241,7 @@ def _described(key: str, entries: Entries | None) -> str | list[str]:
     return list(entries) if entries else NONE
 
 
-def _filled(
+def _fill_entries(
     where: str, entries: Entries | None, fill: Callable[[str, str], Sequence[str]]
 ) -> Entries | None:
     if entries is None:

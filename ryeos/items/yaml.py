@@ -301,7 +301,7 @@ def with_entry(text: str, section: str, name: str, settings: Mapping[str, object
         *_lines(settings, indent + _INDENT),
     ]
     expected = {**values, section: {**(values.get(section) or {}), name: dict(settings)}}
-    return _checked("\n".join(lines) + "\n", section, expected)
+    return _validated_edit("\n".join(lines) + "\n", section, expected)
 
 
 def without_entry(text: str, section: str, name: str) -> str:
@@ -313,7 +313,7 @@ def without_entry(text: str, section: str, name: str) -> str:
     if found:
         del lines[found[0] : found[1]]
     kept = {other: said for other, said in (values.get(section) or {}).items() if other != name}
-    return _checked("\n".join(lines) + "\n", section, {**values, section: kept})
+    return _validated_edit("\n".join(lines) + "\n", section, {**values, section: kept})
 
 
 def _block(lines: list[str], section: str) -> tuple[int | None, str]:
@@ -348,7 +348,7 @@ def _entry(lines: list[str], start: int, indent: str, name: str) -> tuple[int, i
     return None if first is None else (first, end)
 
 
-def _checked(text: str, section: str, expected: Mapping[str, Any]) -> str:
+def _validated_edit(text: str, section: str, expected: Mapping[str, Any]) -> str:
     """The text, if it says what it should."""
     try:
         found = parse_yaml(text, section)

@@ -212,7 +212,7 @@ def _helped(envelope: Mapping[str, Any], kept: dict[str, Any], _: _Arguments) ->
     return {"content": f"No topic {requested!r}.\n\n{kept['content']}"} if requested else {}
 
 
-def _found(
+def _search_answer(
     envelope: Mapping[str, Any], kept: dict[str, Any], arguments: _Arguments, verb: str = "search"
 ) -> dict[str, Any]:
     hits = kept.get("results")
@@ -252,9 +252,9 @@ def _hit(hit: Mapping[str, Any], words: set[str], *, is_unsure: bool) -> dict[st
 
 _OF_VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "execute": _executed,
-    "search": _found,
+    "search": _search_answer,
     "load": _loaded,
-    "fetch": lambda envelope, kept, arguments: (_found if "results" in kept else _loaded)(
+    "fetch": lambda envelope, kept, arguments: (_search_answer if "results" in kept else _loaded)(
         envelope, kept, arguments, "fetch"
     ),
     "help": _helped,
@@ -278,7 +278,7 @@ def text_of(structure: Mapping[str, Any]) -> str:
         if main == "your_directions":
             lines.append("your_directions:")
         is_list = main == "results" and all("kind" in one for one in value)
-        lines.append(_listed(value) if is_list else _text_of_value(value))
+        lines.append(_hit_lines(value) if is_list else _text_of_value(value))
     for name, value in rest.items():
         if name != "item_id" or not main:
             lines.append(f"{name}: {value if isinstance(value, str) else compact(value)}")
@@ -319,7 +319,7 @@ def _text_of_value(value: object) -> str:
     return compact(value)
 
 
-def _listed(hits: Sequence[Mapping[str, Any]]) -> str:
+def _hit_lines(hits: Sequence[Mapping[str, Any]]) -> str:
     """Hits, a line each."""
     return "\n".join(_line(hit) for hit in hits)
 

@@ -111,7 +111,7 @@ def inputs_of(request: RequestContext, ref: ItemRef) -> Sequence[DirectiveInput]
         _, item = request.rye.load(Reference(ref.kind, ref.id))
         return parse_directive(item.text).inputs
     except LilluxError as error:
-        raise _refused(error) from None
+        raise _prompt_error(error) from None
 
 
 def _is_prompt(record: Record, choice: str) -> bool:
@@ -198,10 +198,10 @@ def _rendered(
         data = {"code": error.code, "details": list(error.details)}
         raise RpcError(INVALID_PARAMS, str(error), data) from None
     except LilluxError as error:
-        raise _refused(error) from None
+        raise _prompt_error(error) from None
 
 
-def _refused(error: LilluxError) -> RpcError:
+def _prompt_error(error: LilluxError) -> RpcError:
     if isinstance(error, ItemNotFoundError):
         return RpcError(INVALID_PARAMS, str(error))
     return refusal(error)

@@ -344,7 +344,7 @@ def _without_media(
     if not isinstance(blocks, list) or not isinstance(data, dict):
         return envelope, [], []
     good, problems = valid_blocks(blocks)
-    described = [_described(one) if isinstance(one, dict) else one for one in blocks]
+    described = [_without_data(one) if isinstance(one, dict) else one for one in blocks]
     return {**envelope, "data": {**data, BLOCKS_KEY: described}}, good, problems
 
 
@@ -354,7 +354,7 @@ def _warned(structure: dict[str, Any], warnings: Sequence[str]) -> dict[str, Any
     return {**structure, "warnings": [*structure.get("warnings", ()), *warnings]}
 
 
-def _described(block: Mapping[str, Any]) -> dict[str, Any]:
+def _without_data(block: Mapping[str, Any]) -> dict[str, Any]:
     """A block less its data, which a model can make nothing of as text."""
     described = {name: value for name, value in block.items() if name != "data"}
     data = block.get("data")

@@ -54,7 +54,7 @@ def created(rye: Rye, caller: McpCaller, answer: Mapping[str, Any]) -> dict[str,
     except LilluxError:  # of another project: its id alone does not find it
         return None
     task_id = f"{thread_id}.{rye.runner_seals.task_code(thread_id)}"
-    return {"resultType": "task", **_described(task_id, thread, thread, "working")}
+    return {"resultType": "task", **_task_as_json(task_id, thread, thread, "working")}
 
 
 def get_task(request: RequestContext) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _whole(rye: Rye, task_id: str, task: Thread) -> dict[str, Any]:
     """A task, with its result when it has one. Raises LilluxError."""
     now = wait_for(rye.threads, task.thread_id, 0)
     status = _STATUSES.get(now.status, "working") if now.has_ended else "working"
-    described = _described(task_id, task, now, status)
+    described = _task_as_json(task_id, task, now, status)
     if status == "completed":
         name = sha256_hex(task_id.encode("utf-8", "surrogatepass"))[:_NAME_CHARACTERS]
         result = tool_result(ended_envelope(now), rye.context, kept_as=name)
@@ -123,7 +123,7 @@ def _task(request: RequestContext) -> Thread:
         raise refusal(error) from None
 
 
-def _described(task_id: str, task: Thread, now: Thread, status: str) -> dict[str, Any]:
+def _task_as_json(task_id: str, task: Thread, now: Thread, status: str) -> dict[str, Any]:
     """A task, and the thread that has carried on with its work, which may be the same."""
     began = task.created_at or ""
     return {

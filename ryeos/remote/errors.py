@@ -179,7 +179,7 @@ class InTheWayError(RyeError):
         self.path, self.others = path, tuple(others)
         self.details = self.others
         super().__init__(
-            f"{_shown(path)}: in its way: {listed(others)}; nothing was written",
+            f"{_printable_path(path)}: in its way: {listed(others)}; nothing was written",
             hint=f"settle those first: {first}"
             if first
             else "move or remove those, then try again",
@@ -195,7 +195,7 @@ class NotInConflictError(RyeError):
         self.path, self.remote = path, remote
         self.suggestions = tuple(known)
         super().__init__(
-            f"{_shown(path)}: in no conflict with remote {remote}",
+            f"{_printable_path(path)}: in no conflict with remote {remote}",
             hint=f"conflicts: {listed(known)}" if known else "there are no conflicts to settle",
         )
 
@@ -203,7 +203,7 @@ class NotInConflictError(RyeError):
 def conflict_record_error(path: str, problem: str) -> RyeError:
     """The record of conflicts is not one that this program wrote."""
     return RyeError(
-        f"{_shown(path)}: {problem}",
+        f"{_printable_path(path)}: {problem}",
         code="CONFIG_ERROR",
         hint="remove it, then pull it again: rye remote pull",
         path=path,
@@ -223,7 +223,7 @@ def _short(digest: str | None) -> str:
     return digest[:12] if digest else "none"
 
 
-def _shown(path: str) -> str:
+def _printable_path(path: str) -> str:
     """A name that another user gave a file, on one line: what steers terminals is escaped."""
     from lillux.schema_keywords import printable
 
@@ -232,6 +232,6 @@ def _shown(path: str) -> str:
 
 def listed(paths: Sequence[str]) -> str:
     """The first of many paths or digests, and how many more there are."""
-    shown = ", ".join(map(_shown, paths[:_MANY_PATHS]))
+    shown = ", ".join(map(_printable_path, paths[:_MANY_PATHS]))
     left = len(paths) - _MANY_PATHS
     return f"{shown} and {left} more" if left > 0 else shown

@@ -941,7 +941,7 @@ class HttpTransport:
             except HttpClientError as error:
                 was_sent = not isinstance(error, UnreachableError)
                 if is_last or not error.may_pass or (was_sent and not may_repeat):
-                    raise self._refused(error, path) from error
+                    raise self._error_for_caller(error, path) from error
                 self._pause(delay_s(_RETRY, attempt, self._jitter), path)
                 continue
             if reply.status == _UNAUTHORIZED and not has_new_clock and self._take_clock(reply):
@@ -1004,7 +1004,7 @@ class HttpTransport:
         if self._cancellation is not None and self._cancellation.is_set:
             raise ExchangeCancelledError(f"{self._remote.url}{path}")
 
-    def _refused(self, error: HttpClientError, path: str) -> Exception:
+    def _error_for_caller(self, error: HttpClientError, path: str) -> Exception:
         """The error for callers. A cancelled request stays one."""
         if isinstance(error, ExchangeCancelledError):
             return error

@@ -324,7 +324,7 @@ class RegistryClient:
     def keys(self) -> list[dict[str, Any]]:
         """The account's API keys, without themselves."""
         reply = self._raw("GET", "/v1/api-keys", (), None, max_bytes=MAX_SMALL_REPLY)
-        return _listed(reply, self._what("/v1/api-keys"))
+        return _rows_of_list(reply, self._what("/v1/api-keys"))
 
     def revoke_key(self, name: str) -> dict[str, Any]:
         """End an API key. Raises NotInRegistryError."""
@@ -480,7 +480,7 @@ class RegistryClient:
         return f"registry {self.name}: {path}"
 
 
-def _listed(body: bytes, what: str) -> list[dict[str, Any]]:
+def _rows_of_list(body: bytes, what: str) -> list[dict[str, Any]]:
     """Rows of a JSON list, or of the first list in an object."""
     try:
         value = json.loads(body)

@@ -233,14 +233,14 @@ def valid_secrets(values: Mapping[str, object]) -> dict[str, str]:
     """The same values, text within the limits. Raises SecretValuesError: one breach fails all."""
     if len(values) > MAX_SECRETS:
         raise SecretValuesError(f"expected at most {MAX_SECRETS}, found {len(values)}")
-    checked = {name: _checked(name, value) for name, value in values.items()}
+    checked = {name: _validated_value(name, value) for name, value in values.items()}
     total = sum(_size(name) + _size(value) for name, value in checked.items())
     if total > MAX_TOTAL_BYTES:
         raise SecretValuesError(f"expected at most {MAX_TOTAL_BYTES} bytes in all, found {total}")
     return checked
 
 
-def _checked(name: str, value: object) -> str:
+def _validated_value(name: str, value: object) -> str:
     shown = ascii(name[:80])
     if not isinstance(value, str):
         raise SecretValuesError(f"{shown}: expected text, found {type(value).__name__}")

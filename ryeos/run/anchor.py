@@ -87,7 +87,7 @@ def anchor_of(chain: Chain, context: Context) -> Anchor:
     declared = chain.first_with("anchor")
     if declared is None:
         return Anchor(names=names)
-    config = _checked(declared[1])
+    config = _validated_config(declared[1])
     root = _active_root(config, item, context)
     if root is None:
         return Anchor(names=names)
@@ -96,8 +96,8 @@ def anchor_of(chain: Chain, context: Context) -> Anchor:
         names=names,
         active=True,
         env_paths=dict(_env_paths(config.get("env_paths") or {}, names)),
-        env={name: _filled(value, names) for name, value in _env(chain)},
-        cwd=_filled(config.get("cwd") or "", names),
+        env={name: _fill_text(value, names) for name, value in _env(chain)},
+        cwd=_fill_text(config.get("cwd") or "", names),
     )
 
 
@@ -135,7 +135,7 @@ def _runtime_lib(chain: Chain) -> str:
     return ""
 
 
-def _checked(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _validated_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     mode = config.get("mode", "auto")
     if mode not in _MODES:
         raise SpecError("anchor.mode", f"expected one of {', '.join(_MODES)}, got {mode!r}")
@@ -208,7 +208,7 @@ def _folders(entries: object, where: str, names: Mapping[str, str]) -> Iterator[
     if not isinstance(entries, list | None):
         raise SpecError(where, f"expected a list, got {type_name(entries)}")
     for entry in entries or ():
-        path = _filled(str(entry), names)
+        path = _fill_text(str(entry), names)
         if path and os.path.isdir(path):  # noqa: PTH112 - see above
             yield path
 
@@ -216,7 +216,7 @@ def _folders(entries: object, where: str, names: Mapping[str, str]) -> Iterator[
 def _env(chain: Chain) -> Iterator[tuple[str, str]]:
     """The variables of all anchors that are on, those of the tool last."""
     for element in reversed(chain.elements):
-        config = _checked(element.spec.anchor or {})
+        config = _validated_config(element.spec.anchor or {})
         if config.get("enabled") is not True:
             continue
         for name, value in (config.get("env") or {}).items():
@@ -225,7 +225,7 @@ def _env(chain: Chain) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
-def _filled(template: str, names: Mapping[str, str]) -> str:
+def _fill_text(template: str, names: Mapping[str, str]) -> str:
     from lillux.templating import Names, as_text, fill
 
     return as_text(fill(template, Names(variables={}, fixed=names)))

@@ -554,7 +554,7 @@ class _Places:
 
     def __init__(self, program: str, env: Mapping[str, str]) -> None:
         self._path_variable = env.get("PATH", os.defpath)
-        self._program = self._found(program)
+        self._program = self._find_program(program)
 
     def readable(self, programs: Sequence[str] | None) -> Iterator[Path]:
         """The system's files and those of programs."""
@@ -562,7 +562,7 @@ class _Places:
 
         yield from system_places()
         folders = [] if programs is not None else self._path_variable.split(os.pathsep)
-        named = [self._program, *map(self._found, programs or ())]
+        named = [self._program, *map(self._find_program, programs or ())]
         real = [Path(os.path.realpath(path)) for path in named if path]
         for path in (*(Path(path) for path in named if path), *real):
             yield path
@@ -574,7 +574,7 @@ class _Places:
         """The program itself, the named programs, and the loader of each."""
         from lillux.sandbox import loaders_of
 
-        todo = [self._program, *map(self._found, programs)]
+        todo = [self._program, *map(self._find_program, programs)]
         seen: set[str] = set()
         while todo:
             path = todo.pop()
@@ -586,9 +586,11 @@ class _Places:
             for loader, *words in loaders_of(real):
                 todo.append(loader)
                 if Path(loader).name == "env":
-                    todo += [self._found(word) for word in words if not word.startswith("-")][:1]
+                    todo += [
+                        self._find_program(word) for word in words if not word.startswith("-")
+                    ][:1]
 
-    def _found(self, program: str) -> str:
+    def _find_program(self, program: str) -> str:
         if os.sep in program:
             return program
         return find_on_path(program, self._path_variable, platform=sys.platform) or ""

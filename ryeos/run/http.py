@@ -146,7 +146,7 @@ class _Reader:
         self._config, self._names, self._optional = config, names, optional
 
     def method(self) -> str:
-        value = self._filled(self._config.get("method", "GET"), "config.method")
+        value = self._fill(self._config.get("method", "GET"), "config.method")
         if not isinstance(value, str) or value.upper() not in METHODS:
             raise SpecError("config.method", f"expected one of {', '.join(METHODS)}, got {value!r}")
         return value.upper()
@@ -157,7 +157,7 @@ class _Reader:
             raise SpecError("config.url", "expected an address, got none")
         lone = _LONE_NAME.fullmatch(template) is not None
         names = self._names if lone else replace(self._names, quote=_encoded)
-        url = as_text(self._filled(template, "config.url", names)).strip()
+        url = as_text(self._fill(template, "config.url", names)).strip()
         _require_no_dot_segments(url)
         query = self._query()
         if not query:
@@ -212,7 +212,7 @@ class _Reader:
 
     def _body_value(self, template: object) -> object:
         value = self._pruned(template)
-        return self._filled(value, "config.body")
+        return self._fill(value, "config.body")
 
     def _query(self) -> str:
         pairs = []
@@ -244,7 +244,7 @@ class _Reader:
         if not isinstance(template, str) or not template.strip():
             raise SpecError(where, "expected a secret such as '${API_TOKEN}', got none")
         self._require_variables(template, where)
-        value = as_text(self._filled(template, where)).strip()
+        value = as_text(self._fill(template, where)).strip()
         if not value:
             raise SpecError(where, "expected a secret, got an empty one")
         return value
@@ -268,7 +268,7 @@ class _Reader:
 
     def _entries(self, templates: dict[str, Any], where: str) -> dict[str, Any]:
         return {
-            name: self._filled(template, f"{where}.{name}")
+            name: self._fill(template, f"{where}.{name}")
             for name, template in templates.items()
             if not self._is_left_out(template)
         }
@@ -294,7 +294,7 @@ class _Reader:
             and bool(unknown_names(template, self._names))
         )
 
-    def _filled(self, template: object, where: str, names: Names | None = None) -> object:
+    def _fill(self, template: object, where: str, names: Names | None = None) -> object:
         return filled(template, where, names or self._names)
 
 

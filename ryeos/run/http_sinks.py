@@ -162,7 +162,7 @@ def open_sinks(config: StreamConfig, project_path: Path) -> tuple[EventSink, ...
         failed.callback(close_all, opened)
         for index, destination in enumerate(config.destinations):
             where = f"config.stream.destinations[{index}]"
-            opened.append(_opened(destination, config, project_path, where))
+            opened.append(_open_sink(destination, config, project_path, where))
         failed.pop_all()
     if config.buffer_events and not any(isinstance(sink, ReturnSink) for sink in opened):
         opened.append(ReturnSink(config.max_buffer_size))
@@ -208,7 +208,7 @@ def _destination(entry: object, where: str) -> StreamDestination:
     return StreamDestination(type=kind, path=path, config=settings, format=form)
 
 
-def _opened(
+def _open_sink(
     destination: StreamDestination, config: StreamConfig, project_path: Path, where: str
 ) -> EventSink:
     settings = destination.config or {}

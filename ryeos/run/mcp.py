@@ -704,7 +704,7 @@ class McpStdioCall:
     def describe(self) -> dict[str, Any]:
         """The server's command, and which of its tools."""
         return {
-            **_described(self.found),
+            **_describe_call(self.found),
             "transport": "stdio",
             "command": self._shown_command(),
             "cwd": str(self.server.cwd),
@@ -773,10 +773,10 @@ class McpHttpCall:
     def describe(self) -> dict[str, Any]:
         """The server's address, and which of its tools."""
         return {
-            **_described(self.found),
+            **_describe_call(self.found),
             **_warnings_of(self.found, self.warnings),
             "transport": "http",
-            "url": self._shown(),
+            "url": self._masked_url(),
             "headers": sorted(self.headers),
             "sandbox": self.rights.describe(),
         }
@@ -794,7 +794,7 @@ class McpHttpCall:
         server = HttpServer(
             url=self.url,
             headers=self.headers,
-            name=_label(self.found, self._shown()),
+            name=_label(self.found, self._masked_url()),
             schema=self.schema,
             timeout_s=self.found.timeout_s,
             max_message_bytes=self.max_bytes,
@@ -813,10 +813,10 @@ class McpHttpCall:
                     on_text=on_stderr,
                 )
             except (McpClientError, HttpClientError) as error:
-                return map_failure(name, error, {"url": self._shown()}, metadata)
+                return map_failure(name, error, {"url": self._masked_url()}, metadata)
         return _mapped(self.found, answer, metadata)
 
-    def _shown(self) -> str:
+    def _masked_url(self) -> str:
         return masked(self.shown_url, self.found.variables.values)
 
 
@@ -832,7 +832,7 @@ def _mapped(found: ServerConfig, answer: ToolAnswer, metadata: Mapping[str, Any]
     return map_listing(answer, metadata)
 
 
-def _described(found: ServerConfig) -> dict[str, Any]:
+def _describe_call(found: ServerConfig) -> dict[str, Any]:
     description: dict[str, Any] = {
         "protocol": "mcp",
         "tool": found.tool_name,

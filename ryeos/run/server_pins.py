@@ -384,7 +384,7 @@ class ServerInstaller:
         folder = place / f"npm-{package.digest[:32]}"
         started = folder / "node_modules" / package.name / _plain(package.bin)
         if make and not (folder / "ready").is_file():
-            self._install_npm(_checked(package, listed()).requirements, folder)
+            self._install_npm(_require_pinned(package, listed()).requirements, folder)
         return (interpreter, str(started)), folder
 
     # ------------------------------------------------------------------ npm
@@ -496,7 +496,7 @@ class ServerInstaller:
         marked = place / f"pypi-{package.digest[:32]}-{sha256_hex(os.fsencode(python))[:8]}"
         known = _text(marked)
         if not known and make:
-            checked = _checked(package, listed())
+            checked = _require_pinned(package, listed())
             known = self._python.python_with(checked, python, place, make=True)
             write_atomic(marked, known.encode("utf-8", "surrogateescape"))
         program = Path(known or place / "python")
@@ -516,7 +516,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _checked(package: ServerPackage, listed: PackageList) -> PackageList:
+def _require_pinned(package: ServerPackage, listed: PackageList) -> PackageList:
     """The list, if it is the one that the signed item names. Raises PackagesError."""
     if list_digest(listed.requirements) != package.digest:
         raise PackagesError(

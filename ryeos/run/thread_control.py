@@ -460,14 +460,14 @@ class ThreadLog:
 
     def chunks(self) -> Iterator[bytes]:
         """What is there now, nothing where there is no log. Raises FileSystemError."""
-        with self._opened() as descriptor:
+        with self._open_log() as descriptor:
             yield from _rest(descriptor)
 
     def follow(self, registry: ThreadRegistry) -> Iterator[bytes]:
         """What is there and what comes, until the thread has ended. Raises as `chunks`."""
         from lillux.watch import await_status
 
-        with self._opened() as descriptor:
+        with self._open_log() as descriptor:
             has_ended = False
             while not has_ended:
                 has_ended = refreshed(registry, registry.get(self.thread_id)).has_ended
@@ -477,7 +477,7 @@ class ThreadLog:
 
     def text(self) -> tuple[str, bool]:
         """The end of the log as text, and whether something stands before it."""
-        with self._opened() as descriptor:
+        with self._open_log() as descriptor:
             size = os.fstat(descriptor).st_size if descriptor is not None else 0
             if descriptor is not None and size > MOST_TEXT_BYTES:
                 os.lseek(descriptor, size - MOST_TEXT_BYTES, os.SEEK_SET)
@@ -485,7 +485,7 @@ class ThreadLog:
         return data.decode("utf-8", "replace"), size > MOST_TEXT_BYTES
 
     @contextmanager
-    def _opened(self) -> Iterator[int | None]:
+    def _open_log(self) -> Iterator[int | None]:
         try:
             descriptor = os.open(self.path, _READ_FLAGS)
         except (FileNotFoundError, NotADirectoryError):

@@ -376,7 +376,7 @@ class ThreadRegistry:
         return changed == 1
 
     def _write(self, statement: str, values: Any) -> int:  # noqa: ANN401 - what SQLite takes
-        with self._opened(writable=True) as connection:
+        with self._open_database(writable=True) as connection:
             return connection.execute(statement, tuple(values)).rowcount
 
     def _read(
@@ -385,7 +385,7 @@ class ThreadRegistry:
         if not os.path.lexists(self.place.registry):
             self.place.require_inside()
             return []
-        with self._opened(writable=self.is_writable()) as connection:
+        with self._open_database(writable=self.is_writable()) as connection:
             present = set(columns_of(connection))  # an older registry that cannot be changed
             selected = [name for name in names if name in present]
             if not selected or (not present >= {"created_at", "status"} and rule):
@@ -400,7 +400,7 @@ class ThreadRegistry:
         return is_directory(folder) and os.access(folder, os.W_OK) and os.access(file, os.W_OK)
 
     @contextmanager
-    def _opened(self, *, writable: bool) -> "Iterator[Connection]":
+    def _open_database(self, *, writable: bool) -> "Iterator[Connection]":
         self.place.require_inside()
         path = self.place.registry
         connection = open_writable(path) if writable else open_readable(path)

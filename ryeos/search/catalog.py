@@ -291,7 +291,7 @@ class Catalog:
         changed, is_quiet = False, self._is_quiet(places)
         for place in places:
             shelf = self._shelves[place]
-            new, is_less = self._listed(shelf)
+            new, is_less = self._list_shelf(shelf)
             changed |= is_less
             stale = self._stale(shelf, only_links=is_quiet)
             for item_id, suffix in new:
@@ -303,7 +303,7 @@ class Catalog:
             self._pools.clear()
             self._bury()
 
-    def _listed(self, shelf: _Shelf) -> tuple[list[tuple[str, str]], bool]:
+    def _list_shelf(self, shelf: _Shelf) -> tuple[list[tuple[str, str]], bool]:
         """Walk the folders of a shelf if one of them was changed.
 
         What is there and was not, and whether something is there no more.

@@ -179,7 +179,7 @@ def _matching(
     terms = _positive_words(node)
     if request.max_distance is not None and len(terms) > 1:
         numbers = evaluation.near(terms, request.max_distance).intersection(numbers)
-    named = _named(pool, query) if node == query.node else frozenset[int]()
+    named = _items_named(pool, query) if node == query.node else frozenset[int]()
     return _final(evaluation.scores({*numbers, *named}), pool, query)
 
 
@@ -218,7 +218,7 @@ def _final(scores: Mapping[int, float], pool: Pool, query: Query) -> dict[int, f
     return final
 
 
-def _named(pool: Pool, query: Query) -> frozenset[int]:
+def _items_named(pool: Pool, query: Query) -> frozenset[int]:
     """The items that a reference names, which is no word of any text."""
     kind, colon, item_id = folded(query.text).partition(":")
     if not colon or kind not in {kind.value for kind in Kind}:

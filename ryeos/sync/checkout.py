@@ -183,7 +183,7 @@ class TreeFiles:
         waiting = [path]
         while waiting:
             folder = waiting.pop()
-            for inner, status in self._opened(folder):
+            for inner, status in self._open_folder(folder):
                 if not stat.S_ISDIR(status.st_mode) or is_link(status):
                     os.unlink(inner)  # noqa: PTH108 - as above
                 elif folder == path:
@@ -197,7 +197,7 @@ class TreeFiles:
                 os.rmdir(folder)  # noqa: PTH106 - as above
         os.rmdir(path)  # noqa: PTH106 - as above
 
-    def _opened(self, folder: str) -> list[tuple[str, os.stat_result]]:
+    def _open_folder(self, folder: str) -> list[tuple[str, os.stat_result]]:
         """What is in a folder, which may be changed from now on."""
         os.chmod(folder, _OWNER)  # noqa: PTH101 - as above
         with os.scandir(folder) as entries:

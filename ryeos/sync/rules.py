@@ -162,7 +162,7 @@ def _read(base: Path, *, is_strict: bool) -> Mapping[str, Any] | None:
         text = read_bytes(path, _MAX_BYTES).decode("utf-8")
         if all(line.lstrip()[:1] in {"", "#"} for line in text.splitlines()):
             return None
-        return _parsed(path.suffix, text, str(path))
+        return _parse_rules(path.suffix, text, str(path))
     except FileNotFoundError:
         return None
     except (LilluxError, UnicodeDecodeError) as error:
@@ -179,7 +179,7 @@ def _read(base: Path, *, is_strict: bool) -> Mapping[str, Any] | None:
 
 
 @lru_cache(maxsize=_CACHED_RULES)
-def _parsed(suffix: str, text: str, where: str) -> Mapping[str, Any]:
+def _parse_rules(suffix: str, text: str, where: str) -> Mapping[str, Any]:
     """The values of a file: a push asks for the rules of project and user space, which share some.
 
     Raises as `parse_header`.

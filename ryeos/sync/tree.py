@@ -48,7 +48,7 @@ _PART_BYTES = 1024 * 1024
 
 def read_found(root: str, found: WalkedFile) -> bytes | None:
     """All of a file; None for one that was removed meanwhile. Raises FileSystemError."""
-    with _opened(f"{root}/{found.target or found.relative}") as descriptor:
+    with _open_plain(f"{root}/{found.target or found.relative}") as descriptor:
         if descriptor is None:
             return None
         # One byte more tells a file that has grown from one that was read whole.
@@ -65,7 +65,7 @@ def digest_found(root: str, found: WalkedFile) -> str | None:
     if found.status.st_size < _LARGE_BYTES:
         data = read_found(root, found)
         return None if data is None else sha256(data).hexdigest()
-    with _opened(f"{root}/{found.target or found.relative}") as descriptor:
+    with _open_plain(f"{root}/{found.target or found.relative}") as descriptor:
         if descriptor is None:
             return None
         digest = sha256()
@@ -75,7 +75,7 @@ def digest_found(root: str, found: WalkedFile) -> str | None:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[int | None]:
+def _open_plain(path: str) -> Iterator[int | None]:
     try:
         descriptor = os.open(path, PLAIN_FILE)
     except (FileNotFoundError, NotADirectoryError):

@@ -86,8 +86,8 @@ def manifest_of(text: str) -> SkillManifest | None:
     if parts[0] == AI_DIRECTORY and "/".join(parts[:2]) != OWN_FOLDER:
         raise directive_error(said, f"skill: {AI_DIRECTORY} holds skills in {OWN_FOLDER} alone")
     _require_plain(said, folder)
-    files = tuple(_listed(child) for child in said.children if child.tag == "file")
-    called = tuple(_listed(child) for child in said.children if child.tag == "called")
+    files = tuple(_listed_file(child) for child in said.children if child.tag == "file")
+    called = tuple(_listed_file(child) for child in said.children if child.tag == "called")
     if FILE not in {one.path for one in files}:
         raise directive_error(said, f"skill: expected {FILE} among its files, found none")
     if len(files) + len(called) > MAX_FILES:
@@ -112,7 +112,7 @@ def _require_plain(element: Element, path: str) -> None:
         raise directive_error(element, f"{element.tag[:60]}: {error}") from None
 
 
-def _listed(element: Element) -> ListedFile:
+def _listed_file(element: Element) -> ListedFile:
     path, size = _attribute(element, "path"), _attribute(element, "size")
     _require_plain(element, path)
     if not (size.isascii() and size.isdigit() and len(size) <= len(str(MAX_BYTES))):
@@ -138,7 +138,7 @@ def read_skill(item: VerifiedItem) -> Skill | None:
     if manifest is None:
         return None
     base = item.target.space.base
-    folder = _joined(base, manifest.folder, manifest, item)
+    folder = _join_path(base, manifest.folder, manifest, item)
     listed = {one.path for one in manifest.files}
     for relative in _files_there(folder, manifest, item):  # (2)
         if relative not in listed:
@@ -149,7 +149,7 @@ def read_skill(item: VerifiedItem) -> Skill | None:
     return Skill(name=manifest.name, folder=folder, files=files)
 
 
-def _joined(root: Path, relative: str, manifest: SkillManifest, item: VerifiedItem) -> Path:
+def _join_path(root: Path, relative: str, manifest: SkillManifest, item: VerifiedItem) -> Path:
     try:
         return safe_join(root, relative)
     except LilluxError as error:
@@ -164,7 +164,7 @@ def _files_there(folder: Path, manifest: SkillManifest, item: VerifiedItem) -> I
 
 
 def _bytes_of(root: Path, one: ListedFile, manifest: SkillManifest, item: VerifiedItem) -> bytes:
-    path = _joined(root, one.path, manifest, item)
+    path = _join_path(root, one.path, manifest, item)
     try:
         data = read_bytes(path, one.size)
     except (FileNotFoundError, NotADirectoryError):

@@ -57,18 +57,18 @@ class VersionRecord:
 
     def require_newest(self, ref: ItemRef, signer: str, version: str, path: Path) -> None:
         """Raise RollbackError for a version below the highest, unless it was accepted here."""
-        found = _parsed(version)
+        found = _parse_version(version)
         record = self._read(ref) if found else {}
         highest = _highest(record, signer)
         if not found or not highest or found >= highest:
             return
-        accepted = _parsed(record.get("older", {}).get(self._place, ""))
+        accepted = _parse_version(record.get("older", {}).get(self._place, ""))
         if accepted is None or found < accepted:
             raise RollbackError(str(path), str(ref), version, ".".join(map(str, highest)))
 
     def note(self, ref: ItemRef, signer: str, version: str) -> None:
         """Keep a version that has run, if it is a new highest. A record that fails is no error."""
-        found = _parsed(version)
+        found = _parse_version(version)
         highest = _highest(self._read(ref), signer)
         if found and (highest is None or found > highest) and is_directory(self._has_place):
             with suppress(LilluxError, OSError):
@@ -80,8 +80,8 @@ class VersionRecord:
         Raises FileSystemError.
         """
         record = self._read(ref)
-        found, highest = _parsed(version), _highest(record, signer)
-        accepted = _parsed(record.get("older", {}).get(self._place, ""))
+        found, highest = _parse_version(version), _highest(record, signer)
+        accepted = _parse_version(record.get("older", {}).get(self._place, ""))
         if not found or not highest or found >= highest or (accepted and found >= accepted):
             return False
         self._write(ref, {"older": {self._place: version}})
@@ -115,10 +115,10 @@ class VersionRecord:
 def _highest(record: Mapping[str, Mapping[str, Any]], signer: str) -> tuple[int, ...] | None:
     """The highest version by a key; earlier records name it by the first 16 digits."""
     by_signer = record.get("highest", {})
-    return _parsed(by_signer.get(signer, by_signer.get(signer[:FINGERPRINT_DIGITS], "")))
+    return _parse_version(by_signer.get(signer, by_signer.get(signer[:FINGERPRINT_DIGITS], "")))
 
 
-def _parsed(version: object) -> tuple[int, ...] | None:
+def _parse_version(version: object) -> tuple[int, ...] | None:
     """A version as numbers; None for one that cannot be compared."""
     parts = version.split(".") if isinstance(version, str) and version.isascii() else []
     is_one = len(parts) == _PARTS and all(p.isdecimal() and len(p) <= _MAX_DIGITS for p in parts)

@@ -78,7 +78,7 @@ class RunLog:
                 if rest and is_over:
                     self._pending.append((stream, rest))
                     self._open[stream] = ""
-            pieces, self._pending = list(_joined(self._pending)), []
+            pieces, self._pending = list(_join_neighbours(self._pending)), []
             if pieces:
                 self._insert(pieces)
 
@@ -183,7 +183,7 @@ def _write(thread_id: str, log: RunLog, *, is_over: bool) -> None:
         _log.warning("%s: a part of its log was lost: %s", thread_id, error)
 
 
-def _joined(pieces: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _join_neighbours(pieces: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Neighbours of one stream as one piece, none of them much too long."""
     texts: list[str] = []
     stream, size = "", 0

@@ -498,7 +498,7 @@ class ThreadRows:
         query = wanted.where(columns.user_id == user_id, columns.thread_id == thread_id)
         with self._database.single_read() as connection:
             row = connection.execute(query).mappings().one_or_none()
-        return None if row is None else {**_shown(row), **_given_columns(row["given"])}
+        return None if row is None else {**_shown_columns(row), **_given_columns(row["given"])}
 
     def progress(self, thread_id: str) -> Progress | None:
         """How far an execution is; None for an unknown one."""
@@ -530,7 +530,9 @@ class ThreadRows:
             query = query.where(columns.project_path == project_path)
         newest = query.order_by(columns.created_at.desc(), columns.thread_id.desc()).limit(limit)
         with self._database.single_read() as connection:
-            return [_in_a_list(_shown(row)) for row in connection.execute(newest).mappings()]
+            return [
+                _in_a_list(_shown_columns(row)) for row in connection.execute(newest).mappings()
+            ]
 
 
 def _may_run_again() -> ColumnElement[bool]:
@@ -582,7 +584,7 @@ def _given_columns(value: object) -> dict[str, Any]:
     return {"parameters": given.parameters, "parameters_left_out": list(given.left_out)}
 
 
-def _shown(row: RowMapping) -> dict[str, Any]:
+def _shown_columns(row: RowMapping) -> dict[str, Any]:
     return {name: row[name] for name in _SHOWN}
 
 

@@ -73,8 +73,8 @@ def admissible_tree(
         return AdmissibleTree(tree, tuple(skipped))
     manifest = SourceManifest(
         "project",
-        _joined(base.items, kept, tree.manifest.items, refused),
-        _joined(base.files, kept, tree.manifest.files, refused),
+        _join_entries(base.items, kept, tree.manifest.items, refused),
+        _join_entries(base.files, kept, tree.manifest.files, refused),
     )
     return AdmissibleTree(tree.with_manifest(manifest), (*skipped, *left_out))
 
@@ -115,7 +115,7 @@ def _problem(path: str, manifest: SourceManifest) -> str:
     return path_problem(path) or problem_of(path, is_item=path in manifest.items)
 
 
-def _joined(
+def _join_entries(
     base: Mapping[str, str],
     kept: AbstractSet[str],
     now: Mapping[str, str],
@@ -341,7 +341,7 @@ class OutputCollector:
             stored = self._stored(
                 ran, tree, changed=changed, masked=masked, local=local, outputs=outputs
             )
-            return replace(stored, left_out=self._listed(sound.left_out))
+            return replace(stored, left_out=self._first_left_out(sound.left_out))
         finally:
             self._usage.add(self._user_id, self._written - reserved, store=self._store)
 
@@ -395,16 +395,16 @@ class OutputCollector:
             warnings=tuple(self._warnings)[:_MAX_WARNINGS],
         )
 
-    def _listed(self, left_out: Sequence[SkippedFile]) -> tuple[SkippedFile, ...]:
+    def _first_left_out(self, left_out: Sequence[SkippedFile]) -> tuple[SkippedFile, ...]:
         """For a caller: the first ones, in text that JSON can carry, without secrets."""
         if len(left_out) > _MAX_LISTED:
             _log.warning("%s files left out, %s are named", len(left_out), _MAX_LISTED)
         return tuple(
-            SkippedFile(self._shown(one.path), self._shown(one.problem))
+            SkippedFile(self._redacted_text(one.path), self._redacted_text(one.problem))
             for one in left_out[:_MAX_LISTED]
         )
 
-    def _shown(self, text: str) -> str:
+    def _redacted_text(self, text: str) -> str:
         data = self._redaction.data(text.encode("utf-8", "backslashreplace"))
         return data.decode("utf-8", "replace")[:_MAX_LISTED_CHARACTERS]
 

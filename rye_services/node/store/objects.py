@@ -538,7 +538,7 @@ def answer_pieces(
         if size > max_bytes:
             raise AnswerTooLargeError(size, max_bytes)
     entries = (entry for digest in digests if (entry := _read(store, digest)))
-    return _joined(framed(entries) if is_framed else _in_json(entries))
+    return _join_pieces(framed(entries) if is_framed else _in_json(entries))
 
 
 def decode_entries(
@@ -588,7 +588,7 @@ def _in_json(entries: Iterable[ContentEntry]) -> Iterator[bytes]:
     yield b"]}" if separator == b"," else separator + b"]}"
 
 
-def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
+def _join_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes in few pieces: each costs a change of threads."""
     piece: list[bytes] = []
     size = 0

@@ -143,10 +143,8 @@ class _Slot:
         """Make it hold what is wanted. Raises as `Checkouts.checkout`."""
         make_directory(self.folder, mode=_PRIVATE)
         os.utime(self._beside("lock"))
-        table = self._filled(
-            "project", wanted.project, wanted.contents, is_checked=wanted.is_checked
-        )
-        self._filled("user", wanted.user or SourceManifest("user"), wanted.contents)
+        table = self._fill("project", wanted.project, wanted.contents, is_checked=wanted.is_checked)
+        self._fill("user", wanted.user or SourceManifest("user"), wanted.contents)
         self.clean()
         for name in ("home", "tmp"):
             make_directory(self.folder / name, mode=_PRIVATE)
@@ -162,8 +160,8 @@ class _Slot:
 
     def restore(self, wanted: CheckoutRequest) -> None:
         """Leave nothing of a run, which may hold secrets. Raises as `prepare`."""
-        self._filled("project", wanted.project, wanted.contents, found=self._found)
-        self._filled("user", wanted.user or SourceManifest("user"), wanted.contents)
+        self._fill("project", wanted.project, wanted.contents, found=self._found)
+        self._fill("user", wanted.user or SourceManifest("user"), wanted.contents)
         self.clean()
 
     def _differences(self, wanted: CheckoutRequest, table: StatTable) -> TreeChanges:
@@ -186,7 +184,7 @@ class _Slot:
         except OSError as error:
             raise file_system_error(self.folder, error) from error
 
-    def _filled(
+    def _fill(
         self,
         name: str,
         manifest: SourceManifest,
