@@ -1,4 +1,4 @@
-"""An agent that signs its own work, or gets at what gives rights: over MCP, by tools, by shells."""
+"""An agent that signs its own work, or gives itself rights: over MCP, by tools, by shells."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping

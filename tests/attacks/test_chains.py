@@ -39,7 +39,7 @@ def run(workspace: Workspace, item_id: str) -> ExecutionResult:
     return result
 
 
-# --- where an element may reach
+# --- spaces that an element may use
 
 
 def test_a_system_item_does_not_hand_over_to_a_file_of_the_project(workspace: Workspace) -> None:

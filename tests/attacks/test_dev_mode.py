@@ -1,4 +1,4 @@
-"""Dev mode lets unsigned code run. It must be loud, visible in results, and hard to switch on."""
+"""Dev mode lets unsigned code run. It warns, shows in results, and is hard to switch on."""
 
 import json
 from pathlib import Path

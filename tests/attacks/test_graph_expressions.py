@@ -1,4 +1,4 @@
-"""Values of a run are data: no template, path or condition makes them more than that."""
+"""Values of a run are data: no template, path or condition makes code of them."""
 
 import subprocess
 import sys

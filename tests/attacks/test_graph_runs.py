@@ -303,7 +303,7 @@ def test_a_name_that_needs_no_permission_is_not_for_every_item(
     assert "Permission denied" in data["error"]
 
 
-# --- what runs hand on ----------------------------------------------------------------------------
+# --- grants of runs -------------------------------------------------------------------------------
 
 
 def inner_of(ground: GraphGround, run_id: str) -> str:
@@ -347,7 +347,7 @@ def test_an_unknown_parent_grants_nothing(parent: Path, ground: GraphGround) -> 
     assert "no thread of this project" in inner_of(ground, "demo-gate-1-0000")
 
 
-# --- too much -------------------------------------------------------------------------------------
+# --- limits ---------------------------------------------------------------------------------------
 
 
 def test_a_foreach_makes_no_more_calls_at_once_than_it_may(ground: GraphGround) -> None:

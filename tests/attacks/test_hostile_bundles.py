@@ -1,4 +1,4 @@
-"""A bundle whose publisher means no good: all of it is signed, and all of it installs, or not."""
+"""A bundle of a hostile publisher: it is signed as a whole, and installs as a whole or not."""
 
 import json
 from pathlib import Path

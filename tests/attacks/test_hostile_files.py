@@ -1,4 +1,4 @@
-"""What may lie where an item should be: things that block, flood, are no text or cannot be read."""
+"""Files in place of items that block a reader, are huge, are no text or cannot be read."""
 
 import os
 import stat

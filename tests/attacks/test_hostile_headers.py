@@ -1,4 +1,4 @@
-"""Headers written to run code, read files or stop the machine; and what they get: an error."""
+"""Headers written to run code, read files or stop the machine: each is an error."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Imported OpenAPI documents: an import asks no server, and a changed byte is not sent."""
+"""Imported OpenAPI documents: an import sends no request, and a changed tool does not run."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Imported scripts: nothing runs unconfined at an import, and a changed byte does not run."""
+"""Imported scripts: an import runs them only confined, and a changed script does not run."""
 
 import shutil
 import socket

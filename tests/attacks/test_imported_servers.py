@@ -196,7 +196,7 @@ def test_edits_of_a_user_in_a_server_item_are_never_signed_by_a_refresh(
     assert "Other" not in (item.parent.parent / "demo/add.yaml").read_text("utf-8")
 
 
-# --- clones ---------------------------------------------------------------------------------------
+# --- servers in clones ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("flag", ["--dry-run", "--json"])

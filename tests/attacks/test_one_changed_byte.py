@@ -1,4 +1,4 @@
-"""Every byte of a signed file, changed: refused, but for the few bytes that nothing covers.
+"""A change of any byte of a signed file is refused, but for a few uncovered bytes.
 
 Those are, and each has its test: the digits of the time, the names in the provenance, and what
 stands in a shebang behind ``#!/``.

@@ -143,7 +143,7 @@ def test_a_secret_of_the_environment_is_not_to_be_had(shared: Workspace) -> None
     assert "s3cret" not in json.dumps([result.data for result in results])
 
 
-# --- a name steers nothing
+# --- names of parameters
 
 
 @pytest.mark.parametrize("name", RESERVED)

@@ -200,7 +200,7 @@ def test_a_pipe_in_place_of_a_log_blocks_no_caller(
     assert done.stderr.endswith("spawn.log: expected a regular file\n")
 
 
-# --- words ----------------------------------------------------------------------------------------
+# --- texts of rows --------------------------------------------------------------------------------
 
 
 def plant(registry: ThreadRegistry, **values: object) -> None:

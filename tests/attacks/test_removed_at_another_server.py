@@ -1,4 +1,4 @@
-"""A key, token or member that one server of a cluster has removed: no other server lets them on."""
+"""A key, token or member that one server of a cluster removed is refused by all others."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What tools of a user may do on a node that is not the user's, and the node's word for it."""
+"""Rights of a user's tools on a node of another owner, and the node's receipts of them."""
 
 import json
 from base64 import b64decode, b64encode

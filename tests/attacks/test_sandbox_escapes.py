@@ -1,4 +1,4 @@
-"""Ways out of the rights that a tool declares, tried one by one by a tool that wants out."""
+"""Ways out of the rights that a tool declares, tried one by one by a hostile tool."""
 
 import os
 import threading
@@ -262,7 +262,7 @@ def test_no_key_is_read_by_an_agents_tool_that_may_read_anything(workspace: Work
     assert "refused" not in result.metadata  # no header would give it
 
 
-# --- callers and callees --------------------------------------------------------------------------
+# --- tools that call tools ------------------------------------------------------------------------
 
 
 def test_a_graph_gives_its_steps_no_more_than_it_has(workspace: Workspace, secret: Path) -> None:

@@ -255,7 +255,7 @@ def errors_of(node: Node) -> list[str]:
     return [line for line in node.log if " ERROR " in line or "Traceback" in line]
 
 
-# --- other doors ----------------------------------------------------------------------------------
+# --- other ways in: calls of tools, forms, addresses ----------------------------------------------
 
 
 @pytest.mark.parametrize("text", [NUL, HALF], ids=["NUL", "half of a pair"])

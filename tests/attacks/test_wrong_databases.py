@@ -1,4 +1,4 @@
-"""A data folder and a database that do not belong together: nothing is swept, and nothing made."""
+"""A data folder and a database that do not belong together: nothing is removed or made."""
 
 from pathlib import Path
 

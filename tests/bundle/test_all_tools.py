@@ -1,4 +1,4 @@
-"""What holds for every tool of the bundle that takes parameters."""
+"""Rules for every tool of the bundle that takes parameters."""
 
 from collections.abc import Mapping
 from pathlib import Path

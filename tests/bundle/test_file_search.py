@@ -1,4 +1,4 @@
-"""`ls`, `glob` and `grep`: what they find, what they leave out, and that git and rg agree."""
+"""`ls`, `glob` and `grep`: found and omitted files, in agreement with git and rg."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What ``lillux_native/PROTOCOL.md`` says of ``lillux-proc``, of both its forms."""
+"""``lillux_native/PROTOCOL.md`` is true for ``lillux-proc``, in both its forms."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What every `ProcessRunner` does, the real one and the scripted one."""
+"""The behaviour of every `ProcessRunner`, the real one and the scripted one."""
 
 import sys
 from collections.abc import Callable

@@ -69,7 +69,7 @@ def failure(result: ExecutionResult) -> str:
     return str(result.error)
 
 
-# --- where its modules come from
+# --- sources of its modules
 
 
 def test_the_library_is_taken_from_its_bytecode_and_verified_files_from_their_source(

@@ -134,7 +134,7 @@ def test_refs_are_written_listed_and_removed(store: ContentStore) -> None:
     assert list(store.refs()) == [("lost/one", {"hash": "1" * 64})]
 
 
-# --- what only object storage has -----------------------------------------------------------------
+# --- object storage alone -------------------------------------------------------------------------
 
 
 def pack_keys(bucket: Bucket, user: str = "ada") -> list[str]:

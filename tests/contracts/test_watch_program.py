@@ -1,4 +1,4 @@
-"""What ``lillux_native/PROTOCOL.md`` says of ``lillux-watch``, of both its forms."""
+"""``lillux_native/PROTOCOL.md`` is true for ``lillux-watch``, in both its forms."""
 
 import json
 from contextlib import closing

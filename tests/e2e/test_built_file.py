@@ -23,7 +23,7 @@ ECHO = ("run", "rye/bash/bash", "command=echo hi")
 INDEX = re.compile(r"_rye/cpython-3(\d+)\.idx")
 
 
-# --- anywhere -------------------------------------------------------------------------------------
+# --- flags, places and names ----------------------------------------------------------------------
 
 
 def test_it_runs_a_tool_on_a_machine_that_has_only_python(machine: Machine) -> None:
@@ -113,7 +113,7 @@ def test_files_of_another_program_packed_by_shiv_are_ignored(machine: Machine) -
     assert not (machine.home / "shiv").exists()
 
 
-# --- its main job ---------------------------------------------------------------------------------
+# --- signing and running --------------------------------------------------------------------------
 
 GREET = """
 import json, sys

@@ -1,4 +1,4 @@
-"""``rye.py``: the checkout as it runs."""
+"""``rye.py``: commands run from the checkout."""
 
 import shutil
 import sys

@@ -151,7 +151,7 @@ def copies(tmp_path: Path, built_pyz: Path) -> list[Copy]:
     return [Copy(tmp_path / f"copy-{number}", built_pyz) for number in range(WORKERS)]
 
 
-# --- one bit --------------------------------------------------------------------------------------
+# --- single flipped bits --------------------------------------------------------------------------
 
 
 def test_a_flipped_bit_has_no_effect_or_is_reported_in_one_line(
@@ -203,7 +203,7 @@ def test_a_flipped_bit_in_the_first_bytecode_may_crash_python_but_gives_no_wrong
     assert surprises(copies, flips(bytecode, 20), is_expected) == []
 
 
-# --- each part ------------------------------------------------------------------------------------
+# --- damage of each part --------------------------------------------------------------------------
 
 
 def test_damage_of_the_index_is_noticed_wherever_it_is(copy: Copy, regions: Regions) -> None:

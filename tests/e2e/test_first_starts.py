@@ -1,4 +1,4 @@
-"""First starts that meet, are killed, or find what others damaged."""
+"""First starts that run at once, are killed, or find a damaged cache."""
 
 import json
 import os

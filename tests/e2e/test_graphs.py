@@ -272,7 +272,7 @@ def test_a_picture_shows_how_far_a_run_came(form: str, begin: str, graphs: Graph
     graphs.run("threads", "kill", run_id)
 
 
-# --- step -----------------------------------------------------------------------------------------
+# --- single steps ---------------------------------------------------------------------------------
 
 
 def test_a_step_works_on_one_node(graphs: GraphMachine) -> None:

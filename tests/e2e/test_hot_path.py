@@ -1,4 +1,4 @@
-"""What starts import: the checked-in list, and nothing else."""
+"""Starts import exactly the modules of the checked-in list."""
 
 from pathlib import Path
 

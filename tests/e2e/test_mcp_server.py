@@ -187,7 +187,7 @@ def test_processes_join_the_trace_of_the_caller(client: McpClient) -> None:
     assert envelope_of(client.result(call))["data"]["stdout"] == parent
 
 
-# ---------------------------------------------------------------- many at once
+# ---------------------------------------------------------------- many calls at once
 
 
 def test_seventeen_slow_programs_delay_no_other_call(client: McpClient, items: Machine) -> None:

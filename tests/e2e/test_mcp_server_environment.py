@@ -38,7 +38,7 @@ def echo(client: McpClient, command: str = "echo ü; pwd") -> dict[str, Any]:
     return client.envelope("execute", item_id=BASH, parameters={"command": command})
 
 
-# ---------------------------------------------------------------- nothing else on the wire
+# ---------------------------------------------------------------- only messages on the wire
 
 
 def test_output_of_a_function_and_its_children_is_no_message(client: McpClient) -> None:

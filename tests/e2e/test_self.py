@@ -41,7 +41,7 @@ def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
-# --- where ----------------------------------------------------------------------------------------
+# --- rye self where -------------------------------------------------------------------------------
 
 
 def test_where_lists_the_file_its_cache_and_its_compiled_modules(

@@ -125,7 +125,7 @@ def recorded_hash(client: Client) -> str:
     return recorded.snapshot_hash
 
 
-# --- what comes from the node ---------------------------------------------------------------------
+# --- pulls and outputs ----------------------------------------------------------------------------
 
 MANY = 300
 

@@ -312,7 +312,7 @@ def test_another_node_at_the_same_address_learns_nothing(
     assert stranger.keys.node_id.removeprefix("fp:") in said
 
 
-# --- a push to a liar -----------------------------------------------------------------------------
+# --- a push to a lying node -----------------------------------------------------------------------
 
 
 def test_a_node_that_claims_to_have_missing_content_gets_no_head(

@@ -1,4 +1,4 @@
-"""The disk of a node that can only be read, as a kernel leaves it after an error of the disk."""
+"""A read-only disk of a node, as a kernel leaves it after an error of the disk."""
 
 import subprocess
 import sys

@@ -107,7 +107,7 @@ MULTIPLES = (NEUTRAL, *accumulate(repeat(BASE, 40), add))
 """The i-th is i times the base point."""
 
 
-# --- what libsodium says --------------------------------------------------------------------------
+# --- comparison with libsodium --------------------------------------------------------------------
 
 
 def libsodium_accepts(public_key: bytes, message: bytes, signature: bytes) -> bool:
@@ -159,7 +159,7 @@ def test_every_verdict_of_wycheproof_is_ours_and_that_of_libsodium() -> None:
     assert native == pure
 
 
-# --- one change -----------------------------------------------------------------------------------
+# --- changed bits ---------------------------------------------------------------------------------
 
 
 @pytest.mark.heavy

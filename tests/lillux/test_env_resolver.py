@@ -50,7 +50,7 @@ def apply(env_config: object, context: Mapping[str, str] = NO_CONTEXT, **start: 
     return resolver().apply(ResolvedEnv(variables=start), shapeless, context)
 
 
-# --- the base
+# --- the base environment
 
 
 def test_the_base_is_the_process_environment_with_the_env_file_over_it(project: Path) -> None:

@@ -162,7 +162,7 @@ def test_other_keys_of_openssl_are_refused(options: tuple[str, ...], problem: st
     assert str(error.value) == f"private key: {problem}"
 
 
-# --- forgiven -------------------------------------------------------------------------------------
+# --- accepted variants ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

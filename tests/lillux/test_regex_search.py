@@ -1,4 +1,4 @@
-"""Patterns of conditions: what they find is what `re` finds, in time."""
+"""Patterns of conditions: their matches are those of `re`, in bounded time."""
 
 import re
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What holds for every schema and value."""
+"""Laws for every schema and value."""
 
 import re
 from contextlib import suppress

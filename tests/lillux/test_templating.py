@@ -113,7 +113,7 @@ def test_lists_and_mappings_are_filled_through_and_their_keys_are_not() -> None:
     assert filled == {"{x}": [[1], {"inner": ["<[1]>", 7]}], "n": None}
 
 
-# --- once, and bounded
+# --- one pass, in bounded time
 
 
 @given(value=HOSTILE)

@@ -56,7 +56,7 @@ def commit(folder: Path) -> None:
     git(folder, "commit", "-q", "-m", "x")
 
 
-# --- the number ---
+# --- the version ---
 
 
 def test_a_version_is_written_everywhere_with_its_date(checkout: Path) -> None:

@@ -1,4 +1,4 @@
-"""What holds for every text, kind and suffix."""
+"""Laws for every text, kind and suffix."""
 
 from contextlib import suppress
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A table of what files had which digest makes looks faster, and never different."""
+"""A table of digests of files makes scans faster, and does not change their result."""
 
 import os
 from pathlib import Path

@@ -347,7 +347,7 @@ def test_a_limit_of_zero_is_refused(request_: HttpRequest) -> None:
         http.send(request_)
 
 
-# --- what breaks
+# --- broken connections
 
 
 def test_a_refused_connection_says_so() -> None:
@@ -405,7 +405,7 @@ def test_an_answer_that_is_no_http_is_broken() -> None:
         http.send(HttpRequest(url=server.url))
 
 
-# --- again
+# --- retries
 
 
 def failing(times: int, *answers: tuple[int, dict[str, str]]) -> Callable[[Exchange], None]:

@@ -83,7 +83,7 @@ def test_progress_of_the_sdk_is_reported_as_a_line() -> None:
     assert lines == [b"progress 1/2 half of it\n"]
 
 
-# --- servers that are written here
+# --- scripted servers
 
 
 class Script:

@@ -1,4 +1,4 @@
-"""Calls over a pipe, of servers that behave and of servers that do not."""
+"""Calls over a pipe, of correct and of faulty servers."""
 
 import json
 import os
@@ -127,7 +127,7 @@ def test_a_server_that_ends_at_the_probe_is_not_restarted_for_the_modern_revisio
         ask(odd("crashes"), version=MODERN)
 
 
-# --- what servers say besides
+# --- other messages of servers
 
 
 def test_a_ping_is_answered_and_other_requests_are_refused() -> None:
@@ -172,7 +172,7 @@ def test_a_flood_on_standard_error_blocks_no_caller_and_only_its_end_is_kept() -
     assert counted > 6_000_000
 
 
-# --- what goes wrong
+# --- failures
 
 
 def test_a_server_that_crashes_at_its_start_is_reported_with_its_last_words() -> None:
@@ -239,7 +239,7 @@ def test_a_missing_server_is_not_found() -> None:
         ask(program("no-such-mcp-server"))
 
 
-# --- nothing stays
+# --- no process stays
 
 
 @pytest.mark.heavy

@@ -1,4 +1,4 @@
-"""Children that are talked to while they run."""
+"""Children that get input and give output while they run."""
 
 import sys
 from contextlib import AbstractContextManager

@@ -249,7 +249,7 @@ def test_after_an_interruption_no_case_begins(hello: Workspace) -> None:
     assert (result.state, result.problems) == (CaseState.SKIPPED, ("interrupted",))
 
 
-# --- which cases ----------------------------------------------------------------------------------
+# --- choice of cases ------------------------------------------------------------------------------
 
 
 def test_files_are_chosen_by_tool_by_pattern_and_by_project(hello: Workspace) -> None:

@@ -1,4 +1,4 @@
-"""What nodes call: tools, graphs, items that are read, looked for and signed; and what they may."""
+"""Calls of nodes: tools, graphs, items that are read, searched and signed; permissions."""
 
 import json
 from typing import Any

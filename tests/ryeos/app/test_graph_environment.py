@@ -1,4 +1,4 @@
-"""What runs have around them: hooks of the configuration, limits, digests of tools, threads."""
+"""The environment of runs: hooks of the configuration, limits, digests of tools, threads."""
 
 import json
 

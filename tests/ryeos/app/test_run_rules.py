@@ -1,4 +1,4 @@
-"""What `run` would trip over is not signed."""
+"""Items that `run` would refuse are not signed."""
 
 import pytest
 

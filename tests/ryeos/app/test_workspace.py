@@ -281,7 +281,7 @@ def test_a_copy_has_the_very_bytes_and_runs_where_it_is(workspace: Workspace) ->
     assert (result.error, result.chain[0]["space"]) == (None, "project")
 
 
-# --- many at once
+# --- threads
 
 
 def test_one_object_serves_many_threads(workspace: Workspace) -> None:

@@ -24,7 +24,7 @@ def interpreter(executable: str, base: str = "", *, is_virtual: bool = False) ->
     return Interpreter(executable=executable, base=base or executable, is_virtual=is_virtual)
 
 
-# --- which interpreter ----------------------------------------------------------------------------
+# --- the interpreter ------------------------------------------------------------------------------
 
 
 def test_a_virtual_environment_is_left_for_its_base(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_program_of_another_name_recognises_its_entry() -> None:
     assert is_ours(renamed.entry(find_client("cursor")), renamed)
 
 
-# --- which project --------------------------------------------------------------------------------
+# --- the project ----------------------------------------------------------------------------------
 
 
 def project_arguments(
@@ -164,7 +164,7 @@ def test_a_client_that_sends_its_folder_needs_no_project_argument(tmp_path: Path
     assert project_arguments("claude-code", SettingsScope.PROJECT, tmp_path) == ()
 
 
-# --- which file -----------------------------------------------------------------------------------
+# --- the settings file ----------------------------------------------------------------------------
 
 WINDOWS = Machine("win32", {"USERPROFILE": "/Users/me", "APPDATA": "/Users/me/AppData/Roaming"})
 MAC = Machine("darwin", {"HOME": "/Users/me"})

@@ -1,4 +1,4 @@
-"""A command line that makes no sense is answered with what to do about it."""
+"""A wrong command line is answered with a hint."""
 
 import pytest
 

@@ -530,7 +530,7 @@ def test_a_directive_that_is_not_to_be_forked_is_refused_here(user: User) -> Non
     assert nothing_was_sent(user)
 
 
-# ------------------------------------------------------------------ words and ends of runs
+# ------------------------------------------------------------------ output and ends of runs
 
 SPEAKING = """\
 # version: 1.0.0

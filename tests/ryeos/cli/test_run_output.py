@@ -46,7 +46,7 @@ def at_terminal(cli: CommandLine, tmp_path: Path, *words: str) -> Terminal:
     return Terminal(argv, cli.env | {"TERM": "xterm"}, cli.project)
 
 
-# --- as it comes ----------------------------------------------------------------------------------
+# --- output while a tool runs ---------------------------------------------------------------------
 
 
 def test_lines_are_shown_while_the_tool_runs(cli: CommandLine, tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def test_a_text_is_kept_wherever_the_schema_allows_text(text: str, name: str) ->
     assert value == text
 
 
-# ---------------------------------------------------------------------------- by the command
+# ---------------------------------------------------------------------------- the whole command
 
 
 TOOL = """\

@@ -1,4 +1,4 @@
-"""What of background runs needs no runner: help, mistakes, an empty registry."""
+"""``rye threads`` without a runner: help, mistakes, an empty registry."""
 
 import pytest
 

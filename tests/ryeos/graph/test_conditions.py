@@ -384,7 +384,7 @@ def test_a_group_stops_at_the_first_that_decides() -> None:
     assert holds(AllOf((NEVER, broken)), DOCUMENT, print) is False
 
 
-# ---------------------------------------------------------------- what always holds
+# ---------------------------------------------------------------- laws
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 VALUES = st.recursive(

@@ -398,7 +398,7 @@ def test_a_text_that_grows_without_end_is_refused() -> None:
         fill("${t" + " | sh" * 16 + "}", quotes, lambda _: None)
 
 
-# ---------------------------------------------------------------- what always holds
+# ---------------------------------------------------------------- laws
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(

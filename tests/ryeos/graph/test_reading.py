@@ -1,4 +1,4 @@
-"""Graph files to values: what they mean, and everything that is wrong with them at once."""
+"""Graph files to values: their meaning, and all their problems at once."""
 
 from typing import Any
 

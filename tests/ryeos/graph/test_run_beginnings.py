@@ -1,4 +1,4 @@
-"""Where runs begin: inputs, options, single steps, and what keeps a run from beginning."""
+"""Beginnings of runs: inputs, options, single steps, and refusals."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What ends a run from outside: its caller, its time, a file; and what becomes of its children."""
+"""Runs that are ended from outside: by the caller, a limit, a file; and their children."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Runs that another thread has started: they may do no more than it, and that cannot be forged."""
+"""Runs that another thread has started: they have no more permissions, which are not forgeable."""
 
 import json
 import shlex

@@ -229,7 +229,7 @@ def test_a_run_that_failed_goes_on_at_the_node_that_failed(place: RunPlace) -> N
     assert load(place).status == "running"
 
 
-# --- cut off anywhere -----------------------------------------------------------------------------
+# --- transcripts that are cut off -----------------------------------------------------------------
 
 
 @pytest.mark.property
@@ -509,7 +509,7 @@ def test_a_step_that_met_a_full_disk_is_recorded_once_there_is_room(place: RunPl
     assert (run.step, run.status) == (6, "completed")
 
 
-# --- killed ---------------------------------------------------------------------------------------
+# --- killed runs ----------------------------------------------------------------------------------
 
 # Records steps without end, and says the number of each that is recorded.
 ENDLESS = """

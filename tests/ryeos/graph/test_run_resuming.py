@@ -1,4 +1,4 @@
-"""Going on with runs: where, with what, and when that is refused."""
+"""Resumed runs: their node, their state, and refusals."""
 
 import json
 import os

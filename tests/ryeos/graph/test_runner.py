@@ -1,4 +1,4 @@
-"""The runner: commands carried out by a double of what makes the calls."""
+"""The runner: commands carried out by a double of the caller of tools."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -295,7 +295,7 @@ def test_no_items_give_no_results() -> None:
     assert side_by_side(lambda n: n, [], 3, lambda _: None) == []
 
 
-# ---------------------------------------------------------------------------- ends from outside
+# ---------------------------------------------------------------- runs that are ended from outside
 
 
 @contextmanager

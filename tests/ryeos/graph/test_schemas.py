@@ -1,4 +1,4 @@
-"""The JSON Schemas that editors get: what they say is what our own readers say."""
+"""The JSON Schemas for editors: they agree with our own readers."""
 
 import copy
 import json

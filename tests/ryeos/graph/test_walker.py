@@ -1,4 +1,4 @@
-"""Walks: what follows upon what, for each type of node and each way that a call can end."""
+"""Walks: the next step for each type of node and each way that a call can end."""
 
 import pytest
 
@@ -25,7 +25,7 @@ from tests.support.graph_walks import (
 DONE = {"type": "return"}
 TO_B_IF_BIG = [{"to": "b", "when": {"path": "state.n", "op": "gt", "value": 5}}, {"to": "done"}]
 
-# ---------------------------------------------------------------------------- ends
+# ---------------------------------------------------------------------------- ends of walks
 
 
 def test_a_return_gives_its_output_with_the_types_of_the_values() -> None:

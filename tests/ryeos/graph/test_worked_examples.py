@@ -1,4 +1,4 @@
-"""The three examples of the documentation, walked: what they give is given exactly."""
+"""The three examples of the documentation, walked, with their exact results."""
 
 from typing import Any
 

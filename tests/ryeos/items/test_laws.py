@@ -1,4 +1,4 @@
-"""What holds for every text and every header, not only for the examples."""
+"""Laws for every text and every header, not only for the examples."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What completion offers, over the protocol."""
+"""Candidates of completion, over the protocol."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Kept outputs are few: which are removed when one more is kept."""
+"""Which kept outputs are removed when one more is kept."""
 
 import os
 from pathlib import Path

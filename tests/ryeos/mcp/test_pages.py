@@ -1,4 +1,4 @@
-"""Cursors: they go through a list once, and only through the list that they are of."""
+"""Cursors: each page of a list once, and only of its own list."""
 
 import pytest
 from hypothesis import given

@@ -302,7 +302,7 @@ def test_progress_is_reported_only_on_request(session: McpSession) -> None:
     ]
 
 
-# --- news
+# --- progress, notifications and tasks
 
 
 def test_a_listener_gets_an_acknowledgement_and_then_only_agreed_notifications(

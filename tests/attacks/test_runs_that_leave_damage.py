@@ -1,4 +1,4 @@
-"""Tools and pushes that would have a node fail: each is answered, and the node goes on."""
+"""Tools and pushes that could make a node fail: each is answered, and the node goes on."""
 
 import json
 import os
