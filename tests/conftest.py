@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """From now on look for garbage in what tests make, not in the tests themselves."""
+    """From now on look for garbage among objects that tests make, not among the tests."""
     gc.freeze()
     gc.enable()
 

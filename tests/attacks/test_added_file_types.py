@@ -40,7 +40,7 @@ BILLION = "\n".join(
 
 
 def suffixes(workspace: Workspace) -> tuple[str, ...]:
-    """Those of tools in the project, beyond what Rye knows."""
+    """Those of tools in the project, beyond Rye's own."""
     project = workspace.rye().context.spaces.project
     assert project
     return tuple(

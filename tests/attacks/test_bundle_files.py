@@ -261,7 +261,7 @@ def test_an_untouched_copy_at_the_same_place_is_as_valid_as_the_original(
 def test_a_copy_of_a_file_that_the_bundle_no_longer_vouches_for_is_refused(
     workspace: Workspace, bundle: Space
 ) -> None:
-    """Both were changed in the same way: equal bytes alone say nothing."""
+    """Both were changed in the same way: equal bytes alone prove nothing."""
     workspace.bundles = (bundle,)
     evil = (bundle.ai / TOOL).read_bytes().replace(b"2026-01-02T", b"2026-01-03T", 1)
     (bundle.ai / TOOL).write_bytes(evil)

@@ -61,7 +61,7 @@ def test_the_line_of_a_directive_signs_no_knowledge(
 def test_knowledge_that_is_a_block_is_no_whole_directive(
     workspace: Workspace, shelf: Shelf, verifier: Verifier
 ) -> None:
-    """The hashes are the same text; the covers line tells them apart."""
+    """The hashes are the same text; the covers line distinguishes them."""
     signed = sign_text(Kind.KNOWLEDGE, ".md", DIRECTIVE_BLOCK, workspace.keypair)
 
     with pytest.raises(IntegrityError, match="the rye:covers line is missing"):

@@ -19,7 +19,7 @@ COUNT = MIN_PIECES + 1
 
 @pytest.fixture
 def usage(tmp_path: Path) -> Iterator[Usage]:
-    """What users have stored: nothing yet."""
+    """The stores of users, still empty."""
     database = made_database(tmp_path)
     yield Usage(database, lambda: datetime(2026, 1, 2, tzinfo=UTC))
     database.close()

@@ -59,7 +59,7 @@ class Page(HTMLParser):
 
 
 def require_harmless(source: str) -> None:
-    """Fail unless a page holds nothing but what its templates made."""
+    """Fail unless a page holds only elements of its templates."""
     page = Page(source)
     assert {tag for tag, _ in page.elements} <= TAGS
     for tag, attributes in page.elements:

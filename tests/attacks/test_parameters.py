@@ -39,7 +39,7 @@ RESERVED = [
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, bundle: Any) -> Workspace:  # noqa: ANN401
-    """A workspace for many calls: a Python tool and a shell tool that give back what they got."""
+    """A workspace for many calls: a Python tool and a shell tool that return their parameters."""
     workspace = Workspace(tmp_path_factory.mktemp("parameters"), (bundle,))
     workspace.env |= {"SECRET_TOKEN": "s3cret", "X": "y"}
     workspace.project.signed_tool("mine/echo", ECHO)

@@ -30,7 +30,7 @@ def cli(tmp_path: Path, bundle: Any) -> CommandLine:  # noqa: ANN401 - a Space
 
 
 def replanted(cli: CommandLine, old: bytes, new: bytes) -> None:
-    """Have the kept catalog say something of the same length, under a digest that fits."""
+    """Replace a text in the kept catalog by one of the same length, under a digest that fits."""
     (path,) = (cli.home / ".cache/rye/search").iterdir()
     body = path.read_bytes()[65:]
     assert old in body

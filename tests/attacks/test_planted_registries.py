@@ -204,7 +204,7 @@ def test_a_pipe_in_place_of_a_log_blocks_no_caller(
 
 
 def plant(registry: ThreadRegistry, **values: object) -> None:
-    """Change the row to what no program of ours would write."""
+    """Change the row to values that no program of ours would write."""
     changes = ", ".join(f"{name} = ?" for name in values)
     with closing(sqlite3.connect(registry.place.registry)) as connection, connection:
         connection.execute(f"UPDATE threads SET {changes}", tuple(values.values()))  # noqa: S608

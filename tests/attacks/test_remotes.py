@@ -35,7 +35,7 @@ def say(workspace: Workspace, text: str) -> Path:
 
 
 def is_refused(error: RyeError) -> bool:
-    """Whether an error is about what the project says of a remote."""
+    """Whether an error is about the project's settings of a remote."""
     return error.code in {"CONFIG_ERROR", "REMOTE_NOT_APPROVED"}
 
 

@@ -54,7 +54,7 @@ def at(user: User, node: Node) -> User:
 
 
 def stand(user: User, *nodes: Node) -> list[int]:
-    """What each server answers a signed request with."""
+    """The status of each server's answer to a signed request."""
     return [at(user, node).ask("GET", "/threads").status for node in nodes]
 
 
@@ -225,7 +225,7 @@ class _Followed:
             self.first += self._response.readline().decode()
 
     def rest(self) -> str:
-        """What comes until the server ends it."""
+        """The text up to its end by the server."""
         try:
             return self._response.read().decode()
         finally:

@@ -321,7 +321,7 @@ class Page(BaseHTTPRequestHandler):
         self.wfile.write(b"hello")
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Write no log."""
 
 
 @pytest.fixture

@@ -118,7 +118,7 @@ def by_the_public_key_as_a_secret(liar: LyingProvider, claims: dict[str, Any]) -
     return jwt.encode({"alg": "HS256", "kid": "first"}, claims, OctKey.import_key(public.hex()))
 
 
-def by_a_key_of_somebody_else(liar: LyingProvider, claims: dict[str, Any]) -> str:
+def by_a_foreign_key(liar: LyingProvider, claims: dict[str, Any]) -> str:
     liar.new_key("stranger")
     liar.published = ("first",)
     return jwt.encode({"alg": "ES256", "kid": "first"}, claims, liar.keys["stranger"])
@@ -134,7 +134,7 @@ def no_token(_: LyingProvider, __: dict[str, Any]) -> str:
         unsigned,
         by_the_shared_secret,
         by_the_public_key_as_a_secret,
-        by_a_key_of_somebody_else,
+        by_a_foreign_key,
         no_token,
     ],
 )

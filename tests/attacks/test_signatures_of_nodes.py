@@ -82,7 +82,7 @@ def test_a_page_gives_no_one_an_identity_document_of_the_node(project: RemotePro
 def test_the_sign_route_gives_no_one_an_identity_document_of_the_node(
     project: RemoteProject,
 ) -> None:
-    """A tool may be JSON, and a reader of documents takes keys that it does not know."""
+    """A tool may be JSON, and a reader of documents accepts unknown keys."""
     node = project.user.node
     forged: dict[str, Any] = {
         **node.ask("GET", "/public-key").json,

@@ -161,7 +161,7 @@ def sample(name: str, schema: Mapping[str, Any], document: Mapping[str, Any]) ->
 def texts_in(
     schema: Mapping[str, Any], document: Mapping[str, Any], own: Mapping[str, Any]
 ) -> Iterator[tuple[str, Callable[[str], object]]]:
-    """The places of texts in a value, and what makes the value with this text there."""
+    """The places of texts in a value, and functions that make the value with another text there."""
     for one in schema.get("anyOf", [schema]):
         found = resolved(one, document, own)
         match found.get("type"):
@@ -251,7 +251,7 @@ def test_a_text_of_two_million_characters_is_no_error_of_the_server(
 
 
 def errors_of(node: Node) -> list[str]:
-    """The lines of its log that say that something went wrong."""
+    """The error lines of its log."""
     return [line for line in node.log if " ERROR " in line or "Traceback" in line]
 
 

@@ -35,7 +35,7 @@ def directive_id(page: Path) -> str:
 
 
 def rendered(machine: Machine, page: Path, inputs: dict[str, Any]) -> dict[str, Any]:
-    """What ``rye run`` answers."""
+    """The answer of ``rye run``."""
     reference = f"directive:{directive_id(page)}"
     ended = machine.run("run", reference, "--params", json.dumps(inputs), "--json")
     answer: dict[str, Any] = json.loads(ended.stdout)

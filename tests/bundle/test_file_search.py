@@ -172,7 +172,7 @@ RULES = st.text(st.sampled_from("ab.x/*?!#[]\\ -"), max_size=7).filter(
 
 
 def git_ignored(folder: Path, paths: list[str]) -> set[str]:
-    """What git leaves out of the paths."""
+    """The paths that git ignores."""
     plain = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     done = subprocess.run(
         ["git", "-C", str(folder), "check-ignore", "--no-index", "-z", "--stdin"],

@@ -46,7 +46,7 @@ PROGRAM = "__import__('subprocess').run(['/bin/true'], check=True)"
 VARIABLE = "__import__('os').environ['GITHUB_TOKEN']"
 KEY = "open({key!r}).read()"
 
-# What each may not do; with KEY where an agent runs it.
+# A forbidden action of each; with KEY where an agent runs it.
 REFUSED = {
     "rye/bash/bash": KEY,
     "rye/code/git": SOCKET,

@@ -20,7 +20,7 @@ print(json.dumps({"words": sys.argv[1:], "stdin": sys.stdin.read(), "extra": os.
 
 @pytest.fixture(autouse=True)
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the place of Rye a program that says how it was started."""
+    """In place of Rye a program that prints how it was started."""
     started_as(monkeypatch, ECHO)
 
 

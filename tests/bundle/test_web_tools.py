@@ -142,7 +142,7 @@ def test_a_page_that_cannot_be_read_is_a_failure(
 
 
 def in_the_long_pass(*urls: str) -> list[Any]:
-    """More forms of what one address shows: each costs a run of the tool."""
+    """More forms of the same address: each costs a run of the tool."""
     return [pytest.param(url, marks=pytest.mark.heavy) for url in urls]
 
 

@@ -211,7 +211,7 @@ def test_a_timeout_is_reported_with_the_output_so_far(proc: Program) -> None:
 
 
 def test_a_timeout_of_0_is_no_limit(proc: Program) -> None:
-    # No test can outwait 300 s: but what 0 was taken for would be over before `sleep` is.
+    # No test can wait for 300 s: but a limit of 0 s would end the program before `sleep` ends.
     answer = proc("exec", *shell("sleep 0.3; echo done"), "--timeout", "0")
 
     assert (answer["success"], answer["stdout"]) == (True, "done\n")

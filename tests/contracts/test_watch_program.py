@@ -11,7 +11,7 @@ from lillux.watch import TERMINAL_STATUSES
 from tests.support.program_forms import FORMS, Program, program
 from tests.support.threads_database import ThreadsDatabase
 
-# Of what a compiled SQLite may be without, what a schema can be written with.
+# Features of schemas that a compiled SQLite may lack.
 SCHEMA = """
 ALTER TABLE threads ADD COLUMN meta TEXT DEFAULT '{}' CHECK (json_valid(meta));
 ALTER TABLE threads ADD COLUMN kind TEXT AS (json_extract(meta, '$.kind')) VIRTUAL;

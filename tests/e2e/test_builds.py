@@ -36,7 +36,7 @@ def copy_checkout(target: Path) -> Path:
     wheels = ROOT / "build" / "zipapp" / "wheels"
     wheels.mkdir(parents=True, exist_ok=True)
     (target / "build" / "zipapp" / "wheels").symlink_to(wheels)
-    # What cargo made of the libraries; our own programs are compiled for each checkout.
+    # Compiled libraries of cargo; our own programs are compiled for each checkout.
     compiled = ROOT / "build" / "native"
     compiled.mkdir(parents=True, exist_ok=True)
     (target / "build" / "native").symlink_to(compiled)
@@ -47,7 +47,7 @@ def copy_checkout(target: Path) -> Path:
 def signed_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of this run's one signed build of the checkout for this machine.
 
-    It holds ``dist``, ``key`` and ``said``, what the builder printed. Tests of one file run in
+    It holds ``dist``, ``key`` and ``said``, the output of the builder. Tests of one file run in
     several processes, and a build takes long: the first one that asks builds for all.
     """
     own = tmp_path_factory.getbasetemp()

@@ -79,7 +79,7 @@ EVERYTHING = (
 
 
 def helm(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """What helm says."""
+    """The output of helm."""
     return subprocess.run(
         [require_program("helm"), *arguments],
         capture_output=True,
@@ -198,7 +198,7 @@ def _mounted(folder: Path, volumes: list[dict[str, Any]], secret: dict[str, Any]
         path = content / item["path"]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b64decode(secret["data"][item["key"]]))
-        path.chmod(0o440)  # `defaultMode`, and what `fsGroup` adds
+        path.chmod(0o440)  # `defaultMode`, and the addition of `fsGroup`
         if os.geteuid() == 0:
             os.chown(path, 0, STRANGER)
     assert {item["key"] for item in volume["items"]} == set(secret["data"])
@@ -230,7 +230,7 @@ def test_workers_are_scaled_by_a_figure_that_servers_have() -> None:
 
     assert names == {"rye_cluster_executions_queued", "rye_cluster_executions_running"}
     assert all(f'"{name}"' in figures for name in names)
-    assert query.startswith("max(")  # each server says the figure of the whole cluster
+    assert query.startswith("max(")  # each server reports the figure of the whole cluster
     assert "replicas" not in objects(rendered(*EVERYTHING))["Deployment one-worker"]["spec"]
 
 

@@ -1,4 +1,4 @@
-"""The example graphs of the bundle: valid, and doing what their pages say, in the built file."""
+"""The example graphs of the bundle are valid and work as their pages say, in the built file."""
 
 import json
 from typing import Any

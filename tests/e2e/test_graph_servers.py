@@ -213,7 +213,7 @@ def test_a_resumed_run_is_given_no_inputs_unless_they_are_laid_over_its_own(
     )
 
     assert ignored["error"] == "parameters: a resumed run keeps its inputs, found who"
-    assert "already completed" in laid_over["error"]  # it was looked at
+    assert "already completed" in laid_over["error"]  # it was found
 
 
 def test_a_graph_in_the_background_is_a_task(graphs: GraphMachine) -> None:

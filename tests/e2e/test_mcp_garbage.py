@@ -22,7 +22,7 @@ ITEM_IDS = ("a/b", "tool:a", "../../b", "a\0b", "\ud800", "https://[", "*", "", 
 METHODS = ("initialize", "server/discover", "tools/list", "tools/call", "subscriptions/listen")
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
-# With half characters, which JSON can say.
+# With half characters, which JSON can hold.
 TEXT = st.text(st.characters(), max_size=8)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | FINITE | TEXT,

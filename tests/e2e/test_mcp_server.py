@@ -1,4 +1,4 @@
-"""``rye.pyz mcp`` over real pipes: calls, all at once, and what their results look like."""
+"""``rye.pyz mcp`` over real pipes: calls, many at once, and the form of their results."""
 
 import json
 from collections.abc import Iterator

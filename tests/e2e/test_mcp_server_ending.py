@@ -92,7 +92,7 @@ def test_a_signal_ends_server_and_programs(
 def test_a_signal_that_another_thread_gets_ends_server_and_programs(
     machine: Machine, family: Family, *, opened: bool
 ) -> None:
-    """A thread that waits for a read is not woken by what another thread has got."""
+    """A thread that waits for a read is not woken by a signal to another thread."""
     with server(machine) as client:
         wait_until(lambda: _has_caught_signals(client.process.pid))
         if opened:
@@ -182,7 +182,7 @@ def test_a_client_that_stopped_reading_does_not_keep_the_server(
 
 
 def _parent_of_a_server(machine: Machine, reading: int) -> "subprocess.Popen[bytes]":
-    """A process that starts a server on the pipe, and tells its number on standard error."""
+    """A process that starts a server on the pipe, and prints its number on standard error."""
     code = (
         "import os, subprocess, sys\n"
         "child = subprocess.Popen(sys.argv[1:], stdin=0, stdout=1, stderr=subprocess.DEVNULL)\n"

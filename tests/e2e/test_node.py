@@ -39,7 +39,7 @@ class Shop:
         assert isinstance(document, dict)
         return document | {"exit_status": ended.returncode}
 
-    def data(self, item_id: str, *arguments: str) -> Any:  # noqa: ANN401 - what the tool gives
+    def data(self, item_id: str, *arguments: str) -> Any:  # noqa: ANN401 - JSON of the tool
         document = self.runs(item_id, *arguments)
         assert document["exit_status"] == 0, document
         return document["data"]

@@ -62,7 +62,7 @@ class Shop:
         assert machine.run("keys", "generate").returncode == 0
 
     def write(self, relative: str, text: str, *, base: Path | None = None) -> str:
-        """Write and sign a tool; what signing had to say."""
+        """Write and sign a tool; the output of signing."""
         path = (base or self.machine.project) / ".ai" / "tools" / relative
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.lstrip("\n"), encoding="utf-8")

@@ -27,7 +27,7 @@ def machine(new_machine: Machine) -> Machine:
 
 @pytest.fixture
 def downloaded(machine: Machine, built_pyz: Path) -> Path:
-    """A copy of the built file with what lies beside it, which runs from now on."""
+    """A copy of the built file with the files beside it, which runs from now on."""
     folder = machine.home / "downloads"
     folder.mkdir()
     for suffix in ("", *BESIDE, ".cdx.json"):

@@ -150,7 +150,7 @@ class Person:
 
     @property
     def fingerprint(self) -> str:
-        """What names their key."""
+        """The fingerprint of their key."""
         return compute_key_fingerprint(self.public_key.read_bytes())
 
     def write(self, path: str, text: str) -> Path:
@@ -403,7 +403,7 @@ def test_a_person_signs_in_with_an_invitation_and_lets_a_machine_of_theirs_sign(
 
 
 def machine_login(laptop: Person) -> tuple[str, Callable[[], Any]]:
-    """Begin ``rye remote login``: the code that it shows, and what waits for its answer."""
+    """Begin ``rye remote login``: its code, and the process that waits for the answer."""
     machine = laptop.machine
     process = subprocess.Popen(
         [*machine.rye, "remote", "login", "--label", "laptop"],

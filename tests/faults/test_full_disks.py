@@ -23,7 +23,7 @@ Enlarge = Callable[[], None]
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Enlarge]:
-    """A file system of this size while a block runs; gives what makes it large."""
+    """A file system of this size while a block runs; yields a function that enlarges it."""
     mount, umount = require_program("mount"), require_program("umount")
     folder.mkdir()
     argv = [str(mount), "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]

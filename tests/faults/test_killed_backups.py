@@ -25,7 +25,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """What commands have as their environment."""
+    """The environment of commands."""
     return {**PLAIN_ENV, "HOME": str(tmp_path)}
 
 

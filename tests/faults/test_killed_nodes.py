@@ -141,7 +141,7 @@ def test_a_head_is_old_or_new_whenever_a_node_is_killed_while_it_folds_back(
         mortal_node.restart()
 
         def is_over(thread: str = thread) -> bool:
-            project.release()  # what had not begun is taken again, and waits
+            project.release()  # an execution that had not begun is taken again, and waits
             return bool(project.thread(thread)["state"] != "running")
 
         wait_until(is_over)

@@ -82,7 +82,7 @@ class Beginnings:
 
 @dataclass
 class Said:
-    """What one client has heard with a 2xx."""
+    """The acknowledged requests of one client."""
 
     snapshots: list[str] = field(default_factory=list)
     blobs: list[str] = field(default_factory=list)
@@ -97,7 +97,7 @@ class BusyClient:
 
     def __init__(self, users: list[User], beginnings: Beginnings, seed: int) -> None:
         self.said, self._users, self._beginnings = Said(), users, beginnings
-        self._random = random.Random(seed)  # noqa: S311 - what to do is no secret
+        self._random = random.Random(seed)  # noqa: S311 - the choice is no secret
         self._number, self._head = 0, ""
 
     @property
@@ -120,7 +120,7 @@ class BusyClient:
 
     @property
     def project(self) -> str:
-        """What they push to."""
+        """The project that they push to."""
         return f"pushed/{self.user.user_id}"
 
     def _push(self, user: User) -> int:
@@ -278,7 +278,7 @@ def clients_of(nodes: list[Node], workspace: Workspace, beginnings: Beginnings) 
 
 
 def under_load(clients: list[BusyClient], killer: Killer, beginnings: Beginnings) -> None:
-    """Kill while the clients work, and say now and then how far that is."""
+    """Kill while the clients work, and print the progress now and then."""
     stop = Event()
     threads = [Thread(target=client.work_until, args=(stop,)) for client in clients]
     for thread in threads:

@@ -48,7 +48,7 @@ AWAY = {"detail": "the object storage of the node cannot be used now: try again"
 
 @dataclass(slots=True)
 class Place:
-    """A node, its storage, and what stands between them."""
+    """A node, its storage, and the proxy between them."""
 
     node: Node
     proxy: StorageProxy

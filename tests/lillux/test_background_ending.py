@@ -21,7 +21,7 @@ def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
 
 
 def start(script: str, tmp_path: Path) -> StartedProcess:
-    """A detached shell that has run the script; it says so by a file."""
+    """A detached shell that has run the script, which it shows by a file."""
     ready = tmp_path / "ready"
     script = script.replace("READY", f": > {ready}")
     started = start_detached(("/bin/sh", "-c", script), env=ENV)

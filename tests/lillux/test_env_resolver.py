@@ -434,7 +434,7 @@ def test_a_list_that_holds_itself_ends() -> None:
 
 
 def expand_variables(text: str, variables: Mapping[str, str]) -> str:
-    """What ``env`` of a tool has for a text, before any context."""
+    """The value of a text in ``env`` of a tool, before any context."""
     return _expand(text, variables, {})
 
 

@@ -41,7 +41,7 @@ def confined(code: str, *, readable: list[Path], writable: list[Path]) -> str:
 
 
 def refused(action: str) -> str:
-    """Code that says ``refused`` when an action is not permitted."""
+    """Code that prints ``refused`` when an action is not permitted."""
     return f"try:\n    {action}\nexcept PermissionError:\n    print('refused')\n"
 
 

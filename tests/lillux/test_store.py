@@ -45,7 +45,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def object_file(store: Store, digest: str) -> Path:
-    """Where the layout says that an object is."""
+    """The path of an object in the layout."""
     return store.root / "objects" / digest[:2] / digest[2:4] / f"{digest}.json"
 
 

@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def blob_file(store: Store, digest: str) -> Path:
-    """Where the layout says that a blob is."""
+    """The path of a blob in the layout."""
     return store.root / "blobs" / digest[:2] / digest[2:4] / digest
 
 

@@ -401,7 +401,7 @@ def test_tables_are_short_and_true_under_every_python(version: str) -> None:
 
 
 def erased(source: str) -> str:
-    """The source of a module of ours without what only type checkers read."""
+    """The source of a module of ours without the parts for type checkers."""
     tree = ast.parse(source)
     erase_types(tree)
     return ast.unparse(tree)
@@ -506,7 +506,7 @@ def test_no_module_of_ours_imports_a_name_that_is_gone_with_the_types(
 
 
 def for_type_checkers(tree: ast.Module) -> set[ast.AST]:
-    """What stands under ``TYPE_CHECKING``."""
+    """The statements under ``TYPE_CHECKING``."""
     blocks = [
         node.body
         for node in ast.walk(tree)

@@ -26,7 +26,7 @@ def stored(folder: Path, contents: list[bytes]) -> tuple[Store, Path, dict[str, 
 
 
 def reread(store: Store, by_digest: dict[str, bytes]) -> dict[str, bytes]:
-    """What another process gets of all that was stored."""
+    """The content that another process reads of all that was stored."""
     found, other = {}, Store(store.root, levels=1)
     for digest in by_digest:
         try:

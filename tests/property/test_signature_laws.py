@@ -157,7 +157,7 @@ def test_the_covered_text_is_that_of_the_rules_written_down_twice(
         with pytest.raises(SignatureFormatError):
             hashed_text(kind, split(text, form, "x"), "x")
         return
-    with suppress(SignatureFormatError):  # the rules have a hash for what Rye refuses, too
+    with suppress(SignatureFormatError):  # the rules have a hash for refused texts, too
         assert hashed_text(kind, split(text, form, "x"), "x") == expected
 
 

@@ -19,7 +19,7 @@ edits = st.lists(
     st.tuples(
         st.sampled_from(["write", "rewrite in place", "remove", "set back", "replace"]),
         st.sampled_from(PATHS),
-        st.sampled_from([b"1", b"2"]),  # of one size, so that only the times tell
+        st.sampled_from([b"1", b"2"]),  # of one size, so that only the times differ
     ),
     max_size=12,
 )

@@ -31,7 +31,7 @@ from lillux.http.model import (
 from tests.support.http_servers import Exchange, Server, closed_port
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
-# What must not happen would take this long.
+# A failing test would take this long.
 FOREVER_S = 60.0
 PROMPTLY_S = 5.0
 

@@ -60,7 +60,7 @@ def test_a_grandchild_cannot_outlive_the_timeout(
 
 
 def cancel_when_ready(manager: ProcessManager, command: Command) -> Outcome:
-    """Run a command and end it as soon as it says that it is ready, on its standard error."""
+    """Run a command and end it as soon as it prints that it is ready, on its standard error."""
     cancellation = Cancellation()
     outcome = manager.run(
         command, cancellation=cancellation, on_stderr=lambda _chunk: cancellation.cancel()

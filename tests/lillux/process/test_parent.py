@@ -7,7 +7,7 @@ import pytest
 
 from lillux.process.parent import await_end_of_parent
 
-# A process that starts another and is then killed; the other one tells when it has noticed.
+# A process that starts another and is then killed; the other one reports when it has noticed.
 CHILD = """
 import os, sys
 sys.path.insert(0, sys.argv[1])

@@ -25,7 +25,7 @@ posix_only = pytest.mark.skipif(os.name == "nt", reason="Windows keeps permissio
 def install(
     name: str, path: Path, launch: ServerLaunch = LAUNCH, *, force: bool = False
 ) -> EntryChange:
-    """What `rye mcp install` does to a file."""
+    """The change of a file by `rye mcp install`."""
     settings = read_settings(find_client(name), path)
     change, text = with_entry(settings, launch, force=force)
     if change is not EntryChange.ALREADY:
@@ -34,7 +34,7 @@ def install(
 
 
 def uninstall(name: str, path: Path) -> EntryChange:
-    """What `rye mcp uninstall` does to a file."""
+    """The change of a file by `rye mcp uninstall`."""
     settings = read_settings(find_client(name), path)
     change, text = without_entry(settings, LAUNCH)
     if change is not EntryChange.ABSENT:

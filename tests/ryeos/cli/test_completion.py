@@ -11,7 +11,7 @@ from tests.support.command_line import CommandLine, program_of
 from tests.support.programs import require_program
 from tests.support.terminal import Terminal
 
-# What bash does when TAB is pressed: the function gets the words, and fills COMPREPLY.
+# The work of bash when TAB is pressed: the function gets the words, and fills COMPREPLY.
 PRESS_TAB = r"""
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))

@@ -21,7 +21,7 @@ HOSTILE = [
 
 
 def offered(cli: CommandLine, *words: str, cwd: Path | None = None) -> list[str]:
-    """What ``rye __complete`` prints."""
+    """The output of ``rye __complete``."""
     done = cli("__complete", *words, cwd=cwd)
     assert (done.status, done.stderr) == (0, "")
     return done.stdout.splitlines()

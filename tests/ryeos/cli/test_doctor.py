@@ -35,13 +35,13 @@ def project(signer: CommandLine) -> CommandLine:
 
 
 def checks(cli: CommandLine, name: str, **env: Any) -> list[dict[str, str]]:  # noqa: ANN401
-    """What doctor finds under one name."""
+    """The findings of doctor under one name."""
     found: list[dict[str, str]] = cli("doctor", "--json", **env).json["checks"]
     return [check for check in found if check["name"] == name]
 
 
 def status(cli: CommandLine, name: str, **env: Any) -> list[str]:  # noqa: ANN401
-    """The statuses of what doctor finds under one name."""
+    """The statuses of doctor's findings under one name."""
     return [check["status"] for check in checks(cli, name, **env)]
 
 
@@ -535,7 +535,7 @@ def test_a_remote_without_a_usable_url_is_worth_a_look(url: str) -> None:
 
 
 def fixed(cli: CommandLine) -> list[dict[str, str]]:
-    """What ``rye doctor --fix`` says that it did."""
+    """The fixes that ``rye doctor --fix`` reports."""
     done: list[dict[str, str]] = cli("doctor", "--fix", "--json").json["fixed"]
     return done
 

@@ -7,7 +7,7 @@ from lillux.process import ProcessManager
 from ryeos.cli.client_settings import ServerLaunch
 from ryeos.cli.doctor_probes import LEGACY, MODERN, ProtocolProbe, handshake_finding
 
-# A server that answers to everything; what stands for the rest is put in by each test.
+# A server that answers to everything; each test adds the rest.
 SERVER = """
 import json, sys
 for line in sys.stdin:

@@ -32,7 +32,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def statuses(actions: list[dict[str, str]]) -> dict[str, str]:
-    """What became of each step, by its first two words."""
+    """The status of each step, by its first two words."""
     return {" ".join(action["what"].split()[:2]): action["status"] for action in actions}
 
 

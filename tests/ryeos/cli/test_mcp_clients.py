@@ -28,7 +28,7 @@ def rye(cli: CommandLine, tmp_path: Path) -> CommandLine:
 
 
 def options(rye: CommandLine) -> tuple[str, ...]:
-    """What to start, by name: this process was not started from a file of Rye."""
+    """Options that name the program: this process was not started from a file of Rye."""
     return ("--program", rye.env["RYE_TEST_PROGRAM"], "--python", sys.executable)
 
 

@@ -36,7 +36,7 @@ class Lister:
         return self.cli("mcp", *words)
 
     def states(self, *words: str) -> dict[str, tuple[str, bool]]:
-        """By tool what became of it, and whether something was done."""
+        """By tool its state, and whether a file was written."""
         answer = self("--json", *words).json
         assert answer["status"] == "success", answer
         return {tool["tool"]: (tool["state"], tool["done"]) for tool in answer["tools"]}

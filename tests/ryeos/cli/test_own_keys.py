@@ -117,7 +117,7 @@ def agent(tmp_path: Path) -> Iterator[dict[str, str]]:
         ["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     assert process.stdout is not None
-    process.stdout.readline()  # it says so when its socket is there
+    process.stdout.readline()  # it prints this when its socket is there
     found = {"SSH_AUTH_SOCK": str(socket)}
     key = tmp_path / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)

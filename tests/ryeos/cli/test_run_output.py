@@ -117,7 +117,7 @@ def test_the_spinner_ends_with_the_first_word_that_goes_elsewhere_than_to_a_term
 def shown_between(
     monkeypatch: pytest.MonkeyPatch, text: str, *, silent_s: float
 ) -> tuple[str, list[str]]:
-    """What stands on a terminal after a command wrote a text and was silent; each change of it."""
+    """The text on a terminal after a command wrote a text and was silent; each change of it."""
     changes: list[str] = []
 
     class Watched(Screen):

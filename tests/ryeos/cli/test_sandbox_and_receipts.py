@@ -1,4 +1,4 @@
-"""``rye sandbox``, ``--sandbox``, ``rye receipts`` and what other commands show of rights."""
+"""``rye sandbox``, ``--sandbox``, ``rye receipts`` and rights in the output of other commands."""
 
 import json
 from pathlib import Path

@@ -8,7 +8,7 @@ from lillux.errors import FileSystemError
 from ryeos.cli.mcp import MAX_BYTES, server_log
 
 ROOT = Path(__file__).resolve().parents[3]
-# In a process of its own: what logs are set up belongs to the whole process.
+# In a process of its own: the setup of logs belongs to the whole process.
 _LOGS = """
 import sys
 sys.path.insert(0, sys.argv[1])

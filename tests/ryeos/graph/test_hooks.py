@@ -1,4 +1,4 @@
-"""Hooks: when they run, what they see, and which of them steers."""
+"""Hooks: when they run, their data, and which of them steers."""
 
 from typing import Any
 

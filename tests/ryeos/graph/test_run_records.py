@@ -511,7 +511,7 @@ def test_a_step_that_met_a_full_disk_is_recorded_once_there_is_room(place: RunPl
 
 # --- killed runs ----------------------------------------------------------------------------------
 
-# Records steps without end, and says the number of each that is recorded.
+# Records steps without end, and prints the number of each that is recorded.
 ENDLESS = """
 import itertools, sys
 from pathlib import Path

@@ -236,12 +236,12 @@ def test_values_that_readers_of_headers_refuse_are_refused_by_the_schema(path: P
             continue
         data = changed(header, place, chosen.choice(values))
         accepted, read = is_accepted(name, data), _reads(data, place)
-        # What stands inside a block is read by the run alone, and the schema is the stricter one.
+        # The contents of a block are read by the run alone, and the schema is the stricter one.
         assert accepted == read if len(place) == 1 else accepted <= read, (place, data)
 
 
 def _reads(header: dict[str, Any], place: tuple[Any, ...]) -> bool:
-    """Whether our readers take it: what only the run reads is not looked at."""
+    """Whether our readers accept it: parts that only the run reads are not examined."""
     try:
         spec = tool_spec(header, ".yaml")
     except SpecError:

@@ -26,7 +26,7 @@ from ryeos.mcp.results import tool_result
 from tests.support.workspace import ROOT
 
 VALIDATE = '{"item_id": "tool:mine/g", "parameters": {"validate": true}}'
-# What tools do; every other command gives rights, or looks after a machine, and is the user's.
+# Commands that tools do; every other one gives rights, or maintains a machine, and is the user's.
 DONE_BY_TOOLS = {
     *("run", "execute", "search", "load", "sign", "help", "graph", "threads", "lock", "test"),
     *("chain", "info"),
