@@ -482,13 +482,13 @@ def search_version_manager(block: InterpreterBlock, around: SearchEnvironment) -
     name = block.name("binary", manager.binary)
     plugin = block.name("plugin", (manager.plugins or {}).get(name, name))
     folders = tuple(_version_folders(manager, plugin, around))
-    wanted, source = _wanted(block, manager, plugin, around)  # (1)
+    wanted, source = _wanted_versions(block, manager, plugin, around)  # (1)
     if not wanted:
         return _in_vain(name, folders, source)
     for version in wanted:
         if not _VERSION.fullmatch(version):
             return _in_vain(name, folders, f"{source} is not known, {_EXPECTED}")
-        found = _installed(version, name, manager, folders, around.platform)  # (2)
+        found = _installed_program(version, name, manager, folders, around.platform)  # (2)
         if found:
             return Search(found=found, names=(name,))
     places = ", ".join(folders) or "no folder at all"
@@ -511,7 +511,7 @@ def _in_vain(name: str, folders: tuple[str, ...], problem: str) -> Search:
 # --- which version
 
 
-def _wanted(
+def _wanted_versions(
     block: InterpreterBlock, manager: VersionManager, plugin: str, around: SearchEnvironment
 ) -> tuple[tuple[str, ...], str]:
     """The versions in order of preference and where they stand; none, and what is wrong."""
@@ -553,12 +553,12 @@ def _versions_text(versions: tuple[str, ...]) -> str:
 def _version_folders(
     manager: VersionManager, plugin: str, around: SearchEnvironment
 ) -> Iterator[str]:
-    roots = (_expanded(root, around) for root in manager.roots)
+    roots = (_expand_root(root, around) for root in manager.roots)
     below = manager.versions.format(plugin=plugin)
     yield from unique(str(root / below) for root in roots if root)
 
 
-def _expanded(root: str, around: SearchEnvironment) -> Path | None:
+def _expand_root(root: str, around: SearchEnvironment) -> Path | None:
     """The folder; None where its variable is not set to an absolute path."""
     first, _, rest = root.partition("/")
     home = "USERPROFILE" if around.platform == "win32" else "HOME"
@@ -566,7 +566,7 @@ def _expanded(root: str, around: SearchEnvironment) -> Path | None:
     return Path(start, rest) if start and Path(start).is_absolute() else None
 
 
-def _installed(
+def _installed_program(
     version: str, name: str, manager: VersionManager, folders: tuple[str, ...], platform: str
 ) -> str | None:
     for folder in folders:

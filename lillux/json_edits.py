@@ -123,7 +123,7 @@ class _Reader:
         """Where the next thing stands, behind blanks and comments."""
         text = self._text
         while True:
-            position = _matched(_BLANK, text, position)
+            position = _match_end(_BLANK, text, position)
             if text[position : position + 2] not in ("//", "/*"):
                 return position
             if self._dialect is Dialect.JSON:
@@ -156,7 +156,7 @@ class _Reader:
     def _string_problem(self, position: int) -> int:
         """The first place at which the text can no longer be a string."""
         inside = re.compile(_STRING.pattern[:-1])  # the same, without its closing quote
-        return _matched(inside, self._text, position)
+        return _match_end(inside, self._text, position)
 
     def _scalar(self, position: int) -> JsonNode:
         found = _SCALAR.match(self._text, position)
@@ -213,7 +213,7 @@ class _Reader:
         return None, position
 
 
-def _matched(pattern: re.Pattern[str], text: str, position: int) -> int:
+def _match_end(pattern: re.Pattern[str], text: str, position: int) -> int:
     found = pattern.match(text, position)
     return found.end() if found else position
 
@@ -304,7 +304,7 @@ def _set(text: str, root: JsonNode, path: Sequence[str], value: Any) -> str:  # 
         node = member.node
     if json.dumps(node.value, sort_keys=True) == json.dumps(value, sort_keys=True):
         return text  # compared as text: to Python, true is 1
-    written = _written(value, _indent_at(text, node.start), style)
+    written = _json_text(value, _indent_at(text, node.start), style)
     return text[: node.start] + written + text[node.end :]
 
 
@@ -364,10 +364,10 @@ def _insert_first(text: str, parent: JsonNode, name: str, value: Any, style: _St
 
 
 def _written_member(name: str, value: Any, indent: str, style: _Style) -> str:  # noqa: ANN401
-    return f"{json.dumps(name, ensure_ascii=False)}: {_written(value, indent, style)}"
+    return f"{json.dumps(name, ensure_ascii=False)}: {_json_text(value, indent, style)}"
 
 
-def _written(value: Any, indent: str, style: _Style) -> str:  # noqa: ANN401 - JSON
+def _json_text(value: Any, indent: str, style: _Style) -> str:  # noqa: ANN401 - JSON
     written = json.dumps(value, ensure_ascii=False, indent=style.unit)
     return written.replace("\n", style.newline + indent)
 

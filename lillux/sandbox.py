@@ -411,11 +411,11 @@ class Confinement:
         lines = ["(version 1)", "(allow default)"]
         if self.readable is not None:
             paths = (*self.readable, *(self.writable or ()), *(self.executable or ()))
-            lines += ["(deny file-read-data)", *_allowed("file-read-data", paths)]
+            lines += ["(deny file-read-data)", *_allow_rules("file-read-data", paths)]
         if self.writable is not None:
-            lines += ["(deny file-write*)", *_allowed("file-write*", self.writable)]
+            lines += ["(deny file-write*)", *_allow_rules("file-write*", self.writable)]
         if self.executable is not None:
-            lines += ["(deny process-exec*)", *_allowed("process-exec*", self.executable)]
+            lines += ["(deny process-exec*)", *_allow_rules("process-exec*", self.executable)]
         if not self.sockets.network or self.addresses:
             lines += ["(deny network*)"]
         if self.addresses:
@@ -489,7 +489,7 @@ def obstacle(
     return ""
 
 
-def _allowed(operation: str, paths: Iterable[Path]) -> Iterator[str]:
+def _allow_rules(operation: str, paths: Iterable[Path]) -> Iterator[str]:
     for path in paths:
         quoted = str(path).replace("\\", "\\\\").replace('"', '\\"')
         yield f'(allow {operation} (subpath "{quoted}"))'

@@ -281,7 +281,7 @@ class _Walk:
         before = len(self.violations)
         if not isinstance(schema, bool):
             self._own_keywords(schema, value, path)
-            self._missing(schema, value, path)
+            self._find_missing(schema, value, path)
             for inner in self._same_value(schema, value):
                 self.visit(inner, value, path)
             if isinstance(value, dict):
@@ -335,7 +335,7 @@ class _Walk:
                 if key in value:
                     yield dependent
 
-    def _missing(self, schema: dict[str, Any], value: object, path: Path) -> None:
+    def _find_missing(self, schema: dict[str, Any], value: object, path: Path) -> None:
         if not isinstance(value, dict):
             return
         for name in schema.get("required", ()):

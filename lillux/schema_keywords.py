@@ -384,7 +384,7 @@ def describe_schema(schema: Schema, targets: Targets, level: int = 0) -> str:
         return describe_schema(targets[schema["$ref"]], targets, level + 1)
     words = [to_words(schema[name]) for name, to_words in _WORDS.items() if name in schema]
     if schema.get("required"):
-        words.append(f"with {_required(schema)}")
+        words.append(f"with {_required_words(schema)}")
     words += [
         _alternatives(schema[name], targets, level + 1)
         for name in ("anyOf", "oneOf")
@@ -402,7 +402,7 @@ def _alternatives(schemas: list[Schema], targets: Targets, level: int) -> str:
     return printable(" or ".join(dict.fromkeys(words)))
 
 
-def _required(schema: Mapping[str, Any]) -> str:
+def _required_words(schema: Mapping[str, Any]) -> str:
     # A key that can have one value only is what tells the alternatives of a union apart.
     words = []
     for name in schema["required"]:

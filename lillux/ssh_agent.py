@@ -43,9 +43,9 @@ def sign(path: str, public_key: bytes, message: bytes) -> bytes:
     """The 64 bytes of the signature of a message. Raises SshAgentError where the agent refuses."""
     content = _text(_blob(public_key)) + _text(message) + struct.pack(">I", 0)
     reply = _ask(path, _SIGN_REQUEST, content, _SIGN_RESPONSE)
-    signature, _ = _taken(reply)
-    kind, rest = _taken(signature)
-    value, _ = _taken(rest)
+    signature, _ = _take_text(reply)
+    kind, rest = _take_text(signature)
+    value, _ = _take_text(rest)
     if kind != _KIND or len(value) != _SIGNATURE_BYTES:
         raise SshAgentError(f"expected an Ed25519 signature, found {kind[:40]!r}")
     return value
@@ -65,8 +65,8 @@ def _listed_keys(reply: bytes) -> Iterator[tuple[bytes, str]]:
         raise SshAgentError("its list of keys breaks off")
     (count,), rest = struct.unpack(">I", reply[:4]), reply[4:]
     for _ in range(min(count, 1000)):
-        blob, rest = _taken(rest)
-        comment, rest = _taken(rest)
+        blob, rest = _take_text(rest)
+        comment, rest = _take_text(rest)
         key = _key_of(blob)
         if key:
             yield key, comment.decode("utf-8", "replace")
@@ -74,10 +74,10 @@ def _listed_keys(reply: bytes) -> Iterator[tuple[bytes, str]]:
 
 def _key_of(blob: bytes) -> bytes:
     """The key of a public blob; nothing for a key of another kind."""
-    kind, rest = _taken(blob)
+    kind, rest = _take_text(blob)
     if kind != _KIND:
         return b""
-    key, _ = _taken(rest)
+    key, _ = _take_text(rest)
     return key if len(key) == _KEY_BYTES else b""
 
 
@@ -126,7 +126,7 @@ def _blob(public_key: bytes) -> bytes:
     return _text(_KIND) + _text(public_key)
 
 
-def _taken(data: bytes) -> tuple[bytes, bytes]:
+def _take_text(data: bytes) -> tuple[bytes, bytes]:
     """The first text of a message, and what follows. Raises SshAgentError."""
     if len(data) < 4:  # noqa: PLR2004 - the length
         raise SshAgentError("its reply breaks off")

@@ -127,7 +127,7 @@ def _fill_text(template: str, names: Names, rounds: int) -> object:
         value = _value(lone.group(1), names, rounds)
         if isinstance(value, _MissingName):
             return template
-        return _inserted(value, lone.group(1), names)
+        return _inserted_value(value, lone.group(1), names)
     return _TOKEN.sub(lambda match: _replacement(match, names, rounds), template)
 
 
@@ -138,11 +138,13 @@ def _replacement(match: re.Match[str], names: Names, rounds: int) -> str:
         return names.quote(found, match.group()) if names.quote else found or default or ""
     value = _value(name, names, rounds)
     return (
-        match.group() if isinstance(value, _MissingName) else as_text(_inserted(value, name, names))
+        match.group()
+        if isinstance(value, _MissingName)
+        else as_text(_inserted_value(value, name, names))
     )
 
 
-def _inserted(value: object, name: str, names: Names) -> object:
+def _inserted_value(value: object, name: str, names: Names) -> object:
     """The value, quoted where that is asked for and has not been done to its parts already."""
     is_quoted_inside = name not in names.fixed and isinstance(_template(name, names), str)
     if names.quote is None or name in names.verbatim or is_quoted_inside:

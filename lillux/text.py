@@ -143,13 +143,11 @@ class _Reader:
             case "(":
                 return self._group(flags)
             case "[":
-                source = self._taken(_CLASS, "[ without ]")
+                source = self._take(_CLASS, "[ without ]")
                 if _AMBIGUOUS_CLASS.search(source):
                     raise PatternError(f"escape with \\ what is doubled or nested in {source[:40]}")
             case "\\":
-                source = self._taken(
-                    _ESCAPE, f"{self.pattern[self.place :][:2]}, which is not read"
-                )
+                source = self._take(_ESCAPE, f"{self.pattern[self.place :][:2]}, which is not read")
             case "*" | "+" | "?":
                 raise PatternError(f"found nothing to repeat before {self._next()}")
             case source:
@@ -157,7 +155,7 @@ class _Reader:
         test = _compiled(re.escape(source) if source in {"{", "}", "]"} else source, flags)
         return PlaceMatch(test) if source in _PLACES else Character(test)
 
-    def _taken(self, form: "re.Pattern[str]", found: str) -> str:
+    def _take(self, form: "re.Pattern[str]", found: str) -> str:
         match = form.match(self.pattern, self.place)
         if match is None:
             raise PatternError(f"found {found}")

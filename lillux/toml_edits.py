@@ -44,7 +44,7 @@ def set_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
     else:
         changed = {key: value for key, value in values.items() if table.get(key) != value}
         edited = _edit(text, path, lambda document, names: _set(document, names, changed))
-    _require(edited, _merged(document, path, values), path)
+    _require(edited, _merge_values(document, path, values), path)
     return edited
 
 
@@ -63,7 +63,7 @@ def remove_table(text: str, path: Sequence[str]) -> str:
     # The marker's line goes, with one blank line before it.
     mark = rf"# {marker}\r?\n"
     edited = re.sub(rf"(?<=\n)(\r?\n)?{mark}|^{mark}", "", edited)
-    _require(edited, _removed(document, path), path)
+    _require(edited, _remove_values(document, path), path)
     return edited
 
 
@@ -195,17 +195,19 @@ def _table(document: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any
     return table
 
 
-def _merged(document: Mapping[str, Any], path: Sequence[str], values: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _merge_values(
+    document: Mapping[str, Any], path: Sequence[str], values: Mapping[str, Any]
+) -> Any:  # noqa: ANN401
     if not path:
         return {**document, **values}
-    return {**document, path[0]: _merged(document.get(path[0], {}), path[1:], values)}
+    return {**document, path[0]: _merge_values(document.get(path[0], {}), path[1:], values)}
 
 
-def _removed(document: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
+def _remove_values(document: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
     """The values without those at a path, and without what became empty above it."""
     rest = {key: value for key, value in document.items() if key != path[0]}
     if len(path) > 1 and path[0] in document:
-        inner = _removed(document[path[0]], path[1:])
+        inner = _remove_values(document[path[0]], path[1:])
         return {**rest, path[0]: inner} if inner else rest
     return rest
 
@@ -216,6 +218,6 @@ def _require(edited: str, expected: Any, path: Sequence[str]) -> None:  # noqa: 
         found: Any = parse_toml(edited)
     except TextSyntaxError:
         found = None
-    if found is None or (found != expected and _removed(found, path) != expected):
+    if found is None or (found != expected and _remove_values(found, path) != expected):
         problem = "expected a table under its own header, found one in another form"
         raise TextStructureError(dotted(path), problem)

@@ -85,9 +85,9 @@ def fast_parts(
         },
         "parts": {},
     }
-    yield _marked("native", "_rye/native.bin", stage.natives.data, shared)
-    yield _marked("programs", "_rye/programs.bin", stage.programs.data, shared)
-    yield _marked("bundle", "_rye/bundle.bin", bundle, shared)
+    yield _marked_part("native", "_rye/native.bin", stage.natives.data, shared)
+    yield _marked_part("programs", "_rye/programs.bin", stage.programs.data, shared)
+    yield _marked_part("bundle", "_rye/bundle.bin", bundle, shared)
     yield from _code_parts(stage, checkout, interpreters, shared, sources)
     yield Part("_rye/common.idx", marshal.dumps(shared, _PLAIN), stored=True)
 
@@ -119,7 +119,7 @@ def _code_parts(
         index["natives"] = stage.natives.index.get(minor, {})
         index |= {"blocks": blocks, "library": library_files(interpreter, others)}
         tag = f"cpython-3{minor}"
-        yield _marked("code", f"_rye/{tag}.bin", data, index)
+        yield _marked_part("code", f"_rye/{tag}.bin", data, index)
         code_index = magic + marshal.dumps(index, _PLAIN)
         yield Part(f"_rye/{tag}.idx", checksum(code_index) + code_index, stored=True)
 
@@ -136,7 +136,7 @@ def _bytecode(magic: bytes, code: bytes, source: bytes) -> bytes:
     return magic + _UNCHECKED_HASH + _imp.source_hash(key, source) + code
 
 
-def _marked(name: str, entry: str, data: bytes, index: Index) -> Part:
+def _marked_part(name: str, entry: str, data: bytes, index: Index) -> Part:
     mark = sha256(data).digest()[:MARK_BYTES]
     index["parts"][name] = entry, mark
     return Part(entry, mark + data, stored=True)

@@ -112,7 +112,7 @@ def _library(metadata: Message, stage: Stage) -> Component:
     if wheel:
         found["hashes"] = _hashes(wheel.read_bytes())
         found["properties"] = [{"name": "rye:wheel", "value": wheel.name}]
-    parts = [*_linked(name), *_compiled(name, stage.natives.files)]
+    parts = [*_linked_components(name), *_compiled_components(name, stage.natives.files)]
     return {**found, "components": parts} if parts else found
 
 
@@ -127,12 +127,12 @@ def _wheel_of(name: str, version: str, wheels: Sequence[Path]) -> Path | None:
     return next((wheel for wheel in wheels if wheel.name.lower().startswith(start)), None)
 
 
-def _linked(library: str) -> Iterator[Component]:
+def _linked_components(library: str) -> Iterator[Component]:
     for name, licence in _LINKED.get(library, ()):
         yield {"type": "library", "name": name, "licenses": [{"expression": licence}]}
 
 
-def _compiled(library: str, files: Sequence[NativeFile]) -> Iterator[Component]:
+def _compiled_components(library: str, files: Sequence[NativeFile]) -> Iterator[Component]:
     for native in files:
         if native.module == COMPILED.get(library):
             yield {"type": "file", "name": native.file_name, "hashes": _hashes(native.data)}
@@ -146,7 +146,7 @@ def _program(program: NativeProgram) -> Component:
         "version": __version__,
         "licenses": [{"expression": LICENCE}],
         "hashes": _hashes(program.data),
-        "components": [*_linked(program.file_name.removesuffix(".exe"))],
+        "components": [*_linked_components(program.file_name.removesuffix(".exe"))],
     }
 
 

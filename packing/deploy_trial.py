@@ -261,13 +261,13 @@ def _copy(step: Step, root: Root, roots: Mapping[str, Root], cwd: Path) -> None:
         if not source.exists():
             raise BuildError(f"line {step.line}", f"expected {source}, found no such file")
         if source.is_dir():
-            shutil.copytree(source, place, symlinks=True, dirs_exist_ok=True, ignore=_ignored)
+            shutil.copytree(source, place, symlinks=True, dirs_exist_ok=True, ignore=_ignored_names)
         else:
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, place)
 
 
-def _ignored(folder: str, names: list[str]) -> set[str]:
+def _ignored_names(folder: str, names: list[str]) -> set[str]:
     """What ``.dockerignore`` leaves out: at the root, or with ``**/`` anywhere."""
     is_root = Path(folder) == CHECKOUT
     patterns = [line for line in _lines(CHECKOUT / ".dockerignore") if not line.startswith("#")]

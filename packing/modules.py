@@ -222,7 +222,7 @@ def interpreters() -> dict[int, Path]:
     The newest patch release that is installed, so that the choice does not depend on which one
     runs the build.
     """
-    found = {minor: _newest(minor, _installed(minor)) for minor in MINORS}
+    found = {minor: _newest(minor, _installed_pythons(minor)) for minor in MINORS}
     own = sys.version_info[1]
     if own in found and found[own] is None:
         found[own] = _newest(own, [Path(sys.executable)])
@@ -256,7 +256,7 @@ def _version(interpreter: Path) -> tuple[int, ...] | None:
     return tuple(map(int, said.split())) or None
 
 
-def _installed(minor: int) -> Iterator[Path]:
+def _installed_pythons(minor: int) -> Iterator[Path]:
     """Those on PATH, of pyenv and uv, wherever these keep theirs, and of `PYTHONS`."""
     name = f"python3.{minor}"
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
@@ -417,12 +417,14 @@ def imported(python: Path, pyz: Path, start: Start) -> set[str]:
         empty = scratch / "empty.pyz"
         with ZipFile(empty, "w") as archive:
             archive.writestr("__main__.py", "")
-        _loaded([python, "-s", pyz, *start.arguments], start.stdin, scratch)  # lays out the bundle
-        found = _loaded([python, "-s", pyz, *start.arguments], start.stdin, scratch)
-        return found - _loaded([python, "-s", empty], b"", scratch)
+        _loaded_modules(
+            [python, "-s", pyz, *start.arguments], start.stdin, scratch
+        )  # lays out the bundle
+        found = _loaded_modules([python, "-s", pyz, *start.arguments], start.stdin, scratch)
+        return found - _loaded_modules([python, "-s", empty], b"", scratch)
 
 
-def _loaded(command: list[str | Path], stdin: bytes, scratch: Path) -> set[str]:
+def _loaded_modules(command: list[str | Path], stdin: bytes, scratch: Path) -> set[str]:
     """The modules of a program at its first answer, else when it ends."""
     (scratch / "sitecustomize.py").write_text(_HOOK, "utf-8")
     listed_modules = scratch / "modules"

@@ -490,7 +490,7 @@ def restore(
                 settings.database_url, state / _DUMP_FILE, facts.schema, environ
             )  # (4)
         name_database(own.data_dir, facts.node, own.database_url)
-        reports = _examined(own, clock, progress)  # (5)
+        reports = _examine_stores(own, clock, progress)  # (5)
         if own.database_url != settings.database_url:
             _remove_beside(making / _SQLITE_FILE)
         if folder.is_dir():
@@ -596,7 +596,9 @@ def _copy_files(source: Path, state: Path, making: Path, progress: Progress) -> 
     return copied.damaged
 
 
-def _examined(settings: Settings, clock: Clock, progress: Progress) -> tuple[StoreReport, ...]:
+def _examine_stores(
+    settings: Settings, clock: Clock, progress: Progress
+) -> tuple[StoreReport, ...]:
     """A report of each store, which are folders now. The tables are brought to this version."""
     database = open_database(settings, make=True)
     try:

@@ -105,7 +105,7 @@ class Authenticator:
             case "bearer":
                 found = self._bearer(facts)
             case "signed":
-                found = self._signed(facts)
+                found = self._signed_principal(facts)
             case _:
                 raise Unauthorized("expected an API key or a signature, found that of a webhook")
         note_user(found.user_id)
@@ -168,7 +168,7 @@ class Authenticator:
             raise Unauthorized(f"who made this token is no longer in the team {key.user_id}")
         return replace(found, role=role, person=key.created_by or "")
 
-    def _signed(self, facts: RequestFacts) -> Principal:
+    def _signed_principal(self, facts: RequestFacts) -> Principal:
         try:
             request = parse_headers(facts.headers)
             require_recent(request, self.clock().timestamp())

@@ -743,7 +743,7 @@ def _fsck(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnsw
                 stores=open_stores(settings, database, environ),
                 backup=backup,
             )
-            reports = _examined(fsck, parsed)
+            reports = _examine_stores(fsck, parsed)
             knows_anybody = fsck.knows_anybody()
             if parsed.accepted:
                 return _accept_losses(fsck, parsed, reports)
@@ -917,7 +917,7 @@ def _note_restore(
     Audit(database).note("restore", str(source), {"made_at": made_at})
 
 
-def _examined(fsck: Any, parsed: argparse.Namespace) -> list[Any]:  # noqa: ANN401 - imported late
+def _examine_stores(fsck: Any, parsed: argparse.Namespace) -> list[Any]:  # noqa: ANN401 - imported late
     """A report of each store. Raises RyeError for a user without one."""
     users = fsck.users()
     if parsed.user is not None:

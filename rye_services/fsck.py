@@ -319,15 +319,15 @@ class Fsck:
     def _present_roots(self, user_id: str) -> Iterable[Root]:
         """The projects and the user space as they are now, without what they were before."""
         for _, _, head in self._heads.of(user_id):
-            yield _needed(head.snapshot_hash, Need.ITSELF)
+            yield _needed_root(head.snapshot_hash, Need.ITSELF)
             for digest in (head.project_manifest_hash, head.user_manifest_hash):
                 if digest:
-                    yield _needed(digest, Need.WHOLE)
+                    yield _needed_root(digest, Need.WHOLE)
         manifest = user_space_refs.c.user_manifest_hash
         with self._database.reading() as connection:
             own = select(manifest).where(user_space_refs.c.user_id == user_id)
             for digest in connection.scalars(own).all():
-                yield _needed(digest, Need.WHOLE)
+                yield _needed_root(digest, Need.WHOLE)
 
     def _registry_roots(self) -> tuple[Root, ...]:
         with self._database.reading() as connection:
@@ -370,14 +370,14 @@ class Fsck:
         given = 0
         while backup is not None:
             gaps = mark(store, roots).gaps
-            came = sum(_copied(gap, backup, store) for gap in gaps)
+            came = sum(_copy_from_backup(gap, backup, store) for gap in gaps)
             given += came
             if not came:
                 break
         return given
 
 
-def _needed(digest: str, need: Need) -> Root:
+def _needed_root(digest: str, need: Need) -> Root:
     return Root(ObjectReference(digest, ObjectKind.OBJECT), "", need)
 
 
@@ -393,7 +393,7 @@ def _loss(gap: Gap, damaged: Collection[str], restorable: Collection[str]) -> Lo
     )
 
 
-def _copied(gap: Gap, backup: Store, store: ContentStore) -> bool:
+def _copy_from_backup(gap: Gap, backup: Store, store: ContentStore) -> bool:
     """Whether a backup has it, unharmed; it is in the store then."""
     digest = gap.reference.digest
     spaces = ObjectKind if gap.reference.space is None else (gap.reference.space,)

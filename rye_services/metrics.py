@@ -46,7 +46,7 @@ class Metrics:
         from prometheus_client.registry import Collector
 
         self._registry = CollectorRegistry()
-        self._counted = _counted(self._registry)
+        self._counted = _make_instruments(self._registry)
         # From 0 on: Prometheus sees no increase in a series that begins with 1.
         for state in ("completed", "error", "failed", "cancelled", "interrupted"):
             self._counted.executions.labels(state=state)
@@ -162,7 +162,7 @@ class _Instruments:
     database_errors: Any
 
 
-def _counted(registry: Any) -> _Instruments:  # noqa: ANN401 - imported late
+def _make_instruments(registry: Any) -> _Instruments:  # noqa: ANN401 - imported late
     from prometheus_client import Counter, Gauge, Histogram
 
     def counter(name: str, words: str, *labels: str) -> Counter:

@@ -66,7 +66,7 @@ def migrate(settings: Settings, url: str) -> MigrationResult:
         try:
             made = _require_empty(settings, target, url)  # (2)
             try:
-                rows, node = _copied(source, target, address_of(url, settings.data_dir))  # (3)
+                rows, node = _copy_tables(source, target, address_of(url, settings.data_dir))  # (3)
                 require_alone()  # (4)
                 return MigrationResult(name_database(settings.data_dir, node, url), rows)
             except BaseException:
@@ -107,7 +107,7 @@ def _not_empty(target: Database) -> RyeError:
     )
 
 
-def _copied(source: Database, target: Database, address: str) -> tuple[dict[str, int], str]:
+def _copy_tables(source: Database, target: Database, address: str) -> tuple[dict[str, int], str]:
     """Copy all; how many rows each table has, and the id of the node."""
     rows: dict[str, int] = {}
     with source.writing() as reading:  # so that no other process writes

@@ -136,7 +136,7 @@ class Provider:
         id_token = answer.get("id_token")
         if not isinstance(id_token, str) or not id_token.isascii():
             raise NotSignedInError("the provider gave no ID token")
-        header, claims = self._verified(id_token)  # (2)
+        header, claims = self._verify_token(id_token)  # (2)
         return self._subject(header, claims, nonce, str(answer.get("access_token") or ""))  # (3)
 
     def _token(self, code: str, redirect_uri: str, verifier: str) -> Mapping[str, Any]:
@@ -155,7 +155,7 @@ class Provider:
             raise NotSignedInError(f"the provider refused the code: {_plain(answer.get('error'))}")
         return answer
 
-    def _verified(self, id_token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    def _verify_token(self, id_token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Header and claims. A key that is not known yet may be a new one: it is looked for."""
         from joserfc import jwt
         from joserfc.errors import JoseError

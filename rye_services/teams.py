@@ -62,7 +62,7 @@ def _team_error(team: str, problem: str, *, hint: str = "see docs/teams.md") -> 
     return RefusedError(f"team {team[:80]!a}: {problem}", code="CONFLICT", hint=hint)
 
 
-def _missing(what: str) -> RefusedError:
+def _missing_error(what: str) -> RefusedError:
     """The error of a team, member or invitation that is not there as far as the caller may know."""
     return RefusedError(
         f"{what}: there is none",
@@ -235,7 +235,7 @@ class Teams:
             )
         with self._database.reading() as connection:
             if connection.scalar(select(teams.c.id).where(teams.c.id == team)) is None:
-                raise _missing(f"team {team[:64]!a}")
+                raise _missing_error(f"team {team[:64]!a}")
             return tuple(map(_member, connection.execute(wanted.order_by(_members.user_id))))
 
     def all(self) -> tuple[Any, ...]:
@@ -296,7 +296,7 @@ class Teams:
             _require_team(connection, team)
             before = role_in(connection, team, user_id, any_state=True)
             if before is None:
-                raise _missing(f"member {user_id[:64]!a} of {team}")
+                raise _missing_error(f"member {user_id[:64]!a} of {team}")
             if before is Role.ADMIN:
                 _require_other_admin(connection, team, user_id)
             connection.execute(delete(team_members).where(_is_member(team, user_id)))
@@ -387,7 +387,7 @@ class Teams:
         with self._database.writing() as connection:
             change = ended.values(ended_at=stamp(self._clock()))
             if not connection.execute(change).rowcount:
-                raise _missing(f"open invitation {invitation_id[:16]!a}")
+                raise _missing_error(f"open invitation {invitation_id[:16]!a}")
             facts = {"id": invitation_id}
             self._audit.write(connection, "teams.revoke-invitation", team or "", facts)
 
@@ -482,7 +482,7 @@ def _is_member(team: str, user_id: str) -> Any:  # noqa: ANN401 - SQLAlchemy's
 
 def _require_team(connection: Connection, team: str) -> None:
     if connection.scalar(select(teams.c.id).where(teams.c.id == team)) is None:
-        raise _missing(f"team {team[:64]!a}")
+        raise _missing_error(f"team {team[:64]!a}")
 
 
 def _require_open_person(connection: Connection, user_id: str, now: str | None) -> None:

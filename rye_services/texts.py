@@ -182,8 +182,8 @@ def diff_lines(before: str, after: str) -> tuple[DiffLine, ...] | None:
     for number, hunk in enumerate(hunks):
         lines += _kept(old[at_old : hunk.start], at_old, at_new, is_first=not number)
         at_new += hunk.start - at_old
-        lines += _removed(old[hunk.start : hunk.end], hunk.start)
-        lines += _added(hunk.lines, at_new)
+        lines += _removed_lines(old[hunk.start : hunk.end], hunk.start)
+        lines += _added_lines(hunk.lines, at_new)
         at_old, at_new = hunk.end, at_new + len(hunk.lines)
     lines += _kept_at_end(old[at_old:], at_old, at_new)
     return tuple(lines)
@@ -252,11 +252,11 @@ def _same(lines: Sequence[str], old: int, new: int) -> Iterator[DiffLine]:
         yield DiffLine(kind="same", text=line, before=old + place, after=new + place)
 
 
-def _removed(lines: Sequence[str], old: int) -> Iterator[DiffLine]:
+def _removed_lines(lines: Sequence[str], old: int) -> Iterator[DiffLine]:
     for place, line in enumerate(lines, 1):
         yield DiffLine(kind="removed", text=line, before=old + place)
 
 
-def _added(lines: Sequence[str], new: int) -> Iterator[DiffLine]:
+def _added_lines(lines: Sequence[str], new: int) -> Iterator[DiffLine]:
     for place, line in enumerate(lines, 1):
         yield DiffLine(kind="added", text=line, after=new + place)

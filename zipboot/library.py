@@ -37,7 +37,7 @@ def spec_of(name: str, file: str) -> ModuleSpec | None:
 
     ``file`` is its path below the library; ``""`` for a compiled module.
     """
-    path = os.path.join(_FOLDER, file) if file else _compiled(name)
+    path = os.path.join(_FOLDER, file) if file else _compiled_path(name)
     try:
         status = os.stat(path)
     except OSError:
@@ -121,7 +121,7 @@ def _load(late: ModuleType) -> ModuleType:
         return _loaded[name]
 
 
-def _compiled(name: str) -> str:
+def _compiled_path(name: str) -> str:
     """The path of a compiled module of the library, "" where it has no folder for them."""
     folders = (folder for folder in sys.path if os.path.basename(folder) in _COMPILED_FOLDERS)
     folder = next(folders, "")

@@ -124,7 +124,7 @@ class HttpClient:
         )
         interruption = Interruption(sending.address.shown, request.timeout_s)
         with interruption.watching(cancellation):
-            response, url = self._followed(sending, request, interruption)
+            response, url = self._follow_redirects(sending, request, interruption)
             headers = {name.lower(): response.headers[name] for name in response.headers}
             try:
                 yield HttpStream(
@@ -179,7 +179,7 @@ class HttpClient:
         missing = {name: value for name, value in defaults.items() if name.lower() not in given}
         return {**headers, **missing}
 
-    def _followed(
+    def _follow_redirects(
         self, sending: OutgoingRequest, request: HttpRequest, interruption: Interruption
     ) -> tuple[Any, str]:
         """The response that is no redirect, or the first one if none is to be followed."""

@@ -131,7 +131,7 @@ class _Exchange:
             if self._session.outcome is not None:
                 conversation.end_politely(self._patience_s())  # (3)
         if self._session.outcome is None:
-            raise self._ended(codes[0])
+            raise self._ended_error(codes[0])
         answer = raise_unless_answered(self._session.outcome, self._server.name)
         return StdioAnswer(answer, self._stderr_text())
 
@@ -169,7 +169,7 @@ class _Exchange:
             timeout_s = self._server.command.timeout_s or 0
             raise McpTimeoutError(self._server.name, self._session.stage, timeout_s)
 
-    def _ended(self, code: int | None) -> McpServerEndedError:
+    def _ended_error(self, code: int | None) -> McpServerEndedError:
         """The server went before it had answered."""
         if code is None:
             ending = "it closed its output"

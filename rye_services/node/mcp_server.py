@@ -54,7 +54,7 @@ def _server(authenticator: Authenticator, answer: Answer) -> Server[Any]:
         if context.request is None:
             raise RuntimeError("expected the HTTP request of a call, found none")
         facts: RequestFacts = context.request.scope[FACTS]
-        return await run_in_threadpool(_called, authenticator, answer, facts, call)
+        return await run_in_threadpool(_call_tool, authenticator, answer, facts, call)
 
     return Server(
         "rye-node",
@@ -69,7 +69,7 @@ def _server(authenticator: Authenticator, answer: Answer) -> Server[Any]:
     )
 
 
-def _called(
+def _call_tool(
     authenticator: Authenticator, answer: Answer, facts: RequestFacts, call: CallToolRequestParams
 ) -> CallToolResult:
     """The result of a call; what is refused is a result too, in words that a model can act on."""

@@ -108,7 +108,7 @@ def execute_router(services: NodeServices) -> APIRouter:
         """
         raw = await request.body()
         order = await run_in_threadpool(_order_of, services, executor, raw)
-        return await _answered(services, order, response)
+        return await _execute_and_answer(services, order, response)
 
     @routes.post(
         "/fetch",
@@ -121,7 +121,7 @@ def execute_router(services: NodeServices) -> APIRouter:
         202: it was accepted, as no place was free.
         """
         order = _order_for(services, JobAction.FETCH, principal, _object(await request.body()))
-        return await _answered(services, order, response)
+        return await _execute_and_answer(services, order, response)
 
     @routes.post(
         "/sign",
@@ -134,7 +134,7 @@ def execute_router(services: NodeServices) -> APIRouter:
         202: it was accepted, as no place was free.
         """
         order = _order_for(services, JobAction.SIGN, principal, _object(await request.body()))
-        return await _answered(services, order, response)
+        return await _execute_and_answer(services, order, response)
 
     return routes
 
@@ -187,7 +187,9 @@ def _order_for(
     return replace(order, started_by=principal.person, may_change=may_change)
 
 
-async def _answered(services: NodeServices, order: Order, response: Response) -> dict[str, Any]:
+async def _execute_and_answer(
+    services: NodeServices, order: Order, response: Response
+) -> dict[str, Any]:
     """Execute and answer, with status 202 where it is accepted for later."""
     answer = await services.executions.answer(order)
     if answer.get("status") == ACCEPTED:

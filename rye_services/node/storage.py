@@ -300,7 +300,7 @@ class Storage:
         if not dry_run and self._uploads.is_going_on(user_id):  # (1)
             return UserGarbage(user_id=user_id, state="uploading")
         try:
-            marked = self._marked(user_id, store)  # (2) and (3)
+            marked = self._mark(user_id, store)  # (2) and (3)
             forgotten = old.count(user_id) if dry_run else old.forget(user_id)  # (4)
             now_s = self._now_s(store)
             found = sweep(  # (5)
@@ -346,7 +346,7 @@ class Storage:
                 raise UserUnknownError(user_id, knows_others=knows_others)
             return tuple(roots_of_rows(connection, user_id, self._old_executions.are_kept()))
 
-    def _marked(self, user_id: str, store: ContentStore) -> MarkResult:
+    def _mark(self, user_id: str, store: ContentStore) -> MarkResult:
         marked = mark(store, [*self.roots(user_id), *roots_of_refs(store)])
         accepted = self.losses.of(user_id) if marked.gaps else {}
         gaps = [gap for gap in marked.gaps if gap.reference.digest not in accepted]
@@ -504,22 +504,22 @@ def roots_of_rows(
 def _roots_of(table: Table, row: dict[str, Any]) -> Iterator[Root]:
     if table is project_refs:
         name = f"the head of project {row['project_path']!a} ({row['remote_name']})"
-        yield from _needed(row, _SNAPSHOTS, name, Need.WHOLE)
+        yield from _needed_roots(row, _SNAPSHOTS, name, Need.WHOLE)
     elif table is user_space_refs:
         name = f"the user space ({row['remote_name']})"
-        yield from _needed(row, ("user_manifest_hash",), name, Need.WHOLE)
+        yield from _needed_roots(row, ("user_manifest_hash",), name, Need.WHOLE)
     elif table is published_manifests:
         name = f"the publication {row['kind']}:{row['item_id']}@{row['version']}"
-        yield from _needed(row, ("manifest_hash",), name, Need.WHOLE)
+        yield from _needed_roots(row, ("manifest_hash",), name, Need.WHOLE)
     else:
         name = f"the execution {row['thread_id']}"
-        yield from _needed(row, _OF_THREADS, name, Need.WHOLE)
-        yield from _needed(row, _OF_RUNS, name, Need.ITSELF)
+        yield from _needed_roots(row, _OF_THREADS, name, Need.WHOLE)
+        yield from _needed_roots(row, _OF_RUNS, name, Need.ITSELF)
         yield from _sides(row["merge_conflicts"], name)
         yield from (Root(ObjectReference(one, None), name) for one in digests_in(row))
 
 
-def _needed(
+def _needed_roots(
     row: Mapping[str, Any], columns: Iterable[str], name: str, need: Need
 ) -> Iterator[Root]:
     for column in columns:

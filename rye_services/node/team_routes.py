@@ -173,7 +173,7 @@ def _add_account(routes: APIRouter, services: NodeServices) -> None:
                 who.user_id,
                 decode_public_key(new.public_key),
                 label=new.label,
-                scopes=_granted(who, new.scopes),
+                scopes=_granted_scopes(who, new.scopes),
                 by=who.user_id,
                 expires_at=_after(services, new.expires_in_days),
             )
@@ -190,7 +190,7 @@ def _add_account(routes: APIRouter, services: NodeServices) -> None:
         return {"deleted": f"fp:{bare}"}
 
 
-def _granted(who: Principal, scopes: list[str] | None) -> tuple[str, ...] | None:
+def _granted_scopes(who: Principal, scopes: list[str] | None) -> tuple[str, ...] | None:
     """The scopes of what a caller makes: none that their own key has not. Raises RequestProblem."""
     if scopes is None:
         return None if who.scopes is None else tuple(sorted(who.scopes))
@@ -255,7 +255,7 @@ def _add_tokens(routes: APIRouter, services: NodeServices) -> None:
 
 
 def _token_scopes(who: Principal, new: NewToken) -> tuple[str, ...]:
-    scopes = _granted(who, new.scopes) or ()
+    scopes = _granted_scopes(who, new.scopes) or ()
     foreign = [one for one in scopes if not one.startswith(_TOKEN_SCOPES)]
     if who.role is not None and foreign:
         raise RequestProblem(

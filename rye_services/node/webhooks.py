@@ -405,7 +405,7 @@ def webhook_check(webhooks: Webhooks) -> Callable[[RequestFacts], WebhookDeliver
         body = _object(facts.body)
         try:
             with refusals(WebhookFieldError, RefusedError):
-                signed = _signed(facts)
+                signed = _signed_delivery(facts)
                 binding, delivery = accepted_delivery(webhooks, body, signed)
         except WebhookRefusedError as error:
             raise Unauthorized(str(error)) from error
@@ -425,7 +425,7 @@ def webhook_check(webhooks: Webhooks) -> Callable[[RequestFacts], WebhookDeliver
     return check
 
 
-def _signed(facts: RequestFacts) -> SignedDelivery:
+def _signed_delivery(facts: RequestFacts) -> SignedDelivery:
     timestamp, signature, delivery_id = (
         facts.headers.get(name.lower(), "")
         for name in (WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE, DELIVERY_ID)

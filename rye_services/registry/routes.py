@@ -701,7 +701,7 @@ def _add_exchange(routes: APIRouter, services: RegistryServices) -> None:
         namespace: Annotated[str, Query(max_length=64)] = "",
     ) -> Response:
         """As ``/pull/{bundle_id}``, with the id in the query."""
-        return _pulled(reader, bundle_id, version, namespace)
+        return _pull_response(reader, bundle_id, version, namespace)
 
     @routes.get(
         "/pull/{bundle_id}", response_class=Response, responses=answers(PulledBundleAnswer, 404)
@@ -714,9 +714,9 @@ def _add_exchange(routes: APIRouter, services: RegistryServices) -> None:
         namespace: Annotated[str, Query(max_length=64)] = "",
     ) -> Response:
         """A bundle with all its files: a version, or the highest one; ``namespace``: its owner."""
-        return _pulled(reader, bundle_id, version, namespace)
+        return _pull_response(reader, bundle_id, version, namespace)
 
-    def _pulled(_: Reader, bundle_id: str, version: str | None, namespace: str) -> Response:
+    def _pull_response(_: Reader, bundle_id: str, version: str | None, namespace: str) -> Response:
         named = None if version is None else version_of(version).text
         found = bundles.pull(bundle_name(bundle_id), named, namespace)
         bundles.downloads.note(found.bundle_id)

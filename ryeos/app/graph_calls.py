@@ -147,7 +147,7 @@ class WorkspaceCalls:
         if act.is_async:
             return self._workspace.start_here(reference, request).envelope
         answer = self._workspace.execute(reference, request, cancellation=cancellation)
-        return self._followed(answer.envelope, cancellation)
+        return self._final_answer(answer.envelope, cancellation)
 
     def _require_own(self, act: Act, reference: Reference) -> None:
         """Only the program's own items need no capability, not those that took their names."""
@@ -177,7 +177,7 @@ class WorkspaceCalls:
             return {"directive_id": act.item_id, "inputs": dict(act.params), "async": act.is_async}
         return act.params
 
-    def _followed(
+    def _final_answer(
         self, envelope: Mapping[str, Any], cancellation: Cancellation
     ) -> Mapping[str, Any]:
         """The answer of the thread that another thread has carried on with, at the end of all."""

@@ -55,7 +55,11 @@ def help_on(rye: Callable[[], Rye], topic: str, face: Face = Face.AGENT) -> Answ
         return _item_answer(rye, topic, face)
     if topic.lower().startswith(_TEMPLATE):
         text = template_text(topic.partition(":")[2].strip().lower(), face)
-        return _answer(topic, text) if text else _unknown(topic, [f"{_TEMPLATE}{k}" for k in KINDS])
+        return (
+            _answer(topic, text)
+            if text
+            else _unknown_topic(topic, [f"{_TEMPLATE}{k}" for k in KINDS])
+        )
     name = topic.lower()
     if name in TOPICS:
         return _answer(name, text_for(TOPICS[name], face))
@@ -64,7 +68,7 @@ def help_on(rye: Callable[[], Rye], topic: str, face: Face = Face.AGENT) -> Answ
         lines = list(_about_code(code, face))
         if lines:
             return _answer(f"{_ERROR}{code}", "\n".join(lines), see_also=["errors"])
-    return _unknown(topic)
+    return _unknown_topic(topic)
 
 
 def named_topic(text: str) -> str:
@@ -126,7 +130,7 @@ def _item_answer(rye: Callable[[], Rye], topic: str, face: Face) -> Answer:
         return _answer(topic, _about_item(rye(), topic[len(_ITEM) :], face))
     except LilluxError as error:
         suggestions = error.suggestions if isinstance(error, RyeError) else ()
-        listed = _unknown(topic, [f"{_ITEM}{one}" for one in suggestions]).envelope
+        listed = _unknown_topic(topic, [f"{_ITEM}{one}" for one in suggestions]).envelope
         return Answer({**listed, "content": f"{_error_text(error)}\n\n{listed['content']}"})
 
 
@@ -134,7 +138,7 @@ def _error_text(error: LilluxError) -> str:
     return f"{error} ({error.hint})" if error.hint else str(error)
 
 
-def _unknown(topic: str, close: Sequence[str] = ()) -> Answer:
+def _unknown_topic(topic: str, close: Sequence[str] = ()) -> Answer:
     """The topics that there are, for an unknown one: a request for help never fails."""
     from difflib import get_close_matches
 

@@ -411,9 +411,9 @@ def _run(rye: Rye, planned_case: PlannedCase, cancellation: Cancellation) -> Cas
 def _problems(rye: Rye, planned_case: PlannedCase, cancellation: Cancellation) -> tuple[str, ...]:
     case, project = planned_case.case, rye.context.spaces.project
     if case.in_project:
-        return _compared(rye, planned_case, cancellation)
+        return _run_and_compare(rye, planned_case, cancellation)
     with scratch_project(project, case.files) as base:
-        return _compared(_in_copy(rye, base), planned_case, cancellation)
+        return _run_and_compare(_in_copy(rye, base), planned_case, cancellation)
 
 
 def _in_copy(rye: Rye, base: Path) -> Rye:
@@ -425,7 +425,9 @@ def _in_copy(rye: Rye, base: Path) -> Rye:
     return copy
 
 
-def _compared(rye: Rye, planned_case: PlannedCase, cancellation: Cancellation) -> tuple[str, ...]:
+def _run_and_compare(
+    rye: Rye, planned_case: PlannedCase, cancellation: Cancellation
+) -> tuple[str, ...]:
     case = planned_case.case
     envelope = _envelope(rye, planned_case, cancellation)
     base = rye.context.working_directory

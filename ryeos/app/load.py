@@ -155,7 +155,7 @@ def load_item(rye: Rye, request: LoadRequest) -> Answer:
     if not item.verified:
         warnings.append("RYE_DEV_MODE: this text is not what a trusted key signed")
     if request.destination:
-        envelope |= _copied(rye, request, resolution, item, warnings)  # (4)
+        envelope |= _copy_item(rye, request, resolution, item, warnings)  # (4)
     return Answer(envelope | ({"warnings": warnings} if warnings else {}))
 
 
@@ -191,7 +191,7 @@ def _input_schema(
 # --- copying --------------------------------------------------------------------------------------
 
 
-def _copied(
+def _copy_item(
     rye: Rye,
     request: LoadRequest,
     resolution: Resolution,

@@ -177,12 +177,12 @@ def report(error: Exception, *, as_json: bool, environ: Mapping[str, str]) -> in
             f"internal error: {type(error).__name__}: {error}",
             hint="this is a bug in rye; RYE_LOG=debug shows where it happened",
         )
-    if not as_json or not _answered(error, environ):
+    if not as_json or not _write_failure(error, environ):
         _say(error)
     return error.exit_status
 
 
-def _answered(error: LilluxError, environ: Mapping[str, str]) -> bool:
+def _write_failure(error: LilluxError, environ: Mapping[str, str]) -> bool:
     """Write the envelope of a failure; whether standard output took it."""
     from ryeos.items.errors import error_envelope
 

@@ -188,7 +188,7 @@ def _envelope(
         ]
     if wants_verification(request.filters):
         pairs = zip(envelope["results"], result.hits, strict=True)
-        envelope["results"] = [described | _verified(rye, hit) for described, hit in pairs]
+        envelope["results"] = [described | _verified_fields(rye, hit) for described, hit in pairs]
     return envelope
 
 
@@ -255,7 +255,7 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: max(most - 1, 0)]}…" if most else ""
 
 
-def _verified(rye: Rye, hit: Hit) -> dict[str, Any]:
+def _verified_fields(rye: Rye, hit: Hit) -> dict[str, Any]:
     try:
         item = rye.verifier.verify_location(hit.document.record.location)
     except LilluxError as error:

@@ -254,7 +254,7 @@ def _change(space: Space, offer: ServerTool) -> ToolChange:
         reason = f"{', '.join(others)}: another item has this id"
         return ToolChange(state=ToolState.CONFLICT, tool=offer.tool, ref=target.ref, reason=reason)
     body, before = _body_at(target.path)
-    state, text, reason = _compared(offer, body, is_there=before is not None)
+    state, text, reason = _compare_tool(offer, body, is_there=before is not None)
     return ToolChange(
         state=state,
         tool=offer.tool,
@@ -266,7 +266,7 @@ def _change(space: Space, offer: ServerTool) -> ToolChange:
     )
 
 
-def _compared(offer: ServerTool, body: str, *, is_there: bool) -> tuple[ToolState, str, str]:
+def _compare_tool(offer: ServerTool, body: str, *, is_there: bool) -> tuple[ToolState, str, str]:
     if not is_there:
         return ToolState.ADDED, offer.text(), ""
     if not is_untouched(body):

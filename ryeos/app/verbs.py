@@ -187,7 +187,7 @@ HELP = (
 )
 
 
-def _fetched(parameters: Iterable[Parameter]) -> Iterable[Parameter]:
+def _fetch_rows(parameters: Iterable[Parameter]) -> Iterable[Parameter]:
     """The rows without defaults, which belong to one of two modes."""
     for one in parameters:
         yield Parameter(
@@ -203,8 +203,8 @@ def _fetched(parameters: Iterable[Parameter]) -> Iterable[Parameter]:
 
 def _union() -> tuple[Parameter, ...]:
     """Load and search together; a row of both takes what either takes."""
-    rows = {one.name: one for one in _fetched(LOAD)}
-    for one in _fetched(SEARCH):
+    rows = {one.name: one for one in _fetch_rows(LOAD)}
+    for one in _fetch_rows(SEARCH):
         known = rows.get(one.name)
         if known is None:
             rows[one.name] = one
@@ -439,7 +439,7 @@ def valid_arguments(tool: Tool, arguments: Mapping[str, object]) -> dict[str, An
     rows = {row.name: row for row in tool.parameters}
     for name in arguments:
         if name not in rows:
-            raise _unknown(str(name), tool)
+            raise _unknown_argument(str(name), tool)
     checked: dict[str, Any] = {}
     for row in tool.parameters:
         value = arguments.get(row.name)
@@ -475,7 +475,7 @@ def wants_all(arguments: Mapping[str, object]) -> bool:
     return any(str(arguments.get(name)).lower() == "true" for name in ("verbose", "trace"))
 
 
-def _unknown(name: str, tool: Tool) -> VerbArgumentError:
+def _unknown_argument(name: str, tool: Tool) -> VerbArgumentError:
     from difflib import get_close_matches
 
     known = [row.name for row in tool.parameters]

@@ -231,7 +231,9 @@ def _install(session: Session) -> int:
         source, author = str(Path(arguments.bundle).absolute()), ""
     else:
         known = bundles.pins.all().get(valid_bundle_id(arguments.bundle))
-        bundle, source, author = _fetched(session, expected or (known.fingerprint if known else ""))
+        bundle, source, author = _fetch_bundle(
+            session, expected or (known.fingerprint if known else "")
+        )
     done = bundles.install(
         bundle,
         source=source,
@@ -359,7 +361,7 @@ def _pull(session: Session) -> int:
     target = Path(arguments.to or valid_bundle_id(arguments.bundle)).absolute()
     if target.exists():
         raise target_exists_error(str(target), "a file or folder", "name another with --to DIR")
-    bundle, source, author = _fetched(session, _expected_key(session))
+    bundle, source, author = _fetch_bundle(session, _expected_key(session))
     write_bundle_files(target, bundle.files)
     envelope = {
         "status": "success",
@@ -407,7 +409,7 @@ def _push(session: Session) -> int:
     return 0
 
 
-def _fetched(session: Session, expected: str) -> tuple[CheckedBundle, str, str]:
+def _fetch_bundle(session: Session, expected: str) -> tuple[CheckedBundle, str, str]:
     """A published bundle, checked; where it came from, and whose account published it."""
     arguments = session.arguments
     bundle_id = valid_bundle_id(arguments.bundle)

@@ -343,17 +343,17 @@ def with_entry(
     wanted = launch.entry(settings.client)
     present = settings.entry()
     if present is None:
-        return EntryChange.ADDED, _edited(settings, wanted)
+        return EntryChange.ADDED, _with_values(settings, wanted)
     if not is_ours(present, launch):
         _require_force(settings, present, force=force)
-        return EntryChange.UPDATED, _edited(settings, wanted, text=_emptied(settings))
+        return EntryChange.UPDATED, _with_values(settings, wanted, text=_without_entry(settings))
     text = settings.text
     if isinstance(present, Mapping) and all(
         name in present and present[name] == value
         for name, value in _entry_values(present, wanted).items()
     ):
         return EntryChange.ALREADY, text
-    return EntryChange.UPDATED, _edited(settings, _entry_values(present, wanted))
+    return EntryChange.UPDATED, _with_values(settings, _entry_values(present, wanted))
 
 
 def without_entry(
@@ -365,7 +365,7 @@ def without_entry(
         return EntryChange.ABSENT, settings.text
     if not is_ours(present, launch):
         _require_force(settings, present, force=force)
-    return EntryChange.REMOVED, _emptied(settings)
+    return EntryChange.REMOVED, _without_entry(settings)
 
 
 def without_servers(settings: ClientSettings, text: str, names: Sequence[str]) -> str:
@@ -453,7 +453,9 @@ def _require_force(settings: ClientSettings, present: object, *, force: bool) ->
         )
 
 
-def _edited(settings: ClientSettings, values: Mapping[str, Any], *, text: str | None = None) -> str:
+def _with_values(
+    settings: ClientSettings, values: Mapping[str, Any], *, text: str | None = None
+) -> str:
     """The text with these values in our entry."""
     edited = settings.text if text is None else text
     path = (*settings.client.container, ENTRY_NAME)
@@ -474,7 +476,7 @@ def _edited(settings: ClientSettings, values: Mapping[str, Any], *, text: str | 
     return edited
 
 
-def _emptied(settings: ClientSettings) -> str:
+def _without_entry(settings: ClientSettings) -> str:
     """The text without our entry."""
     path = (*settings.client.container, ENTRY_NAME)
     try:

@@ -673,7 +673,7 @@ def remotes(session: Session) -> Iterator[Finding]:
 
     Those that only the project names are not asked: looking at a project must not reach out.
     """
-    for name, (url, tier) in _configured(session).items():
+    for name, (url, tier) in _configured_urls(session).items():
         shown = f"{one_line(name, 60)}, {one_line(url, 200)}"
         if tier == PROJECT:
             yield Finding("remote", OK, f"{shown}: named by the project, not asked")
@@ -683,7 +683,7 @@ def remotes(session: Session) -> Iterator[Finding]:
             yield remote_finding(shown, url)
 
 
-def _configured(session: Session) -> dict[str, tuple[str, str]]:
+def _configured_urls(session: Session) -> dict[str, tuple[str, str]]:
     """The URL of each remote, and the tier that says it last."""
     found: dict[str, tuple[str, str]] = {}
     for layer in session.rye.network_layers(CONFIG_PATH):

@@ -183,7 +183,7 @@ def _show(session: Session) -> int:
         "nodes": [dict(node) for node in _nodes(reading.graph, states)],
     }
     if forms:
-        text = _drawn(forms[0], reading.graph, states)
+        text = _draw(forms[0], reading.graph, states)
         envelope[forms[0]] = text
     else:
         text = "\n".join(_lines(reading.graph, states))
@@ -191,7 +191,7 @@ def _show(session: Session) -> int:
     return 0
 
 
-def _drawn(form: str, graph: Graph, states: "Mapping[str, NodeState] | None") -> str:
+def _draw(form: str, graph: Graph, states: "Mapping[str, NodeState] | None") -> str:
     from ryeos.graph.pictures import picture_of
 
     picture = picture_of(graph, states)

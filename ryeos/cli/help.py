@@ -60,7 +60,7 @@ def _run_help(session: Session) -> int:
     if topic == OVERVIEW or topic.startswith(LIVE_TOPICS):
         return _show_live(session, topic)
     if not texts:
-        raise _unknown(words)
+        raise _unknown_topic(words)
     text = "\n\n".join(texts)
     envelope = {"status": "success", "topic": topic, "text": text}
     if topic in SHARED:
@@ -92,7 +92,7 @@ def _show_live(session: Session, topic: str) -> int:
 
     envelope = help_tool(session.rye, {"topic": topic}, Face.PERSON).envelope
     if envelope["topic"] == AVAILABLE:
-        raise _unknown(topic.split())
+        raise _unknown_topic(topic.split())
     session.output.answer(envelope, envelope["content"])
     return 0
 
@@ -178,7 +178,7 @@ def _topic_texts(words: list[str]) -> Iterator[str]:
     yield from (TOPICS[name].rstrip() for name in names if name in TOPICS)
 
 
-def _unknown(words: list[str]) -> UsageError:
+def _unknown_topic(words: list[str]) -> UsageError:
     from difflib import get_close_matches
 
     typed = " ".join(words)

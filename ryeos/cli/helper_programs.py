@@ -17,7 +17,7 @@ def run_program(name: str, arguments: list[str]) -> int:
 
     Where a compiled one is packed, this process becomes it, and tools find it from now on.
     """
-    compiled = _compiled(name)
+    compiled = _compiled_path(name)
     if compiled:
         with suppress(OSError):  # a policy forbids to run it: then Python does the same
             os.execv(compiled, [name, *arguments])  # noqa: S606 - that is the point
@@ -30,7 +30,7 @@ def run_program(name: str, arguments: list[str]) -> int:
     return watch_main(arguments)
 
 
-def _compiled(name: str) -> str | None:
+def _compiled_path(name: str) -> str | None:
     program = packed_program()
     # On Windows a process cannot become another one.
     return program.compiled_program(name) if program and os.name != "nt" else None

@@ -86,7 +86,7 @@ def import_sources(session: Session, found: Sequence[tuple[ImportKind, ImportSou
         session.output.answer(envelope, table)
         is_refused = any(_is_refused(write) for write in writes)
         return 1 if is_refused and not due and not arguments.dry_run else 0
-    if not _agreed(session, table, due):
+    if not _is_agreed(session, table, due):
         session.output.answer({**envelope, "status": "cancelled"}, "nothing was written")
         return 1
     if any(item.probe for item in plan.items):
@@ -138,13 +138,13 @@ def _write_and_ask(
         status = status or (1 if said.envelope["status"] == "error" else 0)
     if session.arguments.replace:
         envelope["replaced"] = [
-            _replaced(session, source, writes, servers) for _, source in sources
+            _replace_servers(session, source, writes, servers) for _, source in sources
         ]
     session.output.answer(envelope, "\n".join(lines))
     return status
 
 
-def _replaced(
+def _replace_servers(
     session: Session, source: ImportSource, writes: list[PlannedWrite], signed: Sequence[str]
 ) -> dict[str, Any]:
     """Put Rye in the place of servers in a client's settings, after a diff; what was done.
@@ -299,7 +299,7 @@ def _is_refused(write: PlannedWrite) -> bool:
     return write.state in (WriteState.REFUSED, WriteState.CONFLICT)
 
 
-def _agreed(session: Session, table: str, due: list[PlannedWrite]) -> bool:
+def _is_agreed(session: Session, table: str, due: list[PlannedWrite]) -> bool:
     """Whether to write. Without a terminal there is no question: nothing unsigned runs."""
     session.output.note(table)
     arguments = session.arguments

@@ -368,7 +368,7 @@ def chosen_clients(session: Session) -> tuple[Client, ...]:
     named = tuple({client.name: client for client in found}.values())
     for client in named:
         _step(session, client, make=False)
-    return named or _agreed(session)
+    return named or _agreed_clients(session)
 
 
 def client_steps(session: Session, clients: tuple[Client, ...], *, make: bool) -> list[Step]:
@@ -387,7 +387,7 @@ def _step(session: Session, client: Client, *, make: bool) -> Step:
     return Step(f"rye in {client.title}", path, MADE if make else WOULD_MAKE)
 
 
-def _agreed(session: Session) -> tuple[Client, ...]:
+def _agreed_clients(session: Session) -> tuple[Client, ...]:
     """What a person at a terminal agrees to; without a terminal there is no question."""
     arguments = session.arguments
     silent = arguments.json or arguments.no_input or arguments.quiet or arguments.dry_run

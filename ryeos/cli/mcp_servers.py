@@ -210,7 +210,7 @@ def bring_up_to_date(session: Session, name: str, wish: RefreshOptions) -> Refre
     if not wish.dry_run and not wish.propose:
         rye.signing_key()  # before a program is started for nothing
     rye.verifier.verify_location(server)
-    started = [] if wish.dry_run else _started(rye, server, wish)  # (1)
+    started = [] if wish.dry_run else _pins_before_start(rye, server, wish)  # (1)
     if started and wish.propose:
         return _propose(session, name, started)
     if started:
@@ -238,7 +238,7 @@ def bring_up_to_date(session: Session, name: str, wish: RefreshOptions) -> Refre
     return _report(session, name, listed, done, (pins, True))
 
 
-def _started(rye: Rye, server: Location, wish: RefreshOptions) -> list[ToolChange]:
+def _pins_before_start(rye: Rye, server: Location, wish: RefreshOptions) -> list[ToolChange]:
     """What has to be pinned of a server before it may be started."""
     package = pin_package(rye, server, again=wish.upgrade)
     return package or pin_files(rye, server, again=wish.update)

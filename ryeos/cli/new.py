@@ -43,7 +43,7 @@ def _run(session: Session) -> int:
     try:
         create_file(path, text.encode())
     except FileExistsError:
-        raise _taken(path) from None
+        raise _taken_error(path) from None
     _show(session, ref, path, template)
     return 0
 
@@ -77,10 +77,10 @@ def _require_free(ref: ItemRef, space: Space) -> None:
     """One id, one file: the same name with another suffix would hide one of the two."""
     for path in candidates(space, ref):
         if path.exists():
-            raise _taken(path)
+            raise _taken_error(path)
 
 
-def _taken(path: Path) -> RyeError:
+def _taken_error(path: Path) -> RyeError:
     return target_exists_error(
         str(path), "an item of this id", "choose another id, or edit that file"
     )

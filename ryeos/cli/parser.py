@@ -89,12 +89,12 @@ def parse(
     arguments: list[str],
 ) -> SimpleNamespace:
     """The values of a command line. Raises UsageError; ends the program for ``--help``."""
-    marked = _marked(arguments)
+    marked = _mark_words(arguments)
     parsed = command_parser(entry, configure, examples).parse_intermixed_args(marked)
     return SimpleNamespace(**{name: _unmarked(value) for name, value in vars(parsed).items()})
 
 
-def _marked(arguments: list[str]) -> list[str]:
+def _mark_words(arguments: list[str]) -> list[str]:
     """The arguments without `--`, words after it marked where they look like flags."""
     if "--" not in arguments:
         return arguments

@@ -344,7 +344,7 @@ def _configure(parser: Arguments) -> None:
     take_space(parser, "only this one (default: project and user)")
 
 
-def _chosen(session: Session) -> list[tuple[Space, LockEntry]]:
+def _chosen_entries(session: Session) -> list[tuple[Space, LockEntry]]:
     """The entries that are meant, by space.
 
     Raises RyeError `ITEM_NOT_FOUND` or `LOCKFILE_INVALID`.
@@ -375,7 +375,7 @@ def _verify(session: Session) -> int:
     pins = pins_of(session.rye).list()
     states = [
         (space, state_of(entry, space, pins, session.rye.verifier))
-        for space, entry in _chosen(session)
+        for space, entry in _chosen_entries(session)
     ]
     rows = [_state_row(space, state) for space, state in states]
     lines = [_state_line(session, state) for _, state in states]
@@ -432,7 +432,7 @@ class _OpenedRegistries:
 
 def _outdated(session: Session) -> int:
     opened = _OpenedRegistries(session)
-    rows = [_newer_row(opened, space, entry) for space, entry in _chosen(session)]
+    rows = [_newer_row(opened, space, entry) for space, entry in _chosen_entries(session)]
     found = [row for row in rows if row["state"] != "current"]
     lines = (f"{row['ref']}  {row['version']}  {row['latest'] or row['problem']}" for row in found)
     session.output.answer({"status": "success", "items": rows}, "\n".join(lines))
@@ -476,7 +476,7 @@ def _tail(row: dict[str, Any]) -> str:
 
 def _updates(session: Session, opened: _OpenedRegistries) -> Iterator[dict[str, Any]]:
     key = session.rye.signing_key() if session.arguments.resign else None
-    for space, entry in _chosen(session):
+    for space, entry in _chosen_entries(session):
         row = _newer_row(opened, space, entry)
         if row["state"] == "current":
             continue

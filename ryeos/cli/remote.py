@@ -448,7 +448,7 @@ def _push(session: Session) -> int:
         "head_moved": pushed.is_new,
         "user_space_pushed": pushed.is_user_space_new,
         "pulled": list(pushed.merged.paths),
-        "replaced": _replaced(pushed.replaced),
+        "replaced": _replaced_as_json(pushed.replaced),
     }
     what = f"{link.name} on {link.node.name}: {short(pushed.snapshot_hash)}"
     if not pushed.is_new:
@@ -461,7 +461,7 @@ def _push(session: Session) -> int:
     return 0
 
 
-def _replaced(replaced: ReplacedHead | None) -> dict[str, Any] | None:
+def _replaced_as_json(replaced: ReplacedHead | None) -> dict[str, Any] | None:
     if replaced is None:
         return None
     found = replaced.differences
@@ -492,7 +492,7 @@ def _pull(session: Session) -> int:
     with linked(session) as link:
         pulled = pull(link)
     applied = pulled.applied
-    envelope = _pulled(link, pulled.snapshot_hash, applied)
+    envelope = _pull_envelope(link, pulled.snapshot_hash, applied)
     if not pulled.snapshot_hash:
         text = f"{link.node.name} has no project {link.name!r} yet; next: rye remote push"
     elif applied.written or applied.removed:
@@ -509,7 +509,7 @@ def _pull_run(session: Session, run: str) -> int:
     valid_remote_thread_id(run)
     with linked(session) as link:
         pulled = pull_run(link, run)
-    envelope = _pulled(link, pulled.snapshot_hash, pulled.applied)
+    envelope = _pull_envelope(link, pulled.snapshot_hash, pulled.applied)
     envelope["was_merged"] = pulled.was_merged
     if pulled.was_merged:
         text = f"{run} was merged here before: nothing to do"
@@ -526,7 +526,7 @@ def _pull_run(session: Session, run: str) -> int:
     return 0
 
 
-def _pulled(link: Link, snapshot_hash: str, applied: AppliedChanges) -> dict[str, Any]:
+def _pull_envelope(link: Link, snapshot_hash: str, applied: AppliedChanges) -> dict[str, Any]:
     return {
         "status": "success",
         "remote_name": link.node.name,

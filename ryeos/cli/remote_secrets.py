@@ -95,7 +95,7 @@ def _seal(session: Session) -> int:
 
 
 def _import(session: Session) -> int:
-    values, skipped = injectable(_imported(session))
+    values, skipped = injectable(_imported_secrets(session))
     for name in skipped:
         session.output.warn(f"{name}: reserved, so it is left out")
     with _kept(session) as (keeper, where):
@@ -191,7 +191,7 @@ def _value(session: Session, name: str) -> str:
     return getpass(f"value of {name}: ", stream=sys.stderr)
 
 
-def _imported(session: Session) -> Mapping[str, str]:
+def _imported_secrets(session: Session) -> Mapping[str, str]:
     words = session.arguments.words
     if not session.arguments.env:
         path = _one_word(session, "FILE")

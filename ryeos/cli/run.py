@@ -466,10 +466,10 @@ def _with_word(before: object, text: str, rules: object) -> Any:  # noqa: ANN401
 
     A word is one element of a list, unless it is a list in JSON.
     """
-    value = _typed(text, rules)
+    value = _typed_value(text, rules)
     if _types(rules) != {"array"} or isinstance(value, list) or not isinstance(rules, Mapping):
         return value
-    return [*(before if isinstance(before, list) else ()), _typed(text, rules.get("items"))]
+    return [*(before if isinstance(before, list) else ()), _typed_value(text, rules.get("items"))]
 
 
 def _property(name: str, rules: Mapping[str, Any]) -> str:
@@ -491,7 +491,7 @@ def _types(rules: object) -> set[str]:
     return set(said) if isinstance(said, list) else {said} if isinstance(said, str) else set()
 
 
-def _typed(text: str, rules: object) -> Any:  # noqa: ANN401 - JSON
+def _typed_value(text: str, rules: object) -> Any:  # noqa: ANN401 - JSON
     """The value of a text: JSON where the schema allows no text, else the text itself."""
     types = _types(rules)
     if (types and types <= _JSON_TYPES) or (not types and _is_no_text(text, rules)):

@@ -72,7 +72,7 @@ def _configure_sign(parser: Arguments) -> None:
 def _run_sign(session: Session) -> int:
     arguments = session.arguments
     targets = list(dict.fromkeys(_sign_targets(session, arguments.what)))
-    if not arguments.dry_run and not _agreed(session, targets):
+    if not arguments.dry_run and not _is_agreed(session, targets):
         session.output.answer({"status": "cancelled"}, "nothing was signed")
         return 1
     signed = signing(session.rye, targets, dry_run=arguments.dry_run, force=arguments.force)
@@ -88,7 +88,7 @@ def _run_sign(session: Session) -> int:
     return _show_batch(session, reports, locks)
 
 
-def _agreed(session: Session, targets: list[SignTarget]) -> bool:
+def _is_agreed(session: Session, targets: list[SignTarget]) -> bool:
     """Whether a person at a terminal wants to sign what changed. Elsewhere the command says so."""
     arguments = session.arguments
     is_silent = arguments.yes or arguments.no_input or session.output.as_json
@@ -280,7 +280,7 @@ def _run(session: Session) -> int:
         raise UsageError("--all, --drop: expected one of them")
     mode = Mode.ALL if arguments.all else Mode.DROP if arguments.drop else Mode.ASK
     mode = Mode.LIST if arguments.list else mode
-    found = _chosen(Proposals(session.context.spaces.user), arguments.id)
+    found = _chosen_proposals(Proposals(session.context.spaces.user), arguments.id)
     rows = decide(session, found, mode)
     failed = [row for row in rows if row["state"] == FAILED]
     envelope = {"status": "error" if failed else "success", "proposals": rows}
@@ -302,7 +302,7 @@ def decided_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines or ["nothing waits for approval"]
 
 
-def _chosen(waiting: Proposals, named: list[str]) -> list[Proposal]:
+def _chosen_proposals(waiting: Proposals, named: list[str]) -> list[Proposal]:
     """The proposals of these ids or references, all without one. Raises RyeError."""
     found = waiting.all()
     for name in named:
@@ -338,10 +338,10 @@ def _decide(session: Session, waiting: Proposals, proposal: Proposal, mode: Mode
         return {**row, "state": DROPPED}
     if answer != "y":
         return {**row, "state": WAITING, "diff": shown[1:]}
-    return _signed(session, waiting, proposal, target, row)
+    return _sign_proposal(session, waiting, proposal, target, row)
 
 
-def _signed(
+def _sign_proposal(
     session: Session,
     waiting: Proposals,
     proposal: Proposal,

@@ -37,7 +37,7 @@ def _run_test(session: Session) -> int:
     arguments = session.arguments
     if arguments.jobs < 0:
         raise UsageError(f"--jobs: expected 1 or more, found {arguments.jobs}")
-    cases = _chosen(session)
+    cases = _chosen_cases(session)
     if arguments.list:
         listed = [{"ref": case.ref, "name": case.case.name} for case in cases]
         lines = "\n".join(f"{one_line(case.ref)}: {one_line(case.case.name)}" for case in cases)
@@ -57,7 +57,7 @@ def _run_test(session: Session) -> int:
     return INTERRUPTED if cancellation.is_set else status
 
 
-def _chosen(session: Session) -> list[PlannedCase]:
+def _chosen_cases(session: Session) -> list[PlannedCase]:
     arguments = session.arguments
     wanted = (arguments.containing or "").lower()
     cases = [

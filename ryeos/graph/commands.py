@@ -201,7 +201,7 @@ def act_of(
 ) -> Act:
     """The call of a node, or of one element of a foreach. Raises RefusedCallError."""
     filled = _fill_action(node.action, node.remote, document, warn)
-    return _allowed(
+    return _require_allowed(
         Act(
             node=node.name,
             primary=node.action.primary,
@@ -224,7 +224,7 @@ def act_of_hook(
 ) -> Act:
     """The call of a hook. Raises RefusedCallError."""
     filled = _fill_action(action, None, document, warn)
-    return _allowed(
+    return _require_allowed(
         Act(
             node=f"hook:{hook.event}",
             primary=action.primary,
@@ -288,7 +288,7 @@ def _item_named(action: Action, item_id: object) -> tuple[str | None, str]:
     return kind, reference.id
 
 
-def _allowed(act: Act, rules: CallRules) -> Act:
+def _require_allowed(act: Act, rules: CallRules) -> Act:
     denied = denial(act.primary, act.kind, act.item_id, rules.grants)
     if denied:
         raise RefusedCallError(denied, "PERMISSION_DENIED")

@@ -121,7 +121,7 @@ def _compares(condition: Comparison, document: Document, warn: Warn) -> bool:
     shown = f"{'.'.join(condition.path)} {condition.op}"
     operator = OPERATORS.get(condition.op)
     if operator is None:
-        raise ExpressionError(shown, _unknown(condition.op, OPERATORS), hint=SYNTAX_HINT)
+        raise ExpressionError(shown, _unknown_operator(condition.op, OPERATORS), hint=SYNTAX_HINT)
     value = fill(condition.value, document, warn)
     actual = look_up(document, condition.path)
     try:
@@ -299,7 +299,7 @@ def _suggestion(word: str, known: tuple[str, ...]) -> str:
     return f"did you mean {close[0]}?" if close else ""
 
 
-def _unknown(op: str, known: Mapping[str, object]) -> str:
+def _unknown_operator(op: str, known: Mapping[str, object]) -> str:
     return (
         f"unknown operator {op[:_SHOWN]!r}, {_suggestion(op, tuple(known)) or 'see the operators'}"
     )

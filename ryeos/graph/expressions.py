@@ -64,10 +64,10 @@ def _unquoted(text: str) -> str:
     bare = _ESCAPE.sub("", inner)
     if len(text) < len("''") or text[-1] != text[0] or text[0] in bare or "\\" in bare:
         raise LiteralSyntaxError(f"expected one quoted text, found {text[:40]!r}")
-    return _ESCAPE.sub(_escaped, inner)
+    return _ESCAPE.sub(_unescape, inner)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     try:
         return _ESCAPES[match[1]]
     except KeyError:
@@ -707,14 +707,14 @@ def _filled_text(text: str, document: Document, warn: Warn) -> Any:  # noqa: ANN
     texts: list[str] = []
     room = MAX_TEXT_CHARS
     for part in parts:
-        texts.append(_inserted(part, document, warn))
+        texts.append(_part_text(part, document, warn))
         room -= len(texts[-1])
         if room < 0:
             raise _too_long(part_source(part))
     return "".join(texts)
 
 
-def _inserted(part: Part, document: Document, warn: Warn) -> str:
+def _part_text(part: Part, document: Document, warn: Warn) -> str:
     """A part as it stands inside a longer text."""
     if isinstance(part, str):
         return part

@@ -154,7 +154,7 @@ def _box_lines(node: GraphNode) -> tuple[str, ...]:
     title = shortened(node.name, _MOST_TITLE)
     if not isinstance(node, (ActionNode, ForeachNode)):
         return (title,)
-    called = shortened(_called(node.action), _MOST_LINE)
+    called = shortened(_call_text(node.action), _MOST_LINE)
     if isinstance(node, ActionNode):
         return (title, called)
     over = node.over if isinstance(node.over, str) else "a list"
@@ -162,7 +162,7 @@ def _box_lines(node: GraphNode) -> tuple[str, ...]:
     return (title, called, shortened(f"for {node.as_name} in {over}{together}", _MOST_LINE))
 
 
-def _called(action: Action) -> str:
+def _call_text(action: Action) -> str:
     item = action.item_id or "a search"
     return item if action.primary == "execute" else f"{action.primary} {item}"
 
@@ -192,7 +192,7 @@ def condition_text(condition: Condition) -> str:
         case AllOf(conditions):
             return _join_conditions(conditions, " and ") or "always"
         case Not(inner):
-            return f"not {_grouped(inner)}"
+            return f"not {_group_text(inner)}"
 
 
 def _comparison_text(path: str, op: str, value: object) -> str:
@@ -210,10 +210,10 @@ def _value_text(value: object) -> str:
 def _join_conditions(conditions: tuple[Condition, ...], word: str) -> str:
     if len(conditions) == 1:
         return condition_text(conditions[0])
-    return word.join(_grouped(condition) for condition in conditions)
+    return word.join(_group_text(condition) for condition in conditions)
 
 
-def _grouped(condition: Condition) -> str:
+def _group_text(condition: Condition) -> str:
     text = condition_text(condition)
     return text if isinstance(condition, (Comparison, Not)) else f"({text})"
 
@@ -336,10 +336,10 @@ def _legend(states: tuple[NodeState, ...]) -> Iterator[str]:
 
 def _quoted(*lines: str) -> str:
     """Lines of text as one string of Graphviz."""
-    return '"' + "\\n".join(_escaped(line) for line in lines) + '"'
+    return '"' + "\\n".join(_escape(line) for line in lines) + '"'
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
 
 
@@ -381,10 +381,10 @@ def recorded_node_states(workspace: Workspace, run_id: str, status: str) -> dict
         if event.event_type == _STARTED:
             states[node] = NodeState.RUNNING
         elif event.event_type == _COMPLETED:
-            states[node] = _ended(event.payload)
+            states[node] = _end_state(event.payload)
     left = _LEFT.get(status, NodeState.RUNNING)  # what has become of a node that was begun
     return {node: left if state is NodeState.RUNNING else state for node, state in states.items()}
 
 
-def _ended(payload: Mapping[str, object]) -> NodeState:
+def _end_state(payload: Mapping[str, object]) -> NodeState:
     return NodeState.ERROR if payload.get("status") == "error" else NodeState.COMPLETED

@@ -378,7 +378,7 @@ def reachable(start: str, nodes: Mapping[str, GraphNode]) -> frozenset[str]:
     seen, waiting = {start}, [start]
     while waiting:
         node = nodes.get(waiting.pop())
-        targets = [] if node is None else [edge.to for edge in _taken(edges_of(node))]
+        targets = [] if node is None else [edge.to for edge in _reachable_edges(edges_of(node))]
         failed = error_target(node) if node else None
         for target in [*targets, *([failed] if failed else [])]:
             if target not in seen:
@@ -387,7 +387,7 @@ def reachable(start: str, nodes: Mapping[str, GraphNode]) -> frozenset[str]:
     return frozenset(seen)
 
 
-def _taken(edges: Iterable[Edge]) -> Iterator[Edge]:
+def _reachable_edges(edges: Iterable[Edge]) -> Iterator[Edge]:
     """The edges up to the first without a condition."""
     for edge in edges:
         yield edge
@@ -406,7 +406,7 @@ def _validate_reachable(draft: GraphDraft, findings: Findings) -> None:
 
 def _validate_permissions(draft: GraphDraft, findings: Findings) -> None:
     if not draft.is_declared:
-        needed = json.dumps(list(_needed(draft)))
+        needed = json.dumps(list(_needed_capabilities(draft)))
         findings.refuse(
             "permissions",
             "expected what the graph may call, found nothing",
@@ -425,7 +425,7 @@ def _validate_permissions(draft: GraphDraft, findings: Findings) -> None:
             )
 
 
-def _needed(draft: GraphDraft) -> Iterator[str]:
+def _needed_capabilities(draft: GraphDraft) -> Iterator[str]:
     """What the calls of the graph need, each once; ``*`` for an id that is an expression."""
     seen = set()
     for _, action in _actions(draft):
@@ -481,7 +481,7 @@ def _validate_inputs(draft: GraphDraft, uses: Iterable[Use], findings: Findings)
 
 
 def _validate_state(draft: GraphDraft, uses: Sequence[Use], findings: Findings) -> None:
-    assigned = _assigned(draft)
+    assigned = _assigned_keys(draft)
     referenced = set()
     everything = draft.result != "output"
     for use in uses:
@@ -501,7 +501,7 @@ def _validate_state(draft: GraphDraft, uses: Sequence[Use], findings: Findings) 
             findings.warn(path, f"state.{name[:60]} is never used")
 
 
-def _assigned(draft: GraphDraft) -> dict[str, str]:
+def _assigned_keys(draft: GraphDraft) -> dict[str, str]:
     """State key -> where it is first assigned."""
     assigned: dict[str, str] = {name: below("config.state", name) for name in draft.state}
     for node in draft.known.values():

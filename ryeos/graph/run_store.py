@@ -523,7 +523,7 @@ class RunRecords:
             errors=(*last.errors, *done.suppressed),
             errors_suppressed=last.errors_suppressed + len(done.suppressed),
         )
-        self._record(snapshot, done.state, [(STEP_COMPLETED, _completed(done))], receipts)
+        self._record(snapshot, done.state, [(STEP_COMPLETED, _completed_event(done))], receipts)
         self._steps_since += 1
         late = self._timer() - self._checkpoint_at >= self._pace.seconds
         if late or self._steps_since >= self._pace.steps:
@@ -633,7 +633,7 @@ class RunRecords:
         self.store.write_ref(f"graphs/{self.run_id}", {"hash": self._last_hash}, durability)
 
 
-def _completed(done: StepRecord) -> dict[str, Any]:
+def _completed_event(done: StepRecord) -> dict[str, Any]:
     only = done.receipts[0] if len(done.receipts) == 1 else None
     return {
         "step": done.step,

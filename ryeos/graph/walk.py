@@ -695,12 +695,12 @@ class Walk:
     ) -> Generator[WalkCommand, Reply, WalkOutcome | None]:
         """The end of the walk, if it is one."""
         if outcome:
-            return (yield from self._ended(outcome))
+            return (yield from self._end(outcome))
         if self._walk.settings.single:
             return self._walk.outcome("stepped", node=node.name, next_node=self._walk.node)
         if self._walk.node is None:
             end = self._walk.completed(output={}, terminated=visit.terminated or "dead_end")
-            return (yield from self._ended(end))
+            return (yield from self._end(end))
         return None
 
     def _after_step(
@@ -735,9 +735,9 @@ class Walk:
         yield from self._hooks.fire("limit", context, self._walk.document())
         error = f"Max steps exceeded ({most})"
         outcome = self._walk.outcome("error", error=error, code="max_steps_exceeded")
-        return (yield from self._ended(outcome))
+        return (yield from self._end(outcome))
 
-    def _ended(self, outcome: WalkOutcome) -> Walking:
+    def _end(self, outcome: WalkOutcome) -> Walking:
         """Run the hooks of the end, and end. A single step is no end of the graph."""
         if self._walk.settings.single:
             return outcome

@@ -334,7 +334,7 @@ def _npx(words: list[str]) -> Launch | None:
             return None
     program = words.pop(0) if spec and words else ""
     spec = spec or (words.pop(0) if words else "")
-    return _fetched(NPM, spec, _NPM_SPEC, program, words)
+    return _package_launch(NPM, spec, _NPM_SPEC, program, words)
 
 
 def _npm(words: list[str]) -> Launch | None:
@@ -360,7 +360,7 @@ def _uvx(words: list[str]) -> Launch | None:
     program = re.split(r"[@\[=<>~!]", program)[0]
     if "@" in spec and "==" not in spec:
         spec = spec.replace("@", "==", 1)
-    return _fetched(PYPI, spec, _PYPI_SPEC, program, words)
+    return _package_launch(PYPI, spec, _PYPI_SPEC, program, words)
 
 
 def _uv(words: list[str]) -> Launch | None:
@@ -383,7 +383,7 @@ _LAUNCHERS: Mapping[str, Callable[[list[str]], Launch | None]] = {
 }
 
 
-def _fetched(
+def _package_launch(
     ecosystem: str, spec: str, form: re.Pattern[str], program: str, words: list[str]
 ) -> Launch | None:
     if not form.fullmatch(spec):

@@ -63,7 +63,7 @@ def _skill(folder: Path, origin: str, source: ImportSource) -> ProposedItem:
     is_own = not source.copies and inside not in (None, ".", "")
     is_own = is_own and (not f"{inside}/".startswith(f"{AI_DIRECTORY}/") or _is_in_own(inside))
     place = inside if is_own and inside else f"{OWN_FOLDER}/{name}"
-    called = dict(_called(text, files, folder, base)) if is_own else {}
+    called = dict(_called_scripts(text, files, folder, base)) if is_own else {}
     manifest = SkillManifest(
         name=name,
         folder=place,
@@ -134,7 +134,7 @@ def _description(said: Mapping[str, object]) -> str:
     return "".join(letter for letter in plain if letter.isprintable())
 
 
-def _called(
+def _called_scripts(
     text: str, files: Mapping[str, bytes], folder: Path, base: Path
 ) -> Iterator[tuple[str, bytes]]:
     """The scripts outside of the folder that its text names, by their paths below the base."""

@@ -43,7 +43,7 @@ def parse_header(
 
     Raises MetadataError, also for a suffix that has no parser.
     """
-    parse = partial(_added, file_type) if file_type else PARSERS.get(suffix.lower())
+    parse = partial(_added_type_header, file_type) if file_type else PARSERS.get(suffix.lower())
     if parse is None:
         known = " ".join(PARSERS)
         raise MetadataError("tool", f"expected a suffix of {known}, found {suffix!r}", place=where)
@@ -58,7 +58,7 @@ def parse_header(
         ) from error
 
 
-def _added(file_type: "FileType", text: str) -> dict[str, Any]:
+def _added_type_header(file_type: "FileType", text: str) -> dict[str, Any]:
     plain = without_first_lines(text, file_type.prefix, shebang=file_type.after_shebang)
     match file_type.parser:
         case "comments/tags":
@@ -343,7 +343,7 @@ def parse_python(text: str) -> dict[str, Any]:
     module = _syntax_tree(text)
     header: dict[str, Any] = {}
     for statement in module.body:
-        header.update(_assigned(statement))
+        header.update(_assigned_constants(statement))
     return _docstring(module) | header
 
 
@@ -363,7 +363,7 @@ def _syntax_tree(text: str) -> "ast.Module":
         raise MetadataError("python", "expected Python, found nesting too deep for it") from error
 
 
-def _assigned(statement: "ast.stmt") -> dict[str, Any]:
+def _assigned_constants(statement: "ast.stmt") -> dict[str, Any]:
     import ast
 
     match statement:

@@ -215,7 +215,7 @@ def parse_javascript(text: str) -> dict[str, Any]:
     while tokens.current.kind != END:
         token = tokens.advance()
         if token.depth == 0 and token.kind == NAME and token.text in _DECLARES:
-            header.update(_declared(tokens, text))
+            header.update(_declared_constant(tokens, text))
     return _doc_comment_tags(tokens.doc_comment) | header
 
 
@@ -228,7 +228,7 @@ def _doc_comment_tags(comment: str) -> dict[str, Any]:
     return tags
 
 
-def _declared(tokens: JavaScriptTokens, text: str) -> dict[str, Any]:
+def _declared_constant(tokens: JavaScriptTokens, text: str) -> dict[str, Any]:
     """The constant declared here, by name; nothing when its name or value is of another kind."""
     token = tokens.current
     name = token.text

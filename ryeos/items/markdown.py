@@ -410,7 +410,7 @@ def _inputs(root: Element) -> tuple[DirectiveInput, ...]:
         inputs[name] = DirectiveInput(
             name=name,
             type=element.attributes.get("type"),
-            required=_required(element, name),
+            required=_is_required(element, name),
             default=element.attributes.get("default"),
             description=element.text,
         )
@@ -425,7 +425,7 @@ def _outputs(root: Element) -> tuple[DirectiveOutput, ...]:
         outputs[name] = DirectiveOutput(
             name=name,
             type=element.attributes.get("type"),
-            required=_required(element, name),
+            required=_is_required(element, name),
             description=element.text,
         )
     return tuple(outputs.values())
@@ -448,7 +448,7 @@ def _name(element: Element, place: str, taken: Mapping[str, object]) -> str:
     return name
 
 
-def _required(element: Element, name: str) -> bool:
+def _is_required(element: Element, name: str) -> bool:
     written = element.attributes.get("required", "false")
     if written.lower() not in BOOLEANS:
         problem = f"{shown(name)}: expected required to be true or false, found {shown(written)}"
@@ -595,7 +595,7 @@ def mask_opaque(xml: str) -> str:
             break
         inside = xml[opening.end() : closing.start()]
         pieces.append(xml[position : opening.end()])
-        pieces.append(_escaped(inside) if opening["opaque"] else inside)
+        pieces.append(_escape(inside) if opening["opaque"] else inside)
         pieces.append(closing[0])
         position = closing.end()
     return "".join(pieces) + xml[position:]
@@ -609,7 +609,7 @@ def _closing(opening: re.Match[str]) -> re.Pattern[str]:
     return re.compile(rf"</{opening['tag']}\s*>")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -78,7 +78,7 @@ def render_directive(
         "your_directions": directions,
         "body": directions,
         "inputs": inputs,
-        "outputs": [_declared(output) for output in directive.outputs],
+        "outputs": [_output_as_json(output) for output in directive.outputs],
         "permissions": list(directive.permissions),
         "instructions": DIRECTIVE_INSTRUCTIONS,
         "metadata": {"version": directive.version, "description": directive.description},
@@ -141,7 +141,7 @@ def valid_inputs(
     missing = [e.name for e in declared if e.required and e.default is None and e.name not in given]
     if missing:
         problems.append(f"Missing required inputs: {', '.join(missing)}")
-    inputs, wrong = _typed(declared, given)
+    inputs, wrong = _typed_inputs(declared, given)
     if wrong:
         problems.append(f"Invalid input types: {', '.join(wrong)}")
     if problems:
@@ -182,7 +182,7 @@ def _env_value(match: re.Match[str], env: Mapping[str, str], warnings: list[str]
     return env.get(name, match.group() if default is None else default)
 
 
-def _typed(
+def _typed_inputs(
     declared: Sequence[DirectiveInput], given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     inputs: dict[str, Any] = {}
@@ -242,7 +242,7 @@ def _describe(entry: DirectiveInput) -> str:
     return f"{entry.name} ({', '.join(facts)}){description}"
 
 
-def _declared(output: DirectiveOutput) -> dict[str, Any]:
+def _output_as_json(output: DirectiveOutput) -> dict[str, Any]:
     return {
         "name": output.name,
         "type": output.type,

@@ -297,7 +297,7 @@ def with_entry(text: str, section: str, name: str, settings: Mapping[str, object
     )
     first, last = _entry(lines, start, indent, name) or (start, start)
     lines[first:last] = [
-        f"{indent}{_written(name)}:",
+        f"{indent}{_quoted_name(name)}:",
         *_lines(settings, indent + _INDENT),
     ]
     expected = {**values, section: {**(values.get(section) or {}), name: dict(settings)}}
@@ -368,7 +368,7 @@ def _indent_of(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" "))]
 
 
-def _written(name: str) -> str:
+def _quoted_name(name: str) -> str:
     """A name that every reader of YAML takes for a string."""
     is_plain = _PLAIN.fullmatch(name) and name.lower() not in _WORDS
     return name if is_plain else json.dumps(name)

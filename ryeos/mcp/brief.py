@@ -60,7 +60,7 @@ def brief(
     if isinstance(data, Mapping) and "graph_run_id" in data:
         return _graph_run(data, kept)
     if is_error:
-        return _failed(kept)
+        return _failure_answer(kept)
     if kept.get("unchanged") is False:
         kept.pop("unchanged")
     if verb not in _OF_VERBS:
@@ -91,7 +91,7 @@ _SAID_ABOVE = frozenset({"success", "status", "error", "errors", "code", "hint",
 """Of the data of a failure what the envelope says too."""
 
 
-def _failed(kept: dict[str, Any]) -> dict[str, Any]:
+def _failure_answer(kept: dict[str, Any]) -> dict[str, Any]:
     """A failure: its hint is at the top, and its data say nothing a second time."""
     data = kept.get("data")
     error = str(kept.get("error"))
@@ -156,7 +156,7 @@ _WAIT_S = 60
 """So long a call that asks for a run's answer may wait, instead of many that ask."""
 
 
-def _executed(_: Mapping[str, Any], kept: dict[str, Any], __: _Arguments) -> dict[str, Any]:
+def _execute_answer(_: Mapping[str, Any], kept: dict[str, Any], __: _Arguments) -> dict[str, Any]:
     if "content" in kept or "your_directions" in kept:  # the same text once more
         kept.pop("data", None)
         kept.pop("body", None)
@@ -177,7 +177,7 @@ def _executed(_: Mapping[str, Any], kept: dict[str, Any], __: _Arguments) -> dic
     return {"status": "running", "thread_id": short, "next": next_calls}
 
 
-def _loaded(
+def _load_answer(
     envelope: Mapping[str, Any], kept: dict[str, Any], arguments: _Arguments, verb: str = "load"
 ) -> dict[str, Any]:
     """A tool is described; its text is sent on request. The order is that of the answer."""
@@ -205,7 +205,9 @@ def _loaded(
     return {**shown, **rest, "content": _SIGNATURE.sub(r"\1", str(content), count=1)}
 
 
-def _helped(envelope: Mapping[str, Any], kept: dict[str, Any], _: _Arguments) -> dict[str, Any]:
+def _help_answer(
+    envelope: Mapping[str, Any], kept: dict[str, Any], _: _Arguments
+) -> dict[str, Any]:
     if envelope.get("topic") != "overview":  # a list of what there is has them in its text
         kept.pop("topics", None)
     requested = kept.pop("asked", None)
@@ -251,13 +253,13 @@ def _hit(hit: Mapping[str, Any], words: set[str], *, is_unsure: bool) -> dict[st
 
 
 _OF_VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {
-    "execute": _executed,
+    "execute": _execute_answer,
     "search": _search_answer,
-    "load": _loaded,
-    "fetch": lambda envelope, kept, arguments: (_search_answer if "results" in kept else _loaded)(
-        envelope, kept, arguments, "fetch"
-    ),
-    "help": _helped,
+    "load": _load_answer,
+    "fetch": lambda envelope, kept, arguments: (
+        _search_answer if "results" in kept else _load_answer
+    )(envelope, kept, arguments, "fetch"),
+    "help": _help_answer,
 }
 
 

@@ -276,7 +276,7 @@ class RyeFeatures:
         result = partial(tool_result, context=rye.context, verb=name, arguments=arguments)
         if name == "execute" and arguments.get("batch") is not None:
             return result(self._batch(call, arguments, calling), verb="batch")
-        decided = self._decided(call, name, arguments, calling)
+        decided = self._policy_answer(call, name, arguments, calling)
         if decided is not None:
             is_question = decided.get("resultType") == "input_required"
             return dict(decided) if is_question else result(decided)
@@ -331,7 +331,7 @@ class RyeFeatures:
         cause = {"error": f"call {len(answers)}: {answers[-1].get('error')}"} if is_error else {}
         return {**status, **cause, "results": answers, **({"not_made": left} if left else {})}
 
-    def _decided(
+    def _policy_answer(
         self, call: McpCall, name: str, arguments: Mapping[str, object], calling: CallContext
     ) -> Mapping[str, Any] | None:
         """What ``sign`` came to, or a run that the user's policy stops; None for all others."""
@@ -345,7 +345,7 @@ class RyeFeatures:
         if name == "sign":
             signed = sign_for_agent(self.rye, arguments, questions)
             return self._tried(call, signed, arguments, calling)
-        ref = _executed(self.rye, arguments)
+        ref = _item_of_execute(self.rye, arguments)
         return may_execute(ref, arguments, questions) if ref else None
 
     def _tried(
@@ -441,7 +441,7 @@ def server(
     )
 
 
-def _executed(rye: Rye, arguments: Mapping[str, object]) -> ItemRef | None:
+def _item_of_execute(rye: Rye, arguments: Mapping[str, object]) -> ItemRef | None:
     """The item that an ``execute`` means; None for what it refuses itself."""
     from ryeos.app.verbs import item_reference, rye_of
 

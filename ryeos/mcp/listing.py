@@ -252,7 +252,7 @@ def page_of(
     page = ids[start : start + size]
     if start + size >= len(ids):
         return page, {}
-    return page, {"nextCursor": _encoded([_digest(ids), page[-1]])}
+    return page, {"nextCursor": _encode_cursor([_digest(ids), page[-1]])}
 
 
 def _start(ids: Sequence[str], cursor: object) -> int:
@@ -261,7 +261,7 @@ def _start(ids: Sequence[str], cursor: object) -> int:
     if not isinstance(cursor, str) or len(cursor) > MAX_CURSOR_CHARACTERS:
         raise RpcError(INVALID_PARAMS, "cursor: expected one that this server gave")
     try:
-        digest, last = _decoded(cursor)
+        digest, last = _decode_cursor(cursor)
     except (ValueError, RecursionError):
         raise RpcError(INVALID_PARAMS, "cursor: expected one that this server gave") from None
     if digest != _digest(ids) or last not in ids:
@@ -274,11 +274,11 @@ def _digest(ids: Sequence[str]) -> str:
     return sha256_hex(text.encode())[:_DIGEST_CHARACTERS]
 
 
-def _encoded(value: Sequence[str]) -> str:
+def _encode_cursor(value: Sequence[str]) -> str:
     return urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
-def _decoded(cursor: str) -> tuple[Any, Any]:
+def _decode_cursor(cursor: str) -> tuple[Any, Any]:
     """Raises ValueError."""
     data = cursor.encode("ascii")
     digest, last = json.loads(urlsafe_b64decode(data + b"=" * (-len(data) % 4)))

@@ -83,7 +83,7 @@ def skill_trees(request: RequestContext) -> list[SkillTree]:
 
 def verified_skill(request: RequestContext, tree: SkillTree) -> VerifiedItem | None:
     """What the ``SKILL.md`` was signed as; None for what does not verify."""
-    return _verified(request, tree.record)
+    return _verified_same(request, tree.record)
 
 
 def files_of(request: RequestContext, tree: SkillTree) -> dict[str, SkillFile]:
@@ -110,14 +110,14 @@ def _path(record: Record, root: Record) -> str:
 
 
 def _file(request: RequestContext, record: Record) -> SkillFile | None:
-    item = _verified(request, record)
+    item = _verified_same(request, record)
     if item is None:
         return None
     text = item.data.decode("utf-8", "replace")
     return SkillFile(mime_type(record.location.suffix), text.encode())
 
 
-def _verified(request: RequestContext, record: Record) -> VerifiedItem | None:
+def _verified_same(request: RequestContext, record: Record) -> VerifiedItem | None:
     found = verified(request.rye, record.location.ref)
     is_same = found is not None and found[0].location.path == record.location.path
     return found[1] if found and is_same else None

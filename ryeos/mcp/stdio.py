@@ -198,7 +198,7 @@ class McpServer:
                         self._log("info", f"{call_id!r} cancelled")
                         cancellation.cancel()
                 case Watch():
-                    self._features.watch(event, self._changed)
+                    self._features.watch(event, self._notify_change)
 
     # ------------------------------------------------------------------ calls
 
@@ -265,7 +265,7 @@ class McpServer:
             except OSError:  # the client reads no more; the reader will notice
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    def _changed(self, what: Watched) -> None:
+    def _notify_change(self, what: Watched) -> None:
         lists = {"tools", "prompts", "resources"}
         if isinstance(what, TaskId):
             self._task_changed(what.id)

@@ -64,7 +64,7 @@ class NewFiles:
         if not self._is_supported:
             return False
         folder, _, name = relative.rpartition("/")
-        descriptor = self._entered(folder, relative)
+        descriptor = self._enter(folder, relative)
         try:
             os.link(content, name, dst_dir_fd=descriptor, follow_symlinks=False)
         except (FileExistsError, FileNotFoundError):
@@ -83,7 +83,7 @@ class NewFiles:
         if not self._is_supported:
             return False
         above, _, name = relative.rpartition("/")
-        descriptor = self._entered(above, relative)
+        descriptor = self._enter(above, relative)
         try:
             with suppress(FileNotFoundError):
                 os.stat(name, dir_fd=descriptor, follow_symlinks=False)
@@ -112,7 +112,7 @@ class NewFiles:
     ) -> None:
         self.close()
 
-    def _entered(self, folder: str, relative: str) -> int:
+    def _enter(self, folder: str, relative: str) -> int:
         """A descriptor of the folder, made where it is missing. The next call may close it."""
         if self._descriptor >= 0 and folder == self._folder:
             return self._descriptor

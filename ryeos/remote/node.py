@@ -465,13 +465,13 @@ class Node:
 
     def missing(self, digests: Sequence[str]) -> tuple[str, ...]:
         """Those of the digests that the node does not have, in their order."""
-        return self._missing({"hashes": list(digests)}, digests)
+        return self._ask_missing({"hashes": list(digests)}, digests)
 
     def missing_or_damaged(self, digests: Sequence[str]) -> tuple[str, ...]:
         """As `missing`, and those that the node finds damaged when it reads them."""
-        return self._missing({"hashes": list(digests), "verify": True}, digests)
+        return self._ask_missing({"hashes": list(digests), "verify": True}, digests)
 
-    def _missing(self, body: Mapping[str, Any], digests: Sequence[str]) -> tuple[str, ...]:
+    def _ask_missing(self, body: Mapping[str, Any], digests: Sequence[str]) -> tuple[str, ...]:
         what = self._what("/objects/has")
         self.verify()
         answer = self._reply("POST", "/objects/has", body)

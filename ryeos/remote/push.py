@@ -317,9 +317,9 @@ def _push_alone(
                     trees = _Trees(link.working_tree.project_tree(), trees.user)
                     if not drops_excluded:  # what came may be what does not travel from here
                         _require_none_excluded(link, trees.project)
-            replaced = _replaced(link, head, trees.project) if head and force else None
+            replaced = _replaced_head(link, head, trees.project) if head and force else None
             try:
-                pushed = (_restored if force else _sent)(link, head, trees, user_there)
+                pushed = (_send_all if force else _send)(link, head, trees, user_there)
             except HeadMovedError:
                 if round_number == ROUNDS:
                     raise
@@ -381,7 +381,7 @@ def _require_none_excluded(link: Link, tree: Tree) -> None:
         raise ExcludedFilesError(link.node.name, paths)
 
 
-def _replaced(link: Link, head: RemoteHead, tree: Tree) -> ReplacedHead | None:
+def _replaced_head(link: Link, head: RemoteHead, tree: Tree) -> ReplacedHead | None:
     """What a push over this head takes from it, None for nothing of others."""
     if is_same_head(link.recorded(), head):
         return None
@@ -411,7 +411,7 @@ def _is_news(link: Link, head: RemoteHead, tree: Tree) -> bool:
     return True
 
 
-def _sent(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -> PushResult:
+def _send(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -> PushResult:
     """Steps 4 to 6. ``user_there`` is the user space that the node has."""
     user_hash = _user_hash(trees)
     has_project = head is not None and head.project_manifest_hash == trees.project.manifest_hash
@@ -440,7 +440,7 @@ def _sent(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -
     return _pushed(trees, expected, sent, snapshot_hash, is_user_space_new=is_user_space_new)
 
 
-def _restored(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -> PushResult:
+def _send_all(link: Link, head: RemoteHead | None, trees: _Trees, user_there: str) -> PushResult:
     """Steps 4 to 6, for a node that may have lost anything: it reads each piece that it has."""
     user_hash = _user_hash(trees)
     is_user_space_new = bool(user_hash) and user_there != user_hash

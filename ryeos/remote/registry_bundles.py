@@ -288,7 +288,7 @@ _PREFIX = f"{AI_DIRECTORY}/"
 
 def push_bundle(registry: RegistryClient, bundle: CheckedBundle) -> dict[str, Any]:
     """Publish a bundle; the answer. Raises RyeError `INTEGRITY` for what is no text."""
-    sent = {path: _sent(bundle, path) for path in sorted(bundle.files)}
+    sent = {path: _file_as_sent(bundle, path) for path in sorted(bundle.files)}
     manifest, listed = _readable_manifest(bundle, sent)
     files = {_spelled(path, listed): one for path, one in sent.items()}
     return registry.push_bundle(bundle.bundle_id, bundle.version, manifest, files)
@@ -315,7 +315,7 @@ def fetched_bundle(
     return bundle, reply.author
 
 
-def _sent(bundle: CheckedBundle, path: str) -> dict[str, Any]:
+def _file_as_sent(bundle: CheckedBundle, path: str) -> dict[str, Any]:
     data = bundle.files[path]
     try:
         content = data.decode()

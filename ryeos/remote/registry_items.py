@@ -579,11 +579,11 @@ def state_of(
     if found is None or found.text_hash != entry.text_hash:
         return PulledState(entry=entry, path=path, state=PulledStatus.EDITED)
     runs = _runs(Target(path=path, kind=entry.ref.kind, space=space), verifier)
-    state = _signed(entry, found, path, pins, runs=runs)
+    state = _attested_status(entry, found, path, pins, runs=runs)
     return PulledState(entry=entry, path=path, state=state, runs=runs)
 
 
-def _signed(
+def _attested_status(
     entry: LockEntry, found: FileState, path: Path, pins: tuple[RegistryPin, ...], *, runs: bool
 ) -> PulledStatus:
     """Who attests that the text is the one that was pulled."""

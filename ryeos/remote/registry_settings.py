@@ -85,7 +85,7 @@ class Registries:
 
     def __init__(self, layers: Sequence[Layer], environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._own = _merged([layer for layer in layers if layer.label != PROJECT])
+        self._own = _merge_layers([layer for layer in layers if layer.label != PROJECT])
         self._projects = [layer.values for layer in layers if layer.label == PROJECT]
 
     @property
@@ -100,7 +100,7 @@ class Registries:
         """
         name = name or DEFAULT_NAME
         if name not in self._own:
-            raise _not_configured(name, self.names, self._offered(name))
+            raise _not_configured(name, self.names, self._offered_url(name))
         values = RemoteValues(f"{SECTION}.{name}", self._own[name], {})
         try:
             url, key_env = values.url(), values.variable("key_env")
@@ -138,7 +138,7 @@ class Registries:
         except ValueError:
             return ""
 
-    def _offered(self, name: str) -> str:
+    def _offered_url(self, name: str) -> str:
         """The address that a project names, to be shown; ``""`` where none can be."""
         for values in self._projects:
             section = values.get(SECTION)
@@ -157,7 +157,7 @@ class Registries:
         return api_key
 
 
-def _merged(layers: Sequence[Layer]) -> dict[str, dict[str, object]]:
+def _merge_layers(layers: Sequence[Layer]) -> dict[str, dict[str, object]]:
     merged: dict[str, dict[str, object]] = {}
     for layer in layers:
         declared = layer.values.get(SECTION)

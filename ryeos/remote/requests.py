@@ -404,7 +404,7 @@ def encode_public_key(public_pem: bytes) -> str:
 
 def decode_public_key(text: object, field: str = "public_key") -> bytes:
     """The PEM of a signing key on the wire. Raises IdentityError that names the field."""
-    pem = _decoded(text, _SIGNING, field)
+    pem = _decode_key(text, _SIGNING, field)
     try:
         return canonical_public_pem(pem)
     except LilluxError as error:
@@ -508,7 +508,7 @@ def _require_signature(document: Mapping[str, Any], public_pem: bytes) -> None:
 
 def _box_public(text: object) -> bytes:
     try:
-        key = decode_box_key(_decoded(text, _BOX, "box_key").decode("ascii"))
+        key = decode_box_key(_decode_key(text, _BOX, "box_key").decode("ascii"))
     except (LilluxError, UnicodeDecodeError) as error:
         if isinstance(error, IdentityError):
             raise
@@ -516,7 +516,7 @@ def _box_public(text: object) -> bytes:
     return key
 
 
-def _decoded(text: object, prefix: str, field: str) -> bytes:
+def _decode_key(text: object, prefix: str, field: str) -> bytes:
     if not isinstance(text, str) or len(text) > _MAX_FIELD_CHARACTERS:
         raise IdentityError(field, "expected a short text")
     data = decode_base64(text.removeprefix(prefix)) if text.startswith(prefix) else None

@@ -251,7 +251,7 @@ def write_outputs(
     for path in sorted(bundle.files, key=lambda path: (path.startswith(REFS), path)):
         digest = bundle.files[path]
         try:
-            data = _wanted(project, path, digest, get_blob, ours.get(path))
+            data = _wanted_content(project, path, digest, get_blob, ours.get(path))
             if data is not None:
                 target = project / path
                 make_directory(target.parent)
@@ -264,7 +264,7 @@ def write_outputs(
     return Outputs(tuple(written), kept)
 
 
-def _wanted(
+def _wanted_content(
     project: Path, path: str, digest: str, get_blob: Callable[[str], bytes], last: str | None
 ) -> bytes | None:
     """What is to be written there, None where that is what is there."""

@@ -443,7 +443,7 @@ class ShellText:
 
         Raises SpecError for a NUL, and where not even a reference is safe.
         """
-        body = "".join(_References(text, self._written).read())
+        body = "".join(_References(text, self._reference_text).read())
         if "\0" in body or any("\0" in value for value, _ in self._marked):
             raise SpecError(self._where, "expected text without NUL characters")
         used = [index for index in range(len(self._marked)) if _variable(index) in body]
@@ -456,7 +456,7 @@ class ShellText:
         assigned = " ".join(f"{_variable(i)}={quote(self._marked[i][0])}" for i in used)
         return f"{assigned}\n{body}"
 
-    def _written(self, index: int, place: str, follows: str) -> str:
+    def _reference_text(self, index: int, place: str, follows: str) -> str:
         """How a value is written in a place, ``follows`` being the character behind it."""
         if index >= len(self._marked):
             raise SpecError(self._where, "expected text without NUL characters")
@@ -505,7 +505,7 @@ class _References:
 
     def __init__(self, text: str, written: Callable[[int, str, str], str]) -> None:
         self._text = text
-        self._written = written
+        self._reference_text = written
         self._places: list[str] = []
 
     def read(self) -> Iterator[str]:
@@ -538,7 +538,7 @@ class _References:
 
     def _reference(self, mark: re.Match[str], place: str) -> str:
         follows = self._text[mark.end() : mark.end() + 1]
-        return self._written(int(mark["mark"]), place, follows)
+        return self._reference_text(int(mark["mark"]), place, follows)
 
     def _is_escaped(self, mark: re.Match[str]) -> bool:
         before = self._text[: mark.start()]
@@ -568,7 +568,9 @@ class _References:
         stop = found.start() if found else len(self._text)
         place = _QUOTED_HERE if token["quote"] else _HERE
         text = self._text[token.end() : stop]
-        return _MARK.sub(lambda mark: self._written(int(mark["mark"]), place, ""), text), stop
+        return _MARK.sub(
+            lambda mark: self._reference_text(int(mark["mark"]), place, ""), text
+        ), stop
 
 
 # --- environment ----------------------------------------------------------------------------------

@@ -194,7 +194,7 @@ class PathFiller:
     def paths(self, where: str, entry: str) -> Sequence[str]:
         """The real path that an entry means; none where its folder is not known."""
         if entry.startswith("{config."):
-            found = self._configured(where, entry)
+            found = self._configured_paths(where, entry)
             return found if where == "sandbox.env" else self._real(found)
         if where == "sandbox.env":
             return [entry]
@@ -223,7 +223,7 @@ class PathFiller:
                 return ("~" if name == "home" else f"{{{name}}}") + real[len(base) :]
         return real
 
-    def _configured(self, where: str, entry: str) -> Sequence[str]:
+    def _configured_paths(self, where: str, entry: str) -> Sequence[str]:
         """What the user's configuration says, never a project's: a text, or a list of them."""
         declared = self._spec.config_resolve
         spaces = declared.get("spaces") if isinstance(declared, Mapping) else None

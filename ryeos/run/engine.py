@@ -157,7 +157,7 @@ class PrimitiveExecutor:
             mapped = call.run(cancellation=cancellation, on_stderr=on_stderr)
             return self._result(mapped, prepared, request, log)  # (10)
 
-        result = _logged(request, run)
+        result = _run_logged(request, run)
         result.evidence = evidence[0] if evidence else None
         return result
 
@@ -174,7 +174,7 @@ class PrimitiveExecutor:
             call, _ = self._make_call(request, ExecutionLog())
             return ExecutionResult(success=True, metadata=dict(call.describe()))
 
-        return _logged(request, run)
+        return _run_logged(request, run)
 
     def build_chain(
         self, item_id: str, *, force_refresh: bool = False, resolution: Resolution | None = None
@@ -677,7 +677,7 @@ def _limit_sources(prepared: PreparedCall, caller: Mapping[str, Any]) -> LimitSo
     )
 
 
-def _logged(
+def _run_logged(
     request: ExecutionRequest, run: Callable[[ExecutionLog], ExecutionResult]
 ) -> ExecutionResult:
     """The result of an execution, with everything that its log has; errors become a result."""

@@ -156,7 +156,7 @@ class _Reader:
         if not isinstance(template, str) or not template.strip():
             raise SpecError("config.url", "expected an address, got none")
         lone = _LONE_NAME.fullmatch(template) is not None
-        names = self._names if lone else replace(self._names, quote=_encoded)
+        names = self._names if lone else replace(self._names, quote=_encode_value)
         url = as_text(self._fill(template, "config.url", names)).strip()
         _require_no_dot_segments(url)
         query = self._query()
@@ -308,7 +308,7 @@ def filled(template: object, where: str, names: Names) -> object:
     return fill(template, names)
 
 
-def _encoded(value: str, placeholder: str) -> str:
+def _encode_value(value: str, placeholder: str) -> str:
     """A caller's value inside an address; what the environment gives is part of the address."""
     if not placeholder.startswith("${"):
         return _quoted(value)
@@ -505,7 +505,7 @@ class HttpClientPrimitive:
                 request = self._request(config, given)
                 with HttpClient(self._process_env, user_agent=USER_AGENT) as client:
                     if mode == "sync":
-                        return _sent(client, request, None).result
+                        return _send(client, request, None).result
                     return _streamed(client, request, sinks or (ReturnSink(),), None).result
             except HttpClientError as error:
                 return _transport_failure(error).result
@@ -559,7 +559,7 @@ class HttpCall:
             with _closing(sinks):
                 try:
                     if self.stream is None:
-                        ending = _sent(client, request, cancellation)
+                        ending = _send(client, request, cancellation)
                     else:
                         ending = _streamed(client, request, sinks, cancellation)
                 except HttpClientError as error:
@@ -609,7 +609,7 @@ class _HttpEnding:
     attempts: int = 1
 
 
-def _sent(
+def _send(
     client: HttpClient, request: HttpRequest, cancellation: Cancellation | None
 ) -> _HttpEnding:
     response = client.send(request, cancellation)

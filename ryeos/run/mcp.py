@@ -280,7 +280,7 @@ def server_config(
         fixed={**materials.anchor.names, "tool_id": tool.item_id},
     )
     server = _server_item(materials, services, names)  # (1)
-    config = _layered(materials, server)  # (2)
+    config = _layered_config(materials, server)  # (2)
     _validate_transport(config, server, transports)
     # A server that is run itself says which tools it has.
     tool_name = "" if tool.spec.tool_type == SERVER_TYPE else _tool_name(config)
@@ -290,7 +290,7 @@ def server_config(
         config=config,
         names=names,  # (3)
         variables=variables,
-        wanted=_wanted(config),
+        wanted=_allowed_versions(config),
         timeout_s=_timeout_s(materials, server),
         server=server,
         pins=pins,
@@ -308,7 +308,7 @@ def program(materials: Materials, services: Services) -> tuple[ServerConfig, Ser
     installed = None
     package = read_package(config, (found.server or materials.chain.tool).item_id)
     if package:
-        started, installed = _installed(found, package, materials, services)
+        started, installed = _install_package(found, package, materials, services)
         words: tuple[object, ...] = (*started, *_arguments_of(config))
     elif config.get(_SERVER_PATH) is not None or _chosen_path(materials) is not None:
         path, files = _server_file(found, materials, services)
@@ -385,7 +385,7 @@ def _companion(item_id: str, tool: ChainElement, services: Services) -> ChainEle
         ) from None
 
 
-def _layered(materials: Materials, server: ChainElement | None) -> dict[str, Any]:
+def _layered_config(materials: Materials, server: ChainElement | None) -> dict[str, Any]:
     """The tool's own config over the server item's over the runtime's; mappings are joined."""
     own = materials.chain.tool.spec.config
     if server is None:
@@ -423,7 +423,7 @@ def _tool_name(config: Mapping[str, Any]) -> str:
     return name
 
 
-def _wanted(config: Mapping[str, Any]) -> AllowedVersions:
+def _allowed_versions(config: Mapping[str, Any]) -> AllowedVersions:
     value = config.get("protocol_version", "auto")
     try:
         return wanted(str(value))
@@ -463,7 +463,7 @@ def _arguments_of(config: Mapping[str, Any]) -> tuple[object, ...]:
     return tuple(args or ())
 
 
-def _installed(
+def _install_package(
     found: ServerConfig, package: ServerPackage, materials: Materials, services: Services
 ) -> tuple[tuple[str, ...], Path]:
     """The words that start a package, and its folder. Raises PackagesError, IntegrityError."""

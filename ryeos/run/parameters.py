@@ -38,11 +38,13 @@ def valid_parameters(
     checked = {name: value for name, value in parameters.items() if name not in passed_by}
     filled = fitted(checked, schema)
     if filled is None:
-        filled = _judged(checked, schema, ref)
+        filled = _validated(checked, schema, ref)
     return filled | {name: parameters[name] for name in passed_by if name in parameters}
 
 
-def _judged(parameters: Mapping[str, Any], schema: Mapping[str, Any], ref: str) -> dict[str, Any]:
+def _validated(
+    parameters: Mapping[str, Any], schema: Mapping[str, Any], ref: str
+) -> dict[str, Any]:
     """The parameters with their defaults, after the whole verdict."""
     from lillux.schema import validate_schema, violations, with_defaults
 

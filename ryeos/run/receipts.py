@@ -338,7 +338,7 @@ class ReceiptLog:
         path = self.folder / LOG
         size = path.stat().st_size if path.exists() else 0
         if head is None:
-            return self._counted()
+            return self._compute_head()
         if size <= head.size:
             return head
         with path.open("rb+") as file:
@@ -352,7 +352,7 @@ class ReceiptLog:
             file.truncate(head.size)
         return head
 
-    def _counted(self) -> _Head:
+    def _compute_head(self) -> _Head:
         """The head, computed from the log."""
         head = _Head()
         for number, line in self.lines():

@@ -76,7 +76,7 @@ def with_refusals(
     """
     if confinement is None or (mapped.success and not confinement.watches):
         return mapped
-    found = [*_seen(attempts, confinement)]
+    found = [*_seen_refusals(attempts, confinement)]
     if not mapped.success:
         words = _Words(mapped, confinement)
         found += words.files(cwd, search_path)
@@ -111,7 +111,7 @@ def hint_of(item_id: str, refused: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _seen(attempts: Iterable["Attempt"], confinement: "Confinement") -> Iterator[Refusal]:
+def _seen_refusals(attempts: Iterable["Attempt"], confinement: "Confinement") -> Iterator[Refusal]:
     for attempt in attempts:
         if attempt.what in {"connect", "bind"}:
             if attempt.was_refused:

@@ -180,7 +180,7 @@ def tool_diff(
     name: str, approved: Mapping[str, Any] | None, now: Mapping[str, Any] | None
 ) -> list[str]:
     """What changed in a tool, as lines of a diff of its JSON. No line steers a terminal."""
-    before, after = _written(approved), _written(now)
+    before, after = _tool_lines(approved), _tool_lines(now)
     lines = list(
         unified_diff(before, after, f"approved {shown_name(name)}", "now", lineterm="", n=2)
     )
@@ -193,7 +193,7 @@ def _cut(line: str) -> str:
     return f"{line[:_LONGEST_LINE]} ... and {len(line) - _LONGEST_LINE} more characters"
 
 
-def _written(tool: Mapping[str, Any] | None) -> list[str]:
+def _tool_lines(tool: Mapping[str, Any] | None) -> list[str]:
     """A tool as lines of ASCII: every other character is an escape."""
     if tool is None:
         return []

@@ -277,7 +277,7 @@ def merge_text(base: str, ours: str, theirs: str) -> str | None:
     except _TooMuchWorkError:
         return None
     hunks = _together(one, other)
-    return None if hunks is None else _applied(lines, hunks)
+    return None if hunks is None else _apply_hunks(lines, hunks)
 
 
 def changed_hunks(base: Sequence[str], side: Sequence[str]) -> tuple[Hunk, ...] | None:
@@ -315,7 +315,7 @@ def _place(hunk: Hunk) -> tuple[int, int]:
     return hunk.start, hunk.end
 
 
-def _applied(base: Sequence[str], hunks: Sequence[Hunk]) -> str | None:
+def _apply_hunks(base: Sequence[str], hunks: Sequence[Hunk]) -> str | None:
     """The changed text; None when a line without an end would be joined with the next."""
     lines: list[str] = []
     at = 0

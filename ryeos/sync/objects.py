@@ -42,7 +42,7 @@ def references_of(value: object) -> Iterator[ObjectReference]:
         return
     kind = value.get("kind")
     read = _READERS.get(kind) if isinstance(kind, str) else None
-    for digest, space in (read or _unknown)(value):
+    for digest, space in (read or _unknown_digests)(value):
         if is_digest(digest):
             yield ObjectReference(str(digest), space)
 
@@ -102,7 +102,7 @@ def _no_digests(_: Mapping[str, Any]) -> _Named:
     return iter(())
 
 
-def _unknown(value: Mapping[str, Any]) -> _Named:
+def _unknown_digests(value: Mapping[str, Any]) -> _Named:
     for key, child in value.items():
         if key.endswith(_HASHES) and isinstance(child, list):
             for digest in child:

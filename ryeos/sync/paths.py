@@ -515,7 +515,7 @@ def walk(
                     if relative in named or _is_named(name, relative, skip):
                         yield WalkedFile(relative, name, status)
                 else:
-                    yield from _linked(root, relative, name, mode, skip)
+                    yield from _linked_file(root, relative, name, mode, skip)
 
 
 def _is_named(name: str, relative: str, skip: Callable[[SkippedFile], None]) -> bool:
@@ -543,7 +543,7 @@ def name_problem(name: str) -> str:
     return ""
 
 
-def _linked(
+def _linked_file(
     root: str, relative: str, name: str, mode: int, skip: Callable[[SkippedFile], None]
 ) -> Iterator[WalkedFile]:
     """The file that a link leads to; nothing for what is no link."""
@@ -747,7 +747,7 @@ def problem_of(path: str, *, is_item: bool) -> str:
         return f"expected at most {MAX_FOLDERS} folders above a file"
     if is_item and kind_of(path) is None:
         return "expected an item below .ai/{directives,tools,knowledge,config}/"
-    folded = _folded(path)
+    folded = _fold_short_names(path)
     if not is_item and folded.partition("/")[0] == AI_DIRECTORY:
         return "below .ai/ there are only items"
     return _why_never(path, folded, is_item=is_item)
@@ -755,12 +755,12 @@ def problem_of(path: str, *, is_item: bool) -> str:
 
 def why_never(path: str, *, is_item: bool) -> str:
     """Why a file never travels, by its path alone; ``""`` where it may."""
-    return _why_never(path, _folded(path), is_item=is_item)
+    return _why_never(path, _fold_short_names(path), is_item=is_item)
 
 
 def why_never_below(folder: str, *, is_item: bool) -> str:
     """Why no file below a folder travels; ``""`` where some may."""
-    return _why_never_below.__wrapped__(_folded(folder), is_item)
+    return _why_never_below.__wrapped__(_fold_short_names(folder), is_item)
 
 
 def _why_never(path: str, folded: str, *, is_item: bool) -> str:
@@ -798,7 +798,7 @@ def _why_never_below(folded: str, is_item: bool) -> str:  # noqa: FBT001 - one k
     return ""
 
 
-def _folded(path: str) -> str:
+def _fold_short_names(path: str) -> str:
     """What a path may come to on a disk: letter case, Unicode form, short names of Windows."""
     folded = fold(path)
     if "~" not in folded:

@@ -139,7 +139,7 @@ class StatTable:
         self.path = path
         self.admitted_by = ""
         self._rows: dict[str, _Row] = {}
-        self._changed = False
+        self._changed_error = False
         self._learned = self._learned_bytes = 0  # since it was saved
 
     def __len__(self) -> int:
@@ -179,7 +179,7 @@ class StatTable:
         """Note the rules by which every path in the table may travel."""
         if self.admitted_by != rules:
             self.admitted_by = rules
-            self._changed = True
+            self._changed_error = True
             self._learned += len(self._rows)  # worth writing: it saves a check of each of them
 
     def record(
@@ -189,7 +189,7 @@ class StatTable:
 
         ``now_ns`` is when the system was asked for it, by default now.
         """
-        self._changed = True
+        self._changed_error = True
         if _is_racy(status, time_ns() if now_ns is None else now_ns):
             self._rows.pop(relative, None)
         else:
@@ -200,13 +200,13 @@ class StatTable:
     def forget(self, relative: str) -> None:
         """Forget a file."""
         if self._rows.pop(relative, None) is not None:
-            self._changed = True
+            self._changed_error = True
 
     def retain(self, paths: AbstractSet[str]) -> None:
         """Forget all files but these."""
         if not self._rows.keys() <= paths:
             self._rows = {path: row for path, row in self._rows.items() if path in paths}
-            self._changed = True
+            self._changed_error = True
 
     def load(self) -> None:
         """Read what was saved. A file that is not there, or broken, is an empty table."""
@@ -229,14 +229,14 @@ class StatTable:
 
     def save(self) -> None:
         """Write the table if it has changed, whole or not at all. Raises FileSystemError."""
-        if self.path is None or not self._changed:
+        if self.path is None or not self._changed_error:
             return
         value = {"version": _VERSION, "admitted_by": self.admitted_by, "files": self._rows}
         text = json.dumps(value, separators=(",", ":"))
         data = text.encode("ascii")
         make_directory(self.path.parent, mode=0o700)
         write_atomic(self.path, f"{sha256_hex(data)}\n".encode() + data, mode=0o600)
-        self._changed = False
+        self._changed_error = False
         self._learned = self._learned_bytes = 0
 
 
@@ -319,9 +319,9 @@ class Tree:
         try:
             data = read_bytes(self.root / relative, _MAX_OBJECT_BYTES)
         except FileNotFoundError:
-            raise self._changed(relative) from None
+            raise self._changed_error(relative) from None
         if sha256(data).hexdigest() != digest:
-            raise self._changed(relative)
+            raise self._changed_error(relative)
         return data
 
     def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of ours
@@ -333,7 +333,7 @@ class Tree:
             raise ObjectMissingError(ObjectKind.OBJECT.value, digest, str(self.root))
         return dict(value)
 
-    def _changed(self, relative: str) -> RyeError:
+    def _changed_error(self, relative: str) -> RyeError:
         self.table.forget(relative)  # a table that was wrong must not be wrong the next time too
         with suppress(LilluxError):  # what matters is that it changed
             self.table.save()

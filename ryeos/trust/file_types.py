@@ -408,7 +408,7 @@ class DeclaredTypes:
         problems = []
         for path in paths[:MAX_EXTRACTORS]:
             try:
-                item = self._verified(space, path)
+                item = self._verify_extractor(space, path)
                 header = parse_header(path.suffix, item.text, str(path))
                 types = read_extractor(path.relative_to(space.ai).as_posix(), header)
             except LilluxError as error:
@@ -425,7 +425,7 @@ class DeclaredTypes:
                 problems.append(f"{suffix} is not used in {space.base}: {names} claim it")
         return {suffix: one[0][1] for suffix, one in claims.items() if len(one) == 1}, problems
 
-    def _verified(self, space: Space, path: Path) -> VerifiedItem:
+    def _verify_extractor(self, space: Space, path: Path) -> VerifiedItem:
         if not is_inside(path, space.directory(Kind.TOOL)):
             raise SpecError("path", f"expected a file in the {space.label} space, found a link")
         item = self._verifier.verify(Target(path=path, kind=Kind.TOOL, space=space))

@@ -142,7 +142,9 @@ def read_skill(item: VerifiedItem) -> Skill | None:
     listed = {one.path for one in manifest.files}
     for relative in _files_there(folder, manifest, item):  # (2)
         if relative not in listed:
-            raise _changed(folder / relative, "not there when the skill was signed", manifest, item)
+            raise _changed_error(
+                folder / relative, "not there when the skill was signed", manifest, item
+            )
     files = {one.path: _bytes_of(folder, one, manifest, item) for one in manifest.files}  # (3)
     for one in manifest.called:
         _bytes_of(base, one, manifest, item)
@@ -153,14 +155,14 @@ def _join_path(root: Path, relative: str, manifest: SkillManifest, item: Verifie
     try:
         return safe_join(root, relative)
     except LilluxError as error:
-        raise _changed(root / relative, str(error), manifest, item) from None
+        raise _changed_error(root / relative, str(error), manifest, item) from None
 
 
 def _files_there(folder: Path, manifest: SkillManifest, item: VerifiedItem) -> Iterator[str]:
     try:
         yield from files_below(folder)
     except SkillFolderError as error:
-        raise _changed(folder / error.path, error.problem, manifest, item) from None
+        raise _changed_error(folder / error.path, error.problem, manifest, item) from None
 
 
 def _bytes_of(root: Path, one: ListedFile, manifest: SkillManifest, item: VerifiedItem) -> bytes:
@@ -168,15 +170,15 @@ def _bytes_of(root: Path, one: ListedFile, manifest: SkillManifest, item: Verifi
     try:
         data = read_bytes(path, one.size)
     except (FileNotFoundError, NotADirectoryError):
-        raise _changed(path, "the file is no longer there", manifest, item) from None
+        raise _changed_error(path, "the file is no longer there", manifest, item) from None
     except FileTooLargeError:
-        raise _changed(path, "content modified since signing", manifest, item) from None
+        raise _changed_error(path, "content modified since signing", manifest, item) from None
     if len(data) != one.size or sha256_hex(data) != one.sha256:
-        raise _changed(path, "content modified since signing", manifest, item)
+        raise _changed_error(path, "content modified since signing", manifest, item)
     return data
 
 
-def _changed(
+def _changed_error(
     path: Path, problem: str, manifest: SkillManifest, item: VerifiedItem
 ) -> IntegrityError:
     space = item.target.space

@@ -286,7 +286,7 @@ class TrustStore:
             if (document := self._document(space, fingerprint)) is not None
             and not document.owner.startswith(PIN_OWNER)
             and not has_expired(document)
-            and self._allowed(space, document)
+            and self._is_allowed(space, document)
             and self._holds(document, label, pending | {fingerprint})
         ]
         if not survivors:
@@ -313,7 +313,7 @@ class TrustStore:
             if own_project or space.tier == USER or own_bundle:
                 yield space
 
-    def _allowed(self, space: Space, document: KeyDocument) -> bool:
+    def _is_allowed(self, space: Space, document: KeyDocument) -> bool:
         if space.tier != PROJECT:
             return True
         return self._approvals.is_approved(space.base, document.digest)

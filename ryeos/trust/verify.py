@@ -242,7 +242,7 @@ class Verifier:
     ) -> VerifiedItem:
         """(2) A file of a bundle that has a manifest: nothing that is not listed counts."""
         if not manifest.holds(relative, data):
-            data = self._restored(target, relative, manifest)
+            data = self._restore_file(target, relative, manifest)
         signed, _ = self._signed_text(target, data)
         key = self._manifests.key(target.space, manifest)
         return VerifiedItem(
@@ -257,7 +257,7 @@ class Verifier:
             header=manifest.header(relative),
         )
 
-    def _restored(self, target: Target, relative: str, manifest: Manifest) -> bytes:
+    def _restore_file(self, target: Target, relative: str, manifest: Manifest) -> bytes:
         """The published bytes of the own bundle's file, written anew. Raises IntegrityError."""
         if target.space.pinned_pem and self._restore(f"{AI_DIRECTORY}/{relative}"):
             data = self._read(target)
@@ -611,11 +611,11 @@ def verify_tree(
         if path.name in MANAGED_JSON and not detached_path(path).exists():
             warn(f"{path}: unsigned and not verified; nothing may rely on what it says")
         else:
-            verified.append(_verified(path, space, verifier))
+            verified.append(_verify_file(path, space, verifier))
     return tuple(verified)
 
 
-def _verified(path: Path, space: Space, verifier: Verifier) -> VerifiedItem:
+def _verify_file(path: Path, space: Space, verifier: Verifier) -> VerifiedItem:
     try:
         return verifier.verify(Target(path=path, kind=Kind.TOOL, space=space))
     except NoSignatureFormError:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from packing.modules import MINORS, _installed, _version, interpreters
+from packing.modules import MINORS, _installed_pythons, _version, interpreters
 from tests.support.executables import make_program
 
 
@@ -52,4 +52,4 @@ def test_a_version_manager_may_keep_its_pythons_anywhere(
     program = make_program(versions / "cpython-3.12.9" / "bin" / "python3.12")
     monkeypatch.setenv(variable, str(tmp_path))
 
-    assert program in list(_installed(12))
+    assert program in list(_installed_pythons(12))

@@ -246,7 +246,7 @@ class PageData:
         ordered, left = newest_first(found), _LARGEST_MANIFESTS
         shown = []
         for snapshot in ordered:
-            changed, left = self._changed(snapshot, left)
+            changed, left = self._change_summary(snapshot, left)
             shown.append(replace(snapshot, changed=changed))
         lost = tuple(self._lost(found, project.snapshot_hash))
         return History(project=project, snapshots=tuple(shown), is_cut=is_cut, lost=lost)
@@ -513,7 +513,9 @@ class PageData:
                 waiting.extend(snapshot.parents)
         return found, any(digest not in found for digest in waiting)
 
-    def _changed(self, snapshot: ShownSnapshot, left: int) -> tuple[ChangeSummary | None, int]:
+    def _change_summary(
+        self, snapshot: ShownSnapshot, left: int
+    ) -> tuple[ChangeSummary | None, int]:
         """What a snapshot changed of its first parent, and how many bytes may still be read."""
         parent = self.snapshot(snapshot.parents[0]) if snapshot.parents else None
         if parent is None:

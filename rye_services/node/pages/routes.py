@@ -456,7 +456,7 @@ def _add_run_pages(routes: APIRouter, pages: Pages) -> None:
     @routes.get(HOME)
     def home(request: Request, wanted: Wanted) -> Response:
         def page(guest: Guest) -> Response:
-            data, allowed = pages.data(guest), _allowed(guest, wanted)
+            data, allowed = pages.data(guest), _allowed_filter(guest, wanted)
             return pages.page(
                 guest,
                 "node/home.html",
@@ -474,7 +474,7 @@ def _add_run_pages(routes: APIRouter, pages: Pages) -> None:
     @routes.get(RUNS)
     def runs(request: Request, wanted: Wanted) -> Response:
         def part(guest: Guest) -> Response:
-            found = pages.data(guest).runs(_allowed(guest, wanted))
+            found = pages.data(guest).runs(_allowed_filter(guest, wanted))
             return pages.page(guest, "node/runs.html", runs=found)
 
         return pages.shown(request, part)
@@ -641,7 +641,7 @@ def _file_page(pages: Pages, guest: Guest, name: str, side: Any, *, back: str) -
     return pages.page(guest, "node/file.html", name=name, side=side, code=code, back=back)
 
 
-def _allowed(guest: Guest, wanted: RunFilter) -> RunFilter:
+def _allowed_filter(guest: Guest, wanted: RunFilter) -> RunFilter:
     """The filter, where they may see these runs. Raises RequestProblem."""
     if wanted.user in {"", guest.user_id} or guest.may(MANAGE):
         return wanted

@@ -268,7 +268,7 @@ def sign_in_router(pages: Pages, environ: Mapping[str, str]) -> APIRouter:
     @routes.post(DEVICE)
     async def decide(request: Request) -> Response:
         def change(guest: Guest, fields: Mapping[str, str]) -> Response:
-            return _decided(doors, guest, fields)
+            return _decide_device(doors, guest, fields)
 
         return await pages.changed(request, ACCOUNT, change)
 
@@ -334,7 +334,7 @@ def _device_page(doors: _Doors, guest: Guest, code: str) -> Response:
     return doors.pages.page(guest, "node/device.html", code=typed, machine=found, problem=problem)
 
 
-def _decided(doors: _Doors, guest: Guest, fields: Mapping[str, str]) -> Response:
+def _decide_device(doors: _Doors, guest: Guest, fields: Mapping[str, str]) -> Response:
     """Let the key of a machine in as one of the person's, or refuse it."""
     code, pages = fields.get("code", ""), doors.pages
     found = doors.sign_ins.of_machine(code, doors.now_s)

@@ -323,7 +323,7 @@ class ThreadRows:
         theirs = and_(columns.user_id == user_id, columns.thread_id == thread_id)
         is_waiting = and_(theirs, columns.state == RUNNING, columns.started_at.is_(None))
         with self._database.writing() as connection:
-            over = _ended(CANCELLED, self._database.now(connection))
+            over = _ended_columns(CANCELLED, self._database.now(connection))
             said = {"error_message": "cancelled before it began", "error_phase": CANCELLED}
             waited = connection.execute(
                 update(threads).where(is_waiting).values(cancelled_by=by, **over, **said)
@@ -383,7 +383,7 @@ class ThreadRows:
             values["error_message"] = shortened(values["error_message"])
         with self._database.writing() as connection:
             # Whatever a tool says, it has ended: what no database holds is replaced.
-            ended = {**_ended(state, self._database.now(connection)), **storable(values)}
+            ended = {**_ended_columns(state, self._database.now(connection)), **storable(values)}
             mine = update(threads).where(self._is_mine(thread_id, attempt))
             is_written = connection.execute(mine.values(ended)).rowcount == 1
             self._tell(connection, thread_id)
@@ -438,7 +438,7 @@ class ThreadRows:
                 until_s = now.timestamp() + self._lease_s
                 values |= {"lease_until_s": until_s, **self._waiting()}
             else:
-                values |= _ended(ERROR, now) | _end_of_lost()
+                values |= _ended_columns(ERROR, now) | _end_of_lost()
             adopted = update(threads).where(still).values(values).returning(columns.user_id)
             user_id = connection.scalar(adopted)
             if user_id is None:
@@ -565,7 +565,7 @@ def _end_of_lost() -> dict[str, Any]:
     }
 
 
-def _ended(state: str, now: datetime) -> dict[str, Any]:
+def _ended_columns(state: str, now: datetime) -> dict[str, Any]:
     """The columns of every execution that is over."""
     return {
         "state": state,

@@ -190,7 +190,7 @@ class FoldBack:
 
     def _merge(self, change: ProjectChange, head: Head, theirs: str) -> FoldResult | None:
         """The end of this attempt; None where HEAD moved meanwhile."""
-        merged = self._merged(change, head)  # (4)
+        merged = self._merged_trees(change, head)  # (4)
         if merged.manifest is None:
             return FoldResult(
                 snapshot_hash=head.snapshot_hash,
@@ -215,7 +215,7 @@ class FoldBack:
             new_objects=(theirs, snapshot, manifest_hash),
         )
 
-    def _merged(self, change: ProjectChange, head: Head) -> MergeResult:
+    def _merged_trees(self, change: ProjectChange, head: Head) -> MergeResult:
         base, ours, theirs = (
             read_manifest(digest, "project", self.store)
             for digest in (
@@ -658,7 +658,7 @@ class Engine:
         then HEAD is where it was; QuotaExceededError; what a store raises; FileSystemError.
         """
         store, thread_id = self.stores.of(order.user_id), attempt.thread_id
-        wanted = self._wanted(order, basis, store)  # (1)
+        wanted = self._checkout_request(order, basis, store)  # (1)
         with self.workspaces.checkout(wanted) as workspace:  # (2) and (8)
             self.manifests.keep(basis.head.project_manifest_hash, wanted.project)
             rules = self._rules(workspace)  # (3)
@@ -676,7 +676,7 @@ class Engine:
                 envelope=envelope,
                 system_version=ryeos.__version__,
             )
-            ran, collected = self._collected(ran, order, store, redaction)  # (5)
+            ran, collected = self._collect_outputs(ran, order, store, redaction)  # (5)
         self.sync.durable.force(store)  # (6)
         folded = self._fold(order, basis, collected, store, attempt)  # (7)
         return FinishedExecution(
@@ -725,7 +725,7 @@ class Engine:
         except SpecError as error:
             raise PushedRulesError(without_places(str(error), workspace, self.bundle)) from error
 
-    def _collected(
+    def _collect_outputs(
         self, ran: WorkerRun, order: Order, store: ContentStore, redaction: Redaction
     ) -> tuple[WorkerRun, CollectedOutputs]:
         """What a run has left, stored. One that left what cannot be read is one that failed."""
@@ -789,7 +789,7 @@ class Engine:
             _log.warning("not injected for %s: %s", order.user_id, ", ".join(skipped))
         return safe
 
-    def _wanted(self, order: Order, basis: Basis, store: ContentStore) -> CheckoutRequest:
+    def _checkout_request(self, order: Order, basis: Basis, store: ContentStore) -> CheckoutRequest:
         digest = basis.user_manifest_hash
         team = self.team_spaces.of(order.user_id, store)
         if team is not None:
@@ -837,7 +837,7 @@ class Engine:
             disk_bytes=self.settings.largest_workspace_bytes,
             unix_sockets=self.settings.allow_unix_sockets,
             network=self.settings.allow_network,
-            hidden=self._hidden(),
+            hidden=self._hidden_paths(),
             parent_pid=os.getpid(),
         )
         finished = self._run_job(job, attempt, redaction)
@@ -861,7 +861,7 @@ class Engine:
             hint = "it was killed, or wrote where its answer goes; or it had too little memory"
             return failed(job.action, job.item_ref, str(error), code=error.code, hint=hint)
 
-    def _hidden(self) -> tuple[Path, ...]:
+    def _hidden_paths(self) -> tuple[Path, ...]:
         """What belongs to the node alone."""
         settings = self.settings
         own = (settings.data_dir, settings.config_dir, settings.signing_key_dir)

@@ -436,7 +436,7 @@ class Runs:
                 order = replace(order, parameters=self._admission.parameters_of(pending))
                 basis = self._admission.basis(order)
             except RequestProblem as problem:
-                self._failed(order, thread_id, pending.attempt, "preparation", problem)
+                self._end_failed(order, thread_id, pending.attempt, "preparation", problem)
                 return
             self.carry_out(order, basis, thread_id, pending.attempt)
         except RequestProblem as problem:  # it is in the row
@@ -467,7 +467,7 @@ class Runs:
         try:
             with self._watch.execution(thread_id) as watched:
                 try:
-                    executed = self._executed(order, basis, attempt)
+                    executed = self._execute_once(order, basis, attempt)
                 except RequestProblem as problem:
                     watched.state = _state_of(problem)
                     raise
@@ -501,7 +501,7 @@ class Runs:
         facts = _Facts(order, mask, begin)
         return self.logs.open(thread_id, number, mask, facts.take).hear
 
-    def _executed(self, order: Order, basis: Basis, attempt: Attempt) -> FinishedExecution:
+    def _execute_once(self, order: Order, basis: Basis, attempt: Attempt) -> FinishedExecution:
         thread_id, number = attempt.thread_id, attempt.number
         try:
             try:
@@ -511,15 +511,15 @@ class Runs:
                 self.logs.close(thread_id)
         except _MATERIALIZATION as error:
             problem = _problem(404, _words(error), order, thread_id, "materialization")
-            raise self._failed(order, thread_id, number, "materialization", problem) from error
+            raise self._end_failed(order, thread_id, number, "materialization", problem) from error
         except PushedRulesError as error:
             problem = _problem(400, str(error), order, thread_id, "materialization")
-            raise self._failed(order, thread_id, number, "materialization", problem) from error
+            raise self._end_failed(order, thread_id, number, "materialization", problem) from error
         except QuotaExceededError as error:
             problem = RequestProblem(507, str(error))
-            raise self._failed(order, thread_id, number, "quota", problem) from error
+            raise self._end_failed(order, thread_id, number, "quota", problem) from error
         except WorkerEndedError as error:
-            raise self._interrupted(order, attempt, str(error)) from error
+            raise self._end_interrupted(order, attempt, str(error)) from error
         except ExecutionLostError as error:  # its row is another's to write
             raise RequestProblem(503, str(error), RETRY_AFTER) from error
         except BaseException as error:  # the door of an execution: its row must hear of every end
@@ -527,7 +527,7 @@ class Runs:
             status, phase = _status_of(error)
             problem = _problem(status, _words(error), order, thread_id, phase)
             if status != _NOT_NOW or not self._waits_again(order, attempt):
-                self._failed(order, thread_id, number, phase, problem)
+                self._end_failed(order, thread_id, number, phase, problem)
             raise problem from error
         state = COMPLETED if executed.is_good else ERROR
         kept = _kept(order, 200, {**executed.answer(), "result": None})  # which is in the store
@@ -549,7 +549,7 @@ class Runs:
                 self._to_put_back.add(thread_id)
             return True
 
-    def _interrupted(self, order: Order, attempt: Attempt, words: str) -> RequestProblem:
+    def _end_interrupted(self, order: Order, attempt: Attempt, words: str) -> RequestProblem:
         """What is answered for an execution that was made to end, once its row says so.
 
         A user cancelled it; or the node ends, and it waits for the next one where it may.
@@ -565,10 +565,10 @@ class Runs:
             return problem
         problem = RequestProblem(503, words, RETRY_AFTER)
         if not self.rows.put_back(thread_id, number):
-            self._failed(order, thread_id, number, INTERRUPTED, problem)
+            self._end_failed(order, thread_id, number, INTERRUPTED, problem)
         return problem
 
-    def _failed(
+    def _end_failed(
         self, order: Order, thread_id: str, number: int, phase: str, problem: RequestProblem
     ) -> RequestProblem:
         """The problem of an execution, once its row says so."""
@@ -683,7 +683,7 @@ class Admission:
         def with_row(connection: Connection) -> bool:
             if not self._engine.hold_head(connection, order):  # it has another owner by now
                 raise RequestProblem(404, str(ProjectNotFoundError(order.project_path)))
-            if order.hook_id and not self._delivered(connection, order):
+            if order.hook_id and not self._record_delivery(connection, order):
                 return False
             together_with(connection)
             return True
@@ -691,7 +691,7 @@ class Admission:
         if not self._rows.begin(thread, together_with=with_row):
             raise RequestProblem(200, "Already processed")
 
-    def _delivered(self, connection: Connection, order: Order) -> bool:
+    def _record_delivery(self, connection: Connection, order: Order) -> bool:
         return record_delivery(
             connection,
             order.hook_id,

@@ -64,7 +64,7 @@ def admissible_tree(
     """
     skipped = [one for one in tree.skipped if one.path not in untouched]
     now = {*tree.manifest.items, *tree.manifest.files}
-    kept = {*untouched, *_hidden(base, skipped)} - now
+    kept = {*untouched, *_hidden_paths(base, skipped)} - now
     known = {*base.items, *base.files}
     # The base is sound, and so is any part of it.
     left_out = list(_unsound(now | kept, known, tree.manifest)) if now - known else []
@@ -79,7 +79,7 @@ def admissible_tree(
     return AdmissibleTree(tree.with_manifest(manifest), (*skipped, *left_out))
 
 
-def _hidden(base: SourceManifest, skipped: Iterable[SkippedFile]) -> set[str]:
+def _hidden_paths(base: SourceManifest, skipped: Iterable[SkippedFile]) -> set[str]:
     """Paths of the base at which there is something else now that cannot travel, or below it."""
     places = {one.path.rstrip("/") for one in skipped}
     if not places:
@@ -165,7 +165,7 @@ def promote(local: Store, store: ContentStore, redaction: Redaction) -> Promoted
     """
     blobs = [stored.digest for stored in local.stored(ObjectKind.BLOB)]
     objects = [stored.digest for stored in local.stored(ObjectKind.OBJECT)]
-    renamed = _renamed(local, blobs, objects, redaction) if redaction.is_needed else {}
+    renamed = _renamed_digests(local, blobs, objects, redaction) if redaction.is_needed else {}
     new, new_bytes = [], 0
     for digest in blobs:
         is_new = not store.has_blob(renamed.get(digest, digest))
@@ -184,7 +184,7 @@ def promote(local: Store, store: ContentStore, redaction: Redaction) -> Promoted
     return PromotedContent(tuple(new), new_bytes, renamed)
 
 
-def _renamed(
+def _renamed_digests(
     local: Store, blobs: Iterable[str], objects: Iterable[str], redaction: Redaction
 ) -> dict[str, str]:
     """The digests that change, each with its new one.

@@ -295,13 +295,13 @@ class BucketStore:
             data = self._cache.read(where.pack, where.start, where.size)  # (3)
             if data is not None and sha256_hex(data) == digest:
                 return data
-            data = self._fetched(where, digest)
+            data = self._fetch(where, digest)
             if data is not None:
                 return data
         pack = where.pack if where else ""
         raise ObjectChangedError(f"{self.shown}/{_PACKS}/{pack}", digest, "no such file")
 
-    def _fetched(self, where: _Where, digest: str) -> bytes | None:
+    def _fetch(self, where: _Where, digest: str) -> bytes | None:
         """The content from the storage, its whole pack kept near. Raises ObjectChangedError.
 
         A pack with wrong bytes is read once more: what changed on the way, as in a proxy, is not

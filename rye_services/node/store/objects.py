@@ -183,10 +183,10 @@ class Usage:
         columns = users.c
         allowed = func.coalesce(columns.quota_bytes, max_bytes)
         fits = columns.stored_bytes + more <= allowed
-        if self._changed(user_id, more, fits) is not None:
+        if self._add_bytes(user_id, more, fits) is not None:
             return
         used = self.read(user_id, store=store)
-        if self._changed(user_id, more, fits) is not None:  # they were new to the database
+        if self._add_bytes(user_id, more, fits) is not None:  # they were new to the database
             return
         with self._database.single_read() as connection:
             own = connection.scalar(select(columns.quota_bytes).where(columns.id == user_id))
@@ -194,14 +194,14 @@ class Usage:
 
     def add(self, user_id: str, more: int, *, store: ContentStore) -> int:
         """Add bytes that were stored; a negative number of removed ones. The bytes now."""
-        if more and (used := self._changed(user_id, more)) is not None:
+        if more and (used := self._add_bytes(user_id, more)) is not None:
             return used
         used = self.read(user_id, store=store)
         if more:  # they were new to the database
-            self._changed(user_id, more)
+            self._add_bytes(user_id, more)
         return used + more
 
-    def _changed(
+    def _add_bytes(
         self, user_id: str, more: int, condition: ColumnElement[bool] | None = None
     ) -> int | None:
         """The bytes of a user once some were added; None where no row fits."""

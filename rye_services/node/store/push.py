@@ -187,7 +187,7 @@ class PushService:
         self._verify(push, head, store)  # (1)
         self._require_same_version(push.system_version)  # (2)
         _require_expected_head(push.expected_snapshot_hash, head)  # (3)
-        is_lost_for_good = head is not None and not _restored(store, head)
+        is_lost_for_good = head is not None and not _restore_snapshot(store, head)
         user_manifest_hash = self._user_manifest_hash(user_id)
         is_same = head is not None and _is_same(head, manifest_hash, user_manifest_hash)
         if head and is_same and not is_lost_for_good:  # (4)
@@ -280,7 +280,7 @@ def _require_expected_head(expected: str | None, head: Head | None) -> None:
         raise HeadMovedError(expected, head)
 
 
-def _restored(store: ContentStore, head: Head) -> bool:
+def _restore_snapshot(store: ContentStore, head: Head) -> bool:
     """Whether the snapshot of a head is there, perhaps made again only now."""
     if not is_lost(store, head):
         return True

@@ -99,7 +99,7 @@ class ForkServer:
         except (OSError, EOFError, ValueError) as error:
             # Nothing was done yet: a child gets its orders once it has said its number.
             _log.warning("a process is started anew, as none can be forked: %s", error)
-            self._failed(template)
+            self._count_failure(template)
             return spawned_child(command)
         self._failures = 0
         return child
@@ -110,7 +110,7 @@ class ForkServer:
                 self._template = _Template(self._words, self._env)
             return self._template
 
-    def _failed(self, template: "_Template | None") -> None:
+    def _count_failure(self, template: "_Template | None") -> None:
         with self._lock:
             self._failures += 1
             if self._template is template:

@@ -196,13 +196,13 @@ def _sign(rye: Rye, job: Job) -> Answer:
     document.write_text(text, encoding="utf-8")
     item, source = str(job.parameters["item_id"]), str(job.parameters.get("source", "project"))
     targets = targets_of(rye, item, None, source)
-    reports = [_signed(rye, Signer(key, rye.verifier), target) for target in targets]
+    reports = [_sign_file(rye, Signer(key, rye.verifier), target) for target in targets]
     if is_glob(item):
         return batch_answer(reports, len(targets), dry_run=False)
     return single_answer(reports[0])
 
 
-def _signed(rye: Rye, signer: "Signer", target: "SignTarget") -> "SignReport":
+def _sign_file(rye: Rye, signer: "Signer", target: "SignTarget") -> "SignReport":
     """Sign a file, unless it has a valid signature: the user's own is never replaced."""
     from ryeos.app.sign import is_signed
     from ryeos.trust.sign import SignReport

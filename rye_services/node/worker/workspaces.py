@@ -98,7 +98,7 @@ class Checkouts:
             try:
                 yield workspace
             finally:
-                _restored(slot, wanted)
+                _restore_slot(slot, wanted)
         self.trim()
 
     def trim(self) -> None:
@@ -210,7 +210,7 @@ class _Slot:
         return self.folder.with_name(f"{self.folder.name}.{suffix}")
 
 
-def _restored(slot: _Slot, wanted: CheckoutRequest) -> None:
+def _restore_slot(slot: _Slot, wanted: CheckoutRequest) -> None:
     """Leave nothing of a run until the next one comes."""
     try:
         slot.restore(wanted)
