@@ -52,7 +52,7 @@ def parts(pyz: Path, scratch: Path) -> dict[str, Callable[[], Iterator[Figure]]]
 
 
 def main(arguments: list[str]) -> int:
-    """Measure and print the table; what is being measured is said on standard error."""
+    """Print the table; report each measurement on standard error."""
     files = [one for one in arguments if one.endswith(".pyz")]
     wanted = [one for one in arguments if one not in files]
     pyz = Path(files[-1] if files else ROOT / "dist" / "rye.pyz").resolve()

@@ -59,7 +59,7 @@ class Installer:
         return bundle
 
     def install(self) -> None:
-        """Install it, as on a machine that never had it."""
+        """Install the bundle on a machine that did not have it."""
         done = self.rye("bundle", "install", self.bundle_id)
         if json.loads(done)["files"] <= FILES:
             raise RuntimeError(done.decode())
@@ -67,7 +67,7 @@ class Installer:
         (self.folder / "home" / ".ai" / "node" / "bundles.json").unlink()
 
     def rye(self, *words: str) -> bytes:
-        """What a command answers."""
+        """The answer of a command."""
         return subprocess.run(
             [sys.executable, self._pyz, *words, "--json", "-q"],
             env=self._env,

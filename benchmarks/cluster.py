@@ -1,4 +1,4 @@
-"""A cluster on one machine, against the single node and against itself with less.
+"""A cluster on one machine, against a single node and against a smaller cluster.
 
 Left out without PostgreSQL; the rows of object storage without versitygw.
 """
@@ -137,7 +137,7 @@ def _queue(workspace: Workspace, folder: Path, cluster: TestedCluster) -> Iterat
 def _workers(workspace: Workspace, cluster: TestedCluster) -> Figure:
     """How many executions that wait half a second end in a second, by the number of workers.
 
-    They wait, since a machine of two cores has no third one for a second worker's computing.
+    They only wait: two cores cannot show the gain of a second worker that computes.
     """
     project = RemoteProject(workspace, _server(cluster).user()).pushed()
     _, second = cluster.workers
@@ -193,7 +193,7 @@ def _pushes(folder: Path, pyz: Path, disk: TestedCluster, s3: TestedCluster) -> 
 
 
 def _requests(workspace: Workspace, cluster: TestedCluster) -> Figure:
-    """What one in a hundred requests waits, and the same of an idle process that answers all."""
+    """The p99 of requests to the cluster, and to an idle process that answers at once."""
     project = RemoteProject(workspace, cluster.node.user()).pushed()
     for _ in range(WARM_UPS):
         project.execute("tool:noop")

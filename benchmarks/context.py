@@ -217,7 +217,7 @@ def _measured(
 
 
 def _read(result: Mapping[str, Any]) -> str:
-    """What a model gets of a result: the longer of its text and its structure."""
+    """The part of a result that a model reads: the longer of its text and its structure."""
     text = "\n".join(block.get("text", "") for block in result["content"])
     structure = result.get("structuredContent")
     return max(text, _compact(structure) if structure else "", key=len)
@@ -252,7 +252,7 @@ def _project(pyz: Path, home: Path) -> Path:
 
 
 def _counter(scratch: Path) -> tuple[Callable[[Sequence[str]], int], str]:
-    """Counts tokens, or bytes where there is no npm; and what it counts."""
+    """A counter of tokens, or of bytes without npm; and the unit that it counts."""
     npm, node = shutil.which("npm"), shutil.which("node")
     if not npm or not node:
         return lambda texts: sum(len(text.encode()) for text in texts), "bytes"

@@ -1,4 +1,4 @@
-"""Many clients at once on one project of one node, and whether what each did is still there.
+"""Many simultaneous clients on one project of one node, and whether an update of one is lost.
 
 ``python -m benchmarks.crowd FOLDER FIRST LAST`` is a part of the crowd: a thread for each client.
 """
@@ -50,7 +50,7 @@ def execute(params, project_path):
 class Update:
     """A change that the node has confirmed to a client.
 
-    snapshot  what the project was after it, or what is kept of it where it was not merged
+    snapshot  of the project after it, or the unmerged snapshot of a run
     path      the file that it brought
     merge     how a run ended, ``""`` for a push
     thread    of a run
@@ -65,7 +65,7 @@ class Update:
 def crowd(
     folder: Path, node: Node, *, clients: int = CLIENTS, processes: int = PROCESSES
 ) -> Iterator[Figure]:
-    """Rows for what was lost, and for how long it took all of them."""
+    """Rows for lost updates, and for the time of all clients."""
     workspace = _seeded(folder, node)
     started = perf_counter()
     updates = [Update(**row) for row in _crowd(folder, clients, processes)]
@@ -90,7 +90,7 @@ def _seeded(folder: Path, node: Node) -> Workspace:
 
 
 def _save_user(workspace: Workspace, node: Node) -> None:
-    """Write what clients of this user need besides: the private key, the address of the node."""
+    """Write the private key and the address of the node for all clients of this user."""
     save_keypair(workspace.context().key_directory, workspace.keypair)
     remotes = f"project_path: {_PROJECT}\nremotes:\n  default: {{url: '{node.url}'}}\n"
     workspace.user.write("config/remotes/remotes.yaml", remotes)
@@ -117,7 +117,7 @@ def _crowd(folder: Path, clients: int, processes: int) -> Iterator[dict[str, str
 
 
 def lost_updates(updates: Iterable[Update], workspace: Workspace, node: Node) -> list[Update]:
-    """Those that are neither in the history of the head, with their file, nor kept as a conflict.
+    """The updates that are neither in the history of the head, with their file, nor a conflict.
 
     Read from the node's own store: what clients say is not used here.
     """
@@ -145,7 +145,7 @@ def lost_updates(updates: Iterable[Update], workspace: Workspace, node: Node) ->
 
 
 def _ancestors(store: Store, snapshot_hash: str) -> Iterator[str]:
-    """A snapshot and all that led to it."""
+    """A snapshot and all its ancestors."""
     waiting, known = [snapshot_hash], set()
     while waiting:
         digest = waiting.pop()
@@ -206,7 +206,7 @@ def _client(folder: Path, number: int) -> Iterator[Update]:
 
 
 def _insist(action: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the action gives
-    """Again, where others were faster or the node is busy: nothing was done then."""
+    """Repeat the action while the head moves or the node is busy: it then had no effect."""
     for _ in range(_TRIES):
         try:
             return action()

@@ -1,4 +1,4 @@
-"""What a step of a graph costs, with everything written down that resuming needs."""
+"""The cost of a step of a graph, with all records that resuming needs."""
 
 import json
 import os
@@ -113,7 +113,7 @@ class Bench:
             raise RuntimeError(result.error or result.data)
 
     def call_directly(self, calls: int) -> None:
-        """Make so many calls of the graph's function, with nothing around them."""
+        """Call the graph's function so many times, without a graph."""
         if self.host.last is None:
             self.executor.execute(ExecutionRequest(item_id="mine/add", parameters={"n": 0}))
         if self.host.last is None:
@@ -188,7 +188,7 @@ def _fan_out(bench: Bench) -> Iterator[Figure]:
 
 
 def _write_lines(path: Path, steps: int) -> None:
-    """Write a short line for each step, and now and then have them on the disk."""
+    """Write a short line for each step, and force them to disk now and then."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
     descriptor = os.open(path, flags)
     for step in range(steps):
@@ -199,7 +199,7 @@ def _write_lines(path: Path, steps: int) -> None:
 
 
 def _langgraph(scratch: Path) -> list[float]:
-    """How long the same graph takes LangGraph; nothing where it is not installed."""
+    """The time of the same graph in LangGraph; no row where it is not installed."""
     if not PEER_PYTHON.is_file():
         return []
     folder = scratch / "langgraph"

@@ -1,10 +1,10 @@
 """Whether a cluster loses executions while a random part of it is killed every few seconds.
 
 ``python -m benchmarks.kills [COUNT] [SECONDS]`` defers 10,000 by default, with a kill every 5 s,
-and prints what became of them; its status is 1 where one is lost, or was begun twice and must not
+and prints their ends; its status is 1 if one is lost, or was begun twice and must not
 be. Parts are servers, workers, PostgreSQL and, where versitygw is installed, the object storage.
-Three of four items are retryable. Each time that a row says that its item begins, the database
-itself writes it down.
+Three of four items are retryable. Each time that a row records the begin of its item, the database
+itself counts it.
 """
 
 import random
@@ -52,7 +52,7 @@ Action = Callable[[], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of the executions that were acknowledged.
+    """The ends of the acknowledged executions.
 
     ends         how many ended how, by state, or by the phase of an error; ``missing``: no row
     lost         how many were not done, without those that ended with the worker that had begun
@@ -156,7 +156,7 @@ def _killing(cluster: LocalCluster, every_s: float, seed: int) -> Iterator[Count
 
 
 def _killable(cluster: LocalCluster) -> dict[str, tuple[Action, Action]]:
-    """By name: what kills a part, and what starts it again."""
+    """By name: a function that kills a part, and one that starts it again."""
     parts: dict[str, tuple[Action, Action]] = {
         part.name: (part.kill, partial(_begin_again, part)) for part in cluster.parts
     }
@@ -203,7 +203,7 @@ def _deferred(project: RemoteProject, count: int) -> dict[str, bool]:
 
 
 def _wait_for_ends(cluster: LocalCluster) -> None:
-    """Wait until nothing waits and nothing runs. Raises ClusterError after some hours."""
+    """Wait until no execution waits or runs. Raises ClusterError after some hours."""
     database = Database(cluster.environ["DATABASE_URL"])
     left = select(func.count()).where(threads.c.state == "running")
     until_s, pause = perf_counter() + _LONGEST_S, Event()
@@ -241,7 +241,7 @@ def _outcome(
     kills: Mapping[str, int],
     elapsed_s: float,
 ) -> Outcome:
-    """What became of them, by their rows and by what their items did."""
+    """The outcome, by the rows and by the effects of the items."""
     lost = interrupted = 0
     for thread_id, is_retryable in accepted.items():
         match ends.get(thread_id):
@@ -266,7 +266,7 @@ def _outcome(
 
 
 def main(arguments: list[str]) -> int:
-    """Print what became of them; 1 where one is lost, or was begun twice and must not be."""
+    """Print the outcome; 1 if an execution is lost, or was begun twice and must not be."""
     count = int(arguments[0]) if arguments else COUNT
     every_s = float(arguments[1]) if arguments[1:] else EVERY_S
     with tempfile.TemporaryDirectory(prefix="rye-kills-") as folder:

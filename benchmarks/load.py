@@ -1,10 +1,10 @@
 """A load generator: requests to servers at a fixed rate, and how long their answers took.
 
 ``python -m benchmarks.load URL ... --token-file FILE [--rate 200] [--seconds 30]`` prints JSON. It
-is an open loop: a request is due at its moment, whether or not the ones before were answered, and
+is an open loop: a request is due at its time, whether or not earlier ones were answered, and
 its time counts from then. So a server that stalls for a second is seen by all requests of that
 second. The requests only read, and fit any node: the list of executions, whether contents are
-there, the account, the health. A process of its own, so that nothing else waits with it.
+there, the account, the health. It is a separate process, so that other work does not slow it down.
 """
 
 import argparse
@@ -88,7 +88,7 @@ class Server:
         self._room = asyncio.Semaphore(_CONNECTIONS)
 
     async def ask(self, request: bytes) -> str:
-        """The status of the answer, or what went wrong."""
+        """The status of the answer, or the name of the error."""
         async with self._room:
             try:
                 async with asyncio.timeout(_TIMEOUT_S):
@@ -134,7 +134,7 @@ async def load(urls: Sequence[str], token: str, rate: float, seconds: float) -> 
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Print what was measured, as JSON; 1 where an answer was not 200."""
+    """Print the measurements as JSON; 1 if an answer was not 200."""
     parser = argparse.ArgumentParser(prog="benchmarks.load", description="Load of a node.")
     parser.add_argument("urls", nargs="+", metavar="URL", help="a server; requests take turns")
     parser.add_argument("--token-file", type=Path, help="an API key; else RYE_TOKEN has it")

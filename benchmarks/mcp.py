@@ -67,7 +67,7 @@ def figures(pyz: Path, scratch: Path) -> Iterator[Figure]:
 
 
 def _calls(argv: Sequence[str], env: Mapping[str, str], scratch: Path) -> Iterator[Figure]:
-    """A call of a shell tool, and what cancelled ones leave."""
+    """A call of a shell tool, and the memory and processes after cancelled calls."""
     bash = shutil.which("bash") or "bash"
     with _client(argv, env, scratch) as client:
         client.initialize()
@@ -148,7 +148,7 @@ def _first_answer(argv: Sequence[str], env: Mapping[str, str], scratch: Path) ->
 
 
 def _resident_mib(argv: Sequence[str], env: Mapping[str, str], scratch: Path) -> float:
-    """What a server takes once it has listed its tools."""
+    """The memory of a server that has listed its tools."""
     with _client(argv, env, scratch) as client:
         client.initialize()
         client.result(client.send("tools/list"))

@@ -1,4 +1,4 @@
-"""What the helper programs add to what they run, and how late they see a change."""
+"""The overhead of the helper programs, and the delay until they see a change."""
 
 import json
 import subprocess

@@ -42,7 +42,7 @@ def figures(scratch: Path) -> Iterator[Figure]:
 
 
 def fill(registry: Registry, count: int) -> None:
-    """Have items of many words in the database of a registry, without the publishing of each."""
+    """Write items of many words directly into the database of a registry."""
     services = open_registry_alone(registry.node.settings)
     index, random, now = index_for("sqlite"), Random(1), stamp(utc_now())  # noqa: S311 - the same ones
     for start in range(0, count, _CHUNK):

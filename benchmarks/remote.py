@@ -136,7 +136,7 @@ class Machine:
         self.peaks_mib.append(self.rye("remote", *arguments, project=project))
 
     def use(self, node: Node) -> None:
-        """Let this user in there, and push there from now on as one who never did before."""
+        """Authorise this user on the node; later pushes go there, without any earlier push."""
         node.user(keypair=load_keypair(self.user_space / ".ai/config/keys/signing"))
         self.rye("remote", "add", "default", node.url, "--node-id", node.keys.node_id, "--replace")
         shutil.rmtree(self.user_space / ".cache", ignore_errors=True)
@@ -203,7 +203,7 @@ def _transfers(machine: Machine, git: GitPeer) -> Iterator[Figure]:
 
 
 def _runs(machine: Machine) -> Iterator[Figure]:
-    """A tool that does nothing, there and here."""
+    """A tool that does nothing, on the node and locally."""
     contenders: dict[str, Callable[[], object]] = {
         "there": lambda: machine.remote("execute", _NOOP),
         "here": lambda: machine.rye("run", _NOOP),
@@ -221,7 +221,7 @@ def _runs(machine: Machine) -> Iterator[Figure]:
 
 
 def _health(seen: list[Watched]) -> Figure:
-    """What one in a hundred had to wait for ``/health`` while all of that went on."""
+    """The p99 of ``/health`` during all of these operations."""
     health_ms = [time_ms for one in seen for time_ms in one.health_ms]
     idle_ms = [time_ms for one in seen for time_ms in one.idle_ms]
     health, idle = (statistics.quantiles(times, n=100)[-1] for times in (health_ms, idle_ms))

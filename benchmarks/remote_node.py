@@ -1,4 +1,4 @@
-"""A node under measurement: its memory, and how long ``/health`` takes while all else goes on."""
+"""A node under measurement: its memory, and the time of ``/health`` under load."""
 
 import json
 import subprocess
@@ -52,7 +52,7 @@ _KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A node, and what was seen of it. Times in milliseconds, each with one of an idle process."""
+    """A node and its measurements. Times in milliseconds, each with one of an idle process."""
 
     node: Node
     health_ms: list[float] = field(default_factory=list)

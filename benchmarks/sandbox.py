@@ -1,4 +1,4 @@
-"""What declared rights cost: a confined start, a run, a receipt, a download through the proxy."""
+"""The cost of declared rights: a confined start, a run, a receipt, a download by the proxy."""
 
 import os
 import shutil

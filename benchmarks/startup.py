@@ -93,7 +93,7 @@ def _first_run(argv: Sequence[str], env: Mapping[str, str], home: Path) -> float
 
 
 def _spawned(argv: Sequence[str], env: Mapping[str, str]) -> Callable[[], object]:
-    """An action that runs a program to its end, with less around it than `subprocess` has."""
+    """An action that runs a program to its end, with less overhead than `subprocess`."""
     null = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
 
     def run() -> None:

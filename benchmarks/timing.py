@@ -14,7 +14,7 @@ MS = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A row of the table: what was measured, against what, and what is wanted of it."""
+    """A row of the table: a measurement, its floor, and the promised ratio."""
 
     name: str
     measured: float

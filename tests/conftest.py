@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """From now on look for garbage among objects that tests make, not among the tests."""
+    """Collect garbage of tests only, not the collected tests themselves."""
     gc.freeze()
     gc.enable()
 
@@ -47,7 +47,7 @@ def the_encoding_warning_is_for_our_own_process() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_signal_is_ignored() -> None:
-    """`nohup` has everything below it ignore SIGHUP, a shell its background jobs SIGINT.
+    """Below `nohup` programs ignore SIGHUP; background jobs of a shell ignore SIGINT.
 
     Programs that tests start inherit that, and must not.
     """

@@ -1,4 +1,4 @@
-"""The benchmarks that are more than stopwatches: what they find out has to be so."""
+"""The benchmarks that verify results besides times."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is true of the whole tree: sizes, names, doors, documents, scripts."""
+"""Rules for the whole tree: sizes, names, imports, documents, scripts."""
 
 import ast
 import builtins
@@ -26,7 +26,7 @@ EMPTY_NAMES = {"utils", "helpers", "common", "manager", "base"}
 
 
 def project_files(pattern: str) -> Iterator[Path]:
-    """Every file of the checkout that somebody wrote, hidden tool caches left out."""
+    """Every written file of the checkout, without caches of tools."""
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [
             name
@@ -45,12 +45,12 @@ def modules() -> Iterator[Path]:
 
 
 def client_modules() -> Iterator[Path]:
-    """The modules that every start of ``rye`` may pay for: all but the services."""
+    """The modules that a start of ``rye`` may import: all but the services."""
     return (path for path in modules() if not path.is_relative_to(ROOT / "rye_services"))
 
 
 def outside_cli() -> Iterator[Path]:
-    """The modules of the layers without those that speak to a person."""
+    """The modules of the layers without those that print."""
     services = ROOT / "rye_services"
     # A worker is a program of its own: its environment was made for it by the server.
     programs = services / "cli.py", services / "node" / "worker" / "items.py"
@@ -61,17 +61,17 @@ def outside_cli() -> Iterator[Path]:
 
 
 def syntax(path: Path) -> ast.Module:
-    """What Python reads in the file."""
+    """The syntax tree of a file."""
     return ast.parse(path.read_text("utf-8"))
 
 
 def place(path: Path, node: ast.expr | ast.stmt) -> str:
-    """``lillux/files.py:12``: where a reader has to look."""
+    """``lillux/files.py:12``: the position of a node."""
     return f"{path.relative_to(ROOT).as_posix()}:{node.lineno}"
 
 
 def scripts() -> list[Path]:
-    """The commands of the house: shell scripts, without a suffix."""
+    """The scripts of the project: shell scripts without a suffix."""
     return sorted(path for path in (ROOT / "scripts").iterdir() if not path.suffix)
 
 
@@ -289,7 +289,7 @@ def assigned_fields(node: ast.ClassDef) -> set[str]:
     }
 
 
-# --- the house ------------------------------------------------------------------------------------
+# --- scripts and versions -------------------------------------------------------------------------
 
 
 def test_no_file_of_the_project_needs_a_path_outside_it() -> None:

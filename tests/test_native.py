@@ -1,4 +1,4 @@
-"""The compiled side: its own tests, and the one list of statuses that end a wait."""
+"""The compiled programs: their own tests, and the list of terminal statuses."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Pages that repeat what the code says: tables and names are the code's own."""
+"""Pages that repeat the code: tables and names match it."""
 
 import re
 import runpy
@@ -30,7 +30,7 @@ def rows(name: str, heading: str) -> list[tuple[str, ...]]:
 
 
 def code(cell: str) -> list[str]:
-    """What stands in backquotes in a cell."""
+    """The texts in backquotes in a cell."""
     return re.findall(r"`([^`]+)`", cell)
 
 

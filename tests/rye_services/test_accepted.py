@@ -1,4 +1,4 @@
-"""What a client takes, by the headers that say so."""
+"""Content negotiation by Accept headers."""
 
 import pytest
 

@@ -20,7 +20,7 @@ class Clock:
     now = NOW
 
     def __call__(self) -> object:
-        """The moment it stands at."""
+        """The current time of this clock."""
         return self.now
 
 
@@ -40,7 +40,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def keys(database: Database, clock: Clock) -> ApiKeys:
-    """The API keys of a node: none yet."""
+    """The API keys of a new node."""
     return ApiKeys(database, clock)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""What is decided by what is not there yet, by many at once, on both databases."""
+"""Decisions that depend on missing rows, made simultaneously, on both databases."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -50,7 +50,7 @@ def refused(text: str, call: Callable[[], object]) -> str:
 
 
 def served(text: str, calls: Sequence[Callable[[], object]]) -> int:
-    """How many of these calls were not refused, begun at the same time."""
+    """The number of these simultaneous calls that succeeded."""
     return at_once([partial(refused, text, call) for call in calls]).count("")
 
 
@@ -89,7 +89,7 @@ def test_the_first_keys_of_a_user_are_all_made(database: Database) -> None:
     assert count(database, api_keys.c.id) == 5 * MANY
 
 
-# --- what a user may have so many of --------------------------------------------------------------
+# --- limits of each user --------------------------------------------------------------------------
 
 
 def test_simultaneous_requests_store_no_more_secrets_than_allowed(database: Database) -> None:

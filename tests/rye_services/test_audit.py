@@ -1,4 +1,4 @@
-"""The audit: what is written of a change, and that nobody can fill it."""
+"""The audit: entries about changes, and limits so that no user can fill it."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who a request is of, over the network: a real node, real signatures, real API keys."""
+"""Authentication over the network: a real node, real signatures, real API keys."""
 
 import time
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def signed(user: User, **changes: object) -> dict[str, str]:
 
 @pytest.fixture
 def owner(shared_node: Node) -> User:
-    """Somebody new who may do everything."""
+    """A new user who may do everything."""
     return shared_node.user(scopes=("*",))
 
 

@@ -1,4 +1,4 @@
-"""Authorised keys of an older node, which kept files, become rows once."""
+"""Files with authorised keys of an older node become rows once."""
 
 import logging
 import os
@@ -26,7 +26,7 @@ ADA, BOB = generate_keypair(), generate_keypair()
 
 
 def fingerprint(pair: KeyPair) -> str:
-    """What names a key."""
+    """The fingerprint of a key."""
     return compute_key_fingerprint(pair.public_pem)
 
 
@@ -62,7 +62,7 @@ class OlderNode:
         database.close()
 
     def write(self, pair: KeyPair, text_of_file: str) -> Path:
-        """Have a file for a key."""
+        """Write the file of a key."""
         path = self.folder / f"{fingerprint(pair)}.toml"
         path.write_text(text_of_file, encoding="utf-8")
         return path

@@ -1,4 +1,4 @@
-"""The keys that an operator lets in: rows of the database."""
+"""The keys that an operator authorises: rows of the database."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -29,7 +29,7 @@ ADA, BOB = generate_keypair(), generate_keypair()
 
 
 def fingerprint(pair: KeyPair) -> str:
-    """What names a key."""
+    """The fingerprint of a key."""
     return compute_key_fingerprint(pair.public_pem)
 
 
@@ -41,12 +41,12 @@ def database(tmp_path: Path) -> Database:
 
 @pytest.fixture
 def authorized(database: Database) -> AuthorizedKeys:
-    """The authorised keys of the node: none yet."""
+    """The authorised keys of a new node."""
     return AuthorizedKeys(database, fixed_clock)
 
 
 def let_in(authorized: AuthorizedKeys, pair: KeyPair, *scopes: str, **more: str) -> AuthorizedKey:
-    """Let a key in for these scopes."""
+    """Authorise a key for these scopes."""
     label = more.pop("label", "")
     return authorized.authorize(
         pair.public_pem, label=label, scopes=scopes, via="command", expires_at=more.get("until")

@@ -37,7 +37,7 @@ SECOND = {".ai/tools/a.py": b"1", "file": b"second", "more": b"more"}
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing in the environment names a node."""
+    """An environment without variables of a node."""
     for name in ("PORT", "DATABASE_URL", "RYE_NODE_DATA", "CAS_BASE_PATH"):
         monkeypatch.delenv(name, raising=False)
 
@@ -59,7 +59,7 @@ def user(served: Node) -> User:
 
 
 class Answer:
-    """What a command answered."""
+    """The answer of a command."""
 
     def __init__(self, status: int, out: str, err: str) -> None:
         self.status, self.out, self.err = status, out, err
@@ -96,7 +96,7 @@ def target(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Where a node is restored to: a folder of its own, with a database of its own."""
+    """The folder of a restored node, with a separate database."""
     return tmp_path / "restored" / "node"
 
 
@@ -192,7 +192,7 @@ def test_objects_removed_by_a_sweep_are_not_missing_in_the_next_backup(
 
 
 def store_of(node: Node, user: User) -> Store:
-    """What a node has of a user."""
+    """The store of a user on a node."""
     return UserStores(node.settings.cas_base_path).of(user.user_id)
 
 

@@ -1,4 +1,4 @@
-"""``rye-node.pyz`` as people and scripts type it."""
+"""``rye-node.pyz`` on the command line and in scripts."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def ada() -> KeyPair:
 
 @pytest.fixture(autouse=True)
 def own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A home of its own, and nothing in the environment that names a node."""
+    """A separate home, and an environment without variables of a node."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     for name in ("PORT", "DATABASE_URL", "RYE_NODE_DATA"):
@@ -247,7 +247,7 @@ def test_the_version_is_reported_in_every_usual_way(capsys: pytest.CaptureFixtur
 
 
 def loaded_by(words: list[str], *modules: str) -> list[str]:
-    """Which of the modules a process has loaded when its command has ended."""
+    """The modules of these that a process has loaded by the end of its command."""
     code = (
         "import atexit, json, sys\n"
         "from rye_services.cli import main\n"

@@ -31,7 +31,7 @@ USER, OTHER = "3d4c030534b1c1c6", "0123456789abcdef"
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a node that was never started; nothing in the environment names one."""
+    """The folder of a node that was never started; no environment variable names one."""
     for name in ("PORT", "DATABASE_URL", "RYE_NODE_DATA", "CAS_BASE_PATH"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "data"
@@ -87,7 +87,7 @@ def manifest_of(store: Store, snapshot: str) -> dict[str, Any]:
 
 
 class Answer:
-    """What the command answered."""
+    """The answer of the command."""
 
     def __init__(self, status: int, document: dict[str, Any]) -> None:
         self.status, self.document = status, document
@@ -350,12 +350,12 @@ def test_the_text_output_names_each_loss_and_its_repair(
     assert "hint: from a machine that has the project: rye remote push --force" in err
 
 
-# --- losses that stay -----------------------------------------------------------------------------
+# --- accepted losses ------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def lost(services: NodeServices, store: Store) -> str:
-    """The first of three snapshots but one, which no client and no backup has; its digest."""
+    """The digest of the second of three snapshots, which no client and no backup has."""
     second = head_of(services)
     push(services, {".ai/tools/a.py": b"3"}, second)
     store.remove(ObjectKind.OBJECT, second)

@@ -1,4 +1,4 @@
-"""Whether a server can do its work: what is looked at, and how soon the answer is there."""
+"""Health of a server: its checks, and how fast they answer."""
 
 import asyncio
 import json
@@ -136,7 +136,7 @@ def test_keys_that_are_gone_are_reported_without_their_path(tmp_path: Path) -> N
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """A node whose database and keys a test may take away, and gives back."""
+    """A node whose database and keys a test may remove and restore."""
     with running_node(tmp_path_factory.mktemp("ready") / "node") as running:
         yield running
 

@@ -97,7 +97,7 @@ def addresses(document: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str
 
 
 def require_no_server_error(node: Node, own: Mapping[str, str], kind: str) -> None:
-    """Ask each route with each of them, with a key and without."""
+    """Send each text to each route, with a key and without."""
     document = node.ask("GET", "/openapi.json").json
     failed, requests = [], 0
     for method, path, body in bodies(document, kind) if kind in TEXTS else ():

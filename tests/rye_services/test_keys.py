@@ -80,7 +80,7 @@ def test_of_many_simultaneous_first_starts_one_makes_the_keys(tmp_path: Path) ->
 
 
 def test_of_many_simultaneous_starts_one_makes_the_key_for_items(tmp_path: Path) -> None:
-    """A node whose keys are of a version that had none."""
+    """The node has keys of a version that had no key for items."""
     node_id = open_keys(tmp_path / "signing").node_id
     rmtree(tmp_path / "signing" / "items")
 
@@ -135,7 +135,7 @@ def test_an_invalid_box_key_is_reported(tmp_path: Path) -> None:
     assert "43 base64url characters" in str(error.value)
 
 
-# --- a folder that can only be read ---------------------------------------------------------------
+# --- a read-only folder ---------------------------------------------------------------------------
 
 
 def mounted(folder: Path, files: dict[str, bytes]) -> Path:

@@ -1,4 +1,4 @@
-"""How much a request may send and how long it may take, over real sockets."""
+"""Limits of the size and the time of requests, over real sockets."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ TOO_LARGE = (413, {"detail": f"Request body exceeds {MAX_BYTES} bytes"})
 
 @pytest.fixture(scope="module")
 def small_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """A node that takes small bodies, and waits for a second only."""
+    """A node with a small limit of bodies and a timeout of one second."""
     environ = {
         "RYE_NODE_MAX_REQUEST_BYTES": str(MAX_BYTES),
         "RYE_NODE_BODY_IDLE_TIMEOUT_S": "1",
@@ -28,7 +28,7 @@ def small_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 
 @pytest.fixture
 def owner(small_node: Node) -> User:
-    """Somebody who may do everything there."""
+    """A user of that node who may do everything."""
     return small_node.owner
 
 
@@ -46,7 +46,7 @@ def read_answer(connection: socket.socket) -> bytes:
 
 
 def chunked(node: Node, chunks: list[bytes], path: str = KEYS) -> bytes:
-    """The answer to a body in chunks, of nobody known."""
+    """The answer to an unauthenticated body in chunks."""
     with connect(node) as connection:
         connection.sendall(
             f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
@@ -133,7 +133,7 @@ def test_other_requests_do_not_wait_for_slow_ones(small_node: Node) -> None:
 
 
 def new_key(owner: User, label: str) -> bytes:
-    """A body that lets a user's own key in again."""
+    """A body that authorises the user's own key again."""
     key = "ed25519:x" if label else ""
     return json.dumps({"public_key": key, "label": label or owner.user_id}).encode()
 
@@ -149,7 +149,7 @@ def test_the_signature_of_a_compressed_body_covers_the_plain_bytes(owner: User) 
 
     reply = send_packed(owner, plain, gzip.compress(plain))
 
-    assert reply.status == 400  # as the key is none: somebody looked at it
+    assert reply.status == 400  # the key is invalid: the body was read
     assert "identity document" in reply.json["detail"]
 
 
@@ -199,7 +199,7 @@ def test_short_answers_are_not_compressed(small_node: Node) -> None:
     assert reply.json["status"] == "ok"
 
 
-# --- two lengths, and no end ----------------------------------------------------------------------
+# --- two lengths, and an unfinished body ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", [KEYS, "/health"])

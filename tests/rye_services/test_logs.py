@@ -1,4 +1,4 @@
-"""Lines of the log: which request they belong to, and where that came from."""
+"""Lines of the log: the request that they belong to, and the address of its client."""
 
 import json
 from collections.abc import Iterator, Mapping

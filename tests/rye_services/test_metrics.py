@@ -1,4 +1,4 @@
-"""Figures: what is counted, who may read it, and that dashboard and alerts use what there is."""
+"""Metrics: their values, who may read them, and that dashboard and alerts use existing ones."""
 
 import json
 import re
@@ -65,7 +65,7 @@ def labels(**values: str) -> frozenset[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def used_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """A node that a test may have do something."""
+    """A node that tests may use."""
     with running_node(tmp_path_factory.mktemp("figures") / "node") as running:
         yield running
 
@@ -75,7 +75,7 @@ def project(used_node: Node, workspace: Workspace) -> RemoteProject:
     return RemoteProject.with_tools(workspace, used_node.user())
 
 
-# --- what is counted ------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------
 
 
 def test_executions_are_counted_by_how_they_ended(project: RemoteProject) -> None:
@@ -347,7 +347,7 @@ FIRES: dict[str, dict[str, str]] = {
 
 
 def promtool(*words: str, sent: str = "") -> subprocess.CompletedProcess[str]:
-    """What promtool says; the test skips where it is not installed."""
+    """The output of promtool; the test skips where it is not installed."""
     program = require_program("promtool")  # it comes with Prometheus
     return subprocess.run(
         [program, *words], input=sent, capture_output=True, text=True, encoding="utf-8", check=False

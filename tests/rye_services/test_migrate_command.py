@@ -1,4 +1,4 @@
-"""``rye-node.pyz migrate``: everything of a node in another database, or nothing."""
+"""``rye-node.pyz migrate``: all rows of a node move to another database, or none of them."""
 
 import json
 from bisect import bisect
@@ -32,7 +32,7 @@ WAYS = [(one, other) for one in KINDS for other in KINDS if one != other] + [KIN
 
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing in the environment names a node."""
+    """An environment without variables of a node."""
     for name in ("PORT", "DATABASE_URL", "RYE_NODE_DATA", URL):
         monkeypatch.delenv(name, raising=False)
 
@@ -51,7 +51,7 @@ class Place:
 
     @property
     def said(self) -> str:
-        """What ``node.toml`` says."""
+        """The text of ``node.toml``."""
         return (self.data / "node.toml").read_text("utf-8")
 
     def migrate(self) -> int:
@@ -59,7 +59,7 @@ class Place:
         return main(["migrate", "--to", self.target, "-q", "--data", str(self.data)])
 
     def move(self) -> None:
-        """Have the settings name the target."""
+        """Change the settings to the target."""
         self._environ.setenv(URL, self.target)
 
     def rows(self, url: str) -> dict[str, list[str]]:
@@ -73,7 +73,7 @@ class Place:
         return {name: sorted(map(repr, rows)) for name, rows in found.items()}
 
     def fill(self, executions: int = 2500) -> None:
-        """Write what a node has: keys, executions, items that are published, an audit."""
+        """Write rows as a node does: keys, executions, published items, an audit."""
         database = Database(self.source)
         ApiKeys(database).create("ada", name="ci", scopes=None)
         Audit(database).note("gc", "", {"removed": 3})
@@ -368,7 +368,7 @@ def test_a_kill_before_any_file_leaves_one_database_or_the_other(
 
 
 def _killed(place: Place, kill: Callable[[], None]) -> int:
-    """The status of a move in a process of its own, which ``kill`` is called in first."""
+    """The status of a migration in a separate process, in which ``kill`` is called first."""
     words = ("migrate", "--to", place.target, "-q", "--data", str(place.data))
     environ = {**PLAIN_ENV, "HOME": str(place.data.parent), URL: place.source}
     return run_forked(words, environ, 60, kill).returncode

@@ -1,4 +1,4 @@
-"""The OpenAPI document: who may ask, how a route refuses, and that real answers fit it."""
+"""The OpenAPI document: authentication, refusals, and that real answers match it."""
 
 import os
 from collections.abc import Iterator

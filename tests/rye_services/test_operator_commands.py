@@ -1,4 +1,4 @@
-"""``rye-node.pyz users``, ``quota``, ``jobs`` and ``audit``, beside a node that serves."""
+"""``rye-node.pyz users``, ``quota``, ``jobs`` and ``audit``, beside a running node."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ class Console:
         return status, captured.out if status == 0 else captured.err
 
     def json(self, *arguments: str) -> Any:  # noqa: ANN401 - JSON
-        """The document of a command that has to go well."""
+        """The document of a command that has to succeed."""
         status, text = self.text(*arguments, "--json")
         assert status == 0, text
         return json.loads(text)
@@ -229,7 +229,7 @@ def test_commands_that_change_keys_are_in_the_audit(console: Console) -> None:
     assert {one["actor"].partition(":")[0] for one in entries} == {"command"}
 
 
-# --- a node that serves ---------------------------------------------------------------------------
+# --- a running node -------------------------------------------------------------------------------
 
 
 def test_the_audit_route_shows_actor_and_address(node: Node) -> None:
@@ -285,7 +285,7 @@ def test_successful_and_failed_page_logins_are_recorded(node: Node) -> None:
 
 @pytest.fixture
 def owner(shared_node: Node) -> User:
-    """Somebody who may do everything."""
+    """A user who may do everything."""
     return shared_node.user(scopes=("*",))
 
 

@@ -1,4 +1,4 @@
-"""What all pages share: templates that escape, headers, addresses, files."""
+"""The common parts of all pages: escaping templates, headers, addresses, files."""
 
 import hashlib
 import re

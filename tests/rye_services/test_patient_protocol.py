@@ -1,4 +1,4 @@
-"""Connections on which nothing whole comes: a real server, less patient than a node's."""
+"""Connections with incomplete requests, on a real server with shorter timeouts than a node."""
 
 import asyncio
 import socket
@@ -14,13 +14,13 @@ from rye_services.server import PatientProtocol
 
 
 class Impatient(PatientProtocol):
-    """As a node's, but sooner tired."""
+    """The protocol of a node with shorter timeouts."""
 
     head_timeout_s = 0.3
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer everybody at once, and slowly to who asks for it."""
+    """Answer at once, or slowly on request."""
     if scope["type"] != "http":
         return
     while (await receive()).get("more_body", False):
@@ -31,7 +31,7 @@ async def hello(scope: Scope, receive: Receive, send: Send) -> None:
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """Where the server answers."""
+    """The port of the server."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         hello, http=Impatient, lifespan="off", log_config=None, timeout_keep_alive=300

@@ -1,4 +1,4 @@
-"""How a node refuses: always JSON, and nothing about its insides."""
+"""Refusals of a node: always JSON, without internal details."""
 
 import re
 
@@ -14,7 +14,7 @@ KEYS = "/admin/authorized-keys"
 
 @pytest.fixture
 def owner(shared_node: Node) -> User:
-    """Somebody new who may do everything."""
+    """A new user who may do everything."""
     return shared_node.user(scopes=("*",))
 
 

@@ -1,4 +1,4 @@
-"""``rye-node.pyz keys rotate``: new keys of a node, and all that hangs on them."""
+"""``rye-node.pyz keys rotate``: new keys of a node, and all data that depends on them."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -77,7 +77,7 @@ class Place:
 
     @property
     def keys(self) -> NodeKeys:
-        """Those that the node has now."""
+        """The current keys of the node."""
         return open_keys(self.settings.signing_key_dir)
 
     def database(self) -> "_Closing":
@@ -103,7 +103,7 @@ class Place:
 
     @property
     def all_secrets(self) -> tuple[Any, ...]:
-        """What `secrets` is while nothing is lost."""
+        """The value of `secrets` while no secret is lost."""
         return (
             {"TOKEN": "one"},
             {"BOUND": "three"},
@@ -113,7 +113,7 @@ class Place:
         )
 
     def lets_in(self) -> bool:
-        """Whether the authorised key counts."""
+        """Whether the authorised key is valid."""
         with self.database() as database:
             return AuthorizedKeys(database).find(self.authorized.fingerprint) == self.authorized
 
@@ -142,7 +142,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def rotated(place: Place) -> None:
-    """Give it new keys."""
+    """Rotate its keys."""
     with place.database() as database:
         rotate(place.settings, database)
 

@@ -1,4 +1,4 @@
-"""Requests that fit the OpenAPI document, and many that do not: each answer is as it describes."""
+"""Valid and invalid requests by the OpenAPI document: each answer matches its description."""
 
 import re
 import subprocess

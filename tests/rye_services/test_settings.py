@@ -10,7 +10,7 @@ DATA = Path("/srv/rye")
 
 
 def settings(tmp_path: Path, text: str = "", **environ: str) -> Settings:
-    """What a node in ``tmp_path`` would be run with."""
+    """The settings of a node in ``tmp_path``."""
     (tmp_path / "config").mkdir(exist_ok=True)
     (tmp_path / "config" / "node.yaml").write_text(text or "{}", "utf-8")
     return read_settings({"data_dir": str(tmp_path)}, environ, DATA)

@@ -19,7 +19,7 @@ USER = "3d4c030534b1c1c6"
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a node that was never started; nothing in the environment names one."""
+    """The folder of a node that was never started; no environment variable names one."""
     for name in ("PORT", "DATABASE_URL", "RYE_NODE_DATA", "CAS_BASE_PATH"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "data"
@@ -29,7 +29,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def garbage(data: Path) -> Path:
-    """The file of a blob that nothing names, and that is old."""
+    """The file of an old blob without references."""
     store = UserStores(data / "cas").of(USER)
     Usage(made_database(data, kind="sqlite"), utc_now).read(USER, store=store)
     path = store.path_of(ObjectKind.BLOB, store.put_blob(b"12345"))

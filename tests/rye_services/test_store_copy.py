@@ -1,4 +1,4 @@
-"""``rye-node.pyz migrate --to s3://``: the stores of a node in a bucket, or as they were."""
+"""``rye-node.pyz migrate --to s3://``: the stores of a node move to a bucket, or stay."""
 
 import json
 import os
@@ -34,7 +34,7 @@ class Place:
     url: str
 
     def say(self, *words: str, data: Path | None = None) -> tuple[int, dict[str, Any]]:
-        """The status of a command, and what it answers."""
+        """The status and the answer of a command."""
         folder = str(data or self.data)
         ended = run_command(*words, "--json", "--data", folder, environ=self.environ)
         return ended.returncode, json.loads(ended.stdout)
@@ -59,7 +59,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 
 def used(place: Place, workspace: Workspace) -> tuple[RemoteProject, User]:
-    """The project that the node has got; it is stopped."""
+    """A project on the node, which is stopped."""
     with running_node(place.data, environ=place.environ) as node:
         user = node.user()
         project = RemoteProject.with_tools(workspace, user)

@@ -1,4 +1,4 @@
-"""Texts of people, code and differences: what comes out is read, and runs nothing."""
+"""Texts, code and differences become readable markup that runs no script."""
 
 from html.parser import HTMLParser
 from time import monotonic
@@ -25,7 +25,7 @@ ALLOWED = {
 
 
 class Seen(HTMLParser):
-    """What a browser would make of some markup."""
+    """Elements and text of some markup, as a browser reads it."""
 
     def __init__(self, source: str) -> None:
         super().__init__()

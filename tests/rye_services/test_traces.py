@@ -1,4 +1,4 @@
-"""Traces: what a collector gets, and that there are none unless somebody wants them."""
+"""Traces: the spans that a collector gets, and that there are none by default."""
 
 import logging
 import sys
@@ -21,7 +21,7 @@ TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 class Collector:
-    """A collector of OTLP over HTTP, on loopback. ``spans`` are those that came, with `facts`."""
+    """A collector of OTLP over HTTP, on loopback. ``spans`` are the received ones, with `facts`."""
 
     def __init__(self) -> None:
         self._lock, self._spans = Lock(), list[Any]()

@@ -40,7 +40,7 @@ def code_importer(
     sources: Mapping[str, str],
     damaged: Collection[str] = (),
 ) -> CodeImporter:
-    """What imports modules, by name, from a new archive; every second one is deflated.
+    """An importer of modules from a new archive; every second one is deflated.
 
     ``sources`` are the files that its zip file of sources has, ``damaged`` modules whose code has
     one bit changed since it was packed.

@@ -28,7 +28,7 @@ sys.exit(main(bundle=BundleFolder(Path(sys.argv.pop(1)))))
 
 
 def program_of(workspace: Workspace, *argv: str) -> Program:
-    """How the command line of this checkout is started for the workspace, or another program."""
+    """The program that starts the command line of this checkout, or another one."""
     own = (sys.executable, "-c", _RUN, str(ROOT), str(workspace.bundles[0].base))
     return Program(
         argv=argv or own,
@@ -46,7 +46,7 @@ def start(workspace: Workspace, ref: str, **params: Any) -> Answer:  # noqa: ANN
 
 
 def started(workspace: Workspace, ref: str, **params: Any) -> str:  # noqa: ANN401 - inputs
-    """The id of the thread that an item was started as."""
+    """Start an item in the background; the id of its thread."""
     answer = start(workspace, ref, **params)
     assert answer.exit_status == 0, answer.envelope
     return str(answer.envelope["thread_id"])
@@ -81,7 +81,7 @@ class Holding:
         assert os.read(self._reader, 6) == b"ready\n"
 
     def await_end(self) -> None:
-        """Return when nobody holds it any more."""
+        """Return when no process holds it any more."""
         assert os.read(self._reader, 1) == b""
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Holding:
 
 @pytest.fixture
 def holding(tmp_path: Path) -> Iterator[Holding]:
-    """A script whose processes are seen to end."""
+    """A script whose processes a test can wait for."""
     made = Holding(tmp_path)
     yield made
     made.close()

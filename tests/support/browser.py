@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over WebDriver: what a person sees and does on a page.
+"""A headless Chromium, driven over WebDriver.
 
 Waiting is the driver's: `Browser.find` returns once the element is there, or fails.
 """
@@ -58,12 +58,12 @@ class Element:
 
     @property
     def role(self) -> str:
-        """What it is to somebody who uses a screen reader."""
+        """Its role for a screen reader."""
         return str(self.browser.command("GET", f"/element/{self.reference}/computedrole"))
 
     @property
     def label(self) -> str:
-        """What a screen reader calls it."""
+        """Its accessible name."""
         return str(self.browser.command("GET", f"/element/{self.reference}/computedlabel"))
 
 
@@ -82,7 +82,7 @@ class Browser:
         self._call("DELETE", self._session)
 
     def renew(self) -> None:
-        """Show an empty window in place of all others, and forget what pages have left.
+        """Show one empty window instead of all others, and delete data of earlier pages.
 
         A window has its history, its size and its scripts; cookies and files are the browser's.
         """
@@ -118,7 +118,7 @@ class Browser:
         return [Element(self, each[_ELEMENT]) for each in found]
 
     def run(self, script: str, *arguments: object) -> Any:  # noqa: ANN401 - any JSON
-        """What a function body of JavaScript returns in the page."""
+        """The value of a function body of JavaScript in the page."""
         body = {"script": script, "args": list(arguments)}
         return self.command("POST", "/execute/sync", body)
 
@@ -132,17 +132,17 @@ class Browser:
         self.command("POST", "/execute/async", {"script": polling, "args": []})
 
     def log(self) -> list[str]:
-        """What the console says since the last call: errors, refusals of the policy."""
+        """New messages of the console: errors, blocked content."""
         entries = self.command("POST", "/se/log", {"type": "browser"})
         return [str(entry["message"]) for entry in entries]
 
     def prefer_colours(self, scheme: str) -> None:
-        """Have the person prefer ``dark`` or ``light``."""
+        """Set the preferred colour scheme to ``dark`` or ``light``."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self._cdp("Emulation.setEmulatedMedia", features=features)
 
     def show_in(self, width: int, height: int) -> None:
-        """Have a screen of this size; a window of a desktop cannot be as narrow as a phone."""
+        """Set the size of the screen; a desktop window cannot be as narrow as a phone."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._cdp("Emulation.setDeviceMetricsOverride", **metrics)
 
@@ -173,7 +173,7 @@ class Browser:
         return found
 
     def screenshot(self, path: Path) -> None:
-        """Write what is shown to a PNG file."""
+        """Write a screenshot to a PNG file."""
         path.write_bytes(base64.b64decode(self.command("GET", "/screenshot")))
 
     def command(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401

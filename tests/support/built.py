@@ -31,7 +31,7 @@ BASE_PYTHON = (
 
 @pytest.fixture(scope="session")
 def built_pyz() -> Path:
-    """The built file, made once for each state of the sources; nobody writes to it."""
+    """The built file, made once for each state of the sources; no test writes to it."""
     builds = ROOT / "build" / "tested"
     pythons = "-".join(f"3{minor}" for minor in interpreters())
     tag = f"{sys.implementation.cache_tag}-{pythons}"
@@ -69,7 +69,7 @@ def _built_node(kind: str, *arguments: str) -> Path:
 
 
 def build_pyz(checkout: Path, *arguments: str, **environ: str) -> str:
-    """Run ``build_zipapp.py`` of a checkout; what it said. Fails the test when it fails."""
+    """Run ``build_zipapp.py`` of a checkout; its output. A failure fails the test."""
     command: list[str | Path] = [sys.executable, checkout / "build_zipapp.py", *arguments]
     ended = run(command, environ=os.environ | environ, cwd=checkout)
     assert ended.returncode == 0, ended.stderr
@@ -103,7 +103,7 @@ def run(command: list[str | Path], **start: Unpack[Start]) -> subprocess.Complet
 class Machine:
     """A home, a project and a temporary folder of their own, and Rye in some form.
 
-    With ``caches`` it starts with what others have unpacked there, as after a first start.
+    With ``caches`` it starts with unpacked files there, as after a first start.
     """
 
     def __init__(self, folder: Path, *rye: str | Path, caches: Path | None = None) -> None:
@@ -127,7 +127,7 @@ class Machine:
         return run([*self.rye, *arguments], **(settings | start))
 
     def ask(self, *arguments: str, **start: Unpack[Start]) -> str:
-        """What Rye answers. Fails the test with the whole of standard error otherwise."""
+        """The output of Rye. A failure fails the test with all of standard error."""
         ended = self.run(*arguments, **start)
         assert (ended.stderr, ended.returncode) == ("", 0)
         return ended.stdout

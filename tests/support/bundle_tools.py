@@ -1,4 +1,4 @@
-"""Tools of the bundle, called as an agent calls them: by the built file, parameters in JSON."""
+"""Tools of the bundle, called like an agent does: by the built file, parameters in JSON."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from tests.support.built import Machine
 
 
 def rye(machine: Machine, *words: str, **environ: str) -> dict[str, Any]:
-    """What a command answers, as one document; ``exit_status`` is added."""
+    """The answer of a command as one document; ``exit_status`` is added."""
     ended = machine.run(*words, "--json", environ=machine.environ(**environ))
     envelope: dict[str, Any] = json.loads(ended.stdout)
     return {**envelope, "exit_status": ended.returncode}
@@ -22,7 +22,7 @@ def call(machine: Machine, item_id: str, /, **params: Any) -> dict[str, Any]:  #
 
 
 def refused(machine: Machine, item_id: str, /, **params: Any) -> str:  # noqa: ANN401 - JSON
-    """Why parameters were refused before anything was started."""
+    """The reason why parameters were refused before the tool started."""
     envelope = rye(machine, "run", item_id, "--params", json.dumps(params))
     assert (envelope["code"], envelope["exit_status"]) == ("VALIDATION_FAILED", 6), envelope
     return str(envelope["error"])

@@ -1,4 +1,4 @@
-"""Bundles that somebody publishes, in folders."""
+"""Published bundles in folders."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,25 +16,25 @@ ECHO = (
 
 
 def echo_tool(category: str, words: str, version: str = "1.0.0") -> str:
-    """A tool that says something."""
+    """A tool that prints a text."""
     return ECHO.format(category=category, words=words, version=version)
 
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Somebody who makes bundles, with a key."""
+    """A publisher of bundles, with a key."""
 
     folder: Path
     keypair: KeyPair
 
     @classmethod
     def at(cls, folder: Path) -> "Publisher":
-        """A new one, who works in a folder."""
+        """A new publisher, who works in a folder."""
         return cls(folder, generate_keypair())
 
     @property
     def fingerprint(self) -> str:
-        """Of the key."""
+        """The fingerprint of the key."""
         return compute_key_fingerprint(self.keypair.public_pem)
 
     def bundle(

@@ -1,4 +1,4 @@
-"""Commands for tests of processes, and a way to learn that a whole family of them has died."""
+"""Commands for tests of processes, and a way to wait for the end of all descendants."""
 
 import os
 import select
@@ -14,7 +14,7 @@ PATIENCE_MS = 20_000
 
 
 class Fields(TypedDict, total=False):
-    """What a test may say about a command besides its program."""
+    """The fields of a command besides its program."""
 
     cwd: Path
     stdin: bytes
@@ -36,7 +36,7 @@ def python(code: str, *arguments: str, **fields: Unpack[Fields]) -> Command:
 
 
 class Lifeline:
-    """A FIFO that a child and all its descendants hold open for as long as one of them lives.
+    """A FIFO that a child and all its descendants hold open while one of them lives.
 
     A shell script takes it with the line ``hold``; what it starts afterwards inherits it.
     """
@@ -53,7 +53,7 @@ class Lifeline:
         assert ready, "no process holds the lifeline"
 
     def is_released(self) -> bool:
-        """Whether everybody who held it is dead by now, or dies very soon."""
+        """Whether all processes that held it have ended, or end very soon."""
         assert os.read(self._reader, 4) == b"held"
         poll = select.poll()
         poll.register(self._reader, select.POLLHUP)

@@ -17,7 +17,7 @@ from tests.support.node_forks import CAN_FORK, ForkedProcess
 
 
 class TestedCluster(LocalCluster):
-    """A cluster whose servers are met as one node, through the proxy."""
+    """A cluster whose servers appear as one node behind the proxy."""
 
     __test__ = False
 
@@ -30,12 +30,12 @@ class TestedCluster(LocalCluster):
 
     @property
     def log(self) -> str:
-        """What all processes have said."""
+        """The output of all processes."""
         return "".join(part.log.read_text("utf-8") for part in self.parts if part.log.exists())
 
 
 def begin_forked(words: Sequence[str], environ: Mapping[str, str]) -> PartProcess:
-    """Start a server or a worker of this checkout, forked where that is known."""
+    """Start a server or a worker of this checkout, forked where that is possible."""
     if CAN_FORK:
         return ForkedProcess(words[len(COMMAND) :], environ)
     return begin_process(words, environ)

@@ -31,7 +31,7 @@ def _programs() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a command left behind."""
+    """The result of a command."""
 
     status: int
     stdout: str
@@ -84,17 +84,17 @@ class CommandLine:
 
     @property
     def user_space(self) -> Space:
-        """Where the user's items are."""
+        """The user space."""
         return Space(USER, self.home)
 
     @property
     def project_space(self) -> Space:
-        """Where the project's items are."""
+        """The project space."""
         return Space(PROJECT, self.project)
 
     @property
     def key_directory(self) -> Path:
-        """Where the private key is."""
+        """The folder of the private key."""
         return self.user_space.ai / "config" / "keys" / "signing"
 
 
@@ -136,7 +136,7 @@ def key_document(
 
 
 def place_document(space: Space, keypair: KeyPair, text: str) -> Path:
-    """Write a key's document to where a space keeps it."""
+    """Write a key's document into a space."""
     path = document_path(space, compute_key_fingerprint(keypair.public_pem))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -145,18 +145,18 @@ def place_document(space: Space, keypair: KeyPair, text: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """Somebody else, with a key of their own."""
+    """Another person, with a separate key."""
 
     keypair: KeyPair
 
     @classmethod
     def appear(cls) -> "Stranger":
-        """A new one."""
+        """A new stranger."""
         return cls(generate_keypair())
 
     @property
     def fingerprint(self) -> str:
-        """The name of their key."""
+        """The fingerprint of their key."""
         return compute_key_fingerprint(self.keypair.public_pem)
 
     def pem_file(self, folder: Path) -> Path:

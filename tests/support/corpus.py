@@ -1,4 +1,4 @@
-"""Items that are in no file, as a search has them: for everything that is pure."""
+"""Records of items without files, for tests of pure search functions."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +21,7 @@ def record(
     signed: bool = False,
     **header: Any,  # noqa: ANN401 - metadata
 ) -> Record:
-    """A record of an item that is in no file."""
+    """A record of an item without a file."""
     location = Location(ref=ItemRef(kind, item_id), space=space, path=Path("x.py"))
     return Record(location=location, header=header, read=lambda: content, verify=lambda: signed)
 
@@ -43,7 +43,7 @@ def _place(one: Record) -> tuple[Kind, str, str]:
 
 
 class _Records:
-    """Records by their numbers, none of which hides another."""
+    """Records by their numbers, without shadowed ones."""
 
     def __init__(self, records: Iterable[Record]) -> None:
         self.records = list(records)

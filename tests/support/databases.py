@@ -53,7 +53,7 @@ _END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
 
 def kind_of_database() -> str:
-    """What tests run on where they do not say."""
+    """The default database of tests."""
     return os.environ.get(_VARIABLE, KINDS[0])
 
 
@@ -129,7 +129,7 @@ def _new_schema() -> str:
 
 @pytest.fixture(autouse=True)
 def databases_are_closed() -> Iterator[None]:
-    """Close what `made_database` gave to a test."""
+    """Close the databases of `made_database`."""
     yield
     while _made:
         _made.pop().close()
@@ -178,7 +178,7 @@ class Cluster:
         self._run("pg_isready", "-q", "-h", self.folder, "-t", "30", tries=600)
 
     def stop(self) -> None:
-        """End it at once, as its crash would: what it has not written is lost."""
+        """End it at once like a crash: unwritten data is lost."""
         if self._server is not None:
             self._server.send_signal(signal.SIGQUIT)
             self._server.wait(30)
@@ -199,7 +199,7 @@ class Cluster:
             time.sleep(0.005)
 
     def remove(self) -> None:
-        """End it, and all that it holds."""
+        """End it, and remove its folder."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -264,7 +264,7 @@ def programs() -> Path:
 
 
 def _owner() -> str | None:
-    """Who the server runs as: it refuses to be root's."""
+    """The user of the server, which refuses to run as root."""
     if os.geteuid():
         return None
     names = {one.pw_name for one in pwd.getpwall()}

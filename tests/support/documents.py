@@ -1,4 +1,4 @@
-"""Examples in documents: blocks of a page that tests run, and what they must print."""
+"""Examples in documents: blocks of a page that tests run, and their expected output."""
 
 import re
 from dataclasses import dataclass
@@ -71,6 +71,6 @@ def _step(part: str) -> Step:
 
 
 def prints(shown: str, printed: str) -> bool:
-    """Whether an output is the one that a page shows, in which ``...`` is anything."""
+    """Whether an output matches the page, where ``...`` stands for any text."""
     pattern = ".*".join(re.escape(part) for part in shown.split("..."))
     return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None

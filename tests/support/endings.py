@@ -1,4 +1,4 @@
-"""Waiting, in tests, for what another process brings about."""
+"""Waiting, in tests, for an effect of another process."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ _NEVER = Event()
 
 
 def wait_until(is_reached: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
-    """Look again and again until it is so; fails the test when it never is."""
+    """Poll a condition until it is true; a timeout fails the test."""
     deadline = time.monotonic() + patience_s
     while not is_reached():
         assert time.monotonic() < deadline, "waited in vain"
@@ -21,7 +21,7 @@ def wait_until(is_reached: Callable[[], bool], patience_s: float = PATIENCE_S) -
 
 @contextmanager
 def zombie() -> Iterator[int]:
-    """The number of a process that has ended and whose parent does not notice."""
+    """The id of a process that has ended and whose parent does not reap it."""
     code = "import os, sys; print(os.spawnvp(os.P_NOWAIT, 'true', ['true'])); sys.stdout.flush()"
     argv = [sys.executable, "-I", "-c", f"{code}; sys.stdin.read()"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:

@@ -53,7 +53,7 @@ class SharedFile:
         return made
 
     def run(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        """Rye as a user who is not root, whom the system does not know when root runs the tests."""
+        """Rye as a user who is not root; if root runs the tests, it is an unknown user."""
         for parent in BASE_PYTHON.resolve().parents:
             if not parent.stat().st_mode & stat.S_IXOTH:
                 pytest.skip(f"{BASE_PYTHON} is in a folder that other users cannot enter")

@@ -1,4 +1,4 @@
-"""Errors that have a code of their own but no class."""
+"""Errors with a code and no separate class."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Programs for PATH: shell scripts, most of them there to be found and not to be run."""
+"""Programs for PATH: shell scripts, most of them only to be found, not run."""
 
 from pathlib import Path
 

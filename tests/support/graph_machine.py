@@ -43,7 +43,7 @@ def a_line(steps: int = STEPS) -> dict[str, Any]:
 
 
 class GraphMachine:
-    """Writes graphs into the project of a machine, runs them, and looks at what they did."""
+    """Writes graphs into the project of a machine, runs them, and reads their records."""
 
     def __init__(self, machine: Machine, *, with_key: bool = True) -> None:
         self.machine = machine
@@ -91,7 +91,7 @@ class GraphMachine:
         return ended.returncode, json.loads(ended.stdout)
 
     def started(self, *arguments: str) -> "subprocess.Popen[str]":
-        """A command that runs on."""
+        """A running command."""
         return subprocess.Popen(
             [*self.machine.rye, *arguments],
             env=self.machine.environ(),
@@ -122,13 +122,13 @@ class GraphMachine:
 
     @property
     def log(self) -> list[str]:
-        """What the tools have noted."""
+        """The notes of the tools."""
         path = self.project / "log"
         return path.read_text("utf-8").split() if path.exists() else []
 
 
 class Gate:
-    """Holds a call of ``t/note`` with this word where it has begun, and has not noted anything."""
+    """Holds a call of ``t/note`` with this word after its start, before its note."""
 
     def __init__(self, graphs: GraphMachine, word: str) -> None:
         self.path: Path = graphs.project / f"gate-{word}"

@@ -63,7 +63,7 @@ class GraphGround:
             workspace.project.signed_tool(f"demo/{name}", text, executor=FUNCTION)
 
     def fresh(self) -> Rye:
-        """The public API as another process would have it."""
+        """The public API as in a new process."""
         return self.workspace.rye(functions=self._functions)
 
     def graph(self, item_id: str, text: str, *, permissions: str | None = '["rye.*"]') -> Path:
@@ -85,7 +85,7 @@ class GraphGround:
         rye: Rye | None = None,
         **request: Any,  # noqa: ANN401 - fields of Request
     ) -> Answer:
-        """Run a graph, or go on with a run of it."""
+        """Run a graph, or resume a run of it."""
         wanted = ExecutionRequest(
             item_id=item_id, parameters=params or {}, use_lockfile=False, **request
         )
@@ -100,7 +100,7 @@ class GraphGround:
         params: Mapping[str, Any] | None = None,
         **more: Any,  # noqa: ANN401
     ) -> dict[str, Any]:
-        """What the run answers: its data."""
+        """The data of the run's answer."""
         envelope = self.answer(item_id, params, **more).envelope
         assert "data" in envelope, envelope
         data: dict[str, Any] = envelope["data"]
@@ -113,7 +113,7 @@ class GraphGround:
         return data["output"]
 
     def refusal(self, item_id: str, params: Mapping[str, Any] | None = None, **more: Any) -> str:  # noqa: ANN401
-        """Why a run does not begin."""
+        """The reason why a run does not begin."""
         envelope = self.answer(item_id, params, **more).envelope
         assert envelope["status"] == "error", envelope
         assert not (envelope.get("data") or {}).get("graph_run_id"), envelope
@@ -124,14 +124,14 @@ class GraphGround:
         return self.fresh().threads.get(run_id)
 
     def runs(self) -> list[str]:
-        """The ids of all runs that were written down."""
+        """The ids of all recorded runs."""
         folder = run_place(self.rye.context.spaces).runs
         return sorted(
             path.parent.relative_to(folder).as_posix() for path in folder.rglob("transcript.jsonl")
         )
 
     def transcript(self, run_id: str) -> list[dict[str, Any]]:
-        """What was written down of a run."""
+        """The transcript of a run."""
         path = run_place(self.rye.context.spaces).runs / run_id / "transcript.jsonl"
         return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 

@@ -1,4 +1,4 @@
-"""Walks through graphs without anything that is called: replies come from a script.
+"""Walks through graphs without real calls: replies come from a script.
 
 `walked` drives the generator of `ryeos.graph.walk` to its end and keeps every command it gave.
 """
@@ -31,7 +31,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ALLOWED = ("rye.*",)
 
 C = TypeVar("C")
-# What a call answers: the envelope's data, or CANCELLED.
+# The answer of a call: the envelope's data, or CANCELLED.
 Answering = Callable[[Act], object]
 
 
@@ -130,12 +130,12 @@ class Walked:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the state is at the end, without the inputs."""
+        """The state at the end, without the inputs."""
         return {name: value for name, value in self.outcome.state.items() if name != "inputs"}
 
     @property
     def lefts(self) -> list[NodeDone]:
-        """The nodes that were done with."""
+        """The nodes that the walk has left."""
         return self.every(NodeDone)
 
 

@@ -1,7 +1,7 @@
 """The hash rules of ``docs/signatures.md`` a second time, as plain operations on strings.
 
 An oracle for property tests: shares no line with `ryeos.trust.signature`, uses no regular
-expression for what a rule says in words, and knows nothing of errors: a text that Rye refuses has a
+expression for a rule in words, and raises no errors: a text that Rye refuses has a
 hash here too.
 """
 

@@ -13,7 +13,7 @@ from tests.support.node import Reply, User
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A binding of a user, known to a sender by its id and secret."""
+    """A binding of a user, with the id and the secret that its sender has."""
 
     user: User
     hook_id: str

@@ -88,7 +88,7 @@ class Exchange(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Answers on loopback in threads of its own, until its ``with`` ends."""
+    """Answers on loopback in separate threads, until its ``with`` ends."""
 
     daemon_threads = True
     block_on_close = False
@@ -119,7 +119,7 @@ class Server(ThreadingHTTPServer):
             super().finish_request(wrapped, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002
-        """Keep what went wrong here; clients that go away are what many tests are about."""
+        """Keep errors of this server; many tests have clients that disconnect."""
         error = sys.exception()
         if isinstance(error, Exception) and not isinstance(error, OSError):
             self.failures.append(error)
@@ -144,7 +144,7 @@ class Server(ThreadingHTTPServer):
 
 
 def closed_port() -> int:
-    """A port where nobody listens."""
+    """A port without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
 
@@ -165,7 +165,7 @@ class Proxy:
 
 @contextmanager
 def proxy(*, refuse: bool = False) -> Iterator[Proxy]:
-    """A proxy on loopback; with ``refuse`` it wants an authorization that nobody has."""
+    """A proxy on loopback; with ``refuse`` it refuses every request with 407."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         state = Proxy(listening.getsockname()[1])
         thread = threading.Thread(target=_accept, args=(listening, state, refuse), daemon=True)

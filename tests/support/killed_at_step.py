@@ -1,7 +1,7 @@
 """Runs a program that is killed right before one of the changes that it makes below a folder.
 
 ``python killed_at_step.py STEP FOLDER PROGRAM ARGUMENT...``: steps count from 1. A program that
-makes fewer changes ends by itself. What counts is what the interpreter itself tells of: files
+makes fewer changes ends by itself. Changes are audit events of the interpreter: files
 opened for writing, renamed and removed, folders made and removed.
 """
 

@@ -5,7 +5,7 @@ A fenced block is one of these by what stands behind its language:
 ``a/path.py``  a file of the project, which is the block's text
 ``person``     commands of ``rye`` that a person types, ``$ `` before each
 ``call``       a tool of the MCP server and its arguments: ``{"name": ..., "arguments": ...}``
-``answer``     what the envelope of the call before it holds, other keys aside; ``...`` in a text is
+``answer``     keys that the envelope of the call before it has; ``...`` in a text is
                anything
 """
 
@@ -56,7 +56,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def holds(shown: Any, found: Any) -> bool:  # noqa: ANN401 - JSON
-    """Whether an answer is the one that a page shows."""
+    """Whether an answer matches the page."""
     match shown:
         case dict():
             return isinstance(found, dict) and all(

@@ -1,13 +1,13 @@
 """A server on standard input and output, offered over streamable HTTP on loopback.
 
-The official conformance suite speaks HTTP only. What the suite asks of HTTP itself (statuses,
-headers, sessions) is done here; everything else is what the server says.
+The official conformance suite speaks HTTP only. What the suite requires of HTTP itself (statuses,
+headers, sessions) is done here; everything else is the server's.
 
-(1) a request of the modern era goes to one process that all such requests share
+(1) a request of the modern revision goes to one process that all such requests share
 (2) ``initialize`` starts a process of its own: the session that its answer names in a header
-(3) ids and progress tokens are replaced on the way in, since clients that share a process know
-    nothing of each other, and restored on the way out
-(4) a request is answered as JSON when its answer is all that comes, else as a stream of events
+(3) ids and progress tokens are replaced on the way in, since clients of one process know
+    only their own, and restored on the way out
+(4) a request is answered as JSON if only its answer is sent, else as a stream of events
 """
 
 import json
@@ -49,7 +49,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a server runs, and what becomes of a request before it gets there."""
+    """The command of a server, and a change of each request before it is passed on."""
 
     cwd: Path = ROOT
     environ: Mapping[str, str] | None = None
@@ -135,7 +135,7 @@ class Conversation:
             answered.arrived.put(None)
 
     def _addressee(self, message: Json) -> Exchange | None:
-        """Whom a notification or a question is for; the newest where it does not say."""
+        """The exchange of a notification or a question; the newest if it names none."""
         params = message.get("params", {})
         number = params.get("_meta", {}).get(SUBSCRIPTION_KEY)
         if message["method"] == "notifications/progress":
@@ -199,10 +199,10 @@ class _Handler(BaseHTTPRequestHandler):
     server: Bridge
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name above us
-        """Quiet."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
-        """Nothing is sent that belongs to no request."""
+        """Refuse: every message belongs to a request."""
         self._answer(405)
 
     def do_DELETE(self) -> None:
@@ -228,7 +228,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.headers.get("Mcp-Session-Id", "")
 
     def _is_local(self) -> bool:
-        """Whether a page of another site may be behind this: then nothing is done."""
+        """Whether the request is of a local client; a page of another site is refused."""
         origin = urlsplit(self.headers.get("Origin", "http://localhost")).hostname
         host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
         return {origin, host} <= LOOPBACK

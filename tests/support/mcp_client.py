@@ -1,4 +1,4 @@
-"""A small client of MCP over real pipes, that hides nothing of what a server writes."""
+"""A small client of MCP over real pipes, which keeps every line of the server."""
 
 import json
 import os
@@ -22,7 +22,7 @@ MODERN_META = {
 
 
 class McpClient:
-    """One server, started now. Keeps every message and every line that is none.
+    """One server, started now. Keeps every message and every other line.
 
     Use as a context: leaving it ends the server by force, if it still runs.
     """
@@ -107,7 +107,7 @@ class McpClient:
     # ------------------------------------------------------------------ answers
 
     def initialize(self) -> dict[str, Any]:
-        """Begin a conversation by the legacy revisions; what the server says of itself."""
+        """Begin a conversation by the legacy revisions; the result of initialize."""
         result = self.result(self.send("initialize", INITIALIZE))
         self.notify("notifications/initialized")
         return result
@@ -152,7 +152,7 @@ class McpClient:
         problem: str,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """Look at each new message until it is so."""
+        """Read messages until the condition is true."""
         deadline = monotonic() + patience_s
         with self._news:
             while not is_reached():
@@ -190,7 +190,7 @@ def request(request_id: object, method: str, params: Mapping[str, Any] | None = 
 
 
 def envelope_of(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The structure of a result of a tool, whose text must say something too."""
+    """The structure of a result of a tool, whose text must not be empty."""
     structure: dict[str, Any] = result["structuredContent"]
     assert result["content"][0]["text"]
     assert result["isError"] == (structure["status"] == "error")

@@ -1,4 +1,4 @@
-"""A server for the official conformance suite: our protocol engine, with what the suite asks for.
+"""A server for the official conformance suite: our protocol engine with the suite's fixtures.
 
 Every scenario of the suite names a tool, a prompt or a resource that it calls; they are here, and
 nothing of Rye is. Run as ``python -m tests.support.mcp_conformance_server`` in the checkout.
@@ -49,7 +49,7 @@ def user(*blocks: Result) -> Result:
     return {"messages": [{"role": "user", "content": block} for block in blocks]}
 
 
-# --- what does not depend on anything
+# --- constant answers
 
 CONTENTS: dict[str, Result] = {
     "test_simple_text": said("This is a simple text response for testing."),
@@ -192,21 +192,21 @@ class ConformanceFeatures:
         self._changed: Callable[[Watched], None] = lambda _: None
 
     def began(self) -> None:
-        """Nothing is to be made ready."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is open."""
 
     def watch(self, watch: Watch, changed: Callable[[Watched], None]) -> None:  # noqa: ARG002
-        """Things change only when a tool changes them."""
+        """Keep the callback: only tools change lists and resources."""
         self._changed = changed
 
     def task(self, task_id: str) -> Result | None:  # noqa: ARG002
-        """There are none."""
+        """None: there are no tasks."""
         return None
 
     def pace(self, call: McpCall) -> Pace:  # noqa: ARG002
-        """Any of them may take its time."""
+        """Every request may be slow."""
         return Pace.LONG
 
     def answer(self, call: McpCall, cancellation: Cancellation, progress: Progress) -> Result:  # noqa: ARG002

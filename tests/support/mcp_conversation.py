@@ -26,7 +26,7 @@ ELICITATION: Mapping[str, Any] = {"elicitation": {"form": {}}}
 
 @cache
 def judge(version: str, name: str) -> Any:  # noqa: ANN401 - a function that the library makes
-    """What raises for a message that a revision does not define so."""
+    """A function that raises for a message that does not match its definition."""
     schema = json.loads((VECTORS / f"results-{version}.json").read_text("utf-8"))
     schema |= {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": f"#/$defs/{name}"}
     return fastjsonschema.compile(schema)

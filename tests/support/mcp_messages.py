@@ -1,4 +1,4 @@
-"""What went by between a client and a server, judged by the official schemas."""
+"""The messages between a client and a server, validated by the official schemas."""
 
 import json
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ Json = dict[str, Any]
 
 @cache
 def judge(version: str, name: str) -> Any:  # noqa: ANN401 - a function that the library makes
-    """Raises fastjsonschema.JsonSchemaException for what is not as a definition says."""
+    """A validator that raises fastjsonschema.JsonSchemaException."""
     schema = json.loads((VECTORS / f"{version}.json").read_text("utf-8"))
     schema |= {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": f"#/$defs/{name}"}
     return fastjsonschema.compile(schema)
@@ -53,7 +53,7 @@ class Conversation:
     open_requests: dict[object, tuple[str, str]] = field(default_factory=dict)
 
     def client_says(self, message: Json) -> None:
-        """Take notice of what is to be answered."""
+        """Record a message of the client, and its request if it is one."""
         self.sent.append(message)
         if "method" in message and "id" in message:
             meta = message.get("params", {}).get("_meta", {})
@@ -63,7 +63,7 @@ class Conversation:
                 self.versions.add(version)
 
     def server_says(self, message: Json) -> None:
-        """Judge a message, by the revision of what it answers."""
+        """Validate a message by the revision of its request."""
         self.heard.append(message)
         for version, definition, value in self._rules(message):
             try:
@@ -88,7 +88,7 @@ class Conversation:
 
 
 def conversations(folder: Path) -> list[Conversation]:
-    """What `tests.support.mcp_recorder` has written into a folder, longest first."""
+    """The records of `tests.support.mcp_recorder` in a folder, longest first."""
     found = []
     for record in folder.glob("*.jsonl"):
         conversation = Conversation()

@@ -53,7 +53,7 @@ def answer(message: dict[str, Any], text: str, **more: object) -> None:
 
 
 def ask(method: str) -> dict[str, Any]:
-    """A request to the client, and what it says."""
+    """Send a request to the client; its answer."""
     write({"id": "mine", "method": method, "params": {}})
     return read()
 

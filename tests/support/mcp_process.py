@@ -1,4 +1,4 @@
-"""A server on pipes, spoken to line by line."""
+"""A server on pipes, read and written line by line."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ class McpProcess:
         return message
 
     def answers(self, text: bytes) -> list[dict[str, Any]]:
-        """What is said until a ping behind the bytes is answered."""
+        """The messages until the ping after these bytes is answered."""
         last = f"ping-{next(self._pings)}"
         ping = json.dumps({"jsonrpc": "2.0", "id": last, "method": "ping"}).encode()
         writer = Thread(target=self.write, args=(text + b"\n" + ping + b"\n",))
@@ -51,7 +51,7 @@ class McpProcess:
 
 
 def request(request_id: object, method: str, **params: object) -> bytes:
-    """A request of the modern era, as a line without its end."""
+    """A request of the modern revision, as a line without its end."""
     message = {"jsonrpc": "2.0", "id": request_id, "method": method}
     return json.dumps({**message, "params": {"_meta": META, **params}}).encode()
 

@@ -1,4 +1,4 @@
-"""A client written in Python, which tries out what a Rye server is for and says what it saw.
+"""A client in Python that uses a Rye server and reports what it saw.
 
 ``mcp_python_client.py LIBRARY MODE COMMAND...``: LIBRARY is ``mcp``, the official SDK, or
 ``fastmcp``; MODE is theirs. Prints one object, the same as `mcp_client.mjs`.
@@ -96,7 +96,7 @@ async def first_progress(library: Library) -> float:
 
 
 async def cancelled(library: Library) -> str:
-    """What is left of a process whose call was cancelled after it said that it runs."""
+    """The state of the process of a call that was cancelled after its first progress."""
     pid_file = HERE / "pid"
     with anyio.CancelScope() as scope:
 

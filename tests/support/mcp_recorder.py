@@ -1,7 +1,7 @@
-"""Stands between a client and a server on pipes, and writes down every line that goes by.
+"""Stands between a client and a server on pipes, and records every line.
 
 ``mcp_recorder.py FOLDER COMMAND...``; one file for each process, named by its id, of lines
-``["client" or "server", LINE]`` in the order in which they went by.
+``["client" or "server", LINE]`` in their order.
 """
 
 import json
@@ -14,14 +14,14 @@ from typing import IO
 
 
 class Recorder:
-    """Copies lines from pipe to pipe; what is written down was not passed on yet."""
+    """Copies lines from pipe to pipe; each line is recorded before it is passed on."""
 
     def __init__(self, record: Path) -> None:
         self._record = record.open("ab", buffering=0)
         self._lock = threading.Lock()
 
     def copy(self, sender: str, source: IO[bytes], target: IO[bytes]) -> None:
-        """Until the source ends, or nobody reads the target."""
+        """Copy until the source ends, or the target is closed."""
         try:
             for line in iter(source.readline, b""):
                 entry = json.dumps([sender, line.decode("utf-8", "backslashreplace")])

@@ -79,7 +79,7 @@ def listen(kind: str) -> None:
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     listening.listen()
-    print(listening.getsockname()[1], flush=True)  # noqa: T201 - whoever started it reads this
+    print(listening.getsockname()[1], flush=True)  # noqa: T201 - the parent process reads this
     uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listening])
 
 

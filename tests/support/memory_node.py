@@ -1,6 +1,6 @@
-"""A node in memory: the seam `Transport`, over a real store. Small, and honest about what it keeps.
+"""A node in memory: the seam `Transport`, over a real store.
 
-It checks what it is sent as a node does: digests, the content of manifests, the expected head.
+It verifies requests like a node: digests, the content of manifests, the expected head.
 Runs of items are functions of a test, which may change the project as a tool would.
 """
 
@@ -37,7 +37,7 @@ Run = Callable[["MemoryNode", Mapping[str, Any], dict[str, bytes]], Mapping[str,
 
 
 class Refusal(Exception):  # noqa: N818 - an answer
-    """A status and what is to be said of it."""
+    """A refusal with a status and a reason."""
 
     def __init__(self, status: int, detail: object) -> None:
         self.status, self.detail = status, detail
@@ -114,7 +114,7 @@ class MemoryNode:
         """The number of requests to a route."""
         return self.requests.count(route)
 
-    # ------------------------------------------------------------------ what tests look at
+    # ------------------------------------------------------------------ state for tests
 
     def files(self, project: str = "project") -> dict[str, bytes]:
         """The files of a head."""
@@ -123,7 +123,7 @@ class MemoryNode:
         return self._files_of(manifest)
 
     def edit(self, changes: Mapping[str, bytes | None], project: str = "project") -> str:
-        """Move the head, as somebody else's push would; the snapshot."""
+        """Move the head like a push of another user; the snapshot."""
         files = self.files(project) if project in self.heads else {}
         for path, data in changes.items():
             if data is None:

@@ -42,7 +42,7 @@ COMMAND_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a node answered; header names in lower case."""
+    """The answer of a node; header names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -61,7 +61,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody with a key that may sign requests, and an API key for the same store."""
+    """A user with a key that may sign requests, and an API key for the same store."""
 
     node: "Node"
     keypair: KeyPair = field(repr=False)
@@ -69,7 +69,7 @@ class User:
 
     @property
     def key(self) -> SigningKey:
-        """What signs the requests."""
+        """The key that signs the requests."""
         return SigningKey(self.keypair)
 
     @property
@@ -142,7 +142,7 @@ class Node:
 
     @property
     def url(self) -> str:
-        """Where it answers, without a slash at the end."""
+        """Its address, without a slash at the end."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -203,11 +203,11 @@ class Node:
             pytest.fail("the node does not answer:\n" + "".join(self.log))
 
     def end(self) -> int:
-        """Ask it to end, as a service manager does; its exit status."""
+        """Send SIGTERM, like a service manager; its exit status."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it as a power cut does."""
+        """Kill it."""
         if self._process is not None:
             self._end(getattr(signal, "SIGKILL", signal.SIGTERM))
 
@@ -238,7 +238,7 @@ class Node:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = 60.0,
     ) -> Reply:
-        """Send a request of nobody: no header but those that are given."""
+        """Send a request without credentials: only with the given headers."""
         data = as_body(body)
         parts = urlsplit(self.url)
         connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=timeout_s)
@@ -285,13 +285,13 @@ class Node:
                     url = said.split()[3]
                     self.port = int(url.rpartition(":")[2])
                     ready.set()
-        ready.set()  # it has ended: nobody needs to wait any longer
+        ready.set()  # it has ended: waiting threads may go on
 
 
 class ForkedNode(Node):
     """A node of this checkout that is forked where its environment allows it.
 
-    Settings of Rye and those of an object storage are read at its start; what else there is might
+    Settings of Rye and those of an object storage are read at its start; other variables might
     be read when modules are imported.
     """
 
@@ -319,7 +319,7 @@ def node_at(
 
 
 def run_command(*words: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a command of ``rye-node`` of this checkout to its end, forked where that is known.
+    """Run a command of ``rye-node`` of this checkout to its end, forked where that is possible.
 
     ``environ`` is all that it gets beside the PATH.
     """

@@ -31,7 +31,7 @@ _LOADED = (
 
 
 class ForkedProcess:
-    """A node as `subprocess.Popen` would start it: what `Node` needs of one."""
+    """A forked node with the methods of `subprocess.Popen` that `Node` uses."""
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         context = _context()
@@ -68,7 +68,7 @@ class ForkedProcess:
         return status
 
     def kill(self) -> None:
-        """End it as a power cut does."""
+        """Kill it."""
         self.send_signal(signal.SIGKILL)
 
 
@@ -122,7 +122,7 @@ def _say(
 
 
 def _run(arguments: Sequence[str], environ: Mapping[str, str], stdout: int, stderr: int) -> None:
-    """Be the process that ``python rye_node.py`` would be, with these arguments."""
+    """Act as the process of ``python rye_node.py`` with these arguments."""
     from rye_node import main
 
     os.dup2(stdout, 1)

@@ -1,4 +1,4 @@
-"""What stands between a client and a node: stops both at a chosen moment, or lies to the client."""
+"""A proxy between a client and a node: stops both at a chosen time, or lies to the client."""
 
 import http.client
 import socket
@@ -19,9 +19,9 @@ _OF_THE_CONNECTION = frozenset({"connection", "content-length", "transfer-encodi
 class Stage(Enum):
     """How far a request has come.
 
-    BEFORE  the client has sent it, the node has seen nothing of it
+    BEFORE  the client has sent it, the node has not received it
     HALF    the node has half of its body
-    AFTER   the node has answered, the client has seen nothing of that
+    AFTER   the node has answered, the client has not received the answer
     """
 
     BEFORE = auto()
@@ -64,11 +64,11 @@ class Proxy:
 
     @property
     def is_trap_left(self) -> bool:
-        """Whether something that was to happen has not."""
+        """Whether a trap was not used yet."""
         return bool(self._traps)
 
     def caught(self, path: str, stage: Stage) -> Callable[[], object] | None:
-        """What is to happen now, for once."""
+        """The action of the matching trap, which is used once."""
         with self._lock:
             for trap in self._traps:
                 if (trap.path, trap.stage) == (path, stage):
@@ -82,7 +82,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that was killed is no news."""
+        """Ignore errors of killed clients."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""A client's part of a sync with a node, as plain as it can be: trees in memory, whole requests."""
+"""A minimal sync client for a node: trees in memory, whole requests."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
@@ -81,7 +81,7 @@ def push_tree(user: User, contents: Mapping[str, bytes], expected: str | None = 
 
 
 def push_until_accepted(user: User, manifest_hash: str) -> str:
-    """Push a manifest, whatever the head is, and again whenever another was faster."""
+    """Push a manifest on the current head, again after each lost race."""
     expected: str | None = None
     while True:
         reply = push(user, manifest_hash, expected)
@@ -99,7 +99,7 @@ def history(user: User, limit: int = 200) -> list[dict[str, Any]]:
 
 
 def contents_of(user: User, digests: Iterable[str]) -> dict[str, bytes]:
-    """What the node answers of these digests, each hashed again."""
+    """The contents of these digests on the node, each hashed again."""
     reply = user.ask("POST", "/objects/get", {"hashes": list(digests)})
     assert reply.status == 200, reply.json
     found = {entry["hash"]: b64decode(entry["data"]) for entry in reply.json["entries"]}

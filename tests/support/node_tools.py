@@ -8,7 +8,7 @@ from tests.support.built import ROOT
 from tests.support.programs import require_program, unavailable
 
 NODE_RUNTIME = "rye/core/runtimes/node/node"
-# Pinned, so that what is tested changes only when somebody means it to.
+# Pinned, so that the tested version changes only on purpose.
 TSX = "tsx@4.20.6"
 
 

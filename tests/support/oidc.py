@@ -1,4 +1,4 @@
-"""OpenID providers for tests: a real one of npm, and one that says what a test tells it."""
+"""OpenID providers for tests: a real one of npm, and one with scripted answers."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def real_provider(redirect_uri: str, folder: Path) -> Iterator[str]:
 class LyingProvider:
     """A provider whose answers a test changes: ``claims`` and ``header`` go into ID tokens.
 
-    ``metadata`` is what it says of itself beside the truth; ``status`` is of all its answers.
+    ``metadata`` overrides its real metadata; ``status`` is of all its answers.
     """
 
     issuer: str = ""
@@ -75,7 +75,7 @@ class LyingProvider:
         self.signs_with = name
 
     def id_token(self) -> str:
-        """What it signs now."""
+        """Its ID token."""
         now = int(time.time())
         truth = {"iss": self.issuer, "aud": CLIENT_ID, "sub": "ada", "iat": now, "exp": now + 300}
         claims = {name: one for name, one in {**truth, **self.claims}.items() if one is not None}
@@ -83,7 +83,7 @@ class LyingProvider:
         return jwt.encode(header, claims, self.keys[self.signs_with])
 
     def answer(self, path: str) -> dict[str, Any]:
-        """What it answers at a path."""
+        """Its answer at a path."""
         if path.endswith("/openid-configuration"):
             own = {
                 "issuer": self.issuer,
@@ -125,7 +125,7 @@ def lying_provider() -> Iterator[LyingProvider]:
         do_POST = do_GET  # noqa: N815 - of http.server
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     provider.issuer = f"http://127.0.0.1:{server.server_port}"

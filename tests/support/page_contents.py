@@ -1,4 +1,4 @@
-"""Something for the status page to show: rows and objects as pushes and executions leave them."""
+"""Contents for the status page: rows and objects like those of pushes and executions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ THREAD = "rye-remote-tool:garden-water-1795240720578-0a1b2c"
 
 
 class Contents:
-    """What one user has on a node."""
+    """The data of one user on a node."""
 
     def __init__(self, user: User) -> None:
         settings = user.node.settings
@@ -88,7 +88,7 @@ class Contents:
         self._insert(threads, **row | more)
 
     def log(self, thread_id: str, text: str, *, stream: str = "stdout") -> None:
-        """What an execution wrote, as one piece."""
+        """The log of an execution, as one piece."""
         self._insert(
             thread_logs, thread_id=thread_id, number=1, stream=stream, text=text, written_at=AT
         )

@@ -28,7 +28,7 @@ class Program:
     def __call__(
         self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """The one answer that it prints; it ends with status 0 and says nothing else."""
+        """The one answer that it prints; it ends with status 0 and prints nothing else."""
         ended = self.run(*arguments, stdin=stdin, env=env)
         assert (ended.returncode, ended.stderr) == (0, b"")
         assert ended.stdout.endswith(b"\n")
@@ -39,7 +39,7 @@ class Program:
     def run(
         self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
     ) -> "subprocess.CompletedProcess[bytes]":
-        """What came of running it."""
+        """The result of running it."""
         return subprocess.run(
             [*self.argv, *arguments],
             input=stdin,

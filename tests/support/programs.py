@@ -10,10 +10,10 @@ import pytest
 
 
 def require_program(name: str) -> Path:
-    """Where the program is; the test is skipped, with the reason, on a machine without it.
+    """The path of the program; the test is skipped, with the reason, if it is missing.
 
     Where ``RYE_REQUIRE_PROGRAMS=1`` is set, as `.ci/run` does, a missing program fails the test:
-    a build that skipped what it should have tried must not look green.
+    a build that skips its tests must not succeed.
     """
     found = shutil.which(name)
     if not found:
@@ -25,7 +25,7 @@ def require_program(name: str) -> Path:
 
 
 def unavailable(reason: str) -> NoReturn:
-    """Skip the test for something that is missing here, or fail it where nothing may be."""
+    """Skip the test because a program is missing, or fail it if all are required."""
     if os.environ.get("RYE_REQUIRE_PROGRAMS") == "1":
         pytest.fail(f"{reason}, and RYE_REQUIRE_PROGRAMS=1 asks for it")
     pytest.skip(reason)

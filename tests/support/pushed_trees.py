@@ -1,4 +1,4 @@
-"""Manifests with all that they lead to, put into a store as a client's upload leaves them."""
+"""Manifests with all their objects, stored like an upload of a client."""
 
 from collections.abc import Mapping
 

@@ -10,7 +10,7 @@ MANY = 8
 
 
 def at_once(calls: Sequence[Callable[[], Found]]) -> list[Found]:
-    """What these answer, in their order; what one raises is raised once all have ended."""
+    """The results of these calls, in order; an error is raised after all have ended."""
     ready = Barrier(len(calls))
 
     def begun(call: Callable[[], Found]) -> Found:

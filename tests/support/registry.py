@@ -31,7 +31,7 @@ SCOPES = ("registry:read", "registry:write")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Somebody who may publish: an account with an API key, and a key that it signs with."""
+    """An account that may publish, with an API key and a signing key."""
 
     registry: "Registry"
     name: str
@@ -45,7 +45,7 @@ class Account:
 
     @property
     def key(self) -> SigningKey:
-        """What it signs with; registered only where the account was made so."""
+        """Its signing key; registered only if the account was made with it."""
         return SigningKey(self.keypair)
 
     def ask(self, method: str, target: str, body: object = None) -> Reply:
@@ -87,7 +87,7 @@ class Registry:
 
     @property
     def url(self) -> str:
-        """Where it answers, without a slash at the end."""
+        """Its address, without a slash at the end."""
         return self.node.url
 
     def account(
@@ -111,7 +111,7 @@ class Registry:
         return Account(self, made.name, token, pair)
 
     def ask(self, method: str, target: str, body: object = None) -> Reply:
-        """Send a request of nobody."""
+        """Send a request without credentials."""
         return self.node.ask(method, target, body)
 
 
@@ -150,7 +150,7 @@ def signed_item(key: SigningKey, item_id: str, text: str = "") -> str:
 def bundle_body(
     key: SigningKey | None, bundle_id: str, files: Mapping[str, str], version: str = "1.0.0"
 ) -> dict[str, Any]:
-    """What publishes a bundle of these files; ``key`` signs the manifest, None leaves it so."""
+    """A body that publishes a bundle of these files; ``key`` signs the manifest, if any."""
     sent = {}
     for path, text in files.items():
         source = item_source(path, text.encode())

@@ -1,4 +1,4 @@
-"""What a registry answers, made by hand: for tests of what a client makes of a liar."""
+"""Answers of a registry, made by hand, for tests of clients of a lying registry."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ AUTHOR = "ada"
 
 
 def is_refused(error: RyeError) -> bool:
-    """Whether an error says that nothing of the registry was taken."""
+    """Whether an error says that the answer of the registry was refused."""
     return error.code == "INTEGRITY" and error.hint.startswith("nothing was written; ")
 
 
@@ -32,7 +32,7 @@ class Forge:
 
     @property
     def pin(self) -> RegistryPin:
-        """What a client knows of it."""
+        """The pin of this registry."""
         pem = self.key.public_pem
         return RegistryPin(
             netloc="registry.example",
@@ -57,7 +57,7 @@ class Forge:
         return _composed(made, provenance, form)
 
     def reply(self, ref: ItemRef, version: str = "1.0.0") -> PulledReply:
-        """A sound answer for an item."""
+        """A valid answer for an item."""
         suffix = ".py" if ref.kind is Kind.TOOL else ".md"
         text = item_text(ref.kind.value, ref.id, version)
         return PulledReply(

@@ -1,4 +1,4 @@
-"""The client of a node as a process of its own, which may be killed, and what it leaves behind."""
+"""The client of a node in a separate process, which may be killed, and its files."""
 
 import json
 import subprocess
@@ -48,7 +48,7 @@ class Running:
         self._process = process
 
     def kill(self) -> None:
-        """End it as a power cut does."""
+        """Kill it."""
         self._process.kill()
 
     @property
@@ -124,7 +124,7 @@ class Client:
         }
 
     def recorded(self) -> LocalHead | None:
-        """What the project remembers of the node's head."""
+        """The head of the node that the project has recorded."""
         return LocalHeads(project_store(self.root / ".ai")).read("default")
 
 

@@ -1,4 +1,4 @@
-"""Projects that are pushed to a node in memory: files written as a person would, links to it."""
+"""Projects that are pushed to a node in memory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,12 +44,12 @@ class RemoteProject:
         target.write_text(text, encoding="utf-8")
 
     def read(self, path: str) -> str | None:
-        """A file, None for none."""
+        """The text of a file, None if it is missing."""
         target = self.root / path
         return target.read_text(encoding="utf-8") if target.is_file() else None
 
     def files(self) -> dict[str, bytes]:
-        """Everything but the state."""
+        """All files except the state."""
         return {
             path.relative_to(self.root).as_posix(): path.read_bytes()
             for path in sorted(self.root.rglob("*"))
@@ -58,7 +58,7 @@ class RemoteProject:
 
     @property
     def link(self) -> Link:
-        """As a new process would open it."""
+        """The link to the node, as in a new process."""
         store = project_store(self.root / ".ai")
         return Link(
             node=Node(self.memory, Pins(self.user)),

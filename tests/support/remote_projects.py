@@ -47,9 +47,9 @@ class RemoteProject:
 
     @classmethod
     def with_tools(cls, workspace: Workspace, user: User) -> "RemoteProject":
-        """A project that was pushed, with ``src/x.txt`` and the tools ``echo``, ``write``, ``sh``.
+        """A pushed project with ``src/x.txt`` and the tools ``echo``, ``write``, ``sh``.
 
-        ``sh`` runs what a secret of the name ``SCRIPT`` says.
+        ``sh`` runs the script in the secret ``SCRIPT``.
         """
         remote = cls(workspace, user)
         workspace.project.signed_tool("echo", ECHO, executor=FUNCTION)
@@ -117,7 +117,7 @@ class RemoteProject:
         return self.ask("tool:sh", secret_envelope=self.envelope(SCRIPT=text, **secrets))
 
     def begun(self, script: str) -> str:
-        """Have a script carried out, and wait until it waits, for `release`. The thread's id."""
+        """Execute a script, and return when it waits for `release`. The thread's id."""
         waiting = f"{script}; echo > $TMPDIR/here; {_WAIT}"
         envelope = self.envelope(SCRIPT=waiting)
         reply = self.ask("tool:sh", **{"async": True}, secret_envelope=envelope)
@@ -164,7 +164,7 @@ class RemoteProject:
         return manifest_of(self.object(manifest_hash), manifest_hash)
 
     def text(self, path: str, snapshot_hash: str | None = None) -> str:
-        """What a file outside ``.ai`` holds in a snapshot, in HEAD by default."""
+        """The text of a file outside ``.ai`` in a snapshot, in HEAD by default."""
         digest = self.manifest(snapshot_hash).files[path]
         return self.objects([digest])[digest].decode("utf-8")
 
@@ -182,7 +182,7 @@ class RemoteProject:
         return path
 
     def let_files_travel(self) -> None:
-        """Have the files below ``src/`` and ``data/`` be part of the project."""
+        """Include the files below ``src/`` and ``data/`` in the project."""
         self.workspace.project.write("config/cas/manifest.yaml", FILES_TRAVEL)
 
     def _rules(self) -> Any:  # noqa: ANN401 - of the trees

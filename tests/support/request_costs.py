@@ -1,4 +1,4 @@
-"""What requests to a cluster cost: statements of the database, requests to the object storage.
+"""The cost of requests to a cluster: database statements, requests to the object storage.
 
 A server and a worker of a cluster in this process, on a real PostgreSQL and a real S3, without what
 they do between requests: so the same request costs the same each time. Processor time is this
@@ -25,7 +25,7 @@ from tests.support.node import Node, Reply, as_body
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one request has cost. ``sent`` and ``read`` are bytes of the object storage.
+    """The cost of one request. ``sent`` and ``read`` are bytes of the object storage.
 
     round_trips  statements, and the beginnings and ends of transactions
     statements   those of the application; a ping of an idle connection is one too
@@ -54,7 +54,7 @@ class CountedNode(Node):
         self._loop = asyncio.new_event_loop()
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all connections."""
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
         for one in (self._server, self._worker):
@@ -93,7 +93,7 @@ class CountedNode(Node):
         return reply
 
     def carry_out(self, thread_id: str) -> None:
-        """Have the worker carry out an execution that waits, without its turn of the queue."""
+        """Let the worker carry out a waiting execution, without its turn of the queue."""
         self._counted(lambda: self._worker.executions._runs.claimed(thread_id))  # type: ignore[attr-defined]
 
     def _counted(self, action: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the action gives

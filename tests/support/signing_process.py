@@ -1,4 +1,4 @@
-"""Signing in a process of its own, for tests that starve it, race it or kill it."""
+"""Signing in a separate process, for tests that limit, race or kill it."""
 
 import subprocess
 import sys
@@ -103,12 +103,12 @@ class SigningProcess:
         self._process.stdin.flush()
 
     def kill(self) -> None:
-        """End it where it stands."""
+        """Kill it."""
         self._process.kill()
         self._process.communicate()
 
     def finish(self) -> tuple[int, list[str]]:
-        """Its status and the rest of what it said."""
+        """Its status and the rest of its output."""
         output, _ = self._process.communicate()
         return self._process.returncode, output.splitlines()
 

@@ -1,4 +1,4 @@
-"""What stands between a node and its object storage, and answers late, wrong, partly, or not.
+"""A proxy between a node and its object storage, which answers late, wrong, partly, or not.
 
 Requests pass as they come, `Host` included, since it is part of what is signed. A fault is for
 requests of one method, as many as are wanted.
@@ -20,19 +20,19 @@ _OF_THE_CONNECTION = frozenset({"connection", "transfer-encoding", "content-leng
 
 
 class Fault(Enum):
-    """What becomes of a request.
+    """The fault of a request.
 
     LATE      no answer until the fault is lifted
-    CUT       the storage hears nothing of it, and the connection breaks
+    CUT       the storage does not get it, and the connection breaks
     TORN      the storage gets half of what is sent, and both connections break
     UNSAID    the storage does it, and the connection breaks instead of an answer
     HALF      an answer of which the second half does not come
-    SHORT     half of an answer, which says that it is all
+    SHORT     half of an answer, with a matching length
     WRONG     an answer with changed bytes
     OTHER     the bytes of another answer
     PAGE      200, and a page of some proxy
-    BUSY      503, as S3 says that it is too much
-    FULL      507, as versitygw says that there is no space
+    BUSY      503, the answer of S3 under load
+    FULL      507, the answer of versitygw on a full disk
     DENIED    403
     """
 
@@ -101,13 +101,13 @@ class StorageProxy:
             self.requests.clear()
 
     def lift(self) -> None:
-        """Let everything pass again."""
+        """Remove all faults."""
         with self._lock:
             self._traps = []
             self._lifted.set()
 
     def caught(self, method: str, path: str) -> Fault | None:
-        """What becomes of this request."""
+        """The fault of this request, if any."""
         with self._lock:
             self.requests[method] += 1
             for trap in self._traps:
@@ -127,7 +127,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that hung up is no news."""
+        """Ignore clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -212,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _plain(reply: Reply, body: bytes) -> Reply:
-    """The reply with other bytes, and without what would give them away."""
+    """The reply with other bytes, without headers that would reveal the change."""
     kept = [one for one in reply.headers if "checksum" not in one[0].lower()]
     return Reply(reply.status, kept, body)
 

@@ -1,4 +1,4 @@
-"""Teams of a node for tests: people with roles, and requests about what a team owns."""
+"""Teams of a node for tests: people with roles, and requests about a team's property."""
 
 import secrets
 from collections.abc import Mapping
@@ -13,27 +13,27 @@ ROLES = ("read", "run", "push", "admin")
 
 @dataclass(frozen=True, slots=True)
 class TeamOfTests:
-    """A team, and somebody in it for each role; ``nobody`` is no member."""
+    """A team with a user for each role; the user ``nobody`` is not a member."""
 
     name: str
     people: Mapping[str, User]
 
     def ask(self, role: str, method: str, target: str, body: object = None) -> Reply:
-        """Send a request about what the team owns, as somebody with this role."""
+        """Send a request about the team's property, as the user with this role."""
         return self.people[role].ask(method, self.of(target), body)
 
     def of(self, target: str) -> str:
-        """An address, about what the team owns."""
+        """An address with the team as owner."""
         return f"{target}{'&' if '?' in target else '?'}owner={quote(self.name)}"
 
 
 def person(node: Node) -> User:
-    """Somebody who may do everything with their own key."""
+    """A user whose own key may do everything."""
     return node.user(scopes=(EVERYTHING,))
 
 
 def made_team(node: Node, *, roles: tuple[str, ...] = ROLES) -> TeamOfTests:
-    """A new team with an admin, and somebody for each other role."""
+    """A new team with an admin, and a user for each other role."""
     name = f"team-{secrets.token_hex(5)}"
     people = {role: person(node) for role in {*roles, "admin", "nobody"}}
     admin = people["admin"]

@@ -33,7 +33,7 @@ class Terminal:
         self._far_end = far_end
 
     def __enter__(self) -> Self:
-        """It runs already."""
+        """Return the terminal, whose program runs."""
         return self
 
     def __exit__(
@@ -48,7 +48,7 @@ class Terminal:
         self._program.wait(PATIENCE_S)
 
     def type(self, keys: str, *, until: str) -> str:
-        """Press keys; what is shown from then on to ``until``."""
+        """Press keys; the output from then on to ``until``."""
         os.write(self._wire, keys.encode())
         shown = b""
         while until.encode() not in shown:

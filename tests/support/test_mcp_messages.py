@@ -1,4 +1,4 @@
-"""The judge of messages finds what is wrong with one."""
+"""Validation of MCP messages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A database of threads, as far as those who wait for a status read it."""
+"""A database of threads with the columns that waiting programs read."""
 
 import sqlite3
 from contextlib import closing
@@ -21,7 +21,7 @@ class ThreadsDatabase:
         return self
 
     def set(self, thread_id: str, status: str) -> None:
-        """Give a thread a status, and make the thread if need be."""
+        """Set the status of a thread; make the thread if it is missing."""
         with closing(sqlite3.connect(self.path)) as connection:
             connection.execute("REPLACE INTO threads VALUES (?, ?)", (thread_id, status))
             connection.commit()

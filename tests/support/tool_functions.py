@@ -1,4 +1,4 @@
-"""Functions of the bundle's tools, called without an engine: for the many cases of a tool."""
+"""Functions of the bundle's tools, called without an engine, for tests with many cases."""
 
 import importlib.util
 import sys
@@ -23,7 +23,7 @@ def tool_module(item_id: str) -> ModuleType:
         assert spec
         assert spec.loader
         module = importlib.util.module_from_spec(spec)
-        # The bundle is what lies in its folder: nothing is left there.
+        # All files in the folder are part of the bundle: write no bytecode there.
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "dont_write_bytecode", True)
             spec.loader.exec_module(module)
@@ -32,7 +32,7 @@ def tool_module(item_id: str) -> ModuleType:
 
 
 def call(item_id: str, project: Path, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    """What the tool answers to these parameters and the defaults of its schema."""
+    """The answer of the tool to these parameters and the defaults of its schema."""
     module = tool_module(item_id)
     properties = module.CONFIG_SCHEMA["properties"]
     defaults = {name: one["default"] for name, one in properties.items() if "default" in one}
@@ -41,7 +41,7 @@ def call(item_id: str, project: Path, **params: Any) -> dict[str, Any]:  # noqa:
 
 
 def refused(item_id: str, project: Path, **params: Any) -> str:  # noqa: ANN401 - JSON
-    """The error that the tool answers with. Fails the test if it is none."""
+    """The error of the tool's answer. A success fails the test."""
     answer = call(item_id, project, **params)
     assert answer["success"] is False, answer
     error: str = answer["error"]

@@ -8,7 +8,7 @@ from lillux.files import locked
 from tests.support.built import ROOT
 from tests.support.programs import unavailable
 
-# Pinned, so that what is tested changes only when somebody means it to.
+# Pinned, so that the tested version changes only on purpose.
 UV = "uv==0.8.22"
 
 

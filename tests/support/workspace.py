@@ -1,4 +1,4 @@
-"""Three spaces, a key and a clock in a temporary folder: the ground that most tests stand on."""
+"""Three spaces, a key and a clock in a temporary folder, used by most tests."""
 
 import os
 import textwrap
@@ -30,7 +30,7 @@ BUNDLE_SOURCE = ROOT / "bundle.ai"
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 VERSION = "0.1.0"
 
-# What a tool needs of the machine, and nothing that this test process was started with.
+# Variables that a tool needs, without those of this test process.
 PLAIN_ENV = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
 
 
@@ -125,7 +125,7 @@ class SpaceFolder:
         return self.workspace.signer(keypair).sign(self.target(path), force=True)
 
     def sign_unchecked(self, path: Path, keypair: KeyPair | None = None) -> Path:
-        """Sign a file whatever it says, as a signer without our rules would."""
+        """Sign a file without validation, like another program."""
         key = SigningKey(keypair or self.workspace.keypair, fixed_clock)
         kind = self.target(path).kind
         form = form_for(kind, path.suffix)
@@ -172,7 +172,7 @@ class SpaceFolder:
 
 
 class Workspace:
-    """A user, a project and the standard bundle; the user's key counts in user space."""
+    """A user, a project and the standard bundle; the user's key is trusted in user space."""
 
     def __init__(
         self, folder: Path, bundles: tuple[Space, ...], env: Mapping[str, str] | None = None
@@ -192,7 +192,7 @@ class Workspace:
 
     @property
     def fingerprint(self) -> str:
-        """Of the user's own key."""
+        """The fingerprint of the user's own key."""
         return compute_key_fingerprint(self.keypair.public_pem)
 
     def context(self, **changes: Any) -> Context:  # noqa: ANN401 - fields of Context
@@ -234,13 +234,13 @@ class Workspace:
         return self.rye(lock_mode=lock_mode).executor.execute(request)
 
     def approve(self) -> None:
-        """Approve what the project brings now, as `rye trust` does."""
+        """Approve the keys and configuration of the project, like `rye trust`."""
         parts = tuple(parts_of(self.project_path, ("bin",)))
         key = SigningKey(self.keypair, fixed_clock)
         self.rye().approval.approve(parts, key, "2026-01-02T03:04:05Z")
 
     def command(self, item_id: str, **options: Any) -> Command:  # noqa: ANN401 - as `run`
-        """The process that running a tool asks for; nothing is started, and nothing pinned."""
+        """The command of a run of a tool; no process is started, and no lockfile written."""
         scripted = ScriptedProcess(Answer(stdout=b"{}"))
         options.setdefault("use_lockfile", False)
         request = ExecutionRequest(item_id=item_id, parameters=options.pop("params", {}), **options)

@@ -19,7 +19,7 @@ OTHERS = ["letters", "2026", "0123456789abcdeF", "0123456789abcde", "notes.tmp",
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of the cache, where other things lie too."""
+    """A folder of the cache, which has other files too."""
     for name in (*OURS, *OTHERS):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text("content", "utf-8")

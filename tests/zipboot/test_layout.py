@@ -24,7 +24,7 @@ NAME = "0123456789abcdef"
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The cache of the one who runs the tests."""
+    """The cache of the user who runs the tests."""
     monkeypatch.setenv("RYE_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache" / "bundle"
 
@@ -85,7 +85,7 @@ def test_first_starts_at_once_agree(tmp_path: Path, cache: Path) -> None:
     assert contents(cache / NAME) == FILES
 
 
-# --- fixed at the next start ---------------------------------------------------------------------
+# --- repaired at the next start ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -110,7 +110,7 @@ def test_a_file_that_power_loss_or_a_stranger_damaged_is_written_again(
 
 
 def settled(root: Path) -> None:
-    """Make it long ago that the folders were written."""
+    """Give the folders old times."""
     for folder in (root, *(path for path in root.rglob("*") if path.is_dir())):
         os.utime(folder, (1_000_000_000, 1_000_000_000))
 

@@ -75,7 +75,7 @@ def lone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def value_of_lone() -> int:
-    """What the module has as its value, loaded anew."""
+    """The value of the module, loaded again."""
     spec = library.spec_of("lone", "lone.py")
     assert spec is not None
     names: dict[str, int] = {}

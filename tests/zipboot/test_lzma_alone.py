@@ -1,4 +1,4 @@
-"""The decoder for Pythons that were built without LZMA, against the one of those that have it."""
+"""The decoder for Pythons without LZMA, compared with the standard module."""
 
 import lzma
 from contextlib import suppress

@@ -10,7 +10,7 @@ from zipboot.places import cache_folder, cache_root, digest_of, folders, make_pr
 needs_modes = pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
 
 
-# --- where a cache is -----------------------------------------------------------------------------
+# --- the folder of a cache ------------------------------------------------------------------------
 
 
 def test_the_requested_folder_comes_first(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_root_does_not_write_into_the_home_of_a_user(
     assert cache_root({variable: str(tmp_path)}, "linux") is None
 
 
-# --- who may enter --------------------------------------------------------------------------------
+# --- permissions ----------------------------------------------------------------------------------
 
 
 @needs_modes
@@ -195,6 +195,6 @@ def test_a_world_writable_cache_is_not_used(
 
     with pytest.raises(PermissionError, match="no other user can change"):
         cache_folder("native")
-    root.chmod(0o1777)  # with the sticky bit nobody moves what is ours
+    root.chmod(0o1777)  # with the sticky bit no other user can move our files
 
     assert cache_folder("native") == str(root / "native")

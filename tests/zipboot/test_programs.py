@@ -38,14 +38,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def found(packed: Packed, *, is_packed: bool = True) -> Path:
-    """The folder that tools find, whatever is in it by now."""
+    """The folder of programs that tools find."""
     made = folder(ARCHIVE, packed.index if is_packed else None)
     assert made is not None
     return Path(made)
 
 
 def laid_out(packed: Packed) -> Path:
-    """The folder that tools find once a program was used."""
+    """The folder of programs after a program was used."""
     compiled(packed, packed.index, NAMES[0])  # type: ignore[arg-type]
     return found(packed)
 

@@ -46,7 +46,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestedCl
 
 
 def make_old(cluster: TestedCluster) -> None:
-    """Have all that is stored be older than any grace: only what names it keeps it."""
+    """Make all objects older than any grace period: only references keep them."""
     database = Database(cluster.environ["DATABASE_URL"])
     with database.writing() as connection:
         used_at_s = stored_contents.c.used_at_s - AGE_S
@@ -60,7 +60,7 @@ def make_old(cluster: TestedCluster) -> None:
 
 
 def sweeps(cluster: TestedCluster) -> list[Sweep]:
-    """Those of servers, the oldest first."""
+    """The sweeps by servers, the oldest first."""
     database = Database(cluster.environ["DATABASE_URL"])
     found = [one for one in Sweeps(database).listed(1000) if one.started_by == "node"]
     database.close()
@@ -68,7 +68,7 @@ def sweeps(cluster: TestedCluster) -> list[Sweep]:
 
 
 def present(project: RemoteProject, *digests: str) -> list[str]:
-    """Which of them are there, and whole."""
+    """The digests that are stored and undamaged."""
     reply = project.user.ask("POST", "/objects/has", {"hashes": list(digests), "verify": True})
     return sorted(reply.json["present"])
 

@@ -279,7 +279,7 @@ def test_threads_are_listed_newest_first(project: RemoteProject) -> None:
 
 @pytest.mark.heavy
 def test_executions_and_pushes_at_once_lose_no_update(project: RemoteProject) -> None:
-    """Each writes a file of its own: in the end all of them are there, or say that they are not."""
+    """Each writes another file: in the end each file is present, or its run reports a conflict."""
 
     def write(number: int) -> dict[str, Any]:
         parameters = {"path": f"src/n{number}.txt", "text": str(number)}
@@ -378,7 +378,7 @@ def bound(project: RemoteProject) -> tuple[str, str]:
 
 
 def delivered(project: RemoteProject, hook: tuple[str, str], delivery_id: str) -> Reply:
-    """A delivery as a sender makes it, signed now."""
+    """Send a delivery that is signed now."""
     hook_id, secret = hook
     body = json.dumps({"hook_id": hook_id, "parameters": {"text": "from outside"}}).encode()
     timestamp = str(int(time.time()))

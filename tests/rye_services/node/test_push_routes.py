@@ -69,7 +69,7 @@ def changed(
     after: dict[str, bytes],
     **more: Any,  # noqa: ANN401 - JSON
 ) -> Reply:
-    """Push what makes one tree of the other, all in one request."""
+    """Push the changes between two trees in one request."""
     old, new = tree(before), tree(after)
     known = set(old.digests)
     changes = changes_between(old.manifest, new.manifest)

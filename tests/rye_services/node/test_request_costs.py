@@ -1,4 +1,4 @@
-"""What each request costs a cluster, so that a change of it is seen. Used by ``docs/scale.md``."""
+"""The cost of each request to a cluster, so that a change is noticed. See ``docs/scale.md``."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RemoteProject]
 
 
 def cost(project: RemoteProject, ask: Callable[[], object]) -> Cost:
-    """The cost of a request that was made once before: caches are as they usually are."""
+    """The cost of a repeated request, with filled caches."""
     ask()
     ask()
     node = project.user.node
@@ -73,14 +73,14 @@ def push(project: RemoteProject, numbers: Iterator[int]) -> None:
 
 
 def deferred(project: RemoteProject, item_id: str = "tool:noop", **body: object) -> str:
-    """Have an execution wait. The id of its thread."""
+    """Defer an execution. The id of its thread."""
     reply = project.ask(item_id, **{"async": True}, **body)
     assert reply.status == 202, reply.json
     return str(reply.json["thread_id"])
 
 
 def carried_out(project: RemoteProject, thread_id: str) -> None:
-    """Have a worker carry it out."""
+    """Let a worker execute it."""
     node = project.user.node
     assert isinstance(node, CountedNode)
     node.carry_out(thread_id)
@@ -90,7 +90,7 @@ def carried_out(project: RemoteProject, thread_id: str) -> None:
 
 
 def written(project: RemoteProject, numbers: Iterator[int]) -> None:
-    """Have a worker carry out a tool that writes a file, which becomes part of HEAD."""
+    """Let a worker execute a tool that writes a file, which becomes part of HEAD."""
     path = {"path": f"src/w{next(numbers)}.txt", "text": "x"}
     carried_out(project, deferred(project, "tool:write", parameters=path))
 

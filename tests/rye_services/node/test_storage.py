@@ -49,7 +49,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def services(tmp_path: Path, clock: Clock) -> Iterator[NodeServices]:
-    """The services of a node with empty data, nothing served."""
+    """The services of a node with empty data and no server."""
     settings = read_settings({"data_dir": str(tmp_path / "node")}, {}, tmp_path)
     services = open_services(settings, tmp_path, clock)
     yield services
@@ -301,7 +301,7 @@ def test_no_object_is_removed_while_an_object_of_a_head_is_missing(
 
 
 def content_of(store: Store, snapshot: str, what: str) -> tuple[ObjectKind, str]:
-    """Where a piece of a project of one item and one file is."""
+    """The object kind and digest of a part of a project with one item and one file."""
     manifest = store.get_object(snapshot)["project_manifest_hash"]
     (item,) = store.get_object(manifest)["items"].values()
     (file,) = store.get_object(manifest)["files"].values()

@@ -1,4 +1,4 @@
-"""Nodes that are killed, connections that break, requests that come late or twice."""
+"""Killed nodes, broken connections, late and repeated requests."""
 
 import http.client
 import json
@@ -37,7 +37,7 @@ def is_whole(user: User, sent: SentTree) -> bool:
 
 
 def half_sent(user: User, sent: SentTree, share: float) -> socket.socket:
-    """A connection on which a part of an upload was sent; the rest never comes."""
+    """A connection on which only a part of an upload was sent."""
     body = json.dumps({"entries": sent.entries}).encode()
     lines = {"Content-Length": str(len(body)), **user.signed_headers("POST", "/objects/put", body)}
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
@@ -48,7 +48,7 @@ def half_sent(user: User, sent: SentTree, share: float) -> socket.socket:
 
 
 def insist(ask: Callable[[], Answer], is_up: Event) -> Answer:
-    """The answer of a request that is sent again when the node was not there for it."""
+    """The answer of a request that is repeated until the node is running."""
     while True:
         try:
             return ask()

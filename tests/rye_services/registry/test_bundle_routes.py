@@ -258,5 +258,5 @@ def test_old_files_of_no_bundle_are_swept(registry: Registry) -> None:
 
 
 def stored_files(registry: Registry) -> list[Path]:
-    """What lies in the store of the bundles."""
+    """The files in the store of bundles."""
     return [path for path in (registry.node.data / "registry").rglob("*") if path.is_file()]

@@ -55,7 +55,7 @@ def test_the_registry_attests_which_item_a_content_belongs_to(
 
 
 def test_three_keys_sign_three_things(shared_both: Registry) -> None:
-    """A node signs what its users like, so that key must not be the one of the registry."""
+    """A node signs any item of its users, so its key must not be that of the registry."""
     keys = shared_both.node.keys
     registry_key = compute_key_fingerprint(shared_both.ask("GET", "/v1/public-key").body)
 

@@ -23,7 +23,7 @@ def registry_of_a_node(tmp_path: Path) -> Iterator[Registry]:
 
 
 def age_files(registry: Registry) -> None:
-    """Make every stored file too old for any grace."""
+    """Make every stored file older than any grace period."""
     for path in registry.node.settings.cas_base_path.rglob("*"):
         if path.is_file():
             os.utime(path, (0, 0))
@@ -34,7 +34,7 @@ def publisher(registry: Registry, *namespaces: str) -> User:
 
 
 def pushed(user: User, files: dict[str, bytes] = FILES) -> str:
-    """The hash of a manifest that is in the store of a user, whole."""
+    """Push a project; the digest of its manifest in the store of the user."""
     sent = tree(files)
     put(user, sent.entries)
     return sent.manifest_hash

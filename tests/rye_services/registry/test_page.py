@@ -1,4 +1,4 @@
-"""What the pages of a registry say of items, bundles and publishers."""
+"""The pages of a registry about items, bundles and publishers."""
 
 import re
 from html import unescape

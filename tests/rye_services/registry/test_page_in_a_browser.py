@@ -1,4 +1,4 @@
-"""The pages as a person meets them: in a headless Chromium, against a real registry."""
+"""The pages of a real registry in a headless Chromium."""
 
 import html
 import re
@@ -16,7 +16,7 @@ EVIL = "</code></pre><img src=x onerror=window.brokenIn=1><script>window.brokenI
 
 
 def evil_item(registry: Registry) -> str:
-    """An item whose every text wants to be more than text; its id."""
+    """An item with markup and control characters in every text; its id."""
     account = registry.account()
     item_id = f"{account.name}/evil/aardwolf"
     words = f"Aardwolf {EVIL} \u202egnp.exe"

@@ -1,4 +1,4 @@
-"""Many who publish the same at once: on both databases they are answered as one after the other."""
+"""Simultaneous equal publications: both databases answer them as if they came in turn."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -38,11 +38,11 @@ def statuses(replies: list[Reply]) -> list[int]:
 
 
 def new(replies: list[Reply]) -> int:
-    """How many of those who were answered alike were the first."""
+    """The number of replies that report a new publication."""
     return sum(reply.status == 200 and "skipped" not in reply.json for reply in replies)
 
 
-# --- somebody is first ----------------------------------------------------------------------------
+# --- one of many succeeds -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))

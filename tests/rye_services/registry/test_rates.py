@@ -16,7 +16,7 @@ PER_MINUTE = 3
 
 @pytest.fixture(params=["local", "shared"])
 def limits(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], RateLimit]:
-    """What gives the limit, as a server has it; of the shared one each server has its own."""
+    """A function that gives the limiter of a server; of a shared limit each server has its own."""
     if request.param == "local":
         one = LocalRateLimit(PER_MINUTE, lambda: 0.0)
         return lambda: one

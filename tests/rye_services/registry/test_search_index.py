@@ -35,7 +35,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
 
 @contextmanager
 def writing(folder: Path) -> Iterator[Connection]:
-    """A connection to a database of SQLite, whatever tests run on."""
+    """A connection to a database of SQLite, also where other tests use PostgreSQL."""
     database = Database(f"sqlite:///{folder / 'node.db'}")
     database.make_tables()
     with database.writing() as opened:

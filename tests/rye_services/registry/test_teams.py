@@ -37,7 +37,7 @@ class Publishing:
     def ask(
         self, role: str, method: str, target: str, body: object = None, *, as_team: bool = True
     ) -> Reply:
-        """Ask with the key of a member, or of the team's token."""
+        """Send a request with the key of a member, or with the team's token."""
         query = f"?owner={self.team}" if as_team else ""
         headers = {"Authorization": f"Bearer {self.tokens[role]}"}
         return self.registry.node.ask(method, f"{target}{query}", body, headers=headers)

@@ -13,7 +13,7 @@ MakeProject = Callable[[str], RemoteProject]
 
 @pytest.fixture
 def memory_node(tmp_path: Path) -> MemoryNode:
-    """A node that nobody has pushed to."""
+    """A node without projects."""
     return MemoryNode(tmp_path / "node")
 
 

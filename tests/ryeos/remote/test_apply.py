@@ -209,7 +209,7 @@ def test_a_received_file_that_is_missing_is_written_again(tmp_path: Path) -> Non
 
 
 def placed_in(folder: Path, **files: bytes) -> ReadyFiles:
-    """Files that have arrived at their paths in a tree."""
+    """Received files at their paths in a tree."""
     tree = folder / "tree"
     placed = {}
     for path, data in files.items():

@@ -20,7 +20,7 @@ PIN = replace(FORGE.pin, identity_pem=IDENTITY.public_pem)
 
 
 def document(reply: PulledReply, **changes: str) -> dict[str, Any]:
-    """What a registry says of an answer."""
+    """The attestation of a registry for an answer."""
     said = {
         "kind": ITEM,
         "registry": f"fp:{IDENTITY.fingerprint}",
@@ -37,12 +37,12 @@ def document(reply: PulledReply, **changes: str) -> dict[str, Any]:
 
 
 def attested(reply: PulledReply, *, by: SigningKey = IDENTITY, **changes: str) -> PulledReply:
-    """An answer with what a registry says of it."""
+    """An answer with the attestation of its registry."""
     return replace(reply, attestation=sign_document(document(reply, **changes), by, "now"))
 
 
 def refusal(reply: PulledReply) -> str:
-    """Why an answer is not taken."""
+    """The reason why an answer is refused."""
     with pytest.raises(RyeError, check=is_refused) as error:
         verify_pulled(reply, REF, PIN)
     return str(error.value).removeprefix(f"{REF} {reply.version!a} from {PIN.netloc}: ")

@@ -19,12 +19,12 @@ TOOL = ".ai/tools/acme/greet.yaml"
 
 @pytest.fixture
 def publisher(tmp_path: Path) -> Publisher:
-    """Somebody who makes bundles."""
+    """A publisher of bundles."""
     return Publisher.at(tmp_path)
 
 
 def refusal(files: dict[str, bytes], bundle_id: str = "acme", version: str = "") -> str:
-    """Why some files are no bundle."""
+    """The reason why files are refused as a bundle."""
     with pytest.raises(RyeError, check=coded("INTEGRITY")) as error:
         verify_bundle_files(files, bundle_id, version=version)
     return str(error.value).removeprefix(f"bundle {bundle_id}: ")

@@ -28,7 +28,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 def sealed_raw(plaintext: bytes, **aad: str) -> dict[str, Any]:
-    """An envelope as a hostile sender would make it: any bytes, any fields."""
+    """An envelope of a hostile sender: any bytes, any fields."""
     aad_fields = {**ENVELOPE["aad_fields"], **aad}
     enc, ciphertext = seal(plaintext, BOX_PUBLIC, aad=canonical_json(aad_fields), info=INFO)
     return {

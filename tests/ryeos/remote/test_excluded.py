@@ -1,4 +1,4 @@
-"""What no longer travels by the rules is no removal."""
+"""Files that the rules newly exclude are not removed on the node."""
 
 from pathlib import Path
 

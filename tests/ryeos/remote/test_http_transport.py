@@ -29,7 +29,7 @@ NODE = "0123456789abcdef"
 
 
 class Clock:
-    """A clock of a test, and what was waited for."""
+    """A clock of a test that records waits."""
 
     def __init__(self, ahead_s: float = 0.0) -> None:
         self.ahead_s = ahead_s
@@ -71,7 +71,7 @@ def ask(
 
 @contextmanager
 def answering(*answers: Answer) -> Iterator[Server]:
-    """Each request gets the next answer, the last one again."""
+    """A server that gives these answers in order, and repeats the last one."""
     left = list(answers)
 
     def reply(exchange: Exchange) -> None:

@@ -30,7 +30,7 @@ IDENTITY = NodeIdentity(
 )
 
 
-def resigned(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - a document of anybody
+def resigned(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any document
     """The vector with changes that its own key signed."""
     return sign_document({**VECTOR, **changes}, NODE, AT)
 

@@ -21,7 +21,7 @@ Open = Callable[[], ReceivedContents]
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Open]:
-    """Opens the folder, as often as a test wants."""
+    """A function that opens the folder."""
     with ExitStack() as stack:
 
         def open_it() -> ReceivedContents:

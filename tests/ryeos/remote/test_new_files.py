@@ -1,4 +1,4 @@
-"""Files that are new to a project, put into its folders."""
+"""New files are moved into the folders of a project."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def content(tmp_path: Path, text: bytes = b"new") -> str:
-    """A file of ours that is to become one of the project."""
+    """A file to be moved into the project."""
     path = tmp_path / "content"
     path.write_bytes(text)
     return str(path)

@@ -1,4 +1,4 @@
-"""Projects pushed to a real node, by processes of their own on both ends of a connection."""
+"""Projects pushed to a real node, with separate processes on both ends."""
 
 from collections.abc import Mapping
 from pathlib import Path

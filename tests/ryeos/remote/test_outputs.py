@@ -13,7 +13,7 @@ PAGE = ".ai/knowledge/state/graphs/demo/run-1.md"
 
 
 class Machine:
-    """A project, and what nodes bring to it."""
+    """A project that receives outputs of nodes."""
 
     def __init__(self, folder: Path) -> None:
         self.root, self.book = folder / "project", folder / "book.json"

@@ -225,7 +225,7 @@ def with_other_box(node: NodeIdentity) -> NodeIdentity:
 
 
 def without_box_key(user: Path) -> None:
-    """Make the pin one of the time before pins had box keys."""
+    """Remove the box key from the pin, as in pins of older versions."""
     path = pin_file(user)
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     kept = [line for line in lines if not line.startswith(("box_key", "# rye:signed:"))]

@@ -31,7 +31,7 @@ def settle(project: RemoteProject, *paths: str, choice: VersionChoice, merged: b
 
 
 def in_conflict(project: RemoteProject, node: MemoryNode) -> RemoteProject:
-    """A project that changed ``src/a.txt``, as somebody else did."""
+    """A project that changed ``src/a.txt``, as another user did."""
     project.write({"src/a.txt": "base\n", "src/b.txt": "b\n"})
     push(project.link)
     node.edit({"src/a.txt": b"theirs\n", "src/c.txt": b"c\n"})
@@ -362,14 +362,14 @@ def test_many_changes_are_downloaded_in_few_requests(
 
 
 def file_and_folder(project: RemoteProject, node: MemoryNode) -> None:
-    """Here ``src/x`` becomes a folder of two files, there it is a new file."""
+    """``src/x`` becomes a folder of two files locally, and a new file on the node."""
     push(project.link)
     node.edit({"src/x": b"a file\n"})
     project.write({"src/x/1.txt": "1\n", "src/x/2.txt": "2\n"})
 
 
 def folder_and_file(project: RemoteProject, node: MemoryNode) -> None:
-    """The other way round."""
+    """``src/x`` becomes a new file locally, and a folder of two files on the node."""
     push(project.link)
     node.edit({"src/x/1.txt": b"1\n", "src/x/2.txt": b"2\n"})
     project.write({"src/x": "a file\n"})

@@ -352,7 +352,7 @@ def test_two_machines_that_push_in_turn_have_the_same_files(
 
 
 def slept(pauses: list[float]) -> Callable[[float], None]:
-    """Sleeps not, and notes for how long it would have."""
+    """Records the pauses instead of sleeping."""
     return pauses.append
 
 

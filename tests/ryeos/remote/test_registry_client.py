@@ -1,4 +1,4 @@
-"""What a registry that lies, or leads elsewhere, comes to."""
+"""A client of registries that lie or redirect."""
 
 from pathlib import Path
 from typing import Any
@@ -37,14 +37,14 @@ def client(
     api_key: str = KEY,
     **more: Any,  # noqa: ANN401
 ) -> RegistryClient:
-    """A client of some server."""
+    """A client of a server."""
     url = server if isinstance(server, str) else server.url
     config = RegistryConfig(name="default", url=url, key_env="K", api_key=api_key, **more)
     return open_registry(workspace.rye(), config)
 
 
 def is_of_no_registry(error: RyeError) -> bool:
-    """Whether an error says that no registry answers so."""
+    """Whether an error says that the answer is not of a registry."""
     said = str(error).startswith("registry default: ")
     return said and error.code == "REMOTE_REPLY_INVALID"
 

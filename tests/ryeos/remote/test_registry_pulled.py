@@ -16,7 +16,7 @@ REPLY = FORGE.reply(REF)
 
 
 def refusal(reply: PulledReply, ref: ItemRef = REF, version: str = "") -> str:
-    """Why an answer is not taken."""
+    """The reason why an answer is refused."""
     with pytest.raises(RyeError, check=is_refused) as error:
         verify_pulled(reply, ref, FORGE.pin, version=version)
     assert error.value.exit_status == 4
@@ -140,5 +140,5 @@ def test_no_changed_text_is_accepted(place: int, character: str) -> None:
             raise
         return
 
-    # Only the time, the one thing of the line that no signature covers, and which says nothing.
+    # Only the time: no signature covers it, and it has no effect.
     assert item.text_hash == verify_pulled(REPLY, REF, FORGE.pin).text_hash

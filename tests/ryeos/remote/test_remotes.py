@@ -22,7 +22,7 @@ BUNDLE = {"defaults": {"timeout": 300}, "remotes": {}}
 def remotes(
     user: Mapping[str, Any] | None = None, project: Mapping[str, Any] | None = None
 ) -> Remotes:
-    """What the shipped file, the user's and the project's say together."""
+    """The merged configuration of bundle, user and project."""
     said = (("system:ryeos", BUNDLE), ("user", user), ("project", project))
     layers = [Layer(label, Path(f"/{label}"), values) for label, values in said if values]
     return read_remotes(layers, ENVIRON)
@@ -112,7 +112,7 @@ def test_a_null_removes_a_value() -> None:
     assert remotes(user, project).resolve("gpu").timeout_s == 300.0
 
 
-# --- what a project says ----------------------------------------------------------------------
+# --- configuration of a project ---------------------------------------------------------------
 
 
 def test_a_node_named_only_by_the_project_is_not_contacted() -> None:
@@ -204,7 +204,7 @@ def test_the_user_may_allow_it_and_signed_requests_need_no_permission() -> None:
     assert remotes({"remotes": {"gpu": plain}}).resolve("gpu").api_key == ""
 
 
-# --- values that cannot be --------------------------------------------------------------------
+# --- invalid values ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a node that fills in nothing itself is sent as the parameters of a run."""
+"""The parameters of a run on a node, which fills in no defaults itself."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -27,7 +27,7 @@ NOW_S = 1_700_000_000
 
 
 def request(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - parts of a request
-    """The parts of a request that a signature is about."""
+    """The parts of a request that its signature covers."""
     parts = {"method": "GET", "path": "/threads", "query": "limit=20", "audience": AUDIENCE}
     return {**parts, **changes}
 

@@ -1,4 +1,4 @@
-"""What a run changed and the node could not merge, merged here, settled and pushed."""
+"""Unmerged changes of a run are merged locally, settled and pushed."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.support.remote_project import RemoteProject
 
 
 def run_in_conflict(project: RemoteProject, node: MemoryNode) -> FinishedRun:
-    """A run that changes ``src/a.txt``, as somebody else does, and makes ``src/new.txt``."""
+    """A run that changes ``src/a.txt``, like another user, and makes ``src/new.txt``."""
     project.write({"src/a.txt": "base\n"})
 
     def run(node: MemoryNode, _: Any, files: dict[str, bytes]) -> Mapping[str, Any]:  # noqa: ANN401
@@ -108,7 +108,7 @@ def test_changes_merged_from_a_run_are_reported_even_if_the_push_fails(
 
 
 def merged_here(project: RemoteProject, node: MemoryNode) -> RemoteExecution:
-    """A run whose conflict was settled and merged here."""
+    """A run whose conflict was settled and merged locally."""
     executed = run_in_conflict(project, node).executed
     with pytest.raises(RemoteConflictError):
         pull_run(project.link, executed.thread_id)

@@ -32,7 +32,7 @@ DeliverAs = Callable[..., dict[str, Any]]
 
 
 class Receiver:
-    """What a node does with deliveries: checked, each id once, the first one of all refused."""
+    """A receiver like a node: verifies deliveries, accepts each id once, refuses the first."""
 
     def __init__(self) -> None:
         self.document = identity_document(
@@ -83,7 +83,7 @@ def url(receiver: Receiver) -> Iterator[str]:
             self.wfile.write(data)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     thread = Thread(target=server.serve_forever)
@@ -96,7 +96,7 @@ def url(receiver: Receiver) -> Iterator[str]:
 
 @pytest.fixture
 def deliver_as(url: str, tmp_path: Path) -> DeliverAs:
-    """Deliver with an id and parameters, by who has a secret."""
+    """A function that delivers with an id, parameters and the secret."""
     return partial(deliver_to, url, tmp_path)
 
 

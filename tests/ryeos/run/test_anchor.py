@@ -1,4 +1,4 @@
-"""Where a tool's own modules are, and what that does to its process."""
+"""Anchors: the folder of a tool's modules, and its effect on the process."""
 
 import os
 import sys
@@ -274,7 +274,7 @@ def test_variables_of_a_disabled_anchor_are_not_set(workspace: Workspace) -> Non
     assert anchor_of(chain, workspace.context()).env == {"ON": "there"}
 
 
-# --- in whole executions
+# --- executions
 
 
 def test_the_modules_of_an_anchored_tool_can_be_imported(workspace: Workspace) -> None:

@@ -38,11 +38,11 @@ def ids(chain: Chain) -> list[tuple[str, str]]:
 
 
 def link(space: SpaceFolder, item_id: str, executor: str) -> Path:
-    """A signed element that only hands over."""
+    """A signed element that only names its executor."""
     return space.signed_yaml(item_id, executor=executor)
 
 
-# --- what a chain is
+# --- elements of a chain
 
 
 def test_a_chain_leads_from_the_tool_through_its_runtime_to_a_primitive(
@@ -243,7 +243,7 @@ def test_a_library_is_not_run(workspace: Workspace) -> None:
     ],
 )
 def test_an_impossible_id_is_refused(workspace: Workspace, item_id: str, problem: str) -> None:
-    # There is something to be found that way.
+    # The unsafe path names an existing file.
     workspace.project.write("x.yaml", "tool_type: primitive\n")
 
     with pytest.raises(InvalidRefError) as error:
@@ -262,7 +262,7 @@ def test_an_impossible_executor_id_is_refused(workspace: Workspace) -> None:
     assert str(error.value) == f"{path}: executor_id: '..' segments are not allowed"
 
 
-# --- headers that cannot be read
+# --- unreadable headers
 
 
 @pytest.mark.parametrize(
@@ -416,7 +416,7 @@ def test_a_project_does_not_redirect_an_alias(workspace: Workspace) -> None:
     assert build(workspace, "mine/a").elements[1].item_id == BASH
 
 
-# --- caches: fast, and never stale
+# --- caches
 
 
 def test_an_unchanged_chain_is_built_once(workspace: Workspace) -> None:

@@ -39,7 +39,7 @@ def shell(workspace: Workspace, command: str, **options: Any) -> ExecutionResult
     return workspace.run("rye/bash/bash", params={"command": command}, **options)
 
 
-# --- what comes out
+# --- results
 
 
 def test_a_signed_python_tool_gets_its_parameters_on_standard_input(workspace: Workspace) -> None:
@@ -367,7 +367,7 @@ def test_warnings_of_the_rules_reach_the_result(workspace: Workspace) -> None:
     ]
 
 
-# --- the caller's own values
+# --- parameters of the caller
 
 
 def test_the_callers_parameters_are_never_changed(workspace: Workspace) -> None:
@@ -521,7 +521,7 @@ def test_a_run_can_be_cancelled(workspace: Workspace) -> None:
     assert (result.error, result.metadata["error_code"]) == ("Command was cancelled", "CANCELLED")
 
 
-# --- many at once
+# --- simultaneous calls
 
 
 def test_fifty_threads_share_one_object(workspace: Workspace) -> None:
@@ -550,7 +550,7 @@ def test_fifty_threads_share_one_object(workspace: Workspace) -> None:
     assert all(len(result.chain) == 3 for result in results.values())
 
 
-# --- the same in every process
+# --- equal results in every process
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "2", "3", "random"])
@@ -590,7 +590,7 @@ print(result.error, result.data["stdout"].strip(), result.metadata["warnings"])
     )
 
 
-# --- whatever a header says, the answer is a result
+# --- arbitrary headers
 
 
 HEADERS = [

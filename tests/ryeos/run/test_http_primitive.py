@@ -185,7 +185,7 @@ def test_a_wrong_config_is_an_error_before_anything_is_sent(
     assert result.failure.exit_status == 6
 
 
-# --- what comes back
+# --- responses
 
 
 @pytest.mark.parametrize(
@@ -537,7 +537,7 @@ def test_an_answer_that_is_not_a_stream_is_read_whole(workspace: Workspace) -> N
     assert result.metadata["stream"]["events"] == 0
 
 
-# --- without a chain
+# --- direct use
 
 
 def test_the_primitive_has_one_id() -> None:

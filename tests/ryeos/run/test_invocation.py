@@ -1,4 +1,4 @@
-"""From a chain and parameters to a command with nothing left to resolve."""
+"""A chain and parameters become a fully resolved command."""
 
 import json
 import shlex
@@ -329,7 +329,7 @@ def test_characters_that_no_encoding_holds_are_escaped() -> None:
     assert json.loads(text) == {"\ud800": ["\udfff", "😀"]}
 
 
-# --- where it runs
+# --- working directory
 
 
 def test_a_tool_runs_in_the_project_unless_a_user_says_otherwise(workspace: Workspace) -> None:
@@ -407,7 +407,7 @@ def test_an_invalid_cwd_is_refused(workspace: Workspace, cwd: str) -> None:
     assert error(workspace, cwd=cwd).startswith("cwd: expected a folder, found none at ")
 
 
-# --- paths of every kind
+# --- unusual paths
 
 
 @pytest.mark.parametrize("name", ["my (x) [1]", "it's", 'a"b', "ü ${HOME} {tool_id}", "$(id);#&"])

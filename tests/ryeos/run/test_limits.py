@@ -1,4 +1,4 @@
-"""Every rung of the ladder, and numbers that are none."""
+"""Every source of limits, and invalid numbers."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ def for_tool(seconds: object) -> dict[str, Any]:
     return {"mine/slow": {"timeout": seconds}}
 
 
-# From the highest rung to the lowest; each says a number of its own.
+# From the highest source to the lowest; each has another number.
 RUNGS: list[tuple[str, dict[str, Any]]] = [
     ("caller", {"caller": {"timeout": 1}}),
     ("tools of the project", {"layers": [layer(PROJECT, tools=for_tool(2))]}),
@@ -109,7 +109,7 @@ def test_an_execution_file_of_the_wrong_shape_is_refused(
     assert str(error.value) == problem
 
 
-# --- in whole executions
+# --- executions
 
 
 def execution_yaml(**values: str) -> str:

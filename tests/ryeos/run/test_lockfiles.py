@@ -1,4 +1,4 @@
-"""What worked once is pinned, and what differs is refused."""
+"""A successful run is pinned, and a different chain is refused."""
 
 import json
 import shutil
@@ -174,7 +174,7 @@ def test_many_runs_at_once_leave_one_whole_lockfile(workspace: Workspace) -> Non
     assert len(list(lockfile(workspace.project).parent.iterdir())) == 1
 
 
-# --- what differs is refused
+# --- differences are refused
 
 
 def refused(workspace: Workspace, problem: str) -> None:
@@ -308,7 +308,7 @@ def test_a_missing_dependency_is_refused(packaged: Workspace) -> None:
 
 
 def with_bundle_version(workspace: Workspace, version: str) -> Workspace:
-    """The same folders, the bundle published anew under another version, its runtime changed."""
+    """The same workspace with another version of the bundle, whose runtime is changed."""
     source = workspace.folder / f"source-{version}"
     shutil.copytree(BUNDLE_SOURCE, source)
     runtime = source / f"tools/{SCRIPT}.yaml"
@@ -357,7 +357,7 @@ def test_a_new_bundle_version_does_not_accept_another_runtime(
     refused(other, f"Lockfile chain differs in its elements, order or spaces for {TOOL}")
 
 
-# --- files that are no lockfiles
+# --- invalid lockfiles
 
 
 @pytest.mark.parametrize(
@@ -508,7 +508,7 @@ def test_a_request_can_do_without_lockfiles(pinned: Workspace) -> None:
     assert result.data == 2
 
 
-# --- the resolver by itself
+# --- the resolver
 
 
 def test_all_lockfiles_of_a_space_are_listed(pinned: Workspace) -> None:

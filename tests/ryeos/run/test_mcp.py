@@ -1,4 +1,4 @@
-"""Tools of MCP servers, whole: from signed files to the result."""
+"""Tools of MCP servers, from signed files to the result."""
 
 import json
 import sys
@@ -16,14 +16,14 @@ HTTP = "rye/core/runtimes/mcp/http"
 
 @pytest.fixture
 def workspace(workspace: Workspace) -> Workspace:
-    """One whose Python is the one that has the SDK."""
+    """A workspace whose Python has the SDK."""
     workspace.env["RYE_PYTHON"] = sys.executable
     return workspace
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Of a server of the official SDK."""
+    """The address of a server of the official SDK."""
     with sdk_over_http("stream") as url:
         yield url
 
@@ -53,7 +53,7 @@ def odd(behaviour: str = "plain", **more: object) -> str:
     return json.dumps({**command, "tool_name": "t", **more})
 
 
-# --- what comes out
+# --- results
 
 
 @pytest.mark.parametrize("revision", ["auto", "legacy"])
@@ -184,7 +184,7 @@ def test_progress_and_log_messages_are_reported_during_the_call(workspace: Works
     assert reported == [b"progress 1/2 half\n", b"info: hi\n"]
 
 
-# --- which server
+# --- the server of a tool
 
 
 def test_a_server_item_is_named_by_its_id(workspace: Workspace) -> None:
@@ -310,7 +310,7 @@ def test_a_runner_is_found_by_an_interpreter_block_of_any_name(workspace: Worksp
     assert result.data["argv"] == ["--type", "stdio"]
 
 
-# --- a server that is a file
+# --- server files
 
 
 def server_file(space: SpaceFolder, item_id: str, imports: str = "") -> Path:

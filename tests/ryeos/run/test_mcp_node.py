@@ -81,7 +81,7 @@ def test_structured_content_of_the_server_of_everything_is_kept(
 
 @pytest.fixture
 def address(packages: Path) -> Iterator[str]:
-    """Of the server of everything."""
+    """The address of the reference server "everything"."""
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

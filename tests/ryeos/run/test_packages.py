@@ -90,7 +90,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def wheel(folder: Path, version: str = "1.0.0", said: str = "round") -> Path:
-    """A package ``shapes``, as a package index has it."""
+    """A wheel of a package ``shapes``."""
     folder.mkdir(exist_ok=True)
     path = folder / f"shapes-{version}-py3-none-any.whl"
     info = f"shapes-{version}.dist-info"
@@ -111,7 +111,7 @@ def cli(tmp_path: Path, bundle: Any) -> CommandLine:  # noqa: ANN401 - a Space
 
 @pytest.fixture
 def index(cli: CommandLine, tmp_path: Path) -> Path:
-    """A folder of wheels that is the only place to find some, and a key."""
+    """A folder of wheels as the only package index, and a key."""
     folder = tmp_path / "wheels"
     wheel(folder)
     cli.env |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "UV_FIND_LINKS": str(folder)}

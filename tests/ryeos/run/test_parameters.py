@@ -149,7 +149,7 @@ def test_the_callers_mapping_is_never_changed(parameters: dict[str, Any]) -> Non
     }
 
 
-# --- in whole executions
+# --- executions
 
 
 def test_invalid_parameters_start_no_process(workspace: Workspace) -> None:

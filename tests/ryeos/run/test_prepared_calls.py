@@ -23,7 +23,7 @@ def write(workspace: Workspace, answer: str, item_id: str = "mine/it") -> Path:
 
 
 def prepared_call(workspace: Workspace) -> PreparedCall:
-    """Of a real tool."""
+    """The prepared call of a real tool."""
     write(workspace, "1")
     executor = workspace.rye().executor
     executor.execute(ONE)

@@ -1,4 +1,4 @@
-"""Receipts: what they say, that other programs verify them, and that tampering shows."""
+"""Receipts: their content, verification by other programs, and detection of changes."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def run(workspace: Workspace, receipts: str = "on", **parameters: object) -> Rec
 
 
 def validate(statement: dict[str, object]) -> None:
-    """Let in-toto read a statement. Fails the test for what is none."""
+    """Let in-toto read a statement. An invalid one fails the test."""
     Statement.copy_from_pb(ParseDict(statement, StatementMessage())).validate()
 
 

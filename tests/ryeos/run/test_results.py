@@ -1,4 +1,4 @@
-"""From what a process left behind to a result."""
+"""The output of a process becomes a result."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What a shell makes of texts that values were filled into."""
+"""Shell texts with inserted values."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which items run in the background, and who sees to it."""
+"""Which items run in the background, and whether Rye or their runtime starts them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Ending runs of graphs that a process walks which does more than that."""
+"""Ending runs of graphs inside a process that has other work, like an MCP server."""
 
 import os
 from pathlib import Path
@@ -27,7 +27,7 @@ ID = "mine-build-1-00ff"
 
 @pytest.fixture
 def seals(tmp_path: Path) -> RunnerSeals:
-    """Of a user."""
+    """The seals of a user."""
     return RunnerSeals(tmp_path / "home" / ".ai")
 
 

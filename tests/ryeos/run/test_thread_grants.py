@@ -1,4 +1,4 @@
-"""What a run may call, written down: only this user's Rye can have written it."""
+"""The stored grants of a run: only this user's Rye can have written them."""
 
 import json
 from pathlib import Path

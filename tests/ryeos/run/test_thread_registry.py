@@ -1,4 +1,4 @@
-"""The registry: what is written is read, statuses are guarded, many may write at once."""
+"""The registry of threads: rows, guarded statuses, simultaneous writers."""
 
 import os
 import sqlite3
@@ -129,7 +129,7 @@ def test_only_the_user_reads_it_and_version_control_leaves_it_alone(
     assert (place.folder / ".gitignore").read_text("utf-8").endswith("\n*\n")
 
 
-# --- registries of others -------------------------------------------------------------------------
+# --- foreign registries ---------------------------------------------------------------------------
 
 
 def foreign(place: ThreadsPlace, script: str) -> Path:
@@ -216,7 +216,7 @@ def test_a_registry_that_cannot_be_changed_can_be_read(registry: ThreadRegistry)
 
 
 class _ReadOnly(ThreadRegistry):
-    """As on a mount that nobody may write to, whose absence root would not notice."""
+    """A simulated read-only mount, since permissions do not stop root."""
 
     def is_writable(self) -> bool:
         return False
@@ -239,7 +239,7 @@ def test_a_file_where_the_folder_would_be_is_reported(registry: ThreadRegistry) 
         registry.register(thread())
 
 
-# --- many at once ---------------------------------------------------------------------------------
+# --- simultaneous writers -------------------------------------------------------------------------
 
 REGISTER = """
 import sys
@@ -264,7 +264,7 @@ def test_many_processes_make_one_registry_and_one_of_them_ends_a_thread(
     statuses = [*sorted(TERMINAL), "killed"]
     ThreadRegistry(ThreadsPlace(place.ai)).register(thread("shared"))
     for path in place.folder.iterdir():
-        path.unlink()  # all of them find nothing there, and then the same
+        path.unlink()  # all processes find no registry first, and then the same one
     seed = """
         CREATE TABLE threads (thread_id TEXT PRIMARY KEY, directive TEXT, status TEXT);
         INSERT INTO threads VALUES ('shared', 'x', 'running')

@@ -26,7 +26,7 @@ def bash(workspace: Workspace, command: str) -> str:
 
 
 def log_of(workspace: Workspace, thread_id: str) -> str:
-    """What the thread has written."""
+    """The log of the thread."""
     return ThreadLog(workspace.rye().threads.place, thread_id).text()[0]
 
 
@@ -173,7 +173,7 @@ def test_a_log_is_followed_to_its_end(workspace: Workspace) -> None:
 
 
 def test_no_process_but_the_sealed_one_is_ended(workspace: Workspace) -> None:
-    """The number of a runner is used again: by this very process."""
+    """The process id of a runner is reused, by this process."""
     rye = workspace.rye()
     thread_id = "mine/x/x-1"
     rye.threads.register(Thread(thread_id=thread_id, directive="mine/x"))

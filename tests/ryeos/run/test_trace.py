@@ -1,4 +1,4 @@
-"""The log of what was decided: shapes and order."""
+"""The trace of a run: shapes and order of its events."""
 
 import pytest
 

@@ -20,7 +20,7 @@ def catalog(workspace: Workspace) -> Catalog:
 
 @pytest.fixture
 def find(catalog: Catalog) -> Search:
-    """Search the catalog; of the project only, unless the test says otherwise."""
+    """Search the catalog; by default only the project."""
 
     def find(query: str = "", **options: object) -> SearchResult:
         options.setdefault("tiers", frozenset({"project"}))

@@ -15,7 +15,7 @@ LONG_AGO = 1_500_000_000
 
 
 def taken(catalog: Catalog, *tiers: str) -> CatalogSnapshot:
-    """What there is in these tiers, in the project unless the test says otherwise."""
+    """The items of these spaces; by default of the project."""
     return catalog.snapshot(EXECUTABLE_KINDS, frozenset(tiers or (PROJECT,)))
 
 
@@ -189,11 +189,11 @@ def test_a_preview_is_one_short_line() -> None:
     assert text.endswith("word word…")
 
 
-# --- what was read is kept ------------------------------------------------------------------------
+# --- cached items ---------------------------------------------------------------------------------
 
 
 def settle(workspace: Workspace) -> None:
-    """Make every file and folder of the project look as if it was there for long."""
+    """Make every file and folder of the project old."""
     for folder, _, names in os.walk(workspace.project.space.ai):
         for path in (Path(folder), *(Path(folder, name) for name in names)):
             os.utime(path, (LONG_AGO, LONG_AGO))

@@ -1,4 +1,4 @@
-"""What a catalog keeps in the cache, and that nothing of it is believed."""
+"""Catalogs in the cache, and that damaged ones are not trusted."""
 
 import json
 import os
@@ -134,7 +134,7 @@ def test_changes_between_two_processes_are_seen(
     change: Callable[[Workspace], object],
     expected: tuple[str, str, str],
 ) -> None:
-    """Expected: what has the word of number 5, then a query, and what it finds first."""
+    """Expected: the item with the word of number 5, a query, and its first hit."""
     found(opened(), "common")
     change(workspace)
 
@@ -171,7 +171,7 @@ def test_a_damaged_catalog_is_rebuilt(
 
 
 def _resigned(path: Path, change: Callable[[dict[str, object], bytes], bytes]) -> None:
-    """A catalog that says something else, and has the digest that fits."""
+    """A changed catalog with a matching digest."""
     body = path.read_bytes()[65:]
     line, _, rest = body.partition(b"\n")
     said = json.loads(line)
@@ -306,7 +306,7 @@ def test_a_server_sees_each_change_without_reading_files(
     assert seen == [["many/t105"], ["deep/in/new"], ["deep/in/new"], []]
 
 
-# --- as a fresh one -------------------------------------------------------------------------------
+# --- equal to a new catalog -----------------------------------------------------------------------
 
 _NAMES = ("a", "b", "c/a", "c/d/e")
 _WORDS = ("one", "two", "three")

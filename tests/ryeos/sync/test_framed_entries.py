@@ -30,7 +30,7 @@ def framed(*entries: ContentEntry) -> bytes:
 
 
 class Everything(frozenset[str]):
-    """The digests of somebody who takes all there is."""
+    """A set that contains every digest."""
 
     def __contains__(self, _: object) -> bool:
         return True

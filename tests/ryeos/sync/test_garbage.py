@@ -35,17 +35,17 @@ def put_snapshot(store: Store, text: str, *parents: str) -> str:
 
 
 def everything(store: Store) -> set[str]:
-    """Every digest that is there."""
+    """Every stored digest."""
     return {stored.digest for space in ObjectKind for stored in store.stored(space)}
 
 
 def later() -> float:
-    """A time at which nothing is young any more."""
+    """A time at which all objects are old."""
     return time() + 10_000
 
 
 def collect(store: Store, *roots: str) -> SweepResult:
-    """A sweep in which nothing is young."""
+    """A sweep in which all objects are old."""
     return collect_garbage(store, roots, now_s=later())
 
 

@@ -29,12 +29,12 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Where trees are written; not there yet."""
+    """The folder for trees; it does not exist yet."""
     return tmp_path / "root"
 
 
 def put(store: Store, files: dict[str, str], space: ManifestSpace = "project") -> SourceManifest:
-    """The manifest of these files, stored with all that it names; those below .ai are items."""
+    """The manifest of these files, stored with its objects; files below .ai are items."""
     items, plain = {}, {}
     for path, text in files.items():
         digest = store.put_blob(text.encode(), Durability.UNFORCED)
@@ -67,7 +67,7 @@ def files_in(folder: Path) -> dict[str, str]:
 
 
 def written(*changed: str, removed: tuple[str, ...] = ()) -> TreeChanges:
-    """What a write had to do."""
+    """The expected result of a write."""
     return TreeChanges(changed, removed)
 
 
@@ -84,7 +84,7 @@ def known(store: Store, root: Path, manifest: SourceManifest) -> StatTable:
 
 
 def until_it_shows(path: Path, change: Callable[[], object]) -> None:
-    """Do it until the clock of the file system has gone on since the file was last changed."""
+    """Repeat a change until the file system gives the file a new time."""
     before = path.stat().st_ctime_ns
     while path.stat().st_ctime_ns == before:
         change()
@@ -308,7 +308,7 @@ def test_an_unchanged_known_tree_is_not_read(store: Store, root: Path) -> None:
 
 
 class Unreadable:
-    """Contents that nobody may ask."""
+    """Contents that fail the test when they are read."""
 
     def _refuse(self, digest: str) -> bytes:
         raise AssertionError(digest)

@@ -26,12 +26,12 @@ class Tree:
         self.store = store
 
     def files(self, **texts: str | bytes) -> SourceManifest:
-        """Of files; ``__`` in a name is a slash."""
+        """A manifest of files; ``__`` in a name is a slash."""
         digests = {name.replace("__", "/"): self.blob(text) for name, text in texts.items()}
         return SourceManifest("project", {}, digests)
 
     def item(self, text: str, signature: dict[str, str] | None = None) -> SourceManifest:
-        """Of one tool."""
+        """A manifest of one tool."""
         source = ItemSource("tool:a/b", self.blob(text), signature)
         digest = self.store.put_object(source.as_object(), Durability.UNFORCED)
         return SourceManifest("project", {".ai/tools/a/b.py": digest}, {})
@@ -233,7 +233,7 @@ FILES = st.dictionaries(NAMES, TEXTS, max_size=3)
 
 
 def manifest(tree: Tree, files: dict[str, str]) -> SourceManifest:
-    """Of these files."""
+    """A manifest of these files."""
     return SourceManifest("project", {}, {path: tree.blob(text) for path, text in files.items()})
 
 

@@ -19,7 +19,7 @@ A, B, C, D = "a" * 64, "b" * 64, "c" * 64, "d" * 64
 
 
 def named(value: object) -> list[tuple[str, ObjectKind | None]]:
-    """What an object names, as pairs."""
+    """The references of an object, as pairs."""
     return [(one.digest, one.space) for one in references_of(value)]
 
 

@@ -67,7 +67,7 @@ def test_ordinary_paths_do_not_clash() -> None:
 
 
 def refused(paths: list[str]) -> tuple[str, str]:
-    """The path that is refused, and why."""
+    """The refused path, and the reason."""
     with pytest.raises(UnsafeManifestError) as error:
         require_safe_paths(paths)
     return error.value.path, error.value.problem

@@ -12,7 +12,7 @@ ITEM = TreeEntry("a" * 64, "b" * 64, {"kind": "item_source", "signature_info": N
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file that was written long ago, as far as its own time says."""
+    """A file with an old modification time."""
     path = tmp_path / "file"
     path.write_bytes(b"x")
     os.utime(path, ns=(LONG_AGO_NS, LONG_AGO_NS))
@@ -20,7 +20,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def later_ns(path: Path, seconds: float = 60.0) -> int:
-    """A moment so many seconds after the file was last changed."""
+    """The time that many seconds after the last change of the file."""
     return path.stat().st_ctime_ns + int(seconds * 1e9)
 
 

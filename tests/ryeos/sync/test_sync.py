@@ -140,7 +140,7 @@ def test_an_object_with_invalid_json_is_refused(text: bytes) -> None:
 
 
 def stored_manifest(store: Store) -> SourceManifest:
-    """A manifest of an item and a file, all of it stored."""
+    """A stored manifest of an item and a file, with its objects."""
     item = ItemSource("tool:a", store.put_blob(b"tool"))
     return SourceManifest(
         "project",

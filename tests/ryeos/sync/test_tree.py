@@ -31,7 +31,7 @@ any_name = pytest.mark.skipif(sys.platform != "linux", reason="others refuse suc
 
 
 def rules(*include: str, **lists: Any) -> ManifestRules:  # noqa: ANN401 - of a configuration
-    """The floor, with files to include and more."""
+    """The built-in rules, with files to include and more."""
     sync = {"include": list(include), "exclude": lists.pop("exclude", [])}
     return rules_of([("test", {"sync": sync, **lists})])
 
@@ -46,12 +46,12 @@ def write(root: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def project(root: Path, chosen: ManifestRules | None = None) -> Tree:
-    """The tree of a project, nothing known before."""
+    """The tree of a project, with an empty stat table."""
     return build_project_tree(root, chosen or rules(), StatTable())
 
 
 def user(root: Path) -> Tree:
-    """The tree of a user space, nothing known before."""
+    """The tree of a user space, with an empty stat table."""
     return build_user_tree(root, rules(), StatTable())
 
 
@@ -361,7 +361,7 @@ def test_a_file_that_changed_since_is_reported_and_read_again(tmp_path: Path, ch
 
 
 def known(root: Path, tree: Tree, relative: str, entry: TreeEntry) -> StatTable:
-    """A table that says something else about a file than what is in it."""
+    """A table with another entry for a file than its content."""
     status = (root / relative).stat()
     tree.table.record(relative, status, entry, now_ns=status.st_ctime_ns + 10**10)
     return tree.table

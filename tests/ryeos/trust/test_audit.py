@@ -153,7 +153,7 @@ def test_in_dev_mode_the_state_is_unverified(workspace: Workspace) -> None:
 def test_a_link_out_of_its_space_is_never_valid(
     workspace: Workspace,
 ) -> None:
-    """`run` refuses it; a report that calls it valid would be a lie."""
+    """`run` refuses it, so a report must not call it valid."""
     mine = workspace.user.signed_tool("mine")
     link = workspace.project.space.ai / "tools" / "link.py"
     link.parent.mkdir()

@@ -66,7 +66,7 @@ config: {command: "${CAT}", args: ["{tool_path}"]}
 
 
 def said(**changes: object) -> dict[str, FileType]:
-    """What an extractor adds, some of it changed; None takes a key away."""
+    """The type that a changed extractor adds; None removes a key."""
     header = {key: value for key, value in (HEADER | changes).items() if value is not None}
     return read_extractor(PLACE, header)
 
@@ -80,14 +80,14 @@ def words(workspace: Workspace) -> Path:
 
 
 def add_words(folder: SpaceFolder, relative: str, text: str = WORDS) -> Path:
-    """A list of words, signed as somebody signs it: by the path of the file."""
+    """A list of words, signed by the path of its file."""
     path = folder.write(relative, text)
     spaces = folder.workspace.rye().context.spaces
     folder.workspace.signer().sign(target_of_path(path, spaces))
     return path
 
 
-# --- what an added type can do --------------------------------------------------------------------
+# --- use of an added type -------------------------------------------------------------------------
 
 
 def test_an_extractor_says_how_files_are_signed_and_read() -> None:
@@ -261,7 +261,7 @@ def test_a_search_of_a_server_sees_types_come_and_change(workspace: Workspace) -
     catalog = workspace.warm.catalog
 
     def described() -> list[str]:
-        """What each item of the project says."""
+        """The description of each item of the project."""
         taken = catalog.snapshot(kinds, tiers, "lists").pool
         return [document.record.description for document in taken.all()]
 
@@ -282,7 +282,7 @@ def test_a_search_of_a_server_sees_types_come_and_change(workspace: Workspace) -
     assert seen == [[], found, [""], found, []]
 
 
-# --- what signing refuses -------------------------------------------------------------------------
+# --- invalid extractors and items -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_no_folder_that_leads_to_the_tool_is_excluded(workspace: Workspace) -> N
     assert "node_modules/deep/tool.py" in verified(workspace, kept=kept)
 
 
-# --- what is refused
+# --- refusals
 
 
 def refusal(workspace: Workspace) -> IntegrityError:
@@ -317,7 +317,7 @@ def test_the_warning_reaches_the_result_of_a_run(workspace: Workspace) -> None:
     assert len(result.metadata["warnings"]) == 1
 
 
-# --- scopes, in whole executions
+# --- scopes, in executions
 
 
 @pytest.mark.parametrize(

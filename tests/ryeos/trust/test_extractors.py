@@ -37,7 +37,7 @@ BLOCK = """\
 
 
 def of(kind: Kind, **changes: object) -> tuple[str, ...]:
-    """The problems of a good header with changes; None takes a field away."""
+    """The problems of a valid header with changes; None removes a field."""
     return problems(ItemRef(kind, "a/x"), GOOD[kind] | changes)
 
 

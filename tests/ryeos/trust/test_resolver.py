@@ -37,7 +37,7 @@ def tool(item_id: str) -> ItemRef:
 
 
 def found_in(resolver: Resolver, item_id: str, start: str = PROJECT) -> str:
-    """Where a tool was found, ``""`` for nowhere."""
+    """The space in which a tool was found, ``""`` if in none."""
     resolution = resolver.find(tool(item_id), start)
     return resolution.location.space.label if resolution else ""
 
@@ -361,7 +361,7 @@ def test_an_item_of_several_spaces_is_known_once(workspace: Workspace, resolver:
     assert known.count("rye/bash/bash") == 1
 
 
-# --- files that are no files ----------------------------------------------------------------------
+# --- folders, links and missing files -------------------------------------------------------------
 
 
 def test_only_a_regular_file_is_an_item(workspace: Workspace) -> None:

@@ -37,7 +37,7 @@ def sign_afresh(workspace: Workspace, path: Path) -> object:
     return workspace.signer().sign(workspace.project.target(path), force=False)
 
 
-# --- what comes out -------------------------------------------------------------------------------
+# --- signed files ---------------------------------------------------------------------------------
 
 
 def test_a_signed_file_is_its_text_with_two_more_lines(workspace: Workspace) -> None:
@@ -166,7 +166,7 @@ def test_a_file_of_another_signer_is_signed_with_our_key(workspace: Workspace) -
 def test_a_directive_of_ours_that_is_only_partly_covered_is_signed_again(
     workspace: Workspace,
 ) -> None:
-    """The key was used with another program before; what that signed has no covers line."""
+    """Another program has signed with this key before, without a covers line."""
     old_key = generate_keypair()
     workspace.user.trust(old_key, covers_all=False)
     path = workspace.project.directive("x")
@@ -190,7 +190,7 @@ def test_a_directive_that_lost_its_signature_line_gets_both_again(workspace: Wor
     assert path.read_text(encoding="utf-8") == signed
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 def assert_refused(workspace: Workspace, path: Path, error: type[Exception]) -> str:
@@ -358,7 +358,7 @@ def test_an_edit_while_signing_is_kept_and_the_signature_is_not_written(
     assert lines(path) == ["# an edit that comes between reading and writing"]
 
 
-# --- many -----------------------------------------------------------------------------------------
+# --- many files -----------------------------------------------------------------------------------
 
 
 def test_a_failure_does_not_stop_signing_of_other_files(workspace: Workspace) -> None:

@@ -320,7 +320,7 @@ def test_a_shebang_with_more_than_a_program_is_refused(shebang: str, above: str)
     )
 
 
-# --- what is hashed -------------------------------------------------------------------------------
+# --- covered text ---------------------------------------------------------------------------------
 
 HASHED = [
     # kind, suffix, file, covered text; from the rules of docs/signatures.md, by hand

@@ -147,7 +147,7 @@ def test_an_invalid_owner_is_refused(owner: str) -> None:
     )
 
 
-# --- which keys count -----------------------------------------------------------------------------
+# --- trusted keys ---------------------------------------------------------------------------------
 
 
 def test_the_users_own_key_is_trusted_in_all_spaces(
@@ -270,7 +270,7 @@ def test_an_unreadable_document_is_not_trusted(
     assert store.get_key(workspace.fingerprint, PROJECT)
 
 
-# --- documents that others signed -----------------------------------------------------------------
+# --- documents signed by other keys ---------------------------------------------------------------
 
 
 def test_a_trusted_key_can_vouch_for_another(

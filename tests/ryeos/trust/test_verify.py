@@ -41,7 +41,7 @@ def refusal(verifier: Verifier, target: Target) -> IntegrityError:
     return error.value
 
 
-# --- what comes out -------------------------------------------------------------------------------
+# --- verified items -------------------------------------------------------------------------------
 
 
 def test_a_verified_item_has_bytes_signature_and_key(
@@ -275,7 +275,7 @@ def test_configuration_by_an_unknown_key_is_refused(shelf: Shelf, verifier: Veri
         verifier.verify_unless_unsigned(shelf.put(Kind.CONFIG, ".yaml", signed.encode()))
 
 
-# --- later ----------------------------------------------------------------------------------------
+# --- after verification ---------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The page as a person meets it: in a headless Chromium, against a real node."""
+"""The pages of a real node in a headless Chromium."""
 
 import os
 

@@ -71,7 +71,7 @@ class Visitor:
 
     @property
     def token(self) -> str:
-        """What forms of this session carry."""
+        """The token in the forms of this session."""
         found = re.search(r'name="token" value="([^"]+)"', self.source("/"))
         assert found is not None
         return found[1]

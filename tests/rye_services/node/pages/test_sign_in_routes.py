@@ -1,4 +1,4 @@
-"""Sign-in on a real node, at a real provider, by a browser of few words."""
+"""Sign-in on a real node, at a real provider, by a minimal browser."""
 
 import re
 import socket
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.heavy
 
 class _NoRedirect(HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:  # noqa: ANN401 - of urllib
-        """Follow nothing by itself."""
+        """Follow no redirect."""
 
 
 class Browser:
@@ -82,7 +82,7 @@ class Browser:
         return self
 
     def token(self) -> str:
-        """What forms of the page carry."""
+        """The token in the forms of the page."""
         found = re.search(r'name="token" value="([^"]+)"', self.text)
         assert found, self.text
         return found[1]
@@ -90,7 +90,7 @@ class Browser:
 
 @pytest.fixture(scope="module")
 def signing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """A node whose people sign in at a real provider; those of example.net are let in."""
+    """A node whose users sign in at a real provider; those of example.net are admitted."""
     folder = tmp_path_factory.mktemp("signing")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -114,7 +114,7 @@ def signing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 
 @pytest.fixture(scope="module")
 def doubtful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, LyingProvider]]:
-    """A node that lets in whom its provider knows, and that provider, which a test changes."""
+    """A node that admits all users of its provider, and that provider, which a test changes."""
     with lying_provider() as liar:
         environ = {
             "RYE_NODE_OIDC_ISSUER": liar.issuer,

@@ -1,4 +1,4 @@
-"""What every queue of executions promises: in memory and in PostgreSQL, by the same tests."""
+"""The common contract of execution queues: in memory and in PostgreSQL."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +29,7 @@ WAIT_S = 20.0
 
 
 class Hands:
-    """What executions are handed to: each is held until the test lets it go."""
+    """A worker function that holds each execution until the test releases it."""
 
     def __init__(self, *, holds: bool = True) -> None:
         self.taken: list[str] = []
@@ -61,7 +61,7 @@ class Hands:
 
 
 class Case:
-    """A queue with its database, and the hands that it hands executions to."""
+    """A queue with its database, and the `Hands` that carry its executions out."""
 
     def __init__(self, database: Database, make: Callable[..., ExecutionQueue]) -> None:
         self.database, self._make = database, make
@@ -311,7 +311,7 @@ def test_a_closed_queue_starts_and_accepts_no_execution(case: Case) -> None:
 
 
 def queue_of_a_dead_worker(cluster: Case, database: Database) -> ClusterQueue:
-    """A queue with one execution, which a worker took that was killed at once, a minute ago."""
+    """A queue with one execution, taken a minute ago by a worker that was killed at once."""
     queue = cluster.queue()
     assert isinstance(queue, ClusterQueue)
     cluster.defer(queue, "taken")

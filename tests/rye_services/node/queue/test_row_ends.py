@@ -40,7 +40,7 @@ def rows(database: Database) -> ThreadRows:
 
 @contextmanager
 def no_threads(database: Database) -> Iterator[None]:
-    """A database that takes no row of a thread while a block runs."""
+    """A database that refuses rows of threads while a block runs."""
     with database.writing() as connection:
         connection.execute(text("ALTER TABLE threads RENAME TO elsewhere"))
     yield

@@ -29,7 +29,7 @@ def database(tmp_path: Path) -> Database:
 
 
 def ignore(_: str, __: str) -> None:
-    """Nothing."""
+    """Ignore the log."""
 
 
 def piece(stream: str, text: str) -> bytes:

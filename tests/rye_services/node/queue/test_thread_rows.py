@@ -1,4 +1,4 @@
-"""Rows of executions, as several servers see them: each begins once, and is folded back once."""
+"""Rows of executions on several servers: each begins once, and is folded back once."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +31,7 @@ def database(tmp_path: Path) -> Database:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Callable[[str], ThreadRows]:
-    """Another server of the same database: nothing is shared, as between processes."""
+    """Another server of the same database, without shared objects, like another process."""
     return lambda name: ThreadRows(made_database(tmp_path), name, lambda _: False)
 
 
@@ -56,12 +56,12 @@ def row(rows: ThreadRows, thread_id: str = "t") -> dict[str, Any]:
 
 
 def begun(rows: ThreadRows, thread_id: str, *, retryable: bool = False, attempt: int = 1) -> bool:
-    """Note that an item runs; whether it may."""
+    """Record that an item runs; true if it may."""
     return rows.mark_begun(thread_id, attempt, retryable=retryable, given=None)
 
 
 def expire(database: Database) -> None:
-    """Have every lease run out."""
+    """Let every lease expire."""
     with database.writing() as connection:
         ago = threads.c.lease_until_s - LEASE_S - 1
         connection.execute(update(threads).values(lease_until_s=ago))

@@ -1,4 +1,4 @@
-"""Executions that wait, are watched, are cancelled, and outlive their server: on a real node."""
+"""Executions on a real node that wait, are watched, are cancelled, and outlive their server."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def log_of(project: RemoteProject, thread_id: str, after: int = 0) -> dict[str, 
 
 
 def begun(project: RemoteProject, script: str, item: str = "tool:sh", **secrets: str) -> str:
-    """Have a script carried out, and wait until it waits. The thread's id."""
+    """Execute a script, and return when it waits. The thread's id."""
     envelope = project.envelope(SCRIPT=script, **secrets)
     reply = project.ask(item, **{"async": True}, secret_envelope=envelope)
     wait_until(lambda: bool(project._waiting()))

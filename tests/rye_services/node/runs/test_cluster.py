@@ -1,4 +1,4 @@
-"""Three servers, two workers and a proxy: every request of a client meets another server."""
+"""Three servers, two workers and a proxy: every request of a client reaches another server."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def project(cluster: TestedCluster, workspace: Workspace) -> ClusterProject:
 
 
 def begun(project: ClusterProject, script: str, item: str = "tool:sh") -> str:
-    """Have a script carried out by a worker, and wait until it waits. The thread's id."""
+    """Execute a script on a worker, and return when it waits. The thread's id."""
     before = set(project._waiting())
     envelope = project.envelope(SCRIPT=f"{script}; {WAIT}; echo done > src/x.txt")
     reply = project.ask(item, **{"async": True}, secret_envelope=envelope)

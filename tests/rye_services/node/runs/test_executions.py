@@ -109,7 +109,7 @@ def test_a_node_that_shuts_down_lets_executions_end_first(
 
 @pytest.fixture
 def strict_node(tmp_path: Path) -> Iterator[Node]:
-    """A node with one place, no queue, little room and no patience."""
+    """A node with one place, no queue, a small quota and a short grace."""
     environ = {
         "RYE_NODE_MAX_CONCURRENT": "1",
         "RYE_NODE_MAX_QUEUED": "0",

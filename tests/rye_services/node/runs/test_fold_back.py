@@ -87,14 +87,14 @@ Pauses = list[float]
 
 
 def folding(store: Store, head: OneHead, pauses: Pauses | None = None) -> FoldBack:
-    """What folds changes into a head; how long it waits goes into ``pauses``."""
+    """The service that folds changes into a head; its waits are added to ``pauses``."""
     sleep = (pauses if pauses is not None else []).append
     durable = DurableStores(ServerLease(store.root.parent / "servers"))
     return FoldBack(head=head, store=store, durable=durable, clock=fixed_clock, sleep=sleep)
 
 
 def change(store: Store, head: OneHead, files: Files) -> ProjectChange:
-    """An execution that started from where the head is now."""
+    """An execution that started from the current head."""
     manifest = put_project(store, files)
     return ProjectChange(thread_id="t", item_ref="tool:a/b", base=head.head, manifest_hash=manifest)
 

@@ -25,7 +25,7 @@ def project(shared_node: Node, workspace: Workspace) -> RemoteProject:
 
 
 def left_out(project: RemoteProject, script: str) -> list[str]:
-    """The paths that a script leaves for nothing; the next execution and push are fine."""
+    """The paths of a script's files that are left out; the next execution and push succeed."""
     reply = project.script(script)
     assert reply.status == 200, reply.json
     assert reply.json["status"] == "success", reply.json

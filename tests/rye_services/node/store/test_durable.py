@@ -1,4 +1,4 @@
-"""Content that a push names is on the disk before its head moves, whichever server stored it."""
+"""A push forces its content to disk before the head moves, whichever server stored it."""
 
 import os
 import re
@@ -29,7 +29,7 @@ class Disk:
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Path:
-    """The folder in which servers say that they are there."""
+    """The folder of server leases."""
     folder = tmp_path / "servers"
     folder.mkdir()
     os.utime(folder, LONG_AGO)
@@ -44,7 +44,7 @@ def disk() -> Disk:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """A store with something in it."""
+    """A store with a blob."""
     store = Store(tmp_path / "objects")
     store.put_blob(b"1", Durability.AT_SYNC)
     return store
@@ -52,7 +52,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def begun(servers: Path) -> ServerLease:
-    """A server that serves."""
+    """The lease of a running server."""
     lease = ServerLease(servers)
     lease.begin()
     os.utime(servers, LONG_AGO)
@@ -160,6 +160,6 @@ def test_a_push_forces_objects_that_another_server_stored(tmp_path: Path) -> Non
 
 
 def forced_calls(calls: Path) -> list[str]:
-    """The calls that forced something, as they were made."""
+    """The calls that forced files or file systems, in order."""
     lines = calls.read_text(encoding="utf-8", errors="replace").splitlines()
     return [re.sub(r"^\d+ +", "", line) for line in lines]

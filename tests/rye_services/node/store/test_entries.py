@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def usage(tmp_path: Path) -> Iterator[Usage]:
-    """What users have stored: nothing yet."""
+    """The usage of users: no bytes yet."""
     database = made_database(tmp_path)
     yield Usage(database, lambda: NOW)
     database.close()

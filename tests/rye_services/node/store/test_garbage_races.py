@@ -30,7 +30,7 @@ GRACE_S = 5.0  # longer than any push takes here
 
 @pytest.fixture
 def services(tmp_path: Path) -> Iterator[NodeServices]:
-    """The services of a node with empty data, nothing served."""
+    """The services of a node with empty data and no server."""
     settings = read_settings({"data_dir": str(tmp_path / "node")}, {}, tmp_path)
     services = open_services(settings, tmp_path)
     services.sync.usage.read(USER, store=folder_stores(services).of(USER))  # a known user
@@ -45,7 +45,7 @@ def contents(number: int) -> dict[str, bytes]:
 
 
 def age(store: Store) -> None:
-    """Have all that is stored be from 1970."""
+    """Set the time of all stored objects to 1970."""
     for space in ObjectKind:
         for stored in store.stored(space):
             os.utime(store.path_of(space, stored.digest), (1, 1))

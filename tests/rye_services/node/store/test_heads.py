@@ -27,7 +27,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def heads(database: Database) -> Heads:
-    """No heads yet."""
+    """Heads of an empty database."""
     return Heads(database)
 
 

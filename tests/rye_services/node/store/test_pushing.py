@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def pushing(tmp_path: Path) -> Iterator[PushService]:
-    """The pushes of a node on which nothing was pushed yet."""
+    """The push service of a node without projects."""
     database = made_database(tmp_path)
     yield PushService(
         heads=Heads(database),

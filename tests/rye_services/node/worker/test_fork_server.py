@@ -1,4 +1,4 @@
-"""Children of a template: as others are, and started anew where there is no template."""
+"""Children of a template process, and new processes where no template runs."""
 
 import json
 import os

@@ -95,7 +95,7 @@ def test_no_masked_text_contains_a_secret(secret: str, around: str) -> None:
 
 @pytest.fixture
 def stores(tmp_path: Path) -> tuple[Store, Store]:
-    """That of a run, and that of the user."""
+    """The store of a run, and that of the user."""
     return Store(tmp_path / "local"), Store(tmp_path / "user")
 
 

@@ -60,7 +60,7 @@ ENVIRON = {**os.environ, "NODE_SECRET": "do not tell", "RYE_DEV_MODE": "1"}
 
 @pytest.fixture
 def launch() -> WorkerLaunch:
-    """As a server would."""
+    """The way in which a server launches workers."""
     return WorkerLaunch(environ=ENVIRON)
 
 
@@ -69,7 +69,7 @@ FORKS = pytest.param("forked", marks=pytest.mark.skipif(sys.platform != "linux",
 
 @pytest.fixture(params=["started", FORKS])
 def do_job(request: pytest.FixtureRequest, launch: WorkerLaunch) -> Iterator[Do]:
-    """Does a job in a process that is started anew, and in one that is forked."""
+    """Does a job in a new process, and in a forked one."""
     if request.param == "started":
         yield process.do_job
         return

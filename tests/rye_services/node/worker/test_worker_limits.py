@@ -1,4 +1,4 @@
-"""The limits of executions as a node is given them: in its settings, on a real node."""
+"""The limits of executions in the settings of a real node."""
 
 import os
 import sys
@@ -41,7 +41,7 @@ def project(limited: Node, workspace: Workspace) -> RemoteProject:
 
 
 def failed(project: RemoteProject, item_id: str, **body: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    """The answer of a run that failed; its row says that it did."""
+    """The answer of a failed run, whose row has the state error."""
     reply = project.ask(item_id, **body)
     assert (reply.status, reply.json["status"]) == (200, "error"), reply.json
     assert project.thread(reply.json["thread_id"])["state"] == "error"
@@ -49,7 +49,7 @@ def failed(project: RemoteProject, item_id: str, **body: Any) -> dict[str, Any]:
 
 
 def works_still(project: RemoteProject) -> bool:
-    """Whether the next run of this node goes well."""
+    """Whether the next run of this node succeeds."""
     answer = project.execute("tool:take", parameters={"size": 16 * MIB})
     return bool(answer["result"]["data"] == 16 * MIB)
 
