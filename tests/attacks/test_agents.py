@@ -201,7 +201,7 @@ def test_without_a_clear_yes_nothing_is_signed(
         (f"# {'x' * 400}\n" * 50, "this is not all of it"),
     ],
 )
-def test_a_cut_question_says_what_it_leaves_out(
+def test_a_cut_question_reports_the_omitted_text(
     machine: Machine, start: Start, more: str, expected: str
 ) -> None:
     write(machine, TOOL + more)

@@ -49,7 +49,9 @@ def test_an_item_that_is_an_attestation_is_signed_by_a_key_that_attests_nothing(
         "# rye:validated:2026-01-01|rye-registry@{victim}\n",
     ],
 )
-def test_no_one_publishes_under_the_name_of_another(shared_registry: Registry, line: str) -> None:
+def test_a_user_cannot_publish_under_the_name_of_another(
+    shared_registry: Registry, line: str
+) -> None:
     account, victim = shared_registry.account(), shared_registry.account()
     item_id = f"{account.name}/evil/paper"
     typed = line.format(victim=victim.name, zeros="0" * 64)

@@ -97,7 +97,7 @@ def test_only_digits_of_the_time_can_change(
     assert accepted_changes(verifier, target) == digits
 
 
-def test_of_a_shebang_only_what_stands_behind_the_slash_can_change(
+def test_of_a_shebang_only_the_text_behind_the_slash_can_change(
     shelf: Shelf, verifier: Verifier
 ) -> None:
     signed = sign_text(Kind.TOOL, ".py", "#!/bin/x -y\na = 1\n", KEYPAIR).encode()

@@ -79,7 +79,7 @@ def test_an_honest_answer_shows_who_signs_in(liar: LyingProvider) -> None:
         ({"azp": "another client"}, "azp"),
     ],
 )
-def test_a_token_that_is_not_for_this_sign_in_identifies_no_one(
+def test_a_token_that_is_not_for_this_sign_in_is_refused(
     liar: LyingProvider, claims: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(NotSignedInError) as caught:
@@ -138,7 +138,7 @@ def no_token(_: LyingProvider, __: dict[str, Any]) -> str:
         no_token,
     ],
 )
-def test_a_forged_token_identifies_no_one(
+def test_a_forged_token_is_refused(
     liar: LyingProvider, make: Callable[[LyingProvider, dict[str, Any]], str]
 ) -> None:
     forged(make, liar)

@@ -63,7 +63,7 @@ def signature_over(found: SignedText, text: str) -> Signature:
     return found.signature
 
 
-def test_a_page_gives_no_one_an_identity_document_of_the_node(project: RemoteProject) -> None:
+def test_a_page_signs_no_identity_document_of_the_node(project: RemoteProject) -> None:
     node = project.user.node
     true = node.ask("GET", "/public-key").json
     thief = identity_document(SigningKey(generate_keypair()), generate_box_pair()[1], "")
@@ -79,7 +79,7 @@ def test_a_page_gives_no_one_an_identity_document_of_the_node(project: RemotePro
     assert read_identity(true).box_public == node.keys.box_public
 
 
-def test_the_sign_route_gives_no_one_an_identity_document_of_the_node(
+def test_the_sign_route_signs_no_identity_document_of_the_node(
     project: RemoteProject,
 ) -> None:
     """A tool may be JSON, and a reader of documents accepts unknown keys."""

@@ -116,7 +116,7 @@ def page_id(page: Path) -> str:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_every_example_of_a_page_does_what_the_page_says(
+def test_every_example_of_a_page_works_as_described(
     page: Path, agent: McpClient, machine: Machine
 ) -> None:
     said: object = None

@@ -174,7 +174,7 @@ def test_main_gets_the_project_when_it_asks_for_it(caller: Caller) -> None:
     assert caller.call(a=1).data == [1, str(caller.workspace.project_path)]
 
 
-def test_an_error_about_a_tool_without_a_function_says_what_is_expected(caller: Caller) -> None:
+def test_an_error_about_a_tool_without_a_function_names_the_expected_ones(caller: Caller) -> None:
     path = caller.write("\nexecute = 3\n")
 
     assert failure(caller.call()) == (

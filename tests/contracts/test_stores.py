@@ -229,7 +229,7 @@ def test_a_sweep_rewrites_packs_and_readers_go_on(tmp_path: Path) -> None:
 def test_an_unreferenced_pack_stays_for_the_grace(tmp_path: Path) -> None:
     bucket = memory_bucket()
     store = bucket_stores(bucket, tmp_path).of("ada")
-    digest = store.put_blob(b"its rows come in a moment")
+    digest = store.put_blob(b"its rows come later")
     store.remove_all_older(BLOB, [digest], time() + 100)
 
     store.remove_leftovers(time() - 3600)

@@ -99,7 +99,9 @@ def reader(tmp_path: Path, bundle: Space) -> Reader:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(DOCS).as_posix())
-def test_every_example_of_a_page_does_what_the_page_shows(page: Path, reader: Reader) -> None:
+def test_every_example_of_a_page_has_the_result_that_the_page_shows(
+    page: Path, reader: Reader
+) -> None:
     left_out = set()
     for example in examples(page):
         missing = {name for name in example.needs if shutil.which(name) is None}

@@ -36,7 +36,7 @@ def whole(machine: Machine) -> dict[str, bytes]:
     return contents(machine.cache)
 
 
-def test_the_second_start_finds_what_the_first_one_wrote(
+def test_the_second_start_uses_the_files_of_the_first_one(
     machine: Machine, whole: dict[str, bytes]
 ) -> None:
     before = {path: path.stat().st_mtime_ns for path in machine.cache.rglob("*")}

@@ -99,7 +99,7 @@ def servers_ended(home: Path) -> Iterator[None]:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("page", ["README.md", "GUIDE.md", "docs/operating.md"])
-def test_every_command_of_a_page_prints_what_the_page_shows(
+def test_every_command_of_a_page_prints_the_text_of_the_page(
     page: str, tmp_path: Path, built_pyz: Path
 ) -> None:
     programs = tmp_path / "bin"

@@ -203,7 +203,7 @@ def test_a_folder_of_knowledge_is_a_skill_of_verified_files(machine: Machine) ->
     signed = machine.run("sign", "knowledge:brew/**")
     assert signed.returncode == 0, signed.stderr
     with (folder / "forged.md").open("a", encoding="utf-8") as file:
-        file.write("Nobody signed this.")
+        file.write("This is unsigned.")
 
     with served(machine, "--skills") as client:
         (skill,) = client.result("skills/list", 1, _meta=META)["skills"]

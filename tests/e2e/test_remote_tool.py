@@ -23,7 +23,7 @@ HELLO = """\
 # description: Says something
 mkdir -p src
 echo made > src/made.txt
-echo "{\\"hello\\": \\"${MY_TOKEN:-nobody}\\"}" | wc -c
+echo "{\\"hello\\": \\"${MY_TOKEN:-absent}\\"}" | wc -c
 """
 
 
@@ -144,7 +144,7 @@ def test_runs_of_another_project_are_listed_by_its_name(agent: Agent) -> None:
     assert ran["success"], ran
 
     own = agent.act("threads", project_path="project")["threads"]
-    other = agent.act("threads", project_path="nobody's")["threads"]
+    other = agent.act("threads", project_path="another")["threads"]
 
     assert [row["thread_id"] for row in own] == [ran["thread_id"]]
     assert other == []

@@ -113,7 +113,7 @@ def put_back(before: Path, root: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 5, 8])
-def test_a_push_after_resolving_was_killed_sends_no_version_that_no_one_chose(
+def test_a_push_after_resolving_was_killed_sends_only_versions_that_the_user_chose(
     torn: Client, step: int
 ) -> None:
     killed_at(step, torn, "remote", "resolve", *PATHS, "--theirs")

@@ -108,7 +108,7 @@ def test_a_name_that_makes_programs_run_code_is_never_taken(tmp_path: Path, name
 
 
 @pytest.mark.parametrize("name", [example(name) for name in ONLY_IF_ABSENT])
-def test_a_protected_name_does_not_change_what_is_set(tmp_path: Path, name: str) -> None:
+def test_a_protected_name_does_not_change_a_set_variable(tmp_path: Path, name: str) -> None:
     values = dotenv(tmp_path, f"{name}=secret-value", {name: "mine"})
 
     refusal = f"{tmp_path / '.env'}: {name} is not taken: it is protected and already set"

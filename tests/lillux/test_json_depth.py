@@ -49,7 +49,7 @@ def joined(*members: dict[str, Any] | str) -> bytes:
 
 
 @given(JSON, st.integers(0, 6))
-def test_a_value_is_deeper_than_what_it_has_more_levels_than(value: Any, most: int) -> None:  # noqa: ANN401
+def test_a_value_is_too_deep_if_it_has_more_levels_than_the_limit(value: Any, most: int) -> None:  # noqa: ANN401
     assert is_deeper(value, most) == (depth_of(value) > most)
 
 

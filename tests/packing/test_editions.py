@@ -28,7 +28,10 @@ def listed(folder: Path) -> set[str]:
         ("directives/rye/examples/approve.md", False),
     ],
 )
-def test_the_core_is_what_lies_in_its_folders_and_configuration(path: str, is_core: bool) -> None:  # noqa: FBT001
+def test_the_core_holds_the_files_of_its_folders_and_its_configuration(
+    path: str,
+    is_core: bool,  # noqa: FBT001
+) -> None:
     assert Edition.CORE.holds(PurePosixPath(path)) == is_core
     assert Edition.FULL.holds(PurePosixPath(path))
 

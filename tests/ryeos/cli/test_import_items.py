@@ -16,7 +16,7 @@ def settings(cli: CommandLine, **servers: Any) -> None:  # noqa: ANN401 - JSON
     (cli.project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), "utf-8")
 
 
-def test_a_dry_run_shows_what_would_be_made_and_writes_nothing(cli: CommandLine) -> None:
+def test_a_dry_run_shows_the_new_items_and_writes_nothing(cli: CommandLine) -> None:
     settings(cli, echo=ECHO)
 
     done = cli("import", "--dry-run")

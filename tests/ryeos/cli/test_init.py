@@ -73,7 +73,7 @@ def test_a_git_worktree_whose_mark_is_a_file_becomes_a_project(cli: CommandLine)
     assert cli.json("init")["project"] == str(cli.project)
 
 
-def test_uninstall_removes_the_entries_of_init_and_names_what_is_left(
+def test_uninstall_removes_the_entries_of_init_and_names_the_remaining_files(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "rye.pyz"

@@ -220,7 +220,7 @@ def test_a_pattern_and_another_kind_contradict(rye: Rye) -> None:
         signed(rye, "tool:*", item_type="directive")
 
 
-def test_each_item_is_reported_and_a_cancelled_batch_keeps_what_is_done(
+def test_each_item_is_reported_and_a_cancelled_batch_keeps_signed_items(
     workspace: Workspace, rye: Rye
 ) -> None:
     for name in ("a", "b", "c"):
@@ -256,7 +256,7 @@ def test_a_batch_over_mcp_reports_its_last_item(workspace: Workspace, rye: Rye) 
     assert (reported[0], reported[-1]) == ((1, 3, "tool:a"), (3, 3, "tool:c"))
 
 
-def test_a_summary_counts_what_was_signed_now(workspace: Workspace, rye: Rye) -> None:
+def test_a_summary_counts_the_newly_signed_items(workspace: Workspace, rye: Rye) -> None:
     workspace.project.signed_tool("mine/a")
     workspace.project.tool("mine/b")
 
