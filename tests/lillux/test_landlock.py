@@ -149,10 +149,10 @@ import subprocess, sys, time
 from pathlib import Path
 from lillux.process import ProcessManager
 from lillux.process.model import Command
-from lillux.sandbox import Access, Confinement, Withholding
+from lillux.sandbox import Access, Confinement, FolderRestrictions
 
 home = Path(sys.argv[1])
-held_back = Confinement(withholding=Withholding(((home / "keys", Access.NONE),)))
+held_back = Confinement(withholding=FolderRestrictions(((home / "keys", Access.NONE),)))
 
 def read(name):
     command = Command(argv=("/bin/cat", str(home / name)), env={}, confinement=held_back)
