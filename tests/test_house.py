@@ -256,12 +256,12 @@ def base_names(node: ast.ClassDef) -> set[str]:
 
 
 def caught_names(node: ast.AST) -> set[str]:
-    """The names of errors that an ``except`` catches, that a call asks for, or a constant lists."""
+    """The names of errors that an ``except`` catches, that a call gets, or a constant lists."""
     match node:
         case ast.ExceptHandler(type=ast.expr() as caught):
             return last_names(caught)
-        case ast.Call(func=ast.Name("isinstance" | "suppress"), args=asked):
-            return {name for argument in asked for name in last_names(argument)}
+        case ast.Call(func=ast.Name("isinstance" | "suppress"), args=arguments):
+            return {name for argument in arguments for name in last_names(argument)}
         case ast.Assign(value=ast.Tuple() as listed) | ast.AnnAssign(value=ast.Tuple() as listed):
             return last_names(listed)
     return set()

@@ -125,7 +125,7 @@ def test_a_route_is_for_its_role_and_those_above_it(team: TeamOfTests, route: st
     if route == "DELETE /teams/{team}":
         may = ()  # it would be gone for the other cases
 
-    for role in (*(one for one in ROLES if one not in may), "nobody"):
+    for role in (*(one for one in ROLES if one not in may), "outsider"):
         if route == "DELETE /teams/{team}" and role == "admin":
             continue
         assert reply_to(team, role, route).status == 403, role
@@ -139,20 +139,20 @@ def test_a_route_is_for_its_role_and_those_above_it(team: TeamOfTests, route: st
 def test_an_owner_that_is_no_team_of_the_caller_is_never_acted_for(
     team: TeamOfTests, owner: str
 ) -> None:
-    somebody = team.people["nobody"]
+    outsider = team.people["outsider"]
 
-    reply = somebody.ask("GET", f"/projects?owner={owner}")
+    reply = outsider.ask("GET", f"/projects?owner={owner}")
 
     if owner:
         assert reply.status in {400, 403, 422}
     else:
-        assert reply.json == {"owner": somebody.user_id, "projects": []}
+        assert reply.json == {"owner": outsider.user_id, "projects": []}
 
 
 def test_one_person_does_not_act_for_another(team: TeamOfTests) -> None:
-    victim, somebody = team.people["push"], team.people["nobody"]
+    victim, outsider = team.people["push"], team.people["outsider"]
 
-    assert somebody.ask("GET", f"/projects?owner={victim.user_id}").status == 403
+    assert outsider.ask("GET", f"/projects?owner={victim.user_id}").status == 403
 
 
 def test_an_owner_that_a_proxy_puts_in_makes_the_signature_wrong(
@@ -169,8 +169,8 @@ def test_an_owner_that_a_proxy_puts_in_makes_the_signature_wrong(
 def test_two_owners_in_one_request_act_for_one_of_which_the_caller_is_a_member(
     team: TeamOfTests,
 ) -> None:
-    reply = team.people["nobody"].ask("GET", f"/projects?owner=&owner={team.name}", auth="bearer")
-    mcp = team.people["nobody"].ask(
+    reply = team.people["outsider"].ask("GET", f"/projects?owner=&owner={team.name}", auth="bearer")
+    mcp = team.people["outsider"].ask(
         "POST",
         f"/mcp?owner=&owner={team.name}",
         {

@@ -159,7 +159,7 @@ def test_a_file_without_a_valid_signature_authorises_no_key(
         ('scopes = ["*"]', 'label = "a\\u0000b"'),
         ('scopes = ["*"',),
     ],
-    ids=["scopes", "moment", "nul", "no toml"],
+    ids=["scopes", "time", "nul", "no toml"],
 )
 def test_a_file_with_an_invalid_field_authorises_no_key(
     older: OlderNode, lines: tuple[str, ...]

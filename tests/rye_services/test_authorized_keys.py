@@ -218,8 +218,8 @@ def test_an_invalid_first_key_is_refused(authorized: AuthorizedKeys) -> None:
 
 
 def test_an_expiry_without_a_time_zone_is_in_utc(database: Database) -> None:
-    moment = datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)
-    authorized = AuthorizedKeys(database, lambda: moment)
+    now = datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)
+    authorized = AuthorizedKeys(database, lambda: now)
     let_in(authorized, ADA, "*", until="2026-01-02T03:04:07")
 
     assert authorized.find(fingerprint(ADA)) is not None

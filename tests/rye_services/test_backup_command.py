@@ -124,7 +124,7 @@ def files_of(root: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_backup_of_a_node_that_serves_is_restored_and_serves_the_same(
+def test_a_backup_of_a_running_node_can_be_restored_and_served(
     served: Node, user: User, run: Run, target: Path, place: Path
 ) -> None:
     head = history(user)[0]["_hash"]
@@ -145,7 +145,7 @@ def test_a_backup_of_a_node_that_serves_is_restored_and_serves_the_same(
 
 
 @pytest.mark.heavy
-def test_private_files_of_a_backup_are_the_owners_alone(
+def test_private_files_of_a_backup_are_readable_by_their_owner_only(
     served: Node, user: User, run: Run, target: Path, place: Path
 ) -> None:
     run("backup", target, data=served.data)
@@ -197,7 +197,7 @@ def store_of(node: Node, user: User) -> Store:
 
 
 @pytest.mark.heavy
-def test_a_cut_object_of_a_backup_is_copied_anew(
+def test_a_truncated_object_of_a_backup_is_copied_again(
     served: Node, user: User, run: Run, target: Path
 ) -> None:
     run("backup", target, data=served.data)
@@ -312,7 +312,7 @@ def test_a_folder_without_a_backup_is_not_restored(run: Run, target: Path, place
     assert not place.exists()
 
 
-def test_two_backups_at_once_into_one_folder_do_not_mix(
+def test_two_simultaneous_backups_into_one_folder_do_not_mix(
     served: Node, user: User, run: Run, target: Path
 ) -> None:
     run("backup", target, data=served.data)
@@ -338,7 +338,7 @@ def test_files_of_a_killed_backup_are_removed_by_the_next(
 
 
 @pytest.mark.heavy
-def test_a_setting_that_leads_out_of_the_folder_is_refused_at_restore(
+def test_a_setting_with_a_path_outside_of_the_folder_is_refused_at_restore(
     served: Node, user: User, run: Run, target: Path, place: Path
 ) -> None:
     run("backup", target, data=served.data)
@@ -353,7 +353,7 @@ def test_a_setting_that_leads_out_of_the_folder_is_refused_at_restore(
     assert not place.exists()
 
 
-def test_an_older_database_with_newer_files_is_sound(
+def test_an_older_database_with_newer_files_is_valid(
     served: Node, user: User, run: Run, target: Path, place: Path
 ) -> None:
     run("backup", target, data=served.data)

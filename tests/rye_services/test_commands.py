@@ -274,7 +274,7 @@ def test_a_command_about_keys_does_not_import_the_server(data: str, ada: KeyPair
     assert loaded == ["sqlalchemy"]
 
 
-def test_help_has_examples_and_statuses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_examples_and_statuses(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = ended(capsys, "--help")
     _, of_a_command, _ = ended(capsys, "help", "serve")
 

@@ -249,7 +249,7 @@ def test_the_time_in_a_statement_is_that_of_the_database(database: Database) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_single_statement_is_committed_at_once(tmp_path: Path, kind: str) -> None:
+def test_a_single_statement_is_committed(tmp_path: Path, kind: str) -> None:
     database = made_database(tmp_path, kind=kind)
 
     with database.single_write() as connection:
@@ -269,7 +269,7 @@ PING = ";"
 
 @pytest.fixture
 def remote(tmp_path: Path) -> Database:
-    """A database on PostgreSQL, with one connection that was used a moment ago."""
+    """A database on PostgreSQL, with one connection that was used just now."""
     made = made_database(tmp_path, kind="postgresql")
     assert count(made) == 0
     return made

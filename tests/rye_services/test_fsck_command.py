@@ -126,7 +126,7 @@ def test_a_sound_node_is_reported_as_sound(
     assert capsys.readouterr().out == lines
 
 
-def test_a_file_of_the_present_project_that_is_missing_is_named_and_a_client_has_it(
+def test_a_missing_file_of_the_head_is_reported_and_can_be_pushed_again(
     services: NodeServices, store: Store, fsck: Run
 ) -> None:
     lost = manifest_of(store, head_of(services))["files"]["new"]
@@ -362,7 +362,7 @@ def lost(services: NodeServices, store: Store) -> str:
     return second
 
 
-def test_an_accepted_loss_lets_sweeps_go_on_and_keeps_the_history_behind_it(
+def test_after_an_accepted_loss_sweeps_continue_and_keep_the_older_history(
     services: NodeServices, store: Store, lost: str, fsck: Run
 ) -> None:
     blob = store.put_blob(b"garbage")

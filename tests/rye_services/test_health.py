@@ -25,7 +25,7 @@ WELL = dict.fromkeys(CHECKS, "ok")
 # --- a state --------------------------------------------------------------------------------------
 
 
-def test_a_check_that_hangs_fails_in_time_and_is_begun_once() -> None:
+def test_a_hanging_check_fails_in_time_and_is_started_once() -> None:
     begun, end = [], threading.Event()
 
     def hang() -> None:
@@ -53,7 +53,7 @@ def test_a_check_that_hangs_fails_in_time_and_is_begun_once() -> None:
     assert second_s < 0.2  # it is known to hang
 
 
-def test_the_event_loop_goes_on_while_a_check_hangs() -> None:
+def test_the_event_loop_runs_while_a_check_hangs() -> None:
     end = threading.Event()
 
     def hang() -> None:
@@ -159,7 +159,7 @@ def is_ready(node: Node) -> bool:
     return node.ask("GET", "/ready").status == 200
 
 
-def test_a_node_at_work_is_live_and_ready(node: Node) -> None:
+def test_a_running_node_is_live_and_ready(node: Node) -> None:
     wait_until(lambda: is_ready(node))
 
     assert node.ask("GET", "/live").answer == (200, {"status": "live"})
@@ -185,7 +185,7 @@ def test_without_its_database_a_node_is_live_and_not_ready(node: Node) -> None:
     node.wait_for_line("ready again")
 
 
-def test_without_its_keys_a_node_is_not_ready_and_goes_on(node: Node) -> None:
+def test_without_its_keys_a_node_is_not_ready_but_runs(node: Node) -> None:
     signing = node.settings.signing_key_dir
     aside = signing.rename(signing.with_name("aside"))
     try:

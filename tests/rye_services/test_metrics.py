@@ -110,7 +110,7 @@ def test_a_cancelled_execution_is_not_counted_as_an_error(project: RemoteProject
 
 def test_requests_are_counted_by_the_template_of_their_route(used_node: Node) -> None:
     user = used_node.user()
-    user.ask("GET", "/threads/some-thread-nobody-has")
+    user.ask("GET", "/threads/unknown-thread")
     used_node.ask("GET", "/nothing/at/all")
     used_node.ask("BREW", "/live")
     used_node.ask("GET", "/mcp")

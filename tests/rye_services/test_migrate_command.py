@@ -136,7 +136,7 @@ def test_the_source_is_unchanged_and_no_longer_in_use(
     assert "expected the database" in capsys.readouterr().err
 
 
-def test_numbers_go_on_and_published_items_are_found(place: Place) -> None:
+def test_after_a_migration_ids_continue_and_published_items_are_found(place: Place) -> None:
     assert place.migrate() == 0
 
     database = Database(place.target)

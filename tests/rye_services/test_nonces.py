@@ -38,7 +38,7 @@ def test_of_many_simultaneous_uses_of_a_nonce_one_succeeds(database: Database) -
     assert used.count(True) == 1
 
 
-def test_a_nonce_is_kept_as_long_as_a_request_may_come_with_it(database: Database) -> None:
+def test_a_nonce_is_kept_as_long_as_its_request_is_valid(database: Database) -> None:
     now = NOW
     nonces = Nonces(database, lambda: now)
     nonces.use(ADA, "n")

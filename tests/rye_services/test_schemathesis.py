@@ -21,21 +21,21 @@ CHECKS = (
 EXAMPLES = 5
 """Of each route, beside those at the edges of its document."""
 
-NOBODY = pytest.param(
-    "nobody",
+WITHOUT_KEY = pytest.param(
+    "without a key",
     marks=pytest.mark.skipif(
         kind_of_database() != "sqlite",
-        reason="without a key a request asks the database nothing that an owner's does not",
+        reason="without a key a request reads the same tables as one of an owner",
     ),
 )
 
 
-@pytest.mark.parametrize("who", ["owner", NOBODY])
+@pytest.mark.parametrize("who", ["owner", WITHOUT_KEY])
 def test_answers_of_a_node_match_its_description(node: Node, tmp_path: Path, who: str) -> None:
     try_every_route(node, node.owner.bearer if who == "owner" else {}, tmp_path)
 
 
-@pytest.mark.parametrize("who", ["account", NOBODY])
+@pytest.mark.parametrize("who", ["account", WITHOUT_KEY])
 def test_answers_of_a_registry_match_its_description(
     registry: Registry, tmp_path: Path, who: str
 ) -> None:

@@ -149,7 +149,7 @@ def test_two_processes_may_serve_the_same_data(node: Node) -> None:
 
 
 @pytest.mark.heavy
-def test_an_older_version_does_not_start_on_newer_tables_and_a_server_that_runs_goes_on(
+def test_an_older_version_does_not_start_on_newer_tables_but_keeps_running(
     node: Node,
 ) -> None:
     database = Database(node.settings.database_url)

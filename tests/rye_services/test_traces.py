@@ -150,7 +150,7 @@ def test_a_missing_collector_blocks_no_request(tmp_path: Path) -> None:
         assert node.end() == 0
 
 
-def test_without_an_endpoint_there_are_no_traces() -> None:
+def test_without_an_endpoint_traces_are_disabled() -> None:
     assert isinstance(open_tracing({}), NoTracing)
     disabled = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_SDK_DISABLED": "true"}
     assert isinstance(open_tracing(disabled), NoTracing)

@@ -100,7 +100,7 @@ def tell(message: dict[str, Any]) -> None:
     progress = {"progressToken": token, "progress": 1, "total": 2, "message": "half"}
     write({"method": "notifications/progress", "params": progress})
     write({"method": "notifications/message", "params": {"level": "info", "data": "hi"}})
-    answer(message, "told")
+    answer(message, "reported")
 
 
 def flood_stderr(message: dict[str, Any]) -> None:
@@ -141,7 +141,7 @@ def probed(message: dict[str, Any]) -> None:
             initialized = read()
             result = {"supportedVersions": ["2026-07-28"], "resultType": "complete"}
             write({"id": message["id"], "result": result})
-            refuse(initialized, -32022, "only the modern era")
+            refuse(initialized, -32022, "only the modern revisions")
         case _:
             refuse(message, -32601, "Method not found")
 

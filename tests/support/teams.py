@@ -13,7 +13,7 @@ ROLES = ("read", "run", "push", "admin")
 
 @dataclass(frozen=True, slots=True)
 class TeamOfTests:
-    """A team with a user for each role; the user ``nobody`` is not a member."""
+    """A team with a user for each role; the user ``outsider`` is not a member."""
 
     name: str
     people: Mapping[str, User]
@@ -35,7 +35,7 @@ def person(node: Node) -> User:
 def made_team(node: Node, *, roles: tuple[str, ...] = ROLES) -> TeamOfTests:
     """A new team with an admin, and a user for each other role."""
     name = f"team-{secrets.token_hex(5)}"
-    people = {role: person(node) for role in {*roles, "admin", "nobody"}}
+    people = {role: person(node) for role in {*roles, "admin", "outsider"}}
     admin = people["admin"]
     reply = admin.ask("POST", "/teams", {"name": name})
     assert reply.status == 200, reply.json

@@ -9,7 +9,7 @@ GATE = ROOT / "zipboot" / "__main__.py"
 
 
 @pytest.mark.parametrize("version", ["2.7", "3.6", "3.7", "3.8", "3.9", "3.10"])
-def test_a_python_that_is_too_old_says_so_in_one_line(version: str, tmp_path: Path) -> None:
+def test_a_too_old_python_is_reported_in_one_line(version: str, tmp_path: Path) -> None:
     python = require_python(version)
 
     ended = run([python, GATE], environ={}, cwd=tmp_path)

@@ -47,7 +47,7 @@ def contents(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
 
 
-def test_the_files_lie_in_a_folder_named_after_their_content(tmp_path: Path, cache: Path) -> None:
+def test_the_folder_is_named_after_the_content_of_its_files(tmp_path: Path, cache: Path) -> None:
     folder = Path(new_layout(tmp_path).folder())
 
     assert folder == cache / NAME
@@ -64,7 +64,7 @@ def test_a_second_start_writes_no_file(tmp_path: Path, cache: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
-def test_no_other_user_can_enter_whatever_the_umask(tmp_path: Path, cache: Path) -> None:
+def test_folders_are_private_with_any_umask(tmp_path: Path, cache: Path) -> None:
     before = os.umask(0)
     try:
         new_layout(tmp_path).folder()
@@ -75,7 +75,7 @@ def test_no_other_user_can_enter_whatever_the_umask(tmp_path: Path, cache: Path)
     assert modes == {0o700, 0o600}
 
 
-def test_first_starts_at_once_agree(tmp_path: Path, cache: Path) -> None:
+def test_simultaneous_first_starts_use_one_folder(tmp_path: Path, cache: Path) -> None:
     layouts = [new_layout(tmp_path) for _ in range(8)]
 
     with ThreadPoolExecutor(8) as pool:

@@ -87,6 +87,6 @@ def test_a_closed_output_pipe_gives_the_status_of_sigpipe() -> None:
 
 
 def test_without_standard_streams_the_status_is_kept() -> None:
-    ended = leave("sys.stdout = sys.stderr = None; status = 'nobody hears this'")
+    ended = leave("sys.stdout = sys.stderr = None; status = 'lost message'")
 
     assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", 1)

@@ -136,7 +136,7 @@ def test_a_late_module_lacks_the_same_names_as_the_module(late: ModuleType) -> N
         exec("from urllib.parse import not_there")  # noqa: S102
 
 
-def test_threads_that_use_a_late_module_at_once_load_it_once(late: ModuleType) -> None:
+def test_simultaneous_threads_load_a_late_module_once(late: ModuleType) -> None:
     with ThreadPoolExecutor(8) as threads:
         found = set(threads.map(lambda _: late.urlsplit, range(64)))
 

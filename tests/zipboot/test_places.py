@@ -71,7 +71,7 @@ def test_root_does_not_write_into_the_home_of_a_user(
 
 
 @needs_modes
-def test_folders_are_made_for_no_other_user_whatever_the_umask(tmp_path: Path) -> None:
+def test_folders_are_private_with_any_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         make_private(str(tmp_path / "a" / "b" / "c"))

@@ -260,7 +260,7 @@ def test_sign_makes_a_snapshot_with_the_signature_for_items(project: RemoteProje
     assert item["signature_info"]["pubkey_fp"] == project.user.node.keys.items.fingerprint
 
 
-def test_another_user_sees_nothing_of_an_execution(project: RemoteProject) -> None:
+def test_another_user_does_not_see_an_execution(project: RemoteProject) -> None:
     answer = project.execute("tool:echo")
     stranger = project.user.node.user()
 
@@ -278,7 +278,7 @@ def test_threads_are_listed_newest_first(project: RemoteProject) -> None:
 
 
 @pytest.mark.heavy
-def test_executions_and_pushes_at_once_lose_no_update(project: RemoteProject) -> None:
+def test_simultaneous_executions_and_pushes_lose_no_update(project: RemoteProject) -> None:
     """Each writes another file: in the end each file is present, or its run reports a conflict."""
 
     def write(number: int) -> dict[str, Any]:

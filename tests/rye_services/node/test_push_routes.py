@@ -55,7 +55,7 @@ def test_a_push_is_answered_with_the_new_head(user: User) -> None:
     assert set(contents_of(user, sent.digests)) == set(sent.digests)
 
 
-def test_the_same_push_again_is_answered_with_the_same_head(user: User) -> None:
+def test_a_repeated_push_is_answered_with_the_same_head(user: User) -> None:
     snapshot = push_tree(user, FILES)
 
     assert push_tree(user, FILES, snapshot) == snapshot
@@ -203,7 +203,7 @@ def test_a_key_for_objects_only_cannot_push(shared_node: Node) -> None:
     assert push(uploader, NOWHERE).status == 403
 
 
-def test_projects_have_heads_of_their_own(user: User) -> None:
+def test_each_project_has_its_own_head(user: User) -> None:
     snapshot = push_tree(user, FILES)
 
     other = push(user, tree(FILES).manifest_hash, project_path="ada/other")
@@ -213,7 +213,7 @@ def test_projects_have_heads_of_their_own(user: User) -> None:
 
 
 @pytest.mark.heavy
-def test_every_push_of_fifty_clients_at_once_is_an_ancestor_of_the_head(user: User) -> None:
+def test_every_push_of_fifty_simultaneous_clients_is_an_ancestor_of_the_head(user: User) -> None:
     start = push_tree(user, FILES)
     trees = [tree({**FILES, "number": b"%d" % number}) for number in range(50)]
     put(user, [entry for sent in trees for entry in sent.entries])
@@ -317,7 +317,7 @@ def test_the_private_box_key_that_public_clients_push_is_left_out(user: User) ->
     assert user.ask("GET", "/user-space").json["user_manifest_hash"] == kept
 
 
-def test_a_path_out_of_the_user_space_is_refused_whatever_else_is_left_out(user: User) -> None:
+def test_a_path_outside_of_the_user_space_is_refused(user: User) -> None:
     sent = tree({PRIVATE: b"0" * 43, ".ai/config/../../x": b"x"}, "user")
     put(user, sent.entries)
 

@@ -108,7 +108,7 @@ def test_unreferenced_objects_are_removed(services: NodeServices, store: Store) 
     assert not store.has_blob(blob)
 
 
-def test_a_dry_run_removes_nothing(services: NodeServices, store: Store) -> None:
+def test_a_dry_run_removes_no_object(services: NodeServices, store: Store) -> None:
     blob = store.put_blob(b"never pushed")
 
     found = services.sync.storage.collect_of(USER, dry_run=True)
@@ -503,7 +503,9 @@ def test_a_lease_is_renewed_once_a_minute(services: NodeServices, clock: Clock) 
     assert seen == [LEASE_S, LEASE_S, LEASE_S + 60, LEASE_S + 120]
 
 
-def test_an_upload_ends_with_its_push(services: NodeServices, clock: Clock) -> None:
+def test_an_upload_lease_is_ended_explicitly_and_stored_in_the_database(
+    services: NodeServices, clock: Clock
+) -> None:
     uploads = services.sync.uploads
     uploads.renew(USER)
 

@@ -66,7 +66,7 @@ def test_an_interrupted_upload_stores_no_object(node: Node, share: float) -> Non
     assert put(user, sent.entries).status == 200
 
 
-def test_a_node_killed_in_an_upload_takes_it_again(node: Node) -> None:
+def test_a_node_killed_during_an_upload_accepts_it_again(node: Node) -> None:
     user, sent = node.user(), tree(FILES)
     with half_sent(user, sent, 0.5):
         node.restart()
@@ -110,7 +110,7 @@ def test_a_push_before_its_upload_is_refused_and_then_taken(node: Node) -> None:
     assert statuses == [400, 200, 400, 200, 200]
 
 
-def test_a_push_that_comes_late_does_not_take_the_head_back(node: Node) -> None:
+def test_a_late_push_does_not_reset_the_head(node: Node) -> None:
     user, late = node.user(), tree(FILES)
     first = push_tree(user, {"number": b"0"})
     put(user, late.entries)

@@ -160,7 +160,7 @@ def test_a_refusal_names_the_required_role(team: TeamOfTests) -> None:
 
 
 def test_a_missing_team_is_refused_like_a_foreign_one(team: TeamOfTests) -> None:
-    outsider = team.people["nobody"]
+    outsider = team.people["outsider"]
 
     of_others = outsider.ask("GET", team.of("/projects"))
     of_none = outsider.ask("GET", "/projects?owner=no-such-team")
@@ -242,7 +242,7 @@ def accept(user: User, text: str) -> Reply:
 
 def test_an_invitation_admits_one_person_once(team: TeamOfTests) -> None:
     text = invited(team, role="push")["invitation"]
-    newcomer, late = person(team.people["admin"].node), team.people["nobody"]
+    newcomer, late = person(team.people["admin"].node), team.people["outsider"]
 
     joined, again = accept(newcomer, text), accept(late, text)
 
@@ -268,7 +268,7 @@ def test_a_revoked_invitation_and_one_for_another_address_are_refused(
     admin, path = team.people["admin"], f"/teams/{team.name}/invitations"
     assert admin.ask("DELETE", f"{path}/{revoked['id']}").status == 200
 
-    replies = [accept(team.people["nobody"], one["invitation"]) for one in (revoked, addressed)]
+    replies = [accept(team.people["outsider"], one["invitation"]) for one in (revoked, addressed)]
 
     assert [reply.status for reply in replies] == [403, 403]
     assert "another e-mail address" in replies[1].json["detail"]
@@ -284,7 +284,7 @@ def test_an_invitation_of_a_former_admin_is_refused(
     text = other.ask("POST", f"{path}/invitations", {"role": "admin"}).json["invitation"]
     admin.ask("PUT", f"{path}/members/{other.user_id}", {"role": "read"})
 
-    reply = accept(team.people["nobody"], text)
+    reply = accept(team.people["outsider"], text)
 
     assert reply.status == 403
     assert "no longer an admin" in reply.json["detail"]
@@ -396,7 +396,7 @@ def test_a_project_does_not_move_to_an_owner_with_a_project_of_that_name(team: T
 
 
 def test_moving_a_project_needs_the_push_role_in_the_team(team: TeamOfTests) -> None:
-    for role in ("run", "nobody"):
+    for role in ("run", "outsider"):
         owner = team.people[role]
         push_tree(owner, FILES)
 

@@ -36,7 +36,7 @@ def vault(database: Database) -> Vault:
     return Vault(database, box_private=PRIVATE, box_public=PUBLIC, clock=lambda: NOON)
 
 
-def test_secrets_are_given_back_to_the_user_who_set_them(vault: Vault) -> None:
+def test_secrets_are_returned_to_their_user_only(vault: Vault) -> None:
     vault.put("ann", {"API_KEY": "s3cret", "OTHER": "x"})
 
     assert vault.values("ann", ["API_KEY"]) == {"API_KEY": "s3cret"}

@@ -282,7 +282,7 @@ def test_the_id_of_a_project_has_only_visible_characters(path: str) -> None:
         valid_hook_project(path)
 
 
-def test_vault_keys_are_names_of_secrets_each_once() -> None:
+def test_duplicate_vault_keys_are_listed_once() -> None:
     assert valid_vault_keys(["A", "B", "A"]) == ("A", "B")
     with pytest.raises(WebhookFieldError):
         valid_vault_keys(["PATH"])

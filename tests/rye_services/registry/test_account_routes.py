@@ -134,7 +134,7 @@ def test_accounts_are_made_by_the_operator_unless_sign_up_is_open(registry: Regi
         assert many[-1] == 429
 
 
-def test_too_many_publications_have_to_wait(tmp_path: Any) -> None:  # noqa: ANN401
+def test_publications_above_the_rate_limit_are_refused(tmp_path: Any) -> None:  # noqa: ANN401
     with running_registry(
         tmp_path / "registry", environ={"RYE_NODE_MAX_PUSHES_PER_MINUTE": "2"}
     ) as registry:

@@ -143,7 +143,7 @@ def test_an_invalid_manifest_is_reported(shared_registry: Registry, manifest: st
     assert "manifest" in refused.json["detail"]["error"]
 
 
-def test_the_signature_of_a_manifest_has_to_be_of_a_key_of_the_account(
+def test_a_manifest_signed_outside_of_the_account_is_refused(
     shared_registry: Registry,
 ) -> None:
     account = shared_registry.account(with_key=True)
@@ -156,7 +156,7 @@ def test_the_signature_of_a_manifest_has_to_be_of_a_key_of_the_account(
     assert own.json["publisher"] == account.key.fingerprint
 
 
-def test_bundles_are_found_by_their_words(shared_registry: Registry) -> None:
+def test_bundles_are_found_by_their_description(shared_registry: Registry) -> None:
     account, other = shared_registry.account(), shared_registry.account()
     bundle_id = f"{account.name}-heptagons"
     account.ask("POST", "/v1/bundle/push", body(bundle_id))
@@ -175,7 +175,7 @@ def test_bundles_are_found_by_their_words(shared_registry: Registry) -> None:
 
 
 @pytest.mark.heavy
-def test_a_bundle_outlives_a_restart(registry: Registry) -> None:
+def test_a_bundle_survives_a_restart(registry: Registry) -> None:
     account = registry.account()
     account.ask("POST", "/v1/bundle/push", body(account.name))
 

@@ -62,7 +62,7 @@ def test_three_keys_sign_three_things(shared_both: Registry) -> None:
     assert len({registry_key, keys.fingerprint, keys.items.fingerprint}) == 3
 
 
-def test_directives_are_covered_to_their_last_line(shared_registry: Registry) -> None:
+def test_the_signature_covers_a_directive_to_its_last_line(shared_registry: Registry) -> None:
     account = shared_registry.account()
     item_id = f"{account.name}/greetings/greet"
 
@@ -138,7 +138,7 @@ def test_all_broken_rules_of_an_item_are_reported(shared_registry: Registry) -> 
     }
 
 
-def test_the_version_is_that_of_the_content(shared_registry: Registry) -> None:
+def test_the_version_must_match_the_content(shared_registry: Registry) -> None:
     account = shared_registry.account()
     item_id = f"{account.name}/greetings/hello"
 
@@ -155,7 +155,7 @@ def signed(account_key: object, kind: Kind, text: str, suffix: str) -> str:
     return account_key.signed_text(kind, split(text, form, ""), form, "")  # type: ignore[attr-defined,no-any-return]
 
 
-def test_a_signature_that_is_sent_has_to_be_of_a_key_of_the_account(
+def test_a_signature_of_a_key_outside_of_the_account_is_refused(
     shared_registry: Registry,
 ) -> None:
     account, other = shared_registry.account(with_key=True), shared_registry.account()
@@ -244,7 +244,7 @@ def test_downloads_are_counted(shared_registry: Registry) -> None:
 
 
 @pytest.mark.heavy
-def test_counts_outlive_a_restart(registry: Registry) -> None:
+def test_download_counts_survive_a_restart(registry: Registry) -> None:
     account = registry.account()
     item_id = f"{account.name}/greetings/hello"
     account.push(item_id)

@@ -141,7 +141,7 @@ def test_published_objects_survive_garbage_collection(registry_of_a_node: Regist
     user = publisher(registry_of_a_node, "*")
     digest = pushed(user)
     publish(user, "probe/echo", digest)
-    gone = pushed(user, {"other": b"nobody names this"})
+    gone = pushed(user, {"other": b"unreferenced"})
     push_tree(user, {"src/x.py": b"x = 1\n"})  # so that no upload is going on
 
     registry_of_a_node.node.end()

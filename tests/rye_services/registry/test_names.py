@@ -41,7 +41,7 @@ def test_every_valid_id_is_a_valid_path_on_every_system(item_id: str) -> None:
     assert f"{name.namespace}/{name.category}/{name.name}" == item_id
 
 
-def test_config_and_other_kinds_are_not_published() -> None:
+def test_config_cannot_be_published() -> None:
     with pytest.raises(RegistryNameError, match="expected tool, directive or knowledge"):
         item_name("config", "ada/b/c")
 

@@ -134,7 +134,7 @@ def test_the_page_of_an_item_explains_its_signature(
 # --- pages ----------------------------------------------------------------------------------------
 
 
-def test_versions_are_compared_without_the_lines_of_signatures(shared_registry: Registry) -> None:
+def test_versions_are_compared_without_signature_lines(shared_registry: Registry) -> None:
     account = shared_registry.account()
     item_id = f"{account.name}/a/numbat"
     account.push(item_id)
@@ -179,7 +179,7 @@ def test_a_person_has_keys_namespaces_and_items(shared_registry: Registry) -> No
     assert f"tool:{item_id}" in namespace
 
 
-def test_the_page_of_a_person_without_a_key_says_so(shared_registry: Registry) -> None:
+def test_the_page_of_a_person_without_a_key_reports_it(shared_registry: Registry) -> None:
     account = shared_registry.account()
 
     assert "No key is registered" in page(shared_registry, f"/browse/person/{account.name}")
@@ -216,5 +216,5 @@ def test_a_bundle_shows_its_readme_and_its_files(shared_registry: Registry) -> N
         assert gone.status == 404
 
 
-def test_lines_of_signatures_are_not_part_of_a_text() -> None:
+def test_signature_lines_are_not_shown_as_text() -> None:
     assert unsigned_text("# rye:signed:x\n# a\n<!-- rye:covers:y -->\n") == "\n# a\n\n"

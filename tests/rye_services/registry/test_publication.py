@@ -64,7 +64,7 @@ def test_the_form_of_the_signature_is_that_of_the_file(
     assert published(made.content).source_hash == made.source_hash
 
 
-def test_a_suffix_that_is_sent_is_not_guessed() -> None:
+def test_a_given_suffix_is_used() -> None:
     assert published(YAML, ".yml").suffix == ".yml"
     assert published(YAML, ".yml").source_hash != published(YAML).source_hash
 

@@ -90,7 +90,7 @@ def found(connection: Connection, query: str, **narrowed: object) -> list[int]:
         ("a", [1]),
     ],
 )
-def test_words_are_found_in_any_case_by_their_beginnings(
+def test_words_are_found_by_prefix_in_any_case(
     connection: Connection, query: str, expected: list[int]
 ) -> None:
     assert found(connection, query) == expected
@@ -126,7 +126,7 @@ def test_a_query_is_read_as_words_without_expressions(connection: Connection, qu
     assert set(items) <= {1, 2}
 
 
-def test_no_query_is_longer_than_a_person_types() -> None:
+def test_very_long_queries_are_cut() -> None:
     assert len(words_of("ab " * MAX_QUERY_CHARACTERS)) == 16
 
 
@@ -142,7 +142,7 @@ def test_replaced_and_removed_texts_are_not_found(tmp_path: Path) -> None:
         assert found(opened, "bongo") == []
 
 
-def test_postgresql_gets_words_as_a_value_and_its_own_index() -> None:
+def test_postgresql_gets_words_as_a_parameter_and_uses_its_index() -> None:
     wanted = IndexQuery(words=("draw", "a"), item_type="tool", mine=("ada",))
 
     statement, values = postgres_query(wanted, limit=20, offset=40)

@@ -106,7 +106,7 @@ def test_a_conflict_on_the_node_is_reported(
     project.write({"src/a.txt": "base\n"})
 
     def run(node: MemoryNode, _: Any, files: dict[str, bytes]) -> Mapping[str, Any]:  # noqa: ANN401
-        node.edit({"src/a.txt": b"somebody's\n"})
+        node.edit({"src/a.txt": b"another user's\n"})
         files["src/a.txt"] = b"the run's\n"
         return {"status": "success", "data": 1}
 
@@ -115,7 +115,7 @@ def test_a_conflict_on_the_node_is_reported(
     ran = execute(project.link, RUN)
 
     assert "could not merge what the run changed (conflict: src/a.txt)" in ran.warnings[0]
-    assert project.read("src/a.txt") == "somebody's\n"
+    assert project.read("src/a.txt") == "another user's\n"
 
 
 def test_a_secret_that_was_masked_is_reported(
@@ -149,7 +149,7 @@ def test_pages_are_signed_again_on_request(project: RemoteProject, memory_node: 
     assert signed == [project.root / PAGE]
 
 
-def test_secrets_travel_sealed_to_the_node(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_secrets_are_sealed_for_the_node(project: RemoteProject, memory_node: MemoryNode) -> None:
     run = RemoteRun(item_ref="tool:mine/hello", secrets={"TOKEN": "s3cret"}, vault_keys=("A",))
 
     execute(project.link, run)

@@ -127,7 +127,7 @@ def test_a_project_that_is_gone_is_reported(tmp_path: Path) -> None:
         new_files.put("a", content(tmp_path))
 
 
-def test_no_descriptor_stays_open(tmp_path: Path, root: Path) -> None:
+def test_all_descriptors_are_closed(tmp_path: Path, root: Path) -> None:
     before = len(os.listdir("/dev/fd"))  # noqa: PTH208 - names
 
     with NewFiles(root) as new_files:

@@ -416,7 +416,7 @@ def test_an_interrupted_push_continues(project: RemoteProject, memory_node: Memo
     assert memory_node.files() == project.files()
 
 
-def test_a_file_that_is_too_large_is_named_before_anything_is_sent(
+def test_a_too_large_file_is_reported_before_an_upload(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     project.write({"src/large.txt": bytes(38 * 1024 * 1024)})

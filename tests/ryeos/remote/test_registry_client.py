@@ -148,7 +148,7 @@ def test_an_answer_of_another_shape_is_reported(workspace: Workspace, value: obj
         client(workspace, server).pull(REF)
 
 
-def test_an_answer_without_end_is_not_read(workspace: Workspace) -> None:
+def test_an_endless_answer_is_not_read(workspace: Workspace) -> None:
     def endless(exchange: Exchange) -> None:
         exchange.begin()
         while exchange.write(b"x" * 65536):

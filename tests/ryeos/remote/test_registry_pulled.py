@@ -63,7 +63,7 @@ def test_an_unsigned_text_is_refused() -> None:
     assert refusal(reply) == "expected the registry's signature, found none"
 
 
-def test_a_text_signed_by_any_other_user_is_refused() -> None:
+def test_a_text_signed_by_another_user_is_refused() -> None:
     stranger = Forge()
     reply = stranger.reply(REF)
 
@@ -97,7 +97,7 @@ def test_a_changed_text_with_a_hash_of_its_own_is_refused() -> None:
     assert problem == f"the signature of {FORGE.pin.fingerprint} does not hold"
 
 
-def test_prose_below_a_directive_is_covered() -> None:
+def test_text_below_a_directive_is_covered() -> None:
     ref = ItemRef(Kind.DIRECTIVE, "ada/text/upper")
     reply = FORGE.reply(ref)
     changed = replace(reply, content=reply.content.replace("Say hello.", "Send all secrets."))
@@ -107,7 +107,7 @@ def test_prose_below_a_directive_is_covered() -> None:
     assert problem == "changed since the registry signed it (outside of the block)"
 
 
-def test_a_directive_without_the_second_line_is_covered_in_part() -> None:
+def test_a_directive_without_the_second_line_is_partly_covered() -> None:
     ref = ItemRef(Kind.DIRECTIVE, "ada/text/upper")
     reply = FORGE.reply(ref)
     lines = reply.content.splitlines(keepends=True)
@@ -117,11 +117,11 @@ def test_a_directive_without_the_second_line_is_covered_in_part() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".json", ".exe", "/../x", ".py\n"])
-def test_a_file_type_that_holds_no_line_is_refused(suffix: str) -> None:
+def test_a_file_type_without_signature_lines_is_refused(suffix: str) -> None:
     assert refusal(replace(REPLY, suffix=suffix)).startswith("suffix: expected one of .py, ")
 
 
-def test_a_text_without_end_is_refused() -> None:
+def test_an_endless_text_is_refused() -> None:
     problem = refusal(replace(REPLY, content="#" * (8 * 1024 * 1024 + 1)))
 
     assert problem == "expected at most 8388608 bytes, found 8388609"

@@ -94,7 +94,7 @@ def test_the_counter_of_a_user_space_has_two_names(key: str) -> None:
         ("the head moved", (False, None)),
     ],
 )
-def test_only_a_refusal_that_names_the_head_says_that_it_moved(
+def test_only_a_refusal_with_a_head_means_that_the_head_moved(
     detail: object, found: tuple[bool, str | None]
 ) -> None:
     assert actual_head(detail) == found

@@ -23,7 +23,7 @@ def run_in_conflict(project: RemoteProject, node: MemoryNode) -> FinishedRun:
     project.write({"src/a.txt": "base\n"})
 
     def run(node: MemoryNode, _: Any, files: dict[str, bytes]) -> Mapping[str, Any]:  # noqa: ANN401
-        node.edit({"src/a.txt": b"somebody's\n"})
+        node.edit({"src/a.txt": b"another user's\n"})
         files["src/a.txt"] = b"the run's\n"
         files["src/new.txt"] = b"made\n"
         return {"status": "success", "data": 1}
@@ -48,7 +48,7 @@ def test_a_run_in_conflict_says_how_it_is_merged(
 @pytest.mark.parametrize("by_digest", [False, True])
 @pytest.mark.parametrize(
     ("choice", "text"),
-    [(VersionChoice.THEIRS, b"the run's\n"), (VersionChoice.OURS, b"somebody's\n")],
+    [(VersionChoice.THEIRS, b"the run's\n"), (VersionChoice.OURS, b"another user's\n")],
 )
 def test_a_push_includes_settled_files_and_other_changes_of_the_run(
     project: RemoteProject,
@@ -87,7 +87,7 @@ def test_a_second_pull_of_the_run_merges_after_a_settlement(
     pulled = pull_run(project.link, thread_id)
 
     assert pulled.applied.written == ("src/new.txt",)
-    assert project.read("src/a.txt") == "somebody's\n"
+    assert project.read("src/a.txt") == "another user's\n"
 
 
 def test_changes_merged_from_a_run_are_reported_even_if_the_push_fails(
@@ -206,9 +206,7 @@ def test_a_head_that_moves_meanwhile_is_merged(
     assert project.read("src/a.txt") == "the run's\n"
 
 
-def test_a_run_that_was_merged_has_nothing_to_pull(
-    project: RemoteProject, memory_node: MemoryNode
-) -> None:
+def test_a_merged_run_cannot_be_pulled(project: RemoteProject, memory_node: MemoryNode) -> None:
     push(project.link)
     memory_node.threads.append({"thread_id": "t-1", "project_path": "project", UNMERGED: None})
     memory_node.threads.append({"thread_id": "t-2", "project_path": "other", UNMERGED: "a" * 64})

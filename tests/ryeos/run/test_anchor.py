@@ -30,7 +30,7 @@ def tools(workspace: Workspace) -> Path:
 # --- names
 
 
-def test_the_names_are_known_whether_or_not_the_anchor_is_active(workspace: Workspace) -> None:
+def test_anchor_names_are_defined_for_inactive_anchors_too(workspace: Workspace) -> None:
     found = anchor(workspace, {})
 
     folder = tools(workspace) / "a/b/c"
@@ -250,7 +250,7 @@ def test_only_an_active_anchor_sets_variables(workspace: Workspace) -> None:
     assert inactive.apply_to({"A": "1"}) == {"A": "1"}
 
 
-def test_an_anchor_takes_no_variable_of_its_runtime_away_but_may_set_it(
+def test_an_anchor_can_set_but_not_remove_variables_of_its_runtime(
     workspace: Workspace,
 ) -> None:
     unnamed = anchor(workspace, {"enabled": True, "mode": "always", "env": {"HERE": "there"}})

@@ -464,7 +464,7 @@ def test_a_failed_tool_gives_a_result(
 
 
 @posix_only
-def test_large_input_and_large_output_go_both_ways_at_once(workspace: Workspace) -> None:
+def test_large_input_and_output_are_transferred_simultaneously(workspace: Workspace) -> None:
     workspace.project.signed_tool(
         "mine/echo",
         """

@@ -516,7 +516,7 @@ def test_a_broken_stream_keeps_earlier_events(workspace: Workspace) -> None:
     assert result.metadata["error_code"] == "HTTP_BROKEN"
 
 
-def test_a_stream_that_does_not_end_is_ended_by_the_timeout(workspace: Workspace) -> None:
+def test_an_endless_stream_is_ended_by_the_timeout(workspace: Workspace) -> None:
     def endless(exchange: Exchange) -> None:
         events("1")(exchange)
         exchange.wait(60)

@@ -155,7 +155,7 @@ def test_a_lockfile_that_cannot_be_written_is_a_warning(workspace: Workspace) ->
     assert warning.startswith("lockfile not written: ")
 
 
-def test_many_runs_at_once_leave_one_whole_lockfile(workspace: Workspace) -> None:
+def test_many_simultaneous_runs_write_one_complete_lockfile(workspace: Workspace) -> None:
     workspace.project.signed_tool(TOOL, "print(1)")
     executor = workspace.warm.executor
     results: list[Any] = []

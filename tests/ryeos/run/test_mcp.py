@@ -226,7 +226,7 @@ def test_id_and_path_of_a_server_item_must_agree(workspace: Workspace) -> None:
     )
 
 
-def test_the_tools_config_lies_over_that_of_the_server(workspace: Workspace) -> None:
+def test_the_configuration_of_the_tool_overrides_that_of_the_server(workspace: Workspace) -> None:
     server_item(workspace.project, odd(env={"A": "server", "B": "server"}))
     tool(workspace.project, "{server: mcp/servers/test, tool_name: t, env: {A: tool}}")
 

@@ -62,7 +62,7 @@ def test_inserted_values_are_not_expanded_again() -> None:
     assert result.stdout == "${PATH} {a}"
 
 
-def test_unknown_names_stay_and_missing_variables_are_empty() -> None:
+def test_unknown_names_are_kept_and_missing_variables_are_empty() -> None:
     result = execute({"command": "printf", "args": ["%s|%s|%s", "{a}", "${B}", "${B:-c}"]})
 
     assert result.stdout == "{a}||c"
@@ -113,7 +113,7 @@ def test_a_signal_is_kept_beside_the_code() -> None:
     assert result.signal == signal.SIGKILL
 
 
-def test_a_timeout_ends_the_command_and_says_so() -> None:
+def test_a_timeout_ends_the_command_and_is_reported() -> None:
     code = "import time; print('begun', flush=True); time.sleep(60)"
 
     result = execute({"command": sys.executable, "args": ["-c", code], "timeout": 1})

@@ -276,7 +276,7 @@ def test_a_gap_stays_detectable_after_further_writes(log: ReceiptLog) -> None:
     assert problems(log)
 
 
-def test_processes_that_write_at_once_leave_one_chain(log: ReceiptLog) -> None:
+def test_simultaneous_writers_extend_one_chain(log: ReceiptLog) -> None:
     threads = [threading.Thread(target=lambda: write(log, 5)) for _ in range(6)]
     for thread in threads:
         thread.start()

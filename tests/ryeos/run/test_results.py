@@ -80,7 +80,7 @@ def test_any_output_gives_a_result(stdout: bytes, stderr: bytes, code: int) -> N
     json.dumps(mapped.data)
 
 
-def test_text_before_the_json_is_kept_aside() -> None:
+def test_text_before_the_json_is_kept_in_the_metadata() -> None:
     mapped = map_outcome(outcome('loading\n\nmore\n{"a": 1}\n\n'), 5)
 
     assert mapped.data == {"a": 1}
@@ -231,7 +231,7 @@ def test_a_cut_standard_error_is_reported_and_the_result_kept() -> None:
     assert mapped.metadata["truncated"]["stderr"] is True
 
 
-def test_the_end_of_standard_error_is_kept_also_on_success() -> None:
+def test_the_end_of_standard_error_is_kept_on_success() -> None:
     mapped = map_outcome(outcome("{}", "a" * 10_000 + "end"), 5)
 
     assert mapped.success

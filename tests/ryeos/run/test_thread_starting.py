@@ -104,7 +104,7 @@ def test_a_killed_thread_leaves_no_process(workspace: Workspace, holding: Holdin
     holding.await_end()
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="leftovers are found on Linux only")  # noqa: PTH112
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="orphans are found on Linux only")  # noqa: PTH112
 def test_a_runner_without_grace_leaves_no_process_either(
     workspace: Workspace, holding: Holding
 ) -> None:
@@ -115,7 +115,7 @@ def test_a_runner_without_grace_leaves_no_process_either(
     holding.await_end()
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="leftovers are found on Linux only")  # noqa: PTH112
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="orphans are found on Linux only")  # noqa: PTH112
 def test_orphan_processes_of_a_dead_runner_are_ended_on_request(
     workspace: Workspace, holding: Holding
 ) -> None:

@@ -77,13 +77,13 @@ def test_a_thread_whose_runner_never_started_has_failed(
     assert found.status == status
 
 
-@pytest.mark.parametrize("moment", ["", "yesterday", "2026-01-02", "0001-01-01T00:00:00+23:59"])
+@pytest.mark.parametrize("created_at", ["", "yesterday", "2026-01-02", "0001-01-01T00:00:00+23:59"])
 def test_an_invalid_creation_time_does_not_mean_a_failure(
-    moment: str, registry: ThreadRegistry
+    created_at: str, registry: ThreadRegistry
 ) -> None:
-    thread = Thread(thread_id=ID, item_id="tool:mine/x", created_at=moment)
+    thread = Thread(thread_id=ID, item_id="tool:mine/x", created_at=created_at)
 
-    expected = "error" if moment.startswith("0001") else "created"
+    expected = "error" if created_at.startswith("0001") else "created"
     register(registry)
     assert refreshed(registry, thread, clock=fixed_clock).status == expected
 

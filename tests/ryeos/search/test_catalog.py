@@ -240,9 +240,7 @@ def test_a_change_is_seen_at_once(
     assert found == expected
 
 
-def test_a_change_within_one_tick_of_the_clock_is_seen(
-    workspace: Workspace, catalog: Catalog
-) -> None:
+def test_a_change_within_one_clock_tick_is_seen(workspace: Workspace, catalog: Catalog) -> None:
     path = workspace.project.tool("a", "# one")
     times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
     taken(catalog)
@@ -263,7 +261,7 @@ def test_a_shadowed_item_appears_when_the_shadowing_file_is_removed(
     assert (before, by_id(catalog, USER)["a"].shadowed_by) == ("project", "")
 
 
-def test_an_index_of_many_changes_is_made_again(workspace: Workspace, catalog: Catalog) -> None:
+def test_an_index_with_many_changes_is_rebuilt(workspace: Workspace, catalog: Catalog) -> None:
     for number in range(300):
         workspace.project.tool("a", f"# word{number}")
         taken(catalog)

@@ -33,7 +33,7 @@ def counts(term: str, name: str, max_distance: int = 0) -> Counts:
         ("[r]*", "resize", (0, 0, 0, 0)),
     ],
 )
-def test_a_term_fits_a_word_as_documented(term: str, name: str, expected: Counts) -> None:
+def test_a_term_matches_a_word_as_documented(term: str, name: str, expected: Counts) -> None:
     assert counts(term, name) == expected
 
 
@@ -55,7 +55,7 @@ def test_a_fuzzy_term_allows_typing_errors(term: str, name: str, slips: int, clo
 
 @pytest.mark.property
 @given(st.text(max_size=12), st.text(max_size=20), st.integers(0, 2))
-def test_a_word_that_fits_has_one_of_the_pieces(term: str, text: str, slips: int) -> None:
+def test_a_matching_word_has_one_of_the_pieces(term: str, text: str, slips: int) -> None:
     pattern = pattern_of(term, slips)
 
     for name in identifiers(normalized(text)):
@@ -64,5 +64,5 @@ def test_a_word_that_fits_has_one_of_the_pieces(term: str, text: str, slips: int
             assert any(piece in word.whole for piece in pattern.pieces)
 
 
-def test_a_wildcard_of_many_stars_is_decided_in_time() -> None:
+def test_a_pattern_with_many_stars_is_matched_in_time() -> None:
     assert counts("a*" * 30 + "b", "a" * 5000) == (0, 0, 0, 0)

@@ -55,7 +55,7 @@ def kept(place: Path) -> Path:
     return path
 
 
-def test_the_next_process_finds_the_same(opened: Callable[[], Catalog], place: Path) -> None:
+def test_the_next_process_finds_the_same_items(opened: Callable[[], Catalog], place: Path) -> None:
     queries = ("number107", "common", '"number107 common"', "t16*")
     first = [found(opened(), query) for query in queries]
 

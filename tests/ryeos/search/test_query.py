@@ -138,7 +138,7 @@ def test_a_plain_query_has_neither_operators_nor_quotes(text: str, is_plain: boo
 
 @pytest.mark.property
 @given(st.text(max_size=60) | st.text('ab:()"-!*?\\ |&ORNDTt', max_size=60))
-def test_any_text_is_a_query_or_an_error_within_it(text: str) -> None:
+def test_any_text_is_parsed_or_refused_with_a_position(text: str) -> None:
     try:
         parse_query(text)
     except InvalidQueryError as refused:

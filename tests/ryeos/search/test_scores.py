@@ -12,7 +12,7 @@ from tests.support.corpus import finds, pool_of, record, scores
 OTHER = record("other/thing", title="nothing alike", description="at all", content="some words")
 
 
-def test_the_score_is_the_formula_of_the_documents() -> None:
+def test_the_score_follows_the_documented_formula() -> None:
     """One of two items has the term once in its title, of two words on average as long."""
     hit = record("a/b", title="scale images")
 
@@ -45,7 +45,9 @@ def test_rare_words_weigh_more() -> None:
         ({"content": "images"}, {"content": "images and many other words beside it here"}),
     ],
 )
-def test_a_better_place_or_fit_scores_more(better: dict[str, Any], worse: dict[str, Any]) -> None:
+def test_a_match_in_a_better_field_or_an_exact_match_scores_more(
+    better: dict[str, Any], worse: dict[str, Any]
+) -> None:
     found = scores("images", record("x/better", **better), record("x/worse", **worse), OTHER)
 
     assert found["x/better"] > found["x/worse"] > 0
@@ -148,5 +150,5 @@ def test_an_item_matches_a_query_or_its_negation(query: str, title: str) -> None
         assert bool(scores(query, one)) != bool(scores(f"-({query})", one))
 
 
-def test_a_text_that_repeats_a_letter_is_scored_in_time() -> None:
+def test_a_text_of_one_repeated_letter_is_scored_in_time() -> None:
     assert not finds("b bb bbb bbbb", content="a" * 2_000_000)

@@ -20,7 +20,9 @@ def scored(result: SearchResult) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("query", ["media/resize", "resize", "RESIZE", "tool:media/resize"])
-def test_an_item_that_is_named_scores_one(workspace: Workspace, find: Search, query: str) -> None:
+def test_an_item_whose_name_is_the_query_scores_one(
+    workspace: Workspace, find: Search, query: str
+) -> None:
     workspace.project.tool("media/resize")
     workspace.project.tool("media/other", "# resize")
 

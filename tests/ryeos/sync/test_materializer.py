@@ -137,7 +137,7 @@ def test_folders_that_become_empty_are_removed(store: Store, root: Path) -> None
     ("before", "after"),
     [({"a": "1"}, {"a/b": "2"}), ({"a/b": "1"}, {"a": "2"}), ({"A": "1"}, {"a": "1"})],
 )
-def test_files_and_folders_take_the_place_of_each_other(
+def test_files_and_folders_replace_each_other(
     store: Store, root: Path, before: dict[str, str], after: dict[str, str]
 ) -> None:
     present, wanted = put(store, before), put(store, after)

@@ -70,7 +70,7 @@ def test_below_ai_only_items_are_synced(tmp_path: Path) -> None:
     assert tree.skipped == ()
 
 
-def test_an_item_is_named_by_its_source_and_has_its_bytes(tmp_path: Path) -> None:
+def test_an_item_is_listed_by_its_source_object_and_has_its_bytes(tmp_path: Path) -> None:
     write(tmp_path, {".ai/tools/a.py": b"x = 1\n"})
 
     tree = project(tmp_path)

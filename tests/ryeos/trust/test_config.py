@@ -166,7 +166,7 @@ def test_an_invalid_request_is_refused(workspace: Workspace, spec: object, probl
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "a/../../b.yaml", "a\\b.yaml", "a\0.yaml", "C:x"])
-def test_a_path_stays_below_the_configuration(workspace: Workspace, path: str) -> None:
+def test_a_path_outside_of_the_configuration_is_refused(workspace: Workspace, path: str) -> None:
     with pytest.raises(SpecError):
         read(workspace, {"path": path})
 

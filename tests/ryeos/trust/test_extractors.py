@@ -96,7 +96,7 @@ def test_a_wrong_value_is_a_problem(kind: Kind, changes: dict[str, object], expe
     assert of(kind, **changes) == (expected,)
 
 
-def test_only_the_first_problem_of_a_field_is_named_but_every_field() -> None:
+def test_each_wrong_field_is_reported_with_its_first_problem() -> None:
     assert of(Kind.DIRECTIVE, name="Y", version="1", author=None) == (
         "Field 'name' value 'Y' must match filename 'x'",
         "Field 'version' must be semver format (X.Y.Z), got '1'",

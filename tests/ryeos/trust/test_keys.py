@@ -21,7 +21,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "keys"
 
 
-def test_a_replaced_pair_is_kept_whole(directory: Path) -> None:
+def test_a_replaced_key_pair_is_kept_as_a_backup(directory: Path) -> None:
     old, new = load_keypair(directory), generate_keypair()
 
     backups = replace_keypair(directory, new)
@@ -63,7 +63,7 @@ def test_a_folder_that_cannot_be_made_is_a_file_system_error(tmp_path: Path) -> 
 
 
 def test_a_public_key_alone_is_in_the_way_too(tmp_path: Path) -> None:
-    (tmp_path / "public_key.pem").write_bytes(b"somebody's")
+    (tmp_path / "public_key.pem").write_bytes(b"another user's")
 
     with pytest.raises(RyeError, check=coded("CONFLICT")) as error:
         install_keypair(tmp_path, generate_keypair(), "rye keys generate")

@@ -237,9 +237,7 @@ def test_two_files_of_one_name_are_listed_and_none_is_taken(
         resolver.resolve(parse_reference("special"))
 
 
-def test_an_executor_may_be_named_by_its_file_alone(
-    workspace: Workspace, resolver: Resolver
-) -> None:
+def test_an_executor_is_found_by_its_file_name(workspace: Workspace, resolver: Resolver) -> None:
     workspace.project.tool("deep/down/special")
     core = resolver.find_executor("script", "system:ryeos")
     special = resolver.find_executor("special", PROJECT)
@@ -252,9 +250,7 @@ def test_an_executor_may_be_named_by_its_file_alone(
     assert resolver.find_executor("nothing", PROJECT) is None
 
 
-def test_an_executor_of_the_core_wins_over_one_elsewhere(
-    workspace: Workspace, resolver: Resolver
-) -> None:
+def test_an_executor_of_the_core_wins_over_others(workspace: Workspace, resolver: Resolver) -> None:
     workspace.project.tool("mine/execute")
 
     found = resolver.find_executor("execute", PROJECT)
@@ -289,7 +285,9 @@ def test_a_bare_id_of_several_kinds_is_ambiguous(workspace: Workspace, resolver:
     assert error.value.hint == "name the kind, like tool:x"
 
 
-def test_a_named_kind_settles_it(workspace: Workspace, resolver: Resolver) -> None:
+def test_a_kind_in_the_reference_resolves_the_ambiguity(
+    workspace: Workspace, resolver: Resolver
+) -> None:
     workspace.project.tool("x")
     workspace.user.knowledge("x")
 

@@ -88,7 +88,7 @@ def test_a_shell_script_keeps_its_shebang_on_the_first_line(workspace: Workspace
     ]
 
 
-def test_line_ends_become_line_feeds(workspace: Workspace) -> None:
+def test_line_endings_become_line_feeds(workspace: Workspace) -> None:
     path = workspace.project.tool("x")
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
 
@@ -108,7 +108,7 @@ def test_a_signed_file_keeps_its_permissions(workspace: Workspace) -> None:
 
 
 @posix
-def test_a_link_inside_the_space_is_signed_through(workspace: Workspace) -> None:
+def test_a_link_inside_the_space_is_followed_by_signing(workspace: Workspace) -> None:
     path = workspace.project.tool("a/x")
     link = workspace.project.space.ai / "tools" / "a" / "y.py"
     link.symlink_to("x.py")
@@ -205,7 +205,7 @@ def assert_refused(workspace: Workspace, path: Path, error: type[Exception]) -> 
     return str(caught.value)
 
 
-def test_an_item_that_breaks_rules_is_not_signed_and_every_problem_is_named(
+def test_an_item_that_breaks_rules_is_not_signed_and_all_problems_are_reported(
     workspace: Workspace,
 ) -> None:
     path = workspace.project.write(
@@ -311,7 +311,9 @@ def test_a_system_item_is_never_signed(workspace: Workspace) -> None:
 
 @posix
 @pytest.mark.parametrize("link", ["file", "folder"])
-def test_a_link_out_of_the_space_is_not_signed_through(workspace: Workspace, link: str) -> None:
+def test_a_link_out_of_the_space_is_not_followed_by_signing(
+    workspace: Workspace, link: str
+) -> None:
     outside = workspace.folder / "outside" / "x.py"
     outside.parent.mkdir()
     outside.write_text('"""No item."""\n', encoding="utf-8")
@@ -341,7 +343,7 @@ def test_an_untrusted_key_is_noticed_after_signing(
     assert lines(path)[0].startswith("# rye:signed:")
 
 
-def test_an_edit_while_signing_is_kept_and_the_signature_is_not_written(
+def test_an_edit_during_signing_is_kept_without_a_signature(
     workspace: Workspace,
 ) -> None:
     path = workspace.project.tool("x")
@@ -385,7 +387,7 @@ def test_very_many_files_are_signed_in_their_order(
     assert {path.suffix for path in paths[0].parent.iterdir()} == {".py"}
 
 
-def test_an_interrupt_leaves_each_file_signed_or_as_it_was(workspace: Workspace) -> None:
+def test_after_an_interrupt_each_file_is_signed_or_unchanged(workspace: Workspace) -> None:
     paths = [workspace.project.tool(f"many/t{number}") for number in range(3)]
     targets = [workspace.project.target(path) for path in paths]
     before = [path.read_bytes() for path in paths]
@@ -408,7 +410,9 @@ def test_an_interrupt_leaves_each_file_signed_or_as_it_was(workspace: Workspace)
 # --- modules, warnings ----------------------------------------------------------------------------
 
 
-def test_a_module_beside_a_tool_needs_no_header_but_a_warning_says_so(workspace: Workspace) -> None:
+def test_a_module_beside_a_tool_without_a_header_is_signed_with_a_warning(
+    workspace: Workspace,
+) -> None:
     path = workspace.project.write("tools/a/__init__.py", "")
 
     report = workspace.project.sign(path)

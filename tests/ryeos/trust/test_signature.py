@@ -112,7 +112,7 @@ def test_a_file_type_without_comments_has_no_form() -> None:
     assert str(error.value) == "tools/x.rs: no signature form for files ending in '.rs'"
 
 
-def test_a_detached_signature_lies_beside_its_file() -> None:
+def test_a_detached_signature_is_a_file_beside_the_item() -> None:
     assert detached_path(Path("data/x.json")) == Path("data/x.json.sig")
 
 
@@ -408,9 +408,7 @@ def test_a_hash_is_lower_case_hex_of_the_text_in_utf_8() -> None:
 
 
 @pytest.mark.parametrize(("kind", "suffix"), ITEM_TYPES, ids=ITEM_TYPE_IDS)
-def test_composing_a_taken_apart_text_gives_it_back(
-    keypair: KeyPair, kind: Kind, suffix: str
-) -> None:
+def test_composing_a_split_text_restores_it(keypair: KeyPair, kind: Kind, suffix: str) -> None:
     form = form_for(kind, suffix)
     text = sign_text(kind, suffix, f"{BLOCK}\nbody", keypair)
 

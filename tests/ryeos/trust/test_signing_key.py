@@ -55,7 +55,7 @@ def test_signing_again_changes_only_the_time() -> None:
     assert again == once.replace("2026-01-02T03:04:05Z", "2027-01-01T00:00:00Z")
 
 
-def test_the_line_goes_below_a_shebang_even_if_it_stood_above() -> None:
+def test_the_line_is_moved_below_a_shebang() -> None:
     form = form_for(Kind.TOOL, ".py")
     odd = "# rye:signed:placeholder\n#!/bin/x\nbody\n"
 

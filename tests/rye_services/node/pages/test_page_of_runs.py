@@ -185,7 +185,7 @@ def test_a_run_whose_parameters_are_known_is_run_again(
         ({"text": "x" * 17_000}, "larger than 16 KiB together"),
     ],
 )
-def test_a_run_whose_parameters_are_not_all_kept_is_not_repeated(
+def test_a_run_with_incomplete_parameters_is_not_repeated(
     project: RemoteProject, visitor: Visitor, parameters: dict[str, str], words: str
 ) -> None:
     schema = {"properties": {"pin": {"type": "string", "writeOnly": True}}}
@@ -384,7 +384,7 @@ CHANGES: tuple[tuple[str, dict[str, str]], ...] = (
 
 
 @pytest.mark.parametrize(("address", "fields"), CHANGES)
-def test_a_form_changes_nothing_without_its_session_token_origin_and_scope(
+def test_a_form_needs_session_token_origin_and_scope(
     shared_node: Node, address: str, fields: dict[str, str]
 ) -> None:
     visitor, reader = (

@@ -109,7 +109,7 @@ def test_the_origin_header_decides_where_sec_fetch_site_is_missing(shared_node: 
     assert (foreign.status, own.status) == (403, 303)
 
 
-def test_logging_out_takes_the_token_of_the_page(shared_node: Node) -> None:
+def test_logging_out_needs_the_token_of_the_page(shared_node: Node) -> None:
     cookie = logged_in(shared_node.user())
     token = token_in(shared_node.ask("GET", "/", headers=cookie).body)
 
@@ -217,7 +217,7 @@ def test_a_side_of_a_conflict_that_cannot_be_shown_says_why(shared_node: Node) -
         assert words in page.body.decode()
 
 
-def test_lists_and_pages_are_bounded_whatever_the_rows_hold(shared_node: Node) -> None:
+def test_lists_and_pages_are_limited_for_any_rows(shared_node: Node) -> None:
     user = shared_node.user()
     contents = Contents(user)
     side = contents.store.put_blob(b"y" * 190_000)

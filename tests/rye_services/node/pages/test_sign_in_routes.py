@@ -189,7 +189,7 @@ def test_a_taken_name_of_the_provider_is_replaced_by_a_generated_one(
     assert re.search(r"user-[0-9a-f]{12}", browser.text)
 
 
-def test_an_answer_of_the_provider_counts_once_and_for_the_browser_that_began(
+def test_an_answer_of_the_provider_is_valid_once_and_in_its_own_browser(
     signing: Node,
 ) -> None:
     browser = Browser().sign_in(signing, "donald", invitation_into(signing, None))
@@ -325,7 +325,7 @@ def test_new_keys_of_the_provider_are_used_within_30_seconds(
     wait_until(lambda: answered(node, liar, "kay").status == 200, 30)
 
 
-def test_a_node_without_a_provider_says_so(tmp_path: Path) -> None:
+def test_a_node_without_a_provider_has_no_sign_in(tmp_path: Path) -> None:
     with running_node(tmp_path / "node") as node:
         reply = node.ask("GET", "/page/sign-in")
 

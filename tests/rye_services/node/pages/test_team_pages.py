@@ -52,7 +52,7 @@ def test_a_member_sees_the_team_and_an_admin_its_forms(team: TeamOfTests) -> Non
 
     assert {role: page.status for role, page in seen.items()} == {
         **dict.fromkeys(("read", "run", "push", "admin"), 200),
-        "nobody": 403,
+        "outsider": 403,
     }
     assert b'value="invite"' in seen["admin"].body
     assert b'value="invite"' not in seen["push"].body
@@ -60,11 +60,11 @@ def test_a_member_sees_the_team_and_an_admin_its_forms(team: TeamOfTests) -> Non
 
 
 def members_of(team: TeamOfTests) -> list[User]:
-    return [user for role, user in team.people.items() if role != "nobody"]
+    return [user for role, user in team.people.items() if role != "outsider"]
 
 
 def test_an_admin_invites_a_person_who_joins_on_the_page(team: TeamOfTests) -> None:
-    admin, newcomer = OnPages(team.people["admin"]), OnPages(team.people["nobody"])
+    admin, newcomer = OnPages(team.people["admin"]), OnPages(team.people["outsider"])
 
     shown = admin.do("invite", team=team.name, role="read", email="").body.decode()
     invitation = re.search(r"rye_inv_[\w-]+", shown)
@@ -79,7 +79,7 @@ def test_an_admin_invites_a_person_who_joins_on_the_page(team: TeamOfTests) -> N
 @pytest.mark.parametrize(
     ("what", "fields"),
     [
-        ("set-role", {"user": "nobody", "role": "admin"}),
+        ("set-role", {"user": "outsider", "role": "admin"}),
         ("remove", {"user": "admin"}),
         ("invite", {"role": "admin"}),
         ("revoke-invitation", {"id": "x"}),
@@ -94,11 +94,11 @@ def test_actions_of_admins_are_refused_to_other_members(
         for name, value in fields.items()
     }
 
-    for role in ("push", "nobody"):
+    for role in ("push", "outsider"):
         assert OnPages(team.people[role]).do(what, team=team.name, **named).status == 403
 
 
-def test_a_form_of_another_session_changes_nothing(team: TeamOfTests) -> None:
+def test_a_form_of_another_session_is_refused(team: TeamOfTests) -> None:
     admin = OnPages(team.people["admin"])
 
     refused = admin.send("/page/teams/change", do="create", team="forged-team", token="x")
@@ -117,7 +117,7 @@ def test_the_pages_show_the_projects_of_the_chosen_team(team: TeamOfTests) -> No
     before = reader.see("/").body
     chosen = reader.send("/page/look-at", owner=team.name)
     after = reader.see("/").body
-    foreign = OnPages(team.people["nobody"]).send("/page/look-at", owner=team.name)
+    foreign = OnPages(team.people["outsider"]).send("/page/look-at", owner=team.name)
 
     assert chosen.status == 303
     assert (b"ada/project" in before, b"ada/project" in after) == (False, True)
@@ -136,15 +136,15 @@ def test_a_member_who_left_a_team_sees_their_own_projects_again(team: TeamOfTest
 
 
 def test_the_operator_opens_and_closes_people_on_the_page(shared_node: Node) -> None:
-    operator, somebody = OnPages(shared_node.user(scopes=("*",))), shared_node.user()
-    push_tree(somebody, {"a": b"1"})
+    operator, user = OnPages(shared_node.user(scopes=("*",))), shared_node.user()
+    push_tree(user, {"a": b"1"})
 
-    closed = operator.send("/page/admin/users/state", user=somebody.user_id, state="closed")
-    refused = somebody.ask("GET", "/threads").status
+    closed = operator.send("/page/admin/users/state", user=user.user_id, state="closed")
+    refused = user.ask("GET", "/threads").status
     shown = operator.see("/page/admin").body
-    operator.send("/page/admin/users/state", user=somebody.user_id, state="open")
+    operator.send("/page/admin/users/state", user=user.user_id, state="open")
 
     assert closed.status == 303
     assert refused == 401
     assert b"Let in" in shown
-    assert somebody.ask("GET", "/threads").status == 200
+    assert user.ask("GET", "/threads").status == 200

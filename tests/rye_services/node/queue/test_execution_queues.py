@@ -450,7 +450,7 @@ def test_an_execution_without_a_turn_gets_one_from_the_sweep(
     assert queue.place_of("lost") == 0
 
 
-def test_a_job_of_a_worker_that_died_before_it_began_goes_to_another(
+def test_a_job_of_a_worker_that_died_before_its_begin_is_taken_by_another(
     cluster: Case, database: Database
 ) -> None:
     queue = queue_of_a_dead_worker(cluster, database)

@@ -100,7 +100,7 @@ def test_a_log_has_a_bound(database: Database) -> None:
         assert 0 < (connection.scalar(select(threads.c.log_bytes)) or 0) <= MAX_LOG_BYTES + 100
 
 
-def test_a_line_without_an_end_takes_no_memory(database: Database) -> None:
+def test_an_endless_line_uses_bounded_memory(database: Database) -> None:
     logs = RunLogs(database)
     log = logs.open("t", 1, plain, ignore)
     for _ in range(100):

@@ -187,7 +187,7 @@ def test_a_retryable_execution_of_a_server_that_died_waits_again(
     assert (pending.attempt, pending.job) == (2, {"action": "execute"})
 
 
-def test_a_retryable_execution_with_a_waiting_request_is_lost_all_the_same(
+def test_a_retryable_execution_with_a_waiting_request_is_lost(
     database: Database, server: Callable[[str], ThreadRows]
 ) -> None:
     first, second = server("one"), server("two")

@@ -193,7 +193,7 @@ def test_a_cancelled_waiting_execution_never_begins(project: RemoteProject) -> N
     assert project.execute("tool:echo")["status"] == "success"
 
 
-def test_a_node_ends_in_time_though_a_user_runs(narrow_node: Node, project: RemoteProject) -> None:
+def test_a_node_ends_in_time_during_a_run(narrow_node: Node, project: RemoteProject) -> None:
     project.begun("trap '' TERM")
     began = time.monotonic()
 
@@ -214,7 +214,7 @@ def test_a_waiting_execution_begins_on_the_next_server(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_retryable_run_goes_on_with_the_next_server(
+def test_a_retryable_run_is_continued_by_the_next_server(
     narrow_node: Node, workspace: Workspace, number: int
 ) -> None:
     command = 'config: {command: "sh -c \\"$SCRIPT\\""}'

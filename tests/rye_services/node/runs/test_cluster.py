@@ -132,7 +132,7 @@ def test_a_log_is_followed_on_any_server_while_a_worker_writes_it(project: Clust
     assert "".join(one["text"] for kind, one in events if kind == "log") == "first\n"
 
 
-def test_deliveries_of_a_webhook_run_once_whichever_servers_get_them(
+def test_deliveries_of_a_webhook_run_once_on_any_servers(
     project: ClusterProject,
 ) -> None:
     hook = bind(project.user, "tool:echo", project.name)
@@ -189,7 +189,7 @@ def test_an_item_published_on_one_server_is_on_every_server(cluster: TestedClust
     assert len({one.json["content"] for one in pulled}) == 1
 
 
-def test_a_process_with_other_keys_is_refused(cluster: TestedCluster) -> None:
+def test_a_worker_with_other_keys_is_refused(cluster: TestedCluster) -> None:
     environ = {**cluster.environ, "SIGNING_KEY_DIR": str(cluster.folder / "other-keys")}
     words = [sys.executable, str(ROOT / "rye_node.py"), "work", "--data"]
 
@@ -255,7 +255,7 @@ def test_a_worker_that_resumes_after_a_pause_does_not_move_a_head(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_retryable_run_of_a_worker_that_ends_goes_to_another(
+def test_a_retryable_run_of_an_ending_worker_is_taken_by_another(
     cluster: TestedCluster, workspace: Workspace, number: int
 ) -> None:
     command = 'config: {command: "sh -c \\"$SCRIPT\\""}'

@@ -102,7 +102,7 @@ def test_a_rolling_upgrade_runs_each_execution_exactly_once(
     assert len(threads) == sum(statuses.values()) > len(cluster.parts)
 
 
-def test_executions_under_kills_of_random_parts_are_done_and_none_is_begun_twice() -> None:
+def test_executions_survive_random_kills_and_begin_once() -> None:
     with TemporaryDirectory(prefix="rye-kills-") as folder:
         Path(folder).chmod(0o755)  # PostgreSQL is another user's where this one is root
 

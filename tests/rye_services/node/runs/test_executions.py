@@ -127,7 +127,7 @@ def strict_project(strict_node: Node, workspace: Workspace) -> RemoteProject:
     return RemoteProject.with_tools(workspace, strict_node.user())
 
 
-def test_more_executions_than_places_have_to_come_again(
+def test_executions_beyond_the_places_are_refused_until_later(
     strict_project: RemoteProject,
 ) -> None:
     thread = strict_project.begun("true")
@@ -142,7 +142,7 @@ def test_more_executions_than_places_have_to_come_again(
     assert refused.headers["retry-after"] == "5"
 
 
-def test_an_execution_that_takes_too_long_is_an_answer(strict_project: RemoteProject) -> None:
+def test_an_execution_over_its_time_limit_is_answered(strict_project: RemoteProject) -> None:
     reply = strict_project.script("sleep 600")
 
     assert (reply.status, reply.json["result"]["code"]) == (200, "TIMEOUT")

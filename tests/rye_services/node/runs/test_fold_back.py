@@ -172,7 +172,7 @@ def test_a_head_that_moves_while_it_is_merged_is_merged_again(store: Store, head
     assert len(pauses) == 1
 
 
-def test_a_head_that_never_rests_is_given_up_after_five_attempts(
+def test_merging_into_a_moving_head_is_given_up_after_five_attempts(
     store: Store, head: OneHead
 ) -> None:
     made = change(store, head, {"x.txt": TEXT, "mine.txt": b"m"})
@@ -194,7 +194,7 @@ def void(_: object) -> None:
     """No text of it."""
 
 
-def test_pauses_grow_and_never_are_the_same() -> None:
+def test_pauses_grow_and_are_random() -> None:
     pauses = [pause_s(attempt) for attempt in range(MAX_RETRIES)]
 
     for attempt, pause in enumerate(pauses):

@@ -81,7 +81,7 @@ def test_a_file_below_a_thousand_folders_does_not_break_the_project(
 
 
 @posix
-def test_a_repository_or_an_environment_is_left_out(project: RemoteProject) -> None:
+def test_git_repositories_and_virtual_environments_are_left_out(project: RemoteProject) -> None:
     script = "cd src; mkdir -p .git/hooks .venv/bin; echo > .git/hooks/x; echo > .venv/bin/x"
 
     left_out(project, script)

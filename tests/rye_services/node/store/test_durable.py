@@ -70,7 +70,7 @@ def test_a_server_alone_forces_a_whole_store_once(
     assert disk.forced == [str(store.root)]
 
 
-def test_beside_another_server_each_push_forces_the_whole_store(
+def test_with_another_server_each_push_forces_the_whole_store(
     begun: ServerLease, servers: Path, disk: Disk, store: Store
 ) -> None:
     durable = DurableStores(begun, disk)
@@ -92,7 +92,7 @@ def test_on_many_machines_each_push_forces_the_whole_store(disk: Disk, store: St
     assert disk.forced == [str(store.root)] * 3
 
 
-def test_another_server_that_came_and_went_is_noticed(
+def test_a_server_that_started_and_ended_meanwhile_is_noticed(
     begun: ServerLease, servers: Path, disk: Disk, store: Store
 ) -> None:
     durable, other = DurableStores(begun, disk), ServerLease(servers)

@@ -105,7 +105,7 @@ def test_sound_entries_are_kept_when_others_are_refused(store: Store, usage: Usa
     assert usage.read("ada", store=store) == 4
 
 
-def test_a_request_over_the_quota_stores_nothing(store: Store, usage: Usage) -> None:
+def test_a_request_over_the_quota_stores_no_object(store: Store, usage: Usage) -> None:
     put(store, usage, blob(b"abc"), max_bytes=10)
 
     with pytest.raises(QuotaExceededError) as error:
@@ -122,7 +122,7 @@ def test_the_store_of_a_user_without_a_count_is_measured(store: Store, usage: Us
     assert usage.read("ada", store=store) == 13
 
 
-def test_a_count_that_is_wrong_is_fixed(store: Store, usage: Usage) -> None:
+def test_a_wrong_count_is_corrected(store: Store, usage: Usage) -> None:
     put(store, usage, blob(b"abc"))
     usage.add("ada", 1000, store=store)
 

@@ -91,7 +91,7 @@ def test_a_head_with_an_earlier_snapshot_is_another_revision(heads: Heads) -> No
     assert not advance(heads, first, 3)
 
 
-def test_users_remotes_and_projects_have_heads_of_their_own(heads: Heads) -> None:
+def test_each_user_remote_and_project_has_its_own_head(heads: Heads) -> None:
     advance(heads, None, 1)
 
     others = [("bob", "node", "me/p"), ("ada", "other", "me/p"), ("ada", "node", "me/P")]

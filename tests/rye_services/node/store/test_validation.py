@@ -40,7 +40,7 @@ def defects(store: Store, digest: str, known: KnownItems | None = None) -> tuple
     return ()
 
 
-def test_a_manifest_with_all_it_leads_to_is_sound(store: Store) -> None:
+def test_a_manifest_with_all_its_objects_is_sound(store: Store) -> None:
     digest = put_project(store, TREE)
 
     found = verify_pushed_objects(digest, "project", store, KnownItems())
@@ -162,7 +162,7 @@ def test_a_path_cannot_be_item_and_file(store: Store) -> None:
     assert len(defects(store, digest)) == 1
 
 
-def test_an_item_lies_below_the_folder_of_items(store: Store) -> None:
+def test_an_item_outside_of_the_folder_of_items_is_refused(store: Store) -> None:
     digest = manifest(store, items={"src/x.py": put_item(store, ".ai/tools/x.py", b"x")})
 
     assert defects(store, digest) == (

@@ -289,7 +289,7 @@ def test_a_daemon_that_a_tool_starts_ends_with_the_execution(
 
 
 @pytest.mark.heavy
-def test_a_run_over_its_time_limit_is_ended_and_says_so(
+def test_a_run_over_its_time_limit_is_ended_and_reported(
     workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
 ) -> None:
     lifeline = Lifeline(workspace.project_path)

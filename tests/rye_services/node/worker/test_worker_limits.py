@@ -119,7 +119,7 @@ def test_a_run_takes_no_longer_than_worker_timeout_s(project: RemoteProject) -> 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(("setting", "is_written"), [("", False), ("0", True)])
-def test_files_are_limited_by_the_quota_unless_worker_file_bytes_says_otherwise(
+def test_worker_file_bytes_limits_files_in_place_of_the_quota(
     tmp_path: Path, workspace: Workspace, setting: str, *, is_written: bool
 ) -> None:
     environ = {

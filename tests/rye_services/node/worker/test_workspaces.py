@@ -150,7 +150,7 @@ def test_only_differing_files_are_written_for_another_snapshot(
         assert (second.project / "a.txt").read_bytes() == b"other\n"
 
 
-def test_two_executions_at_a_time_never_share_a_workspace(
+def test_simultaneous_executions_do_not_share_a_workspace(
     store: Store, workspaces: Checkouts
 ) -> None:
     with (
@@ -194,9 +194,7 @@ def test_a_workspace_in_use_is_not_removed(store: Store, workspaces: Checkouts) 
         assert files_in(busy.project) == FILES
 
 
-def test_content_that_is_missing_leaves_no_new_workspace_behind(
-    store: Store, workspaces: Checkouts
-) -> None:
+def test_missing_content_leaves_no_new_workspace(store: Store, workspaces: Checkouts) -> None:
     nowhere = SourceManifest("project", {}, {"a.txt": "0" * 64})
     request = wanted(store, FILES)
     broken = CheckoutRequest(
@@ -214,7 +212,7 @@ def test_content_that_is_missing_leaves_no_new_workspace_behind(
     assert list(workspaces.root.glob("*/*/*/project")) == []
 
 
-def test_manifests_that_were_used_longest_ago_are_forgotten_for_new_ones() -> None:
+def test_least_recently_used_manifests_are_evicted() -> None:
     known = KnownManifests(max_paths=5)
     first, second, third = (
         SourceManifest("project", {}, {f"{number}/{one}": "a" * 64 for one in range(2)})
@@ -229,7 +227,7 @@ def test_manifests_that_were_used_longest_ago_are_forgotten_for_new_ones() -> No
     assert (known.get("1"), known.get("2"), known.get("3")) == (first, None, third)
 
 
-def test_a_manifest_that_alone_is_too_large_is_not_kept() -> None:
+def test_a_manifest_above_the_cache_size_is_not_cached() -> None:
     known = KnownManifests(max_paths=1)
 
     known.keep("1", SourceManifest("project", {}, {"a": "a" * 64, "b": "b" * 64}))
