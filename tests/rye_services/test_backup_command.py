@@ -420,7 +420,7 @@ def test_a_slow_postgresql_program_is_waited_for(
     folder = tmp_path / "programs" / "99" / "bin"
     folder.mkdir(parents=True)
     program = programs() / "pg_dump"
-    (folder / "pg_dump").write_text(f'#!/bin/sh\nsleep 0.8\nexec {program} "$@"\n', "utf-8")
+    (folder / "pg_dump").write_text(f'#!/bin/sh\nsleep 2.5\nexec {program} "$@"\n', "utf-8")
     (folder / "pg_dump").chmod(0o700)
     monkeypatch.setattr("rye_services.backup._DEBIAN", str(folder.parent.parent))
     monkeypatch.setattr("rye_services.database.RELEASE_IDLE", IMPATIENT)

@@ -337,7 +337,7 @@ def test_a_row_lock_of_a_paused_process_times_out(
     other = made_database(tmp_path, kind="postgresql")
     add(other, "ada")
     monkeypatch.setattr(
-        "rye_services.database.RELEASE_IDLE", "SET idle_in_transaction_session_timeout = '50ms'"
+        "rye_services.database.RELEASE_IDLE", "SET idle_in_transaction_session_timeout = '500ms'"
     )
     paused = made_database(tmp_path, kind="postgresql")
 

@@ -105,6 +105,7 @@ def test_all_rows_are_in_the_target_database(place: Place) -> None:
     assert main(["api-keys", "list", "--data", str(place.data)]) == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("way", [KINDS, KINDS[::-1]], ids="-to-".join)
 def test_a_slow_migration_keeps_its_connections(
     way: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -113,7 +114,7 @@ def test_a_slow_migration_keeps_its_connections(
 
     def index_slowly(connection: Connection, index: SearchIndex) -> None:
         with watch.single_read() as slow:
-            slow.execute(text("SELECT pg_sleep(0.8)"))
+            slow.execute(text("SELECT pg_sleep(2.5)"))
         watch.close()
         index_all(connection, index)
 

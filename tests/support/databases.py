@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 KINDS = ("sqlite", "postgresql")
 _VARIABLE = "RYE_TEST_DATABASE"
-IMPATIENT = "SET idle_in_transaction_session_timeout = '500ms'"
+IMPATIENT = "SET idle_in_transaction_session_timeout = '2s'"
 """In place of `RELEASE_IDLE`: whatever waits longer in the middle of a transaction fails."""
 
 _DEBIAN = "/usr/lib/postgresql"
