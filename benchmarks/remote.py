@@ -125,10 +125,10 @@ class Machine:
         peak = [0.0]
         watcher = Thread(target=_watch, args=(process.pid, peak), daemon=True)
         watcher.start()
-        said, _ = process.communicate()
+        output, _ = process.communicate()
         watcher.join()
         if process.returncode:
-            raise RuntimeError(f"{' '.join(arguments)}: status {process.returncode}\n{said}")
+            raise RuntimeError(f"{' '.join(arguments)}: status {process.returncode}\n{output}")
         return peak[0]
 
     def remote(self, *arguments: str, project: Path | None = None) -> None:

@@ -114,8 +114,8 @@ def _downloads(scratch: Path) -> Iterator[Figure]:
         stderr=subprocess.DEVNULL,
     ) as server:
         try:
-            said = server.stdout.readline() if server.stdout else b""
-            port = int(said.split()[5])
+            line = server.stdout.readline() if server.stdout else b""
+            port = int(line.split()[5])
             url = f"http://127.0.0.1:{port}/big"
             forwarder = Forwarder(Hosts((f"127.0.0.1:{port}",)))
             _wait_for(url)

@@ -159,9 +159,9 @@ def test_an_api_key_needs_a_valid_user_name(
 ) -> None:
     ended(capsys, "init", "--data", data)
 
-    status, _, said = ended(capsys, "api-keys", "create", "--name", "x", *words, "--data", data)
+    status, _, message = ended(capsys, "api-keys", "create", "--name", "x", *words, "--data", data)
 
-    assert (status, error in said, hint in said) == (2, True, True)
+    assert (status, error in message, hint in message) == (2, True, True)
 
 
 @pytest.mark.parametrize(

@@ -344,9 +344,9 @@ def test_the_text_output_names_each_loss_and_its_repair(
 
     assert main(["fsck", "--data", str(data)]) == 4
 
-    said, err = capsys.readouterr()
+    output, err = capsys.readouterr()
     assert "error: 1 of 2 stores are damaged: 1 that something leads to missing or damaged" in err
-    assert f"missing blob {lost}: the head of project 'ada/p' (default), by " in said
+    assert f"missing blob {lost}: the head of project 'ada/p' (default), by " in output
     assert "hint: from a machine that has the project: rye remote push --force" in err
 
 
@@ -410,7 +410,7 @@ def test_a_recovered_object_is_removed_from_the_accepted_losses(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "problem"),
     [
         (("--accept-loss", "f" * 64, "--yes"), "expected the digest of a loss, found none of it"),
         (("--accept-loss", "x", "--yes"), "expected the digest of a loss, found none of it"),
@@ -419,12 +419,12 @@ def test_a_recovered_object_is_removed_from_the_accepted_losses(
     ],
 )
 def test_no_loss_is_accepted_by_mistake(
-    services: NodeServices, lost: str, fsck: Run, words: tuple[str, ...], said: str
+    services: NodeServices, lost: str, fsck: Run, words: tuple[str, ...], problem: str
 ) -> None:
     refused = fsck(*words)
 
     assert refused.status in {2, 3}
-    assert said in refused.document["error"]
+    assert problem in refused.document["error"]
     assert services.sync.storage.losses.of(USER) == {}
     assert services.sync.storage.collect_of(USER).state == "refused"
 

@@ -184,12 +184,12 @@ def test_a_mounted_secret_is_read_and_not_changed(tmp_path: Path) -> None:
 def test_former_keys_are_exported_too(tmp_path: Path) -> None:
     own = tmp_path / "signing"
     open_keys(own)
-    said = [{"kind": "succession/v1", "ended_at": "2026-01-02T03:04:05Z"}]
-    (own / "previous.json").write_text(json.dumps(said), "utf-8")
+    previous = [{"kind": "succession/v1", "ended_at": "2026-01-02T03:04:05Z"}]
+    (own / "previous.json").write_text(json.dumps(previous), "utf-8")
 
     files = exported_files(own)
 
-    assert json.loads(files["previous.json"]) == said
+    assert json.loads(files["previous.json"]) == previous
     assert not [name for name in files if "pub" in name]
 
 

@@ -50,7 +50,7 @@ class Place:
         self._environ = environ
 
     @property
-    def said(self) -> str:
+    def facts(self) -> str:
         """The text of ``node.toml``."""
         return (self.data / "node.toml").read_text("utf-8")
 
@@ -159,12 +159,12 @@ def test_a_database_that_is_not_empty_is_refused(
     other = Database(place.target)
     other.make_tables()
     other.close()
-    said = place.said
+    facts = place.facts
 
     assert place.migrate() == 1
 
     assert "expected an empty database, found the tables of a node" in capsys.readouterr().err
-    assert place.said == said
+    assert place.facts == facts
 
 
 def test_a_value_that_the_target_refuses_changes_neither_database(
@@ -177,13 +177,13 @@ def test_a_value_that_the_target_refuses_changes_neither_database(
         # As older versions let it through.
         connection.exec_driver_sql("UPDATE registry_items SET title = 'a' || char(0) || 'b'")
     database.close()
-    before = place.said, place.rows(place.source)
+    before = place.facts, place.rows(place.source)
 
     assert place.migrate() == 1
 
-    said = capsys.readouterr().err
-    assert "table registry_items, column title: found a NUL" in said
-    assert (place.said, place.rows(place.source)) == before
+    message = capsys.readouterr().err
+    assert "table registry_items, column title: found a NUL" in message
+    assert (place.facts, place.rows(place.source)) == before
     assert _tables(place.target) == ""
 
 
@@ -242,7 +242,7 @@ def test_the_answer_names_the_database_without_its_password(
     assert main(["migrate", "--to", url, "--json", "--data", str(place.data)]) == 0
 
     captured = capsys.readouterr()
-    assert "very-secret" not in captured.out + captured.err + place.said
+    assert "very-secret" not in captured.out + captured.err + place.facts
     assert json.loads(captured.out)["rows"]["node_identity"] == 1
 
 
@@ -317,7 +317,7 @@ def test_a_kill_before_any_statement_changes_neither_database(
 ) -> None:
     place = Place(tmp_path, way, monkeypatch)
     place.fill(executions=20)
-    before = place.said, place.rows(place.source)
+    before = place.facts, place.rows(place.source)
     left: dict[int, str] = {}
 
     def aim_at(name: str) -> None:
@@ -330,7 +330,7 @@ def test_a_kill_before_any_statement_changes_neither_database(
         if status == 0:
             (place.data / "node.toml").write_text(before[0], "utf-8")
             return False
-        assert (status, place.said, place.rows(place.source)) == (-9, *before), step
+        assert (status, place.facts, place.rows(place.source)) == (-9, *before), step
         left[step] = _tables(place.target)
         return True
 
@@ -358,7 +358,7 @@ def test_a_kill_before_any_file_leaves_one_database_or_the_other(
 
         status = _killed(place, partial(killed_at_step.kill_before, step, str(place.data)))
 
-        is_moved = "other" in place.said
+        is_moved = "other" in place.facts
         outcomes.add((status, is_moved))
         if is_moved:
             place.move()

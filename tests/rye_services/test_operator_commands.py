@@ -97,9 +97,9 @@ def test_sweeps_of_the_past_are_listed_the_newest_first(console: Console) -> Non
 
 
 def test_an_unknown_user_is_not_found(console: Console) -> None:
-    status, said = console.text("users", "show", "eve")
+    status, output = console.text("users", "show", "eve")
 
-    assert (status, said.splitlines()[0]) == (
+    assert (status, output.splitlines()[0]) == (
         3,
         "error: user 'eve': expected a user known to this node, found none",
     )
@@ -154,10 +154,10 @@ def test_a_quota_applies_to_published_items(console: Console) -> None:
 def test_a_quota_of_another_form_is_refused(
     console: Console, ada: str, user: str, quota: str, expected: str
 ) -> None:
-    status, said = console.text("quota", "set", user, quota)
+    status, output = console.text("quota", "set", user, quota)
 
     assert status != 0
-    assert said.startswith(f"error: {expected}")
+    assert output.startswith(f"error: {expected}")
 
 
 def test_jobs_of_every_user_are_listed_by_state(console: Console) -> None:

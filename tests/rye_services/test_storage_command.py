@@ -104,8 +104,8 @@ def test_a_damaged_ref_stops_the_collection_and_is_reported(
 
     assert main(["gc", "--data", str(data)]) == 4
 
-    said = capsys.readouterr().err
-    assert said.startswith(f"error: nothing was removed of 1 of 1 users: {USER}: nothing was")
+    message = capsys.readouterr().err
+    assert message.startswith(f"error: nothing was removed of 1 of 1 users: {USER}: nothing was")
     assert garbage.exists()
 
 

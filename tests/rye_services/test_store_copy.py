@@ -73,10 +73,10 @@ def test_the_bucket_gets_all_objects_and_the_node_uses_it(
 ) -> None:
     project, user = used(place, workspace)
 
-    status, said = place.move()
+    status, answer = place.move()
 
-    assert (status, said["store"]) == (0, place.url), said
-    assert said["copied"] > 5
+    assert (status, answer["store"]) == (0, place.url), answer
+    assert answer["copied"] > 5
     for folder in place.data.glob("cas/*"):
         folder.rename(place.data / f"was-{folder.name}")
     assert place.say("fsck")[0] == 0
@@ -100,7 +100,7 @@ def test_an_interrupted_copy_keeps_the_folders_and_can_be_continued(
         node.end()
     last = max(user.user_id, other.user_id)
     place.proxy.fail(Fault.FULL, "PUT", f"/users/{last}/packs/")
-    refused, said = place.move()
+    refused, answer = place.move()
     with running_node(place.data, environ=place.environ) as node:
         project.user = replace(user, node=node)
         assert project.text("src/y.txt") == "made\n"
@@ -109,8 +109,8 @@ def test_an_interrupted_copy_keeps_the_folders_and_can_be_continued(
 
     status, moved = place.move(place.url if again == "the same" else f"{place.url}-2")
 
-    assert (refused, said["code"]) == (6, "STORE_UNAVAILABLE")
-    assert "no space left" in said["error"]
+    assert (refused, answer["code"]) == (6, "STORE_UNAVAILABLE")
+    assert "no space left" in answer["error"]
     assert status == 0
     assert bool(moved["kept"]) is (again == "the same")  # rows of another bucket say nothing
     assert place.say("fsck")[0] == 0
@@ -128,11 +128,11 @@ def test_a_damaged_object_stops_the_copy_with_a_hint(place: Place, workspace: Wo
             path.write_bytes(path.read_bytes().replace(TEXT.encode(), TEXT.upper().encode()))
             hit += 1
 
-    status, said = place.move()
+    status, answer = place.move()
 
     assert hit == 1
-    assert (status, "cannot be copied" in said["error"]) == (1, True), said
-    assert "rye-node.pyz fsck" in said["hint"]
+    assert (status, "cannot be copied" in answer["error"]) == (1, True), answer
+    assert "rye-node.pyz fsck" in answer["hint"]
     with running_node(place.data, environ=place.environ) as node:
         project.user = replace(user, node=node)
         assert project.text("src/y.txt") == "made\n"

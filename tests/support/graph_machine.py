@@ -67,8 +67,8 @@ class GraphMachine:
     def graph(self, name: str, config: Mapping[str, Any], **header: Any) -> str:  # noqa: ANN401 - YAML
         """Write and sign a graph; return its id. By default it may call all tools in ``t``."""
         text = _head("graph", "state-graph/runtime", header.pop("description", "for tests"))
-        said = {"permissions": ["rye.execute.tool.t.*"], **header, "config": config}
-        text += "".join(f"{key}: {json.dumps(value)}\n" for key, value in said.items())
+        header_and_config = {"permissions": ["rye.execute.tool.t.*"], **header, "config": config}
+        text += "".join(f"{key}: {json.dumps(value)}\n" for key, value in header_and_config.items())
         return self._signed(name, text)
 
     def _signed(self, name: str, text: str) -> str:

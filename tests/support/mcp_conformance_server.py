@@ -29,19 +29,19 @@ KEY = b"the state of one call goes through the client"
 Result = dict[str, Any]
 
 
-def text(said: str) -> Result:
-    return {"type": "text", "text": said}
+def text(words: str) -> Result:
+    return {"type": "text", "text": words}
 
 
 def image() -> Result:
     return {"type": "image", "data": PIXEL, "mimeType": "image/png"}
 
 
-def resource(uri: str, media_type: str, said: str) -> Result:
-    return {"type": "resource", "resource": {"uri": uri, "mimeType": media_type, "text": said}}
+def resource(uri: str, media_type: str, words: str) -> Result:
+    return {"type": "resource", "resource": {"uri": uri, "mimeType": media_type, "text": words}}
 
 
-def said(text_: str) -> Result:
+def text_result(text_: str) -> Result:
     return {"content": [text(text_)]}
 
 
@@ -52,7 +52,7 @@ def user(*blocks: Result) -> Result:
 # --- constant answers
 
 CONTENTS: dict[str, Result] = {
-    "test_simple_text": said("This is a simple text response for testing."),
+    "test_simple_text": text_result("This is a simple text response for testing."),
     "test_image_content": {"content": [image()]},
     "test_audio_content": {
         "content": [{"type": "audio", "data": SILENCE, "mimeType": "audio/wav"}]
@@ -75,9 +75,9 @@ CONTENTS: dict[str, Result] = {
     },
     "test_error_handling": {
         "isError": True,
-        **said("This tool intentionally returns an error for testing"),
+        **text_result("This tool intentionally returns an error for testing"),
     },
-    "test_logging_tool": said("nothing was logged"),
+    "test_logging_tool": text_result("nothing was logged"),
 }
 
 # --- questions
@@ -227,7 +227,7 @@ class ConformanceFeatures:
             return ask_in_rounds(call, [OTHERS[name](call)], reported)
         if name in TRIGGERS:
             self._changed(TRIGGERS[name])
-            return said("changed")
+            return text_result("changed")
         match name:
             case "test_tool_with_progress":
                 for done in (0, 50, 100):
@@ -236,7 +236,7 @@ class ConformanceFeatures:
                 self._log(call)
             case _:
                 raise RpcError(INVALID_PARAMS, f"unknown tool: {name}")
-        return said("done")
+        return text_result("done")
 
     def _log(self, call: McpCall) -> None:
         """Our servers have no logging to clients, so that the engine has none: this writes it."""
@@ -348,7 +348,7 @@ def sealed(number: int) -> str:
 
 
 def reported(answers: Result) -> Result:
-    return said(json.dumps(answers))
+    return text_result(json.dumps(answers))
 
 
 ANSWERS: dict[str, Callable[[McpCall], Result]] = {

@@ -50,8 +50,8 @@ class Conversation:
     ) -> None:
         self.version, self.capabilities = version, dict(capabilities or {})
         self.features = RyeFeatures(lambda: rye, program, lambda: None, **offer)
-        said = {name: value for name, value in offer.items() if name != "profile"}
-        self.session = McpSession(server("1", "/project", **said))
+        options = {name: value for name, value in offer.items() if name != "profile"}
+        self.session = McpSession(server("1", "/project", **options))
         self._next_id = 0
         if version != MODERN:
             params = {"protocolVersion": version, "capabilities": self.capabilities}

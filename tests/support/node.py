@@ -280,9 +280,9 @@ class Node:
                 with self._logged:
                     self.log.append(line)
                     self._logged.notify_all()
-                said = json.loads(line)["message"] if line.startswith("{") else line
-                if said.startswith("rye-node: ready on http://"):
-                    url = said.split()[3]
+                message = json.loads(line)["message"] if line.startswith("{") else line
+                if message.startswith("rye-node: ready on http://"):
+                    url = message.split()[3]
                     self.port = int(url.rpartition(":")[2])
                     ready.set()
         ready.set()  # it has ended: waiting threads may go on

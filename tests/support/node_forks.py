@@ -84,16 +84,18 @@ def run_forked(
     """
     context = _context()
     with TemporaryDirectory() as folder:
-        said = [Path(folder, name) for name in ("stdout", "stderr")]
+        outputs = [Path(folder, name) for name in ("stdout", "stderr")]
         process = context.Process(
-            target=_say, args=(tuple(arguments), dict(environ), *map(str, said), first), daemon=True
+            target=_say,
+            args=(tuple(arguments), dict(environ), *map(str, outputs), first),
+            daemon=True,
         )
         process.start()
         process.join(timeout_s)
         if process.exitcode is None:
             process.kill()
             raise subprocess.TimeoutExpired("rye_node.py", timeout_s)
-        stdout, stderr = (path.read_text("utf-8") for path in said)
+        stdout, stderr = (path.read_text("utf-8") for path in outputs)
         return subprocess.CompletedProcess(arguments, process.exitcode, stdout, stderr)
 
 

@@ -134,7 +134,7 @@ def test_parts_held_in_memory_outlive_the_file(tmp_path: Path) -> None:
 # --- damage ---------------------------------------------------------------------------------------
 
 
-def said(path: Path, piece: str) -> str:
+def damage_message(path: Path, piece: str) -> str:
     """The one line about damage."""
     hint = "get it again, or check it with the .sha256 beside it"
     return f"rye: {path} is damaged ({piece}): {hint}\n"
@@ -155,7 +155,7 @@ def test_a_mark_that_differs_in_the_file_that_was_started_is_damage(
         Part(Archive(zipimporter(str(path))), ENTRY, mark).read(0, 3)
 
     assert ended.value.code == 78
-    assert capsys.readouterr() == ("", said(path, ENTRY))
+    assert capsys.readouterr() == ("", damage_message(path, ENTRY))
 
 
 def test_an_offset_beyond_the_end_of_the_file_is_damage(
@@ -168,7 +168,9 @@ def test_an_offset_beyond_the_end_of_the_file_is_damage(
 
     assert ended.value.code == 78
     assert re.fullmatch(
-        re.escape(said(tmp_path / "some.pyz", "3 bytes at N")).replace("at\\ N", "at [0-9]+"),
+        re.escape(damage_message(tmp_path / "some.pyz", "3 bytes at N")).replace(
+            "at\\ N", "at [0-9]+"
+        ),
         capsys.readouterr().err,
     )
 

@@ -60,8 +60,8 @@ def test_packed_programs_are_laid_out_for_their_user_alone(cache: Path) -> None:
     assert made == cache / "programs" / Packed().index["name"]
     assert sorted(path.name for path in made.iterdir()) == sorted(NAMES)
     assert {mode(made), *(mode(made / name) for name in NAMES)} == {0o700}
-    said = subprocess.run([made / NAMES[0], "a b"], capture_output=True, check=False)
-    assert said.stdout == b"compiled a b\n"
+    ended = subprocess.run([made / NAMES[0], "a b"], capture_output=True, check=False)
+    assert ended.stdout == b"compiled a b\n"
 
 
 def test_a_second_start_writes_no_file(cache: Path) -> None:

@@ -166,8 +166,8 @@ def test_a_missing_team_is_refused_like_a_foreign_one(team: TeamOfTests) -> None
     of_none = outsider.ask("GET", "/projects?owner=no-such-team")
 
     assert (of_others.status, of_none.status) == (403, 403)
-    said = [reply.json["detail"] for reply in (of_others, of_none)]
-    assert said[0].replace(team.name, "T") == said[1].replace("no-such-team", "T")
+    details = [reply.json["detail"] for reply in (of_others, of_none)]
+    assert details[0].replace(team.name, "T") == details[1].replace("no-such-team", "T")
 
 
 def test_the_last_admin_cannot_leave(team: TeamOfTests) -> None:

@@ -21,7 +21,7 @@ PIN = replace(FORGE.pin, identity_pem=IDENTITY.public_pem)
 
 def document(reply: PulledReply, **changes: str) -> dict[str, Any]:
     """The attestation of a registry for an answer."""
-    said = {
+    fields = {
         "kind": ITEM,
         "registry": f"fp:{IDENTITY.fingerprint}",
         "item_type": reply.item_type,
@@ -33,7 +33,7 @@ def document(reply: PulledReply, **changes: str) -> dict[str, Any]:
         "signed_by": f"fp:{FORGE.pin.fingerprint}",
         "published_at": "2026-01-02T03:04:05Z",
     }
-    return {**said, **changes}
+    return {**fields, **changes}
 
 
 def attested(reply: PulledReply, *, by: SigningKey = IDENTITY, **changes: str) -> PulledReply:
@@ -117,7 +117,7 @@ def test_the_files_of_a_bundle_are_attested() -> None:
         author=AUTHOR,
     )
     content = {"manifest": "files: {}", "files": {"a": sha256_hex(b"text")}}
-    said = {
+    fields = {
         "kind": BUNDLE,
         "registry": f"fp:{IDENTITY.fingerprint}",
         "bundle_id": "acme",
@@ -125,7 +125,7 @@ def test_the_files_of_a_bundle_are_attested() -> None:
         "content_hash": compute_integrity(content),
         "author": AUTHOR,
     }
-    good = replace(reply, attestation=sign_document(said, IDENTITY, "now"))
+    good = replace(reply, attestation=sign_document(fields, IDENTITY, "now"))
 
     verify_bundle_attestation(good, PIN)
     with pytest.raises(RyeError, check=is_refused):

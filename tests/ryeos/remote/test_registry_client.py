@@ -45,8 +45,8 @@ def client(
 
 def is_of_no_registry(error: RyeError) -> bool:
     """Whether an error says that the answer is not of a registry."""
-    said = str(error).startswith("registry default: ")
-    return said and error.code == "REMOTE_REPLY_INVALID"
+    is_named = str(error).startswith("registry default: ")
+    return is_named and error.code == "REMOTE_REPLY_INVALID"
 
 
 def shown_keys(server: Server) -> list[str]:
@@ -169,8 +169,8 @@ def test_refusals_include_the_message_of_the_registry(workspace: Workspace) -> N
         with pytest.raises(RegistryRefusedError) as error:
             client(workspace, server).push(REF, "text", "1.0.0", suffix=".py")
 
-        said = "registry default: /v1/push: refused with status 400: Validation failed; a; b"
-        assert str(error.value) == said
+        message = "registry default: /v1/push: refused with status 400: Validation failed; a; b"
+        assert str(error.value) == message
 
 
 def test_a_missing_item_is_reported_by_name(workspace: Workspace) -> None:
@@ -199,8 +199,8 @@ def test_an_api_key_is_not_sent_in_plain_text() -> None:
     from ryeos.remote.registry_settings import Registries
     from ryeos.trust.config import Layer
 
-    said = {"registry": {"default": {"url": "http://registry.example", "key_env": "K"}}}
-    layers = [Layer("user", Path("registry.yaml"), said)]
+    settings = {"registry": {"default": {"url": "http://registry.example", "key_env": "K"}}}
+    layers = [Layer("user", Path("registry.yaml"), settings)]
 
     with pytest.raises(RyeError, check=coded("REMOTE_INSECURE")):
         Registries(layers, {"K": KEY}).resolve()

@@ -23,8 +23,8 @@ def remotes(
     user: Mapping[str, Any] | None = None, project: Mapping[str, Any] | None = None
 ) -> Remotes:
     """The merged configuration of bundle, user and project."""
-    said = (("system:ryeos", BUNDLE), ("user", user), ("project", project))
-    layers = [Layer(label, Path(f"/{label}"), values) for label, values in said if values]
+    files = (("system:ryeos", BUNDLE), ("user", user), ("project", project))
+    layers = [Layer(label, Path(f"/{label}"), values) for label, values in files if values]
     return read_remotes(layers, ENVIRON)
 
 

@@ -89,13 +89,13 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             read_block(whole, "x.py")
 
 
-def wheel(folder: Path, version: str = "1.0.0", said: str = "round") -> Path:
+def wheel(folder: Path, version: str = "1.0.0", value: str = "round") -> Path:
     """A wheel of a package ``shapes``."""
     folder.mkdir(exist_ok=True)
     path = folder / f"shapes-{version}-py3-none-any.whl"
     info = f"shapes-{version}.dist-info"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("shapes.py", f"SAID = {said!r}\n")
+        archive.writestr("shapes.py", f"SAID = {value!r}\n")
         named = f"Metadata-Version: 2.1\nName: shapes\nVersion: {version}\n"
         archive.writestr(f"{info}/METADATA", named)
         tagged = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -158,7 +158,7 @@ def test_packages_listed_by_hash_are_installed_once_and_used(
 def test_other_bytes_of_the_same_version_are_not_installed(cli: CommandLine, index: Path) -> None:
     write(cli)
     assert cli("sign", "tool:mine/say").status == 0
-    wheel(index, said="evil")
+    wheel(index, value="evil")
 
     done = cli("run", "mine/say")
 

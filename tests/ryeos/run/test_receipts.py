@@ -80,19 +80,25 @@ def test_a_receipt_records_chain_rights_and_result(
 
     receipt = run(workspace, n=3)
 
-    said = receipt.predicate
-    assert said["item"] == "tool:mine/make"
+    predicate = receipt.predicate
+    assert predicate["item"] == "tool:mine/make"
     chain = [
-        (one["id"], one["version"], len(one["sha256"]), len(one["signer"])) for one in said["chain"]
+        (one["id"], one["version"], len(one["sha256"]), len(one["signer"]))
+        for one in predicate["chain"]
     ]
     assert chain[0] == ("mine/make", "1.0.0", 64, 64)
     assert [one[0] for one in chain[1:]] == [FUNCTION, "rye/core/primitives/execute"]
-    assert said["rights"]["write"] == [str(workspace.project_path / "out")]
-    assert said["rights"]["network"] == "none"
-    assert "TOKEN" in said["environment"]
-    assert len(said["interpreter"]["sha256"]) == 64
-    assert said["caller"] == {"kind": "cli"}
-    assert (said["status"], said["exitCode"], said["number"], said["previous"]) == (
+    assert predicate["rights"]["write"] == [str(workspace.project_path / "out")]
+    assert predicate["rights"]["network"] == "none"
+    assert "TOKEN" in predicate["environment"]
+    assert len(predicate["interpreter"]["sha256"]) == 64
+    assert predicate["caller"] == {"kind": "cli"}
+    assert (
+        predicate["status"],
+        predicate["exitCode"],
+        predicate["number"],
+        predicate["previous"],
+    ) == (
         *("success", 0, 1),
         None,
     )
@@ -120,16 +126,16 @@ def test_other_programs_verify_the_envelope_and_read_the_statement(workspace: Wo
     assert list(envelope.verify([key], 1)) == [key_id]
     with pytest.raises(VerificationError):
         envelope.verify([other], 1)
-    said = json.loads(envelope.payload)
-    validate(said)
-    assert said["_type"] == "https://in-toto.io/Statement/v1"
+    statement = json.loads(envelope.payload)
+    validate(statement)
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
 
 
 def test_a_run_with_outputs_gives_slsa_provenance(workspace: Workspace) -> None:
-    said = slsa_statement(run(workspace), "https://rye.dev/key/x")
+    statement = slsa_statement(run(workspace), "https://rye.dev/key/x")
 
-    validate(said)
-    definition = said["predicate"]["buildDefinition"]
+    validate(statement)
+    definition = statement["predicate"]["buildDefinition"]
     assert definition["externalParameters"]["item"] == "tool:mine/make"
     assert definition["resolvedDependencies"][0]["name"] == "mine/make"
 
@@ -207,10 +213,12 @@ def test_an_untouched_log_has_no_problems(log: ReceiptLog) -> None:
 
 def with_other_payload(line: bytes) -> bytes:
     envelope = json.loads(line)
-    said = json.loads(b64decode(envelope["payload"]))
-    said["predicate"]["item"] = "tool:evil"
+    statement = json.loads(b64decode(envelope["payload"]))
+    statement["predicate"]["item"] = "tool:evil"
     return (
-        json.dumps(envelope | {"payload": b64encode(json.dumps(said).encode()).decode()}).encode()
+        json.dumps(
+            envelope | {"payload": b64encode(json.dumps(statement).encode()).decode()}
+        ).encode()
         + b"\n"
     )
 
@@ -395,6 +403,6 @@ def test_a_changed_interpreter_has_a_new_digest(tmp_path: Path) -> None:
 
 
 def test_the_encoding_that_is_signed_is_that_of_the_specification() -> None:
-    said = dsse.encoded("http://example.com/HelloWorld", b"hello world")
+    encoded = dsse.encoded("http://example.com/HelloWorld", b"hello world")
 
-    assert said == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
+    assert encoded == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"

@@ -281,12 +281,12 @@ def test_many_processes_make_one_registry_and_one_of_them_ends_a_thread(
         )
         for number, status in enumerate(statuses)
     ]
-    said = [process.communicate()[0].strip() for process in running]
+    outcomes = [process.communicate()[0].strip() for process in running]
 
     assert [process.returncode for process in running] == [0] * 8
-    assert sorted(said) == ["lost"] * 7 + ["won"]
+    assert sorted(outcomes) == ["lost"] * 7 + ["won"]
     registry = ThreadRegistry(place)
-    assert registry.get("shared").error == str(said.index("won"))
+    assert registry.get("shared").error == str(outcomes.index("won"))
     assert len(registry.threads()) == 41
 
 

@@ -174,22 +174,22 @@ def _resigned(path: Path, change: Callable[[dict[str, object], bytes], bytes]) -
     """A changed catalog with a matching digest."""
     body = path.read_bytes()[65:]
     line, _, rest = body.partition(b"\n")
-    said = json.loads(line)
-    new = change(said, rest)
-    body = json.dumps(said).encode() + b"\n" + new
+    head = json.loads(line)
+    new = change(head, rest)
+    body = json.dumps(head).encode() + b"\n" + new
     path.write_bytes(f"{sha256_hex(body)}\n".encode() + body)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda said, rest: (said.update(key=["another version"]), rest)[1],
-        lambda said, rest: (said.pop("shelves"), rest)[1],
-        lambda said, rest: (said.update(columns=[]), rest)[1],
-        lambda said, rest: (said.update(columns={}), rest)[1],
-        lambda said, rest: (said.update(shelves=[[0, "", {}]]), rest)[1],
-        lambda said, rest: (said.update(links="x"), rest)[1],
-        lambda said, rest: (said["columns"].update(headers=0), rest)[1],
+        lambda head, rest: (head.update(key=["another version"]), rest)[1],
+        lambda head, rest: (head.pop("shelves"), rest)[1],
+        lambda head, rest: (head.update(columns=[]), rest)[1],
+        lambda head, rest: (head.update(columns={}), rest)[1],
+        lambda head, rest: (head.update(shelves=[[0, "", {}]]), rest)[1],
+        lambda head, rest: (head.update(links="x"), rest)[1],
+        lambda head, rest: (head["columns"].update(headers=0), rest)[1],
         lambda _, rest: rest.replace(b"many/t107.py", b"../../xyz.py", 1),
         lambda _, rest: b"\xff" * len(rest),
         lambda _, __: b"",

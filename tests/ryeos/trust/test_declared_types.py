@@ -65,7 +65,7 @@ config: {command: "${CAT}", args: ["{tool_path}"]}
 """
 
 
-def said(**changes: object) -> dict[str, FileType]:
+def types_of(**changes: object) -> dict[str, FileType]:
     """The type that a changed extractor adds; None removes a key."""
     header = {key: value for key, value in (HEADER | changes).items() if value is not None}
     return read_extractor(PLACE, header)
@@ -91,13 +91,13 @@ def add_words(folder: SpaceFolder, relative: str, text: str = WORDS) -> Path:
 
 
 def test_an_extractor_says_how_files_are_signed_and_read() -> None:
-    assert said() == {
+    assert types_of() == {
         ".words": FileType(suffix=".words", prefix="--", parser="comments/yaml", comment="--")
     }
 
 
 def test_a_type_may_have_its_own_form_and_parser() -> None:
-    types = said(
+    types = types_of(
         extensions=[".words", ".list"],
         signature_formats={".list": {"prefix": "/*", "suffix": "*/"}},
         parsers={".list": "toml/toml"},
@@ -111,7 +111,7 @@ def test_fields_may_be_taken_from_other_keys_and_further_ones_be_required() -> N
     rules = {"extraction_rules": {"version": {"type": "path", "key": "release"}}}
     schema = {"fields": {"author": {"required": True}, "mood": {"format": "snake_case"}}}
 
-    [added] = said(**rules, validation_schema=schema).values()
+    [added] = types_of(**rules, validation_schema=schema).values()
 
     assert added.fields == {"version": "release"}
     assert added.rules == (
@@ -325,7 +325,7 @@ def test_a_search_of_a_server_sees_types_come_and_change(workspace: Workspace) -
 )
 def test_an_invalid_extractor_is_reported(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError) as error:
-        said(**changes)
+        types_of(**changes)
 
     assert str(error.value).startswith(message)
 

@@ -242,11 +242,11 @@ def test_a_machine_may_sign_after_its_person_approved_it(signing: Node) -> None:
     form = {"code": begun["user_code"], "answer": "yes"}
     forged = browser.go(begun["verification_url"], {**form, "token": "another"}).status
     browser.go(f"{begun['verification_url']}?code={begun['user_code']}")
-    said = browser.go(begun["verification_url"], {**form, "token": browser.token()})
+    approved = browser.go(begun["verification_url"], {**form, "token": browser.token()})
 
     assert f"fp:{machine.user_id}" in page
     assert forged == 403
-    assert said.status == 200
+    assert approved.status == 200
     state = signing.ask("POST", "/sign-in/device/poll", poll).json
     assert state == {"state": "approved", "user_id": "adele"}
     assert machine.ask("GET", "/account").json["user_id"] == "adele"

@@ -81,9 +81,9 @@ def test_an_end_is_written_once(rows: ThreadRows) -> None:
 
 
 def test_characters_that_a_database_cannot_store_are_replaced_in_results(rows: ThreadRows) -> None:
-    said = {"error_message": "a\0b\ud800c\ud83d\ude00", "merge_conflicts": {"x\0": ["\udfff"]}}
+    fields = {"error_message": "a\0b\ud800c\ud83d\ude00", "merge_conflicts": {"x\0": ["\udfff"]}}
 
-    assert RowEnds(rows).write("one", 1, ERROR, **said)
+    assert RowEnds(rows).write("one", 1, ERROR, **fields)
 
     row = rows.one(USER, "one")
     assert row is not None

@@ -77,8 +77,8 @@ def test_30_simultaneous_requests_are_all_executed(project: RemoteProject) -> No
     for reply in replies:
         if reply.status == 202:
             assert project.ended(reply.json["thread_id"])["state"] == "completed"
-    said = {r.json["result"]["data"]["stdout"] for r in replies if r.status == 200}
-    assert len(said) == statuses.count(200) >= 2
+    outputs = {r.json["result"]["data"]["stdout"] for r in replies if r.status == 200}
+    assert len(outputs) == statuses.count(200) >= 2
 
 
 def test_a_request_that_waits_too_long_is_answered_with_202(

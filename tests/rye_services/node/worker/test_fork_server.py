@@ -75,7 +75,7 @@ def test_a_child_is_a_fork_that_leads_a_session_and_has_three_files(server: Fork
 def test_output_errors_and_exit_codes_come_back(server: ForkServer) -> None:
     heard: list[bytes] = []
 
-    said = server.run(
+    outcome = server.run(
         code("print('out'); sys = __import__('sys'); sys.stderr.write('err'); sys.exit(0)"),
         on_stderr=heard.append,
     )
@@ -83,7 +83,7 @@ def test_output_errors_and_exit_codes_come_back(server: ForkServer) -> None:
     killed = server.run(code("import os; os.kill(os.getpid(), 9)"))
 
     assert b"".join(heard).startswith(b"err")
-    assert said.stdout.data == b"out\n"
+    assert outcome.stdout.data == b"out\n"
     assert failed.exit_code == 1
     assert b"ZeroDivisionError" in failed.stderr.data
     assert (killed.exit_code, killed.signal) == (None, signal.SIGKILL)
