@@ -55,7 +55,7 @@ from rye_services.registry.tables import bundle_files
 from rye_services.settings import CONFIG_FILE, Settings, read_settings
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
-from ryeos.sync.garbage import Need, Root, mark, roots_of_refs
+from ryeos.sync.garbage import Root, RootNeed, mark, roots_of_refs
 from ryeos.sync.objects import ContentStore, ObjectReference
 
 FORMAT = 1
@@ -270,7 +270,7 @@ def _rows(connection: sqlalchemy.Connection) -> _Rows:
             Root(
                 ObjectReference(row["blob_hash"], ObjectKind.BLOB),
                 f"the bundle {row['bundle_id']}@{row['version']}",
-                Need.ITSELF,
+                RootNeed.ITSELF,
             )
             for row in files
         ),

@@ -33,7 +33,7 @@ from rye_services.registry.tables import bundle_files
 from rye_services.settings import Settings
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
-from ryeos.sync.garbage import MIN_GRACE_S, Gap, Need, Root, mark, roots_of_refs
+from ryeos.sync.garbage import MIN_GRACE_S, Gap, Root, RootNeed, mark, roots_of_refs
 from ryeos.sync.objects import ContentStore, ObjectReference
 
 REGISTRY, REGISTRY_STORE = "registry", "registry"
@@ -319,15 +319,15 @@ class Fsck:
     def _present_roots(self, user_id: str) -> Iterable[Root]:
         """The projects and the user space as they are now, without what they were before."""
         for _, _, head in self._heads.of(user_id):
-            yield _needed_root(head.snapshot_hash, Need.ITSELF)
+            yield _needed_root(head.snapshot_hash, RootNeed.ITSELF)
             for digest in (head.project_manifest_hash, head.user_manifest_hash):
                 if digest:
-                    yield _needed_root(digest, Need.WHOLE)
+                    yield _needed_root(digest, RootNeed.WHOLE)
         manifest = user_space_refs.c.user_manifest_hash
         with self._database.reading() as connection:
             own = select(manifest).where(user_space_refs.c.user_id == user_id)
             for digest in connection.scalars(own).all():
-                yield _needed_root(digest, Need.WHOLE)
+                yield _needed_root(digest, RootNeed.WHOLE)
 
     def _registry_roots(self) -> tuple[Root, ...]:
         with self._database.reading() as connection:
@@ -336,7 +336,7 @@ class Fsck:
             Root(
                 ObjectReference(row["blob_hash"], ObjectKind.BLOB),
                 f"the bundle {row['bundle_id']}@{row['version']}",
-                Need.ITSELF,
+                RootNeed.ITSELF,
             )
             for row in rows
         )
@@ -377,7 +377,7 @@ class Fsck:
         return given
 
 
-def _needed_root(digest: str, need: Need) -> Root:
+def _needed_root(digest: str, need: RootNeed) -> Root:
     return Root(ObjectReference(digest, ObjectKind.OBJECT), "", need)
 
 

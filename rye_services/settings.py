@@ -204,13 +204,13 @@ def settings_of(parsed: Namespace, environ: Mapping[str, str]) -> Settings:
     return read_settings(given, environ, Path("~/.rye-node"))
 
 
-Said = dict[str, tuple[str, Any]]
+GivenSettings = dict[str, tuple[str, Any]]
 """By the name of a setting: who said it, and what."""
 
 
-def _from_environment(environ: Mapping[str, str]) -> Said:
+def _from_environment(environ: Mapping[str, str]) -> GivenSettings:
     """What the environment says. An empty variable says nothing."""
-    said: Said = {}
+    said: GivenSettings = {}
     variables = {
         name: (f"{_PREFIX}{name.upper()}", *_OTHER_VARIABLES.get(name, ()))
         for name in (*_READERS, "data_dir", "config_dir")
@@ -236,7 +236,7 @@ def _refuse_unknown(environ: Mapping[str, str], known: Sequence[str]) -> None:
         raise setting_error(unknown[0], "there is no such setting", hint=hint)
 
 
-def _from_file(path: Path) -> Said:
+def _from_file(path: Path) -> GivenSettings:
     try:
         text = read_bytes(path, _MAX_CONFIG_BYTES).decode("utf-8", "replace")
     except FileNotFoundError:

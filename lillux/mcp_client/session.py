@@ -140,7 +140,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Misunderstanding:
+class InvalidAnswer:
     """An answer that means nothing in this protocol."""
 
     problem: str
@@ -153,7 +153,7 @@ class Rejection:
     error: LilluxError
 
 
-CallOutcome = ToolAnswer | Refusal | Misunderstanding | Rejection
+CallOutcome = ToolAnswer | Refusal | InvalidAnswer | Rejection
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,19 +282,19 @@ class ClientSession:
         kind = message.result.get("resultType", "complete")
         if kind != "complete":
             return self._end(
-                Misunderstanding(f"expected a complete result, got one of type {kind!r}"[:200])
+                InvalidAnswer(f"expected a complete result, got one of type {kind!r}"[:200])
             )
         if isinstance(self._asks, ToolListing):
             return self._take_page(message.result)
         problem = _result_problem(message.result)
         if problem:
-            return self._end(Misunderstanding(problem))
+            return self._end(InvalidAnswer(problem))
         return self._end(ToolAnswer(message.result, self.version))
 
     def _take_page(self, result: Mapping[str, Any]) -> Turn:
         problem = self._pages.add(result)
         if problem:
-            return self._end(Misunderstanding(problem))
+            return self._end(InvalidAnswer(problem))
         if not self._pages.next_cursor:
             call, listed = self._call, self._pages.result()
             if isinstance(call, ToolListing) or call.requires is None:
@@ -345,7 +345,7 @@ class ClientSession:
     def _disagree(self, offered: list[Any]) -> Turn:
         found = ", ".join(str(version) for version in offered)[:200]
         known = ", ".join(KNOWN)
-        return self._end(Misunderstanding(f"expected a revision among {known}, it offers {found}"))
+        return self._end(InvalidAnswer(f"expected a revision among {known}, it offers {found}"))
 
     def _end(self, outcome: CallOutcome) -> Turn:
         self.state, self.outcome = SessionState.OVER, outcome
@@ -524,7 +524,7 @@ def raise_unless_answered(outcome: CallOutcome | None, server: str) -> ToolAnswe
             raise outcome.error
         case Refusal():
             raise _refusal_error(outcome, server)
-        case Misunderstanding():
+        case InvalidAnswer():
             raise McpProtocolError(server, outcome.problem)
         case None:
             raise McpProtocolError(server, "the conversation ended without an answer")

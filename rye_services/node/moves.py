@@ -26,7 +26,7 @@ from rye_services.node.store.heads import Head, Heads
 from rye_services.node.store.objects import DurableStores, StoresOfUsers, Usage
 from rye_services.refusal import RefusedError
 from ryeos.items.context import Clock
-from ryeos.sync.garbage import MarkResult, Need, Root, mark
+from ryeos.sync.garbage import MarkResult, Root, RootNeed, mark
 from ryeos.sync.objects import ContentStore, ObjectReference
 
 _NAMED = 5
@@ -184,4 +184,4 @@ def _roots_of(head: Head) -> Iterator[Root]:
     digests = (head.snapshot_hash, head.project_manifest_hash, head.user_manifest_hash)
     for digest in digests:
         if digest:
-            yield Root(ObjectReference(digest, ObjectKind.OBJECT), "the head", Need.WHOLE)
+            yield Root(ObjectReference(digest, ObjectKind.OBJECT), "the head", RootNeed.WHOLE)

@@ -44,8 +44,8 @@ from ryeos.sync.garbage import (
     Gap,
     GarbageRefusedError,
     MarkResult,
-    Need,
     Root,
+    RootNeed,
     digests_in,
     mark,
     roots_of_refs,
@@ -504,23 +504,23 @@ def roots_of_rows(
 def _roots_of(table: Table, row: dict[str, Any]) -> Iterator[Root]:
     if table is project_refs:
         name = f"the head of project {row['project_path']!a} ({row['remote_name']})"
-        yield from _needed_roots(row, _SNAPSHOTS, name, Need.WHOLE)
+        yield from _needed_roots(row, _SNAPSHOTS, name, RootNeed.WHOLE)
     elif table is user_space_refs:
         name = f"the user space ({row['remote_name']})"
-        yield from _needed_roots(row, ("user_manifest_hash",), name, Need.WHOLE)
+        yield from _needed_roots(row, ("user_manifest_hash",), name, RootNeed.WHOLE)
     elif table is published_manifests:
         name = f"the publication {row['kind']}:{row['item_id']}@{row['version']}"
-        yield from _needed_roots(row, ("manifest_hash",), name, Need.WHOLE)
+        yield from _needed_roots(row, ("manifest_hash",), name, RootNeed.WHOLE)
     else:
         name = f"the execution {row['thread_id']}"
-        yield from _needed_roots(row, _OF_THREADS, name, Need.WHOLE)
-        yield from _needed_roots(row, _OF_RUNS, name, Need.ITSELF)
+        yield from _needed_roots(row, _OF_THREADS, name, RootNeed.WHOLE)
+        yield from _needed_roots(row, _OF_RUNS, name, RootNeed.ITSELF)
         yield from _sides(row["merge_conflicts"], name)
         yield from (Root(ObjectReference(one, None), name) for one in digests_in(row))
 
 
 def _needed_roots(
-    row: Mapping[str, Any], columns: Iterable[str], name: str, need: Need
+    row: Mapping[str, Any], columns: Iterable[str], name: str, need: RootNeed
 ) -> Iterator[Root]:
     for column in columns:
         if is_digest(row[column]):
@@ -534,7 +534,7 @@ def _sides(conflicts: object, name: str) -> Iterator[Root]:
             for side in _SIDES:
                 digest = conflict.get(side) if isinstance(conflict, dict) else None
                 if is_digest(digest):
-                    yield Root(ObjectReference(str(digest), None), name, Need.ITSELF)
+                    yield Root(ObjectReference(str(digest), None), name, RootNeed.ITSELF)
 
 
 # --- sync services --------------------------------------------------------------------------------

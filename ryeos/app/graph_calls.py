@@ -13,7 +13,7 @@ from ryeos.graph.call import Lineage, Recordings
 from ryeos.graph.commands import Act
 from ryeos.graph.model import ALWAYS_ALLOWED, Hook, unlisted
 from ryeos.graph.nodes import watching_hooks
-from ryeos.graph.recording import Ledger, Naming, WorkspaceRecordings
+from ryeos.graph.recording import Ledger, RunNaming, WorkspaceRecordings
 from ryeos.graph.run_log import run_place
 from ryeos.graph.runner import Calls
 from ryeos.items.errors import (
@@ -318,7 +318,7 @@ class WorkspaceEnvironment:
 
     def recordings(self, materials: Materials) -> Recordings:
         """In the ``state`` folder of the project, else of user space."""
-        naming = Naming(
+        naming = RunNaming(
             chosen_id=materials.request.run_id,
             parent_id=self._parent_of(materials),
             is_inner=bool(materials.request.grants),

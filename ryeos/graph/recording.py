@@ -438,7 +438,7 @@ _STEP = "-step"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Naming:
+class RunNaming:
     """Which run this is to be: the id that its starter has chosen, and who that is.
 
     is_inner  it is a call of another graph, whose page says enough
@@ -456,7 +456,7 @@ class WorkspaceRecordings:
         self,
         workspace: Workspace,
         ledger: Ledger,
-        naming: Naming,
+        naming: RunNaming,
         behaviour: Callable[[], str],
     ) -> None:
         self._workspace, self._ledger, self._naming = workspace, ledger, naming

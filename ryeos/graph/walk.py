@@ -337,7 +337,7 @@ def _by_words(result: Mapping[str, Any]) -> str:
 
 Reply: TypeAlias = Any
 # A call that was refused is not there, and its result says why.
-Made: TypeAlias = tuple[Act | None, CallResult]
+MadeCall: TypeAlias = tuple[Act | None, CallResult]
 
 NOT_MADE = CallResult(result=failed("not made: an earlier call failed", "NOT_MADE"))
 CANCELLED = CallResult(result=failed("the run was cancelled", "CANCELLED"), is_cancelled=True)
@@ -348,7 +348,7 @@ def call_once(
     node: ActionNode | ForeachNode,
     document: Mapping[str, Any],
     index: int | None = None,
-) -> Generator[WalkCommand, Reply, Made]:
+) -> Generator[WalkCommand, Reply, MadeCall]:
     """One call, and the same again where it fails and the node has retries left."""
     act, acted = None, CANCELLED
     for attempt in range(1 + (node.retry.max if node.retry else 0)):
@@ -366,9 +366,9 @@ def call_once(
 
 def one_by_one(
     walk: WalkProgress, node: ForeachNode, elements: Sequence[Any]
-) -> Generator[WalkCommand, Reply, list[Made]]:
+) -> Generator[WalkCommand, Reply, list[MadeCall]]:
     """A call for each element; the element is in the state while its call is made."""
-    made: list[Made] = []
+    made: list[MadeCall] = []
     before = {node.as_name: walk.state[node.as_name]} if node.as_name in walk.state else {}
     for index, element in enumerate(elements):
         walk.state[node.as_name] = element
@@ -385,7 +385,7 @@ def one_by_one(
 
 def side_by_side(
     walk: WalkProgress, node: ForeachNode, elements: Sequence[Any]
-) -> Generator[WalkCommand, Reply, list[Made]]:
+) -> Generator[WalkCommand, Reply, list[MadeCall]]:
     """All calls at once, none of which sees the state; those that failed again, as often."""
     made = [_refused_call(walk, node, index, element) for index, element in enumerate(elements)]
     waiting = [place for place, (act, _) in enumerate(made) if act]
@@ -410,7 +410,7 @@ def side_by_side(
     return made
 
 
-def _refused_call(walk: WalkProgress, node: ForeachNode, index: int, element: object) -> Made:
+def _refused_call(walk: WalkProgress, node: ForeachNode, index: int, element: object) -> MadeCall:
     document = {**walk.document(), "state": {}, node.as_name: element}
     try:
         act = act_of(node, document, walk.settings.rules, index=index, warn=walk.warn)
@@ -640,7 +640,7 @@ class Visits:
 
 # --- walker ---------------------------------------------------------------------------------------
 
-Walking: TypeAlias = Generator[WalkCommand, Reply, WalkOutcome]
+WalkSteps: TypeAlias = Generator[WalkCommand, Reply, WalkOutcome]
 
 
 class Walk:
@@ -660,7 +660,7 @@ class Walk:
         self._hooks = HookRun(chosen, settings.rules, self._walk.warn)
         self._visits = Visits(self._walk, self._hooks)
 
-    def run(self, *, is_resumed: bool = False) -> Walking:
+    def run(self, *, is_resumed: bool = False) -> WalkSteps:
         """Walk to the end; see the module."""
         if not is_resumed and not self._walk.settings.single:
             context = {"graph_id": self._walk.graph.graph_id, "state": self._walk.state}
@@ -724,7 +724,7 @@ class Walk:
 
     # ------------------------------------------------------------------ ends
 
-    def _over_limit(self) -> Walking:
+    def _over_limit(self) -> WalkSteps:
         most = self._walk.settings.max_steps
         context = {
             "limit_code": "max_steps_exceeded",
@@ -737,7 +737,7 @@ class Walk:
         outcome = self._walk.outcome("error", error=error, code="max_steps_exceeded")
         return (yield from self._end(outcome))
 
-    def _end(self, outcome: WalkOutcome) -> Walking:
+    def _end(self, outcome: WalkOutcome) -> WalkSteps:
         """Run the hooks of the end, and end. A single step is no end of the graph."""
         if self._walk.settings.single:
             return outcome

@@ -12,7 +12,7 @@ from importlib import import_module
 
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
-from ryeos.mcp.revisions import TASKS_EXTENSION, McpCall, Pace, RpcError, Server, Watch, Watched
+from ryeos.mcp.revisions import TASKS_EXTENSION, McpCall, Pace, RpcError, Server, Watch, WatchedName
 from ryeos.mcp.wire import MESSAGE, Log, quiet, report_failure
 
 TYPE_CHECKING = False  # importing `typing` would slow the start
@@ -144,7 +144,7 @@ class RyeFeatures:
         if self._rye:
             self._rye.close()
 
-    def watch(self, watch: Watch, changed: Callable[[Watched], None]) -> None:
+    def watch(self, watch: Watch, changed: Callable[[WatchedName], None]) -> None:
         """Look out for changes; not while there is no subscriber."""
         if watch.lists or watch.uris or watch.tasks or "_watching" in self.__dict__:
             self._watching.watch(watch, changed)
@@ -162,7 +162,7 @@ class RyeFeatures:
 
         return reported_task(lambda: self.rye, task_id)
 
-    def _state_of(self, name: Watched) -> Hashable:
+    def _state_of(self, name: WatchedName) -> Hashable:
         from ryeos.mcp.tasks import state_of
 
         return state_of(lambda: self.rye, name)

@@ -99,7 +99,7 @@ class ProposalName:
     id: str
 
 
-Named = ItemRef | StoredOutput | HelpTopic | ProposalName
+NamedResource = ItemRef | StoredOutput | HelpTopic | ProposalName
 
 
 def item_uri(ref: ItemRef) -> str:
@@ -107,7 +107,7 @@ def item_uri(ref: ItemRef) -> str:
     return f"{SCHEME}{ref.kind}/{quote(ref.id, safe='/', errors='surrogateescape')}"
 
 
-def parse_uri(uri: str) -> Named | None:
+def parse_uri(uri: str) -> NamedResource | None:
     """What a URI names; None where nothing can have this name."""
     if len(uri) > MAX_URI_CHARACTERS or not uri.startswith(SCHEME) or "#" in uri:
         return None
@@ -118,7 +118,7 @@ def parse_uri(uri: str) -> Named | None:
     name = unquote(rest, errors="surrogateescape")
     if not slash or not name:
         return None
-    found: Named | None = None
+    found: NamedResource | None = None
     if word in _KINDS:
         found = _item(_KINDS[word], name)
     elif word == OUTPUT and _OUTPUT_ID.fullmatch(name):

@@ -272,7 +272,7 @@ class TaskId:
     id: str
 
 
-Watched = str | TaskId
+WatchedName = str | TaskId
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from ryeos.mcp.revisions import (
     SessionEvent,
     TaskId,
     Watch,
-    Watched,
+    WatchedName,
 )
 from ryeos.mcp.wire import MESSAGE, Log, SignalWatch, Wire, leave, quiet, report_failure
 
@@ -124,7 +124,7 @@ class Features(Protocol):
     ) -> dict[str, Any]:
         """Carry out a call. Raises RpcError."""
 
-    def watch(self, watch: Watch, changed: Callable[[Watched], None]) -> None:
+    def watch(self, watch: Watch, changed: Callable[[WatchedName], None]) -> None:
         """Look out for changes from now on, instead of those asked for before.
 
         ``changed`` gets ``tools``, ``prompts``, ``resources``, the URI of a resource, or a task.
@@ -265,7 +265,7 @@ class McpServer:
             except OSError:  # the client reads no more; the reader will notice
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    def _notify_change(self, what: Watched) -> None:
+    def _notify_change(self, what: WatchedName) -> None:
         lists = {"tools", "prompts", "resources"}
         if isinstance(what, TaskId):
             self._task_changed(what.id)

@@ -23,7 +23,7 @@ from ryeos.mcp.revisions import (
     RpcError,
     TaskId,
     Watch,
-    Watched,
+    WatchedName,
     tasks_not_declared,
 )
 from ryeos.run.thread_control import GRACE_S, ended_envelope, kill_thread, refreshed, wait_for
@@ -155,15 +155,17 @@ class ChangeWatcher:
     ``state_of`` gives what differs when one of them was changed; it may take its time.
     """
 
-    def __init__(self, state_of: Callable[[Watched], Hashable], *, look_s: float = LOOK_S) -> None:
+    def __init__(
+        self, state_of: Callable[[WatchedName], Hashable], *, look_s: float = LOOK_S
+    ) -> None:
         self._state_of, self._look_s = state_of, look_s
         self._condition = threading.Condition()
-        self._wanted: frozenset[Watched] = frozenset()
-        self._looked_at: frozenset[Watched] = frozenset()
-        self._changed: Callable[[Watched], None] = _ignore_change
+        self._wanted: frozenset[WatchedName] = frozenset()
+        self._looked_at: frozenset[WatchedName] = frozenset()
+        self._changed: Callable[[WatchedName], None] = _ignore_change
         self._is_running = False
 
-    def watch(self, watch: Watch, changed: Callable[[Watched], None]) -> None:
+    def watch(self, watch: Watch, changed: Callable[[WatchedName], None]) -> None:
         """Look out for this from now on, and for nothing else (1)."""
         with self._condition:
             self._wanted = (watch.lists & LISTS) | watch.uris | watch.tasks
@@ -187,7 +189,7 @@ class ChangeWatcher:
             return self._condition.wait_for(lambda: not self._is_running, timeout_s)
 
     def _look_out(self) -> None:
-        seen: dict[Watched, Hashable] = {}
+        seen: dict[WatchedName, Hashable] = {}
         while True:
             with self._condition:
                 wanted, changed = self._wanted, self._changed
@@ -208,7 +210,7 @@ class ChangeWatcher:
                     self._condition.wait(self._look_s)
 
 
-def _ignore_change(_: Watched) -> None:
+def _ignore_change(_: WatchedName) -> None:
     """Begin without subscribers."""
 
 
@@ -221,7 +223,7 @@ _LISTS = {
 }
 
 
-def state_of(rye: Callable[[], Rye], name: Watched) -> Hashable:
+def state_of(rye: Callable[[], Rye], name: WatchedName) -> Hashable:
     """The state of a list, by its name, of a resource, by its URI, or of a task.
 
     None for what is not there.

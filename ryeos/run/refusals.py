@@ -78,7 +78,7 @@ def with_refusals(
         return mapped
     found = [*_seen_refusals(attempts, confinement)]
     if not mapped.success:
-        words = _Words(mapped, confinement)
+        words = _Complaints(mapped, confinement)
         found += words.files(cwd, search_path)
         if not found and rights.rights and rights.rights.network is not None:
             found += words.network()
@@ -130,7 +130,7 @@ def _is_there(attempt: "Attempt") -> bool:
     return target.exists() and not target.is_dir()
 
 
-class _Words:
+class _Complaints:
     """The complaints in the output of a failed program."""
 
     def __init__(self, mapped: MappedResult, confinement: "Confinement") -> None:

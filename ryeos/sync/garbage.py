@@ -43,7 +43,7 @@ class SweepResult:
     kept: int
 
 
-class Need(Enum):
+class RootNeed(Enum):
     """What a root asks for.
 
     WHOLE     all that it leads to is there: through snapshots, manifests and items, which a node
@@ -63,7 +63,7 @@ class Root:
 
     reference: ObjectReference
     name: str
-    need: Need = Need.IF_THERE
+    need: RootNeed = RootNeed.IF_THERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def mark(store: ContentStore, roots: Iterable[Root], *, damaged: Container[str] 
     """
     reached: dict[ObjectKind, set[str]] = {space: set() for space in ObjectKind}
     gaps: dict[ObjectReference, Gap] = {}
-    waiting: dict[Need, list[_Step]] = {need: [] for need in Need}
+    waiting: dict[RootNeed, list[_Step]] = {need: [] for need in RootNeed}
     for root in roots:
         waiting[root.need].append(_Step(root.reference, root.name, ""))
     while step := _next_step(waiting):
@@ -162,7 +162,7 @@ def mark(store: ContentStore, roots: Iterable[Root], *, damaged: Container[str] 
                 waiting[child_need].append(_Step(child, root_name, digest))
         if reference.space is not ObjectKind.OBJECT:
             reached[ObjectKind.BLOB].add(digest)
-        if need is not Need.IF_THERE and not _is_there(store, reference, damaged):
+        if need is not RootNeed.IF_THERE and not _is_there(store, reference, damaged):
             gaps.setdefault(reference, Gap(reference, root_name, named_by))
     return MarkResult(reached, tuple(gaps.values()))
 
@@ -175,21 +175,21 @@ class _Step(NamedTuple):
     named_by: str
 
 
-def _next_step(waiting: Mapping[Need, list[_Step]]) -> tuple[Need, _Step] | None:
+def _next_step(waiting: Mapping[RootNeed, list[_Step]]) -> tuple[RootNeed, _Step] | None:
     return next(((need, steps.pop()) for need, steps in waiting.items() if steps), None)
 
 
-def _children(value: object, need: Need) -> Iterator[tuple[ObjectReference, Need]]:
+def _children(value: object, need: RootNeed) -> Iterator[tuple[ObjectReference, RootNeed]]:
     kind = value.get("kind") if isinstance(value, dict) else None
-    is_whole = need is Need.WHOLE and kind in _CHECKED
-    is_bundle = need is Need.WHOLE and kind == _OUTPUTS
+    is_whole = need is RootNeed.WHOLE and kind in _CHECKED
+    is_bundle = need is RootNeed.WHOLE and kind == _OUTPUTS
     for reference in references_of(value):
         if is_whole:
-            yield reference, Need.WHOLE
+            yield reference, RootNeed.WHOLE
         elif is_bundle and reference.space is ObjectKind.BLOB:
-            yield reference, Need.ITSELF
+            yield reference, RootNeed.ITSELF
         else:
-            yield reference, Need.IF_THERE
+            yield reference, RootNeed.IF_THERE
 
 
 def _is_there(store: ContentStore, reference: ObjectReference, damaged: Container[str]) -> bool:

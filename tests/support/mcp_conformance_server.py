@@ -13,7 +13,7 @@ from typing import Any
 from lillux.cancellation import Cancellation
 from lillux.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Notification
 from ryeos.mcp.protocol import McpSession
-from ryeos.mcp.revisions import McpCall, Pace, RpcError, Server, Watch, Watched
+from ryeos.mcp.revisions import McpCall, Pace, RpcError, Server, Watch, WatchedName
 from ryeos.mcp.serve import serve
 from ryeos.mcp.stdio import Progress
 from ryeos.mcp.wire import Wire, take_over
@@ -189,7 +189,7 @@ class ConformanceFeatures:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._changed: Callable[[Watched], None] = lambda _: None
+        self._changed: Callable[[WatchedName], None] = lambda _: None
 
     def began(self) -> None:
         """Do nothing."""
@@ -197,7 +197,7 @@ class ConformanceFeatures:
     def close(self) -> None:
         """Do nothing: no resource is open."""
 
-    def watch(self, watch: Watch, changed: Callable[[Watched], None]) -> None:  # noqa: ARG002
+    def watch(self, watch: Watch, changed: Callable[[WatchedName], None]) -> None:  # noqa: ARG002
         """Keep the callback: only tools change lists and resources."""
         self._changed = changed
 

@@ -447,14 +447,14 @@ def _run_filter(  # noqa: PLR0917 - the fields of a form
     )
 
 
-Wanted = Annotated[RunFilter, Depends(_run_filter)]
+WantedRuns = Annotated[RunFilter, Depends(_run_filter)]
 
 
 def _add_run_pages(routes: APIRouter, pages: Pages) -> None:
     services = pages.services
 
     @routes.get(HOME)
-    def home(request: Request, wanted: Wanted) -> Response:
+    def home(request: Request, wanted: WantedRuns) -> Response:
         def page(guest: Guest) -> Response:
             data, allowed = pages.data(guest), _allowed_filter(guest, wanted)
             return pages.page(
@@ -472,7 +472,7 @@ def _add_run_pages(routes: APIRouter, pages: Pages) -> None:
         return pages.shown(request, page)
 
     @routes.get(RUNS)
-    def runs(request: Request, wanted: Wanted) -> Response:
+    def runs(request: Request, wanted: WantedRuns) -> Response:
         def part(guest: Guest) -> Response:
             found = pages.data(guest).runs(_allowed_filter(guest, wanted))
             return pages.page(guest, "node/runs.html", runs=found)

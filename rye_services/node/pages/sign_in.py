@@ -141,7 +141,7 @@ def open_provider(services: NodeServices, environ: Mapping[str, str]) -> Provide
 
 
 @dataclass(frozen=True, slots=True)
-class _Doors:
+class _SignInServices:
     """What the routes of sign-in share."""
 
     pages: Pages
@@ -249,7 +249,7 @@ def sign_in_router(pages: Pages, environ: Mapping[str, str]) -> APIRouter:
     """The pages of sign-in. No OpenAPI document lists them."""
     routes = APIRouter(include_in_schema=False)
     services = pages.services
-    doors = _Doors(pages, open_provider(services, environ), SignIns(services.database))
+    doors = _SignInServices(pages, open_provider(services, environ), SignIns(services.database))
 
     @routes.get(SIGN_IN)
     def sign_in(
@@ -327,14 +327,14 @@ def machine_router(services: NodeServices) -> APIRouter:
     return routes
 
 
-def _device_page(doors: _Doors, guest: Guest, code: str) -> Response:
+def _device_page(doors: _SignInServices, guest: Guest, code: str) -> Response:
     typed = code.strip().upper()
     found = doors.sign_ins.of_machine(typed, doors.now_s) if typed else None
     problem = "No machine waits with this code." if typed and found is None else ""
     return doors.pages.page(guest, "node/device.html", code=typed, machine=found, problem=problem)
 
 
-def _decide_device(doors: _Doors, guest: Guest, fields: Mapping[str, str]) -> Response:
+def _decide_device(doors: _SignInServices, guest: Guest, fields: Mapping[str, str]) -> Response:
     """Let the key of a machine in as one of the person's, or refuse it."""
     code, pages = fields.get("code", ""), doors.pages
     found = doors.sign_ins.of_machine(code, doors.now_s)

@@ -498,7 +498,7 @@ class Runs:
             else:
                 self.end(thread_id)
 
-        facts = _Facts(order, mask, begin)
+        facts = _FactsCollector(order, mask, begin)
         return self.logs.open(thread_id, number, mask, facts.take).hear
 
     def _execute_once(self, order: Order, basis: Basis, attempt: Attempt) -> FinishedExecution:
@@ -580,7 +580,7 @@ class Runs:
         return problem
 
 
-class _Facts:
+class _FactsCollector:
     """What a worker reports of its item until it is to begin; ``begin`` gets all of it, once.
 
     Later reports come from what runs, and say nothing about it that counts.

@@ -74,7 +74,7 @@ _columns = stored_contents.c
 
 
 @dataclass(frozen=True, slots=True)
-class _Where:
+class _ContentPlace:
     """Where a content lies: the name of its pack, its first byte there, and how many."""
 
     pack: str
@@ -106,7 +106,7 @@ class BucketStore:
         self._clock = clock
         self._waiting: dict[_Key, bytes] = {}
         self._waiting_bytes = 0
-        self._known: dict[_Key, _Where] = {}
+        self._known: dict[_Key, _ContentPlace] = {}
         self._lock = Lock()
         self._syncing = Lock()
 
@@ -203,7 +203,10 @@ class BucketStore:
         self._cache.keep(self._put_pack(data, places), data)
 
     def _put_pack(
-        self, data: bytes, places: Sequence[Place], froms: Mapping[_Key, _Where] | None = None
+        self,
+        data: bytes,
+        places: Sequence[Place],
+        froms: Mapping[_Key, _ContentPlace] | None = None,
     ) -> str:
         """Put a pack under a new name, and say in rows what it holds. Its name.
 
@@ -222,7 +225,7 @@ class BucketStore:
         return name
 
     def _rows_of_moved(
-        self, name: str, places: Sequence[Place], froms: Mapping[_Key, _Where]
+        self, name: str, places: Sequence[Place], froms: Mapping[_Key, _ContentPlace]
     ) -> None:
         """Record the new place of each that is still at its former place."""
         row, was = stored_contents, froms
@@ -301,7 +304,7 @@ class BucketStore:
         pack = where.pack if where else ""
         raise ObjectChangedError(f"{self.shown}/{_PACKS}/{pack}", digest, "no such file")
 
-    def _fetch(self, where: _Where, digest: str) -> bytes | None:
+    def _fetch(self, where: _ContentPlace, digest: str) -> bytes | None:
         """The content from the storage, its whole pack kept near. Raises ObjectChangedError.
 
         A pack with wrong bytes is read once more: what changed on the way, as in a proxy, is not
@@ -321,7 +324,7 @@ class BucketStore:
                 return data
         raise ObjectChangedError(f"{self.shown}/{_PACKS}/{where.pack}", digest, found)
 
-    def _place(self, space: ObjectKind, digest: str, *, is_known: bool) -> _Where | None:
+    def _place(self, space: ObjectKind, digest: str, *, is_known: bool) -> _ContentPlace | None:
         """Where a content lies. With it comes what lies beside it: that is read next, often."""
         with self._lock:
             where = self._known.get((space, digest)) if is_known else None
@@ -334,7 +337,7 @@ class BucketStore:
         with self._database.single_read() as connection:
             rows = connection.execute(beside).all()
         found = {
-            (ObjectKind(row.space), row.digest): _Where(row.pack, row.start, row.size)
+            (ObjectKind(row.space), row.digest): _ContentPlace(row.pack, row.start, row.size)
             for row in rows
         }
         with self._lock:
@@ -488,7 +491,7 @@ class BucketStore:
         A pack with something damaged stays: `rye-node fsck` says what it is. What is more than one
         sweep should move is for the next one.
         """
-        moved: list[tuple[Content, _Where]] = []
+        moved: list[tuple[Content, _ContentPlace]] = []
         done: list[StoredFile] = []
         size = 0
         for one in packs:
@@ -508,7 +511,7 @@ class BucketStore:
         if done:
             _log.info("%s: %s packs were put together anew", self.shown, len(done))
 
-    def _contents_of(self, pack: StoredFile) -> list[tuple[Content, _Where]]:
+    def _contents_of(self, pack: StoredFile) -> list[tuple[Content, _ContentPlace]]:
         """What has a row in a pack, and where; nothing where some of it is damaged."""
         name, data = _name_of(pack), self._bucket.get(pack.key)
         wanted = select(stored_contents).where(_columns.owner == self._owner, _columns.pack == name)
@@ -520,7 +523,7 @@ class BucketStore:
             if sha256_hex(content) != row.digest:
                 _log.warning("damaged: %s/%s/%s: %s", self.shown, _PACKS, name, row.digest)
                 return []
-            where = _Where(name, row.start, row.size)
+            where = _ContentPlace(name, row.start, row.size)
             found.append((Content(ObjectKind(row.space), row.digest, content), where))
         return found
 

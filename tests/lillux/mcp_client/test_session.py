@@ -25,7 +25,7 @@ from lillux.mcp_client.session import (
     MAX_TOOLS,
     ClientInfo,
     ClientSession,
-    Misunderstanding,
+    InvalidAnswer,
     Refusal,
     SessionState,
     ToolAnswer,
@@ -133,7 +133,7 @@ def test_a_server_that_offers_no_older_revision_to_initialize_is_given_up(offere
     session.start()
     session.receive(Result(INITIALIZE, {"protocolVersion": offered}))
 
-    assert isinstance(session.outcome, Misunderstanding)
+    assert isinstance(session.outcome, InvalidAnswer)
     assert session.outcome.problem.endswith(f"it offers {offered}")
 
 
@@ -143,7 +143,7 @@ def test_a_server_of_a_future_revision_is_given_up() -> None:
     session.start()
     session.receive(Failure(PROBE, -32022, "no", {"supported": ["2031-01-01"], "requested": "x"}))
 
-    assert isinstance(session.outcome, Misunderstanding)
+    assert isinstance(session.outcome, InvalidAnswer)
 
 
 def test_a_server_that_names_an_older_revision_in_its_refusal_is_initialized() -> None:
@@ -300,7 +300,7 @@ def test_an_invalid_answer_is_reported(result: dict[str, Any], problem: str) -> 
 
     session.receive(Result(CALL, result))
 
-    assert session.outcome == Misunderstanding(problem)
+    assert session.outcome == InvalidAnswer(problem)
 
 
 def test_a_cancellation_is_valid_in_older_and_modern_revisions() -> None:
@@ -422,7 +422,7 @@ def test_an_invalid_list_is_reported(page: dict[str, Any]) -> None:
 
     session.receive(Result(CALL, page))
 
-    assert isinstance(session.outcome, Misunderstanding)
+    assert isinstance(session.outcome, InvalidAnswer)
 
 
 def test_a_server_without_tools_refuses_by_the_name_of_the_list() -> None:

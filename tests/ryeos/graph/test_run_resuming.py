@@ -16,7 +16,7 @@ from lillux.cancellation import Cancellation
 from ryeos.graph.call import Lineage
 from ryeos.graph.commands import Position
 from ryeos.graph.model import Options
-from ryeos.graph.recording import Ledger, Naming, WorkspaceRecordings
+from ryeos.graph.recording import Ledger, RunNaming, WorkspaceRecordings
 from ryeos.graph.run_log import run_place
 from ryeos.graph.runner import StepEvent
 from ryeos.items.errors import RyeError
@@ -328,7 +328,7 @@ def test_a_run_that_was_resumed_meanwhile_is_not_begun_where_it_was(
     run_id = failed(ground, COUNT, n=5)
     rye = ground.fresh()
     ledger = Ledger(rye.threads, rye.runner_seals, run_place(rye.context.spaces))
-    recordings = WorkspaceRecordings(rye, ledger, Naming(), lambda: "")
+    recordings = WorkspaceRecordings(rye, ledger, RunNaming(), lambda: "")
     saved = recordings.load(run_id)
     read = Position(node=str(saved.node), state=saved.state, step=saved.step)
 

@@ -6,7 +6,7 @@ from queue import SimpleQueue
 import pytest
 
 from ryeos.app.workspace import Rye
-from ryeos.mcp.revisions import Watch, Watched
+from ryeos.mcp.revisions import Watch, WatchedName
 from ryeos.mcp.tasks import ChangeWatcher
 from ryeos.mcp.tasks import state_of as state_in
 from tests.support.workspace import Workspace
@@ -15,7 +15,7 @@ QUICK_S = 0.02
 PATIENCE_S = 20.0
 
 
-def state_of(rye: Rye, name: Watched) -> Hashable:
+def state_of(rye: Rye, name: WatchedName) -> Hashable:
     """The state of a list or a resource."""
     return state_in(lambda: rye, name)
 
@@ -54,7 +54,7 @@ def test_a_change_is_reported_and_polling_ends_with_the_last_listener(
     workspace: Workspace,
 ) -> None:
     rye = workspace.rye()
-    changes: SimpleQueue[Watched] = SimpleQueue()
+    changes: SimpleQueue[WatchedName] = SimpleQueue()
     watching = ChangeWatcher(lambda name: state_of(rye, name), look_s=QUICK_S)
     uri = "rye://knowledge/notes/a"
     watching.watch(Watch(frozenset({"prompts", "tools"}), frozenset({uri})), changes.put)
@@ -83,7 +83,7 @@ def test_a_new_subscription_is_no_change_and_a_kept_one_is_not_forgotten(
     workspace: Workspace,
 ) -> None:
     rye = workspace.rye()
-    changes: SimpleQueue[Watched] = SimpleQueue()
+    changes: SimpleQueue[WatchedName] = SimpleQueue()
     watching = ChangeWatcher(lambda name: state_of(rye, name), look_s=PATIENCE_S)
     watching.watch(Watch(frozenset({"prompts"})), changes.put)
     watching.await_look(PATIENCE_S)
