@@ -45,7 +45,9 @@ def authorized(database: Database) -> AuthorizedKeys:
     return AuthorizedKeys(database, fixed_clock)
 
 
-def let_in(authorized: AuthorizedKeys, pair: KeyPair, *scopes: str, **more: str) -> AuthorizedKey:
+def authorize(
+    authorized: AuthorizedKeys, pair: KeyPair, *scopes: str, **more: str
+) -> AuthorizedKey:
     """Authorise a key for these scopes."""
     label = more.pop("label", "")
     return authorized.authorize(
@@ -54,7 +56,7 @@ def let_in(authorized: AuthorizedKeys, pair: KeyPair, *scopes: str, **more: str)
 
 
 def test_an_authorised_key_is_found(authorized: AuthorizedKeys, database: Database) -> None:
-    added = let_in(authorized, ADA, "remote:push", label="Ada's laptop")
+    added = authorize(authorized, ADA, "remote:push", label="Ada's laptop")
 
     found = authorized.find(fingerprint(ADA))
 
@@ -74,7 +76,7 @@ def test_a_change_on_one_server_is_effective_on_all_at_once(
     other = Database(database_url(tmp_path))
     elsewhere = AuthorizedKeys(other, fixed_clock)
 
-    added = let_in(authorized, ADA, "*")
+    added = authorize(authorized, ADA, "*")
     assert elsewhere.find(fingerprint(ADA)) == added
     elsewhere.revoke(fingerprint(ADA))
 
@@ -86,7 +88,7 @@ def test_a_change_on_one_server_is_effective_on_all_at_once(
 def test_any_visible_label_comes_back(tmp_path_factory: pytest.TempPathFactory, label: str) -> None:
     authorized = AuthorizedKeys(_one_database(tmp_path_factory), fixed_clock)
 
-    let_in(authorized, ADA, "remote:push", label=label)
+    authorize(authorized, ADA, "remote:push", label=label)
 
     found = authorized.find(fingerprint(ADA))
     assert found is not None
@@ -108,20 +110,20 @@ def _one_database(factory: pytest.TempPathFactory) -> Database:
 @pytest.mark.parametrize("label", ['x"\nscopes = ["*"]', "a\tb", "x" * 201, "\ud800", "a\0b"])
 def test_a_label_is_one_short_visible_line(authorized: AuthorizedKeys, label: str) -> None:
     with pytest.raises(RyeError, match=r"^label: expected", check=coded("CONFIG_ERROR")):
-        let_in(authorized, ADA, "remote:push", label=label)
+        authorize(authorized, ADA, "remote:push", label=label)
 
     assert authorized.all() == ()
 
 
 def test_an_invalid_scope_is_refused(authorized: AuthorizedKeys) -> None:
     with pytest.raises(RefusedError, match="expected one of", check=coded("INVALID_PARAMS")):
-        let_in(authorized, ADA, 'remote:push"]')
+        authorize(authorized, ADA, 'remote:push"]')
 
 
 def test_a_key_that_is_added_again_gets_the_new_scopes_alone(authorized: AuthorizedKeys) -> None:
-    let_in(authorized, ADA, "*")
+    authorize(authorized, ADA, "*")
 
-    again = let_in(authorized, ADA, "remote:push")
+    again = authorize(authorized, ADA, "remote:push")
 
     assert authorized.all() == (again,)
 
@@ -129,7 +131,7 @@ def test_a_key_that_is_added_again_gets_the_new_scopes_alone(authorized: Authori
 def test_a_key_is_valid_until_it_expires(database: Database) -> None:
     now = NOW
     authorized = AuthorizedKeys(database, lambda: now)
-    let_in(authorized, ADA, "*", until="2026-01-02T03:04:10Z")
+    authorize(authorized, ADA, "*", until="2026-01-02T03:04:10Z")
     assert authorized.find(fingerprint(ADA)) is not None
 
     now = NOW + timedelta(seconds=5)
@@ -149,7 +151,7 @@ def test_a_text_that_is_not_a_fingerprint_finds_no_key(
 
 
 def test_a_revoked_key_is_not_found(authorized: AuthorizedKeys) -> None:
-    let_in(authorized, ADA, "*")
+    authorize(authorized, ADA, "*")
 
     authorized.revoke(fingerprint(ADA))
 
@@ -159,12 +161,12 @@ def test_a_revoked_key_is_not_found(authorized: AuthorizedKeys) -> None:
 
 
 def test_the_last_managing_key_cannot_be_revoked(authorized: AuthorizedKeys) -> None:
-    let_in(authorized, ADA, "*")
-    let_in(authorized, BOB, "remote:*")
+    authorize(authorized, ADA, "*")
+    authorize(authorized, BOB, "remote:*")
 
     with pytest.raises(LastManagerError):
         authorized.revoke_unless_last(fingerprint(ADA))
-    let_in(authorized, BOB, "node.auth.manage")
+    authorize(authorized, BOB, "node.auth.manage")
     authorized.revoke_unless_last(fingerprint(ADA))
 
     assert [key.fingerprint for key in authorized.all()] == [fingerprint(BOB)]
@@ -174,7 +176,7 @@ def test_two_managers_cannot_revoke_each_other_at_once(
     authorized: AuthorizedKeys,
 ) -> None:
     for pair in (ADA, BOB):
-        let_in(authorized, pair, "*")
+        authorize(authorized, pair, "*")
 
     def revoke(pair: KeyPair) -> bool:
         try:
@@ -220,14 +222,14 @@ def test_an_invalid_first_key_is_refused(authorized: AuthorizedKeys) -> None:
 def test_an_expiry_without_a_time_zone_is_in_utc(database: Database) -> None:
     now = datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)
     authorized = AuthorizedKeys(database, lambda: now)
-    let_in(authorized, ADA, "*", until="2026-01-02T03:04:07")
+    authorize(authorized, ADA, "*", until="2026-01-02T03:04:07")
 
     assert authorized.find(fingerprint(ADA)) is not None
 
 
 def test_an_expiry_that_is_not_a_time_is_refused(authorized: AuthorizedKeys) -> None:
     with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
-        let_in(authorized, ADA, "*", until="tomorrow")
+        authorize(authorized, ADA, "*", until="tomorrow")
 
     assert str(error.value) == (
         "expires_at: expected a moment like 2027-01-31T00:00:00Z, found 'tomorrow'"

@@ -112,7 +112,7 @@ class Place:
             {"text": "four"},
         )
 
-    def lets_in(self) -> bool:
+    def accepts_key(self) -> bool:
         """Whether the authorised key is valid."""
         with self.database() as database:
             return AuthorizedKeys(database).find(self.authorized.fingerprint) == self.authorized
@@ -163,7 +163,7 @@ def test_all_secrets_open_with_the_new_keys_and_not_with_the_old(place: Place) -
 def test_authorised_keys_stay_valid(place: Place) -> None:
     rotated(place)
 
-    assert place.lets_in()
+    assert place.accepts_key()
 
 
 def test_a_change_that_an_older_node_began_signs_its_files_anew(place: Place) -> None:
@@ -307,7 +307,7 @@ def test_a_kill_at_any_step_leaves_the_old_keys_or_the_new_and_every_secret(
         keys = place.keys
         outcomes.add((ended.returncode, keys.fingerprint != former))
         assert place.secrets(keys) == place.all_secrets, step
-        assert place.lets_in(), step
+        assert place.accepts_key(), step
         with place.database() as database:
             finish_resealing(place.settings.signing_key_dir, database, keys)
         assert place.secrets(keys) == place.all_secrets, step

@@ -86,7 +86,7 @@ def run_forked(
     with TemporaryDirectory() as folder:
         outputs = [Path(folder, name) for name in ("stdout", "stderr")]
         process = context.Process(
-            target=_say,
+            target=_run_into_files,
             args=(tuple(arguments), dict(environ), *map(str, outputs), first),
             daemon=True,
         )
@@ -110,7 +110,7 @@ def _serve(arguments: Sequence[str], environ: Mapping[str, str], log: Connection
         _run(arguments, environ, nowhere.fileno(), log.fileno())
 
 
-def _say(
+def _run_into_files(
     arguments: Sequence[str],
     environ: Mapping[str, str],
     stdout: str,

@@ -24,12 +24,12 @@ def opened(tmp_path: Path) -> Iterator[Open]:
     """A function that opens the folder."""
     with ExitStack() as stack:
 
-        def open_it() -> ReceivedContents:
+        def open_folder() -> ReceivedContents:
             incoming = ReceivedContents(tmp_path / "incoming", Store(tmp_path / "store"))
             stack.callback(incoming.close)
             return incoming
 
-        yield open_it
+        yield open_folder
 
 
 def test_objects_received_before_an_interruption_are_kept(opened: Open) -> None:

@@ -22,7 +22,7 @@ def for_tool(seconds: object) -> dict[str, Any]:
 
 
 # From the highest source to the lowest; each has another number.
-RUNGS: list[tuple[str, dict[str, Any]]] = [
+SOURCES: list[tuple[str, dict[str, Any]]] = [
     ("caller", {"caller": {"timeout": 1}}),
     ("tools of the project", {"layers": [layer(PROJECT, tools=for_tool(2))]}),
     ("tools of the user", {"layers": [layer(USER, tools=for_tool(3))]}),
@@ -37,19 +37,19 @@ RUNGS: list[tuple[str, dict[str, Any]]] = [
 ORDER = [SYSTEM, USER, PROJECT]
 
 
-def sources(*rungs: dict[str, Any]) -> LimitSources:
+def sources(*mappings: dict[str, Any]) -> LimitSources:
     given: dict[str, Any] = {"caller": {}, "tool_config": {}, "runtime_config": {}}
     layers: list[Layer] = []
-    for rung in rungs:
-        layers += rung.get("layers", [])
-        given |= {name: value for name, value in rung.items() if name != "layers"}
+    for mapping in mappings:
+        layers += mapping.get("layers", [])
+        given |= {name: value for name, value in mapping.items() if name != "layers"}
     layers.sort(key=lambda found: ORDER.index(found.label))
     return LimitSources(tool_id="mine/slow", layers=layers, **given)
 
 
-@pytest.mark.parametrize("index", range(len(RUNGS)), ids=[name for name, _ in RUNGS])
+@pytest.mark.parametrize("index", range(len(SOURCES)), ids=[name for name, _ in SOURCES])
 def test_a_higher_source_of_limits_wins(index: int) -> None:
-    below = [values for _, values in RUNGS[index:]]
+    below = [values for _, values in SOURCES[index:]]
 
     assert limit("timeout", sources(*below)) == index + 1
 

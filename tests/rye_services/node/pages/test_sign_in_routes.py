@@ -135,7 +135,7 @@ def answered(node: Node, liar: LyingProvider, subject: str, **lies: Any) -> Brow
     return browser.go(f"{node.url}/page/sign-in/back?{back}")
 
 
-def open_it(node: Node, user_id: str) -> None:
+def open_person(node: Node, user_id: str) -> None:
     database = Database(node.settings.database_url)
     People(database).set_state(user_id, OPEN)
     database.close()
@@ -155,7 +155,7 @@ def test_a_new_person_waits_for_the_operators_approval(signing: Node) -> None:
 
     assert browser.status == 403
     assert "grace may not use this node yet" in browser.text
-    open_it(signing, "grace")
+    open_person(signing, "grace")
     assert Browser().sign_in(signing, "grace").status == 200
 
 

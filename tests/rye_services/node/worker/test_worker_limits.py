@@ -48,7 +48,7 @@ def failed(project: RemoteProject, item_id: str, **body: Any) -> dict[str, Any]:
     return dict(reply.json["result"])
 
 
-def works_still(project: RemoteProject) -> bool:
+def next_run_succeeds(project: RemoteProject) -> bool:
     """Whether the next run of this node succeeds."""
     answer = project.execute("tool:take", parameters={"size": 16 * MIB})
     return bool(answer["result"]["data"] == 16 * MIB)
@@ -58,7 +58,7 @@ def test_a_function_gets_no_more_memory_than_worker_memory_bytes(project: Remote
     result = failed(project, "tool:take", parameters={"size": 2048 * MIB})
 
     assert result["data"]["error_type"] == "MemoryError"
-    assert works_still(project)
+    assert next_run_succeeds(project)
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="address space has no limit there")
@@ -66,7 +66,7 @@ def test_a_program_gets_no_more_memory_than_worker_memory_bytes(project: RemoteP
     result = failed(project, "tool:sh", secret_envelope=project.envelope(SCRIPT=TAKE_IN_A_PROGRAM))
 
     assert "MemoryError" in str(result)
-    assert works_still(project)
+    assert next_run_succeeds(project)
 
 
 def test_no_file_gets_larger_than_worker_file_bytes(project: RemoteProject) -> None:
@@ -78,7 +78,7 @@ def test_no_file_gets_larger_than_worker_file_bytes(project: RemoteProject) -> N
 
     assert result["code"] == "EXECUTION_FAILED"
     assert len(project.text("src/large")) == MIB
-    assert works_still(project)
+    assert next_run_succeeds(project)
 
 
 FILLS = "for i in $(seq 200); do head -c 1000000 /dev/zero > $TMPDIR/$i; done; sleep 600"
@@ -92,7 +92,7 @@ def test_all_files_of_a_run_are_limited_together(project: RemoteProject) -> None
         "RESOURCE_EXCEEDED",
         f"the execution filled its workspace with more than {64 * MIB} bytes",
     )
-    assert works_still(project)
+    assert next_run_succeeds(project)
 
 
 def test_a_file_of_just_worker_file_bytes_is_taken(project: RemoteProject) -> None:
@@ -114,7 +114,7 @@ def test_a_run_takes_no_longer_than_worker_timeout_s(project: RemoteProject) -> 
         "TIMEOUT",
         "the execution took longer than 3 seconds",
     )
-    assert works_still(project)
+    assert next_run_succeeds(project)
 
 
 @pytest.mark.heavy
