@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError
 from lillux.signing import generate_keypair
 from lillux.store_files import ObjectChangedError
@@ -18,7 +19,7 @@ from ryeos.graph.problems import (
     RunPlaceError,
     TranscriptError,
 )
-from ryeos.graph.run_log import Receipt, RunPlace, run_id_for, valid_run_id
+from ryeos.graph.run_log import CHECKPOINT, Receipt, RunPlace, run_id_for, valid_run_id
 from ryeos.graph.run_store import (
     INLINE_BYTES,
     CheckpointPace,
@@ -351,14 +352,24 @@ def test_a_checkpoint_by_a_foreign_key_is_refused(place: RunPlace) -> None:
         load(place)
 
 
-def test_a_signed_checkpoint_is_of_its_run_only(place: RunPlace, tmp_path: Path) -> None:
+def as_another_run(transcript: bytes, run_id: str) -> bytes:
+    """A transcript under another id, its checkpoints made to fit; only the signatures stay."""
+    made = b""
+    for line in transcript.splitlines():
+        event = json.loads(line) | {"thread_id": run_id}
+        if event["event_type"] == CHECKPOINT:
+            event["payload"] |= {"byte_offset": len(made), "hash": sha256_hex(made)}
+        made += json.dumps(event).encode() + b"\n"
+    return made
+
+
+def test_a_signed_checkpoint_is_of_its_run_only(place: RunPlace) -> None:
     recorded(place, 3)
-    other = transcript(place).read_bytes().replace(RUN.encode(), b"other-1-0000")
     moved = place.runs / "other-1-0000" / "transcript.jsonl"
     moved.parent.mkdir()
-    moved.write_bytes(other)
+    moved.write_bytes(as_another_run(transcript(place).read_bytes(), "other-1-0000"))
 
-    with pytest.raises(RyeError, match="checkpoint does not match", check=coded("INTEGRITY")):
+    with pytest.raises(RyeError, match="signature is not of its key", check=coded("INTEGRITY")):
         load_run(place, "other-1-0000", trusted)
 
 
@@ -470,6 +481,7 @@ def test_no_transcript_is_written_through_a_planted_link(place: RunPlace, tmp_pa
 CROWDED = """
 import resource, sys
 from pathlib import Path
+from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError
 from ryeos.graph.run_log import RunPlace
 from ryeos.graph.run_store import CheckpointPace, RunIdentity, RunRecords, StepRecord
