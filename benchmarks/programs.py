@@ -55,7 +55,7 @@ def _argv(folder: Path | None, name: str) -> tuple[str, ...]:
     if folder:
         return (str(folder / file_name(name)),)
     function = name.replace("-", "_")
-    code = f"import sys; from ryeos.cli import programs; sys.exit(programs.{function}())"
+    code = f"import sys; from ryeos.cli.helper_programs import {function}; sys.exit({function}())"
     return (sys.executable, "-c", code)
 
 
