@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -353,7 +353,10 @@ class _Worker:
             app = App(connector=connector)
             _declare(app, self._carry_out_in_thread)
             try:
-                async with app.open_async():
+                async with AsyncExitStack() as opened:
+                    # Before it is opened: a pool that is cancelled while it connects stays open.
+                    opened.push_async_callback(app.close_async)
+                    await app.open_async()
                     await app.run_worker_async(
                         queues=[self._queue],
                         concurrency=self._places,

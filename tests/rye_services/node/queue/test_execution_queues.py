@@ -1,5 +1,7 @@
 """The common contract of execution queues: in memory and in PostgreSQL."""
 
+import gc
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -7,6 +9,7 @@ from pathlib import Path
 from threading import Condition
 
 import pytest
+from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import Connection, insert, select, text, update
 
 from rye_services.database import Database, node_identity, stamp, threads
@@ -515,3 +518,27 @@ def test_tables_of_a_newer_queue_are_refused(database: Database) -> None:
 
     with pytest.raises(RyeError, match=r"found 99\.0\.0", check=coded("CONFIG_ERROR")):
         make_queue_tables(database)
+
+
+def test_a_worker_that_is_closed_while_it_connects_leaves_no_pool_open(
+    cluster: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, names = cluster.queue(), set[object]()
+    assert isinstance(queue, ClusterQueue)
+    connecting = logging.Handler()  # the pool logs its name before it waits for a connection
+    logger = logging.getLogger("psycopg.pool")
+    monkeypatch.setattr(logger, "level", logging.INFO)
+    monkeypatch.setattr(logger, "handlers", [connecting])
+
+    def close(record: logging.LogRecord) -> None:
+        if str(record.msg).startswith("waiting for pool"):
+            names.update([*(record.args or ())])
+            queue.close()
+
+    monkeypatch.setattr(connecting, "emit", close)
+    queue.work(cluster.hands.carry_out)
+    queue.leave(WAIT_S)
+
+    pools = [one for one in gc.get_objects() if isinstance(one, AsyncConnectionPool)]
+    assert names
+    assert all(one.closed for one in pools if one.name in names)
