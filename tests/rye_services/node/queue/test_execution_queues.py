@@ -521,13 +521,13 @@ def test_tables_of_a_newer_queue_are_refused(database: Database) -> None:
 
 
 def test_a_worker_that_is_closed_while_it_connects_leaves_no_pool_open(
-    cluster: Case, monkeypatch: pytest.MonkeyPatch
+    cluster: Case, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue, names = cluster.queue(), set[object]()
     assert isinstance(queue, ClusterQueue)
     connecting = logging.Handler()  # the pool logs its name before it waits for a connection
     logger = logging.getLogger("psycopg.pool")
-    monkeypatch.setattr(logger, "level", logging.INFO)
+    caplog.set_level("INFO", logger.name)
     monkeypatch.setattr(logger, "handlers", [connecting])
 
     def close(record: logging.LogRecord) -> None:
