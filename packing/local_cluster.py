@@ -600,7 +600,7 @@ def _say_how(cluster: LocalCluster) -> None:
 
 
 def _ask(facts: Path, verb: str) -> int:
-    """Show a cluster that runs, or end it; 3 where there is none."""
+    """Show a cluster that runs, or end it; status 3 if no cluster runs."""
     try:
         known = json.loads(facts.read_text("utf-8"))
         os.kill(known["pid"], signal.SIGTERM if verb == "stop" else 0)

@@ -417,9 +417,8 @@ def imported(python: Path, pyz: Path, start: Start) -> set[str]:
         empty = scratch / "empty.pyz"
         with ZipFile(empty, "w") as archive:
             archive.writestr("__main__.py", "")
-        _loaded_modules(
-            [python, "-s", pyz, *start.arguments], start.stdin, scratch
-        )  # lays out the bundle
+        # The first start lays out the bundle, which later ones find.
+        _loaded_modules([python, "-s", pyz, *start.arguments], start.stdin, scratch)
         found = _loaded_modules([python, "-s", pyz, *start.arguments], start.stdin, scratch)
         return found - _loaded_modules([python, "-s", empty], b"", scratch)
 

@@ -262,7 +262,7 @@ def address_of(url: str, folder: Path) -> str:
 
 
 def _read(folder: Path) -> NodeRecord | None:
-    """What ``node.toml`` says, None where there is none. Raises RyeError for another text."""
+    """The values of ``node.toml``; None if it is missing. Raises RyeError if it is invalid."""
     import tomllib
 
     path = folder / _NAME

@@ -1,6 +1,7 @@
 """Errors between this program and a node."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ryeos.items.errors import RyeError
@@ -198,6 +199,19 @@ class NotInConflictError(RyeError):
             f"{_printable_path(path)}: in no conflict with remote {remote}",
             hint=f"conflicts: {listed(known)}" if known else "there are no conflicts to settle",
         )
+
+
+def pin_error(path: Path, problem: str, forget: str) -> RyeError:
+    """A pin was changed, or is invalid: it does not say which server it was.
+
+    ``forget`` is the command that removes it.
+    """
+    return RyeError(
+        f"{path!s}: {problem}",
+        code="INTEGRITY",
+        hint=f"to pin its new key: {forget}",
+        path=str(path),
+    )
 
 
 def conflict_record_error(path: str, problem: str) -> RyeError:

@@ -20,6 +20,7 @@ from lillux.sealing import decode_box_key, encode_box_key
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import AI_DIRECTORY, USER, Space
+from ryeos.remote.errors import pin_error
 from ryeos.remote.requests import NodeIdentity
 from ryeos.trust.keys import SigningKey, verifies_with
 from ryeos.trust.store import (
@@ -83,16 +84,6 @@ class PinMismatchError(RyeError):
         )
 
 
-def _pin_error(path: Path, problem: str, name: str) -> RyeError:
-    """A pin was changed, or is invalid: it cannot be said which node it was."""
-    return RyeError(
-        f"{path!s}: {problem}",
-        code="INTEGRITY",
-        hint=f"to pin its new key: rye remote forget {name}",
-        path=str(path),
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
     """A node that was spoken to under a name, at an address.
@@ -140,9 +131,8 @@ class Pins:
                 by="node_id",
                 followed_at=identity.followed_at(wanted),
             )
-        known = self._known_pin(
-            name, netloc
-        )  # without a write, which a read-only home would refuse
+        # Without a write, which a read-only home would refuse.
+        known = self._known_pin(name, netloc)
         state = PinState.KNOWN if known else PinState.NEW
         if known is None or _is_to_complete(known, identity):
             is_certain = bool(wanted or known)
@@ -235,11 +225,11 @@ class Pins:
             document = parse_key_document(data, str(path))
             box_key = _box_key(document)
         except LilluxError as error:
-            raise _pin_error(path, str(error), name) from error
+            raise pin_error(path, str(error), f"rye remote forget {name}") from error
         if document.owner != _owner(name, netloc):
-            raise _pin_error(path, "the pin of another remote", name)
+            raise pin_error(path, "the pin of another remote", f"rye remote forget {name}")
         if not self._holds(document):
-            raise _pin_error(path, "changed since it was signed", name)
+            raise pin_error(path, "changed since it was signed", f"rye remote forget {name}")
         return Pin(
             name=name,
             netloc=netloc,

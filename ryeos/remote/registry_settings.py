@@ -28,6 +28,7 @@ from ryeos.items.refs import (
     Space,
 )
 from ryeos.items.yaml import parse_yaml, with_entry, without_entry
+from ryeos.remote.errors import pin_error
 from ryeos.remote.requests import decode_public_key, encode_public_key
 from ryeos.remote.settings import (
     RemoteConfigError,
@@ -300,11 +301,11 @@ class RegistryPins:
             document = parse_key_document(data, str(path))
             pin = _pin(document, netloc, path)
         except LilluxError as error:
-            raise _pin_error(path, str(error), name) from error
+            raise pin_error(path, str(error), f"rye registry forget {name}") from error
         if document.owner != _OWNER + netloc:
-            raise _pin_error(path, "the pin of another registry", name)
+            raise pin_error(path, "the pin of another registry", f"rye registry forget {name}")
         if not self._holds(document):
-            raise _pin_error(path, "changed since it was signed", name)
+            raise pin_error(path, "changed since it was signed", f"rye registry forget {name}")
         return pin
 
     def forget(self, netloc: str) -> Path | None:
@@ -546,16 +547,6 @@ class RegistryPinMismatchError(RyeError):
             hint="an attacker may stand between you and the registry; if you know that it has a new"
             f" key: rye registry forget {name}, then: rye registry pin {found}",
         )
-
-
-def _pin_error(path: Path, problem: str, name: str) -> RyeError:
-    """A pin was changed, or is invalid: it cannot be said which registry it was."""
-    return RyeError(
-        f"{path!s}: {problem}",
-        code="INTEGRITY",
-        hint=f"to pin its new key: rye registry forget {name}",
-        path=str(path),
-    )
 
 
 def pulled_item_error(what: str, problem: str) -> RyeError:

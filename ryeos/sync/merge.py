@@ -69,9 +69,8 @@ def three_way_merge(
     """
     common = base or SourceManifest(ours.space)
     if ours == common and not any(clashes(theirs.paths())):
-        return MergeResult(
-            SourceManifest(ours.space, theirs.items, theirs.files)
-        )  # (1) for all of them
+        # (1) for all paths.
+        return MergeResult(SourceManifest(ours.space, theirs.items, theirs.files))
     sides = _Sides(common, ours, theirs)
     taken = sides.new_there()  # (1) for these, which are most of a first pull
     conflicts: list[MergeConflict] = []
