@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from time import perf_counter, time
+from time import perf_counter, time_ns
 from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
@@ -215,15 +215,7 @@ class Rye:
         if kind is Kind.TOOL:
             wants = bool(self.context.receipts) or request.wants_receipt
             request = replace(request, resolution=resolution, wants_receipt=wants)
-            started_s = time()
-            result = self.executor.execute(
-                request, cancellation=cancellation, on_stderr=on_stderr, on_step=on_step
-            )
-            answer = tool_answer(result, request)
-            if result.evidence:
-                caller = request.caller or self.caller()
-                return self.receipts.leave(result.evidence, answer, started_s, caller)
-            return answer
+            return self._run_tool(request, cancellation, on_stderr, on_step)
         started_at = perf_counter()
         resolution = resolution or self.resolver.resolve(reference)
         item = self.verifier.verify_location(resolution.location)
@@ -255,6 +247,32 @@ class Rye:
         for warning in envelope.pop("warnings", ()):
             self.warn(warning)
         return Answer(envelope)
+
+    def _run_tool(
+        self,
+        request: ExecutionRequest,
+        cancellation: Cancellation | None,
+        on_stderr: OnStderr | None,
+        on_step: OnStep | None,
+    ) -> Answer:
+        """The answer of a tool, with its receipt where one is wanted or it is a graph."""
+        caller = request.caller or self.caller()
+        started_ns = time_ns()
+        starts: list[tuple[str, str]] = []
+        result = self.executor.execute(
+            request,
+            cancellation=cancellation,
+            on_stderr=on_stderr,
+            on_step=on_step,
+            on_start=lambda found: starts.append(self.receipts.begin(found, started_ns, caller)),
+        )
+        answer = tool_answer(result, request)
+        if not result.evidence or not starts:
+            return answer
+        start, warning = starts[0]
+        if warning:
+            self.warn(warning)
+        return self.receipts.leave(result.evidence, answer, started_ns, caller, start)
 
     def _require_newest(self, ref: ItemRef, item: VerifiedItem) -> None:
         """Refuse a version below one that was signed or rendered before. Raises RollbackError."""

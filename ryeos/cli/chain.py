@@ -94,6 +94,7 @@ def _describe(element: ChainElement) -> dict[str, Any]:
     key = element.item.key if element.item else None
     return element.describe() | {
         "path": str(element.path) if element.path else None,
+        "sha256": element.item.sha256 if element.item else None,
         **({"sandbox": element.spec.sandbox.describe()} if element.spec.sandbox else {}),
         "fingerprint": key.fingerprint if key else None,
         "signer": key.owner if key else None,
@@ -115,7 +116,8 @@ def _chain_text(session: Session, chain: Chain, issues: list[str]) -> list[str]:
             key = element.item.key
             signer = f"{key.fingerprint} ({key.owner})" if key else "none: NOT VERIFIED"
             lines.append(f"{indent}   file    {element.path}")
-            lines.append(f"{indent}   sha256  {element.integrity}")
+            lines.append(f"{indent}   sha256  {element.item.sha256}  (of the file)")
+            lines.append(f"{indent}   signed  {element.integrity}  (sha256 of the signed text)")
             lines.append(f"{indent}   signer  {signer}")
         else:
             lines.append(f"{indent}   built into the engine")

@@ -2,21 +2,41 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from lillux import dsse
-from lillux.files import write_atomic
-from lillux.signing import KeyNotFoundError, compute_key_digest
+from lillux.errors import LilluxError, as_word
+from lillux.files import read_bytes, write_atomic
+from lillux.signing import KeyNotFoundError, canonical_public_pem, compute_key_digest
 from ryeos.app.output import one_line, steers_nothing
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.chain import rights_text
 from ryeos.cli.session import CommandSpec, Session
-from ryeos.items.errors import RyeError
-from ryeos.run.receipts import PAYLOAD_TYPE, Receipt, ReceiptLog, slsa_statement
+from ryeos.items.errors import ItemNotFoundError, RyeError, UsageError
+from ryeos.items.refs import USER
+from ryeos.run.receipt_key import MAX_STATEMENT_BYTES, is_vouched, signers
+from ryeos.run.receipts import (
+    MAX_LINE_BYTES,
+    NONE,
+    PAYLOAD_TYPE,
+    PREDICATE_TYPE,
+    SLSA_TYPE,
+    SOME,
+    START_TYPE,
+    Receipt,
+    ReceiptLog,
+    slsa_statement,
+)
 
 MAX_LISTED = 20
+_PREDICATES = (PREDICATE_TYPE, START_TYPE, SLSA_TYPE)
 _FORMATS = ("in-toto", "slsa")
+UNFINISHED = "unfinished"
+"""A run that was about to start, and of which no end is recorded: it still runs, or was killed."""
+_KEY_SUFFIX, _STATEMENT_SUFFIX = ".pub.pem", ".key.json"
+_SHORTEST_FINGERPRINT = 16
 
 
 def _log(session: Session) -> ReceiptLog:
@@ -34,7 +54,7 @@ def _list(session: Session) -> int:
     wanted = session.arguments.item
     receipts = [
         one
-        for one in _log(session).receipts()
+        for one in _log(session).runs()
         if not wanted or one.predicate.get("item") == f"tool:{wanted.removeprefix('tool:')}"
     ]
     shown = list(reversed(receipts))[: max(0, session.arguments.limit)]
@@ -58,7 +78,7 @@ def _row(receipt: Receipt) -> dict[str, Any]:
         "id": receipt.id,
         "number": receipt.number,
         "item": str(said.get("item", "")),
-        "status": str(said.get("status", "")),
+        "status": UNFINISHED if receipt.is_start else str(said.get("status", "")),
         "startedOn": str(said.get("startedOn", "")),
         "caller": _caller(said.get("caller")),
     }
@@ -93,25 +113,35 @@ def _show(session: Session) -> int:
 def _text(receipt: Receipt, said: Mapping[str, Any]) -> list[str]:
     interpreter = said.get("interpreter") or {}
     parameters = said.get("parameters") or {}
+    ended = UNFINISHED if receipt.is_start else f"{said.get('finishedOn')}  {said.get('status')}"
     lines = [
         f"receipt  {receipt.digest}  (number {receipt.number})",
         f"item     {said.get('item')}",
         f"caller   {_caller(said.get('caller'))}",
         f"began    {said.get('startedOn')}",
-        f"ended    {said.get('finishedOn')}  {said.get('status')}",
-        *(
-            f"chain    {one['id']} {one['version'] or '-'}  {one['sha256'] or 'built in'}"
-            for one in said.get("chain") or ()
-        ),
+        f"ended    {ended}",
+    ]
+    for one in said.get("chain") or ():
+        lines.append(f"chain    {one['id']} {one['version'] or '-'}")
+        if one["sha256"]:
+            lines.append(f"         file sha256 {one['sha256']}")
+            lines.append(f"         signed text {one.get('integrity', '-')}")
+        else:
+            lines.append("         built in")
+    lines += [
         f"program  {interpreter.get('path', '-')}  {interpreter.get('sha256', '')}",
         f"params   {json.dumps(parameters.get('values', parameters), ensure_ascii=False)}",
         *rights_text(said.get("rights") or {"level": "unknown"}),
     ]
     lines += [f"refused  {one['what']} {one['target']}" for one in said.get("refused") or ()]
+    if said.get("refusalsObserved") == NONE and not receipt.is_start:
+        lines.append("refused  not observed: rye run --trace observes each access")
     lines += [
         f"made     {one['name']}  {one['digest']['sha256']}"
         for one in receipt.statement.get("subject") or ()
     ]
+    if said.get("filesObserved") in {SOME, NONE}:
+        lines.append(f"made     {_UNSEEN[said['filesObserved']]}")
     lines += [
         f"step     {one if isinstance(one, str) else one.get('item')}"
         for one in said.get("steps") or ()
@@ -119,17 +149,161 @@ def _text(receipt: Receipt, said: Mapping[str, Any]) -> list[str]:
     return [steers_nothing(line) for line in lines]
 
 
+_UNSEEN = {
+    SOME: "more files may have been written: there were too many to look at",
+    NONE: "files were not observed: the item names no folders that it writes",
+}
+
+
+def _configure_verify(parser: Arguments) -> None:
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="an exported receipt; without it, the whole log"
+    )
+    parser.add_argument(
+        "--key",
+        metavar="FINGERPRINT",
+        help="the signing key of the one whose receipt it should be, of 16 or 64 digits",
+    )
+
+
 def _verify(session: Session) -> int:
+    if session.arguments.file is not None:
+        return _verify_file(session, Path(session.arguments.file))
+    if session.arguments.key is not None:
+        raise UsageError("receipts verify: expected a file before --key, found none")
+    return _verify_log(session)
+
+
+def _verify_file(session: Session, path: Path) -> int:
+    """Verify one exported receipt, and whose it is. Raises RyeError `INTEGRITY`."""
+    envelope = _read_json(path, MAX_LINE_BYTES)
+    pem = _read_beside(path, _KEY_SUFFIX)
+    statements = _statements(path, pem)
+    said = dsse.opened(envelope, PAYLOAD_TYPE, pem)
+    predicate = said.get("predicate") if isinstance(said, dict) else None
+    if not isinstance(predicate, dict) or said.get("predicateType") not in _PREDICATES:
+        raise RyeError(f"{path}: expected a receipt of a run", code="INTEGRITY")
+    signer = _require_identity(session, path, pem, statements)
+    owner = _owner(session, signer)
+    envelope_of_answer = {
+        "status": "success",
+        "item": predicate.get("item"),
+        "signed_by": signer,
+        "owner": owner,
+        "receipt_key": compute_key_digest(pem),
+        "statement": said,
+    }
+    who = f"{signer}{f' ({owner})' if owner else ''}"
+    lines = [
+        f"valid    {path}",
+        f"item     {predicate.get('item')}",
+        f"caller   {_caller(predicate.get('caller'))}",
+        f"began    {predicate.get('startedOn')}",
+        f"status   {predicate.get('status', 'see its predicate')}",
+        f"key      {who}",
+    ]
+    session.output.answer(envelope_of_answer, "\n".join(map(steers_nothing, lines)))
+    return 0
+
+
+def _require_identity(
+    session: Session, path: Path, pem: bytes, statements: list[Mapping[str, Any]]
+) -> str:
+    """The full fingerprint of the key that the receipt is of: as named, or one that is trusted."""
+    candidates = [*signers(statements), compute_key_digest(pem)]
+    named = session.arguments.key
+    if named is None:
+        for one in candidates:
+            if _is_trusted(session, one):
+                return one
+        raise RyeError(
+            f"{path}: it is signed, by a key that you do not know: {candidates[0]}",
+            code="UNTRUSTED_KEY",
+            hint=f"compare that with its owner, then: rye receipts verify {as_word(path)}"
+            f" --key {candidates[0]}",
+        )
+    wanted = named.lower().removeprefix("fp:")
+    if len(wanted) < _SHORTEST_FINGERPRINT or not set(wanted) <= set("0123456789abcdef"):
+        raise UsageError(
+            f"--key: expected a fingerprint of 16 or 64 hexadecimal digits, found {named!r:.80}",
+            hint="to list those of your keys: rye keys list",
+        )
+    for one in candidates:
+        if one.startswith(wanted):
+            return one
+    raise RyeError(
+        f"{path}: expected a receipt of the key {named}, found one of {candidates[0]}",
+        code="UNTRUSTED_KEY",
+        hint="a receipt is of the key that signed its receipt key: ask its owner which that is",
+    )
+
+
+def _is_trusted(session: Session, digest: str) -> bool:
+    key = session.rye.trust.get_key(digest[:_SHORTEST_FINGERPRINT], USER)
+    return key is not None and compute_key_digest(key.public_pem) == digest
+
+
+def _owner(session: Session, digest: str) -> str:
+    if not _is_trusted(session, digest):
+        return ""
+    key = session.rye.trust.get_key(digest[:_SHORTEST_FINGERPRINT], USER)
+    return key.owner if key else ""
+
+
+def _statements(path: Path, pem: bytes) -> list[Mapping[str, Any]]:
+    """The statements beside an exported receipt; one that does not hold is an error."""
+    place = path.with_name(f"{path.name}{_STATEMENT_SUFFIX}")
+    if not place.exists():
+        return []
+    said = _read_json(place, MAX_STATEMENT_BYTES)
+    found = said if isinstance(said, list) else [said]
+    if not all(is_vouched(one, pem) for one in found):
+        raise RyeError(
+            f"{place}: expected what signs the key {compute_key_digest(pem)[:16]},"
+            " found another statement, or a signature that is not valid",
+            code="INTEGRITY",
+            hint="export the receipt again: rye receipts export ID --out FILE",
+        )
+    return found
+
+
+def _read_json(path: Path, limit: int) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return json.loads(read_bytes(path, limit))
+    except FileNotFoundError:
+        raise ItemNotFoundError(f"file {path}", (str(path),)) from None
+    except ValueError:
+        raise RyeError(
+            f"{path}: expected JSON, a receipt as rye receipts export writes it",
+            code="INTEGRITY",
+        ) from None
+
+
+def _read_beside(path: Path, suffix: str) -> bytes:
+    place = path.with_name(f"{path.name}{suffix}")
+    try:
+        return canonical_public_pem(read_bytes(place, MAX_STATEMENT_BYTES))
+    except FileNotFoundError:
+        raise RyeError(
+            f"{path}: expected its public key beside it, {place.name}, found none",
+            code="ITEM_NOT_FOUND",
+            hint="rye receipts export ID --out FILE writes both",
+        ) from None
+
+
+def _verify_log(session: Session) -> int:
     log = _log(session)
     try:
         count, problems = log.verify()
+        by = signers(_vouched(session))
     except KeyNotFoundError:
-        count, problems = 0, []
+        count, problems, by = 0, [], ()
         if any(log.lines()):
             raise
     envelope: dict[str, Any] = {
         "status": "error" if problems else "success",
         "receipts": count,
+        "signed_by": list(by),
         "problems": [{"line": one.line, "problem": one.text} for one in problems],
     }
     if problems:
@@ -140,11 +314,19 @@ def _verify(session: Session) -> int:
     return 4 if problems else 0
 
 
+def _vouched(session: Session) -> list[Mapping[str, Any]]:
+    """The statements about the receipt key; the user's signing key makes one where it can."""
+    key = _log(session).key
+    with suppress(LilluxError):  # without a signing key, or its passphrase
+        key.vouch(session.rye.signing_key())
+    return list(key.statements())
+
+
 def _configure_export(parser: Arguments) -> None:
     add = parser.add_argument
     add("id", metavar="ID", help="a receipt, or the beginning of its id")
     add("--format", choices=_FORMATS, default="in-toto", help="in-toto (as signed), or slsa")
-    add("--out", metavar="FILE", help="write it there, and the public key beside it")
+    add("--out", metavar="FILE", help="write it there, its keys beside it")
 
 
 def _export(session: Session) -> int:
@@ -162,25 +344,33 @@ def _export(session: Session) -> int:
         session.output.answer({"status": "success", "envelope": dict(envelope)}, text)
         return 0
     path = Path(out)
-    key_path = path.with_name(f"{path.name}.pub.pem")
-    for taken in (path, key_path):
+    key_path = path.with_name(f"{path.name}{_KEY_SUFFIX}")
+    statement_path = path.with_name(f"{path.name}{_STATEMENT_SUFFIX}")
+    for taken in (path, key_path, statement_path):
         if taken.exists():
             raise RyeError(f"{taken}: is there already", code="CONFLICT", hint="name another file")
     write_atomic(path, f"{text}\n".encode())
     write_atomic(key_path, log.key.public_pem())
     answer = {"status": "success", "path": str(path), "public_key": str(key_path)}
-    session.output.answer(answer, f"{path}\n{key_path}")
+    statements = _vouched(session)
+    if statements:
+        write_atomic(statement_path, json.dumps(statements, indent=2).encode() + b"\n")
+        answer["signed_by"] = str(statements[-1]["signed_by"])
+        answer["statement"] = str(statement_path)
+    else:
+        session.output.warn("no signing key vouches for its key: rye keys generate")
+    session.output.answer(answer, "\n".join(map(str, (path, key_path))))
     return 0
-
-
-def _configure_none(parser: Arguments) -> None:
-    """No arguments."""
 
 
 COMMANDS = {
     "receipts list": CommandSpec(_configure_list, _list, ["rye receipts list --item mine/report"]),
     "receipts show": CommandSpec(_configure_one, _show, ["rye receipts show 3f2a"]),
-    "receipts verify": CommandSpec(_configure_none, _verify, ["rye receipts verify"]),
+    "receipts verify": CommandSpec(
+        _configure_verify,
+        _verify,
+        ["rye receipts verify", "rye receipts verify run.json --key 3a5f9c2e71d04b86"],
+    ),
     "receipts export": CommandSpec(
         _configure_export,
         _export,

@@ -130,9 +130,11 @@ class PrimitiveExecutor:
         cancellation: Cancellation | None = None,
         on_stderr: OnStderr | None = None,
         on_step: OnStep | None = None,
+        on_start: "Callable[[Evidence], None] | None" = None,
     ) -> ExecutionResult:
         """Run a tool, or with ``dry_run`` do everything short of starting it.
 
+        ``on_start`` gets the evidence just before the start; where it raises, nothing starts.
         Raises no LilluxError: it is in the result's ``failure``.
         """
         evidence: list[Evidence] = []
@@ -154,6 +156,8 @@ class PrimitiveExecutor:
                 prepared.require_unchanged()
             if request.wants_receipt or is_graph(prepared.chain):
                 evidence.append(self._evidence(call, prepared, request))
+                if on_start:
+                    on_start(evidence[0])
             mapped = call.run(cancellation=cancellation, on_stderr=on_stderr)
             return self._result(mapped, prepared, request, log)  # (10)
 
@@ -462,6 +466,7 @@ class PrimitiveExecutor:
         self, call: Call, prepared: "PreparedCall", request: ExecutionRequest
     ) -> "Evidence":
         """The evidence for a receipt, collected just before the call."""
+        from ryeos.run.programs import program_at
         from ryeos.run.receipts import Evidence
 
         env = prepared.env
@@ -475,9 +480,10 @@ class PrimitiveExecutor:
             parameters=request.parameters,
             environment=tuple(sorted(names)),
             rights=rights.describe(),
-            interpreter=call.program,
+            program=program_at(call.program) if call.program else None,
             approvals=env.approved,
-            writable=(rights.rights.write if rights.rights else None) or (),
+            writable=rights.rights.write if rights.rights else None,
+            observes=rights.watches,
         )
 
     def _result(
@@ -544,6 +550,7 @@ def _as_evidence(element: ChainElement) -> dict[str, Any]:
         "version": element.spec.version or element.provider_version,
         "space": element.space,
         "sha256": item.sha256 if item else "",
+        "integrity": element.integrity,
         "signer": compute_key_digest(item.key.public_pem) if item and item.key else "",
     }
 

@@ -17,34 +17,27 @@ from pathlib import Path
 from typing import Any
 
 from lillux import dsse
-from lillux.digests import rolling_sha256, sha256_hex
+from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
-from lillux.signing import (
-    KeyNotFoundError,
-    KeyPair,
-    compute_key_digest,
-    generate_keypair,
-    load_keypair,
-    load_public,
-    save_keypair,
-)
+from lillux.files import file_system_error, locked, make_directory, read_bytes
+from lillux.signing import KeyPair, compute_key_digest
 from lillux.values import dataclass, field
 from ryeos.items.context import Context, utc_now
 from ryeos.items.errors import Answer, ItemNotFoundError, RyeError
+from ryeos.run.programs import Program, ProgramDigests
+from ryeos.run.receipt_key import ReceiptKey
+from ryeos.run.written_files import written_files
 from ryeos.trust.keys import require_user_space
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE = "https://rye.dev/run/v1"
+PREDICATE_TYPE, START_TYPE = "https://rye.dev/run/v1", "https://rye.dev/run-start/v1"
 PAYLOAD_TYPE, HEAD_TYPE = "application/vnd.in-toto+json", "application/vnd.rye.receipts-head+json"
 SLSA_TYPE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "https://rye.dev/run/v1"
-LOG, HEAD, BROKEN, INTERPRETERS = "log.jsonl", "head.json", "broken.jsonl", "interpreters.json"
+LOG, HEAD, BROKEN, PROGRAMS = "log.jsonl", "head.json", "broken.jsonl", "programs.json"
 ID_CHARACTERS = 16
 MAX_LINE_BYTES = 4 * 1024 * 1024
 _MAX_HEAD_BYTES = 16 * 1024
-_MAX_CHANGED = 200
-_MAX_INTERPRETERS = 100
 
 
 # --- evidence -------------------------------------------------------------------------------------
@@ -57,8 +50,9 @@ class Evidence:
     chain        id, kind, version, space, sha256 and signer of each element
     parameters   as they were checked
     environment  the names of the variables that the program got
-    interpreter  the path of the program that was started, ``""`` for none
-    writable     the folders that it could write, where they were named
+    program      the program that is started, as it is before the start; None for none
+    writable     the folders that it could write; None where none were named
+    observes     whether each refused access is reported, also of a run that succeeds
     """
 
     item_id: str
@@ -67,9 +61,10 @@ class Evidence:
     parameters: Mapping[str, Any] = field(repr=False)
     environment: tuple[str, ...]
     rights: Mapping[str, Any]
-    interpreter: str = ""
+    program: Program | None = None
     approvals: tuple[str, ...] = ()
-    writable: tuple[str, ...] = ()
+    writable: tuple[str, ...] | None = None
+    observes: bool = False
 
 
 def digest_of(value: object) -> str:
@@ -116,12 +111,29 @@ def _stamp(time: datetime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def statement(predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """An in-toto statement of a run; ``subject`` are its outputs."""
+def start_of(
+    evidence: Evidence, *, caller: Mapping[str, Any], started_at: datetime
+) -> dict[str, Any]:
+    """The predicate of an execution that is about to start, without its place in the log."""
+    return {
+        "item": f"tool:{evidence.item_id}",
+        "sha256": evidence.chain[0]["sha256"],
+        "parameters": {"sha256": digest_of(evidence.parameters)},
+        "caller": dict(caller),
+        "startedOn": _stamp(started_at),
+    }
+
+
+def statement(
+    predicate: Mapping[str, Any],
+    subject: Sequence[Mapping[str, Any]],
+    predicate_type: str = PREDICATE_TYPE,
+) -> dict[str, Any]:
+    """An in-toto statement of a run; ``subject`` are its outputs, of a start its inputs."""
     return {
         "_type": STATEMENT_TYPE,
         "subject": list(subject),
-        "predicateType": PREDICATE_TYPE,
+        "predicateType": predicate_type,
         "predicate": dict(predicate),
     }
 
@@ -129,64 +141,6 @@ def statement(predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]
 def subject_of(name: str, digest: str) -> dict[str, Any]:
     """One output of a run."""
     return {"name": name, "digest": {"sha256": digest}}
-
-
-def changed_files(folders: Sequence[str], since: float) -> Iterator[tuple[str, str]]:
-    """Files in folders that changed since a time, with digests; both bounded.
-
-    What has more files than `_MAX_CHANGED` is passed over: a receipt may not cost more than a run.
-    """
-    seen = 0
-    for folder in folders:
-        for path in _files_below(Path(folder)):
-            seen += 1
-            if seen > _MAX_CHANGED:
-                return
-            with suppress(OSError, LilluxError):
-                if path.stat().st_mtime >= since and not path.is_symlink():
-                    yield str(path), _file_digest(path)
-
-
-def _file_digest(path: Path) -> str:
-    digest = rolling_sha256()
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return str(digest.hexdigest())
-
-
-def _files_below(folder: Path) -> Iterator[Path]:
-    if folder.is_file():
-        yield folder
-        return
-    for place, _, names in os.walk(folder):
-        yield from (Path(place, name) for name in names)
-
-
-# --- key ------------------------------------------------------------------------------------------
-
-
-class ReceiptKey:
-    """The key pair for receipts, created with the first receipt."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._pair: KeyPair | None = None
-
-    def pair(self) -> KeyPair:
-        """Both halves. Raises PemError, FileSystemError, NativeCryptoMissingError and similar."""
-        if self._pair is None:
-            try:
-                self._pair = load_keypair(self.folder)
-            except KeyNotFoundError:
-                with suppress(LilluxError):  # another process may be faster
-                    save_keypair(self.folder, generate_keypair())
-                self._pair = load_keypair(self.folder)
-        return self._pair
-
-    def public_pem(self) -> bytes:
-        """The public half. Raises KeyNotFoundError, PemError."""
-        return load_public(self.folder)
 
 
 # --- log ------------------------------------------------------------------------------------------
@@ -211,6 +165,11 @@ class Receipt:
         """The predicate."""
         found = self.statement.get("predicate")
         return found if isinstance(found, Mapping) else {}
+
+    @property
+    def is_start(self) -> bool:
+        """Whether it says that a run was about to start; another line says how that ended."""
+        return self.statement.get("predicateType") == START_TYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,15 +196,22 @@ class ReceiptLog:
         self.folder, self.key = folder, key
         self._written: tuple[bytes, _Head] | None = None  # the head as this process wrote it last
 
-    def append(self, predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]) -> str:
-        """Write a receipt; its id. Nothing half-written stays. Raises LilluxError."""
+    def append(
+        self,
+        predicate: Mapping[str, Any],
+        subject: Sequence[Mapping[str, Any]],
+        predicate_type: str = PREDICATE_TYPE,
+    ) -> str:
+        """Write a receipt; its digest. Nothing half-written stays. Raises LilluxError."""
         make_directory(self.folder, mode=0o700)
         with locked(self.folder / ".lock"):
             pair = self.key.pair()  # the first one makes it
             key_id = compute_key_digest(pair.public_pem)
             head = self._settled_head(pair.public_pem)
             placed = {"number": head.count + 1, "previous": head.digest or None, **predicate}
-            payload = json.dumps(statement(placed, subject), ensure_ascii=True, default=str)
+            payload = json.dumps(
+                statement(placed, subject, predicate_type), ensure_ascii=True, default=str
+            )
             envelope = dsse.signed(PAYLOAD_TYPE, payload.encode(), pair.private_pem, key_id)
             line = json.dumps(envelope, separators=(",", ":")).encode() + b"\n"
             if len(line) > MAX_LINE_BYTES:
@@ -255,7 +221,7 @@ class ReceiptLog:
                     hint="keep digests of the parameters alone: without --receipt full",
                 )
             self._write(line, head, pair, key_id)
-        return sha256_hex(line)[:ID_CHARACTERS]
+        return sha256_hex(line)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """The lines as they are, with their numbers from 1. Raises FileSystemError."""
@@ -273,6 +239,17 @@ class ReceiptLog:
             with suppress(ValueError, TypeError, KeyError):
                 yield _receipt(number, line)
 
+    def runs(self) -> Iterator[Receipt]:
+        """The receipts of runs, the oldest first, and the starts of which no end is recorded."""
+        starts: dict[str, Receipt] = {}
+        for receipt in self.receipts():
+            if receipt.is_start:
+                starts[receipt.digest] = receipt
+                continue
+            starts.pop(str(receipt.predicate.get("start", "")), None)
+            yield receipt
+        yield from starts.values()
+
     def find(self, receipt_id: str) -> Receipt:
         """The receipt of an id, or of its beginning. Raises ItemNotFoundError, RyeError."""
         found = [one for one in self.receipts() if one.digest.startswith(receipt_id.lower())]
@@ -287,7 +264,7 @@ class ReceiptLog:
         return found[0]
 
     def verify(self) -> tuple[int, list[Problem]]:
-        """The number of lines, and all problems. Raises KeyNotFoundError."""
+        """The number of runs in it, and all problems. Raises KeyNotFoundError."""
         public_pem = self.key.public_pem()
         problems: list[Problem] = []
         before, count = "", 0
@@ -298,7 +275,8 @@ class ReceiptLog:
                 problems.append(Problem(number, problem))
             before = sha256_hex(line)
         problems += self._head_problems(count, before, public_pem)
-        return count, problems
+        unreadable = sum(1 for one in problems if one.line)
+        return max(sum(1 for _ in self.runs()), unreadable), problems
 
     def _head_problems(self, count: int, last: str, public_pem: bytes) -> Iterator[Problem]:
         try:
@@ -343,13 +321,16 @@ class ReceiptLog:
             return head
         with path.open("rb+") as file:
             file.seek(head.size)
-            rest = file.read()
-            is_line = rest.endswith(b"\n") and rest.count(b"\n") == 1
-            if is_line and not _problem_of(rest, head.count + 1, head.digest, public_pem):
-                return _Head(head.count + 1, sha256_hex(rest), size)
-            with (self.folder / BROKEN).open("ab") as broken:
-                broken.write(rest)
-            file.truncate(head.size)
+            for line in file:  # whose head could not be written: the disk was full
+                is_whole = line.endswith(b"\n")
+                if not is_whole or _problem_of(line, head.count + 1, head.digest, public_pem):
+                    break
+                head = _Head(head.count + 1, sha256_hex(line), head.size + len(line))
+            if head.size < size:
+                file.seek(head.size)
+                with (self.folder / BROKEN).open("ab") as broken:
+                    broken.write(file.read())
+                file.truncate(head.size)
         return head
 
     def _compute_head(self) -> _Head:
@@ -429,49 +410,6 @@ def _problem_of(line: bytes, number: int, before: str, public_pem: bytes) -> str
     return ""
 
 
-# --- interpreters ---------------------------------------------------------------------------------
-
-
-class InterpreterDigests:
-    """A cache of program digests, keyed by stat()."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / INTERPRETERS
-        self._known: dict[str, list[Any]] | None = None
-
-    def digest(self, program: str) -> str:
-        """The SHA-256 of a program, ``""`` where it cannot be read."""
-        real = os.path.realpath(program)
-        try:
-            status = os.stat(real)  # noqa: PTH116 - the text is the key
-            state = [status.st_ino, status.st_dev, status.st_size, status.st_mtime_ns]
-            known = self._table().get(real)
-            if known and known[:-1] == state:
-                return str(known[-1])
-            found = _file_digest(Path(real))
-        except (OSError, LilluxError):
-            return ""
-        self._keep(real, [*state, found])
-        return found
-
-    def _table(self) -> dict[str, list[Any]]:
-        if self._known is None:
-            self._known = {}
-            with suppress(OSError, LilluxError, ValueError):
-                said = json.loads(read_bytes(self._path, 1 << 20))
-                self._known = {k: v for k, v in said.items() if isinstance(v, list)}
-        return self._known
-
-    def _keep(self, real: str, entry: list[Any]) -> None:
-        table = self._table()
-        while len(table) >= _MAX_INTERPRETERS:
-            del table[next(iter(table))]
-        table[real] = entry
-        with suppress(OSError, LilluxError):  # read again next time
-            make_directory(self._path.parent, mode=0o700)
-            write_atomic(self._path, json.dumps(table).encode())
-
-
 # --- slsa -----------------------------------------------------------------------------------------
 
 
@@ -518,6 +456,7 @@ def slsa_statement(receipt: Receipt, builder: str) -> dict[str, Any]:
 # --- the receipts of a user -----------------------------------------------------------------------
 # Which runs get a receipt, and what it records.
 
+ALL, SOME, NONE = "all", "some", "none"
 _MAX_STEPS = 1000
 _MAX_RUNS = 16
 FULL = "full"
@@ -530,38 +469,74 @@ class Receipts:
         ai = context.spaces.user.ai
         folder = ai / "state" / "receipts"
         self._context = context
-        self.log = ReceiptLog(folder, ReceiptKey(ai / "config" / "keys" / "receipts"))
-        self._interpreters = InterpreterDigests(folder)
+        key = ReceiptKey(ai / "config" / "keys" / "receipts", context.key_directory)
+        self.log = ReceiptLog(folder, key)
+        self._programs = ProgramDigests(folder / PROGRAMS)
         self._has_place = context.spaces.user.base != context.spaces.user.base.parent
         self._steps: dict[str, list[Any]] = {}
+
+    def begin(
+        self, evidence: Evidence, started_ns: int, caller: Mapping[str, Any]
+    ) -> tuple[str, str]:
+        """Record that a run is about to start, so that it cannot keep its receipt from being there.
+
+        The digest of the record, ``""`` on a node, whose database has each execution before it
+        starts; and a warning for a person at a shell, whose run goes on without it. Raises
+        RyeError for any other caller: nothing may start then.
+        """
+        if self._context.on_node:
+            return "", ""
+        started_at = datetime.fromtimestamp(started_ns / 1e9, UTC)
+        predicate = start_of(evidence, caller=caller, started_at=started_at)
+        subject = [subject_of("parameters", predicate["parameters"]["sha256"])]
+        try:
+            require_user_space(self._context)
+            return self.log.append(predicate, subject, START_TYPE), ""
+        except LilluxError as error:
+            problem = f"no receipt can be written: {error}"
+            if caller.get("kind") == "cli" and not self._context.confines:
+                return "", problem
+            raise RyeError(
+                f"{problem}; nothing was started",
+                code="FILE_SYSTEM_ERROR",
+                hint=error.hint or f"make {self.log.folder} writable, with space on its disk",
+                path=str(self.log.folder),
+            ) from error
 
     def leave(
         self,
         evidence: Evidence,
         answer: Answer,
-        started_s: float,
+        started_ns: int,
         caller: Mapping[str, Any],
+        start: str = "",
     ) -> Answer:
-        """The answer with the id of the run's receipt, or a warning that writing it failed."""
+        """The answer with the id of the run's receipt, or a warning that writing it failed.
+
+        ``start`` is what `begin` gave.
+        """
         envelope = dict(answer.envelope)
         metadata = envelope["metadata"] = dict(envelope.get("metadata") or {})
         data = envelope.get("data")
         run_id = data.get("graph_run_id") if isinstance(data, dict) else None
         steps = self._steps.pop(run_id, []) if isinstance(run_id, str) else []
+        written = written_files(evidence.writable or (), started_ns)
         predicate = predicate_of(
             evidence,
             caller=caller,
-            started_at=datetime.fromtimestamp(started_s, UTC),
+            started_at=datetime.fromtimestamp(started_ns / 1e9, UTC),
             finished_at=utc_now(),
             outcome=self._outcome(evidence, envelope),
             is_full=self._context.receipts == FULL,
             steps=steps,
         )
+        predicate["filesObserved"] = _observed(evidence, is_complete=written.is_complete)
+        if start:
+            predicate["start"] = start
         if isinstance(run_id, str):
             predicate["run"] = run_id
         subject = [subject_of("result", predicate["result"]["sha256"])]
-        changed = changed_files(evidence.writable, started_s)
-        subject += [subject_of(path, digest) for path, digest in changed]
+        subject += [subject_of(path, digest) for path, digest in written.files]
         try:
             receipt = self._keep_receipt(predicate, subject, envelope, caller)
         except LilluxError as error:
@@ -582,7 +557,7 @@ class Receipts:
         parent = caller.get("run") if caller.get("kind") == "graph" else None
         if not self._context.on_node:
             require_user_space(self._context)
-            receipt = self.log.append(predicate, subject)
+            receipt = self.log.append(predicate, subject)[:ID_CHARACTERS]
             self._note_step(parent, receipt)
             return receipt
         if parent is not None:
@@ -603,7 +578,7 @@ class Receipts:
     def keep(self, predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]) -> str:
         """Add a node's receipt to the log; return its id. Raises LilluxError."""
         require_user_space(self._context)
-        return self.log.append(predicate, subject)
+        return self.log.append(predicate, subject)[:ID_CHARACTERS]
 
     def _outcome(self, evidence: Evidence, envelope: Mapping[str, Any]) -> dict[str, Any]:
         metadata = envelope.get("metadata") or {}
@@ -617,7 +592,15 @@ class Receipts:
             outcome["error"] = envelope.get("code", "EXECUTION_FAILED")
         if metadata.get("refused"):
             outcome["refused"] = metadata["refused"]
-        if evidence.interpreter and self._has_place:
-            digest = self._interpreters.digest(evidence.interpreter)
-            outcome["interpreter"] = {"path": evidence.interpreter, "sha256": digest}
+        outcome["refusalsObserved"] = ALL if evidence.observes else NONE
+        if evidence.program and self._has_place:
+            digest = self._programs.digest(evidence.program)
+            outcome["interpreter"] = {"path": evidence.program.path, "sha256": digest}
         return outcome
+
+
+def _observed(evidence: Evidence, *, is_complete: bool) -> str:
+    """How many of the files that a run wrote its receipt names."""
+    if evidence.writable is None:
+        return NONE
+    return ALL if is_complete else SOME

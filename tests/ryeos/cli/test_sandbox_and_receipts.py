@@ -270,3 +270,73 @@ def test_a_changed_log_is_reported_with_status_4(tool: CommandLine) -> None:
 def test_unknown_actions_and_ids_are_refused(tool: CommandLine) -> None:
     assert tool("run", "mine/make", "--receipt", "maybe").status == 2
     assert tool("receipts", "show", "ffff").status == 3
+
+
+def exported(tool: CommandLine, tmp_path: Path) -> Path:
+    receipt = tool.json("run", "mine/make", "--receipt", "on")["metadata"]["receipt"]
+    path = tmp_path / "run.json"
+    assert tool("receipts", "export", receipt, "--out", path).status == 0
+    return path
+
+
+def test_an_exported_receipt_is_verified_with_the_identity_of_its_signer(
+    tool: CommandLine, tmp_path: Path
+) -> None:
+    path = exported(tool, tmp_path)
+    signer = tool.json("receipts", "verify")["signed_by"][0]
+
+    named = tool.json("receipts", "verify", path, "--key", signer)
+    short = tool("receipts", "verify", path, "--key", signer[:16])
+    known = tool.json("receipts", "verify", path)
+
+    assert named["item"] == "tool:mine/make"
+    assert named["signed_by"] == known["signed_by"] == signer
+    assert f"key      {signer}" in short.stdout
+
+
+def test_a_receipt_of_another_key_or_with_a_changed_byte_is_refused(
+    tool: CommandLine, tmp_path: Path
+) -> None:
+    path = exported(tool, tmp_path)
+    signer = tool.json("receipts", "verify")["signed_by"][0]
+    statement = tmp_path / "run.json.key.json"
+    kept, kept_statement = path.read_bytes(), statement.read_bytes()
+
+    other = tool("receipts", "verify", path, "--key", "f" * 64)
+    vague = tool("receipts", "verify", path, "--key", "abc")
+    path.write_bytes(kept.replace(b'"payload": "e', b'"payload": "f'))
+    changed = tool("receipts", "verify", path, "--key", signer)
+    path.write_bytes(kept)
+    statement.write_bytes(kept_statement.replace(b"signed_at", b"signed_by", 1))
+    forged = tool("receipts", "verify", path, "--key", signer)
+    statement.unlink()
+    without = tool("receipts", "verify", path, "--key", signer)
+
+    assert (other.status, "expected a receipt of the key" in other.stderr) == (4, True)
+    assert vague.status == 2
+    assert changed.status == 4
+    assert (forged.status, "not valid" in forged.stderr) == (4, True)
+    assert without.status == 4
+
+
+def test_a_stranger_learns_the_key_of_a_receipt(tool: CommandLine, tmp_path: Path) -> None:
+    path = exported(tool, tmp_path)
+    signer = tool.json("receipts", "verify")["signed_by"][0]
+
+    elsewhere = tool("receipts", "verify", path, "--user-space", tmp_path / "other")
+
+    assert elsewhere.status == 4
+    assert f"--key {signer}" in elsewhere.stderr
+
+
+def test_a_chain_names_the_digest_of_the_file_and_of_the_signed_text(tool: CommandLine) -> None:
+    first = tool.json("chain", "mine/make")["chain"][0]
+    receipt = tool.json("run", "mine/make", "--receipt", "on")["metadata"]["receipt"]
+    shown = tool("receipts", "show", receipt).stdout
+
+    assert f"file sha256 {first['sha256']}" in shown
+    assert f"signed text {first['integrity']}" in shown
+    assert first["sha256"] != first["integrity"]
+    text = tool("chain", "mine/make").stdout
+    assert f"sha256  {first['sha256']}  (of the file)" in text
+    assert f"signed  {first['integrity']}  (sha256 of the signed text)" in text

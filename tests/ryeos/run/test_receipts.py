@@ -22,15 +22,16 @@ from lillux.signing import compute_key_digest, generate_keypair
 from ryeos.items.errors import Answer, RyeError
 from ryeos.items.refs import parse_reference
 from ryeos.run.model import ExecutionRequest
+from ryeos.run.programs import program_at
+from ryeos.run.receipt_key import ReceiptKey
 from ryeos.run.receipts import (
     HEAD,
     HEAD_TYPE,
     LOG,
     PAYLOAD_TYPE,
+    START_TYPE,
     Evidence,
-    InterpreterDigests,
     Receipt,
-    ReceiptKey,
     ReceiptLog,
     slsa_statement,
 )
@@ -98,10 +99,8 @@ def test_a_receipt_records_chain_rights_and_result(
         predicate["exitCode"],
         predicate["number"],
         predicate["previous"],
-    ) == (
-        *("success", 0, 1),
-        None,
-    )
+    ) == ("success", 0, 2, predicate["start"])
+    assert (predicate["filesObserved"], predicate["refusalsObserved"]) == ("all", "none")
     made = [one["name"] for one in receipt.statement["subject"]]
     assert made == ["result", str(workspace.project_path / "out/made.txt")]
     text = json.dumps(receipt.statement)
@@ -168,7 +167,7 @@ def test_a_graph_leaves_a_receipt_of_its_own_and_of_each_step(workspace: Workspa
     answer = rye.execute(parse_reference("tool:mine/flow"), ExecutionRequest(item_id="mine/flow"))
     rye.close()
 
-    receipts = list(rye.receipts.log.receipts())
+    receipts = list(rye.receipts.log.runs())
     assert [one.predicate["item"] for one in receipts] == [
         *["tool:mine/step"] * 2,
         "tool:mine/flow",
@@ -335,6 +334,41 @@ def test_a_full_disk_leaves_no_half_line_and_no_lost_run(workspace: Workspace) -
     assert kept
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a disk that is always full")
+def test_without_a_start_in_the_log_nothing_starts_for_an_agent(workspace: Workspace) -> None:
+    workspace.project.signed_yaml("mine/x", "config: {script: touch started}\n")
+    rye = workspace.rye(receipts="on")
+    rye.caller = lambda: {"kind": "mcp", "client": "a"}
+    rye.receipts.log.append({"item": "tool:a"}, [])
+    path = rye.receipts.log.folder / LOG
+    path.unlink()
+    path.symlink_to("/dev/full")
+
+    answer = rye.execute(parse_reference("tool:mine/x"), ExecutionRequest(item_id="mine/x"))
+
+    assert answer.envelope["code"] == "FILE_SYSTEM_ERROR"
+    assert "nothing was started" in answer.envelope["error"]
+    assert not (workspace.project_path / "started").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the program is forked")
+def test_a_run_that_kills_its_engine_leaves_its_start(workspace: Workspace) -> None:
+    workspace.project.signed_yaml("mine/x", "config: {script: kill -9 $PPID}\n")
+    rye = workspace.rye(receipts="on")
+
+    pid = os.fork()
+    if pid == 0:
+        try:
+            rye.execute(parse_reference("tool:mine/x"), ExecutionRequest(item_id="mine/x"))
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(pid, 0)
+
+    assert os.waitstatus_to_exitcode(status) == -9
+    runs = list(rye.receipts.log.runs())
+    assert [(one.predicate["item"], one.is_start) for one in runs] == [("tool:mine/x", True)]
+
+
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root writes everywhere")
 def test_an_unwritable_folder_loses_only_the_receipt(workspace: Workspace, tmp_path: Path) -> None:
     folder = workspace.home / ".ai/state"
@@ -365,10 +399,10 @@ def test_without_a_home_no_file_is_written_at_the_root(
             parameters={},
             environment=(),
             rights={},
-            interpreter="/bin/sh",
+            program=program_at("/bin/sh"),
         ),
         answer := Answer({"status": "success", "data": {}}),
-        0.0,
+        0,
         {"kind": "cli"},
     )
 
@@ -387,19 +421,30 @@ def test_ids_are_found_by_their_beginning(log: ReceiptLog) -> None:
         log.find("")
 
 
-def test_a_changed_interpreter_has_a_new_digest(tmp_path: Path) -> None:
-    program = tmp_path / "python"
-    program.write_bytes(b"one")
-    digests = InterpreterDigests(tmp_path / "state")
+def test_a_receipt_without_its_head_update_is_valid_also_of_several_lines(log: ReceiptLog) -> None:
+    write(log, 2)
+    head = (log.folder / HEAD).read_bytes()
+    write(log, 3)
+    (log.folder / HEAD).write_bytes(head)  # as if the disk had had no place for another file
 
-    first = digests.digest(str(program))
-    program.write_bytes(b"another")
+    write(log, 1)
 
-    assert first != digests.digest(str(program)) != ""
-    assert InterpreterDigests(tmp_path / "state").digest(str(program)) == digests.digest(
-        str(program)
-    )
-    assert digests.digest(str(tmp_path / "none")) == ""
+    assert log.verify() == (6, [])
+
+
+def test_a_start_without_an_end_is_listed_as_a_run(log: ReceiptLog) -> None:
+    start = log.append({"item": "tool:a"}, [], START_TYPE)
+    other = log.append({"item": "tool:b"}, [], START_TYPE)
+    log.append({"item": "tool:b", "start": other}, [])
+
+    runs = list(log.runs())
+
+    assert [(one.predicate["item"], one.is_start) for one in runs] == [
+        ("tool:b", False),
+        ("tool:a", True),
+    ]
+    assert runs[1].digest == start
+    assert log.verify() == (2, [])
 
 
 def test_the_encoding_that_is_signed_is_that_of_the_specification() -> None:
