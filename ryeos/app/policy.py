@@ -5,14 +5,16 @@ Only user space is read: a project that came from somewhere gives no rights. The
     version: "1.0.0"
     category: agents
     sign: ask                    # ask, never or allow
+    shells: session              # session, allow, ask or deny
     rules:
       - {client: "*", items: "tool:rye/web/**", decision: deny}
       - {client: claude-code, items: "tool:shop/**", decision: allow}
     tools: [tool:shop/total]     # listed as MCP tools of their own
 
-The first rule that fits decides; without one an item may be executed. The command line
-(``--allow``, ``--ask``, ``--deny``) can only make that stricter. What is denied is neither found
-nor read.
+The first rule that fits decides; without one an item may be executed. For the items that run what
+their caller writes (`SHELLS`), ``shells`` is the last rule: ``session`` asks once for each client
+and session where the client can ask its user. The command line (``--allow``, ``--ask``, ``--deny``)
+can only make that stricter. What is denied is neither found nor read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,13 +24,25 @@ from typing import Any, TypeVar
 
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError, UsageError
-from ryeos.items.refs import USER, ItemRef
+from ryeos.items.refs import USER, ItemRef, Kind
 from ryeos.trust.config import ConfigReader
 from ryeos.trust.sign import glob_matcher
 
 POLICY_PATH = "agents/policy.yaml"
-_KEYS = {"version", "category", "description", "sign", "rules", "tools"}
+SHELLS = frozenset(
+    {"rye/bash/bash", "rye/core/primitives/execute", "rye/core/primitives/subprocess"}
+)
+"""Items that run what their caller writes: a person approved them, not what they will run."""
+_KEYS = {"version", "category", "description", "sign", "shells", "rules", "tools"}
 _RULE_KEYS = {"client", "items", "decision"}
+
+
+def may_name_shell(text: object) -> bool:
+    """Whether an id, as a caller writes it, can mean one of `SHELLS`: resolving it costs more."""
+    return isinstance(text, str) and any(name in text for name in _SHELL_NAMES)
+
+
+_SHELL_NAMES = tuple(name.rpartition("/")[2] for name in sorted(SHELLS))
 
 
 class SignMode(StrEnum):
@@ -47,7 +61,16 @@ class Decision(StrEnum):
     DENY = "deny"
 
 
-_Word = TypeVar("_Word", SignMode, Decision)
+class ShellMode(StrEnum):
+    """What becomes of an agent's wish to run a shell, where no rule is about that."""
+
+    SESSION = "session"
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+_Word = TypeVar("_Word", SignMode, Decision, ShellMode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +96,7 @@ class AgentPolicy:
     """The rules for the client of one server: those of the user, and of its command line."""
 
     sign: SignMode = SignMode.ASK
+    shells: ShellMode = ShellMode.SESSION
     rules: tuple[PolicyRule, ...] = ()
     flags: tuple[PolicyRule, ...] = ()
     tools: tuple[str, ...] = ()
@@ -83,11 +107,24 @@ class AgentPolicy:
         A command line may stand in a file that came with a project: it takes nothing back.
         """
         said = (_first(rules, client, ref) for rules in (self.rules, self.flags))
-        return max(said, key=list(Decision).index)
+        found = [one for one in said if one]
+        if not self._has_rule(client, ref) and ref.id in SHELLS:
+            found.append(_OF_SHELLS[self.shells])
+        return max(found, key=list(Decision).index, default=Decision.ALLOW)
+
+    def asks_once(self, client: str, ref: ItemRef) -> bool:
+        """Whether a client's user is asked about an item once for the whole session."""
+        is_shell = ref.kind is Kind.TOOL and ref.id in SHELLS
+        return is_shell and self.shells is ShellMode.SESSION and not self._has_rule(client, ref)
+
+    def _has_rule(self, client: str, ref: ItemRef) -> bool:
+        """Whether the user wrote a rule for it; a flag of the command line takes nothing back."""
+        return _first(self.rules, client, ref) is not None
 
     def may_say(self, decision: Decision) -> bool:
         """Whether any rule says so, of whatever items and clients."""
-        return any(rule.decision is decision for rule in (*self.rules, *self.flags))
+        of_shells = _OF_SHELLS[self.shells] is decision
+        return of_shells or any(rule.decision is decision for rule in (*self.rules, *self.flags))
 
     def require_visible(self, client: str, ref: ItemRef) -> None:
         """Raise a RyeError for an item that is denied."""
@@ -138,15 +175,23 @@ def policy_from(
     in_order = sorted(flags, key=lambda rule: list(Decision).index(rule.decision))
     return AgentPolicy(
         sign=wanted,
+        shells=_word(ShellMode, said.get("shells", ShellMode.SESSION.value), "shells"),
         rules=tuple(map(_rule, range(len(given)), given)),
         flags=tuple(in_order),
         tools=tuple(tools),
     )
 
 
-def _first(rules: Sequence[PolicyRule], client: str, ref: ItemRef) -> Decision:
-    fitting = (rule.decision for rule in rules if rule.fits(client, ref))
-    return next(fitting, Decision.ALLOW)
+_OF_SHELLS = {
+    ShellMode.SESSION: Decision.ALLOW,
+    ShellMode.ALLOW: Decision.ALLOW,
+    ShellMode.ASK: Decision.ASK,
+    ShellMode.DENY: Decision.DENY,
+}
+
+
+def _first(rules: Sequence[PolicyRule], client: str, ref: ItemRef) -> Decision | None:
+    return next((rule.decision for rule in rules if rule.fits(client, ref)), None)
 
 
 def _rule(number: int, given: object) -> PolicyRule:

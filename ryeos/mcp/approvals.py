@@ -47,11 +47,15 @@ _CUT = "... this is not all of it: read the files before you say yes"
 
 @dataclass(frozen=True, slots=True)
 class ClientQuestions:
-    """The questions to the user of one client, and what its user lets it do."""
+    """The questions to the user of one client, and what its user lets it do.
+
+    ``session`` keeps what the user said once for as long as this server lives.
+    """
 
     call: McpCall
     states: States
     policy: AgentPolicy
+    session: dict[str, bool]
 
     @property
     def can_ask(self) -> bool:
@@ -187,7 +191,7 @@ def may_execute(
     """None where a run may begin; else the result that asks the user, or refuses."""
     client = questions.call.caller.client
     if questions.policy.decision(client, ref) is not Decision.ASK:
-        return None
+        return _may_use_shell(ref, arguments, questions)
     key = f"execute:{ref}"
     said = questions.answered(key) if questions.can_ask else False
     if said:
@@ -195,10 +199,40 @@ def may_execute(
     if said is None:
         message = f"{client or 'An agent'} wants to run {ref} with:\n{arguments.get('parameters')}"
         return questions.question(key, message, "run it, this once")
+    return _not_approved(ref)
+
+
+def _may_use_shell(
+    ref: ItemRef, arguments: Mapping[str, object], questions: ClientQuestions
+) -> dict[str, Any] | None:
+    """As `may_execute`, for an item that runs what the agent writes: one question a session.
+
+    A client that cannot ask its user runs it, confined as all that an agent starts.
+    """
+    client = questions.call.caller.client
+    if not questions.policy.asks_once(client, ref) or not questions.can_ask:
+        return None
+    name = f"{client}\0{ref}"
+    said = questions.session.get(name)
+    if said is None:
+        said = questions.answered(f"session:{ref}")
+        if said is None:
+            message = (
+                f"{client or 'An agent'} wants to run commands that it writes itself, with {ref}.\n"
+                "They can write this project (not its .ai folder) and a folder for temporary "
+                "files, read what you can read except your keys, and use the network.\n"
+                f"The first is:\n{arguments.get('parameters')}"
+            )
+            return questions.question(f"session:{ref}", message, "allow it for this session")
+        questions.session[name] = said
+    return None if said else _not_approved(ref, "for this session")
+
+
+def _not_approved(ref: ItemRef, how: str = "") -> dict[str, Any]:
     return {
         **error_envelope(
             RyeError(
-                f"{ref}: not approved by your user",
+                f"{ref}: not approved by your user{f' {how}' if how else ''}",
                 code="APPROVAL_REQUIRED",
                 hint="your user approves each call of it where the client can ask, or runs it",
             )

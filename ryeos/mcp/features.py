@@ -100,6 +100,7 @@ class RyeFeatures:
         self._rye: Rye | None = None
         self._lock, self._ready_lock = allocate_lock(), allocate_lock()
         self._is_ready = False
+        self._session: dict[str, bool] = {}
 
     @property
     def rye(self) -> Rye:
@@ -322,7 +323,8 @@ class RyeFeatures:
                 answer = self._carried_out(call, "execute", given, calling)
             except LilluxError as error:
                 answer = {"structuredContent": error_envelope(error), "isError": True}
-            answers.append(answer.get("structuredContent") or {"status": "not_run"})
+            asked = {"status": "not_run", "hint": "your user is asked first: execute it by itself"}
+            answers.append(answer.get("structuredContent") or asked)
             if answer.get("isError") is not False:
                 break
         left = len(wanted) - len(answers)
@@ -335,13 +337,14 @@ class RyeFeatures:
         self, call: McpCall, name: str, arguments: Mapping[str, object], calling: CallContext
     ) -> Mapping[str, Any] | None:
         """What ``sign`` came to, or a run that the user's policy stops; None for all others."""
-        from ryeos.app.policy import Decision
+        from ryeos.app.policy import Decision, may_name_shell
 
-        if name != "sign" and not (name == "execute" and self.policy.may_say(Decision.ASK)):
+        asks = self.policy.may_say(Decision.ASK) or may_name_shell(arguments.get("item_id"))
+        if name != "sign" and not (name == "execute" and asks):
             return None
         from ryeos.mcp.approvals import ClientQuestions, may_execute, sign_for_agent
 
-        questions = ClientQuestions(call, self._kept()[0], self.policy)
+        questions = ClientQuestions(call, self._kept()[0], self.policy, self._session)
         if name == "sign":
             signed = sign_for_agent(self.rye, arguments, questions)
             return self._tried(call, signed, arguments, calling)
