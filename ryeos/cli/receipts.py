@@ -14,7 +14,7 @@ from ryeos.app.output import one_line, steers_nothing
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.chain import rights_text
 from ryeos.cli.session import CommandSpec, Session
-from ryeos.items.errors import ItemNotFoundError, RyeError, UsageError
+from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import USER
 from ryeos.run.receipt_key import MAX_STATEMENT_BYTES, is_vouched, signers
 from ryeos.run.receipts import (
@@ -271,7 +271,11 @@ def _read_json(path: Path, limit: int) -> Any:  # noqa: ANN401 - JSON
     try:
         return json.loads(read_bytes(path, limit))
     except FileNotFoundError:
-        raise ItemNotFoundError(f"file {path}", (str(path),)) from None
+        raise RyeError(
+            f"{path}: expected an exported receipt, found no file",
+            code="ITEM_NOT_FOUND",
+            hint="to write one: rye receipts export ID --out FILE",
+        ) from None
     except ValueError:
         raise RyeError(
             f"{path}: expected JSON, a receipt as rye receipts export writes it",
