@@ -171,18 +171,20 @@ class Access(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FolderRestrictions:
-    """What a child may do below some folders; the nearest folder that is named counts."""
+    """What a child may do below some folders; the nearest folder that is named counts.
+
+    What lies below none of them has the access ``base``.
+    """
 
     folders: tuple[tuple[Path, Access], ...]
+    base: Access = Access.ALL
 
     def takes(self, what: str, path: str) -> bool:
         """Whether it refuses ``read`` or ``write`` of a path. For messages, not for decisions."""
         real = Path(os.path.realpath(path))
         above = (one for one in self.folders if real.is_relative_to(os.path.realpath(one[0])))
-        nearest = max(above, key=lambda one: len(one[0].parts), default=None)
-        if nearest is None or nearest[1] is Access.ALL:
-            return False
-        return nearest[1] is Access.NONE or what == "write"
+        _, access = max(above, key=lambda one: len(one[0].parts), default=(None, self.base))
+        return access is Access.NONE or (access is Access.READ and what == "write")
 
     def enter(self, *, platform: str = sys.platform) -> bool:
         """Confine this thread, and what it starts; False where the system has no Landlock.
@@ -212,7 +214,7 @@ class FolderRestrictions:
             return known[1]
         is_settled = all(time.time_ns() - at > _STEP_NS for at, _, _ in state[2])
         ruleset = _new_ruleset(rights)
-        self._grant(ruleset, Path("/"), Access.ALL, (folders, ancestors), rights)
+        self._grant(ruleset, Path("/"), self.base, (folders, ancestors), rights)
         return _keep(self, state if is_settled else None, ruleset)
 
     def _grant(
@@ -238,7 +240,8 @@ class FolderRestrictions:
     def macos_profile(self) -> str:
         """The same for ``sandbox-exec`` of macOS, whose last matching rule counts."""
         lines = ["(version 1)", "(allow default)"]
-        for path, access in sorted(self.folders, key=lambda one: len(one[0].parts)):
+        others = () if self.base is Access.ALL else ((Path("/"), self.base),)
+        for path, access in sorted((*others, *self.folders), key=lambda one: len(one[0].parts)):
             quoted = str(path).replace("\\", "\\\\").replace('"', '\\"')
             place = f'(subpath "{quoted}")'
             reads = "deny" if access is Access.NONE else "allow"
@@ -297,14 +300,32 @@ _WRITING_RIGHTS = (_WRITE | _REFER | _TRUNCATE | _DEVICE_CONTROL) | (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Mediation:
+    """Folders in which the supervisor makes the changes that a confined process asks for.
+
+    Landlock can only allow: it cannot hold a part of a folder back in which new entries may be
+    made. Paths are real ones. ``folders``: entries below them may be made, changed, moved and
+    removed. ``kept``: nothing at or below them is made, changed, moved, removed or replaced, also
+    where nothing is there yet.
+    """
+
+    folders: tuple[Path, ...]
+    kept: tuple[Path, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
     """What a child may do. None, for files and programs: the same as its parent.
 
     readable     files and folders, with all below them
     writable     the same to be written, which includes reading
+    mediated     further folders to be written, without what is kept; nothing else may be written
+                 then but ``writable``
     executable   programs, and folders of programs
     sockets      which it may open
+    local_sockets  paths of local sockets that it may connect to, beside those that it may write;
+                 None for any
     addresses    where its streams may lead; None for anywhere
     hosts        ``NAME:PORT`` that a forwarder leads to, for `Reach.PROXY`
     withholding  what is out of reach besides
@@ -314,8 +335,10 @@ class Confinement:
 
     readable: tuple[Path, ...] | None = None
     writable: tuple[Path, ...] | None = None
+    mediated: Mediation | None = None
     executable: tuple[Path, ...] | None = None
     sockets: Sockets = Sockets(local=True)
+    local_sockets: tuple[Path, ...] | None = None
     addresses: Addresses | None = None
     hosts: tuple[str, ...] = ()
     withholding: FolderRestrictions | None = None
