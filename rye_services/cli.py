@@ -34,12 +34,15 @@ from rye_services.operator_commands import (
     declare_people,
     declare_quota,
     declare_rotate,
+    declare_scopes,
     declare_take_down,
     declare_teams,
     declare_users,
     progress_of,
     say_line,
+    shown_scopes,
     typed_pem,
+    typed_scopes,
     unix_user,
 )
 from rye_services.settings import Settings, setting_error, settings_of
@@ -60,7 +63,6 @@ if TYPE_CHECKING:
 # --- key commands ---------------------------------------------------------------------------------
 # ``keys`` and ``api-keys``: who may use a node, said by a user who can write its files.
 
-_REMOTE = "remote:*"
 _SECRET_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _LONGEST_DAYS = 36_500
 
@@ -75,9 +77,7 @@ def declare_keys(declare: Declare) -> None:
         "key", metavar="KEY", help="a PEM file, or ed25519:... as /public-key shows it"
     )
     add.add_argument("--label", metavar="TEXT", default="", help="whose it is")
-    add.add_argument(
-        "--scope", metavar="S", action="append", help="what for (default *: everything)"
-    )
+    declare_scopes(add)
     add.add_argument("--expires-days", metavar="N", type=_days, help="let it in for so long")
     add.add_argument(
         "--publish", metavar="PATTERN", action="append", help="namespaces it may publish below"
@@ -91,19 +91,18 @@ def declare_keys(declare: Declare) -> None:
 
 
 def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
-    from rye_services.credentials import EVERYTHING
-
     public_pem = typed_pem(parsed.key)  # first: a slip is no reason to make a database
     key = _authorized_keys(parsed, environ).authorize(
         public_pem,
         label=parsed.label,
-        scopes=parsed.scope or [EVERYTHING],
+        scopes=typed_scopes(parsed, publishes=bool(parsed.publish)),
         via="command",
         expires_at=_expires_at(parsed.expires_days),
         publish_namespaces=parsed.publish or (),
     )
     shown = {"fingerprint": f"fp:{key.fingerprint}", "label": key.label, "scopes": list(key.scopes)}
-    return CommandAnswer({"status": "success", **shown}, f"authorised fp:{key.fingerprint}")
+    text = f"authorised fp:{key.fingerprint} for {','.join(key.scopes)}"
+    return CommandAnswer({"status": "success", **shown}, text)
 
 
 def _list_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -175,10 +174,12 @@ def declare_api_keys(declare: Declare) -> None:
 
 
 def _create_api_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.credentials import DEFAULT_SCOPES
+
     token, key = _api_keys(parsed, environ).create(
         parsed.user or _only_user(parsed, environ),
         name=parsed.name,
-        scopes=tuple(parsed.scope or [_REMOTE]),
+        scopes=tuple(parsed.scope or DEFAULT_SCOPES),
         expires_after=timedelta(days=parsed.expires_days) if parsed.expires_days else None,
     )
     shown = {"key": token, "id": key.id, "user_id": key.user_id, "name": key.name}
@@ -208,18 +209,12 @@ def _list_api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Co
             key.key_prefix,
             key.user_id,
             "revoked" if key.revoked_at else "counts",
-            _scopes(key.scopes),
+            shown_scopes(key.scopes),
             key.name,
         )
         for key in found
     ]
     return CommandAnswer({"status": "success", "keys": shown}, columns(rows) or "no API keys")
-
-
-def _scopes(scopes: Sequence[str] | None) -> str:
-    from rye_services.credentials import EVERYTHING
-
-    return EVERYTHING if scopes is None else ",".join(scopes)
 
 
 def _revoke_api_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -289,7 +284,8 @@ _INVALID_CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from")
 _EXAMPLES = """\
 examples:
   rye-node.pyz serve --data /var/lib/rye-node --port 8000
-  rye-node.pyz keys add ~/.ai/config/keys/signing/public_key.pem --label "Ada's laptop"
+  rye-node.pyz keys add ~/.ai/config/keys/signing/public_key.pem --label "Ada's laptop" --admin
+  rye-node.pyz keys add ben.pem --label ben
   rye-node.pyz api-keys create --user 3d4c030534b1c1c6 --name ci --expires-days 90
 
 statuses: 0 done, 2 usage, 3 not found, 6 configuration, 130 interrupted; docs/node.md

@@ -587,6 +587,11 @@ _OF_A_NODE = ("remote:*", OBJECTS, PUSH, EXECUTE, THREADS, SECRETS, WEBHOOKS)
 _OF_A_SERVER = (MANAGE, METRICS)
 _OF_A_REGISTRY = ("registry:*", REGISTRY_READ, REGISTRY_WRITE)
 _OF_A_PERSON = ("account:*", ACCOUNT)
+DEFAULT_SCOPES = ("remote:*",)
+"""What a key gets that is let in without a word: who has it pushes projects and runs items.
+
+No way to other users: neither to keys, nor to teams, nor to the node, nor to what it counts.
+"""
 KNOWN = (EVERYTHING, *_OF_A_NODE, *_OF_A_SERVER, *_OF_A_REGISTRY, *_OF_A_PERSON)
 """Whatever a key may be given."""
 

@@ -440,10 +440,12 @@ def declare_people(declare: Declare) -> None:
     add = declare("add", _add_user, "make a person who has no key yet")
     add.add_argument("id", metavar="NAME", help="2 to 39 of a-z, 0-9, - and _")
     add.add_argument("--key", metavar="KEY", help="the first key: a PEM file, or ed25519:...")
+    declare_scopes(add)
     key = declare("add-key", _add_key, "let a person sign with a further key")
     key.add_argument("id", metavar="ID")
     key.add_argument("key", metavar="KEY", help="a PEM file, or ed25519:...")
     key.add_argument("--label", metavar="TEXT", default="")
+    declare_scopes(key)
     keys = declare("keys", _list_keys, "the further keys of a person")
     keys.add_argument("id", metavar="ID")
     remove = declare("remove-key", _remove_key, "let a key of a person sign no longer")
@@ -463,11 +465,12 @@ def _add_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Command
     from rye_services.people import People
 
     pem = None if parsed.key is None else typed_pem(parsed.key)
+    scopes = typed_scopes(parsed)
     with _open_node(parsed, environ) as (_, database):
         people = People(database)
         people.add(parsed.id)
         if pem is not None:
-            people.add_key(parsed.id, pem, label="", scopes=None, by=_by())
+            people.add_key(parsed.id, pem, label="", scopes=scopes, by=_by())
     return CommandAnswer({"status": "success", "user_id": parsed.id}, f"{parsed.id} is a user now")
 
 
@@ -475,8 +478,9 @@ def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
     from rye_services.people import People
 
     pem, user_id = typed_pem(parsed.key), parsed.id.removeprefix("fp:")
+    scopes = typed_scopes(parsed)
     with _open_node(parsed, environ) as (_, database):
-        key = People(database).add_key(user_id, pem, label=parsed.label, scopes=None, by=_by())
+        key = People(database).add_key(user_id, pem, label=parsed.label, scopes=scopes, by=_by())
     envelope = {"status": "success", "user_id": user_id, **key.as_answer()}
     return CommandAnswer(envelope, f"{user_id} signs with fp:{key.fingerprint}")
 
@@ -487,7 +491,10 @@ def _list_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
     user_id = parsed.id.removeprefix("fp:")
     with _open_node(parsed, environ) as (_, database):
         found = People(database).keys_of(user_id)
-    rows = [(f"fp:{one.fingerprint}", one.created_at[:19], one.label) for one in found]
+    rows = [
+        (f"fp:{one.fingerprint}", one.created_at[:19], shown_scopes(one.scopes), one.label)
+        for one in found
+    ]
     envelope = {"status": "success", "user_id": user_id}
     keys = [one.as_answer() for one in found]
     return CommandAnswer({**envelope, "keys": keys}, columns(rows) or "no further keys")
@@ -541,6 +548,44 @@ def _invite(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAn
         )
     envelope = {"status": "success", "invitation": text, **made.as_answer()}
     return CommandAnswer(envelope, text, (f"it lets one person in, until {made.expires_at[:16]}",))
+
+
+def declare_scopes(command: argparse.ArgumentParser) -> None:
+    """What a key is let in for; read by `typed_scopes`."""
+    command.add_argument(
+        "--scope",
+        metavar="S",
+        action="append",
+        help="what for (default remote:*: to push projects and to run items)",
+    )
+    command.add_argument(
+        "--admin", action="store_true", help="for everything: the node, its users, keys and teams"
+    )
+
+
+def typed_scopes(parsed: argparse.Namespace, *, publishes: bool = False) -> tuple[str, ...]:
+    """The scopes that a command gives a key. Raises UsageError where both flags are typed.
+
+    ``publishes``: namespaces of a registry are named, which the key is of no use for otherwise.
+    """
+    from rye_services.credentials import DEFAULT_SCOPES, EVERYTHING, REGISTRY_READ, REGISTRY_WRITE
+
+    if parsed.admin and parsed.scope:
+        raise UsageError(
+            "--admin: expected without --scope, as it stands for every scope",
+            hint="leave one of them out",
+        )
+    if parsed.admin:
+        return (EVERYTHING,)
+    of_a_registry = (REGISTRY_READ, REGISTRY_WRITE) if publishes else ()
+    return tuple(parsed.scope or (*DEFAULT_SCOPES, *of_a_registry))
+
+
+def shown_scopes(scopes: Sequence[str] | None) -> str:
+    """Scopes in a column; of a key that has all that its user has ``*``."""
+    from rye_services.credentials import EVERYTHING
+
+    return EVERYTHING if scopes is None else ",".join(scopes)
 
 
 def typed_pem(key: str) -> bytes:

@@ -64,6 +64,7 @@ class Settings:
     compatible_versions      ``MAJOR.MINOR`` of clients whose manifests are taken
     allow_unix_sockets       whether tools may open local sockets, which lead to other services
     allow_network            whether tools may open sockets to other machines, and to this one
+    sandbox                  what tools may do at most: level, limits, rules, allow_private
     open_webhooks            whether /execute takes deliveries of webhooks at all
     body_idle_timeout_s      how long the next part of a body may take
     shutdown_timeout_s       how long requests may take to end after TERM
@@ -111,6 +112,7 @@ class Settings:
     open_webhooks: bool = True
     allow_unix_sockets: bool = False
     allow_network: bool = True
+    sandbox: Mapping[str, Any] = field(default_factory=dict)
     body_idle_timeout_s: int = 30
     shutdown_timeout_s: int = 30
     gc_interval_s: int = 6 * 3600
@@ -364,6 +366,21 @@ def _url(where: str, value: object) -> str:
     return text
 
 
+def _sandbox(where: str, value: object) -> Mapping[str, Any]:
+    """A mapping as in a policy of user space; a word alone is its level."""
+    from lillux.errors import LilluxError
+    from ryeos.run.confinement import operator_policy_from
+
+    said = {"level": value} if isinstance(value, str) else value
+    if not isinstance(said, dict):
+        raise setting_error(where, f"expected a level, or a mapping with one, found {value!r:.80}")
+    try:
+        operator_policy_from(said, where)
+    except LilluxError as error:
+        raise setting_error(where, str(error), hint="the page is docs/rights.md") from error
+    return said
+
+
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "host": _text,
     "port": _whole(0, _HIGHEST_PORT),
@@ -387,6 +404,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "open_webhooks": _flag,
     "allow_unix_sockets": _flag,
     "allow_network": _flag,
+    "sandbox": _sandbox,
     "body_idle_timeout_s": _whole(1),
     "shutdown_timeout_s": _whole(0),
     "gc_interval_s": _whole(1),

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from rye_services.audit import MOST_LISTED, AuditFilter
 from rye_services.callers import caller, owner_caller
 from rye_services.credentials import (
-    EVERYTHING,
+    DEFAULT_SCOPES,
     MANAGE,
     SECRETS,
     WEBHOOKS,
@@ -69,7 +69,7 @@ class NewKey(BaseModel):
 
     public_key: str
     label: str = "operator"
-    scopes: list[str] = Field(default_factory=lambda: [EVERYTHING])
+    scopes: list[str] = Field(default_factory=lambda: list(DEFAULT_SCOPES))
 
 
 def admin_router(services: NodeServices) -> APIRouter:

@@ -16,6 +16,7 @@ from lillux.signing import PemError
 from rye_services.callers import authenticate, authenticator, caller, owner_caller
 from rye_services.credentials import (
     ACCOUNT,
+    DEFAULT_SCOPES,
     PUSH,
     THREADS,
     ApiKey,
@@ -210,7 +211,7 @@ class NewToken(BaseModel):
     """A token for a program. ``role``: of a token of a team."""
 
     name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._ -]+$")
-    scopes: list[str] = Field(default_factory=lambda: ["remote:*"], max_length=20)
+    scopes: list[str] = Field(default_factory=lambda: list(DEFAULT_SCOPES), max_length=20)
     expires_in_days: int = Field(default=DEFAULT_TOKEN_DAYS, ge=1, le=LONGEST_TOKEN_DAYS)
     role: Role | None = None
 

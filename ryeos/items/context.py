@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lillux.values import dataclass
+from lillux.values import dataclass, field
 from ryeos.items.errors import UsageError, no_project_error
 from ryeos.items.places import named_folder, project_folder, user_folder
 from ryeos.items.refs import PRIVATE_FOLDERS, PROJECT, USER, Space, Spaces
@@ -85,6 +85,7 @@ class Context:
     sandbox       the level of RYE_SANDBOX, see `ryeos.run.confinement`
     receipts      ``on`` or ``full`` where each run leaves a receipt, ``""`` where graphs do
     on_node       tools run on a node, for another user
+    node_policy   what the operator of that node lets tools do at most, as a policy file says it
     passphrase    gives that of the user's key, whose file is named; None without a terminal
     approves      whether the user approved a path of the project (``rye trust``)
     program_words gives what starts this program once more, () where that is not known
@@ -104,6 +105,7 @@ class Context:
     confines: bool = False
     sandbox: str = ""
     on_node: bool = False
+    node_policy: Mapping[str, object] = field(default_factory=dict)
     receipts: str = ""
     passphrase: Passphrase = no_passphrase
 

@@ -78,15 +78,21 @@ class SandboxPolicy:
 
     rules    patterns of items, and limits for what fits
     private  names and networks of the local network that hosts may lead to
+    bound    on a node what its operator lets them do: more than that no user can allow
     """
 
     level: Level = Level.DECLARED
     limits: Rights = ANYTHING
     rules: tuple[tuple[str, Rights], ...] = ()
     private: tuple[str, ...] = ()
+    bound: "SandboxPolicy | None" = None
 
-    def limits_for(self, item_id: str) -> Rights:
-        """The limits of an item."""
+    def all_limits_for(self, item_id: str) -> tuple[Rights, ...]:
+        """The limits of an item, each of which only narrows: the user's, and the operator's."""
+        own = (self._limits_for(item_id),)
+        return own if self.bound is None else (*own, *self.bound.all_limits_for(item_id))
+
+    def _limits_for(self, item_id: str) -> Rights:
         if not self.rules:
             return self.limits
         from ryeos.trust.sign import glob_matcher
@@ -125,6 +131,8 @@ def policy_of(config: ConfigReader, context: Context) -> SandboxPolicy:
     """
     layers = config.layers(POLICY_PATH, tiers=(USER,))
     policy = policy_from(layers[0].values) if layers else SandboxPolicy()
+    if context.on_node:
+        return _narrowed_by_operator(policy, context)
     access = [one.values for one in config.layers(ACCESS_PATH) if one.label != PROJECT]
     private = [one for layer in access for one in layer.get("allow_private") or ()]
     policy = replace(policy, private=tuple(one for one in private if isinstance(one, str)))
@@ -134,6 +142,32 @@ def policy_of(config: ConfigReader, context: Context) -> SandboxPolicy:
     if context.confines and _strictness(word) < _strictness(policy.level):
         return policy
     return replace(policy, level=word)
+
+
+def operator_policy_from(said: Mapping[str, Any], where: str) -> SandboxPolicy:
+    """What the operator of a node lets the tools of its users do at most.
+
+    ``allow_private`` of it are the private networks that declared hosts may lead to. Raises
+    SpecError, UsageError; also for the level ``off``, under which tools would reach the node.
+    """
+    private = said.get("allow_private") or []
+    if not isinstance(private, list) or not all(isinstance(one, str) for one in private):
+        raise SpecError(f"{where}: allow_private", "expected a list of names and networks")
+    policy = policy_from({key: said[key] for key in said if key != "allow_private"})
+    if policy.level is Level.OFF:
+        problem = "off leaves a node open to its tools"
+        raise SpecError(f"{where}: level", problem, hint="expected declared, project or strict")
+    return replace(policy, private=tuple(private))
+
+
+def _narrowed_by_operator(policy: SandboxPolicy, context: Context) -> SandboxPolicy:
+    """What counts of a pushed policy: where it is stricter than the rules of the node.
+
+    Which private networks there are is nothing that a user of the node could know.
+    """
+    operator = operator_policy_from(context.node_policy, "the node's sandbox")
+    level = max(policy.level, operator.level, key=_strictness)
+    return replace(policy, level=level, private=operator.private, bound=operator)
 
 
 def _strictness(level: Level) -> int:
@@ -274,6 +308,9 @@ class CallRights:
             return self
         filled = other.filled(self.filling.paths)
         rights = filled if self.rights is None else self.rights.narrowed(filled)
+        if self.on_node and rights.network == (LOOPBACK,):
+            # Users share the machine: a local server may be the node, or belong to another user.
+            rights = replace(rights, network=())
         return replace(self, rights=rights)
 
     def template_of(self, path: Path) -> str:
@@ -404,7 +441,9 @@ class CallRights:
         from lillux.http.forwarder import Hosts, forwarder_for
 
         names = {*_FOR_NETWORK} - {*_AUTHORITIES}
-        kept = tuple((k, v) for k, v in sorted(self.network_env.items()) if k in names)
+        # On a node the environment holds secrets of its user, who could name the node as a proxy.
+        own = {} if self.on_node else self.network_env
+        kept = tuple((k, v) for k, v in sorted(own.items()) if k in names)
         try:
             return forwarder_for(Hosts(tuple(network), self.private, kept, is_shared=self.on_node))
         except OSError as error:
@@ -501,7 +540,7 @@ def rights_of(
         on_node=context.on_node,
         filling=PathFiller(anchor, context, tool, resolved),
     )
-    if policy.level is Level.OFF:
+    if policy.level is Level.OFF and not context.on_node:
         return call
     declared = tool.spec.sandbox
     if declared is None:
@@ -517,14 +556,11 @@ def rights_of(
         given = declared
         call = replace(call, declared_by=tool.item_id)
     limits = [e.spec.sandbox for e in chain.elements[1:] if e.spec.sandbox is not None]
-    limits += [policy.limits_for(tool.item_id), *callers]
+    limits += [*policy.all_limits_for(tool.item_id), *callers]
     for one in (given, *limits):
         if one is not None and (one != ANYTHING or one is declared):
             call = call.narrowed(one)
             call = replace(call, declared=call.rights) if one is declared else call
-    if context.on_node and call.rights and call.rights.network == (LOOPBACK,):
-        # Users share the machine: a local server may belong to another user.
-        call = replace(call, rights=replace(call.rights, network=()))
     return call
 
 

@@ -175,7 +175,7 @@ def person(built: BuiltCluster, built_pyz: Path, tmp_path: Path) -> Callable[...
         made = Person(Machine(folder, BASE_PYTHON, built_pyz))
         made("keys", "generate")
         if is_let_in:
-            built.command("keys", "add", str(made.public_key), "--label", name)
+            built.command("keys", "add", str(made.public_key), "--label", name, "--admin")
         made("remote", "add", "default", built.url)
         made.write(".ai/config/cas/manifest.yaml", "sync: {include: ['src/']}\n")
         return made

@@ -65,8 +65,8 @@ def test_a_key_is_added_listed_and_revoked(
     revoked = ended(capsys, "keys", "revoke", f"fp:{fingerprint}", "--data", data)
     after = ended(capsys, "keys", "list", "--data", data)
 
-    assert added == (0, f"authorised fp:{fingerprint}\n", "")
-    assert listed == (0, f"fp:{fingerprint}  *  Ada's laptop\n", "")
+    assert added == (0, f"authorised fp:{fingerprint} for remote:*\n", "")
+    assert listed == (0, f"fp:{fingerprint}  remote:*  Ada's laptop\n", "")
     assert revoked == (0, f"revoked fp:{fingerprint}\n", "")
     assert after == (0, "no keys\n", "")
 
@@ -101,6 +101,41 @@ def test_a_key_may_be_given_as_a_node_shows_keys(
     (key,) = listed["keys"]
     assert (key["fingerprint"], key["scopes"]) == (fingerprint, ["remote:push"])
     assert key["expires_at"] > key["created_at"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "scopes"),
+    [
+        ((), ["remote:*"]),
+        (("--admin",), ["*"]),
+        (("--publish", "ada/*"), ["remote:*", "registry:read", "registry:write"]),
+        (("--scope", "node.metrics"), ["node.metrics"]),
+    ],
+)
+def test_a_key_gets_more_than_pushing_and_running_only_where_flags_say_so(
+    capsys: pytest.CaptureFixture[str],
+    data: str,
+    ada: KeyPair,
+    flags: tuple[str, ...],
+    scopes: list[str],
+) -> None:
+    key = encode_public_key(ada.public_pem)
+
+    _, added = answer(capsys, "keys", "add", key, *flags, "--data", data)
+    _, listed = answer(capsys, "keys", "list", "--data", data)
+
+    assert added["scopes"] == listed["keys"][0]["scopes"] == scopes
+
+
+def test_scopes_beside_the_admin_flag_are_refused(
+    capsys: pytest.CaptureFixture[str], data: str, ada: KeyPair
+) -> None:
+    words = ("--admin", "--scope", "remote:push", "--data", data)
+
+    status, _, message = ended(capsys, "keys", "add", encode_public_key(ada.public_pem), *words)
+
+    assert status == 2
+    assert "--admin: expected without --scope" in message
 
 
 @pytest.mark.parametrize(

@@ -48,12 +48,24 @@ def test_a_person_has_keys_and_a_team_has_members(node: Command, tmp_path: Path)
 
     assert done == [0, 0, 0, 0]
     fingerprint = f"fp:{compute_key_fingerprint(pair.public_pem)}"
-    assert [one["fingerprint"] for one in node("users", "keys", "ada")[1]["keys"]] == [fingerprint]
+    (listed,) = node("users", "keys", "ada")[1]["keys"]
+    assert (listed["fingerprint"], listed["scopes"]) == (fingerprint, ["remote:*"])
     members = node("teams", "show", "acme")[1]["members"]
     assert {one["user_id"]: one["role"] for one in members} == {"ada": "admin", "bob": "push"}
     assert node("teams", "list")[1]["teams"][0]["members"] == 2
     assert node("users", "remove-key", "ada", fingerprint)[0] == 0
     assert node("users", "keys", "ada")[1]["keys"] == []
+
+
+def test_a_key_of_a_person_manages_the_node_only_with_the_admin_flag(
+    node: Command, tmp_path: Path
+) -> None:
+    pem = tmp_path / "laptop.pem"
+    pem.write_bytes(generate_keypair().public_pem)
+    node("users", "add", "ada")
+
+    assert node("users", "add-key", "ada", str(pem))[1]["scopes"] == ["remote:*"]
+    assert node("users", "add-key", "ada", str(pem), "--admin")[1]["scopes"] == ["*"]
 
 
 def test_invalid_people_commands_are_refused_with_their_status(node: Command) -> None:

@@ -837,6 +837,7 @@ class Engine:
             disk_bytes=self.settings.largest_workspace_bytes,
             unix_sockets=self.settings.allow_unix_sockets,
             network=self.settings.allow_network,
+            policy=self.settings.sandbox,
             hidden=self._hidden_paths(),
             parent_pid=os.getpid(),
         )

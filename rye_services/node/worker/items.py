@@ -86,6 +86,7 @@ def _context(job: Job) -> Context:
         process_env={**context.process_env, **job.secrets},
         dev_mode=False,
         on_node=True,
+        node_policy=job.policy,
         receipts="on",
         pages_are_signed_later=True,  # by the server, when all of this has ended
     )

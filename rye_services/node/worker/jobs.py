@@ -46,6 +46,7 @@ class Job:
     disk_bytes          of all files in the job's folders; 0 for no limit
     unix_sockets        whether tools may open local sockets
     network             whether they may open others
+    policy              what the operator lets tools do at most, as `Settings.sandbox`
     hidden              what nothing of the job may read, wherever it lies
     parent_pid          the process that ends with this job: when it is gone, so is the job
     asks_first          whether it begins only when the server says so: a byte on standard input
@@ -70,6 +71,7 @@ class Job:
     disk_bytes: int = 0
     unix_sockets: bool = False
     network: bool = True
+    policy: Mapping[str, Any] = field(default_factory=dict)
     hidden: tuple[Path, ...] = ()
     parent_pid: int
     asks_first: bool = False

@@ -37,10 +37,10 @@ def test_an_authorised_key_is_valid_at_once(owner: User) -> None:
     assert fingerprint in [key["fingerprint"] for key in listed.json["keys"]]
 
 
-def test_missing_fields_default_to_an_operator_with_all_scopes(owner: User) -> None:
+def test_a_key_without_named_scopes_may_push_and_run_only(owner: User) -> None:
     reply = owner.ask("POST", KEYS, {"public_key": encode_public_key(NEW.public_pem)})
 
-    assert (reply.json["label"], reply.json["scopes"]) == ("operator", ["*"])
+    assert (reply.json["label"], reply.json["scopes"]) == ("operator", ["remote:*"])
 
 
 def test_a_revoked_key_is_not_valid(owner: User) -> None:
@@ -103,7 +103,7 @@ def test_a_key_cannot_grant_scopes_that_it_lacks(
 
     reply = manager.ask("POST", KEYS, body, auth=auth)
 
-    lacked = "remote:*" if scopes and len(scopes) > 1 else (scopes or ["*"])[0]
+    lacked = "remote:*" if scopes and len(scopes) > 1 else (scopes or ["remote:*"])[0]
     assert reply.answer == (403, {"detail": f"this key lacks the scope {lacked}"})
     rows = manager.ask("GET", KEYS).json["keys"]
     (mine,) = [row for row in rows if row["fingerprint"] == f"fp:{manager.user_id}"]
