@@ -7,18 +7,21 @@ bubblewrap. `obstacle` names what this machine cannot enforce; such a start is r
 """
 
 import ctypes
+import errno
 import os
 import stat
+import struct
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from threading import Lock
 
 from lillux import seccomp
+from lillux.errors import UnsafePathError
 from lillux.seccomp import Addresses, Filter, Reach, Sockets, supervised_calls
 from lillux.values import dataclass
 
@@ -113,16 +116,83 @@ def _rights(version: int) -> int:
 
 def _allow(ruleset: int, path: Path, rights: int, *, follow: bool = True) -> None:
     with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-        flags = getattr(os, "O_PATH", 0) | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+        flags = _O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
         descriptor = os.open(path, flags)
         try:
-            mode = os.fstat(descriptor).st_mode
-            if stat.S_ISLNK(mode):  # what it leads to is allowed where it is, or not at all
-                return
-            is_folder = stat.S_ISDIR(mode)
-            rule = _PathBeneath(rights if is_folder else rights & _OF_FILES, descriptor)
-            _raise_for_errno(_call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0))
+            _allow_open(ruleset, descriptor, rights)
         finally:
+            os.close(descriptor)
+
+
+def _allow_open(ruleset: int, descriptor: int, rights: int) -> None:
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISLNK(mode):  # what it leads to is allowed where it is, or not at all
+        return
+    rule = _PathBeneath(rights if stat.S_ISDIR(mode) else rights & _OF_FILES, descriptor)
+    _raise_for_errno(_call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0))
+
+
+_O_PATH: int = getattr(os, "O_PATH", 0)
+_OPEN_WITHOUT_LINKS = 437  # openat2, the same on every architecture
+_NO_LINKS = 0x06  # RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS
+_WITHOUT_THE_CALL = frozenset({errno.ENOSYS, errno.EPERM})  # the latter in containers
+
+
+def open_real(path: Path) -> int:
+    """A descriptor of a file or folder without access to its content, reached through no link.
+
+    A path that was real when it was decided about may have become a link since. Raises OSError,
+    with ELOOP for a link.
+    """
+    at = struct.pack("<QQQ", _O_PATH | os.O_CLOEXEC, 0, _NO_LINKS)
+    found = _call(_OPEN_WITHOUT_LINKS, _HERE, os.fsencode(path), at, len(at))
+    if found >= 0:
+        return found
+    number = ctypes.get_errno()
+    if number in _WITHOUT_THE_CALL:
+        return _open_step_by_step(path)
+    raise OSError(number, os.strerror(number), str(path))
+
+
+_HERE = -100
+
+
+def _open_step_by_step(path: Path) -> int:
+    first, *names = path.parts
+    folder = os.open(first, _O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+    for name in names:
+        try:
+            below = os.open(name, _O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder)
+        finally:
+            os.close(folder)
+        folder = below
+        if stat.S_ISLNK(os.fstat(folder).st_mode):
+            os.close(folder)
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return folder
+
+
+@contextmanager
+def _opened(paths: Iterable[Path]) -> Iterator[list[int]]:
+    """Descriptors of real paths; what is not there is passed over.
+
+    Raises UnsafePathError for a link: it stands where a folder stood that may be written.
+    """
+    descriptors: list[int] = []
+    try:
+        for path in paths:
+            try:
+                descriptors.append(open_real(path))
+            except (FileNotFoundError, NotADirectoryError, PermissionError):
+                continue
+            except OSError as error:
+                if error.errno != errno.ELOOP:
+                    raise
+                problem = "it has become a link since it was decided that it may be written"
+                raise UnsafePathError(str(path), problem) from error
+        yield descriptors
+    finally:
+        for descriptor in descriptors:
             os.close(descriptor)
 
 
@@ -397,10 +467,13 @@ class Confinement:
 
     def _ruleset(self, version: int) -> int:
         """A descriptor of the Landlock ruleset; cached while the files are the same."""
-        writable, readable = self.writable or (), self.readable or ()
-        executable = self.executable or ()
-        paths = (*writable, *readable, *executable)
-        state = (os.getpid(), tuple(map(_identity, paths)))
+        with _opened(self.writable or ()) as writable:
+            return self._ruleset_of(version, writable)
+
+    def _ruleset_of(self, version: int, writable: Sequence[int]) -> int:
+        readable, executable = self.readable or (), self.executable or ()
+        paths = (*readable, *executable)
+        state = (os.getpid(), (*map(_identity, writable), *map(_identity, paths)))
         known = _made.get(self)
         if known is not None and known[0] == state:
             return known[1]
@@ -412,8 +485,8 @@ class Confinement:
         ruleset = _new_ruleset(handled & every, scopes)
         for path in readable:
             _allow(ruleset, path, handled & every & _LOOKING)
-        for path in writable:
-            _allow(ruleset, path, handled & every & ~_EXECUTE)
+        for descriptor in writable:
+            _allow_open(ruleset, descriptor, handled & every & ~_EXECUTE)
         for path in executable:
             _allow(ruleset, path, handled & every & (_EXECUTE | _LOOKING))
         return _keep(self, state, ruleset)
@@ -524,8 +597,8 @@ def _holds(paths: Sequence[Path] | None, real: Path) -> bool:
     return any(real.is_relative_to(os.path.realpath(path)) for path in paths)
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    """The identity of the file at a path."""
+def _identity(path: Path | int) -> tuple[int, int]:
+    """The identity of the file at a path, or of an open one."""
     try:
         status = os.stat(path)  # noqa: PTH116 - cheaper, and there are dozens
     except OSError:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lillux.errors import UnsafePathError
 from lillux.process import ProcessManager
 from lillux.process.children import bubblewrap, spawn, started_words
 from lillux.process.model import Command
@@ -19,6 +20,7 @@ from lillux.sandbox import (
     landlock_version,
     loaders_of,
     obstacle,
+    open_real,
     program_places,
     system_places,
 )
@@ -340,6 +342,53 @@ def test_the_filter_of_an_older_system_is_held_by_this_one(tmp_path: Path) -> No
 
     assert done.stdout == "refused\n", done.stderr
     assert path.read_text("utf-8") == "text"
+
+
+# --- what was decided about -----------------------------------------------------------------------
+
+
+@linux
+def test_a_folder_that_became_a_link_before_the_start_is_not_written(tmp_path: Path) -> None:
+    out, secret = tmp_path / "out", tmp_path / "secret"
+    for folder in (out, secret):
+        folder.mkdir()
+    wanted = Confinement(readable=PLACES, writable=(out,))
+    out.rename(tmp_path / "moved")
+    out.symlink_to(secret)
+
+    with pytest.raises(UnsafePathError) as raised:
+        run("open(sys.argv[0])", wanted)
+
+    assert raised.value.path == str(out)
+    assert list(secret.iterdir()) == []
+
+
+@linux
+def test_a_folder_above_that_became_a_link_is_not_passed_through(tmp_path: Path) -> None:
+    (tmp_path / "a/out").mkdir(parents=True)
+    (tmp_path / "b/out").mkdir(parents=True)
+    wanted = Confinement(readable=PLACES, writable=(tmp_path / "a/out",))
+    (tmp_path / "a").rename(tmp_path / "c")
+    (tmp_path / "a").symlink_to("b")
+
+    with pytest.raises(UnsafePathError):
+        run("", wanted)
+
+
+def test_a_kernel_without_openat2_walks_a_path_without_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "l").symlink_to("a")
+    monkeypatch.setattr("lillux.sandbox._OPEN_WITHOUT_LINKS", 999)  # ENOSYS
+
+    found = open_real(tmp_path / "a/b")
+
+    assert os.fstat(found).st_ino == (tmp_path / "a/b").stat().st_ino
+    os.close(found)
+    for path in (tmp_path / "l", tmp_path / "l/b"):
+        with pytest.raises(OSError, match="symbolic links"):
+            open_real(path)
 
 
 # --- other systems --------------------------------------------------------------------------------
