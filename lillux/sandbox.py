@@ -473,7 +473,7 @@ class Confinement:
     def _ruleset_of(self, version: int, writable: Sequence[int]) -> int:
         readable, executable = self.readable or (), self.executable or ()
         paths = (*readable, *executable)
-        state = (os.getpid(), tuple(_identity(one) for one in (*writable, *paths)))
+        state = (os.getpid(), (*map(_identity, writable), *map(_identity, paths)))
         known = _made.get(self)
         if known is not None and known[0] == state:
             return known[1]
