@@ -178,13 +178,18 @@ def template_variables(materials: Materials, services: Services) -> Variables:
     warnings: list[str] = []
     for folder, name in files:
         relative = path_in_project(project, str(folder / name))
-        if relative is not None and folder.parent != user and not services.approves(relative):
-            if (folder / name).exists() and (folder, name) != (project, ".env"):
-                warnings.append(
-                    f"{folder / name}: not read, as you have not approved it: rye trust"
-                )
-            continue
-        found = read_dotenv(folder, services.process_env, name=name)
+        is_projects = relative is not None and folder.parent != user
+
+        def allows(data: bytes, path: str = relative or "", file: Path = folder / name) -> bool:
+            if services.approves(path, data):
+                return True
+            if file != project / ".env":
+                warnings.append(f"{file}: not read, as you have not approved it: rye trust")
+            return False
+
+        found = read_dotenv(
+            folder, services.process_env, name=name, allows=allows if is_projects else None
+        )
         values |= {key: text for key, text in found.variables.items() if key not in set_by_chain}
         # The project's own `.env` was read before, and its warnings reported.
         if (folder, name) != (project, ".env"):
