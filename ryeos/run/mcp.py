@@ -623,6 +623,7 @@ def _headers(found: ServerConfig) -> dict[str, str]:
 # --- mcp call -------------------------------------------------------------------------------------
 
 CLIENT = ClientInfo("rye", __version__)
+_OWN_VARIABLES = ("RYE_", "LILLUX_")
 
 
 def mcp_stdio_call(materials: Materials, services: Services) -> Call:
@@ -631,6 +632,7 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
     rights = materials.rights.narrowed(found.server.spec.sandbox if found.server else None)
     files = tuple(item.target.path for item in server.files)
     files += (server.installed,) if server.installed else ()
+    server = replace(server, env=_server_env(server.env, found, rights, materials))
     program_path = rights.program(server.argv[0], server.env, str(server.cwd))
     rights = replace(rights, own_files=(*rights.own_files, *files))
     return McpStdioCall(
@@ -650,6 +652,24 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
         ),
         rights=rights,
     )
+
+
+def _server_env(
+    env: Mapping[str, str], found: ServerConfig, rights: "CallRights", materials: Materials
+) -> dict[str, str]:
+    """The variables that the rights of server and tool let through, and what ``env`` names.
+
+    Words of Rye to its own tools are none of a server whose variables are listed.
+    """
+    allows = rights.allows_variable(materials.env)
+    if allows is None:
+        return dict(env)
+    named = found.mapping("env")
+    return {
+        name: value
+        for name, value in env.items()
+        if name in named or (allows(name) and not name.startswith(_OWN_VARIABLES))
+    }
 
 
 def mcp_http_call(materials: Materials, services: Services) -> Call:
