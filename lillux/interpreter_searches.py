@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.files import is_inside, read_bytes
@@ -20,8 +20,6 @@ from lillux.values import dataclass, field, replace
 from lillux.variables import as_text, as_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lillux.process.model import Outcome, ProcessRunner
 
 
@@ -34,6 +32,18 @@ _WINDOWS_SUFFIXES = (".exe", ".cmd", "")
 _VENV_FOLDERS = (".venv", "venv", ".virtualenv")
 _VENV_PROGRAMS = ("bin/python", "Scripts/python.exe", "bin/python3")
 _VENV_SYSTEM_PROGRAMS = ("python3", "python")
+
+
+class Allows(Protocol):
+    """Whether a file that nobody signed counts: a program, ``.env``, one that names a version."""
+
+    def __call__(self, path: str, data: bytes | None = None) -> bool:
+        """``data`` is its text, where that was read already, to be used."""
+
+
+def everything_counts(path: str, data: bytes | None = None) -> bool:  # noqa: ARG001 - whatever it is
+    """Every file counts."""
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +96,7 @@ class SearchEnvironment:
     """What a search may look at: the variables resolved so far, and the folders of the spaces.
 
     ``process_variables`` are those of the process alone, without what an unsigned ``.env`` says.
-    ``allows`` says of the path of a program, or of a file that names a version, whether it counts.
+    ``allows`` is asked about programs and files that name a version.
     ``runner`` runs the program of the type ``command``; None is the process manager of this layer.
     """
 
@@ -95,7 +105,7 @@ class SearchEnvironment:
     user_base: Path | None
     platform: str
     process_variables: Mapping[str, str] = field(default_factory=dict)
-    allows: "Callable[[str], bool]" = lambda _path: True
+    allows: Allows = everything_counts
     runner: "ProcessRunner | None" = None
 
 
@@ -270,7 +280,7 @@ def _directories(search_path: str, platform: str) -> tuple[str, ...]:
 
 
 def first_program(
-    paths: Iterable[Path], platform: str, allows: "Callable[[str], bool]" = lambda _path: True
+    paths: Iterable[Path], platform: str, allows: Allows = everything_counts
 ) -> str | None:
     """The first of the paths that is a program, with the suffix that makes it one on Windows."""
     suffixes = _WINDOWS_SUFFIXES if platform == "win32" else ("",)
@@ -520,10 +530,13 @@ def _wanted_versions(
         return (version,), f"version {_versions_text((version,))}"
     for name in manager.files:
         path = around.project_path / name if around.project_path else None
-        if path is None or not os.path.lexists(path) or not around.allows(str(path)):
+        if path is None or not os.path.lexists(path):
             continue
         try:
-            versions = _read_versions(path, plugin)
+            data = _version_text(path)
+            if not around.allows(str(path), data):
+                continue
+            versions = _versions_in(path.name, data.decode(), plugin)
         except (LilluxError, OSError, UnicodeDecodeError, ValueError):
             return (), f"{path} is no text file of the project of at most 64 KiB"
         if versions:
@@ -532,12 +545,15 @@ def _wanted_versions(
     return (), f"no version is named, neither by the block nor by {files} of the project"
 
 
-def _read_versions(path: Path, plugin: str) -> tuple[str, ...]:
+def _version_text(path: Path) -> bytes:
     if not is_inside(path, path.parent):
         raise ValueError(path)
-    text = read_bytes(path, MAX_VERSION_FILE_BYTES).decode()
+    return read_bytes(path, MAX_VERSION_FILE_BYTES)
+
+
+def _versions_in(name: str, text: str, plugin: str) -> tuple[str, ...]:
     lines = (line.partition("#")[0].split() for line in text.splitlines())
-    if path.name == _TOOL_VERSIONS:
+    if name == _TOOL_VERSIONS:
         return next((tuple(words[1:]) for words in lines if words[:1] == [plugin]), ())
     return tuple(words[0] for words in lines if words)
 

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.errors import ConfigurationError
 from lillux.interpreter_searches import (
+    Allows,
     InterpreterBlock,
     Search,
     SearchEnvironment,
     either,
+    everything_counts,
     is_file,
     is_folder,
     search_command,
@@ -225,8 +227,8 @@ class EnvResolver:
 
     ``project_path`` is where ``.env`` and local interpreters are, ``user_base`` the folder of the
     user's own interpreters; both absolute. ``runner`` runs the programs of interpreters of type
-    ``command``; None is the process manager of this layer. ``allows`` says of the path of a
-    program, of ``.env``, or of a file that names a version, whether it counts.
+    ``command``; None is the process manager of this layer. ``allows`` is asked about programs,
+    ``.env`` and files that name a version.
     """
 
     def __init__(
@@ -237,7 +239,7 @@ class EnvResolver:
         process_env: Mapping[str, str],
         platform: str = sys.platform,
         runner: "ProcessRunner | None" = None,
-        allows: Callable[[str], bool] = lambda _path: True,
+        allows: Allows = everything_counts,
     ) -> None:
         self._allows = allows
         self._project_path = _require_absolute("project_path", project_path)
@@ -304,11 +306,16 @@ class EnvResolver:
 
     def _read_base(self) -> ResolvedEnv:
         path = self._project_path / ".env" if self._project_path else None
-        if path is None or not os.path.lexists(path) or not self._allows(str(path)):
+        if path is None or not os.path.lexists(path):
             return ResolvedEnv(variables=self._process_env)
         from lillux.variables import read_dotenv
 
-        added = read_dotenv(path.parent, self._process_env, platform=self._platform)
+        added = read_dotenv(
+            path.parent,
+            self._process_env,
+            platform=self._platform,
+            allows=lambda data: self._allows(str(path), data),
+        )
         variables = {**self._process_env, **added.variables}
         return ResolvedEnv(
             variables=variables, warnings=added.warnings, dotenv=tuple(added.variables)

@@ -3,7 +3,7 @@
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from lillux.errors import ConfigurationError, LilluxError
@@ -137,10 +137,12 @@ def read_dotenv(
     *,
     platform: str = sys.platform,
     name: str = ".env",
+    allows: Callable[[bytes], bool] | None = None,
 ) -> DotenvValues:
     """The values of ``<project_path>/.env`` that may be laid over the environment ``present``.
 
-    ``name`` is for a file of the same kind that is called otherwise.
+    ``name`` is for a file of the same kind that is called otherwise. ``allows`` says of the text
+    whether it counts; it is read once.
 
     Quotes, escapes, comments, values over several lines and ``export`` are python-dotenv's;
     ``${NAME}`` is left as it stands. The file is a regular one, at most 1 MiB of UTF-8; a symbolic
@@ -149,7 +151,10 @@ def read_dotenv(
     """
     path = project_path / name
     try:
-        text = _read_text(path)
+        data = _read_data(path)
+        if allows is not None and not allows(data):
+            return DotenvValues({}, ())
+        text = _decode(data)
     except FileNotFoundError:
         return DotenvValues({}, ())
     except _IgnoredFileError as reason:
@@ -170,10 +175,10 @@ class _IgnoredFileError(Exception):
     """The file is there, and not one that we read."""
 
 
-def _read_text(path: Path) -> str:
+def _read_data(path: Path) -> bytes:
     target = _inside_project(path)
     try:
-        return _decode(read_bytes(target, MAX_DOTENV_BYTES))
+        return read_bytes(target, MAX_DOTENV_BYTES)
     except LilluxError as error:
         raise _IgnoredFileError(str(error).removeprefix(f"{target}: ")) from error
 

@@ -489,7 +489,7 @@ class Rye:
         shown = f"{AI_DIRECTORY}/config/{path}"
         return tuple(
             replace(layer, label=APPROVED_PROJECT)
-            if layer.label == PROJECT and self.approval.allows_bytes(shown, layer.data)
+            if layer.label == PROJECT and self.approval.allows(shown, layer.data)
             else layer
             for layer in self.config.layers(path)
         )

@@ -1,21 +1,27 @@
 """``rye trust``: what a project brings besides signed items, shown and approved in one step."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lillux.digests import sha256_hex
 from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import AI_DIRECTORY, PROJECT, Space
-from ryeos.trust.approvals import NETWORK_SETTINGS, Part, part_digest, parts_of
+from ryeos.trust.approvals import NETWORK_SETTINGS, Part, parts_of, read_part
 from ryeos.trust.keys import KeyState, key_states
 from ryeos.trust.store import FINGERPRINT_DIGITS
 from ryeos.trust.verify import Target
 
 MAX_INDEX_BYTES = 256 * 1024 * 1024
+MAX_OUTSIDE = 8
+_NOT_COVERED = (
+    "not compared: packages that are not imported at each start, and what they load",
+    "not compared: it lies outside of the project",
+)
 _KINDS = {
     "interpreter": "programs that run the project's tools",
     "packages": "node_modules, which tools of the project may import",
@@ -54,14 +60,16 @@ def _run(session: Session) -> int:
 def approve_project(session: Session, project: Space, *, is_new: bool = False) -> int:
     """Show all parts, ask once, write the document. ``is_new`` says nothing where there is none."""
     more = tuple(_folder(project, path) for path in getattr(session.arguments, "path", ()))
-    found = [_by_path(session, project, part) for part in parts_of(project.base, more)]
+    seen = [_by_path(session, project, part) for part in parts_of(project.base, more)]
+    shown = [_with_addresses(session, part) for part in seen]
+    found = [part for part, _ in shown]
     keys = _carried_keys(session, project)
     approved = session.rye.approval.parts()
-    new = [part for part in found if approved.get(part.path) != part]
+    new = [part for part in found if approved.get(part.path) != part and not part.problem]
     envelope: dict[str, Any] = {
         "status": "success",
         "project": str(project.base),
-        "parts": [part.describe() for part in found],
+        "parts": [_described(part) for part in found],
         "keys": [{"fingerprint": key.fingerprint, "owner": key.owner} for key in keys],
         "unchanged": not new and not keys and approved.keys() <= {part.path for part in found},
     }
@@ -70,7 +78,7 @@ def approve_project(session: Session, project: Space, *, is_new: bool = False) -
             text = "all of it is approved already" if found else "there is nothing to approve"
             session.output.answer(envelope, text)
         return 0
-    addresses = {part.path: _addresses(session, part) for part in found}
+    addresses = {part.path: names for part, names in shown}
     envelope["addresses"] = {path: names for path, names in addresses.items() if names}
     for line in _lines(found, keys, new, addresses):
         session.output.note(line)
@@ -89,22 +97,46 @@ def approve_project(session: Session, project: Space, *, is_new: bool = False) -
     return 0
 
 
-def _addresses(session: Session, part: Part) -> dict[str, str]:
-    """What a project's settings of remotes or registries lead to, by name.
+def _with_addresses(session: Session, part: Part) -> tuple[Part, dict[str, str]]:
+    """The part, and what settings of remotes or registries lead to, by name: of the same bytes.
 
     Raises IntegrityError for settings that were changed after they were signed.
     """
     if part.kind not in NETWORK_SETTINGS:
-        return {}
+        return part, {}
     layers = session.rye.config.layers(part.path.removeprefix(f"{AI_DIRECTORY}/config/"))
-    said = next((layer.values for layer in layers if layer.label == PROJECT), {})
-    named = said.get("remotes" if part.kind == "remotes" else "registry")
+    layer = next((layer for layer in layers if layer.label == PROJECT), None)
+    if layer is None:
+        return part, {}
+    named = layer.values.get("remotes" if part.kind == "remotes" else "registry")
     entries = named.items() if isinstance(named, Mapping) else ()
-    return {
+    addresses = {
         str(name): " ".join(f"{key}={value}" for key, value in entry.items())
         for name, entry in entries
         if isinstance(entry, Mapping)
     }
+    return Part(part.kind, part.path, sha256_hex(layer.data)), addresses
+
+
+def _described(part: Part) -> dict[str, Any]:
+    """A part as JSON, with what its approval would not cover."""
+    described: dict[str, Any] = dict(part.describe())
+    if part.problem:
+        described["problem"] = part.problem
+    not_covered = list(_not_covered(part))
+    if not_covered:
+        described["not_covered"] = not_covered
+    return described
+
+
+def _not_covered(part: Part) -> Iterator[str]:
+    """What may change in an approved part without a question, a line each."""
+    if part.programs:
+        yield _NOT_COVERED[0]
+    for path in part.outside[:MAX_OUTSIDE]:
+        yield f"{one_line(path, 80)}: {_NOT_COVERED[1]}"
+    if len(part.outside) > MAX_OUTSIDE:
+        yield f"{len(part.outside) - MAX_OUTSIDE} more outside of the project: not compared"
 
 
 def _lines(
@@ -118,7 +150,10 @@ def _lines(
         state = "new or changed" if part in new else "approved"
         digest = part.digest[:16] or "by its path"
         what = f"{one_line(part.path, 60)}  {digest}"
+        if part.problem:
+            what, state = one_line(part.path, 60), f"cannot be approved, {part.problem}"
         lines.append(f"{part.kind:<12} {what}  {state}: {_KINDS[part.kind]}")
+        lines += [f"{'':<12} {line}" for line in _not_covered(part)]
         for name, said in addresses[part.path].items():
             lines.append(f"{'':<12} {one_line(name, 30)}  {one_line(said, 160)}")
     for key in keys:
@@ -179,9 +214,9 @@ def _show(session: Session, project: Space) -> int:
     approved = session.rye.approval.parts()
     rows = []
     for part in approved.values():
-        digest = part_digest(project.base, part.path)
-        state = "approved" if not part.digest or digest == part.digest else "changed"
-        rows.append({**part.describe(), "state": state if digest else "gone"})
+        now = read_part(project.base, part.kind, part.path)
+        state = "approved" if not part.digest or now == part else "changed"
+        rows.append({**part.describe(), "state": state if now.digest or now.problem else "gone"})
     named = approved.keys()
     more = [part for part in parts_of(project.base) if part.path not in named]
     rows += [{**part.describe(), "state": "not approved"} for part in more]

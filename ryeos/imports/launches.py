@@ -1,4 +1,4 @@
-"""How an entry of a client's settings starts a server, read as what an item may say. Pure.
+"""How an entry of a client's settings starts a server, read as what an item may say.
 
 (1) placeholders of clients become those of items: ``${env:NAME}``, ``${workspaceFolder}``
 (2) a command line inside a shell is not taken: what it starts cannot be known, pinned or confined
@@ -7,10 +7,11 @@
 (5) rights are proposed from what the words name
 """
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from lillux.values import dataclass, field
@@ -439,16 +440,19 @@ def _is_path(word: str) -> bool:
 _PLACE = re.compile(
     r"(?:--?[\w-]+=)?((?:/|~/|[A-Za-z]:[/\\]|\{project_path\}|\$\{HOME\}).*)", re.DOTALL
 )
+_PROGRAM_FOLDERS = frozenset({"bin", "sbin", "scripts", ".bin", "libexec", "macos"})
+_PROGRAM_SUFFIXES = (".exe", ".cmd", ".bat", ".com", ".ps1", ".sh", ".appimage")
 _STARTS_OTHERS = frozenset({"uv", "npm", "npx", "pnpm", "yarn", "bun", "bunx", "pipx", "uvx"})
 
 
 def proposed_rights(
-    launch: Launch, variables: Sequence[str], *, has_network: bool
+    launch: Launch, variables: Sequence[str], *, has_network: bool, project: Path | None = None
 ) -> dict[str, Any]:
     """A ``sandbox:`` block for a command line: step (5). A person widens it where it is too narrow.
 
     It reads the project and what its words name, writes what its words name, and reaches the
-    network only where something says that it has to.
+    network only where something says that it has to. A program that its words name it may start,
+    and it never writes code that they name.
     """
     name = program_name(launch.words[0]) if launch.words and not launch.package else ""
     if name in ("docker", "podman", "nerdctl") or name in _STARTS_OTHERS:
@@ -458,11 +462,13 @@ def proposed_rights(
     places = [place for word in launch.words[own:] if (place := _place(word))]
     code = _place(launch.file)
     folder = [_folder(code)] if code else []
+    programs = [place for place in places if is_program(place, project)]
+    kept = {*programs, *(place for place in places if _is_code(place))}
     return {
         "read": list(dict.fromkeys(["{project}", *places, *folder])),
-        "write": list(dict.fromkeys([*places, "{tmp}"])),
+        "write": list(dict.fromkeys([*(one for one in places if one not in kept), "{tmp}"])),
         "network": ANY if has_network or any("://" in word for word in launch.words) else NONE,
-        "programs": NONE,
+        "programs": list(dict.fromkeys(programs)) or NONE,
         "env": sorted(set(variables)) or NONE,
     }
 
@@ -477,6 +483,22 @@ def _place(word: str) -> str:
         return (read_rights({"read": [path]}).read or ("",))[0]
     except SpecError:
         return ""
+
+
+def is_program(place: str, project: Path | None) -> bool:
+    """Whether a path is that of a program, or of a folder of them.
+
+    By its name, and by what is there: nothing else of this file looks at a machine.
+    """
+    parts = re.split(r"[/\\]", place.lower())
+    if _PROGRAM_FOLDERS & set(parts[-2:]) or parts[-1].endswith(_PROGRAM_SUFFIXES):
+        return True
+    path = Path(place.replace("{project}", str(project)) if project else place).expanduser()
+    return path.is_absolute() and path.is_file() and os.access(path, os.X_OK)
+
+
+def _is_code(place: str) -> bool:
+    return place.lower().endswith((*_LOCAL_SUFFIXES, ".so", ".dll", ".dylib", ".node", ".wasm"))
 
 
 def _folder(path: str) -> str:

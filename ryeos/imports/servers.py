@@ -215,7 +215,10 @@ class _Entry:
         config |= {"cwd": self._text(cwd, "cwd")} if isinstance(cwd, str) and cwd else {}
         has_network = bool(self._secrets.moved or self._secrets.prompted_variables)
         has_network = has_network or any("${" in value or "://" in value for value in own.values())
-        return launch, config, proposed_rights(launch, list(own), has_network=has_network)
+        rights = proposed_rights(
+            launch, list(own), has_network=has_network, project=self._source.project
+        )
+        return launch, config, rights
 
     def _env(self, env: object, entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if not isinstance(env, Mapping | None):

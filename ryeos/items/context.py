@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lillux.values import dataclass, field
 from ryeos.items.errors import UsageError, no_project_error
@@ -55,10 +55,14 @@ def no_passphrase(path: Path) -> None:
     """There is no terminal to ask at."""
 
 
-Approves = Callable[[str], bool]
+class Approves(Protocol):
+    """Whether the user approved a path of the project: `ryeos.trust.approvals.ProjectApproval`."""
+
+    def __call__(self, relative: str, data: bytes | None = None) -> bool:
+        """``data`` is the text of the file where it was read already, to be used."""
 
 
-def nothing_approved(relative: str) -> bool:  # noqa: ARG001 - no path of the project counts
+def nothing_approved(relative: str, data: bytes | None = None) -> bool:  # noqa: ARG001 - no path of the project counts
     """What a project brings besides signed items is not used."""
     return False
 

@@ -16,7 +16,7 @@ from lillux.interpreters import ResolvedEnv
 from lillux.patterns import pattern
 from lillux.process.model import CapturedStream, Outcome, ProcessRunner, signal_name
 from lillux.values import dataclass, field
-from ryeos.items.context import nothing_approved
+from ryeos.items.context import Approves, nothing_approved
 from ryeos.run.anchor import Anchor, AnchoredFiles
 from ryeos.run.model import Chain, ChainElement, ExecutionRequest
 from ryeos.run.parameters import CallerValues
@@ -295,7 +295,7 @@ class Services:
     functions: "FunctionHost | None" = None
     graphs: "GraphCalls | None" = None
     on_step: OnStep | None = None
-    approves: Callable[[str], bool] = nothing_approved
+    approves: Approves = nothing_approved
 
 
 def network_env(materials: Materials, services: Services) -> dict[str, str]:

@@ -605,9 +605,12 @@ def resolved_environment(
     for element in reversed(chain.elements):
         env = resolver.apply(env, element.spec.env_config, anchor.names)
     anchored = anchor.with_programs(gate.allows)
+    # Bytecode that a start writes beside approved modules would be a change of what was approved.
+    no_bytecode = {"PYTHONDONTWRITEBYTECODE": "1"} if gate.uses_python else {}
+    added = {*anchor.env_paths, *anchor.env, *no_bytecode}
     return ResolvedEnv(
-        variables=anchored.apply_to(env.variables),
-        contributed=tuple(sorted({*env.contributed, *anchor.env_paths, *anchor.env})),
+        variables={**anchored.apply_to(env.variables), **no_bytecode},
+        contributed=tuple(sorted({*env.contributed, *added})),
         warnings=(*env.warnings, *gate.notes),
         missing=env.missing,
         dotenv=env.dotenv,
@@ -640,14 +643,22 @@ class ProjectGate:
         self.notes: list[str] = []
         self.used: list[str] = []
 
-    def allows(self, path: str) -> bool:
-        """Whether a program, a folder of them, a ``.env`` or a file that names a version counts."""
+    @property
+    def uses_python(self) -> bool:
+        """Whether a Python of the project counts."""
+        return any(path.rpartition("/")[2].startswith(("python", "pypy")) for path in self.used)
+
+    def allows(self, path: str, data: bytes | None = None) -> bool:
+        """Whether a program, a folder of them, a ``.env`` or a file that names a version counts.
+
+        ``data`` is the text of a file that was read already, to be used.
+        """
         relative = path_in_project(self._context.project_path, path)
         if relative is None:  # (1)
             return True
         if not self._is_own and relative not in DOTENV_FILES:  # (2)
             return False
-        if self._context.approves(relative):  # (3)
+        if self._context.approves(relative, data):  # (3)
             if relative not in self.used:
                 self.used.append(relative)
             return True

@@ -178,13 +178,18 @@ def template_variables(materials: Materials, services: Services) -> Variables:
     warnings: list[str] = []
     for folder, name in files:
         relative = path_in_project(project, str(folder / name))
-        if relative is not None and folder.parent != user and not services.approves(relative):
-            if (folder / name).exists() and (folder, name) != (project, ".env"):
-                warnings.append(
-                    f"{folder / name}: not read, as you have not approved it: rye trust"
-                )
-            continue
-        found = read_dotenv(folder, services.process_env, name=name)
+        is_projects = relative is not None and folder.parent != user
+
+        def allows(data: bytes, path: str = relative or "", file: Path = folder / name) -> bool:
+            if services.approves(path, data):
+                return True
+            if file != project / ".env":
+                warnings.append(f"{file}: not read, as you have not approved it: rye trust")
+            return False
+
+        found = read_dotenv(
+            folder, services.process_env, name=name, allows=allows if is_projects else None
+        )
         values |= {key: text for key, text in found.variables.items() if key not in set_by_chain}
         # The project's own `.env` was read before, and its warnings reported.
         if (folder, name) != (project, ".env"):
@@ -618,6 +623,7 @@ def _headers(found: ServerConfig) -> dict[str, str]:
 # --- mcp call -------------------------------------------------------------------------------------
 
 CLIENT = ClientInfo("rye", __version__)
+_OWN_VARIABLES = ("RYE_", "LILLUX_")
 
 
 def mcp_stdio_call(materials: Materials, services: Services) -> Call:
@@ -626,6 +632,7 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
     rights = materials.rights.narrowed(found.server.spec.sandbox if found.server else None)
     files = tuple(item.target.path for item in server.files)
     files += (server.installed,) if server.installed else ()
+    server = replace(server, env=_server_env(server.env, found, rights, materials))
     program_path = rights.program(server.argv[0], server.env, str(server.cwd))
     rights = replace(rights, own_files=(*rights.own_files, *files))
     return McpStdioCall(
@@ -645,6 +652,24 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
         ),
         rights=rights,
     )
+
+
+def _server_env(
+    env: Mapping[str, str], found: ServerConfig, rights: "CallRights", materials: Materials
+) -> dict[str, str]:
+    """The variables that the rights of server and tool let through, and what ``env`` names.
+
+    Words of Rye to its own tools are none of a server whose variables are listed.
+    """
+    allows = rights.allows_variable(materials.env)
+    if allows is None:
+        return dict(env)
+    named = found.mapping("env")
+    return {
+        name: value
+        for name, value in env.items()
+        if name in named or (allows(name) and not name.startswith(_OWN_VARIABLES))
+    }
 
 
 def mcp_http_call(materials: Materials, services: Services) -> Call:

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError
-from lillux.files import file_state, make_directory, read_bytes, write_atomic
+from lillux.files import FileTooLargeError, file_state, make_directory, read_bytes, write_atomic
 from lillux.signing import compute_key_digest, verify_signature
-from lillux.values import dataclass
+from lillux.values import dataclass, field
 from ryeos.items.refs import AI_DIRECTORY, PROJECT, USER, Space
 
 if TYPE_CHECKING:
@@ -52,24 +52,29 @@ NETWORK_SETTINGS = {
 }
 # The label of a project's settings that count like the user's own.
 APPROVED_PROJECT = f"{PROJECT}, approved"
-_ENVIRONMENT_MARK = "pyvenv.cfg"
-# What Python runs at its start, whatever the tool is.
-_AT_START = ("*.pth", "sitecustomize.py", "usercustomize.py")
-_SITE_PACKAGES = ("lib/python*/site-packages", "Lib/site-packages")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing that a project brings. ``digest`` is ``""`` where its path alone is approved."""
+    """One thing that a project brings. ``digest`` is ``""`` where its path alone is approved.
+
+    programs  the digest of an environment's programs beside its Python, ``""`` for none
+    outside   files outside of the project that it starts: who may write there may change them
+    problem   why it cannot be approved, ``""`` where it can
+    """
 
     kind: str
     path: str
     digest: str
+    programs: str = ""
+    outside: tuple[str, ...] = field(default=(), compare=False)
+    problem: str = field(default="", compare=False)
 
     def describe(self) -> dict[str, str]:
         """It as the document holds it."""
-        described = {"kind": self.kind, "path": self.path}
-        return {**described, "digest": self.digest} if self.digest else described
+        digests = {"digest": self.digest, "programs": self.programs}
+        said = {name: digest for name, digest in digests.items() if digest}
+        return {"kind": self.kind, "path": self.path, **said}
 
 
 def parts_of(project: Path, more: tuple[str, ...] = ()) -> Iterator[Part]:
@@ -86,43 +91,48 @@ def parts_of(project: Path, more: tuple[str, ...] = ()) -> Iterator[Part]:
         *NETWORK_SETTINGS.items(),
     )
     for kind, path in dict.fromkeys(named):
-        digest = part_digest(project, path)
-        if digest:
-            yield Part(kind, path, digest)
+        part = read_part(project, kind, path)
+        if part.digest or part.problem:
+            yield part
 
 
-def part_digest(project: Path, relative: str) -> str:
-    """The digest of a file or of a folder with programs; ``""`` where there is none."""
+def read_part(project: Path, kind: str, relative: str, *, all_programs: bool = True) -> Part:
+    """A part as it is now, each file read once; without a digest where there is none.
+
+    Without ``all_programs``, those of an environment beside its Python are not looked at.
+    """
     path = project / relative
     try:
         if path.is_file():
-            return sha256_hex(read_bytes(path, MAX_PART_BYTES))
-        if not path.is_dir():
-            return ""
-        return sha256_hex("\n".join(_in_folder(path, project)).encode("utf-8", "surrogateescape"))
-    except (OSError, LilluxError):
-        return ""
+            return Part(kind, relative, sha256_hex(read_bytes(path, MAX_PART_BYTES)))
+        if path.is_dir():
+            return _read_folder(project, kind, relative, all_programs=all_programs)
+    except FileTooLargeError as error:
+        problem = f"more than can be compared at each start: {error}"
+        return Part(kind, relative, "", problem=problem)
+    except (OSError, LilluxError) as error:
+        return Part(kind, relative, "", problem=str(error))
+    return Part(kind, relative, "")
 
 
-def _in_folder(folder: Path, project: Path) -> Iterator[str]:
-    """What decides which code a folder with programs starts."""
-    mark = folder / _ENVIRONMENT_MARK
-    if not mark.is_file():
-        yield from (_program(path, project) for path in sorted(folder.iterdir()))
-        return
-    yield f"{_ENVIRONMENT_MARK} {sha256_hex(read_bytes(mark, MAX_PART_BYTES))}"
-    for below in ("bin", "Scripts"):
-        yield from (_program(path, project) for path in sorted((folder / below).glob("python*")))
-    for pattern in (f"{place}/{name}" for place in _SITE_PACKAGES for name in _AT_START):
-        for path in sorted(folder.glob(pattern)):
-            yield _program(path, project)
+def _read_folder(project: Path, kind: str, relative: str, *, all_programs: bool) -> Part:
+    from ryeos.trust.start_files import StartFiles, is_environment
+
+    folder, files, others = str(project / relative), StartFiles(str(project)), ""
+    if relative in ENVIRONMENTS or is_environment(folder):
+        files.add_environment(folder)
+        if all_programs:
+            programs = StartFiles(str(project))
+            programs.add_other_programs(folder)
+            others = programs.digest()
+    else:
+        files.add_programs(folder)
+    outside = sorted({what.partition(" ")[2] for what in files.found.values() if _is_outside(what)})
+    return Part(kind, relative, files.digest(), others, outside=tuple(outside))
 
 
-def _program(path: Path, project: Path) -> str:
-    """A program by its name and bytes; one outside of the project by where it is."""
-    real = Path(os.path.realpath(path))
-    is_own = real.is_relative_to(os.path.realpath(project)) and real.is_file()
-    return f"{path.name} {sha256_hex(read_bytes(real, MAX_PART_BYTES)) if is_own else real}"
+def _is_outside(what: str) -> bool:
+    return what.startswith("outside ")
 
 
 def _tool_folders(project: Path) -> Iterator[str]:
@@ -169,29 +179,48 @@ class ProjectApproval:
             self._state = state
         return self._parts
 
-    def allows(self, relative: str) -> bool:
-        """Whether a file counts: it, or the folder of programs it is in, is as it was approved."""
-        folder = relative.rpartition("/")[0]
-        places = (relative, folder, folder.rpartition("/")[0])  # .venv/bin/python: .venv
-        return any(self._holds(path) for path in places if path)
+    def allows(self, relative: str, data: bytes | None = None) -> bool:
+        """Whether a file counts: it, or the folder of programs it is in, is as it was approved.
 
-    def allows_bytes(self, relative: str, data: bytes) -> bool:
-        """Whether a file counts that was read already."""
+        ``data`` is its text where that was read already, to be used: it is not read again.
+        """
         part = self.parts().get(relative) if self._project else None
-        return part is not None and part.digest == sha256_hex(data)
-
-    def _holds(self, path: str) -> bool:
-        part = self.parts().get(path) if self._project else None
-        if part is None or self._project is None:
+        if part is not None and not self._is_environment(part):
+            return self._holds(part, data)
+        if data is not None:
             return False
-        return not part.digest or part.digest == part_digest(self._project, path)
+        from ryeos.trust.start_files import PROGRAM_FOLDERS as FOLDERS
+        from ryeos.trust.start_files import is_python
+
+        folder, _, name = relative.rpartition("/")
+        part = self.parts().get(folder)
+        if part is not None and not self._is_environment(part):
+            return self._holds(part)
+        # .venv/bin/python: a part of .venv; .venv/bin is all programs of it
+        names = (folder, name) if name in FOLDERS else (folder.rpartition("/")[0], folder)
+        part = self.parts().get(names[0])
+        if part is None or names[1].rpartition("/")[2] not in FOLDERS:
+            return False
+        is_alone = is_python(name) and names[1] == folder
+        return self._holds(part, all_programs=not is_alone)
+
+    def _is_environment(self, part: Part) -> bool:
+        return bool(part.programs)
+
+    def _holds(self, part: Part, data: bytes | None = None, *, all_programs: bool = True) -> bool:
+        if self._project is None or not part.digest:
+            return self._project is not None
+        if data is not None:
+            return part.digest == sha256_hex(data)
+        now = read_part(self._project, part.kind, part.path, all_programs=all_programs)
+        return now.digest == part.digest and (not all_programs or now.programs == part.programs)
 
     def approve(self, parts: tuple[Part, ...], key: "SigningKey", now: str) -> Path:
         """Write the document: these parts, and no others. Raises FileSystemError."""
         approval = {
             "project": str(self._project),
             "approved_at": now,
-            "parts": [part.describe() for part in parts],
+            "parts": [part.describe() for part in parts if not part.problem],
         }
         document = {
             "approval": approval,
@@ -224,7 +253,10 @@ class ProjectApproval:
             )
             if not is_ours or approval["project"] != str(self._project):
                 return {}
-            found = (Part(p["kind"], p["path"], p.get("digest", "")) for p in approval["parts"])
+            found = (
+                Part(p["kind"], p["path"], p.get("digest", ""), p.get("programs", ""))
+                for p in approval["parts"]
+            )
             return {part.path: part for part in found}
         except (OSError, ValueError, LookupError, TypeError, AttributeError, LilluxError):
             return {}

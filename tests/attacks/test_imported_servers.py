@@ -249,3 +249,32 @@ def test_an_imported_server_has_no_more_rights_than_its_item_declares(signer: Co
 
     assert done.status != 0
     assert "dear diary" not in done.stdout
+
+
+# --- variables ------------------------------------------------------------------------------------
+
+# The basic set of docs/rights.md, and what the runtime sets for Python.
+BASIC = {"HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM"}
+BASIC |= {"TEMP", "TMP", "TMPDIR", "TZ", "USER"}
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"), [({}, set()), ({"MODE": "fast"}, {"MODE"}), ({"A": "${A}"}, {"A"})]
+)
+def test_a_server_gets_the_basic_variables_and_those_that_its_item_names(
+    signer: CommandLine, own: dict[str, str], expected: set[str]
+) -> None:
+    signer.env.update(dict.fromkeys(("A", "MY_CLOUD_TOKEN", "NODE_OPTIONS_X", "RYE_X"), "abc"))
+    (signer.project / ".env").write_text("OF_THE_PROJECT=x\n", "utf-8")
+    assert signer("trust", "--yes").status == 0
+    file = signer.project / "servers" / "hours.py"
+    file.parent.mkdir()
+    source = (VECTORS / "hours.py").read_text("utf-8")
+    tells = 'sorted(__import__("os").environ)'
+    file.write_text(source.replace('message["params"]["arguments"]["hour"] >= 12', tells), "utf-8")
+    settings(signer, hours={"command": sys.executable, "args": [str(file)], "env": own})
+    assert signer("import", "--yes", "--json").status == 0
+
+    names = set(signer("run", HOURS, "hour:=1", "--json").json["data"]["parsed"])
+
+    assert {name for name in names - BASIC if not name.startswith("PYTHON")} == expected

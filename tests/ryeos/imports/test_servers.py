@@ -11,6 +11,7 @@ from ryeos.imports.launches import EntryError, Secrets, is_secret, launch_of, wo
 from ryeos.imports.plan import ImportPlan, ImportSource, ProposedItem, joined, plain_name
 from ryeos.imports.servers import read_servers
 from ryeos.items.yaml import parse_yaml
+from tests.support.executables import make_program
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "imports"
 
@@ -102,6 +103,34 @@ def test_rights_are_those_that_the_arguments_name() -> None:
     }
     assert found["wiki"]["network"] == ["wiki.example.com:443"]
     assert found["browser"]["programs"] == "any"
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("/usr/bin/git", "/opt/tools/bin/helper", "/usr/local/bin", "C:/tools/run.exe"),
+        *("${workspaceFolder}/helper", "${workspaceFolder}/tools/go.sh", "--git=/usr/bin/git"),
+    ],
+)
+def test_a_program_among_the_arguments_may_be_started_and_not_written(
+    word: str, tmp_path: Path
+) -> None:
+    make_program(tmp_path / "helper")
+    words = f'"/opt/server.js", "{word}", "/srv/share"'
+    item = only(f'{{"command": "node", "args": [{words}]}}', tmp_path)
+    sandbox = values(item)["sandbox"]
+    (program,) = sandbox["programs"]
+
+    assert program in sandbox["read"]
+    assert sandbox["write"] == ["/srv/share", "{tmp}"]
+
+
+@pytest.mark.parametrize("word", ["/srv/plugin.py", "/srv/plugin.mjs", "/srv/plugin.so"])
+def test_code_among_the_arguments_is_read_and_not_written(word: str, tmp_path: Path) -> None:
+    entry = f'{{"command": "node", "args": ["/opt/server.js", "{word}"]}}'
+    sandbox = values(only(entry, tmp_path))["sandbox"]
+
+    assert (word in sandbox["read"], sandbox["write"]) == (True, ["{tmp}"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,392 @@
+"""Files of an approved project that its interpreters run at each start, changed after the approval.
+
+Each case prepares a project, approves it, changes one thing, and asks whether the interpreter still
+counts. What Python does with such a file is tried by a real interpreter, where it is not obvious.
+"""
+
+import os
+import py_compile
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ryeos.trust.approvals import ProjectApproval, parts_of, read_part
+from ryeos.trust.keys import SigningKey
+from tests.support.executables import make_program
+from tests.support.workspace import Workspace
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="folders of POSIX environments")
+
+VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+PYTHON, PROGRAM = ".venv/bin/python", ".venv/bin/tool"
+Step = Callable[[Path], object]
+
+
+class Environment:
+    """A real environment, and files in it."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace, self.project = workspace, workspace.project_path
+        self.canary = workspace.folder / "canary"
+        self.make = [sys.executable, "-m", "venv", "--without-pip", str(self.project / ".venv")]
+        subprocess.run(self.make, check=True)
+
+    @property
+    def approval(self) -> ProjectApproval:
+        return ProjectApproval(self.workspace.user.space, self.project, self.workspace.rye().trust)
+
+    def counts(self, program: str = PYTHON) -> bool:
+        return self.approval.allows(program)
+
+    def starts(self) -> str:
+        """What the interpreter says when it starts, and nothing else."""
+        ran = subprocess.run(
+            [self.project / PYTHON, "-c", "pass"], capture_output=True, text=True, check=False
+        )
+        return ran.stdout
+
+
+@pytest.fixture
+def environment(workspace: Workspace) -> Environment:
+    return Environment(workspace)
+
+
+def write(relative: str, text: str = "print('changed')\n") -> Step:
+    def step(project: Path) -> None:
+        path = project / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink():
+            path.unlink()
+        path.write_text(text, encoding="utf-8")
+
+    return step
+
+
+def link(relative: str, target: str) -> Step:
+    def step(project: Path) -> None:
+        path = project / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+
+    return step
+
+
+def bytecode(relative: str, text: str = "print('changed')\n") -> Step:
+    """Bytecode that Python takes whatever its source says."""
+
+    def step(project: Path) -> None:
+        source, compiled = project / "source.py", project / relative
+        compiled.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text(text, encoding="utf-8")
+        unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        py_compile.compile(str(source), str(compiled), invalidation_mode=unchecked)
+        source.unlink()
+
+    return step
+
+
+def both(*steps: Step) -> Step:
+    return lambda project: [step(project) for step in steps]
+
+
+def nothing(_project: Path) -> None:
+    """No step."""
+
+
+SITE = f".venv/lib/{VERSION}/site-packages"
+CACHED = f"__pycache__/{{}}.{sys.implementation.cache_tag}.pyc"
+SYSTEM_PACKAGES = write(
+    ".venv/pyvenv.cfg", "home = /usr/bin\ninclude-system-site-packages = true\n"
+)
+
+# before the approval, after it, and whether a real interpreter shows that it runs what changed
+CASES: dict[str, tuple[Step, Step, bool]] = {
+    "settings": (nothing, SYSTEM_PACKAGES, False),
+    "settings beside the interpreter": (nothing, write(".venv/bin/pyvenv.cfg", "x = 1\n"), False),
+    "new .pth": (nothing, write(f"{SITE}/a.pth", "import this_is_new\n"), False),
+    "hidden .pth": (nothing, write(f"{SITE}/.a.pth", "import os\n"), False),
+    "module of a .pth": (
+        both(write(f"{SITE}/a.pth", "import _a\n"), write(f"{SITE}/_a.py", "x = 1\n")),
+        write(f"{SITE}/_a.py"),
+        True,
+    ),
+    "module of a .pth that was not there": (
+        write(f"{SITE}/a.pth", "import os; exec('try: import _a\\nexcept ImportError: pass')\n"),
+        write(f"{SITE}/_a.py"),
+        True,
+    ),
+    "second line of a .pth after a carriage return": (
+        both(write(f"{SITE}/a.pth", "# x\rimport _a\n"), write(f"{SITE}/_a.py", "x = 1\n")),
+        write(f"{SITE}/_a.py"),
+        True,
+    ),
+    "file of a package of a .pth": (
+        both(
+            write(f"{SITE}/a.pth", "import _a.b\n"),
+            write(f"{SITE}/_a/__init__.py", ""),
+            write(f"{SITE}/_a/b.py", "x = 1\n"),
+        ),
+        write(f"{SITE}/_a/b.py"),
+        True,
+    ),
+    "bytecode of a module of a .pth": (
+        both(write(f"{SITE}/a.pth", "import _a\n"), write(f"{SITE}/_a.py", "x = 1\n")),
+        bytecode(f"{SITE}/{CACHED.format('_a')}"),
+        True,
+    ),
+    "bytecode in a package of a .pth": (
+        both(write(f"{SITE}/a.pth", "import _a\n"), write(f"{SITE}/_a/__init__.py", "x = 1\n")),
+        bytecode(f"{SITE}/_a/{CACHED.format('__init__')}"),
+        True,
+    ),
+    "module that a module of a .pth imports": (
+        both(
+            write(f"{SITE}/a.pth", "import _a\n"),
+            write(f"{SITE}/_a.py", "def start():\n    from _b import x\n\nstart()\n"),
+            write(f"{SITE}/_b.py", "x = 1\n"),
+        ),
+        write(f"{SITE}/_b.py", "print('changed'); x = 1\n"),
+        True,
+    ),
+    "module in a folder that a .pth adds": (
+        both(
+            write(f"{SITE}/a.pth", "../../../../src\nimport _a\n"),
+            write("src/_a.py", "x = 1\n"),
+        ),
+        write("src/_a.py"),
+        True,
+    ),
+    "sitecustomize in a folder that a .pth adds": (
+        both(write(f"{SITE}/a.pth", "../../../../src\n"), write("src/x.py", "")),
+        write("src/sitecustomize.py"),
+        True,
+    ),
+    "sitecustomize": (nothing, write(f"{SITE}/sitecustomize.py"), True),
+    "sitecustomize as a package": (nothing, write(f"{SITE}/sitecustomize/__init__.py"), True),
+    "sitecustomize as bytecode alone": (nothing, bytecode(f"{SITE}/sitecustomize.pyc"), True),
+    "bytecode of sitecustomize": (
+        write(f"{SITE}/sitecustomize.py", "x = 1\n"),
+        bytecode(f"{SITE}/{CACHED.format('sitecustomize')}"),
+        True,
+    ),
+    "module that sitecustomize imports": (
+        both(write(f"{SITE}/sitecustomize.py", "import json, _b\n"), write(f"{SITE}/_b.py", "")),
+        write(f"{SITE}/_b.py"),
+        True,
+    ),
+    "usercustomize": (SYSTEM_PACKAGES, write(f"{SITE}/usercustomize.py"), False),
+    "usercustomize as a package": (nothing, write(f"{SITE}/usercustomize/__init__.py"), False),
+    "usercustomize as bytecode alone": (nothing, bytecode(f"{SITE}/usercustomize.pyc"), False),
+    "packages of the distribution": (
+        nothing,
+        write(f".venv/lib/{VERSION}/dist-packages/sitecustomize.py"),
+        False,
+    ),
+    "packages of the distribution below local": (
+        nothing,
+        write(f".venv/local/lib/{VERSION}/dist-packages/a.pth", "import os\n"),
+        False,
+    ),
+    "the interpreter in place of a link": (
+        nothing,
+        write(".venv/bin/python", "#!/bin/sh\necho changed\n"),
+        False,
+    ),
+    "another link to an interpreter": (nothing, link(".venv/bin/python", "/bin/true"), False),
+    "file of the project at the end of links": (
+        both(
+            write("tools/run", "#!/bin/sh\n"),
+            link(".venv/bin/python3", "../../tools/run"),
+            link(".venv/bin/python", "python3"),
+        ),
+        write("tools/run", "#!/bin/sh\necho changed\n"),
+        False,
+    ),
+    "library beside an environment": (
+        nothing,
+        write(f".venv/lib/{VERSION}/os.py", "print('changed')\n"),
+        False,
+    ),
+    "library in an archive": (
+        nothing,
+        write(f".venv/lib/{VERSION.replace('.', '')}.zip", "x"),
+        False,
+    ),
+    "paths file": (nothing, write(f".venv/bin/{VERSION}._pth", "/evil\n"), False),
+    "library of a home in the project": (
+        both(
+            write(".venv/pyvenv.cfg", "home = {project}/py/bin\n"),
+            write(f"py/lib/{VERSION}/os.py", "x = 1\n"),
+            write(f"py/lib/{VERSION}/encodings/__init__.py", "x = 1\n"),
+            write("py/bin/python3", ""),
+        ),
+        write(f"py/lib/{VERSION}/encodings/__init__.py"),
+        False,
+    ),
+    "library that appears above a home in the project": (
+        both(write(".venv/pyvenv.cfg", "home = {project}/py/bin\n"), write("py/bin/python3", "")),
+        write(f"lib/{VERSION}/os.py"),
+        False,
+    ),
+    "environment without settings": (
+        both(
+            lambda project: (project / ".venv/pyvenv.cfg").unlink(),
+            write(".venv/bin/python", "#!/bin/sh\n"),
+        ),
+        write(".venv/bin/python", "#!/bin/sh\necho changed\n"),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_approved_environment_no_longer_counts(environment: Environment, case: str) -> None:
+    before, after, is_shown = CASES[case]
+    before(environment.project)
+    _fill_settings(environment.project)
+    environment.workspace.approve()
+    counted, said = environment.counts(), environment.starts() if is_shown else ""
+    environment.workspace.approve()  # an honest start may have written bytecode
+    after(environment.project)
+
+    assert (counted, environment.counts()) == (True, False)
+    if is_shown:
+        assert (said, environment.starts()) == ("", "changed\n")
+
+
+def _fill_settings(project: Path) -> None:
+    settings = project / ".venv/pyvenv.cfg"
+    if settings.exists():
+        text = settings.read_text("utf-8").replace("{project}", str(project))
+        settings.write_text(text, encoding="utf-8")
+
+
+def test_an_approval_outlives_the_starts_that_rye_makes(environment: Environment) -> None:
+    workspace = environment.workspace
+    workspace.project.signed_tool("mine/t", "import sys\nprint(sys.prefix)")
+    write(f"{SITE}/a.pth", "import _a\n")(environment.project)
+    write(f"{SITE}/_a.py", "x = 1\n")(environment.project)
+    workspace.approve()
+
+    ran = [workspace.run("mine/t").data["stdout"] for _ in range(2)]
+
+    assert ran == [f"{environment.project / '.venv'}\n"] * 2
+
+
+def test_a_package_that_no_start_imports_is_not_compared(environment: Environment) -> None:
+    write(f"{SITE}/other/__init__.py", "x = 1\n")(environment.project)
+    environment.workspace.approve()
+    write(f"{SITE}/other/__init__.py", "x = 2\n")(environment.project)
+
+    assert environment.counts()
+
+
+def test_another_program_of_an_environment_counts_by_its_own_bytes(
+    environment: Environment,
+) -> None:
+    make_program(environment.project / PROGRAM, "echo 1")
+    environment.workspace.approve()
+    before = (environment.counts(PROGRAM), environment.counts(".venv/bin"))
+    make_program(environment.project / PROGRAM, "echo 2")
+
+    assert before == (True, True)
+    assert not environment.counts(PROGRAM)
+    assert not environment.counts(".venv/bin")
+    assert environment.counts(PYTHON)
+
+
+@pytest.mark.parametrize("path", [".venv/python", ".venv/lib/python", ".venv/share/python"])
+def test_only_folders_of_programs_are_covered_by_an_environment(
+    environment: Environment, path: str
+) -> None:
+    environment.workspace.approve()
+    make_program(environment.project / path)
+
+    assert not environment.counts(path)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *("tsx/dist/cli.mjs", "tsx/dist/chunk.mjs", "tsx/package.json"),
+        *("esbuild/lib/main.js", "tsx/node_modules/esbuild/package.json"),
+    ],
+)
+def test_a_runner_of_node_modules_is_its_whole_package(workspace: Workspace, changed: str) -> None:
+    project = workspace.project_path
+    for name in ("dist/cli.mjs", "dist/chunk.mjs"):
+        write(f"node_modules/tsx/{name}", "// as it was\n")(project)
+    write("node_modules/tsx/package.json", '{"dependencies": {"esbuild": "1"}}')(project)
+    write("node_modules/esbuild/lib/main.js", "// as it was\n")(project)
+    write("node_modules/esbuild/package.json", "{}")(project)
+    (project / "node_modules/tsx/dist/cli.mjs").chmod(0o755)
+    link("node_modules/.bin/tsx", "../tsx/dist/cli.mjs")(project)
+    workspace.approve()
+    approval = ProjectApproval(workspace.user.space, project, workspace.rye().trust)
+    before = approval.allows("node_modules/.bin/tsx")
+    write(f"node_modules/{changed}", "{}\n")(project)
+
+    assert before
+    assert not approval.allows("node_modules/.bin/tsx")
+
+
+def test_a_folder_of_programs_with_a_python_covers_its_library(workspace: Workspace) -> None:
+    project = workspace.project_path
+    for name in ("os.py", "json/__init__.py"):
+        write(f"py/lib/{VERSION}/{name}", "x = 1\n")(project)
+    make_program(project / "py/bin/python3")
+    key = SigningKey(workspace.keypair)
+    parts = tuple(parts_of(project, ("py/bin",)))
+    workspace.rye().approval.approve(parts, key, "2026-01-01T00:00:00Z")
+    approval = ProjectApproval(workspace.user.space, project, workspace.rye().trust)
+    before = approval.allows("py/bin/python3")
+    write(f"py/lib/{VERSION}/json/__init__.py", "x = 2\n")(project)
+
+    assert (before, approval.allows("py/bin/python3")) == (True, False)
+
+
+def test_more_than_can_be_compared_is_not_approved(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ryeos.trust.start_files.MAX_FILES", 3)
+    environment.workspace.approve()
+
+    part = read_part(environment.project, "interpreter", ".venv")
+
+    assert "compared at each start" in part.problem
+    assert not environment.counts()
+
+
+def test_a_real_interpreter_in_the_project_is_held_with_its_library(
+    environment: Environment,
+) -> None:
+    """The whole way: a copied library, a changed module of it, a tool of the project."""
+    workspace, project = environment.workspace, environment.project
+    library = Path(os.__file__).parent
+    if not (library / "encodings").is_dir():
+        pytest.skip("the standard library of this Python is no folder of files")
+    left_out = shutil.ignore_patterns("test", "site-packages", "dist-packages", "__pycache__")
+    shutil.copytree(library, project / f"py/lib/{VERSION}", ignore=left_out, symlinks=False)
+    (project / "py/bin").mkdir()
+    shutil.copy(os.path.realpath(sys.executable), project / "py/bin/python3")
+    write(".venv/pyvenv.cfg", f"home = {project}/py/bin\n")(project)
+    for name in ("python", "python3", VERSION):
+        (project / ".venv/bin" / name).unlink(missing_ok=True)
+    link(".venv/bin/python", "../../py/bin/python3")(project)
+    workspace.project.signed_tool("mine/t", "import sys\nprint(sys.executable)")
+    workspace.approve()
+    used = workspace.run("mine/t").data["stdout"]
+    evil = f"\ntry: open({str(environment.canary)!r}, 'w')\nexcept NameError: pass\n"
+    with (project / f"py/lib/{VERSION}/encodings/__init__.py").open("a") as file:
+        file.write(evil)
+
+    result = workspace.run("mine/t")
+
+    assert used == f"{project / PYTHON}\n"
+    assert "not used" in "\n".join(result.metadata["warnings"])
+    assert not environment.canary.exists()
