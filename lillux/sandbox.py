@@ -630,6 +630,8 @@ _ETC = (
 _ETC_PATTERNS = ("python3*", "java-*")
 BESIDE_PROGRAMS = ("lib", "lib64", "libexec", "pyvenv.cfg")
 """What lies beside a folder of programs and belongs to them; the file, of a virtual environment."""
+_BESIDE_SHIMS = ("version", "versions", "installs", "bin", "plugins", "pyenv.d", "rbenv.d")
+"""What lies beside a folder of shims: the manager, its choice, and the programs themselves."""
 
 
 def system_places(etc: Path = Path("/etc")) -> Iterator[Path]:
@@ -642,9 +644,9 @@ def system_places(etc: Path = Path("/etc")) -> Iterator[Path]:
 def program_places(folder: Path) -> tuple[Path, ...]:
     """A folder of programs, and what lies beside it and belongs to them.
 
-    Of shims too which version they start: else each start of one would have to ask it.
+    Of shims too the programs that they start, and the manager that knows which ones.
     """
-    beside = (*BESIDE_PROGRAMS, "version") if folder.name == "shims" else BESIDE_PROGRAMS
+    beside = (*BESIDE_PROGRAMS, *_BESIDE_SHIMS) if folder.name == "shims" else BESIDE_PROGRAMS
     return (folder, *(folder.parent / name for name in beside))
 
 
