@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from lillux.beneath import Folder, open_folder
 from lillux.errors import FileSystemError, LilluxError, UnsafePathError
 from lillux.values import dataclass
 
@@ -63,14 +64,15 @@ def file_system_error(path: Path | str, error: OSError) -> FileSystemError:
     return FileSystemError(str(path), problem.lower(), hint=_HINTS.get(error.errno or 0, ""))
 
 
-def read_bytes(path: Path, max_bytes: int) -> bytes:
+def read_bytes(path: Path, max_bytes: int, *, within: Path | None = None) -> bytes:
     """The content of a regular file of at most ``max_bytes``.
 
-    Never blocks: a FIFO, a device or a directory is refused before anything is read from it.
+    Never blocks: a FIFO, a device or a directory is refused before anything is read from it. With
+    ``within``, the file is reached from that folder down without links.
     Raises FileNotFoundError as it is (absence is for callers to judge), FileTooLargeError,
-    FileSystemError.
+    FileSystemError, LinkOnTheWayError.
     """
-    with _open_regular_file(path) as (file, size):
+    with _open_regular_file(path, within) as (file, size):
         if size > max_bytes:
             raise FileTooLargeError(str(path), size, max_bytes)
         data = file.read(size + 1)  # room for more is made before it is known to be needed
@@ -81,23 +83,29 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
     return data
 
 
-def read_part(path: Path, offset: int, max_bytes: int) -> tuple[bytes, int]:
+def read_part(
+    path: Path, offset: int, max_bytes: int, *, within: Path | None = None
+) -> tuple[bytes, int]:
     """At most so many bytes of a regular file, from ``offset`` on, and how many it has in all.
 
     None where the file has ended before.
 
-    Raises FileNotFoundError and FileSystemError as `read_bytes` does.
+    Raises as `read_bytes` does.
     """
-    with _open_regular_file(path) as (file, size):
+    with _open_regular_file(path, within) as (file, size):
         file.seek(min(offset, size))  # further than a file system can count is an error
         return file.read(max_bytes), size
 
 
 @contextmanager
-def _open_regular_file(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+def _open_regular_file(path: Path, within: Path | None = None) -> Iterator[tuple[BinaryIO, int]]:
     """A regular file, open to be read, and its size."""
     try:
-        descriptor = os.open(path, _READ_FLAGS)
+        if within is None:
+            descriptor = os.open(path, _READ_FLAGS)
+        else:
+            with open_folder(path.parent, within) as folder:
+                descriptor = folder.open(path.name, _READ_FLAGS)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
@@ -128,25 +136,31 @@ def write_atomic(
     mode: int = 0o644,
     expected: bytes | None = None,
     through: Path | None = None,
+    within: Path | None = None,
 ) -> None:
     """Replace ``path`` with ``data``: readers see the old file or the new one, also after a crash.
 
-    A temporary file beside it is written, synced and renamed; the folder is synced too. An
-    existing file keeps its permission bits, a new one gets ``mode`` less the umask. With
-    ``expected``, the file must still hold those bytes right before the rename. ``through`` is a
-    folder for the temporary file instead, used where it is on the same file system: what a killed
-    process leaves there is in no folder that is read.
+    A temporary file beside it is written, synced and renamed; the folder is synced too, all of it
+    by one descriptor of that folder. An existing file keeps its permission bits, a new one gets
+    ``mode`` less the umask. With ``expected``, the file must still hold those bytes right before
+    the rename. ``through`` is a folder for the temporary file instead, used where it is on the same
+    file system: what a killed process leaves there is in no folder that is read. With ``within``,
+    the folder is reached from that one down without links, and the file is none.
 
-    Raises FileSystemError (nothing is left behind), FileChangedError.
+    Raises FileSystemError (nothing is left behind), FileChangedError, LinkOnTheWayError.
     """
-    writing = prepare_write(path, data, mode=mode, expected=expected, through=through, force=True)
     try:
-        writing.put_in_place()
-        _sync_directory(path.parent)
+        with open_folder(path.parent, within) as folder:
+            temporary = temporary_for(path, through)
+            writing = PreparedWrite(path, temporary, expected, within)
+            try:
+                _write_aside(folder, writing, data, mode, force=True)
+                writing.put_in(folder)
+                folder.force()
+            finally:
+                writing.drop_from(folder)
     except OSError as error:
         raise file_system_error(path, error) from error
-    finally:
-        writing.drop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,17 +170,43 @@ class PreparedWrite:
     path: Path
     temporary: Path
     expected: bytes | None
+    within: Path | None = None
 
     def put_in_place(self) -> None:
-        """Replace the file. Raises FileChangedError, OSError."""
-        if self.expected is not None and not _holds(self.path, self.expected):
+        """Replace the file. Raises FileChangedError, LinkOnTheWayError, OSError."""
+        with open_folder(self.path.parent, self.within) as folder:
+            self.put_in(folder)
+
+    def put_in(self, folder: Folder) -> None:
+        """Replace the file in its folder, which is open. Raises as `put_in_place`."""
+        name = self.path.name
+        folder.require_no_link(name)
+        if self.expected is not None and not _holds(folder, name, self.expected):
             raise FileChangedError(str(self.path))
-        self.temporary.replace(self.path)
+        with self.source(folder) as source:
+            source.rename(self.temporary.name, folder, name)
 
     def drop(self) -> None:
         """Remove what was written, if it is not in its place."""
-        with suppress(OSError):
-            self.temporary.unlink()
+        with (
+            suppress(OSError, UnsafePathError),
+            open_folder(self.path.parent, self.within) as folder,
+        ):
+            self.drop_from(folder)
+
+    def drop_from(self, folder: Folder) -> None:
+        """As `drop`, where the folder of the file is open."""
+        with suppress(OSError, UnsafePathError), self.source(folder) as source:
+            source.remove(self.temporary.name)
+
+    @contextmanager
+    def source(self, folder: Folder) -> Iterator[Folder]:
+        """The folder of the temporary file."""
+        if self.temporary.parent == self.path.parent:
+            yield folder
+            return
+        with open_folder(self.temporary.parent) as source:
+            yield source
 
 
 def prepare_write(
@@ -177,22 +217,40 @@ def prepare_write(
     expected: bytes | None = None,
     through: Path | None = None,
     force: bool = False,
+    within: Path | None = None,
 ) -> PreparedWrite:
     """Write the new content of a file aside, see `write_atomic`; with ``force`` it is on the disk.
 
-    Raises FileSystemError.
+    Raises FileSystemError, LinkOnTheWayError.
     """
-    temporary = temporary_for(path, through)
+    writing = PreparedWrite(path, temporary_for(path, through), expected, within)
     try:
-        kept = _permissions(path)
-        _write_new(temporary, data, mode if kept is None else kept, force=force)
-        if kept is not None:
-            temporary.chmod(kept)  # the umask took some
+        with open_folder(path.parent, within) as folder:
+            _write_aside(folder, writing, data, mode, force=force)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise file_system_error(path, error) from error
-    return PreparedWrite(path, temporary, expected)
+    return writing
+
+
+def _write_aside(
+    folder: Folder, writing: PreparedWrite, data: bytes, mode: int, *, force: bool
+) -> None:
+    """Write the temporary file; an existing file gives its permissions. Raises OSError."""
+    folder.require_no_link(writing.path.name)
+    kept = _permissions(folder, writing.path.name)
+    try:
+        with writing.source(folder) as source:
+            _write_new(
+                source,
+                writing.temporary.name,
+                data,
+                mode if kept is None else kept,
+                force=force,
+                is_exact=kept is not None,  # the umask takes some
+            )
+    except OSError:
+        writing.drop_from(folder)
+        raise
 
 
 def replace_together(writes: Sequence[PreparedWrite]) -> dict[Path, LilluxError]:
@@ -206,7 +264,7 @@ def replace_together(writes: Sequence[PreparedWrite]) -> dict[Path, LilluxError]
     for write in writes:
         try:
             write.put_in_place()
-        except FileChangedError as error:
+        except (FileChangedError, UnsafePathError) as error:
             failed[write.path] = error
         except OSError as error:
             failed[write.path] = file_system_error(write.path, error)
@@ -272,23 +330,32 @@ def temporary_for(path: Path, through: Path | None = None) -> Path:
     return folder / f".{path.name[:40]}.{os.urandom(6).hex()}.tmp"
 
 
-def create_file(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+def create_file(path: Path, data: bytes, *, mode: int = 0o644, within: Path | None = None) -> None:
     """Write a file that must not exist yet, with its final mode from the first byte.
 
-    Raises FileExistsError as it is, FileSystemError for the rest (nothing half-written stays).
+    With ``within``, its folder is reached from that one down without links. Raises FileExistsError
+    as it is, FileSystemError for the rest (nothing half-written stays), LinkOnTheWayError.
     """
     try:
-        _write_new(path, data, mode)
-        _sync_directory(path.parent)
+        with open_folder(path.parent, within) as folder:
+            _write_new(folder, path.name, data, mode)
+            folder.force()
     except FileExistsError:
         raise
     except OSError as error:
         raise file_system_error(path, error) from error
 
 
-def make_directory(path: Path, *, mode: int = 0o755) -> None:
-    """Create a folder and its parents; one that exists keeps its permissions."""
+def make_directory(path: Path, *, mode: int = 0o755, within: Path | None = None) -> None:
+    """Create a folder and its parents; one that exists keeps its permissions.
+
+    With ``within``, all of it from that folder down, which must be there, and without links.
+    Raises FileSystemError, LinkOnTheWayError.
+    """
     try:
+        if within is not None:
+            open_folder(path, within, make=True, mode=mode).close()
+            return
         missing, folder = [], path.parent
         while folder != folder.parent and not folder.exists():
             missing.append(folder)
@@ -298,6 +365,53 @@ def make_directory(path: Path, *, mode: int = 0o755) -> None:
         path.mkdir(mode=mode, exist_ok=True)
     except OSError as error:
         raise file_system_error(path, error) from error
+
+
+def remove_file(path: Path, *, within: Path | None = None) -> None:
+    """Remove a file, where ``within`` is given from that folder down without links.
+
+    Raises FileNotFoundError as it is, FileSystemError for the rest, LinkOnTheWayError.
+    """
+    try:
+        with open_folder(path.parent, within) as folder:
+            folder.require_no_link(path.name)
+            folder.remove(path.name)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise file_system_error(path, error) from error
+
+
+def open_file(path: Path, flags: int, *, mode: int = 0o644, within: Path | None = None) -> int:
+    """A descriptor of a file that is opened with these flags, which never follow a last link.
+
+    With ``within``, it is reached from that folder down without links; and a file that is written
+    has no second name, which may be anywhere. Raises OSError, FileSystemError, LinkOnTheWayError.
+    """
+    with open_folder(path.parent, within) as folder:
+        descriptor = folder.open(path.name, flags | _OF_A_FILE, mode)
+    try:
+        if within is not None:
+            _require_one_name(descriptor, path, is_written=bool(flags & _WRITES))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _require_one_name(descriptor: int, path: Path, *, is_written: bool) -> None:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise FileSystemError(str(path), "expected a regular file")
+    if is_written and status.st_nlink > 1:
+        raise FileSystemError(
+            str(path),
+            "expected a file with one name, found one with several (hard links)",
+            hint="what is written there would be changed elsewhere too; move the file away",
+        )
+
+
+_WRITES = os.O_WRONLY | os.O_RDWR
 
 
 def take_from_others(path: Path) -> None:
@@ -420,47 +534,58 @@ def path_inside(path: Path, root: Path) -> str | None:
     return real.relative_to(real_root).as_posix() if real.is_relative_to(real_root) else None
 
 
-def _permissions(path: Path) -> int | None:
+def _permissions(folder: Folder, name: str) -> int | None:
     """The bits of the file to replace; a link has none of its own."""
     try:
-        status = path.lstat()
+        status = folder.status(name)
     except OSError:
         return None
     return stat.S_IMODE(status.st_mode) if stat.S_ISREG(status.st_mode) else None
 
 
-def _holds(path: Path, expected: bytes) -> bool:
+def _holds(folder: Folder, name: str, expected: bytes) -> bool:
     try:
-        return read_bytes(path, len(expected)) == expected
-    except (OSError, FileTooLargeError, FileSystemError):
+        descriptor = folder.open(name, _READ_FLAGS)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return False
+            return file.read(len(expected) + 1) == expected
+    except OSError:
         return False
 
 
-def _write_new(path: Path, data: bytes, mode: int, *, force: bool = True) -> None:
-    descriptor = os.open(path, NEW_FILE, mode)
+def _write_new(
+    folder: Folder,
+    name: str,
+    data: bytes,
+    mode: int,
+    *,
+    force: bool = True,
+    is_exact: bool = False,
+) -> None:
+    """Write a file that is not there yet; with ``is_exact`` the umask takes nothing of its mode."""
+    descriptor = folder.open(name, NEW_FILE, mode)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
             file.write(data)
             file.flush()
+            if is_exact and hasattr(os, "fchmod"):
+                os.fchmod(descriptor, mode)
             if force:
                 os.fsync(descriptor)
+        if is_exact and not hasattr(os, "fchmod"):  # Windows, before Python 3.13
+            (folder.path / name).chmod(mode)
     except BaseException:  # an interrupt too leaves no half file
         with suppress(OSError):
-            path.unlink()
+            folder.remove(name)
         raise
 
 
 def _sync_directory(path: Path) -> None:
-    if os.name == "nt":  # Windows cannot open folders; its rename is journalled
+    if os.name == "nt":  # as `Folder.force`
         return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems without folder sync
-            raise
-    finally:
-        os.close(descriptor)
+    with open_folder(path) as folder:
+        folder.force()
 
 
 def _path_problem(relative: str) -> str:
@@ -514,17 +639,18 @@ class LockTimeoutError(LilluxError):
 
 
 @contextmanager
-def locked(path: Path, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+def locked(
+    path: Path, *, timeout_s: float = LOCK_TIMEOUT_S, within: Path | None = None
+) -> Iterator[None]:
     """Hold the lock file at ``path`` (created if missing) while the block runs.
 
     On a file system without locks the block runs unlocked: callers must stay correct through
-    `write_atomic` alone, the lock only spares them retries. Raises LockTimeoutError.
+    `write_atomic` alone, the lock only spares them retries. With ``within``, the file is reached
+    from that folder down without links. Raises LockTimeoutError, LinkOnTheWayError.
     """
-    make_directory(path.parent)
-    flags = os.O_RDWR | os.O_CREAT
-    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    make_directory(path.parent, within=within)
     try:
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = open_file(path, os.O_RDWR | os.O_CREAT, mode=0o600, within=within)
     except OSError as error:
         raise file_system_error(path, error) from error
     try:
