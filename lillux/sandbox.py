@@ -19,11 +19,15 @@ from enum import Enum
 from functools import cache
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from lillux import seccomp
 from lillux.errors import UnsafePathError
-from lillux.seccomp import Addresses, Filter, Reach, Sockets, supervised_calls
-from lillux.values import dataclass
+from lillux.seccomp import Addresses, Filter, Hold, Reach, Sockets, supervised_calls
+from lillux.values import dataclass, replace
+
+if TYPE_CHECKING:
+    from lillux.mediation import WriteRules
 
 # --- landlock -------------------------------------------------------------------------------------
 
@@ -81,7 +85,7 @@ def confine(
     if not version:
         return False
     rights = _rights(version)
-    scopes = _SCOPE_SOCKETS | _SCOPE_SIGNALS if version >= _VERSION_WITH_SCOPES else 0
+    scopes = _scopes(version)
     attributes = _Ruleset(rights, 0, scopes)
     size = ctypes.sizeof(attributes) if scopes else ctypes.sizeof(ctypes.c_uint64)
     ruleset = _raise_for_errno(_call(_CREATE_RULESET, ctypes.byref(attributes), size, 0))
@@ -112,6 +116,11 @@ def _rights(version: int) -> int:
     if version >= _VERSION_WITH_DEVICES:
         rights |= _DEVICE_CONTROL
     return rights
+
+
+def _scopes(version: int) -> int:
+    """Signals and abstract sockets: those of this process and what it starts alone."""
+    return _SCOPE_SOCKETS | _SCOPE_SIGNALS if version >= _VERSION_WITH_SCOPES else 0
 
 
 def _allow(ruleset: int, path: Path, rights: int, *, follow: bool = True) -> None:
@@ -230,6 +239,9 @@ def _libc() -> ctypes.CDLL:
 # What root could get around it with: raw devices, modules, mounts, other processes' memory.
 _DANGEROUS_CAPABILITIES = (2, 16, 17, 19, 21, 22, 27, 38, 39)
 
+_NETWORK_CAPABILITIES = (12, 13)  # routes of the machine, and packets of any form
+_DEVICES = Path("/dev")
+
 
 class Access(Enum):
     """What a child may do in a folder and below it."""
@@ -256,6 +268,12 @@ class FolderRestrictions:
         _, access = max(above, key=lambda one: len(one[0].parts), default=(None, self.base))
         return access is Access.NONE or (access is Access.READ and what == "write")
 
+    def named(self) -> tuple[tuple[str, bool], ...]:
+        """The real paths that it names, and whether they may be written; the root is the base."""
+        real = ((os.path.realpath(path), access) for path, access in self.folders)
+        every = (("/", self.base), *real)
+        return tuple((path, access is Access.ALL) for path, access in every)
+
     def enter(self, *, platform: str = sys.platform) -> bool:
         """Confine this thread, and what it starts; False where the system has no Landlock.
 
@@ -265,13 +283,13 @@ class FolderRestrictions:
         if not version or os.getpid() in _confined:
             return bool(version)
         with _made_lock:  # a ruleset that is replaced is closed
-            ruleset = self._ruleset(_rights(version))
+            ruleset = self._ruleset(_rights(version), _scopes(version))
             _raise_for_errno(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
             _drop_dangerous_capabilities()
             _raise_for_errno(_call(_RESTRICT_SELF, ruleset, 0))
         return True
 
-    def _ruleset(self, rights: int) -> int:
+    def _ruleset(self, rights: int, scopes: int) -> int:
         """A descriptor of the rules; those made before as long as no folder got or lost an entry.
 
         The time of a folder that is younger than the clock's steps may hide a change.
@@ -283,7 +301,7 @@ class FolderRestrictions:
         if known is not None and known[0] == state:
             return known[1]
         is_settled = all(time.time_ns() - at > _STEP_NS for at, _, _ in state[2])
-        ruleset = _new_ruleset(rights)
+        ruleset = _new_ruleset(rights, scopes)
         self._grant(ruleset, Path("/"), self.base, (folders, ancestors), rights)
         return _keep(self, state if is_settled else None, ruleset)
 
@@ -351,11 +369,11 @@ def _entries(folder: Path) -> tuple[int, int, int]:
     return max(status.st_mtime_ns, status.st_ctime_ns), status.st_ino, status.st_dev
 
 
-def _drop_dangerous_capabilities() -> None:
+def _drop_dangerous_capabilities(*further: int) -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION_3, 0)
     held = (ctypes.c_uint32 * 6)()
     _raise_for_errno(_libc().capget(header, held))
-    for number in _DANGEROUS_CAPABILITIES:
+    for number in (*_DANGEROUS_CAPABILITIES, *further):
         word, bit = divmod(number, 32)
         for which in range(3):  # effective, permitted, inheritable
             held[3 * word + which] &= ~(1 << bit) & 0xFFFF_FFFF
@@ -418,17 +436,75 @@ class Confinement:
     @property
     def needs_landlock(self) -> bool:
         """Whether it limits files or programs."""
-        return not self.readable is self.writable is self.executable is None
+        unlimited = self.readable is self.writable is self.executable is None
+        return not unlimited or self.mediated is not None
 
     @property
     def needs_filter(self) -> bool:
         """Whether it limits system calls."""
-        return self.is_hardened or self.sockets != Sockets(local=True) or self.is_supervised
+        return (
+            self.is_hardened
+            or self.sockets != Sockets(local=True)
+            or self.limits_writing
+            or self.executable is not None
+            or self.is_supervised
+        )
+
+    @property
+    def limits_writing(self) -> bool:
+        """Whether there are files that it keeps from being changed."""
+        kept = (self.writable, self.mediated, self.withholding)
+        return any(one is not None for one in kept)
 
     @property
     def is_supervised(self) -> bool:
         """Whether some of its system calls wait for a supervisor."""
-        return self.addresses is not None or self.watches
+        return self.hears_sockets or self.mediated is not None or self._changes is Hold.ASKED
+
+    @property
+    def hears_sockets(self) -> bool:
+        """Whether the supervisor needs the sockets of callers."""
+        return self.addresses is not None or self.local_sockets is not None or self.watches
+
+    @property
+    def _changes(self) -> Hold:
+        """What becomes of changes of metadata: the supervisor makes them where one may be made."""
+        if not self.limits_writing:
+            return Hold.FREE
+        if self.mediated is not None or self.writable is None:
+            return Hold.ASKED
+        is_any = any(one.parent != _DEVICES for one in self.writable)
+        return Hold.ASKED if is_any else Hold.REFUSED
+
+    @property
+    def _parted(self) -> Mediation:
+        """What is mediated, with folders to be written in which something is kept."""
+        if self.mediated is None:
+            return Mediation(())
+        kept = self.mediated.kept
+        more = (path for path in self.writable or () if _is_above(path, kept))
+        return Mediation((*self.mediated.folders, *more), kept)
+
+    def write_rules(self) -> "WriteRules":
+        """Where changes may be made, for the supervisor."""
+        from lillux.mediation import WriteRules
+
+        mediated = self._parted
+        native = None
+        if self.writable is not None or self.mediated:
+            native = tuple(map(str, self.writable or ()))
+        layers = (self.withholding.named() if self.withholding else (),)
+        below = tuple(
+            path
+            for path, may_write in layers[0]
+            if not may_write and any(Path(path).is_relative_to(one) for one in mediated.folders)
+        )
+        return WriteRules(
+            native=native,
+            mediated=tuple(map(str, mediated.folders)),
+            kept=(*map(str, mediated.kept), *below),
+            layers=tuple(filter(None, layers)),
+        )
 
     def enter(self, *, platform: str = sys.platform) -> int | None:
         """Confine this thread and its children; return the descriptor of supervised calls.
@@ -443,52 +519,85 @@ class Confinement:
             with _made_lock:
                 ruleset = self._ruleset(version)
                 _raise_for_errno(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-                _drop_dangerous_capabilities()
+                _drop_dangerous_capabilities(*(_NETWORK_CAPABILITIES if self.addresses else ()))
                 _raise_for_errno(_call(_RESTRICT_SELF, ruleset, 0))
         wanted = self.filter_for(version)
         if wanted is None or not seccomp.can_filter(platform=platform):
             return None
-        return seccomp.enter(wanted)
+        try:
+            return seccomp.enter(wanted)
+        except OSError as error:
+            # An outer supervisor hears this thread already, and there can be one alone.
+            if error.errno != errno.EBUSY or self.addresses or self.watches:
+                raise
+        seccomp.enter(self.filter_for(version, is_inner=True) or wanted)
+        return None
 
-    def filter_for(self, landlock: int) -> Filter | None:
+    def filter_for(self, landlock: int, *, is_inner: bool = False) -> Filter | None:
         """Its seccomp filter for a version of Landlock; None if it needs none.
 
-        Before version 3 Landlock allows truncate() by path whatever the rules say.
+        Before version 3 Landlock allows truncate() by path whatever the rules say. An inner one
+        refuses what else a supervisor would decide: the outer one has other rules.
         """
         cuts_files = self.writable is not None and 0 < landlock < _VERSION_WITH_TRUNCATE
         if not (self.needs_filter or cuts_files):
             return None
+        asked = Hold.REFUSED if is_inner else Hold.ASKED
+        changes = asked if self._changes is Hold.ASKED else self._changes
+        sockets = self.sockets
+        if is_inner and self.local_sockets is not None:
+            sockets = replace(sockets, local=False)
+        supervised = supervised_calls(self.addresses, watches=self.watches)
+        if self.local_sockets is not None and "connect" not in supervised:
+            supervised = (*supervised, "connect")
+        if self.mediated and "bind" not in supervised:
+            supervised = (*supervised, "bind")
+        is_public = self.addresses is not None and self.addresses.reach is Reach.PUBLIC
         return Filter(
-            sockets=self.sockets,
+            sockets=sockets,
             is_hardened=self.is_hardened,
             refused=("truncate",) if cuts_files else (),
-            supervised=supervised_calls(self.addresses, watches=self.watches),
+            supervised=() if is_inner else supervised,
+            writes=Hold.ASKED if self.mediated and not is_inner else Hold.FREE,
+            metadata=changes,
+            neighbours=Hold.FREE if not self.limits_writing else self._neighbours(asked),
+            messages=Hold.ASKED if is_public else Hold.FREE,
+            starts_named=self.executable is not None,
+            limits_local=self.local_sockets is not None or self.addresses is not None,
         )
+
+    def _neighbours(self, asked: Hold) -> Hold:
+        return asked if self.is_supervised else Hold.REFUSED
 
     def _ruleset(self, version: int) -> int:
         """A descriptor of the Landlock ruleset; cached while the files are the same."""
-        with _opened(self.writable or ()) as writable:
+        kept = self.mediated.kept if self.mediated else ()
+        native = [path for path in self.writable or () if not _is_above(path, kept)]
+        with _opened(native) as writable:
             return self._ruleset_of(version, writable)
 
     def _ruleset_of(self, version: int, writable: Sequence[int]) -> int:
         readable, executable = self.readable or (), self.executable or ()
+        mediated = self._parted
         paths = (*readable, *executable)
-        state = (os.getpid(), (*map(_identity, writable), *map(_identity, paths)))
+        entries = tuple(_entries(one) for path in mediated.folders for one in _ways(path, mediated))
+        state = (os.getpid(), (*map(_identity, writable), *map(_identity, paths)), entries)
         known = _made.get(self)
         if known is not None and known[0] == state:
             return known[1]
         every = _rights(version)
         handled = 0 if self.readable is None else _LOOKING
-        handled |= 0 if self.writable is None else _WRITING_RIGHTS
+        handled |= _WRITING_RIGHTS if self.writable is not None or self.mediated else 0
         handled |= 0 if self.executable is None else _EXECUTE
-        scopes = _SCOPE_SIGNALS if version >= _VERSION_WITH_SCOPES else 0
-        ruleset = _new_ruleset(handled & every, scopes)
+        ruleset = _new_ruleset(handled & every, _scopes(version))
         for path in readable:
             _allow(ruleset, path, handled & every & _LOOKING)
         for descriptor in writable:
             _allow_open(ruleset, descriptor, handled & every & ~_EXECUTE)
         for path in executable:
             _allow(ruleset, path, handled & every & (_EXECUTE | _LOOKING))
+        for path in mediated.folders:
+            _allow_parts(ruleset, path, mediated.kept, handled & every & ~_EXECUTE)
         return _keep(self, state, ruleset)
 
     def allows(self, what: str, path: str) -> bool:
@@ -497,19 +606,23 @@ class Confinement:
         if what == "run":
             return _holds(self.executable, real)
         if what == "write":
-            return _holds(self.writable, real)
-        return _holds(self.readable, real) or (
-            self.readable is not None and _holds((*(self.writable or ()),), real)
-        )
+            return self.write_rules().may_change(str(real)) or _holds(self.writable, real)
+        folders = self.mediated.folders if self.mediated else ()
+        return _holds(self.readable, real) or _holds((*(self.writable or ()), *folders), real)
 
     def macos_profile(self) -> str:
         """The same for ``sandbox-exec`` of macOS, whose last matching rule counts."""
         lines = ["(version 1)", "(allow default)"]
         if self.readable is not None:
-            paths = (*self.readable, *(self.writable or ()), *(self.executable or ()))
+            folders = self.mediated.folders if self.mediated else ()
+            paths = (*self.readable, *(self.writable or ()), *folders, *(self.executable or ()))
             lines += ["(deny file-read-data)", *_allow_rules("file-read-data", paths)]
-        if self.writable is not None:
-            lines += ["(deny file-write*)", *_allow_rules("file-write*", self.writable)]
+        if self.writable is not None or self.mediated:
+            folders = self.mediated.folders if self.mediated else ()
+            written = (*(self.writable or ()), *folders)
+            lines += ["(deny file-write*)", *_allow_rules("file-write*", written)]
+        if self.mediated:
+            lines += _rules("deny", "file-write*", self.mediated.kept)
         if self.executable is not None:
             lines += ["(deny process-exec*)", *_allow_rules("process-exec*", self.executable)]
         if not self.sockets.network or self.addresses:
@@ -536,12 +649,16 @@ class Confinement:
         """
         words = [program, "--die-with-parent"]
         if self.readable is None:
-            words += ["--ro-bind" if self.writable is not None else "--bind", "/", "/"]
+            is_limited = self.writable is not None or self.mediated is not None
+            words += ["--ro-bind" if is_limited else "--bind", "/", "/"]
         words += ["--dev", "/dev", "--proc", "/proc", "--unshare-pid"]
         for path in self.readable or ():
             words += ["--ro-bind-try", str(path), str(path)]
-        for path in self.writable or ():
+        mediated = self.mediated or Mediation(())
+        for path in (*(self.writable or ()), *mediated.folders):
             words += ["--bind-try", str(path), str(path)]
+        for path in mediated.kept:
+            words += ["--ro-bind-try", str(path), str(path)]
         folders = self.withholding.folders if self.withholding else ()
         for path, access in folders:
             if access is Access.NONE:
@@ -555,7 +672,7 @@ class Confinement:
         return (*words, "--")
 
 
-def obstacle(
+def obstacle(  # noqa: PLR0911 - a reason each
     wanted: Confinement,
     *,
     platform: str = sys.platform,
@@ -576,19 +693,61 @@ def obstacle(
         return "this kernel has no Landlock, and bubblewrap is not installed"
     if wanted.needs_filter and not seccomp.can_filter():
         return "this machine has no seccomp filters that Rye knows"
-    if wanted.is_supervised and can_hear is None:
+    if wanted.mediated and not _has_descriptors_for_others():
+        return "this kernel is older than 5.14, which lets a part of a folder be kept"
+    if wanted.hears_sockets and can_hear is None:
         from lillux.supervisor import can_supervise
 
         can_hear = can_supervise()
-    if wanted.is_supervised and not can_hear:
+    if wanted.hears_sockets and not can_hear:
         return "this machine (a container?) forbids pidfd_getfd, which holds connections to hosts"
     return ""
 
 
+def _has_descriptors_for_others() -> bool:
+    """Whether a supervisor can answer an open() with a descriptor in one step."""
+    major, minor, *_ = os.uname().release.split(".")
+    return (int(major), int("".join(filter(str.isdecimal, minor[:3])) or 0)) >= (5, 14)
+
+
 def _allow_rules(operation: str, paths: Iterable[Path]) -> Iterator[str]:
+    return _rules("allow", operation, paths)
+
+
+def _rules(word: str, operation: str, paths: Iterable[Path]) -> Iterator[str]:
     for path in paths:
         quoted = str(path).replace("\\", "\\\\").replace('"', '\\"')
-        yield f'(allow {operation} (subpath "{quoted}"))'
+        yield f'({word} {operation} (subpath "{quoted}"))'
+
+
+def _is_above(path: Path, kept: Iterable[Path]) -> bool:
+    return any(one.is_relative_to(path) for one in kept)
+
+
+def _ways(folder: Path, mediated: Mediation) -> Iterator[Path]:
+    """The folders from one down to what is kept in it: new entries there change the rules."""
+    for kept in mediated.kept:
+        if kept.is_relative_to(folder):
+            yield from (above for above in kept.parents if above.is_relative_to(folder))
+
+
+def _allow_parts(ruleset: int, folder: Path, kept: Sequence[Path], rights: int) -> None:
+    """Allow a folder but for what is kept in it: then each entry beside that by itself."""
+    with suppress(OSError):
+        descriptor = open_real(folder)
+        try:
+            if any(folder.is_relative_to(one) for one in kept):
+                _allow_open(ruleset, descriptor, rights & _LOOKING)
+                return
+            if not _is_above(folder, kept):
+                _allow_open(ruleset, descriptor, rights)
+                return
+            _allow_open(ruleset, descriptor, rights & _LOOKING)
+            names = os.listdir(f"/proc/self/fd/{descriptor}")  # noqa: PTH208 - names
+        finally:
+            os.close(descriptor)
+        for name in names:
+            _allow_parts(ruleset, folder / name, kept, rights)
 
 
 def _holds(paths: Sequence[Path] | None, real: Path) -> bool:

@@ -29,7 +29,7 @@ from functools import cache, lru_cache
 from lillux.values import dataclass
 
 _NO_NEW_PRIVILEGES, _GET_SECCOMP = 38, 21
-_SET_FILTER, _NEW_LISTENER = 1, 1 << 3
+_SET_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 1 << 3, 1 << 5
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT = 0x15, 0x35, 0x45
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
@@ -67,6 +67,13 @@ _COMMON = {
     "fsopen": 430,
     "fsmount": 432,
     "mount_setattr": 442,
+    "openat2": 437,
+    "process_madvise": 440,
+    "process_mrelease": 448,
+    "fchmodat2": 452,
+    "setxattrat": 463,
+    "removexattrat": 466,
+    "file_setattr": 469,
 }
 _X86_64 = {
     "seccomp": 317,
@@ -107,7 +114,6 @@ _X86_64 = {
     "ioctl": 16,
     "open": 2,
     "openat": 257,
-    "openat2": 437,
     "creat": 85,
     "mkdir": 83,
     "mkdirat": 258,
@@ -120,6 +126,44 @@ _X86_64 = {
     "truncate": 76,
     "execve": 59,
     "execveat": 322,
+    "link": 86,
+    "linkat": 265,
+    "symlink": 88,
+    "symlinkat": 266,
+    "mknod": 133,
+    "mknodat": 259,
+    "chmod": 90,
+    "fchmod": 91,
+    "fchmodat": 268,
+    "chown": 92,
+    "fchown": 93,
+    "lchown": 94,
+    "fchownat": 260,
+    "utime": 132,
+    "utimes": 235,
+    "futimesat": 261,
+    "utimensat": 280,
+    "setxattr": 188,
+    "lsetxattr": 189,
+    "fsetxattr": 190,
+    "removexattr": 197,
+    "lremovexattr": 198,
+    "fremovexattr": 199,
+    "memfd_create": 319,
+    "prlimit64": 302,
+    "setpriority": 141,
+    "ioprio_set": 251,
+    "sched_setparam": 142,
+    "sched_setscheduler": 144,
+    "sched_setaffinity": 203,
+    "sched_setattr": 314,
+    "migrate_pages": 256,
+    "move_pages": 279,
+    "setgroups": 116,
+    "setfsuid": 122,
+    "setfsgid": 123,
+    "setresuid": 117,
+    "setresgid": 119,
 }
 _AARCH64 = {
     "seccomp": 277,
@@ -159,7 +203,6 @@ _AARCH64 = {
     "clone": 220,
     "ioctl": 29,
     "openat": 56,
-    "openat2": 437,
     "mkdirat": 34,
     "unlinkat": 35,
     "renameat": 38,
@@ -167,6 +210,35 @@ _AARCH64 = {
     "truncate": 45,
     "execve": 221,
     "execveat": 281,
+    "linkat": 37,
+    "symlinkat": 36,
+    "mknodat": 33,
+    "fchmod": 52,
+    "fchmodat": 53,
+    "fchown": 55,
+    "fchownat": 54,
+    "utimensat": 88,
+    "setxattr": 5,
+    "lsetxattr": 6,
+    "fsetxattr": 7,
+    "removexattr": 14,
+    "lremovexattr": 15,
+    "fremovexattr": 16,
+    "memfd_create": 279,
+    "prlimit64": 261,
+    "setpriority": 140,
+    "ioprio_set": 30,
+    "sched_setparam": 118,
+    "sched_setscheduler": 119,
+    "sched_setaffinity": 122,
+    "sched_setattr": 274,
+    "migrate_pages": 238,
+    "move_pages": 239,
+    "setgroups": 159,
+    "setfsuid": 151,
+    "setfsgid": 152,
+    "setresuid": 147,
+    "setresgid": 149,
 }
 _MACHINES = {
     "x86_64": _Machine(0xC000_003E, _COMMON | _X86_64, has_x32=True),
@@ -185,11 +257,60 @@ HARDENED = (
 ADDRESSED = ("connect", "bind", "listen")
 """The calls that name an address of a stream socket."""
 
+MESSAGES = ("sendto", "sendmsg", "sendmmsg")
+"""The calls that may name an address beside what they send."""
+
 FILES = (
     *("open", "openat", "openat2", "creat", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat"),
     *("rename", "renameat", "renameat2", "truncate", "execve", "execveat"),
 )
 """The calls that name a file to open, change or start; some exist on one machine only."""
+
+
+WRITES = (
+    *("open", "openat", "openat2", "creat", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat"),
+    *("rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat"),
+    *("mknod", "mknodat", "truncate"),
+)
+"""The calls that change files by a path: of the opening ones, those that open to write."""
+
+METADATA = (
+    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
+    *("utime", "utimes", "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr"),
+    *("removexattr", "lremovexattr", "fremovexattr", "setxattrat", "removexattrat"),
+    "file_setattr",
+)
+"""The calls that change what the system knows of a file beside its content. Landlock has no rights
+for them."""
+
+NEIGHBOURS = (
+    *("sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"),
+    *("migrate_pages", "move_pages", "prlimit64", "setpriority", "ioprio_set", "pidfd_open"),
+)
+"""The calls that change, or hold, a process that they name by its number."""
+
+_OF_MEMORY = ("process_madvise", "process_mrelease", "kcmp")
+# FS_IOC_SETFLAGS and its 32-bit form, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION and its 32-bit form,
+# FAT_IOCTL_SET_ATTRIBUTES, FS_IOC_SET_ENCRYPTION_POLICY, FS_IOC_ENABLE_VERITY, and of btrfs what
+# makes and removes subvolumes: all take a descriptor that is open for reading.
+_ATTRIBUTES = (
+    *(0x4008_6602, 0x4004_6602, 0x401C_5820, 0x4008_7602, 0x4004_7602, 0x4004_7211, 0x800C_6613),
+    *(0x4080_6685, 0x5000_9401, 0x5000_940E, 0x5000_940F, 0x5000_9417, 0x5000_9418, 0x5000_943F),
+)
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_NOT_EXECUTABLE = 8  # MFD_NOEXEC_SEAL
+_EMPTY_PATH = 0x1000  # AT_EMPTY_PATH
+_OF_USER = {"setpriority": 2, "ioprio_set": 3}  # all processes of a user
+
+
+class Hold(Enum):
+    """What becomes of calls of a kind."""
+
+    FREE = "free"
+    REFUSED = "refused"
+    """with EPERM"""
+    ASKED = "asked"
+    """they wait for the supervisor"""
 
 
 class Reach(Enum):
@@ -240,12 +361,34 @@ class Sockets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which calls are refused, and which wait for a supervisor; ``refused`` adds calls."""
+    """Which calls are refused, and which wait for a supervisor.
+
+    refused         further calls that are refused, with EACCES
+    supervised      calls that wait, whatever their arguments
+    writes          calls that change files by a path
+    metadata        calls that change modes, owners, times, attributes
+    neighbours      calls that reach other processes by their number
+    messages        datagrams to an address
+    starts_named    programs start by their path alone, from no file without a name
+    limits_local    no local datagrams, which need no connection to reach a service
+    """
 
     sockets: Sockets
     is_hardened: bool = False
     refused: tuple[str, ...] = ()
     supervised: tuple[str, ...] = ()
+    writes: Hold = Hold.FREE
+    metadata: Hold = Hold.FREE
+    neighbours: Hold = Hold.FREE
+    messages: Hold = Hold.FREE
+    starts_named: bool = False
+    limits_local: bool = False
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether any call waits."""
+        holds = (self.writes, self.metadata, self.neighbours, self.messages)
+        return bool(self.supervised) or Hold.ASKED in holds
 
 
 def number_of(call: str, machine: str = "") -> int:
@@ -279,10 +422,16 @@ def enter(wanted: Filter, machine: str = "") -> int | None:
     """
     program = _compiled(machine or os.uname().machine, wanted)
     _require_success(_prctl(_NO_NEW_PRIVILEGES, 1))
-    flags = _NEW_LISTENER if wanted.supervised else 0
-    listener = _seccomp(_SET_FILTER, flags, ctypes.addressof(program))
+    if not wanted.is_supervised:
+        _require_success(_seccomp(_SET_FILTER, 0, ctypes.addressof(program)))
+        return None
+    # A signal must not make a caller repeat what is done already; older kernels have no such flag.
+    for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER):
+        listener = _seccomp(_SET_FILTER, flags, ctypes.addressof(program))
+        if listener >= 0 or ctypes.get_errno() != errno.EINVAL:
+            break
     _require_success(listener)
-    return listener if wanted.supervised else None
+    return listener
 
 
 @lru_cache(maxsize=16)
@@ -313,28 +462,82 @@ def instructions(machine: str, wanted: Filter | Sockets) -> Sequence[Instruction
         lines += _for_call(
             calls["clone"], [_load(0), (_IF_ANY_BIT, 0, 1, _NEW_NAMESPACES), _refuse(errno.EPERM)]
         )
-        lines += _for_call(
-            calls["ioctl"],
-            [
-                _load(1),
-                (_IF_EQUAL, 1, 0, _TERMINAL_INPUT[0]),
-                (_IF_EQUAL, 0, 1, _TERMINAL_INPUT[1]),
-                _refuse(errno.EPERM),
-            ],
-        )
+    controls = (*_TERMINAL_INPUT, *(_ATTRIBUTES if rules.metadata is not Hold.FREE else ()))
+    lines += _for_call(calls["ioctl"], _if_one_of(1, controls, _refuse(errno.EPERM)))
     for name in rules.refused:
         lines += _for_call(calls[name], [_refuse(errno.EACCES)])
-    if any(name in rules.supervised for name in ADDRESSED):
-        for name, flags in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
-            block = [_load(flags), (_IF_ANY_BIT, 0, 1, _FAST_OPEN), _refuse(errno.EOPNOTSUPP)]
+    blocks = {**_held_blocks(rules), **_message_blocks(rules)}
+    for name, block in blocks.items():
+        if name in calls and name not in rules.refused:
             lines += _for_call(calls[name], block)
     for name in rules.supervised:
-        if name in calls:
-            lines += _for_call(calls[name], [(_RETURN, 0, 0, _ASK)])
-    lines += _for_call(calls["socket"], _socket_rules(sockets))
-    if not sockets.local:
+        if name in calls and name not in blocks:
+            lines += _for_call(calls[name], [_ASK_LINE])
+    lines += _for_call(calls["socket"], _socket_rules(sockets, rules))
+    if not sockets.local or rules.limits_local:
         lines += _for_call(calls["socketpair"], _PAIRS)
-    return [*lines, (_RETURN, 0, 0, _ALLOW)]
+    return [*lines, _ALLOW_LINE]
+
+
+def _held_blocks(rules: Filter) -> dict[str, Sequence[Instruction]]:
+    """What becomes of the calls that change files, their metadata, and other processes."""
+    blocks: dict[str, Sequence[Instruction]] = {}
+    if rules.writes is Hold.ASKED:
+        blocks |= {name: [_ASK_LINE] for name in WRITES}
+        for name, flags in (("open", 1), ("openat", 2)):
+            if name not in rules.supervised:
+                blocks[name] = [_load(flags), (_IF_ANY_BIT, 0, 1, _WRITE_FLAGS), _ASK_LINE]
+    if rules.metadata is not Hold.FREE:
+        blocks |= {name: [_decision(rules.metadata)] for name in METADATA}
+    if rules.neighbours is not Hold.FREE:
+        ends = _decision(rules.neighbours)
+        blocks |= {name: [_load(0), (_IF_EQUAL, 1, 0, 0), ends] for name in NEIGHBOURS}
+        blocks["pidfd_open"] = [ends]
+        blocks["prlimit64"] = [
+            *(_load(0), (_IF_EQUAL, 5, 0, 0)),  # its own limits
+            *(_load(2), (_IF_EQUAL, 0, 2, 0), _load(2, 4), (_IF_EQUAL, 1, 0, 0)),  # reads only
+            ends,
+        ]
+        for name, of_user in _OF_USER.items():
+            which = (_load(0), (_IF_EQUAL, 0, 1, of_user))
+            blocks[name] = [_load(1), (_IF_EQUAL, 0, 2, 0), *which, ends]
+        blocks |= {name: [_refuse(errno.EPERM)] for name in _OF_MEMORY}
+    if rules.starts_named:
+        without = _refuse(errno.EACCES)
+        blocks["memfd_create"] = [_load(1), (_IF_ANY_BIT, 1, 0, _NOT_EXECUTABLE), without]
+        blocks["execveat"] = [_load(4), (_IF_ANY_BIT, 0, 1, _EMPTY_PATH), without]
+        if "execveat" in rules.supervised:
+            blocks["execveat"] = [*blocks["execveat"], _ASK_LINE]
+    return blocks
+
+
+def _message_blocks(rules: Filter) -> dict[str, Sequence[Instruction]]:
+    """What becomes of messages that name an address, or connect with their first bytes."""
+    if not any(name in rules.supervised for name in ADDRESSED):
+        return {}
+    blocks: dict[str, Sequence[Instruction]] = {}
+    for name, flags in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
+        refusal = _refuse(errno.EOPNOTSUPP)
+        blocks[name] = [_load(flags), (_IF_ANY_BIT, 0, 1, _FAST_OPEN), refusal]
+    if rules.messages is Hold.ASKED:
+        blocks["sendmsg"] = [*blocks["sendmsg"], _ASK_LINE]
+        blocks["sendmmsg"] = [*blocks["sendmmsg"], _ASK_LINE]
+        named = (_load(4), (_IF_EQUAL, 0, 2, 0), _load(4, 4), (_IF_EQUAL, 1, 0, 0))
+        blocks["sendto"] = [*blocks["sendto"], *named, _ASK_LINE]
+    return blocks
+
+
+def _decision(hold: Hold) -> Instruction:
+    return _ASK_LINE if hold is Hold.ASKED else _refuse(errno.EPERM)
+
+
+def _if_one_of(argument: int, values: Sequence[int], then: Instruction) -> list[Instruction]:
+    """An instruction for an argument that is one of these values."""
+    last = len(values) - 1
+    tests = [
+        (_IF_EQUAL, last - at, 0 if at < last else 1, value) for at, value in enumerate(values)
+    ]
+    return [_load(argument), *tests, then]
 
 
 def packed(lines: Sequence[Instruction]) -> bytes:
@@ -350,12 +553,21 @@ def _for_call(number: int, block: Sequence[Instruction]) -> list[Instruction]:
     return [(_IF_EQUAL, 0, len(closed), number), *closed]
 
 
-def _socket_rules(allowed: Sockets) -> list[Instruction]:
+def _socket_rules(allowed: Sockets, rules: Filter) -> list[Instruction]:
     """The decision on ``socket(family, type, protocol)``."""
-    local = _ALLOW_LINE if allowed.local else _refuse(errno.EACCES)
-    lines = [_load(0), (_IF_EQUAL, 0, 1, _AF_UNIX), local]
+    refusal = _refuse(errno.EACCES)
+    if not allowed.local:
+        local = [refusal]
+    elif rules.limits_local:
+        kind = (_load(1), (_AND, 0, 0, _TYPE_MASK))
+        local = [*kind, *_if_one_of_loaded((_DATAGRAM, _RAW), refusal), _ALLOW_LINE]
+    else:
+        local = [_ALLOW_LINE]
+    lines = [_load(0), (_IF_EQUAL, 0, len(local), _AF_UNIX), *local]
     if not allowed.network:
-        return [*lines, _refuse(errno.EACCES)]
+        return [*lines, refusal]
+    if rules.messages is Hold.ASKED:
+        return [*lines, *_INTERNET_ALONE]
     if allowed.streams_only:
         lines += [
             (_IF_EQUAL, 2, 0, _AF_INET),
@@ -373,9 +585,13 @@ def _socket_rules(allowed: Sockets) -> list[Instruction]:
     return [*lines, _ALLOW_LINE]
 
 
-def _load(argument: int) -> Instruction:
-    """The lower half of an argument of the call."""
-    return _LOAD, 0, 0, _ARGUMENTS + 8 * argument
+def _if_one_of_loaded(values: Sequence[int], then: Instruction) -> list[Instruction]:
+    return _if_one_of(0, values, then)[1:]
+
+
+def _load(argument: int, at: int = 0) -> Instruction:
+    """The lower half of an argument of the call, or with 4 the upper one."""
+    return _LOAD, 0, 0, _ARGUMENTS + 8 * argument + at
 
 
 def _refuse(number: int) -> Instruction:
@@ -383,6 +599,34 @@ def _refuse(number: int) -> Instruction:
 
 
 _ALLOW_LINE: Instruction = (_RETURN, 0, 0, _ALLOW)
+_ASK_LINE: Instruction = (_RETURN, 0, 0, _ASK)
+_AF_NETLINK, _IPPROTO_UDP = 16, 17
+# Streams and datagrams of the internet, whose addresses the supervisor knows, and the routes of
+# netlink, which resolvers of names read.
+_INTERNET_ALONE: Sequence[Instruction] = (
+    (_IF_EQUAL, 0, 4, _AF_NETLINK),
+    _load(2),
+    (_IF_EQUAL, 0, 1, 0),
+    _ALLOW_LINE,
+    _refuse(errno.EACCES),
+    (_IF_EQUAL, 2, 0, _AF_INET),
+    (_IF_EQUAL, 1, 0, _AF_INET6),
+    _refuse(errno.EACCES),
+    _load(1),
+    (_AND, 0, 0, _TYPE_MASK),
+    (_IF_EQUAL, 2, 0, _STREAM),
+    (_IF_EQUAL, 6, 0, _DATAGRAM),
+    _refuse(errno.EACCES),
+    _load(2),
+    (_IF_EQUAL, 7, 0, 0),
+    (_IF_EQUAL, 6, 0, _IPPROTO_TCP),
+    _refuse(errno.EACCES),
+    _load(2),
+    (_IF_EQUAL, 2, 0, 0),
+    (_IF_EQUAL, 1, 0, _IPPROTO_UDP),
+    _refuse(errno.EACCES),
+    _ALLOW_LINE,
+)
 _PAIRS: Sequence[Instruction] = (
     _load(0),
     (_IF_EQUAL, 0, 5, _AF_UNIX),

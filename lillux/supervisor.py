@@ -8,51 +8,70 @@ is merely watched continues by itself. See seccomp_unotify(2). Linux.
 
 import ctypes
 import errno
+import logging
 import os
 import select
-import socket
 import struct
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
-from lillux.seccomp import ADDRESSED, FILES, Addresses, Reach, number_of
+from lillux.mediation import (
+    WRITING,
+    Blocks,
+    Changes,
+    FileCall,
+    GoOn,
+    Impersonation,
+    Status,
+    as_signed,
+    status_of,
+)
+from lillux.seccomp import (
+    ADDRESSED,
+    FILES,
+    MESSAGES,
+    METADATA,
+    NEIGHBOURS,
+    WRITES,
+    Addresses,
+    Reach,
+    number_of,
+)
 from lillux.values import dataclass
 
+if TYPE_CHECKING:
+    from lillux.addresses import Ip
+    from lillux.sandbox import Confinement
+    from lillux.supervised_sockets import Sockets
+
 _RECEIVE, _SEND, _STILL_THERE = 0xC050_2100, 0xC018_2101, 0x4008_2102
+_HAND_OVER = 0x4018_2103
+_HAND_OVER_AS_ANSWER = 2
 _REQUEST = struct.Struct("<QIIiIQ6Q")
 _ANSWER = struct.Struct("<QqiI")
+_DESCRIPTOR = struct.Struct("<QIIII")
 _GO_ON = 1
-_MAX_ADDRESS, _MAX_PATH = 128, 4096
-_AF_UNSPEC = 0
 _AT_FDCWD = -100
-_INET_BYTES, _INET6_BYTES, _SCOPED_BYTES = 8, 24, 28  # of the structures of addresses
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-
-Ip = IPv4Address | IPv6Address
+_PAUSE_S = 0.005
+_MAX_ANCESTORS = 64
 
 
-def allows(addresses: Addresses, call: str, ip: Ip, port: int) -> bool:
-    """Whether a stream may be connected or bound to an address."""
-    plain = (ip.ipv4_mapped or ip) if isinstance(ip, IPv6Address) else ip
+def allows(addresses: Addresses, call: str, ip: "Ip", port: int) -> bool:
+    """Whether a socket may be connected or bound to an address, or may send to it."""
+    from lillux.addresses import is_name_server, is_near, is_this_machine
+
     match addresses.reach:
         case Reach.PROXY:
-            return call == "connect" and plain.is_loopback and port == addresses.port
+            return call == "connect" and is_this_machine(ip) and port == addresses.port
         case Reach.LOOPBACK:
-            return plain.is_loopback
+            return is_this_machine(ip)
         case _:
-            return call != "connect" or not is_near(plain)
-
-
-def is_near(ip: Ip) -> bool:
-    """Whether an address is loopback or link-local."""
-    return ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip in _METADATA
-
-
-_METADATA = frozenset({ip_address("fd00:ec2::254"), ip_address("100.100.100.200")})
+            return call in {"bind", "listen"} or is_name_server(ip, port) or not is_near(ip)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +97,7 @@ def can_supervise() -> bool:
     except (AttributeError, OSError):
         return False
     try:
-        os.close(_socket_of(pidfd, pidfd))
+        os.close(socket_of(pidfd, pidfd))
     except OSError:
         return False
     finally:
@@ -87,21 +106,35 @@ def can_supervise() -> bool:
 
 
 class Supervisor:
-    """Answers supervised calls until the last confined process has ended."""
+    """Answers supervised calls until the last confined process has ended.
+
+    ``entered`` is the status of a thread that has just entered the confinement.
+    """
 
     def __init__(
-        self, listener: int, addresses: Addresses | None, on_attempt: OnAttempt | None = None
+        self,
+        listener: int,
+        confinement: "Confinement",
+        entered: Status,
+        on_attempt: OnAttempt | None = None,
     ) -> None:
-        self._listener, self._addresses = listener, addresses
+        self._listener, self._entered = listener, entered
+        self._addresses, self._watches = confinement.addresses, confinement.watches
+        self._makes_changes = confinement.limits_writing
+        self._writes_itself = confinement.mediated is not None
+        self._rules = confinement.write_rules()
+        self._local = _local_rules(confinement)
         self._on_attempt = on_attempt or (lambda _: None)
-        self._names = {
-            number_of(name): name for name in (*ADDRESSED, *FILES) if number_of(name) >= 0
-        }
+        every = (*ADDRESSED, *MESSAGES, *FILES, *WRITES, *METADATA, *NEIGHBOURS)
+        self._names = {number_of(name): name for name in every if number_of(name) >= 0}
+        self.root = 0
+        """The number of the first confined process, once it is known."""
         Thread(target=self._serve, name="lillux-supervisor", daemon=True).start()
 
     def _serve(self) -> None:
         poll = select.poll()
         poll.register(self._listener, select.POLLIN)
+        self._changes = Changes(self._rules, self._entered) if self._makes_changes else None
         try:
             while True:
                 ((_, events),) = poll.poll()
@@ -120,79 +153,138 @@ class Supervisor:
         except OSError:  # the caller ended meanwhile
             return
         request, pid, _, number, _, _, *words = _REQUEST.unpack(buffer)
-        call = _Call(request, pid, self._names.get(number, ""), words)
-        if call.name not in ADDRESSED:
+        name = self._names.get(number, "")
+        call = _Call(pid=pid, name=name, words=words, request=request)
+        if self._watches and call.name in FILES:
             with suppress(OSError, ValueError):
                 self._watch(call)
+        try:
+            self._decide(call)
+        except GoOn:
             self._answer(call, _GO_ON)
-        elif self._addresses is None:
-            with suppress(OSError, ValueError):
-                self._look_at_address(call)
-            self._answer(call, _GO_ON)
+        except OSError as error:
+            self._answer(call, 0, error.errno or errno.EACCES)
+        except Exception:  # else every later call would find nobody
+            logging.getLogger(__name__).exception("%s of process %s", call.name, pid)
+            self._answer(call, 0, errno.EINVAL)
+
+    def _decide(self, call: "_Call") -> None:
+        """Make a call, or begin to. Raises OSError for what it returns else, and GoOn."""
+        name = call.name
+        if name in METADATA or name in WRITES:
+            if self._changes is None or (name in WRITES and not self._writes_itself):
+                raise GoOn
+            self._change(call, self._changes)
+        elif name in NEIGHBOURS:
+            self._require_own(call)
+            raise GoOn  # the number of the process is in a register, which nobody changes
+        elif name in ADDRESSED or name in MESSAGES:
+            self._reach(call)
+        elif name in FILES:  # a start
+            raise GoOn
         else:
-            # A connection may take its time, and others must not wait for it.
-            Thread(target=self._connect, args=(call,), daemon=True).start()
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    # ------------------------------------------------------------------ changes
+
+    def _change(self, call: "_Call", changes: Changes) -> None:
+        try:
+            value, descriptor = changes.make(call, lambda: self._require_there(call))
+        except Blocks:  # a pipe has no reader yet: others must not wait for it
+            Thread(target=self._open_later, args=(call,), daemon=True).start()
+            return
+        self._return(call, value, descriptor)
+
+    def _open_later(self, call: "_Call") -> None:
+        """Open a pipe as soon as it has a reader."""
+        changes = Changes(self._rules, self._entered)
+        while True:
+            try:
+                value, descriptor = changes.make(call, lambda: self._require_there(call))
+            except Blocks:
+                time.sleep(_PAUSE_S)
+            except GoOn:
+                return self._answer(call, _GO_ON)
+            except OSError as error:
+                return self._answer(call, 0, error.errno or errno.EACCES)
+            else:
+                return self._return(call, value, descriptor)
+
+    def _return(self, call: "_Call", value: int, descriptor: int | None) -> None:
+        """Answer with a value, or with a descriptor that the caller gets."""
+        import fcntl
+
+        if descriptor is None:
+            self._answer(call, 0, value=value)
+            return
+        flags = os.O_CLOEXEC if call.closes_on_exec() else 0
+        words = (call.request, _HAND_OVER_AS_ANSWER, descriptor, 0, flags)
+        try:
+            fcntl.ioctl(self._listener, _HAND_OVER, _DESCRIPTOR.pack(*words))
+        except OSError as error:  # the caller has too many, or is gone
+            self._answer(call, 0, error.errno or errno.EMFILE)
+        finally:
+            os.close(descriptor)
+
+    # ------------------------------------------------------------------ neighbours
+
+    def _require_own(self, call: "_Call") -> None:
+        """Refuse a call that reaches a process which is none of the run's own."""
+        by_kind = call.name in {"setpriority", "ioprio_set"}
+        target = as_signed(call.words[1 if by_kind else 0])
+        first = 1 if call.name == "ioprio_set" else 0  # the kind that is one process
+        if by_kind and call.words[0] & 0xFFFF_FFFF != first:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        if not self._is_own(target, call.pid):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def _is_own(self, target: int, caller: int) -> bool:
+        """Whether a process is one of the run, or is not there at all."""
+        own = {self.root, status_of(caller).leader} - {0}
+        for _ in range(_MAX_ANCESTORS):
+            if target <= 0:
+                return False
+            try:
+                status = status_of(target)
+            except FileNotFoundError:
+                return True
+            except OSError:
+                return False
+            if status.leader in own:
+                return True
+            target = status.parent
+        return False
 
     # ------------------------------------------------------------------ addresses
 
-    def _connect(self, call: "_Call") -> None:
+    def _reach(self, call: "_Call") -> None:
+        from lillux.supervised_sockets import Sockets
+
+        sockets = Sockets(self._addresses, self._local, self._on_attempt)
+        is_limited = self._addresses is not None or self._local is not None
+        if not is_limited and not (call.name == "bind" and self._writes_itself):
+            with suppress(OSError, ValueError):
+                sockets.look(call)
+            raise GoOn
+        # A connection may take its time, and others must not wait for it.
+        Thread(target=self._make, args=(call, sockets), daemon=True).start()
+
+    def _make(self, call: "_Call", sockets: "Sockets") -> None:
         try:
-            self._make(call)
+            value = sockets.make(
+                call,
+                self._rules,
+                lambda: Impersonation(self._entered),
+                lambda: self._require_there(call),
+            )
+        except GoOn:
+            self._answer(call, _GO_ON)
         except OSError as error:
             self._answer(call, 0, error.errno or errno.EACCES)
-        except ValueError:  # no address that this module knows
+        except (ValueError, OverflowError):  # no address that this module knows
             self._answer(call, 0, errno.EACCES)
         else:
-            self._answer(call, 0)
-
-    def _make(self, call: "_Call") -> None:
-        """Make the call on the caller's socket. Raises OSError, ValueError."""
-        given = None if call.name == "listen" else call.address()
-        pidfd = os.pidfd_open(_leader(call.pid))
-        try:
-            descriptor = _socket_of(pidfd, call.words[0])
-        finally:
-            os.close(pidfd)
-        self._require_there(call)  # otherwise the process id may belong to another process
-        with socket.socket(fileno=descriptor) as ours:
-            is_stream = ours.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM
-            if ours.family == socket.AF_UNIX and isinstance(given, str | bytes):
-                # A program that may create local sockets may use them: `seccomp.Sockets`.
-                (ours.connect if call.name == "connect" else ours.bind)(given)
-                return
-            if ours.family == socket.AF_UNIX and call.name == "listen":
-                ours.listen(min(call.words[1] & 0xFFFF, socket.SOMAXCONN))
-                return
-            if ours.family not in {socket.AF_INET, socket.AF_INET6} or isinstance(
-                given, str | bytes
-            ):
-                raise ValueError(ours.family)
-            if call.name == "listen":
-                given = _parse_address(ours.getsockname())
-                self._require_allowed(call, given)
-                ours.listen(min(call.words[1] & 0xFFFF, socket.SOMAXCONN))
-                return
-            if given is None:  # AF_UNSPEC, which takes a connection back
-                raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
-            if is_stream:
-                self._require_allowed(call, given)
-            elif self._addresses and self._addresses.reach is not Reach.PUBLIC:
-                raise PermissionError(errno.EACCES, "datagrams")
-            place = given.place(ours.family)
-            (ours.connect if call.name == "connect" else ours.bind)(place)
-
-    def _require_allowed(self, call: "_Call", given: "_Address") -> None:
-        is_allowed = self._addresses is None or allows(
-            self._addresses, call.name, given.ip, given.port
-        )
-        self._on_attempt(Attempt(_VERBS[call.name], str(given), was_refused=not is_allowed))
-        if not is_allowed:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    def _look_at_address(self, call: "_Call") -> None:
-        given = None if call.name == "listen" else call.address()
-        if isinstance(given, _Address):
-            self._on_attempt(Attempt(_VERBS[call.name], str(given)))
+            self._answer(call, 0, value=value)
 
     # ------------------------------------------------------------------ files
 
@@ -209,74 +301,38 @@ class Supervisor:
 
         fcntl.ioctl(self._listener, _STILL_THERE, struct.pack("<Q", call.request))
 
-    def _answer(self, call: "_Call", flags: int, number: int = 0) -> None:
+    def _answer(self, call: "_Call", flags: int, number: int = 0, value: int = 0) -> None:
         import fcntl
 
         with suppress(OSError):  # it was interrupted, or is gone
-            answer = bytearray(_ANSWER.pack(call.request, 0, -number, flags))
+            answer = bytearray(_ANSWER.pack(call.request, value, -number, flags))
             fcntl.ioctl(self._listener, _SEND, answer)
 
 
-_VERBS: Mapping[str, str] = {"connect": "connect", "bind": "bind", "listen": "bind"}
+def _local_rules(confinement: "Confinement") -> tuple[str, ...] | None:
+    """The real paths of local sockets that may be connected to beside writable ones; None: any."""
+    if confinement.local_sockets is None:
+        return None
+    return tuple(os.path.realpath(path) for path in confinement.local_sockets)
 
 
-@dataclass(frozen=True, slots=True)
-class _Address:
-    ip: Ip
-    port: int
-    flow: int = 0
-    scope: int = 0
+class _Call(FileCall):
+    """A waiting call that is watched."""
 
-    def place(self, family: int) -> tuple[str, int] | tuple[str, int, int, int]:
-        """The address in the form of a socket family."""
-        if family == socket.AF_INET:
-            return str(self.ip), self.port
-        return str(self.ip).partition("%")[0], self.port, self.flow, self.scope
+    __slots__ = ()
 
-    def __str__(self) -> str:
-        return f"{f'[{self.ip}]' if isinstance(self.ip, IPv6Address) else self.ip}:{self.port}"
-
-
-def _parse_address(name: tuple[str, int]) -> _Address:
-    return _Address(ip_address(str(name[0]).partition("%")[0]), int(name[1]))
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A waiting call: its thread and its arguments."""
-
-    request: int
-    pid: int
-    name: str
-    words: list[int]
-
-    def address(self) -> "_Address | str | bytes | None":
-        """The address that it names, of a local socket its path or name; None for none at all.
-
-        Raises OSError, ValueError for another family.
-        """
-        size = min(self.words[2] & 0xFFFF_FFFF, _MAX_ADDRESS)
-        data = self._memory(self.words[1], size)
-        (family,) = struct.unpack_from("=H", data) if size > 1 else (-1,)
-        if family == _AF_UNSPEC:
-            return None
-        if family == socket.AF_UNIX:
-            return self._local_name(data[2:])
-        if family == socket.AF_INET and len(data) >= _INET_BYTES:
-            return _Address(IPv4Address(data[4:8]), int.from_bytes(data[2:4], "big"))
-        if family == socket.AF_INET6 and len(data) >= _INET6_BYTES:
-            (scope,) = struct.unpack_from("=I", data, 24) if len(data) >= _SCOPED_BYTES else (0,)
-            flow = int.from_bytes(data[4:8], "big")
-            port = int.from_bytes(data[2:4], "big")
-            return _Address(IPv6Address(data[8:24]), port, flow, scope)
-        raise ValueError(family)
-
-    def _local_name(self, name: bytes) -> str | bytes:
-        """The path of a local socket as this process finds it, or its name without a path."""
-        if name.startswith(b"\0"):
-            return name
-        path = os.fsdecode(name.partition(b"\0")[0])
-        return path if path.startswith("/") else f"/proc/{self.pid}/cwd/{path}"
+    def closes_on_exec(self) -> bool:
+        """Whether a descriptor that it opens is closed when a program starts."""
+        match self.name:
+            case "open":
+                flags = self.words[1]
+            case "openat":
+                flags = self.words[2]
+            case "openat2":
+                (flags,) = struct.unpack("<Q", self.memory(self.words[2], 8))
+            case _:
+                flags = 0
+        return bool(flags & os.O_CLOEXEC)
 
     def paths(self) -> list[tuple[str, int, str]]:
         """What it does to which paths, each relative to a folder's descriptor."""
@@ -288,7 +344,7 @@ class _Call:
             case "openat":
                 found = [(_access_of_flags(words[2]), words[0], words[1])]
             case "openat2":
-                (flags,) = struct.unpack("<Q", self._memory(words[2], 8))
+                (flags,) = struct.unpack("<Q", self.memory(words[2], 8))
                 found = [(_access_of_flags(flags), words[0], words[1])]
             case "execve":
                 found = [("run", here, words[0])]
@@ -302,7 +358,7 @@ class _Call:
                 found = [("write", here, words[0]), ("write", here, words[1])]
             case _:
                 found = [("write", here, words[0])]
-        return [(what, at, self._text(address)) for what, at, address in found]
+        return [(what, at, self.text(address)) for what, at, address in found]
 
     def folder(self, at: int) -> str:
         """The folder of a descriptor of the caller's."""
@@ -310,36 +366,12 @@ class _Call:
         link = "cwd" if number == _AT_FDCWD else f"fd/{number}"
         return str(Path(f"/proc/{self.pid}/{link}").readlink())
 
-    def _text(self, address: int) -> str:
-        """The text up to a NUL or an unmapped page."""
-        text = b""
-        while b"\0" not in text and len(text) < _MAX_PATH:
-            step = 256 - (address + len(text)) % 256
-            text += self._memory(address + len(text), step)
-        return os.fsdecode(text.partition(b"\0")[0])
-
-    def _memory(self, address: int, size: int) -> bytes:
-        descriptor = os.open(f"/proc/{self.pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.pread(descriptor, size, address)
-        finally:
-            os.close(descriptor)
-
 
 def _access_of_flags(flags: int) -> str:
-    return "write" if flags & _WRITING else "read"
+    return "write" if flags & WRITING else "read"
 
 
-def _leader(pid: int) -> int:
-    """The process of a thread."""
-    with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123 - no path to keep
-        for line in file:
-            if line.startswith(b"Tgid:"):
-                return int(line.split()[1])
-    return pid
-
-
-def _socket_of(pidfd: int, number: int) -> int:
+def socket_of(pidfd: int, number: int) -> int:
     """A descriptor of our own for another process's. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     words = (number_of("pidfd_getfd"), pidfd, number & 0xFFFF_FFFF, 0)

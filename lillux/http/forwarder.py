@@ -14,14 +14,15 @@ import socket
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from threading import Lock, Thread
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from lillux.addresses import Ip, is_near, is_public, is_this_machine
 from lillux.http.model import HttpClientError, InvalidUrlError, is_loopback, parse_address
 from lillux.http.proxies import Proxy, proxy_for
-from lillux.supervisor import Attempt, Ip, is_near
+from lillux.supervisor import Attempt
 from lillux.values import dataclass, field
 
 _MAX_HEAD = 32 * 1024
@@ -31,7 +32,6 @@ _MAX_NOTED = 50
 _MAX_RUNNING = 256
 _USER = "rye"
 _REQUEST = re.compile(r"([A-Z]{1,20}) (\S{1,8000}) HTTP/1\.[01]")
-_NAT64, _SIX_TO_FOUR = ip_network("64:ff9b::/96"), ip_network("2002::/16")
 _DROPPED = ("proxy-", "connection:", "host:", "keep-alive:")
 
 ANYWHERE = "*:*"
@@ -69,7 +69,7 @@ class Hosts:
         if is_public(ip):
             return True
         if is_loopback(host):
-            return ip.is_loopback
+            return is_this_machine(ip)
         return _is_address(host) or any(_is_among(one, host, ip) for one in self.private)
 
 
@@ -82,19 +82,6 @@ def fits(pattern: str, host: str, port: int) -> bool:
     if name.startswith("*."):
         return host.endswith(name[1:]) and not _is_address(host)
     return host == name.strip("[]")
-
-
-def is_public(ip: Ip) -> bool:
-    """Whether an address is public, also when it is embedded in another form of address."""
-    if isinstance(ip, IPv6Address):
-        inner = ip.ipv4_mapped
-        if ip in _NAT64:
-            inner = IPv4Address(int(ip) & 0xFFFF_FFFF)
-        elif ip in _SIX_TO_FOUR:
-            inner = ip.sixtofour
-        if inner is not None:
-            return is_public(inner)
-    return ip.is_global and not (ip.is_multicast or ip.is_reserved)
 
 
 def _is_address(host: str) -> bool:

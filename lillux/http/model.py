@@ -355,8 +355,10 @@ def is_loopback(host: str) -> bool:
     """Whether a host is this machine, by its name alone."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
+    from lillux.addresses import is_this_machine
+
     try:
-        return ip_address(host).is_loopback
+        return is_this_machine(ip_address(host))
     except ValueError:
         return False
 

@@ -160,14 +160,16 @@ def confined(
 
     made: list[subprocess.Popen[bytes]] = []
     failed: list[BaseException] = []
-    listeners: list[int | None] = []
+    listeners: list[int] = []
     has_entered, may_start = Event(), Event()
 
     def work() -> None:
         try:
-            listeners.append(confinement.enter())
+            listener = confinement.enter()
+            if listener is not None:
+                listeners.append(listener)
             has_entered.set()
-            if listeners[0] is not None:
+            if listeners:
                 may_start.wait()
             made.append(start())
         except BaseException as error:  # noqa: BLE001 - raised again below, by the caller
@@ -175,19 +177,24 @@ def confined(
         finally:
             has_entered.set()
 
+    supervisor = None
     with _without_vfork(confinement.watches):
         thread = Thread(target=work)
         thread.start()
         if confinement.is_supervised:
+            from lillux.mediation import status_of
             from lillux.supervisor import Supervisor
 
             has_entered.wait()
-            if listeners and listeners[0] is not None:
-                Supervisor(listeners[0], confinement.addresses, on_attempt)
+            if listeners:  # the thread itself may be one whose calls wait
+                entered = status_of(f"self/task/{thread.native_id}")
+                supervisor = Supervisor(listeners[0], confinement, entered, on_attempt)
             may_start.set()
         thread.join()
     if failed:
         raise failed[0]
+    if supervisor:
+        supervisor.root = made[0].pid
     return made[0]
 
 

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from lillux.http.forwarder import ANYWHERE, Forwarder, Hosts, fits, is_public
+from lillux.addresses import is_public
+from lillux.http.forwarder import ANYWHERE, Forwarder, Hosts, fits
 
 
 class Echo(BaseHTTPRequestHandler):
