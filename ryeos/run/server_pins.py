@@ -37,6 +37,7 @@ from lillux.process.model import Command, ProcessRunner
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.specs import ToolSpec
+from ryeos.run.installed import InstalledTree
 from ryeos.run.packages import Block, Installer, PackageList, PackagesError
 
 PINS = "pins"
@@ -372,7 +373,8 @@ class ServerInstaller:
         """The words that start a pinned server, and the folder that it is installed in.
 
         ``listed`` gives the list; it is asked where nothing is installed yet. With ``make``
-        that is done then. Raises PackagesError, SpecError, FileSystemError.
+        that is done then. Raises PackagesError, SpecError, FileSystemError, and InstalledFilesError
+        where a file of it was changed.
         """
         if not package.digest:
             raise PackagesError(
@@ -383,8 +385,11 @@ class ServerInstaller:
             return self._python_program(package, listed, interpreter, place, make=make)
         folder = place / f"npm-{package.digest[:32]}"
         started = folder / "node_modules" / package.name / _plain(package.bin)
-        if make and not (folder / "ready").is_file():
+        tree = InstalledTree(folder)
+        if make and not tree.is_made:
             self._install_npm(_require_pinned(package, listed()).requirements, folder)
+        elif tree.is_made:
+            tree.require_unchanged()
         return (interpreter, str(started)), folder
 
     # ------------------------------------------------------------------ npm
@@ -428,13 +433,13 @@ class ServerInstaller:
         )
 
     def _install_npm(self, requirements: Sequence[str], folder: Path) -> None:
-        from shutil import rmtree
-
+        tree = InstalledTree(folder)
         make_directory(folder.parent, mode=0o700)
         with locked(folder.with_suffix(".lock"), timeout_s=_INSTALL_S):
-            if (folder / "ready").is_file():
+            if tree.is_made:
+                tree.require_unchanged()
                 return
-            rmtree(folder, ignore_errors=True)  # of a process that was ended in the middle
+            tree.remove()  # of a process that was ended in the middle
             make_directory(folder, mode=0o700)
             entries = dict(_lock_entry(line) for line in requirements)
             needed = entries.get("", {}).get("dependencies", {})
@@ -442,7 +447,7 @@ class ServerInstaller:
             lock = {"lockfileVersion": 3, "requires": True, "packages": entries}
             _write_json(folder / "package-lock.json", lock)
             self._npm("ci", folder=folder, what="install")
-            write_atomic(folder / "ready", b"")
+            tree.seal()
 
     def _npm(self, *words: str, folder: Path, what: str) -> None:
         npm = find_on_path("npm", self.env.get("PATH", ""), platform=self.platform)
@@ -495,7 +500,10 @@ class ServerInstaller:
         _plain(package.program)
         marked = place / f"pypi-{package.digest[:32]}-{sha256_hex(os.fsencode(python))[:8]}"
         known = _text(marked)
-        if not known and make:
+        tree = InstalledTree(Path(known).parent.parent) if known else None
+        if tree and tree.is_made and tree.folder.parent == place:
+            tree.require_unchanged()
+        elif make:
             checked = _require_pinned(package, listed())
             known = self._python.python_with(checked, python, place, make=True)
             write_atomic(marked, known.encode("utf-8", "surrogateescape"))
