@@ -25,6 +25,7 @@ from typing import Any
 from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError, UnsafePathError, as_word
 from lillux.files import (
+    FileTooLargeError,
     is_inside,
     locked,
     make_directory,
@@ -43,6 +44,10 @@ from ryeos.run.packages import Block, Installer, PackageList, PackagesError
 PINS = "pins"
 MAX_FILES, MAX_FILES_BYTES = 2000, 64 * 1024 * 1024
 _CODE = (".py", ".js", ".mjs", ".cjs", ".ts", ".json", ".sh", ".so", ".pyd", ".node", ".wasm")
+_SCRIPTS = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts")
+_RELATIVE_IMPORT = re.compile(
+    rb"""(?:from|import|require)\s*\(?\s*["'](\.{1,2}/[^"'\0]{1,500})["']"""
+)
 _PASSED_OVER = frozenset({"__pycache__", ".git", ".venv", "venv", "node_modules"})
 _MAX_SHOWN = 8
 _LONGEST_NAME, _LONGEST_LINE, MAX_DIFF_LINES = 80, 300, 200
@@ -222,21 +227,67 @@ def approved_tool(spec: ToolSpec) -> dict[str, Any]:
 def files_digest(file: Path, project: Path | None) -> tuple[str, int]:
     """The digest of a local server and how many files are in it; ``("", 0)`` where none is.
 
-    The file itself, and all code in its folder and below; the file alone where that folder is the
-    project or holds it, or has too much in it. Raises FileTooLargeError, FileSystemError.
+    Raises FileTooLargeError, FileSystemError.
+    """
+    files = server_files(file, project)
+    return _digest_of(file, files), len(files)
+
+
+def server_files(file: Path, project: Path | None) -> dict[Path, bytes]:
+    """The files of a local server, each read once; none where it is not there.
+
+    The file itself, and all code in its folder and below. Where that folder is the project or holds
+    it, or has too much in it: the file, and the code there that it imports by a statement.
+    Raises FileTooLargeError, FileSystemError.
     """
     if not file.is_file():
-        return "", 0
-    folder = file.parent
+        return {}
+    folder, files, left = file.parent, dict[Path, bytes](), MAX_FILES_BYTES
     is_broad = project is not None and is_inside(project, folder)
     found = [] if is_broad else _code_files(folder)
-    paths = sorted({file, *found})
-    parts, left = [], MAX_FILES_BYTES
-    for path in paths:
-        data = read_bytes(path, left)
-        left -= len(data)
-        parts.append(f"{path.relative_to(folder).as_posix()}\0{sha256_hex(data)}\n")
-    return sha256_hex("".join(parts).encode("utf-8", "surrogateescape")), len(paths)
+    waiting = sorted({file, *found}, reverse=True)
+    while waiting:
+        path = waiting.pop()
+        if path in files:
+            continue
+        files[path] = read_bytes(path, left)
+        left -= len(files[path])
+        if len(files) > MAX_FILES:
+            raise FileTooLargeError(str(folder), len(files), MAX_FILES)
+        if not found:
+            waiting += _imported(path, files[path], folder)
+    return files
+
+
+def _digest_of(file: Path, files: Mapping[Path, bytes]) -> str:
+    if not files:
+        return ""
+    lines = (
+        f"{path.relative_to(file.parent).as_posix()}\0{sha256_hex(data)}\n"
+        for path, data in sorted(files.items())
+    )
+    return sha256_hex("".join(lines).encode("utf-8", "surrogateescape"))
+
+
+def _imported(path: Path, data: bytes, folder: Path) -> Iterator[Path]:
+    """The code of the folder that a file imports, with the whole of a package."""
+    if path.suffix == ".py":
+        from ryeos.trust.start_files import imported_names
+
+        names = imported_names(data)
+        for entry in folder.iterdir():
+            if entry.name.lower().partition(".")[0] not in names:
+                continue
+            if entry.is_dir() and entry.name not in _PASSED_OVER:
+                yield from _code_files(entry)
+            elif entry.is_file() and entry.name.lower().endswith(_CODE):
+                yield entry
+        return
+    for match in _RELATIVE_IMPORT.finditer(data) if path.suffix in _SCRIPTS else ():
+        named = Path(os.path.normpath(path.parent / os.fsdecode(match[1])))
+        places = (named, *(Path(f"{named}{suffix}") for suffix in (*_SCRIPTS, ".json")))
+        places += tuple(named / f"index{suffix}" for suffix in _SCRIPTS)
+        yield from (one for one in places if one.is_file() and one.is_relative_to(folder))
 
 
 def _code_files(folder: Path) -> list[Path]:
@@ -251,17 +302,18 @@ def _code_files(folder: Path) -> list[Path]:
     return found
 
 
-def require_files(server: str, pins: ServerPins, file: Path, project: Path) -> None:
-    """Refuse local files that are not those that were approved: step (1).
+def require_files(server: str, pins: ServerPins, file: Path, project: Path) -> Mapping[Path, bytes]:
+    """The local files that were approved, to be started: step (1); none where none are pinned.
 
-    Raises ServerChangedError, FileSystemError.
+    Raises ServerChangedError where they are others, FileSystemError.
     """
     if not pins.files:
-        return
-    found, count = files_digest(file, project)
-    if found != pins.files:
-        what = f"{count} files at {file}" if count else f"nothing at {file}"
+        return {}
+    files = server_files(file, project)
+    if _digest_of(file, files) != pins.files:
+        what = f"{len(files)} files at {file}" if files else f"nothing at {file}"
         raise ServerChangedError(server, f"its files are not those that you approved: {what}")
+    return files
 
 
 # --- packages -------------------------------------------------------------------------------------
