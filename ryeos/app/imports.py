@@ -339,7 +339,7 @@ def help_page(rye: Rye, probe: ScriptProbe) -> str:
         env = {**_ENV, "PATH": str(Path(python).parent)}
         outcome = runner.run(
             Command(
-                argv=(python, "-I", str(work / "script.py"), "--help"),
+                argv=(python, "-I", "-B", str(work / "script.py"), "--help"),
                 env=env,
                 cwd=work,
                 timeout_s=_TIMEOUT_S,

@@ -828,7 +828,7 @@ def held_files(materials: Materials, services: Services) -> HeldFiles:
     Raises SpecError, IntegrityError and similar.
     """
     chain, files = materials.chain, materials.files
-    starter = _companion_named(STARTER, materials, services)
+    starter = companion_named(STARTER, materials, services)
     own = (chain.tool.item,) if chain.tool.item else ()
     return HeldFiles(
         starter=starter.data, files=files_of((*files.items, *own)), folders=files.folders
@@ -965,7 +965,7 @@ class FunctionCall:
 
 def function_call(materials: Materials, services: Services) -> FunctionCall:
     """The call for these materials. Raises SpecError, ProgramNotFoundError and similar."""
-    host = _companion_named("host", materials, services)
+    host = companion_named("host", materials, services)
     tool = _tool(materials.chain)
     held = held_files(materials, services)
     project_path = materials.anchor.names["project_path"]
@@ -995,7 +995,7 @@ def _tool(chain: Chain) -> VerifiedItem:
     return item
 
 
-def _companion_named(key: str, materials: Materials, services: Services) -> VerifiedItem:
+def companion_named(key: str, materials: Materials, services: Services) -> VerifiedItem:
     """The file that ``config.KEY`` of a chain names, as the element sees it that has the key."""
     for element in materials.chain.elements:
         if key in element.spec.config:

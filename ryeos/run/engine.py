@@ -376,7 +376,10 @@ class PrimitiveExecutor:
         if not made:
             log.warnings.append(f"its packages would be installed first, below {place}")
             return env
-        return replace(env, variables={**env.variables, PYTHON: made, PROJECT_PYTHON: made})
+        # Bytecode that a run writes there would be a change of what was installed.
+        own = {PYTHON: made, PROJECT_PYTHON: made, "PYTHONDONTWRITEBYTECODE": "1"}
+        names = tuple(sorted({*env.contributed, "PYTHONDONTWRITEBYTECODE"}))
+        return replace(env, variables={**env.variables, **own}, contributed=names)
 
     def _resolved_config(self, chain: Chain) -> dict[str, Any]:
         declared = chain.tool.spec.config_resolve

@@ -32,7 +32,15 @@ from ryeos.run.calls import (
     network_env,
 )
 from ryeos.run.chain import companion_error
-from ryeos.run.command import command_of, filled_arguments, masked, max_output_bytes, opened
+from ryeos.run.command import (
+    command_of,
+    companion_named,
+    filled_arguments,
+    masked,
+    max_output_bytes,
+    opened,
+)
+from ryeos.run.held import STARTER
 from ryeos.run.model import ChainElement, Invocation
 from ryeos.run.parameters import valid_limit
 from ryeos.run.server_pins import (
@@ -651,7 +659,18 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
             attempts=materials.request.attempts,
         ),
         rights=rights,
+        starter=_starter(found, server, materials, services),
     )
+
+
+def _starter(
+    found: ServerConfig, server: ServerProgram, materials: Materials, services: Services
+) -> bytes:
+    """What starts a server file of Python; nothing where there is none, or its runtime has none."""
+    has_files = bool(found.pins.files or server.files)
+    if not has_files or not any(STARTER in one.spec.config for one in materials.chain.elements):
+        return b""
+    return companion_named(STARTER, materials, services).data
 
 
 def _server_env(
@@ -720,6 +739,7 @@ class McpStdioCall:
     contributed: tuple[str, ...]
     invocation: Invocation
     rights: "CallRights"
+    starter: bytes = field(repr=False)
 
     @property
     def program(self) -> str:
@@ -741,12 +761,25 @@ class McpStdioCall:
         self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
     ) -> MappedResult:
         """Start the server, call the tool, end the server. Raises SpawnError, IntegrityError."""
+        _look_again(self.found, self.server.files)
+        invocation = self._held(opened(self.invocation, self.rights))
+        if invocation.folder is None:
+            return self._talk(invocation, cancellation, on_stderr)
+        from ryeos.run.held_servers import moved_server
+
+        with invocation.folder.made():
+            return self._talk(moved_server(invocation), cancellation, on_stderr)
+
+    def _talk(
+        self,
+        invocation: Invocation,
+        cancellation: Cancellation | None,
+        on_stderr: OnStderr | None,
+    ) -> MappedResult:
         from lillux.mcp_client.stdio import ServerProcess, call_over_stdio
 
-        _look_again(self.found, self.server.files)
-        self._require_files()
         words = self._shown_command()
-        command = replace(command_of(opened(self.invocation, self.rights)), leaves_nothing=False)
+        command = replace(command_of(invocation), leaves_nothing=False)
         name = self.found.tool_name
         try:
             answered = call_over_stdio(
@@ -762,13 +795,23 @@ class McpStdioCall:
         metadata = {**_metadata(self.found), **stderr_tail(answered.stderr)}
         return _mapped(self.found, answered.answer, metadata)
 
-    def _require_files(self) -> None:
-        """Raises ServerChangedError for a local server that is not the one that was approved."""
+    def _held(self, invocation: Invocation) -> Invocation:
+        """The invocation on the bytes of the server's files, verified before or compared now.
+
+        Raises ServerChangedError for a local server that is not the one that was approved.
+        """
         pins, fixed = self.found.pins, self.found.names.fixed
         file = self.server.cwd / as_text(fill(pins.file, self.found.names))
-        require_files(
-            _label(self.found, str(fixed["tool_id"])), pins, file, Path(str(fixed["project_path"]))
-        )
+        project = str(fixed["project_path"])
+        pinned = require_files(_label(self.found, str(fixed["tool_id"])), pins, file, Path(project))
+        files = {os.path.normpath(path): data for path, data in pinned.items()}
+        files |= {str(item.target.path): item.data for item in self.server.files}
+        if not files:
+            return invocation
+        from ryeos.run.held_servers import held_server
+
+        user_ai = Path(str(fixed["user_space"]), AI_DIRECTORY)
+        return held_server(invocation, files, self.starter, user_ai=user_ai, root=project)
 
     def _shown_command(self) -> list[str]:
         known = {**self.found.variables.values, **self.server.env}

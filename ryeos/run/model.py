@@ -161,12 +161,15 @@ class HeldFiles:
     files      by path
     folders    the real path of each verified folder, by the path that names it
     variables  what the starter sets: an interpreter would look for modules of its own there
+    modules_in  folders whose modules are imported from ``files`` alone, and which are not verified
+               otherwise
     """
 
     starter: bytes = field(repr=False)
     files: Mapping[str, bytes] = field(repr=False)
     folders: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    modules_in: tuple[str, ...] = ()
 
     def packed(self) -> bytes:
         """The content of the sealed file; ``start.py`` of the Python runtimes reads it."""
@@ -177,6 +180,8 @@ class HeldFiles:
             index += ("folder", path, real)
         for name, value in self.variables.items():
             index += ("variable", name, value)
+        for path in self.modules_in:
+            index += ("modules", path, "")
         text = "\0".join(index).encode("utf-8", "surrogateescape")
         numbers = b"%d %d\n" % (len(self.starter), len(text))
         return b"".join((numbers, self.starter, text, *self.files.values()))

@@ -26,6 +26,7 @@ from lillux.values import dataclass
 from ryeos.items.errors import ChainError, SpecError
 from ryeos.items.specs import COMPARISONS, compare_versions
 from ryeos.run.chain import PACKAGES_MARK, PACKAGES_SUFFIX
+from ryeos.run.installed import InstalledTree
 from ryeos.run.model import Chain, ChainElement
 from ryeos.trust.verify import VerifiedItem
 
@@ -253,28 +254,28 @@ class Installer:
     def python_with(self, listed: PackageList, python: str, place: Path, *, make: bool) -> str:
         """The interpreter of the environment with these packages, made if it is missing.
 
-        ``""`` for one that is missing and not to be made. Raises PackagesError, FileSystemError.
+        ``""`` for one that is missing and not to be made. Raises PackagesError, FileSystemError,
+        and InstalledFilesError where a file of it was changed.
         """
         real = os.path.realpath(python)
         text = "\n".join((*listed.requirements, real))
         folder = place / sha256_hex(text.encode("utf-8", "surrogateescape"))[:32]
         below = ("Scripts", "python.exe") if self.platform == "win32" else ("bin", "python")
-        program, ready = folder.joinpath(*below), folder / "ready"
-        if ready.is_file():
+        program, tree = folder.joinpath(*below), InstalledTree(folder)
+        if tree.is_made:
+            tree.require_unchanged()
             return str(program)
         if not make:
             return ""
         make_directory(place, mode=0o700)
         with locked(folder.with_suffix(".lock"), timeout_s=_INSTALL_S):
-            if not ready.is_file():
+            if not tree.is_made:
+                tree.remove()  # of a process that was ended in the middle
                 self._install(listed, python, folder, program)
-                write_atomic(ready, b"")
+                tree.seal()
         return str(program)
 
     def _install(self, listed: PackageList, python: str, folder: Path, program: Path) -> None:
-        from shutil import rmtree
-
-        rmtree(folder, ignore_errors=True)  # of a process that was ended in the middle
         make_directory(folder, mode=0o700)
         pinned = folder / "requirements.txt"
         uv = self._uv()
@@ -283,6 +284,8 @@ class Installer:
             made = (uv, "venv", "--quiet", "--no-config", "--allow-existing", "--python", python)
             self._run(*made, str(folder), folder=folder, what=what)
             installs: tuple[str, ...] = (uv, "pip", "install", "--quiet", "--no-config")
+            # A link would share its bytes with the cache of uv, which others write.
+            installs += ("--link-mode", "copy", "--compile-bytecode")
             installs += ("--python", str(program))
         else:
             self._run(python, "-I", "-m", "venv", str(folder), folder=folder, what=what)

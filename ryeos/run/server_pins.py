@@ -25,6 +25,7 @@ from typing import Any
 from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError, UnsafePathError, as_word
 from lillux.files import (
+    FileTooLargeError,
     is_inside,
     locked,
     make_directory,
@@ -37,11 +38,16 @@ from lillux.process.model import Command, ProcessRunner
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.specs import ToolSpec
+from ryeos.run.installed import InstalledTree
 from ryeos.run.packages import Block, Installer, PackageList, PackagesError
 
 PINS = "pins"
 MAX_FILES, MAX_FILES_BYTES = 2000, 64 * 1024 * 1024
 _CODE = (".py", ".js", ".mjs", ".cjs", ".ts", ".json", ".sh", ".so", ".pyd", ".node", ".wasm")
+_SCRIPTS = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts")
+_RELATIVE_IMPORT = re.compile(
+    rb"""(?:from|import|require)\s*\(?\s*["'](\.{1,2}/[^"'\0]{1,500})["']"""
+)
 _PASSED_OVER = frozenset({"__pycache__", ".git", ".venv", "venv", "node_modules"})
 _MAX_SHOWN = 8
 _LONGEST_NAME, _LONGEST_LINE, MAX_DIFF_LINES = 80, 300, 200
@@ -221,21 +227,67 @@ def approved_tool(spec: ToolSpec) -> dict[str, Any]:
 def files_digest(file: Path, project: Path | None) -> tuple[str, int]:
     """The digest of a local server and how many files are in it; ``("", 0)`` where none is.
 
-    The file itself, and all code in its folder and below; the file alone where that folder is the
-    project or holds it, or has too much in it. Raises FileTooLargeError, FileSystemError.
+    Raises FileTooLargeError, FileSystemError.
+    """
+    files = server_files(file, project)
+    return _digest_of(file, files), len(files)
+
+
+def server_files(file: Path, project: Path | None) -> dict[Path, bytes]:
+    """The files of a local server, each read once; none where it is not there.
+
+    The file itself, and all code in its folder and below. Where that folder is the project or holds
+    it, or has too much in it: the file, and the code there that it imports by a statement.
+    Raises FileTooLargeError, FileSystemError.
     """
     if not file.is_file():
-        return "", 0
-    folder = file.parent
+        return {}
+    folder, files, left = file.parent, dict[Path, bytes](), MAX_FILES_BYTES
     is_broad = project is not None and is_inside(project, folder)
     found = [] if is_broad else _code_files(folder)
-    paths = sorted({file, *found})
-    parts, left = [], MAX_FILES_BYTES
-    for path in paths:
-        data = read_bytes(path, left)
-        left -= len(data)
-        parts.append(f"{path.relative_to(folder).as_posix()}\0{sha256_hex(data)}\n")
-    return sha256_hex("".join(parts).encode("utf-8", "surrogateescape")), len(paths)
+    waiting = sorted({file, *found}, reverse=True)
+    while waiting:
+        path = waiting.pop()
+        if path in files:
+            continue
+        files[path] = read_bytes(path, left)
+        left -= len(files[path])
+        if len(files) > MAX_FILES:
+            raise FileTooLargeError(str(folder), len(files), MAX_FILES)
+        if not found:
+            waiting += _imported(path, files[path], folder)
+    return files
+
+
+def _digest_of(file: Path, files: Mapping[Path, bytes]) -> str:
+    if not files:
+        return ""
+    lines = (
+        f"{path.relative_to(file.parent).as_posix()}\0{sha256_hex(data)}\n"
+        for path, data in sorted(files.items())
+    )
+    return sha256_hex("".join(lines).encode("utf-8", "surrogateescape"))
+
+
+def _imported(path: Path, data: bytes, folder: Path) -> Iterator[Path]:
+    """The code of the folder that a file imports, with the whole of a package."""
+    if path.suffix == ".py":
+        from ryeos.trust.start_files import imported_names
+
+        names = imported_names(data)
+        for entry in folder.iterdir():
+            if entry.name.lower().partition(".")[0] not in names:
+                continue
+            if entry.is_dir() and entry.name not in _PASSED_OVER:
+                yield from _code_files(entry)
+            elif entry.is_file() and entry.name.lower().endswith(_CODE):
+                yield entry
+        return
+    for match in _RELATIVE_IMPORT.finditer(data) if path.suffix in _SCRIPTS else ():
+        named = Path(os.path.normpath(path.parent / os.fsdecode(match[1])))
+        places = (named, *(Path(f"{named}{suffix}") for suffix in (*_SCRIPTS, ".json")))
+        places += tuple(named / f"index{suffix}" for suffix in _SCRIPTS)
+        yield from (one for one in places if one.is_file() and one.is_relative_to(folder))
 
 
 def _code_files(folder: Path) -> list[Path]:
@@ -250,17 +302,18 @@ def _code_files(folder: Path) -> list[Path]:
     return found
 
 
-def require_files(server: str, pins: ServerPins, file: Path, project: Path) -> None:
-    """Refuse local files that are not those that were approved: step (1).
+def require_files(server: str, pins: ServerPins, file: Path, project: Path) -> Mapping[Path, bytes]:
+    """The local files that were approved, to be started: step (1); none where none are pinned.
 
-    Raises ServerChangedError, FileSystemError.
+    Raises ServerChangedError where they are others, FileSystemError.
     """
     if not pins.files:
-        return
-    found, count = files_digest(file, project)
-    if found != pins.files:
-        what = f"{count} files at {file}" if count else f"nothing at {file}"
+        return {}
+    files = server_files(file, project)
+    if _digest_of(file, files) != pins.files:
+        what = f"{len(files)} files at {file}" if files else f"nothing at {file}"
         raise ServerChangedError(server, f"its files are not those that you approved: {what}")
+    return files
 
 
 # --- packages -------------------------------------------------------------------------------------
@@ -372,7 +425,8 @@ class ServerInstaller:
         """The words that start a pinned server, and the folder that it is installed in.
 
         ``listed`` gives the list; it is asked where nothing is installed yet. With ``make``
-        that is done then. Raises PackagesError, SpecError, FileSystemError.
+        that is done then. Raises PackagesError, SpecError, FileSystemError, and InstalledFilesError
+        where a file of it was changed.
         """
         if not package.digest:
             raise PackagesError(
@@ -383,8 +437,11 @@ class ServerInstaller:
             return self._python_program(package, listed, interpreter, place, make=make)
         folder = place / f"npm-{package.digest[:32]}"
         started = folder / "node_modules" / package.name / _plain(package.bin)
-        if make and not (folder / "ready").is_file():
+        tree = InstalledTree(folder)
+        if make and not tree.is_made:
             self._install_npm(_require_pinned(package, listed()).requirements, folder)
+        elif tree.is_made:
+            tree.require_unchanged()
         return (interpreter, str(started)), folder
 
     # ------------------------------------------------------------------ npm
@@ -428,13 +485,13 @@ class ServerInstaller:
         )
 
     def _install_npm(self, requirements: Sequence[str], folder: Path) -> None:
-        from shutil import rmtree
-
+        tree = InstalledTree(folder)
         make_directory(folder.parent, mode=0o700)
         with locked(folder.with_suffix(".lock"), timeout_s=_INSTALL_S):
-            if (folder / "ready").is_file():
+            if tree.is_made:
+                tree.require_unchanged()
                 return
-            rmtree(folder, ignore_errors=True)  # of a process that was ended in the middle
+            tree.remove()  # of a process that was ended in the middle
             make_directory(folder, mode=0o700)
             entries = dict(_lock_entry(line) for line in requirements)
             needed = entries.get("", {}).get("dependencies", {})
@@ -442,7 +499,7 @@ class ServerInstaller:
             lock = {"lockfileVersion": 3, "requires": True, "packages": entries}
             _write_json(folder / "package-lock.json", lock)
             self._npm("ci", folder=folder, what="install")
-            write_atomic(folder / "ready", b"")
+            tree.seal()
 
     def _npm(self, *words: str, folder: Path, what: str) -> None:
         npm = find_on_path("npm", self.env.get("PATH", ""), platform=self.platform)
@@ -495,7 +552,10 @@ class ServerInstaller:
         _plain(package.program)
         marked = place / f"pypi-{package.digest[:32]}-{sha256_hex(os.fsencode(python))[:8]}"
         known = _text(marked)
-        if not known and make:
+        tree = InstalledTree(Path(known).parent.parent) if known else None
+        if tree and tree.is_made and tree.folder.parent == place:
+            tree.require_unchanged()
+        elif make:
             checked = _require_pinned(package, listed())
             known = self._python.python_with(checked, python, place, make=True)
             write_atomic(marked, known.encode("utf-8", "surrogateescape"))

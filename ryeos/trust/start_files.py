@@ -217,12 +217,6 @@ class StartFiles:
                     else:
                         self._file(path, follows=True)
 
-    def _note_imports(self, data: bytes) -> None:
-        """What a source that is run at the start imports by a statement."""
-        for found in _IMPORT.finditer(data):
-            words = (found[1] or found[2].split(b".")[0]).decode("utf-8", "replace")
-            self._wanted.update(_NAME.findall(words.lower()))
-
     # ---------------------------------------------------------------- Node.js
 
     def _node_package(self, program: str) -> None:
@@ -321,7 +315,7 @@ class StartFiles:
         self._left -= len(data)
         self._note(path, f"sha256 {sha256_hex(data)}")
         if follows and path.lower().endswith((".py", ".pyw")):
-            self._note_imports(data)
+            self._wanted.update(imported_names(data))
         return data
 
     def _link(self, path: str) -> None:
@@ -343,6 +337,15 @@ class StartFiles:
         is_new = what not in self._seen
         self._seen.add(what)
         return is_new
+
+
+def imported_names(source: bytes) -> set[str]:
+    """The modules that statements of a Python source may import, in small letters; a few more."""
+    names: set[str] = set()
+    for found in _IMPORT.finditer(source):
+        words = (found[1] or found[2].split(b".")[0]).decode("utf-8", "replace")
+        names.update(_NAME.findall(words.lower()))
+    return names
 
 
 def _names(folder: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import shlex
+import subprocess
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -152,6 +154,31 @@ def test_packages_listed_by_hash_are_installed_once_and_used(
     assert "would be installed first" in dry.stderr
     assert ran["data"] == again["data"] == {"said": "round"}
     assert cli("verify").status == 0
+
+
+@pytest.mark.heavy
+def test_a_changed_byte_of_an_installed_package_is_refused_until_it_is_removed(
+    cli: CommandLine, index: Path
+) -> None:
+    write(cli)
+    assert cli("sign", "tool:mine/say").status == 0
+    installed = cli.json("run", "mine/say")["data"]
+    (module,) = (cli.home / ".ai/state/environments").rglob("shapes.py")
+    cached = next(iter(module.parent.glob("__pycache__/shapes.*.pyc")), module)
+    changes = []
+    for path in {module, cached}:
+        before = path.read_bytes()
+        path.write_bytes(before + b"\n")
+        changes.append(cli("run", "mine/say", "--json"))
+        path.write_bytes(before)
+    module.write_bytes(b"SAID = 'changed'\n")
+    refused = cli("run", "mine/say", "--json").json
+    subprocess.run(shlex.split(refused["hint"].partition(": ")[2]), check=True)
+
+    assert installed == {"said": "round"}
+    assert {(done.status, done.json["code"]) for done in changes} == {(4, "INTEGRITY")}
+    assert str(module) in refused["error"]
+    assert cli.json("run", "mine/say")["data"] == {"said": "round"}
 
 
 @pytest.mark.heavy

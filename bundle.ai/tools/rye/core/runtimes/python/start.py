@@ -39,6 +39,9 @@ variables: dict[
 ] = {}  # of the environment, which an interpreter would act upon at its own start
 
 
+module_folders: list[str] = []  # their modules are held files, and no others
+
+
 def hold(packed: bytes) -> None:
     """Take over the files of a run: two numbers, the starter, an index, then the bytes."""
     numbers, _, rest = packed.partition(b"\n")
@@ -51,6 +54,8 @@ def hold(packed: bytes) -> None:
             at += int(value)
         elif kind == "folder":
             folders[name] = folders[value] = value
+        elif kind == "modules":
+            module_folders.append(name)
         else:
             variables[name] = value
 
@@ -68,6 +73,10 @@ def begin() -> None:
         sys.path_importer_cache.clear()
     if folders:
         sys.path_hooks.insert(0, HeldFinder)
+    if module_folders:
+        at = sys.meta_path.index(external.PathFinder) if external.PathFinder in sys.meta_path else 0
+        sys.meta_path.insert(at, HeldModules)
+    if folders or module_folders:
         setattr(external.FileLoader, "get_data", _get_data)  # noqa: B010 - a method
 
 
@@ -134,6 +143,27 @@ class HeldFinder:
             yield prefix + name, name in packages
 
 
+class HeldModules:
+    """Finds the modules beside a program: held files. What else lies there cannot be imported."""
+
+    @staticmethod
+    def find_spec(fullname: str, path: object = None, _target: object = None) -> ModuleSpec | None:
+        """The spec of a held module, package, or folder without ``__init__.py``."""
+        for folder in module_folders if path is None else ():
+            base = os.path.join(folder, fullname)
+            for found, searched in ((os.path.join(base, INITIAL), [base]), (base + SOURCE, None)):
+                if found in files:
+                    loader = external.SourceFileLoader(fullname, found)
+                    return external.spec_from_file_location(
+                        fullname, found, loader=loader, submodule_search_locations=searched
+                    )
+            if any(one.startswith(base + os.sep) for one in files):
+                spec = ModuleSpec(fullname, None)
+                spec.submodule_search_locations = [base]
+                return spec
+        return None
+
+
 _get_data_from_disk = external.FileLoader.get_data
 
 
@@ -146,8 +176,18 @@ def _get_data(self: external.FileLoader, path: str) -> bytes:
     if path.endswith(CODE_SUFFIXES) and _is_governed(path):
         # An OSError, which for bytecode means that there is none.
         raise PermissionError(EACCES, "not among the verified files of this tool", path)
+    if path.endswith(".pyc") and _source_of(path) in files:
+        raise PermissionError(EACCES, "bytecode of a held file", path)
     read: bytes = _get_data_from_disk(self, path)
     return read
+
+
+def _source_of(path: str) -> str:
+    """The source that a file of bytecode is of, by its place; ``""`` for any other place."""
+    try:
+        return external.source_from_cache(path)
+    except (ValueError, NotImplementedError):
+        return ""
 
 
 # --- modules of the interpreter: nothing of them was verified, and they keep their bytecode

@@ -1,0 +1,155 @@
+"""Files of a pinned MCP server that are exchanged between their comparison and the start."""
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lillux.process.model import Command
+from ryeos.items.refs import Space
+from ryeos.run.command import command_of as original
+from ryeos.run.model import Invocation
+from tests.support.command_line import CommandLine
+from tests.support.programs import require_program
+
+VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "imports"
+HOURS = "mcp/hours/after_noon"
+# Such a server does not answer.
+EVIL = {".py": "raise SystemExit(3)\n", ".mjs": "process.exit(3)\n"}
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="first lines, and modes")
+
+
+class Pinned:
+    """An imported server, and what is done between the comparison and the start."""
+
+    def __init__(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cli, self.patch = cli, monkeypatch
+        assert cli("keys", "generate").status == 0
+
+    def add(self, folder: str, suffix: str, *words: str, before: str = "") -> Path:
+        """Import a server whose file lies in a folder of the project."""
+        file = self.cli.project / folder / f"hours{suffix}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        text = (VECTORS / f"hours{suffix}").read_text("utf-8")
+        file.write_text(before + text, "utf-8")
+        command, *args = (*words, str(file))
+        settings = {"mcpServers": {"hours": {"command": command, "args": args}}}
+        (self.cli.project / ".mcp.json").write_text(json.dumps(settings), "utf-8")
+        done = self.cli("import", "--yes", "--json")
+        assert done.status == 0, done.stdout + done.stderr
+        return file
+
+    def call(self, *, meanwhile: Callable[[], object] = lambda: None) -> bool:
+        """Whether the server answers as it should."""
+
+        def command_of(invocation: Invocation) -> Command:
+            meanwhile()
+            return original(invocation)
+
+        self.patch.setattr("ryeos.run.mcp.command_of", command_of)
+        done = self.cli("run", HOURS, "hour:=15", "--json")
+        return done.status == 0 and done.json["data"]["parsed"] is True
+
+    def poison(self, file: Path) -> Callable[[], object]:
+        def step() -> None:
+            text = file.read_text("utf-8") if file.exists() else ""
+            other = file.with_name("other")
+            other.write_text(EVIL[file.suffix] + text, "utf-8")
+            if file.exists():
+                shutil.copymode(file, other)
+            other.rename(file)
+
+        return step
+
+
+@pytest.fixture
+def pinned(tmp_path: Path, bundle: Space, monkeypatch: pytest.MonkeyPatch) -> Pinned:
+    return Pinned(CommandLine(tmp_path, bundle), monkeypatch)
+
+
+@pytest.mark.parametrize("folder", ["", "servers", "a/b"])
+@pytest.mark.parametrize("words", [(), ("-u",), ("-B", "-Es"), ("-X", "utf8"), ("-I",)])
+def test_python_runs_the_bytes_that_were_compared(
+    pinned: Pinned, folder: str, words: tuple[str, ...]
+) -> None:
+    file = pinned.add(folder, ".py", sys.executable, *words)
+
+    assert pinned.call()
+    assert pinned.call(meanwhile=pinned.poison(file))
+
+
+@pytest.mark.parametrize("folder", ["", "servers"])
+def test_node_runs_the_bytes_that_were_compared(pinned: Pinned, folder: str) -> None:
+    file = pinned.add(folder, ".mjs", str(require_program("node")))
+
+    assert pinned.call()
+    assert pinned.call(meanwhile=pinned.poison(file))
+    assert list((pinned.cli.home / ".ai/state/held").iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="no Python of the system")
+@pytest.mark.parametrize("line", ["#! /usr/bin/python3 -s\n", "#!/usr/bin/env python3\n"])
+def test_a_script_that_is_the_program_runs_as_it_was_compared(pinned: Pinned, line: str) -> None:
+    pinned.cli.env["PATH"] = "/usr/bin:/bin"
+    file = pinned.cli.project / "servers" / "hours.py"
+    file.parent.mkdir()
+    file.write_text(line, "utf-8")
+    file.chmod(0o755)
+    pinned.add("servers", ".py", before=line)
+
+    assert pinned.call()
+    assert pinned.call(meanwhile=pinned.poison(file))
+
+
+@pytest.mark.parametrize("folder", ["", "servers"])
+@pytest.mark.parametrize("module", ["helper.py", "helper/__init__.py", "helper/part.py"])
+def test_modules_beside_a_server_are_held_as_well(pinned: Pinned, folder: str, module: str) -> None:
+    file = pinned.cli.project / folder / module
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("VALUE = 1\n", "utf-8")
+    name = module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    pinned.add(folder, ".py", sys.executable, before=f"import {name}\n")
+
+    assert pinned.call()
+    assert pinned.call(meanwhile=pinned.poison(file))
+    assert not pinned.call()  # now it is another one
+
+
+@pytest.mark.parametrize("folder", ["", "servers"])
+def test_a_module_that_appears_is_not_imported(pinned: Pinned, folder: str) -> None:
+    file = pinned.add(folder, ".py", sys.executable, before="import colorsys\n")
+    shadow = file.with_name("colorsys.py")
+
+    assert pinned.call(meanwhile=pinned.poison(shadow))
+    assert not pinned.call()
+
+
+@pytest.mark.parametrize("folder", ["", "servers"])
+def test_bytecode_of_a_held_module_is_not_read(pinned: Pinned, folder: str) -> None:
+    import py_compile
+
+    module = pinned.cli.project / folder / "helper.py"
+    module.parent.mkdir(parents=True, exist_ok=True)
+    module.write_text("VALUE = 1\n", "utf-8")
+    pinned.add(folder, ".py", sys.executable, before="import helper\n")
+    evil = pinned.cli.home / "evil.py"
+    evil.write_text(EVIL[".py"], "utf-8")
+    cached = module.parent / f"__pycache__/helper.{sys.implementation.cache_tag}.pyc"
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(evil), str(cached), invalidation_mode=unchecked)
+
+    assert pinned.call()
+
+
+def test_a_server_sees_its_own_path(pinned: Pinned) -> None:
+    path = str(pinned.cli.project / "servers" / "hours.py")
+    before = (
+        f"import sys\nassert (__file__, sys.argv, __name__) == ({path!r}, [{path!r}], '__main__')\n"
+    )
+    pinned.add("servers", ".py", sys.executable, before=before)
+
+    assert pinned.call()
