@@ -242,15 +242,18 @@ class AnchoredFiles:
     """The verified files, and the hash of each by its path, as lockfiles pin it.
 
     Paths are relative to the anchor; those of a runtime's library begin with ``{runtime_lib}/``.
+    ``places`` has the file of each.
     """
 
     items: tuple[VerifiedItem, ...] = ()
     pins: dict[str, str] = field(default_factory=dict)
+    places: dict[str, Path] = field(default_factory=dict)
 
     def with_item(self, item: VerifiedItem) -> "AnchoredFiles":
         """The same and a file beside the tool."""
-        pins = {**self.pins, item.target.path.name: item.content_hash}
-        return AnchoredFiles((*self.items, item), pins)
+        path = item.target.path
+        pins = {**self.pins, path.name: item.content_hash}
+        return AnchoredFiles((*self.items, item), pins, {**self.places, path.name: path})
 
 
 def verify_anchored_files(
@@ -272,12 +275,14 @@ def verify_anchored_files(
     tool_dir = item.target.path.parent
     items: list[VerifiedItem] = []
     pins: dict[str, str] = {}
+    places: dict[str, Path] = {}
     for prefix, folder, space in _dependency_folders(chain, anchor, rules.scope, tool_dir):
         base = folder.resolve()
         for found in verify_tree(base, rules, space, verifier, warn, kept=tool_dir.resolve()):
             items.append(found)
-            pins[prefix + found.target.path.relative_to(base).as_posix()] = found.content_hash
-    return AnchoredFiles(tuple(items), pins)
+            name = prefix + found.target.path.relative_to(base).as_posix()
+            pins[name], places[name] = found.content_hash, found.target.path
+    return AnchoredFiles(tuple(items), pins, places)
 
 
 def _dependency_folders(
