@@ -267,18 +267,20 @@ def is_signed(rye: Rye, target: SignTarget) -> Signature | None:
 def follow(rye: Rye, reports: Sequence[SignReport]) -> list[str]:
     """Let records follow new signatures: signing is the decision. The tools whose lock changed.
 
-    An older version counts in this project from now on. The lockfile of each tool that is pinned
-    with one of these files is written anew; one that cannot be is a warning.
+    An older version counts in this project from now on. The lockfile of each tool whose chain has
+    one of these very files is written anew, if nothing else in it differs; else it is a warning
+    that names the other file.
     """
     signed = [one for one in reports if one.signature and not one.unchanged and not one.error]
     names: set[str] = set()
+    paths: set[Path] = set()
     for report in signed:
         identity, ref = report.identity, report.target.ref
         if identity and ref and report.signature:
             rye.accept_version(ref, report.signature.fingerprint, identity.version)
         if identity and identity.kind == Kind.TOOL.value:
-            parts = f"{identity.id}.{identity.suffix}".split("/")
-            names |= {identity.id, *("/".join(parts[at:]) for at in range(len(parts)))}
+            names |= {identity.id, report.target.path.name}
+            paths.add(report.target.path.resolve())
     if signed and len(signed) <= MAX_KEPT_AT_ONCE:
         from ryeos.app.proposals import keep_signed
 
@@ -286,13 +288,12 @@ def follow(rye: Rye, reports: Sequence[SignReport]) -> list[str]:
     if not names:
         return []
     updated = []
-    for item_id in sorted(set(rye.executor.lockfiles.pinning(names))):
+    for item_id in sorted(set(rye.executor.lockfiles.naming(names))):
         try:
-            rye.executor.invalidate_tool(item_id)
-            rye.executor.lock(item_id)
-            updated.append(item_id)
+            if rye.executor.follow(item_id, paths):
+                updated.append(item_id)
         except LilluxError as error:
-            rye.warn(f"the lockfile of {item_id} still pins what was: {error}")
+            rye.warn(f"the lockfile of {item_id} still pins what was: {error} ({error.hint})")
     return updated
 
 

@@ -13,6 +13,7 @@ from time import perf_counter, time_ns
 from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
+from lillux.fields import ABSENT
 from lillux.files import create_file, make_directory, read_bytes, safe_join, write_atomic
 from lillux.process.model import ProcessRunner
 from lillux.values import replace
@@ -447,6 +448,8 @@ class Rye:
         Raises RollbackError, LockfileMismatchError and similar.
         """
         _skill_of(item)
+        if ref.kind is Kind.TOOL:
+            self._require_rights_read(item)
         if not item.signer:
             return
         version = item.identity.version if item.identity else ""
@@ -456,6 +459,19 @@ class Rye:
         found = self.resolver.resolve(Reference(ref.kind, ref.id)).location.path
         if found == item.target.path:  # else another file has the id, and the lockfile
             self.executor.require_pinned(ref.id)
+
+    def _require_rights_read(self, item: VerifiedItem) -> None:
+        """Refuse a tool that seems to declare rights which a run would not read."""
+        if "sand" not in (text := item.text.lower()) and "box" not in text and text.isascii():
+            return
+        from ryeos.items.specs import header_field
+        from ryeos.run.chain import require_rights_read
+        from ryeos.trust.file_types import extract
+
+        at = item.target
+        header = item.header or extract(at.kind, at.suffix, item.text, str(at.path), at.file_type)
+        if {"tool_type", "executor_id"} & header.keys():
+            require_rights_read(item, has_rights=header_field(header, "sandbox") is not ABSENT)
 
     def version_of(self, location: Location, item: VerifiedItem) -> str:
         """The version of a verified item: of its identity line, else of its header."""

@@ -177,6 +177,23 @@ def parse_tags(text: str, mark: str) -> dict[str, Any]:
     return fields | tags | dunders | blocks
 
 
+def read_tag(comment: str) -> tuple[str, str] | None:
+    """The field that `parse_tags` reads in a comment behind its mark, and the value as written."""
+    if found := _SCHEMA.fullmatch(comment):
+        return "config_schema", found[1].strip()
+    if found := _SANDBOX.fullmatch(comment):
+        return "sandbox", found[1].strip()
+    if (found := _FIELD.fullmatch(comment) or _TAG.fullmatch(comment)) and found[1] in TAGS:
+        return TAGS[found[1]].strip("_"), unquoted(found[2])
+    found = _DUNDER.fullmatch(comment)
+    return (found[1].strip("_"), unquoted(found[2])) if found else None
+
+
+def assigned_by_shell(line: str) -> dict[str, str]:
+    """The assignment that `parse_shell` reads in a line, by its name."""
+    return _assignments(line)
+
+
 def _object_in(lines: Sequence[str], number: int, name: str) -> dict[str, Any]:
     """The JSON object that these lines begin with. Raises MetadataError, at line ``number``."""
     import json
@@ -250,7 +267,7 @@ def _comments(text: str, mark: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith(mark):
             yield number, line[len(mark) :]
-        elif line.strip():
+        elif line.strip(" \t\r"):  # a form feed is no blank for a shell
             return
 
 
@@ -340,14 +357,15 @@ def parse_python(text: str) -> dict[str, Any]:
     Raises MetadataError for a file that is not Python, with the line.
     """
     require_parsable_text("python", text)
-    module = _syntax_tree(text)
+    module = syntax_tree(text)
     header: dict[str, Any] = {}
     for statement in module.body:
         header.update(_assigned_constants(statement))
     return _docstring(module) | header
 
 
-def _syntax_tree(text: str) -> "ast.Module":
+def syntax_tree(text: str) -> "ast.Module":
+    """The tree of a Python text, without its warnings. Raises MetadataError, with the line."""
     import ast
     import warnings
 
@@ -386,6 +404,17 @@ def _literal(name: str, value: "ast.expr") -> dict[str, Any]:
             problem = f"expected {name} to be a literal, found something computed"
             raise MetadataError("python", problem, value.lineno) from error
         return {}
+
+
+def is_literal(value: "ast.expr") -> bool:
+    """Whether `parse_python` reads a value."""
+    import ast
+
+    try:
+        plain_value(ast.literal_eval(value))
+    except (ValueError, TypeError, RecursionError, UnreadableValueError):
+        return False
+    return True
 
 
 def _docstring(module: "ast.Module") -> dict[str, Any]:

@@ -1,13 +1,18 @@
 """Headers of JavaScript and TypeScript files: constants, or the tags of a JSDoc comment."""
 
 import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ryeos.items.header_names import seems_sandbox
 from ryeos.items.header_values import (
     MAX_DEPTH,
     TAGS,
+    Binding,
     MetadataError,
     PlainValue,
+    Unread,
     UnreadableValueError,
     line_of,
     plain_value,
@@ -49,15 +54,21 @@ _PLAIN = re.compile(
   | (?P<number> (?: 0[xXoObB][0-9a-fA-F_]+
                   | (?: [0-9][0-9_]* (?:\.[0-9_]*)? | \.[0-9][0-9_]* ) (?:[eE][+-]?[0-9_]+)?
                 ) [\w$]* )
-  | (?P<string> " [^"\\\n]* (?:\\.[^"\\\n]*)* " | ' [^'\\\n]* (?:\\.[^'\\\n]*)* ' )
-  | (?P<mark>   " [^"\\\n]* (?:\\.[^"\\\n]*)*   | ' [^'\\\n]* (?:\\.[^'\\\n]*)*  # never closed
+  | (?P<string> " [^"\\\n\r]* (?:\\.[^"\\\n\r]*)* " | ' [^'\\\n\r]* (?:\\.[^'\\\n\r]*)* ' )
+  | (?P<mark>   " [^"\\\n\r]* (?:\\.[^"\\\n\r]*)*     # never closed
+              | ' [^'\\\n\r]* (?:\\.[^'\\\n\r]*)*
               | => | ={2,3} | !={1,2} | <= | >= | \+\+ | -- | \?\.(?![0-9]) | . )
     """,
     re.VERBOSE | re.DOTALL,
 )
-_REGEX = re.compile(r"/(?:[^/\\\[\n]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n])*\])+/\w*")
+_REGEX = re.compile(
+    r"/(?:[^/\\\[\n\r\u2028\u2029]|\\[^\n\r\u2028\u2029]"
+    r"|\[(?:[^\]\\\n\r\u2028\u2029]|\\[^\n\r\u2028\u2029])*\])+/\w*"
+)
+# ECMA-262, 12.3: what ends a line, and with it a comment.
+_LINE_END = re.compile("[\n\r\u2028\u2029]")
 _TEMPLATE_PART = re.compile(r"[^`\\$]*(?:(?:\\.|\$(?!\{))[^`\\$]*)*(`|\$\{)?", re.DOTALL)
-_FOREIGN_LINES = re.compile(r"(?:(?:#!|# rye:)[^\n]*\n?)*")
+_FOREIGN_LINES = re.compile("(?:(?:#!|# rye:)[^\n\r\u2028\u2029]*\n?)*")
 
 _CLOSED_BY = {"(": ")", "[": "]", "{": "}", "${": "}", "`": "`", "/*": "*/"}
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
@@ -98,7 +109,7 @@ class JavaScriptTokens:
         depth = len(self._open)
         kind = self._take(start, passed)
         text = self._text[start : self._position]
-        on_new_line = "\n" in self._text[end_of_passed:start]
+        on_new_line = bool(_LINE_END.search(self._text, end_of_passed, start))
         self.current = Token(kind, text, start, depth, on_new_line)
         self._above_code = self._above_code and text in _BEFORE_CODE
         return passed
@@ -109,8 +120,8 @@ class JavaScriptTokens:
             blank = _BLANK.match(self._text, position)
             start = blank.end() if blank else position
             if self._text.startswith("//", start):
-                newline = self._text.find("\n", start)
-                position = newline if newline >= 0 else len(self._text)
+                newline = _LINE_END.search(self._text, start)
+                position = newline.start() if newline else len(self._text)
             elif self._text.startswith("/*", start):
                 position = self._skip_block_comment(start)
             else:
@@ -212,11 +223,19 @@ def parse_javascript(text: str) -> dict[str, Any]:
     require_parsable_text("javascript", text)
     header: dict[str, Any] = {}
     tokens = JavaScriptTokens(text)
+    for _, constant in _declared_constants(tokens, text):
+        header.update(constant)
+    return _doc_comment_tags(tokens.doc_comment) | header
+
+
+def _declared_constants(
+    tokens: JavaScriptTokens, text: str
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The constants at the top level that are read, each with its position."""
     while tokens.current.kind != END:
         token = tokens.advance()
         if token.depth == 0 and token.kind == NAME and token.text in _DECLARES:
-            header.update(_declared_constant(tokens, text))
-    return _doc_comment_tags(tokens.doc_comment) | header
+            yield tokens.current.start, _declared_constant(tokens, text)
 
 
 def _doc_comment_tags(comment: str) -> dict[str, Any]:
@@ -276,6 +295,215 @@ def _require_end(tokens: JavaScriptTokens) -> None:
     raise UnreadableValueError(
         f"expected one literal, found {shown(token.text)} after it", token.start
     )
+
+
+# --- javascript bindings --------------------------------------------------------------------------
+
+_MARKS_BEFORE_EQUALS = frozenset("+-*/%&|^?<>")
+_CHANGES = frozenset(
+    {"push", "pop", "shift", "unshift", "splice", "fill", "sort", "reverse", "set", "add"}
+    | {"delete", "clear", "copyWithin"}
+)
+_TOGETHER = "is assigned together with other names"
+_CHANGES_OF_OBJECTS = frozenset(
+    {"assign", "defineProperty", "defineProperties", "setPrototypeOf", "set", "deleteProperty"}
+)
+_COMMENT = re.compile(r"(?m)^[ \t]*(?://+|/?\*+|#)[ \t!]*(@?)(\w+)[ \t]*(:?)[ \t]*\{")
+
+
+def javascript_bindings(text: str) -> Iterator[Binding | Unread]:
+    """The names that a file assigns, imports or changes, and what no reader should meet.
+
+    A name behind ``as const`` and ``satisfies`` is read as any other. Raises MetadataError.
+    """
+    read = {at for at, constant in _declared_constants(JavaScriptTokens(text), text) if constant}
+    tokens = _all_tokens(text)
+    yield from _hidden(tokens, text)
+    declared = _names_in_patterns(tokens)
+    for at, token in enumerate(tokens):
+        if token.kind == STRING:
+            how = _how_as_text(tokens, at)
+            name = token.text[1:-1]
+        elif token.kind == NAME:
+            how = "" if token.start in read else declared.get(at) or _how(tokens, at)
+            name = token.text
+        else:
+            continue
+        if how or token.start in read:
+            yield Binding(
+                name=name,
+                line=line_of(text, token.start),
+                how=how,
+                is_read=token.start in read,
+                is_inner=token.depth > 0 or how.startswith("is a key"),
+            )
+
+
+def _all_tokens(text: str) -> list[Token]:
+    tokens = JavaScriptTokens(text)
+    found = []
+    while tokens.current.kind != END:
+        found.append(tokens.advance())
+    return [*found, tokens.current]
+
+
+def _text_at(tokens: Sequence[Token], at: int) -> str:
+    return tokens[at].text if 0 <= at < len(tokens) else ""
+
+
+def _how(tokens: Sequence[Token], at: int) -> str:
+    """What happens to the name at a place; ``""`` where it is only read."""
+    before, after = _text_at(tokens, at - 1), _text_at(tokens, at + 1)
+    if before in _DECLARES:
+        is_top = tokens[at].depth == 0
+        return "is not one literal" if is_top else "is declared below the top level"
+    if before in {"function", "class", "enum", "namespace"}:
+        return "is defined"
+    if before in {"++", "--"} or after in {"++", "--"} or _is_assigned(tokens, at + 1):
+        return "is assigned"
+    if after == ":" and before in {"{", ","} and tokens[at].depth:
+        is_same = _text_at(tokens, at + 2) == tokens[at].text
+        return "" if is_same else "is a key of an object"
+    return "is changed after it was assigned" if _is_changed(tokens, at) else ""
+
+
+def _is_changed(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a part of a value is assigned or removed here, or a method called that does so."""
+    before = _text_at(tokens, at - 1)
+    end, last = _end_of_members(tokens, at)
+    is_called = last in _CHANGES and _text_at(tokens, end) == "("
+    is_deleted = end > at + 1 and "delete" in {before, _text_at(tokens, at - 2)}
+    is_given = before == "(" and _text_at(tokens, at - 2) in _CHANGES_OF_OBJECTS
+    return is_called or is_deleted or is_given or (end > at + 1 and _is_assigned(tokens, end))
+
+
+def _is_assigned(tokens: Sequence[Token], at: int) -> bool:
+    """Whether ``=`` stands here, also as the end of ``+=`` and its like."""
+    start = at
+    while _text_at(tokens, at) in _MARKS_BEFORE_EQUALS and at - start < len("??="):
+        if _text_at(tokens, at + 1) == "" or tokens[at + 1].start != tokens[at].start + 1:
+            return False
+        at += 1
+    return _text_at(tokens, at) == "="
+
+
+def _end_of_members(tokens: Sequence[Token], at: int) -> tuple[int, str]:
+    """The place behind ``.x`` and ``["x"]`` of a name, and the last name of these."""
+    at, last = at + 1, ""
+    while True:
+        if _text_at(tokens, at) in {".", "?."}:
+            last, at = _text_at(tokens, at + 1), at + 2
+        elif _text_at(tokens, at) == "[":
+            depth = tokens[at].depth
+            at += 1
+            while at < len(tokens) and not (
+                tokens[at].text == "]" and tokens[at].depth <= depth + 1
+            ):
+                at += 1
+            at += 1
+        else:
+            return at, last
+
+
+def _how_as_text(tokens: Sequence[Token], at: int) -> str:
+    """What happens to the name that a text holds: ``exports["NAME"] =``."""
+    before, after = _text_at(tokens, at - 1), _text_at(tokens, at + 1)
+    if before == "[" and after == "]" and _is_assigned(tokens, at + 2):
+        return "is assigned through a text"
+    if before in {"{", ","} and after == ":" and tokens[at].depth:
+        return "is a key of an object"
+    nearby = {token.text for token in tokens[max(at - 8, 0) : at]}
+    return "is assigned through a text" if before == "," and nearby & _CHANGES_OF_OBJECTS else ""
+
+
+def _names_in_patterns(tokens: Sequence[Token]) -> dict[int, str]:
+    """The places of names that imports, exports and destructuring bind."""
+    found: dict[int, str] = {}
+    for at, token in enumerate(tokens):
+        after = _text_at(tokens, at + 1)
+        if token.text == "import" and token.kind == NAME and after not in {"(", "."}:
+            end = at + 1
+            while end < len(tokens) - 1 and tokens[end].kind != STRING and tokens[end].text != ";":
+                end += 1
+            found |= _bound(tokens, at + 1, end, "is imported")
+        elif token.text == "export" and after == "{":
+            found |= _exported(tokens, at + 1)
+        elif token.text in _DECLARES and token.kind == NAME and after in {"{", "["}:
+            end = _closing(tokens, at + 1)
+            found |= _bound(tokens, at + 1, end, _TOGETHER)
+        elif token.text in {"}", "]"} and after == "=":
+            found |= _assigned_together(tokens, at)
+    return found
+
+
+def _exported(tokens: Sequence[Token], opening: int) -> dict[int, str]:
+    """The names that ``export {...}`` gives to something else, or takes from another file."""
+    end = _closing(tokens, opening)
+    is_other = _text_at(tokens, end + 1) == "from"
+    named = _bound(tokens, opening, end, "is exported from elsewhere")
+    return {at: how for at, how in named.items() if is_other or _text_at(tokens, at - 1) == "as"}
+
+
+def _assigned_together(tokens: Sequence[Token], closing: int) -> dict[int, str]:
+    """The names in the brackets that close here, unless these are an index."""
+    start = closing
+    while start and not (
+        tokens[start].text in {"{", "["} and tokens[start].depth == tokens[closing].depth - 1
+    ):
+        start -= 1
+    is_pattern = _text_at(tokens, start - 1) in {"(", ";", "", "}", ","}
+    return _bound(tokens, start, closing, _TOGETHER) if is_pattern else {}
+
+
+def _bound(tokens: Sequence[Token], start: int, end: int, how: str) -> dict[int, str]:
+    """The names between two places that are no keys and are not renamed."""
+    return {
+        at: how
+        for at in range(start, end)
+        if tokens[at].kind == NAME and _text_at(tokens, at + 1) not in {":", "as"}
+    }
+
+
+def _closing(tokens: Sequence[Token], at: int) -> int:
+    """The place of the bracket that closes the one at a place."""
+    depth = tokens[at].depth
+    end = at + 1
+    while end < len(tokens) - 1 and not (
+        tokens[end].text in {"}", "]"} and tokens[end].depth <= depth + 1
+    ):
+        end += 1
+    return end
+
+
+def _hidden(tokens: Sequence[Token], text: str) -> Iterator[Unread]:
+    """Comments that seem to declare rights, and characters that end lines or names elsewhere."""
+    starts = [token.start for token in tokens]
+
+    def is_in_text(position: int) -> bool:
+        token = tokens[max(bisect_right(starts, position) - 1, 0)]
+        return position < token.start + len(token.text)
+
+    for found in _COMMENT.finditer(text):
+        if seems_sandbox(found[2]) and (found[1] or found[3]) and not is_in_text(found.start(2)):
+            problem = "is a comment; Rye does not read it; write const SANDBOX = {...}"
+            yield _hidden_at(text, found.start(2), found[2], problem)
+    for end in re.finditer("\r(?!\n)|[\u2028\u2029]", text):
+        if not is_in_text(end.start()):
+            problem = "is the end of a line for JavaScript alone; save the file with LF line ends"
+            yield _hidden_at(text, end.start(), ascii(end[0])[1:-1], problem)
+    for at, token in enumerate(tokens):
+        if token.text == "\\" and token.kind == MARK:
+            problem = "is a part of a name; write the name without escapes"
+            yield _hidden_at(text, token.start, "\\", problem)
+        is_open = text.startswith("<!--", token.start)
+        is_end = token.on_new_line and text.startswith("-->", token.start)
+        if token.kind == MARK and (is_open or (is_end and at)):
+            problem = "begins a comment for some readers of JavaScript; write // instead"
+            yield _hidden_at(text, token.start, "<!--" if is_open else "-->", problem)
+
+
+def _hidden_at(text: str, position: int, name: str, problem: str) -> Unread:
+    return Unread(line=line_of(text, position), name=name, field="sandbox", problem=problem)
 
 
 # --- javascript values ----------------------------------------------------------------------------

@@ -6,7 +6,13 @@ from math import isfinite
 from typing import Any
 
 from lillux.values import dataclass, field
-from ryeos.items.header_values import MAX_DEPTH, MetadataError, require_parsable_text, shown
+from ryeos.items.header_values import (
+    MAX_DEPTH,
+    MetadataError,
+    Unread,
+    require_parsable_text,
+    shown,
+)
 from ryeos.items.yaml import parse_yaml
 
 _SHORTEST_HIDING_FENCE = 4
@@ -694,3 +700,122 @@ def _permissions_error(element: Element, problem: str) -> MetadataError:
 
 PATTERN = r"\{input:(?P<input>[A-Za-z_][\w-]*)(?:(?P<optional>\?)|[:|](?P<default>[^{}]*))?\}"
 """A part of a regular expression; its groups are ``input``, ``optional`` and ``default``."""
+
+
+# --- unread parts ---------------------------------------------------------------------------------
+# What looks like a header of a Markdown item and is not the one that is read.
+
+_OTHER_FENCE = re.compile(r"[ \t]{0,3}(?:`{3,}|~{3,})[ \t]*(\w*)")
+_KEY_LINE = re.compile(r"[ \t]*[\"']?[A-Za-z_][\w-]*[\"']?[ \t]*:(?:[ \t].*)?")
+_DIRECTIVE_TAG = re.compile(r"[ \t]*<(?:[\w-]+:)?directive[\s/>]", re.IGNORECASE)
+_ONLY_IN_METADATA = FIELDS - {"description"}
+
+
+def header_lines(text: str) -> str:
+    """The YAML of a knowledge item below as many empty lines as stand above it."""
+    lines = text.split("\n")
+    signed = count_signature_lines(lines)
+    if lines[signed : signed + 1] and lines[signed].rstrip() == _FRONT_MATTER:
+        closing = next(
+            (n for n in range(signed + 1, len(lines)) if lines[n].rstrip() == _FRONT_MATTER),
+            len(lines),
+        )
+        return "\n" * (signed + 1) + "\n".join(lines[signed + 1 : closing])
+    fence = find_fence(text, "yaml")
+    return "\n" * fence.lines_above + fence.inside if fence else ""
+
+
+def unread_directive_parts(text: str) -> Iterator[Unread]:
+    """A second header of a directive, and parts of the header that stand where none is read.
+
+    Raises MetadataError.
+    """
+    fence, root = read_directive_element(text)
+    first, last = fence.lines_above, fence.lines_above + fence.inside.count("\n") + 1
+    if root.tag != "directive":
+        yield _unread(root, "is not read; write <directive>")
+    for number, line in _shown_lines(text):
+        if _DIRECTIVE_TAG.match(line) and not first < number <= last:
+            problem = f"begins a second header; line {root.line} counts; remove one"
+            yield Unread(line=number, name="<directive>", field="directive", problem=problem)
+    yield from _front_matter_of(text, f"line {root.line} counts")
+    yield from _unread_elements(root)
+
+
+def _unread_elements(root: Element) -> Iterator[Unread]:
+    """Elements that are there twice, outside of ``<metadata>``, or in other letters."""
+    metadata = [child for child in root.children if child.tag == "metadata"]
+    inside = [one for block in metadata for one in block.children]
+    descriptions = [one for one in (*root.children, *inside) if one.tag == "description"]
+    for first, *more in filter(None, (metadata, descriptions)):
+        problem = f"is there twice; line {first.line} counts; remove one"
+        yield from (_unread(one, problem) for one in more)
+    for child in root.children:
+        small = child.tag.casefold()
+        if small in _ONLY_IN_METADATA:
+            yield _unread(child, f"is not read here; write <{small}> inside of <metadata>")
+        elif small != child.tag and small in {"metadata", "inputs", "outputs", "description"}:
+            yield _unread(child, f"is not read; write <{small}>")
+    for child in inside:
+        if child.tag not in FIELDS and child.tag.casefold() in FIELDS:
+            yield _unread(child, f"is not read; write <{child.tag.casefold()}>")
+
+
+def _unread(element: Element, problem: str) -> Unread:
+    tag = element.tag
+    return Unread(line=element.line, name=f"<{tag}>", field=tag.casefold(), problem=problem)
+
+
+def unread_knowledge_parts(text: str) -> Iterator[Unread]:
+    """A second header of a knowledge item. Raises MetadataError."""
+    lines = text.split("\n")
+    signed = count_signature_lines(lines)
+    if not (lines[signed : signed + 1] and lines[signed].rstrip() == _FRONT_MATTER):
+        fence = find_fence(text, "yaml")
+        counting = f"line {fence.lines_above + 1} counts" if fence else "none counts"
+        yield from _front_matter_of(text, counting)
+        return
+    closing = next(
+        (n for n in range(signed + 1, len(lines)) if lines[n].rstrip() == _FRONT_MATTER), len(lines)
+    )
+    below = [n for n in range(closing + 1, len(lines)) if lines[n].strip()]
+    if below and lines[below[0]].rstrip() == _FRONT_MATTER:
+        yield from _keys_between(lines, below[0], f"line {signed + 1} counts")
+
+
+def _front_matter_of(text: str, counting: str) -> Iterator[Unread]:
+    """Front matter above a header that is read from a block."""
+    lines = text.split("\n")
+    first = next((n for n, line in enumerate(lines) if _says_something(line)), len(lines))
+    if first < len(lines) and lines[first].strip() == _FRONT_MATTER:
+        yield from _keys_between(lines, first, counting)
+
+
+def _says_something(line: str) -> bool:
+    return bool(line.strip()) and not line.startswith("<!-- rye:")
+
+
+def _keys_between(lines: list[str], opening: int, counting: str) -> Iterator[Unread]:
+    """A front matter from a line ``---`` to the next, if there are keys between them."""
+    for number in range(opening + 1, len(lines)):
+        if lines[number].rstrip() == _FRONT_MATTER:
+            between = [line for line in lines[opening + 1 : number] if line.strip()]
+            if between and all(_KEY_LINE.fullmatch(line) or line[:1] in " #-" for line in between):
+                problem = f"begins front matter that is not read; {counting}; remove one"
+                yield Unread(line=opening + 1, name="---", field="header", problem=problem)
+            return
+
+
+def _shown_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that are neither in a longer fence nor in one of another language than XML."""
+    mark, is_hidden = "", False
+    for number, line in enumerate(text.split("\n"), 1):
+        fence = _OTHER_FENCE.match(line)
+        if fence and not mark:
+            bare = line.strip()
+            mark = bare[: len(bare) - len(bare.lstrip(bare[0]))]
+            is_hidden = len(mark) >= _SHORTEST_HIDING_FENCE or fence[1].lower() not in {"", "xml"}
+        elif fence and line.strip().startswith(mark) and not line.strip().strip(mark[0]):
+            mark, is_hidden = "", False
+        if not is_hidden:
+            yield number, line

@@ -80,6 +80,32 @@ def parse_yaml(text: str, where: str) -> dict[str, Any]:
     return value
 
 
+def outermost_keys(text: str) -> Iterator[tuple[str, int]]:
+    """The keys of the outermost mapping of a text that `parse_yaml` reads, each with its line.
+
+    Those of a mapping that ``<<`` takes in come last, with the line of ``<<``.
+    """
+    import yaml
+
+    loader_class: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader = loader_class(text)
+    try:
+        root = loader.get_single_node()
+    except yaml.YAMLError as error:
+        raise _foreign_error(error, "yaml header") from error
+    finally:
+        loader.dispose()
+    taken_in = []
+    for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
+        line = key.start_mark.line + 1
+        yield str(key.value), line
+        if key.tag == _MERGE:
+            sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
+            mappings = [one for one in sources if isinstance(one, yaml.MappingNode)]
+            taken_in += [(str(name.value), line) for one in mappings for name, _ in one.value]
+    yield from taken_in
+
+
 def _foreign_error(error: Exception, where: str) -> MetadataError:
     """PyYAML's error in our words; its two parsers differ in which fields they fill."""
     mark = getattr(error, "problem_mark", None)

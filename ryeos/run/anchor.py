@@ -253,17 +253,21 @@ class AnchoredFiles:
 
     folders  the real path of each folder that code may come from, by the path that names it: what
              is no item is not loaded from there
+    places   the file of each pin
     """
 
     items: tuple[VerifiedItem, ...] = ()
     pins: dict[str, str] = field(default_factory=dict)
     folders: dict[str, str] = field(default_factory=dict)
     rules: DependencyRules = field(default_factory=DependencyRules)
+    places: dict[str, Path] = field(default_factory=dict)
 
     def with_item(self, item: VerifiedItem) -> "AnchoredFiles":
         """The same and a file beside the tool."""
-        pins = {**self.pins, item.target.path.name: item.content_hash}
-        return replace(self, items=(*self.items, item), pins=pins)
+        path = item.target.path
+        pins = {**self.pins, path.name: item.content_hash}
+        places = {**self.places, path.name: path}
+        return replace(self, items=(*self.items, item), pins=pins, places=places)
 
 
 def verify_anchored_files(
@@ -285,6 +289,7 @@ def verify_anchored_files(
     tool_dir = item.target.path.parent
     items: list[VerifiedItem] = []
     pins: dict[str, str] = {}
+    places: dict[str, Path] = {}
     # Of these the tool's own file alone was verified, unless they come again below.
     folders = {str(one): os.path.realpath(one) for one in {tool_dir, anchor.path}}
     for prefix, folder, space in _dependency_folders(chain, anchor, rules.scope, tool_dir):
@@ -292,8 +297,9 @@ def verify_anchored_files(
         folders[str(folder)] = str(base)
         for found in verify_tree(base, rules, space, verifier, warn, kept=tool_dir.resolve()):
             items.append(found)
-            pins[prefix + found.target.path.relative_to(base).as_posix()] = found.content_hash
-    return AnchoredFiles(tuple(items), pins, folders, rules)
+            name = prefix + found.target.path.relative_to(base).as_posix()
+            pins[name], places[name] = found.content_hash, found.target.path
+    return AnchoredFiles(tuple(items), pins, folders, rules, places)
 
 
 def _dependency_folders(

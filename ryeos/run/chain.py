@@ -237,6 +237,7 @@ class ChainBuilder:
             except SpecError as error:
                 where = f"{item.target.path}: {error.where}"
                 raise SpecError(where, error.problem, hint=error.hint) from None
+            require_rights_read(item, has_rights=spec.sandbox is not None)
             self.specs[key] = spec
         return spec
 
@@ -252,6 +253,31 @@ class ChainBuilder:
         except (OSError, LilluxError):
             return False
         return same and item.verified and self._verifier.key_counts(item)
+
+
+def require_rights_read(item: VerifiedItem, *, has_rights: bool) -> None:
+    """Refuse a tool whose text seems to declare rights that are not read, whenever it was signed.
+
+    Signing refuses it too, but did not always. A bundle's publisher has been told. Raises
+    ChainError with the lines.
+    """
+    text = item.text.lower()
+    seen = max(text.count("sand"), text.count("box"))
+    if item.target.space.tier == SYSTEM or (seen <= has_rights and text.isascii()):
+        return
+    from ryeos.items.declarations import may_have_unread_rights, unread_rights
+
+    if not may_have_unread_rights(text, has_rights=has_rights):
+        return
+    target = item.target
+    found = [str(one) for one in unread_rights(target.suffix, item.text, target.file_type)]
+    if found:
+        raise ChainError(
+            f"{target.path}: it seems to declare rights that are not read: {'; '.join(found)}",
+            code="VALIDATION_FAILED",
+            hint=f"correct the file, then: {target.sign_command}",
+            path=str(target.path),
+        )
 
 
 def _no_executor_declared(item_id: str, path: str) -> ChainError:

@@ -17,7 +17,7 @@ A tool that fails is a result. What Rye cannot do is a `LilluxError`, which the 
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -187,6 +187,21 @@ class PrimitiveExecutor:
         _, files = self._verify_files(chain, log_warning)
         return self.lockfiles.save_lockfile(self.lockfiles.create_lockfile(chain, files.pins))
 
+    def follow(self, item_id: str, signed: Collection[Path]) -> bool:
+        """Pin a tool anew whose chain has one of these files, which were just signed.
+
+        False where it has none of them. Raises LockfileMismatchError where more than these differs
+        from the lockfile, which then stays as it is; as `build_chain`.
+        """
+        self.invalidate_tool(item_id)
+        chain = self.build_chain(item_id)
+        _, files = self._verify_files(chain, log_warning)
+        self._require_newest(chain, files)
+        if not self.lockfiles.require_only_changed(chain, files, signed):
+            return False
+        self.lockfiles.save_lockfile(self.lockfiles.create_lockfile(chain, files.pins))
+        return True
+
     def fingerprint(self, item_id: str) -> str | None:
         """A digest of all verified files that a tool runs; None for a graph, which chooses later.
 
@@ -245,7 +260,7 @@ class PrimitiveExecutor:
         log.warnings.extend(chain.warnings)
         self._validate(chain, request, log)  # (2)
         anchor, files = self._verify_files(chain, log.warnings.append)  # (3)
-        self._require_newest(chain)
+        self._require_newest(chain, files)
         locked = self._verify_lock(chain, files, request, log)  # (4)
         parameters = parameters_for(chain, request)  # (5)
         return CheckedCall(
@@ -339,16 +354,19 @@ class PrimitiveExecutor:
             )
         return found is not None
 
-    def _require_newest(self, chain: Chain) -> None:
-        """Refuse a version below one that was signed or has run. Raises RollbackError."""
-        for ref, item, version in _versioned(chain):
+    def _require_newest(self, chain: Chain, files: AnchoredFiles) -> None:
+        """Refuse a version below one that was signed or has run, also of a module.
+
+        Raises RollbackError.
+        """
+        for ref, item, version in _versioned(chain, files):
             self.versions.require_newest(ref, item.signer, version, item.target.path)
 
     def require_pinned(self, item_id: str) -> None:
         """Refuse a tool for what `execute` would refuse its files for. Raises as it."""
         chain = self.build_chain(item_id)
         _, files = self._verify_files(chain, log_warning)
-        self._require_newest(chain)
+        self._require_newest(chain, files)
         self.lockfiles.check(chain, files.pins)
 
     def _environment(self, chain: Chain, anchor: Anchor, log: "ExecutionLog") -> ResolvedEnv:
@@ -497,7 +515,7 @@ class PrimitiveExecutor:
         if mapped.code:
             metadata["error_code"] = mapped.code
         if mapped.success:
-            for ref, item, version in _versioned(prepared.chain):
+            for ref, item, version in _versioned(prepared.chain, prepared.files):
                 self.versions.note(ref, item.signer, version)
         if prepared.locked:
             metadata["lockfile_used"] = True
@@ -532,11 +550,15 @@ class PrimitiveExecutor:
         return verify_tree(target.path.parent, rules, target.space, self._verifier, log_warning)
 
 
-def _versioned(chain: Chain) -> Iterator[tuple[ItemRef, VerifiedItem, str]]:
-    """The elements that a key other than a bundle's signed in a version."""
+def _versioned(chain: Chain, files: AnchoredFiles) -> Iterator[tuple[ItemRef, VerifiedItem, str]]:
+    """The elements and modules that a key other than a bundle's signed in a version."""
     for element in chain.elements:
         if element.item and element.item.signer and element.spec.version:
             yield ItemRef(Kind.TOOL, element.item_id), element.item, element.spec.version
+    for item in files.items:
+        identity = item.identity
+        if identity and identity.version and item.signer and identity.kind == Kind.TOOL.value:
+            yield ItemRef(Kind.TOOL, identity.id), item, identity.version
 
 
 def _as_evidence(element: ChainElement) -> dict[str, Any]:

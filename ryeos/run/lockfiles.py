@@ -23,6 +23,7 @@ from ryeos.run.model import Chain, ChainElement
 
 if TYPE_CHECKING:  # most runs see no lockfile at all
     from lillux.lockfile import Lockfile, LockfileElement, LockfileRoot
+    from ryeos.run.anchor import AnchoredFiles
 
 DEFAULT_VERSION = "0.0.0"
 LOCKFILE_FOLDER = "lockfiles"
@@ -150,16 +151,39 @@ class LockfileResolver:
         """The id of each tool that a lockfile of a space pins, once."""
         yield from dict.fromkeys(_tool_of(space, path) for path in self.list_lockfiles(space))
 
-    def pinning(self, names: Collection[str]) -> Iterator[str]:
-        """The ids of the tools whose lockfile, in project or user space, pins one of these names.
+    def naming(self, names: Collection[str]) -> Iterator[str]:
+        """The ids of the tools whose lockfile, in project or user space, has one of these names.
 
-        A name is the id of a tool, or the path of a dependency below its anchor.
+        A name is the id of a tool or the end of a path. Another file may have it: whether the
+        tool's chain has the very file is what `require_only_changed` finds out.
         """
+        ends = [f'{json.dumps(name)[1:-1]}"'.encode() for name in names]
         for space in filter(None, (self._spaces.project, self._spaces.user)):
             for path in self.list_lockfiles(space):
                 text = path.read_bytes()
-                if any(json.dumps(name).encode() in text for name in names):
+                if any(end in text for end in ends):
                     yield _tool_of(space, path)
+
+    def require_only_changed(
+        self, chain: Chain, files: "AnchoredFiles", signed: Collection[Path]
+    ) -> bool:
+        """Whether the lockfile of a chain pins one of these files, and nothing else differs.
+
+        False where no lockfile counts, or none of the files is in the chain. Raises
+        LockfileMismatchError that names another file that differs: nobody has decided about it.
+        """
+        found = self.get_lockfile(chain.tool.item_id, version_of(chain.tool))
+        if found is None or found.space.tier == SYSTEM or not _may_speak_for(found.space, chain):
+            return False
+        paths = [*(one.path for one in chain.elements), *files.places.values()]
+        if not any(path and path.resolve() in signed for path in paths):
+            return False
+        updated = self._updated_bundles(found.lockfile)
+        other = next(_other_changes(found.lockfile, chain, files, signed, updated), "")
+        if other:
+            problem = f"{other} differs too, and was not signed now"
+            raise LockfileMismatchError(problem, chain.tool.item_id, str(found.path))
+        return True
 
     def _updated_bundles(self, lockfile: "Lockfile") -> frozenset[str]:
         """The ids of pinned bundles that are installed in another version."""
@@ -188,6 +212,8 @@ def mismatches(
 
     What comes from the ``updated`` bundles may differ.
     """
+    if lockfile.root.tool_id != chain.tool.item_id:
+        yield f"Lockfile of another tool: {lockfile.root.tool_id}"
     root_may_differ = lockfile.root.provider_id in updated
     if lockfile.root.integrity != chain.tool.integrity and not root_may_differ:
         yield f"Lockfile integrity mismatch for {chain.tool.item_id}"
@@ -208,6 +234,45 @@ def mismatches(
             yield f"Lockfile dependency not found: {path}"
         elif dependencies[path] != digest:
             yield f"Lockfile integrity mismatch for dependency {path}"
+
+
+def _other_changes(
+    lockfile: "Lockfile",
+    chain: Chain,
+    files: "AnchoredFiles",
+    signed: Collection[Path],
+    updated: Collection[str],
+) -> Iterator[str]:
+    """What differs from a lockfile besides the files that were signed and the updated bundles.
+
+    An element that is new may be there where the one before it was signed, or is new itself: a
+    text that was signed has chosen it.
+    """
+    if lockfile.root.tool_id != chain.tool.item_id:
+        yield f"the tool, {lockfile.root.tool_id},"
+    pinned = {one.item_id: one for one in lockfile.resolved_chain}
+    is_chosen = False
+    for element in chain.elements:
+        known = pinned.get(element.item_id)
+        if element.path and element.path.resolve() in signed:
+            is_chosen = True
+        elif known is None:
+            if not is_chosen:
+                yield element.item_id
+        else:
+            is_chosen = False
+            is_same = (known.integrity, known.space) == (element.integrity, element.space)
+            if not is_same and _provider(element) not in updated:
+                yield str(element.path or element.item_id)
+    for name, digest in (lockfile.verified_deps or {}).items():
+        path = files.places.get(name)
+        is_signed = path is not None and path.resolve() in signed
+        if (
+            not is_signed
+            and files.pins.get(name) != digest
+            and lockfile.root.provider_id not in updated
+        ):
+            yield str(path or name)
 
 
 def lockfile_path(space: Space, tool_id: str) -> Path:

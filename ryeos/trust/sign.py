@@ -32,6 +32,7 @@ from lillux.files import (
     write_atomic,
 )
 from lillux.values import dataclass, field
+from ryeos.items.declarations import unread_declarations
 from ryeos.items.errors import (
     ChainError,
     IntegrityError,
@@ -261,6 +262,8 @@ def _matches(rules: Sequence[re.Pattern[str] | None], segments: Sequence[str]) -
 
 _BYTE_ORDER_MARK = "\ufeff"
 _VERSION = re.compile(r"[0-9A-Za-z.+-]*")
+_LONE_RETURN = re.compile(rb"\r(?!\n)")
+_TOOL_KEY = re.compile(r'"\s*(?:executor_id|tool_type)\s*"\s*:')
 _FILES_PER_WAIT = 128
 """Files that are written to the disk together: so many are signed between two reports."""
 
@@ -447,6 +450,7 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
     where = str(target.path)
     suffix = target.verify_target.suffix
     if suffix in DETACHED_SUFFIXES or target.ref is None:
+        _require_readable_keys(target, data)
         return ValidItem(None, target.verify_target.identity(_json_version(target, data)))
     form = _form(target)
     text = text_of(data, form, where)
@@ -471,6 +475,7 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
     issues = () if is_module(target, header) else problems(target.ref, header, further)
     if target.kind is Kind.TOOL:
         issues = (*issues, *_spec_problems(header, suffix), *_type_problems(target, header))
+    issues = (*issues, *_lone_returns(data), *_unread_declarations(target, text, header))
     if issues:
         raise ItemValidationError(where, issues)
     hashed_text(target.kind, signed, where)
@@ -494,6 +499,45 @@ def _json_version(target: SignTarget, data: bytes) -> str:
         return version_in(extract(target.kind, ".json", data.decode(), str(target.path)))
     except (LilluxError, UnicodeDecodeError):
         return ""
+
+
+def _unread_declarations(
+    target: SignTarget, text: str, header: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """The lines that seem to declare what is not read of them: a reader would rely on these."""
+    at = target.verify_target
+    found = unread_declarations(
+        target.kind,
+        at.suffix,
+        text,
+        header,
+        is_module=is_module(target, header),
+        file_type=at.file_type,
+    )
+    return tuple(map(str, found))
+
+
+def _lone_returns(data: bytes) -> tuple[str, ...]:
+    """The first carriage return that is no part of a line end: to an editor the line goes on."""
+    alone = _LONE_RETURN.search(data)
+    if not alone:
+        return ()
+    line = data.count(b"\n", 0, alone.start()) + 1
+    return (f"line {line}: a carriage return in the line; save the file with LF line ends",)
+
+
+def _require_readable_keys(target: SignTarget, data: bytes) -> None:
+    """Refuse a JSON tool with a key twice or nearly right; other JSON may say anything.
+
+    Raises ItemValidationError, MetadataError.
+    """
+    text = data.decode("utf-8", "replace")
+    is_tool = target.ref and target.kind is Kind.TOOL and _TOOL_KEY.search(text)
+    if is_tool and target.verify_target.suffix in DETACHED_SUFFIXES:
+        header = extract(target.kind, ".json", text, str(target.path))
+        issues = () if is_module(target, header) else _unread_declarations(target, text, header)
+        if issues:
+            raise ItemValidationError(str(target.path), issues)
 
 
 def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:

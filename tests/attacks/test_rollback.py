@@ -137,3 +137,142 @@ def test_an_older_directive_is_refused_too(workspace: Workspace) -> None:
 
     with pytest.raises(Exception, match="was here before"):
         workspace.render("directive:mine/plan")
+
+
+# --- modules beside a tool, and locks that follow
+
+
+def signed_module(workspace: Workspace, name: str, text: str, *, sign: bool = True) -> Path:
+    """Write a module beside the tool, and sign it as `rye sign` does."""
+    path = workspace.project.write(f"tools/mine/{name}.py", text)
+    if sign:
+        sign_paths(workspace, path)
+    return path
+
+
+def sign_paths(workspace: Workspace, *paths: Path) -> list[str]:
+    """Sign files in one step, records and locks included; the tools whose lock was written."""
+    rye = workspace.rye()
+    targets = [workspace.project.target(path) for path in paths]
+    signer = Signer(SigningKey(workspace.keypair), rye.verifier)
+    reports = list(signer.sign_all(targets, force=True))
+    assert [report.error for report in reports] == [None] * len(paths)
+    return follow(rye, reports)
+
+
+USES = "import mine_one, mine_two\nprint(mine_one.N, mine_two.N)\n"
+
+
+def with_modules(workspace: Workspace) -> Path:
+    """A tool with two modules, which has run once."""
+    signed_module(workspace, "mine_one", "N = 1\n")
+    signed_module(workspace, "mine_two", "N = 1\n")
+    path = signed(workspace, "1.0.0", USES)
+    assert code(workspace) == "ran"
+    return path
+
+
+def test_an_older_module_is_refused_though_its_signature_holds(workspace: Workspace) -> None:
+    with_modules(workspace)
+    module = workspace.project.space.ai / "tools/mine/mine_one.py"
+    old = module.read_bytes()
+    signed_module(workspace, "mine_one", "N = 2\n")
+    assert code(workspace) == "ran"
+    module.write_bytes(old)
+
+    assert code(workspace) == "LOCKFILE_MISMATCH"
+
+
+def test_signing_the_tool_does_not_heal_an_older_module(workspace: Workspace) -> None:
+    tool = with_modules(workspace)
+    module = workspace.project.space.ai / "tools/mine/mine_one.py"
+    old = module.read_bytes()
+    signed_module(workspace, "mine_one", "N = 2\n")
+    module.write_bytes(old)
+    lock = workspace.project.space.ai / f"lockfiles/tools/{TOOL}.lock.json"
+    before = lock.read_bytes()
+
+    assert sign_paths(workspace, tool) == []
+
+    assert lock.read_bytes() == before
+    assert code(workspace) == "LOCKFILE_MISMATCH"
+    assert any(f"{module} differs too" in warning for warning in workspace.warnings)
+
+
+def test_signing_one_module_does_not_heal_another(workspace: Workspace) -> None:
+    with_modules(workspace)
+    other = workspace.project.space.ai / "tools/mine/mine_two.py"
+    old = other.read_bytes()
+    signed_module(workspace, "mine_two", "N = 2\n")
+    other.write_bytes(old)
+
+    signed_module(workspace, "mine_one", "N = 3\n")
+
+    assert code(workspace) == "LOCKFILE_MISMATCH"
+
+
+def test_a_module_that_was_signed_is_followed(workspace: Workspace) -> None:
+    with_modules(workspace)
+    module = workspace.project.write("tools/mine/mine_one.py", "N = 2\n")
+
+    assert sign_paths(workspace, module) == [TOOL]
+    assert code(workspace) == "ran"
+
+
+def test_several_files_that_are_signed_together_are_followed_together(
+    workspace: Workspace,
+) -> None:
+    tool = with_modules(workspace)
+    module = workspace.project.write("tools/mine/mine_one.py", "N = 2\n")
+    tool.write_text(tool.read_text("utf-8") + "print()\n", "utf-8")
+
+    assert TOOL in sign_paths(workspace, tool, module)
+    assert code(workspace) == "ran"
+
+
+def test_a_file_of_the_same_name_elsewhere_is_not_followed(workspace: Workspace) -> None:
+    with_modules(workspace)
+    module = workspace.project.space.ai / "tools/mine/mine_one.py"
+    old = module.read_bytes()
+    signed_module(workspace, "mine_one", "N = 2\n")
+    module.write_bytes(old)
+    other = workspace.project.write("tools/other/mine/mine_one.py", "N = 5\n")
+
+    assert sign_paths(workspace, other) == []
+    assert code(workspace) == "LOCKFILE_MISMATCH"
+
+
+def test_an_older_version_of_a_module_is_refused_without_a_lockfile(workspace: Workspace) -> None:
+    first = '__version__ = "1.0.0"\nN = 1\n'
+    module = signed_module(workspace, "mine_one", first)
+    signed_module(workspace, "mine_two", "N = 1\n")
+    old = module.read_bytes()
+    signed_module(workspace, "mine_one", first.replace("1.0.0", "1.1.0"))
+    signed(workspace, "1.0.0", USES)
+    module.write_bytes(old)
+    shutil.rmtree(workspace.project.space.ai / "lockfiles", ignore_errors=True)
+
+    assert code(workspace) == "ROLLBACK"
+
+
+def test_the_lockfile_of_another_tool_is_refused(workspace: Workspace) -> None:
+    signed(workspace, "1.0.0")
+    assert code(workspace) == "ran"
+    lock = workspace.project.space.ai / f"lockfiles/tools/{TOOL}.lock.json"
+    document = json.loads(lock.read_bytes())
+    document["root"]["tool_id"] = "mine/other"
+    lock.write_text(json.dumps(document), "utf-8")
+
+    assert code(workspace) == "LOCKFILE_MISMATCH"
+
+
+def test_another_spelling_of_a_path_in_a_lockfile_is_refused(workspace: Workspace) -> None:
+    tool = with_modules(workspace)
+    lock = workspace.project.space.ai / f"lockfiles/tools/{TOOL}.lock.json"
+    document = json.loads(lock.read_bytes())
+    pins = document["verified_deps"]
+    pins["./mine_one.py"] = pins.pop("mine_one.py")
+    lock.write_text(json.dumps(document), "utf-8")
+
+    assert code(workspace) == "LOCKFILE_MISMATCH"
+    assert sign_paths(workspace, tool) == []

@@ -16,8 +16,8 @@ ONE = ExecutionRequest(item_id="mine/it", is_one_of_many=True, use_lockfile=Fals
 
 
 def write(workspace: Workspace, answer: str, item_id: str = "mine/it") -> Path:
-    text = f'__executor_id__ = "{FUNCTION}"\n' + TOOL.format(answer=answer)
-    path = workspace.project.tool(item_id, text)
+    text = TOOL.format(answer=answer)
+    path = workspace.project.tool(item_id, text, executor=FUNCTION)
     workspace.project.sign(path)
     return path
 
@@ -76,8 +76,8 @@ def test_a_changed_unsigned_tool_does_not_run(workspace: Workspace) -> None:
 def test_a_changed_file_beside_a_tool_is_noticed(workspace: Workspace) -> None:
     item_id = "mine/package/it"
     request = replace(ONE, item_id=item_id)
-    text = f'__executor_id__ = "{FUNCTION}"\nimport other\n' + TOOL.format(answer="other.N")
-    path = workspace.project.tool(item_id, text)
+    text = "import other\n" + TOOL.format(answer="other.N")
+    path = workspace.project.tool(item_id, text, executor=FUNCTION)
     workspace.project.sign(path)
     folder = path.parent
     for name, content in (("__init__.py", ""), ("other.py", "N = 1\n")):
@@ -93,8 +93,8 @@ def test_a_changed_file_beside_a_tool_is_noticed(workspace: Workspace) -> None:
 
 def test_parameters_are_checked_each_time(workspace: Workspace) -> None:
     schema = '{"type": "object", "properties": {"n": {"type": "integer"}}}'
-    text = f'__executor_id__ = "{FUNCTION}"\nCONFIG_SCHEMA = {schema}\n' + TOOL.format(answer="1")
-    workspace.project.sign(workspace.project.tool("mine/it", text))
+    text = f"CONFIG_SCHEMA = {schema}\n" + TOOL.format(answer="1")
+    workspace.project.sign(workspace.project.tool("mine/it", text, executor=FUNCTION))
     executor = workspace.rye().executor
     assert data(workspace, executor, replace(ONE, parameters={"n": 1})) == 1
 

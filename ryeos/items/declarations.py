@@ -1,0 +1,370 @@
+"""Declarations that a text seems to make and that Rye does not read, so that they are refused.
+
+A person who reads ``SANDBOX`` in a tool takes it for the tool's rights. So a text that assigns a
+field of its header twice, in a branch, computed, in other letters or in the form of another file
+type is not signed, and a tool with such rights does not run. What only reads a field is fine, and
+so is what stands in a string. Pages: ``docs/items.md``, ``docs/writing-tools.md``.
+
+(1) `may_have_unread` searches for words; most texts end here
+(2) a reader of the file type gives every place that binds a name
+(3) `_judged` compares these places with what the header's parser reads
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from lillux.patterns import pattern
+from lillux.values import dataclass
+from ryeos.items.header_names import SANDBOX, seems_sandbox, skeleton, squashed
+from ryeos.items.header_values import Binding, Unread, line_of
+from ryeos.items.refs import FileType, Kind
+from ryeos.items.specs import SPELLINGS
+
+# --- names ----------------------------------------------------------------------------------------
+
+_FIELDS: Mapping[str, str] = {name: field for field, names in SPELLINGS.items() for name in names}
+_CONSTANTS = frozenset(name for name in _FIELDS if name.isupper() or name.startswith("__"))
+# Constants of many programs: declarations at the top level only, and not in a module of a tool.
+_PLAIN_CONSTANTS = frozenset({"ANCHOR", "CONFIG", "INPUTS", "OUTPUTS", "PARAMETERS", "VARIANTS"})
+# Variables of many programs: no declarations in code, whatever is assigned to them.
+_VARIABLES = frozenset({"anchor", "config", "description", "inputs", "name", "outputs"}) | {
+    "parameters",
+    "variants",
+}
+_DECIDING = frozenset({"sandbox", "executor_id", "tool_type"})
+"""Fields that make a file a tool or give it rights: they count in a module of a tool, too."""
+_DATA_SUFFIXES = frozenset({".yaml", ".yml", ".json", ".toml"})
+_KNOWLEDGE_FIELDS = ("name", "title", "version", "entry_type", "category")
+_CONFIG_FIELDS = ("version", "category")
+
+_SQUASHED: Mapping[str, str] = {squashed(name): field for name, field in _FIELDS.items()}
+
+
+def _field_in_code(name: str, *, is_inner: bool) -> str | None:
+    """The field that a name in a program seems to declare; ``is_inner``: below the top level."""
+    if name in _CONSTANTS:
+        return None if is_inner and name in _PLAIN_CONSTANTS else _FIELDS[name]
+    is_constant = name.upper() == name or name.startswith("__")
+    if seems_sandbox(name):
+        is_private = name.startswith("_") and not name.startswith("__") and not is_constant
+        return None if is_private or (is_inner and not is_constant) else SANDBOX
+    if is_inner or name in _VARIABLES:
+        return None
+    is_spelt = "_" in name.strip("_") or name.startswith("__")
+    return _SQUASHED.get(squashed(name)) if is_spelt else None
+
+
+# --- search ---------------------------------------------------------------------------------------
+
+_DUNDERS = tuple(sorted(name for name in _FIELDS if name.startswith("__")))
+_SPELT = tuple(
+    sorted({name.lower() for name in _FIELDS if "_" in name.strip("_") and name[0] != "_"})
+)
+_MAIN = pattern(r"__name__ *[=!]=|[(\[] *__name__ *[)\]]")
+_SHELL_FIELDS = pattern(
+    r"(?i)(?:@(\w+)|\b(__\w+__|version|name|tool_type|executor_id|category|description"
+    r"|tool_description|author|params_mode|config_schema|input_schema))[ \t]*(?:[:=]|(?<=@)[ \t])"
+)
+_TAGS = pattern(r"<([A-Za-z_]+)")
+_ELEMENTS = frozenset({"directive", "metadata", "inputs", "outputs", "description"})
+_METADATA_FIELDS = frozenset(
+    {"category", "author", "model", "model_class", "limits", "permissions", "context", "hooks"}
+    | {"runtime"}
+)
+_LINE_ENDS = pattern("\r(?!\n)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_SEEMS = pattern(r"(?i)\w*(?:san_?d|bo_?x)\w*")
+
+
+def may_have_unread(kind: Kind, suffix: str, text: str, header: Mapping[str, Any]) -> bool:
+    """Whether a text has words that `unread_declarations` must look at: a quick search."""
+    if kind is Kind.DIRECTIVE:
+        return _directive_is_doubtful(text)
+    if kind is Kind.KNOWLEDGE or suffix in _DATA_SUFFIXES:
+        fields = _fields_of(kind)
+        is_doubtful = "<<" in text or "\n---" in text or text.startswith("---\n---")
+        return is_doubtful or next(_doubtful_keys(header, fields), None) is not None
+    if suffix == ".py" and text.isascii():
+        return _has_further_words(text, header)
+    if suffix == ".sh" and text.isascii() and not _LINE_ENDS.search(text):
+        return _shell_is_doubtful(text, header)
+    return True
+
+
+def _has_further_words(text: str, header: Mapping[str, Any]) -> bool:
+    """Whether a name of the header is there more often than the parser has read it.
+
+    Counts of fixed texts, which take a hundredth of what parsing the file takes.
+    """
+    lowered = text.lower()
+    blocks = "SANDBOX" in header or ("sandbox" in header and "sandbox" in text)
+    if lowered.count("sand") > blocks or lowered.count("box") > blocks:
+        return True
+    read = [name for name in header if name in _FIELDS and name in text]
+    if text.count("__") > 2 * sum(name.startswith("__") for name in read):
+        for name in _DUNDERS:
+            if lowered.count(name) > (name in read) and not _is_main(name, text):
+                return True
+    for word in _PLAIN_CONSTANTS:
+        if text.count(word) > sum(word in name for name in read):
+            return True
+    names = "\n".join(name.lower() for name in read if not name.islower() or name[:1] == "_")
+    return any(lowered.count(word) > names.count(word) for word in _SPELT)
+
+
+def _is_main(name: str, text: str) -> bool:
+    """Whether ``__name__`` is there only to be compared."""
+    return name == "__name__" and text.count(name) == len(_MAIN.findall(text))
+
+
+def _shell_is_doubtful(text: str, header: Mapping[str, Any]) -> bool:
+    blocks = [word for word in _SEEMS.findall(text) if seems_sandbox(word)]
+    if len(blocks) > 1 or (blocks and (blocks != [SANDBOX] or SANDBOX not in header)):
+        return True
+    found = [tag or word for tag, word in _SHELL_FIELDS.findall(text)]
+    fields = [_SQUASHED.get(squashed(name), "") for name in found]
+    is_again = len(fields) > len(set(fields)) or not header.keys() >= {*fields} - {"name", ""}
+    return is_again or any(name != name.lower() for name in found)
+
+
+def _directive_is_doubtful(text: str) -> bool:
+    """Whether a directive has a header's element twice, in other letters, or outside of its own."""
+    if text.startswith("---") or "\n---" in text:
+        return True
+    above, _, below = text.partition("</metadata>")
+    once: Counter[str] = Counter()
+    tags = []
+    for tag in _TAGS.findall(text):
+        if tag.lower() in _ELEMENTS or tag.lower() in _METADATA_FIELDS:
+            tags.append(tag)
+            once[tag.lower()] += 1
+    return (
+        any(once[tag] > 1 for tag in ("directive", "metadata", "description"))
+        or any(tag != tag.lower() for tag in tags)
+        or any(tag in _METADATA_FIELDS for tag in _TAGS.findall(below))
+        or any(tag in _METADATA_FIELDS for tag in _TAGS.findall(above.partition("<metadata")[0]))
+        or once["metadata"] == 0
+    )
+
+
+def may_have_unread_rights(text: str, *, has_rights: bool) -> bool:
+    """Whether `unread_rights` must look at a text: the search of each run, in one pass or two."""
+    lowered = text.lower()
+    if not text.isascii():
+        lowered = skeleton(lowered)
+    if "sand" not in lowered and "box" not in lowered:
+        return False
+    seen = [word for word in _SEEMS.findall(lowered) if seems_sandbox(word)]
+    return len(seen) > (1 if has_rights else 0)
+
+
+# --- findings -------------------------------------------------------------------------------------
+
+
+def unread_declarations(
+    kind: Kind,
+    suffix: str,
+    text: str,
+    header: Mapping[str, Any],
+    *,
+    is_module: bool = False,
+    file_type: FileType | None = None,
+) -> Iterator[Unread]:
+    """What a text seems to declare and Rye does not read, in the order of its lines.
+
+    ``text`` is the whole file, ``header`` what was read of it. ``is_module``: it is a part of a
+    tool, so only fields count that would make it one. Raises MetadataError.
+    """
+    if file_type is None and not may_have_unread(kind, suffix, text, header):
+        return
+    found = list(_unread(kind, suffix, text, file_type))
+    for one in sorted(found, key=lambda one: one.line):
+        if not is_module or one.field in _DECIDING:
+            yield one
+
+
+def unread_rights(suffix: str, text: str, file_type: FileType | None = None) -> Iterator[Unread]:
+    """Of these, the ones about rights: a tool that has one must not run. Raises MetadataError."""
+    for one in _unread(Kind.TOOL, suffix, text, file_type):
+        if one.field == SANDBOX:
+            yield one
+
+
+def _unread(kind: Kind, suffix: str, text: str, file_type: FileType | None) -> Iterator[Unread]:
+    if file_type is not None:
+        yield from _of_added_type(text, file_type)
+    elif kind is Kind.DIRECTIVE:
+        from ryeos.items.markdown import unread_directive_parts
+
+        yield from unread_directive_parts(text)
+    elif suffix == ".md":
+        from ryeos.items.markdown import unread_knowledge_parts
+
+        yield from unread_knowledge_parts(text)
+        yield from _of_data(suffix, text, _fields_of(kind))
+    elif suffix in _DATA_SUFFIXES:
+        yield from _of_data(suffix, text, _fields_of(kind))
+    elif suffix == ".py":
+        from ryeos.items.python_bindings import python_bindings
+
+        yield from _judged(python_bindings(text))
+    elif suffix == ".sh":
+        from ryeos.items.shell_text import shell_bindings
+
+        yield from _judged_comments(shell_bindings(text))
+    else:
+        from ryeos.items.javascript import javascript_bindings
+
+        yield from _judged(javascript_bindings(text))
+
+
+_FIX = "write it once, at the top level, as {name} = and one literal"
+
+
+def _judged(found: Iterable[Binding | Unread]) -> Iterator[Unread]:
+    """What programs bind besides the one literal of each field that counts."""
+    by_field: dict[str, list[Binding]] = {}
+    for one in found:
+        if isinstance(one, Unread):
+            yield one
+        elif field := _field_in_code(one.name, is_inner=one.is_inner):
+            by_field.setdefault(field, []).append(one)
+    for field, bindings in by_field.items():
+        read = [one for one in bindings if one.is_read and one.name in SPELLINGS[field]]
+        # The parser takes the first spelling of its list, and of one spelling the last value.
+        read.sort(key=lambda one: (-SPELLINGS[field].index(one.name), one.line))
+        counts = read[-1] if read else None
+        for one in bindings:
+            if one is not counts:
+                how = one.how or "is not the name of a field"
+                how = "is assigned a second time" if one.is_read and counts else how
+                yield _unread_binding(one, field, how, counts)
+
+
+def _unread_binding(one: Binding, field: str, how: str, counts: Binding | None) -> Unread:
+    if counts:
+        fix = f"line {counts.line} counts; remove one"
+    else:
+        spellings = SPELLINGS[field]
+        name = one.name if one.name in spellings else spellings[0]
+        fix = f"Rye does not read it; {_FIX.format(name=name)}, or rename it"
+    return Unread(line=one.line, name=one.name, field=field, problem=f"{how}; {fix}")
+
+
+def _judged_comments(found: Iterable[Binding | Unread]) -> Iterator[Unread]:
+    """What comments of a header say a second time, or differently; see `shell_bindings`."""
+    counting: dict[str, Binding] = {}
+    for one in found:
+        if isinstance(one, Unread):
+            yield one
+            continue
+        field = _SQUASHED.get(squashed(one.name), one.name)
+        first = counting.setdefault(field, one)
+        if first is not one and (first.value != one.value or field == SANDBOX):
+            problem = f"is declared a second time; see line {first.line}; remove one"
+            yield Unread(line=one.line, name=one.name, field=field, problem=problem)
+
+
+# --- added types ----------------------------------------------------------------------------------
+
+
+def _of_added_type(text: str, file_type: FileType) -> Iterator[Unread]:
+    """Of a type that a space has added: by its parser, or by the lines of its comments."""
+    match file_type.parser:
+        case "python/ast":
+            yield from _unread(Kind.TOOL, ".py", text, None)
+        case "javascript/javascript":
+            yield from _unread(Kind.TOOL, ".js", text, None)
+        case "shell/shell":
+            yield from _unread(Kind.TOOL, ".sh", text, None)
+        case "comments/tags" | "comments/yaml":
+            from ryeos.items.headers import without_first_lines
+            from ryeos.items.shell_text import comment_bindings
+
+            text = without_first_lines(text, file_type.prefix, shebang=file_type.after_shebang)
+            is_block = file_type.parser.endswith("yaml")
+            yield from _judged_comments(
+                comment_bindings(text, file_type.comment, is_block=is_block)
+            )
+        case _:
+            return
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """The fields of a kind's header: their spellings, and these in small letters without lines."""
+
+    spellings: Mapping[str, tuple[str, ...]]
+    known: Mapping[str, str]
+    near: Mapping[str, str]
+    is_tool: bool
+
+
+@lru_cache(maxsize=4)
+def _fields_of(kind: Kind) -> _Fields:
+    plain = {Kind.KNOWLEDGE: _KNOWLEDGE_FIELDS, Kind.CONFIG: _CONFIG_FIELDS}.get(kind)
+    spellings = {name: (name,) for name in plain} if plain else SPELLINGS
+    known = {name: field for field, names in spellings.items() for name in names}
+    near = {squashed(name): field for name, field in known.items()}
+    return _Fields(spellings, known, near, plain is None)
+
+
+def _doubtful_keys(keys: Iterable[str], fields: _Fields) -> Iterator[tuple[str, str, bool]]:
+    """Keys of a mapping that are nearly a field's, or a second spelling of one.
+
+    Each with its field, and whether it is the second.
+    """
+    seen: dict[str, list[str]] = {}
+    for key in keys:
+        if field := fields.known.get(key):
+            seen.setdefault(field, []).append(key)
+            continue
+        is_block = fields.is_tool and not key.startswith("x-") and seems_sandbox(key)
+        field = SANDBOX if is_block else fields.near.get(squashed(key))
+        if field:
+            yield key, field, False
+    for field, found in seen.items():
+        found.sort(key=fields.spellings[field].index)
+        yield from ((key, field, True) for key in found[1:])
+
+
+def _of_data(suffix: str, text: str, fields: _Fields) -> Iterator[Unread]:
+    """Keys of the outermost mapping that are a field's in other letters, or a field again."""
+    keys = list(_keys(suffix, text))
+    lines: dict[str, int] = {}
+    for key, line in keys:
+        if key in lines and key in fields.known:
+            problem = f"is there again; line {lines[key]} counts; remove one"
+            yield Unread(line=line, name=key, field=fields.known[key], problem=problem)
+        lines.setdefault(key, line)
+    for key, field, is_second in _doubtful_keys(lines, fields):
+        if is_second:
+            first = next(name for name in fields.spellings[field] if name in lines)
+            problem = f"is {first} again; line {lines[first]} counts; remove one"
+        else:
+            problem = f"is not read; write {fields.spellings[field][-1]}, or remove it"
+        yield Unread(line=lines[key], name=key, field=field, problem=problem)
+
+
+def _keys(suffix: str, text: str) -> Iterator[tuple[str, int]]:
+    """The keys of a header's outermost mapping, each with its line."""
+    if suffix in {".yaml", ".yml"}:
+        from ryeos.items.yaml import outermost_keys
+
+        yield from outermost_keys(text)
+    elif suffix == ".md":
+        from ryeos.items.markdown import header_lines
+        from ryeos.items.yaml import outermost_keys
+
+        yield from outermost_keys(header_lines(text))
+    else:
+        from ryeos.items.headers import parse_header
+
+        for key in parse_header(suffix, text):
+            written = re.search(rf'["\']?{re.escape(key)}["\']?\s*[:=]|\[+{re.escape(key)}\]', text)
+            yield key, line_of(text, written.start()) if written else 1

@@ -1,0 +1,184 @@
+"""Every place of a Python file that binds a name or changes its value, for ``declarations``.
+
+A file of its own, as most texts are never looked at this closely: see
+`ryeos.items.declarations.may_have_unread`.
+"""
+
+import ast
+from collections.abc import Iterator
+
+from lillux.patterns import pattern
+from ryeos.items.header_names import seems_sandbox
+from ryeos.items.header_values import Binding, Unread, line_of
+from ryeos.items.headers import is_literal, syntax_tree
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_CHANGES = frozenset(
+    {"add", "append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "sort"}
+    | {"setdefault", "update", "__setitem__", "__delitem__", "__ior__"}
+)
+_NAMESPACES = frozenset({"globals", "locals", "vars"})
+_BY_NAME = frozenset({"setattr", "delattr", "exec", "eval", "__setattr__"})
+_COMMENT = pattern(r"(?m)^[ \t]*#[# \t!]*@?(\w+)[ \t]*(?::|[ \t])[ \t]*\{")
+
+
+def python_bindings(text: str) -> Iterator[Binding | Unread]:
+    """The bindings of a file, and comments that seem to be some, in no order.
+
+    Assignments of every form, imports, definitions, ``del``, and changes of a value: by method, by
+    item, through the names of a module. Of those that ``parse_python`` reads `is_read` is true.
+
+    Raises MetadataError.
+    """
+    module = syntax_tree(text)
+    shared = {name for one in ast.walk(module) if isinstance(one, ast.Global) for name in one.names}
+    read = dict(_read_statements(module))
+    # Each node with whether it is inside of a function or class.
+    left: list[tuple[ast.AST, bool]] = [(module, False)]
+    while left:
+        node, is_inner = left.pop()
+        for name, how in _bound_names(node):
+            statement = read.get(id(node))
+            yield Binding(
+                name=name,
+                line=getattr(node, "lineno", 1),
+                how=how if statement is None else statement,
+                is_read=statement == "",
+                is_inner=is_inner and name not in shared,
+            )
+        is_inside = is_inner or isinstance(node, _SCOPES)
+        left.extend((child, is_inside) for child in ast.iter_child_nodes(node))
+    yield from _comments(text)
+
+
+def _read_statements(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """The targets of plain assignments at the top level, each with ``""`` or why it is not read."""
+    for statement in module.body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name() as target], value=value)
+                | ast.AnnAssign(target=ast.Name() as target, value=ast.expr() as value)
+            ):
+                yield id(target), "" if is_literal(value) else "is computed"
+            case ast.AnnAssign(target=ast.Name() as target, value=None):
+                yield id(target), "has a type and no value"
+            case ast.Assign():
+                for one in ast.walk(statement):
+                    if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+                        yield id(one), "is assigned together with other names"
+            case _:
+                continue
+
+
+def _bound_names(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """The names that one node binds or changes, each with how."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()):
+            yield name, "is assigned in a branch, a loop or a definition"
+        case ast.Name(id=name, ctx=ast.Del()):
+            yield name, "is deleted"
+        case ast.alias(name=name, asname=other):
+            if _is_constant(bound := other or name.partition(".")[0]):
+                yield bound, "is imported"
+        case (
+            ast.ExceptHandler(name=str(name))
+            | ast.MatchAs(name=str(name))
+            | ast.MatchStar(name=str(name))
+            | ast.MatchMapping(rest=str(name))
+        ):
+            yield name, "is assigned by a pattern"
+        case ast.Call():
+            yield from _called(node)
+        case _:
+            yield from _defined_or_changed(node)
+
+
+def _defined_or_changed(node: ast.AST) -> Iterator[tuple[str, str]]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            if _is_constant(name):
+                yield name, "is defined"
+        case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
+            if _is_constant(name):
+                yield name, "is assigned as an attribute"
+        case ast.Subscript(ctx=ast.Store() | ast.Del(), slice=key):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str) and _is_names(node):
+                yield key.value, "is assigned through the names of the module"
+            yield from _changed(node.value)
+        case _:
+            return
+
+
+def _is_constant(name: str) -> bool:
+    """Whether a name is written like a constant: others are methods, classes and attributes."""
+    return name.upper() == name or (name.startswith("__") and name != "__name__")
+
+
+def _called(call: ast.Call) -> Iterator[tuple[str, str]]:
+    """Names that a call changes: by a method of the value, or as a text."""
+    match call.func:
+        case ast.Attribute(value=value, attr=method) if method in _CHANGES:
+            yield from _changed(value)
+            if not _is_names(value):
+                return
+        case ast.Name(id=function) | ast.Attribute(attr=function) if function in _BY_NAME:
+            pass
+        case _:
+            return
+    for part in ast.walk(call):
+        match part:
+            case ast.keyword(arg=str(name)):
+                yield name, "is assigned through the names of the module"
+            case ast.Constant(value=str(said)):
+                for name in said.replace("=", " ").replace(":", " ").split():
+                    yield name, "is assigned through a text"
+            case _:
+                continue
+
+
+def _changed(value: ast.expr) -> Iterator[tuple[str, str]]:
+    """The name at the beginning of ``NAME["write"]`` or ``NAME.x``."""
+    while isinstance(value, (ast.Subscript, ast.Attribute)):
+        value = value.value
+    is_constant = isinstance(value, ast.Name) and _is_constant(value.id)
+    if isinstance(value, ast.Name) and (is_constant or value.id == "sandbox"):
+        yield value.id, "is changed after it was assigned"
+
+
+def _is_names(node: ast.expr) -> bool:
+    """Whether an expression begins with ``globals()`` and its like, or ends with ``__dict__``."""
+    value: ast.expr = node.value if isinstance(node, ast.Subscript) else node
+    if isinstance(value, ast.Attribute):
+        return value.attr == "__dict__"
+    return (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Name)
+        and value.func.id in _NAMESPACES
+    )
+
+
+def _comments(text: str) -> Iterator[Unread]:
+    """Comments in the form of shell scripts, which a Python file declares nothing with."""
+    found = [one for one in _COMMENT.finditer(text) if seems_sandbox(one[1])]
+    if not found:
+        return
+    comments = _comment_lines(text)
+    for one in found:
+        line = line_of(text, one.start(1))
+        if line in comments:
+            problem = "is a comment; Rye does not read it; in Python write SANDBOX = {...}"
+            yield Unread(line=line, name=one[1], field="sandbox", problem=problem)
+
+
+def _comment_lines(text: str) -> frozenset[int]:
+    import io
+    import tokenize
+
+    lines = set()
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                lines.add(token.start[0])
+    except (tokenize.TokenError, SyntaxError):
+        return frozenset(range(text.count("\n") + 2))
+    return frozenset(lines)

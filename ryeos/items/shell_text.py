@@ -1,0 +1,198 @@
+"""Comments and code of a shell script told apart, and what they seem to declare.
+
+A file of its own, as most scripts are never looked at this closely: see
+`ryeos.items.declarations.may_have_unread`.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from lillux.patterns import pattern
+from lillux.values import dataclass
+from ryeos.items.header_names import is_one_slip, seems_sandbox
+from ryeos.items.header_values import TAGS, Binding, Unread
+
+_HEREDOC = pattern(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([A-Za-z_][\w-]*))")
+_FURTHER = frozenset({"config_schema", "input_schema", "sandbox"})
+_NAMES = frozenset(TAGS) | _FURTHER
+_COMMENT = pattern(r"[#\s!*/-]*(@?)(\w+)[ \t\u00a0]*([:=]?)[ \t\u00a0]*(.*)")
+_ASSIGNED = pattern(r"(?<![\w$\-{./])(\w+)(?:\[[^\]\n]*\])?\+?=(.*)")
+_LINE_ENDS = pattern("\r(?!$)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_VALUES = {
+    "version": pattern(r"v?\d+\.\d+(\.\d+)?\S*"),
+    "executor_id": pattern(r"[\w./-]+/[\w./-]+"),
+    "tool_type": pattern(r"\w+"),
+    "params_mode": pattern(r"\w+"),
+    "config_schema": pattern(r"\{.*"),
+    "input_schema": pattern(r"\{.*"),
+}
+"""What the value of a field looks like; a comment below the header with another is prose."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellLine:
+    """A line of a script: its code and its comment, without what is text of quotes or heredocs."""
+
+    number: int
+    code: str
+    comment: str | None
+
+
+def shell_lines(text: str) -> list[ShellLine]:
+    """The lines with code or a comment. Of a script whose quotes never close: all, as code."""
+    found: list[ShellLine] = []
+    quote, waiting = "", list[tuple[bool, str]]()
+    for number, line in enumerate(text.split("\n"), 1):
+        if waiting and not quote:
+            strips, word = waiting[0]
+            if (line.lstrip("\t") if strips else line).rstrip("\r") == word:
+                waiting.pop(0)
+            continue
+        code, comment, quote = _split_line(line, quote)
+        for mark in _HEREDOC.finditer(code):
+            if (
+                code[mark.end() : mark.end() + 1] != "<"
+                and code[mark.start() - 1 : mark.start()] != "<"
+            ):
+                waiting.append((bool(mark[1]), mark[2] or mark[3] or mark[4]))
+        if code.strip() or comment is not None:
+            found.append(ShellLine(number, code, comment))
+    if quote or waiting:
+        return [
+            ShellLine(number, line, line.lstrip()[1:] if line.lstrip()[:1] == "#" else None)
+            for number, line in enumerate(text.split("\n"), 1)
+        ]
+    return found
+
+
+def _split_line(line: str, quote: str) -> tuple[str, str | None, str]:
+    """The code of a line without what it quotes, its comment, and the quote that is still open."""
+    code: list[str] = []
+    at = 0
+    while at < len(line):
+        one = line[at]
+        if quote:
+            if one == "\\" and quote == '"':
+                at += 1
+            elif one == quote:
+                quote = ""
+        elif one == "\\":
+            at += 1
+        elif one in "\"'":
+            word = _HEREDOC.match(line, line.rfind("<<", 0, at)) if "<<" in line[:at] else None
+            if word and word.start() < at < word.end():
+                code.append(line[at : word.end()])
+                at = word.end()
+                continue
+            quote = one
+            code.append("q")
+        elif one == "#" and (at == 0 or line[at - 1] in " \t;&|()"):
+            return "".join(code), line[at + 1 :], quote
+        else:
+            code.append(one)
+        at += 1
+    return "".join(code), None, quote
+
+
+# --- what they declare ----------------------------------------------------------------------------
+
+
+def shell_bindings(text: str) -> Iterator[Binding | Unread]:
+    """What the comments and assignments of a script declare; each `Unread` is not read at all."""
+    lines = shell_lines(text)
+    yield from comment_bindings(text, "#", below=[one for one in lines if one.comment is not None])
+    seen = {one.number for one in lines}
+    raw = text.split("\n")
+    for number, line in enumerate(raw, 1):
+        if number not in seen and re.match(r"__\w+__=", line):
+            name = line.partition("=")[0]
+            if name.strip("_") in _NAMES:
+                problem = "is part of a text, and Rye would read it; indent the line"
+                yield _unread(number, name, problem)
+    for one in lines:
+        for found in _ASSIGNED.finditer(one.code):
+            yield from _assignment(found[1], one.number, raw[one.number - 1], found[2])
+
+
+def _assignment(name: str, number: int, line: str, value: str) -> Iterator[Binding | Unread]:
+
+    bare = name.strip("_").lower()
+    if seems_sandbox(name) and (name.upper() == name or name.startswith("__") or value[:1] == "{"):
+        problem = "is an assignment; Rye reads rights in the comments at the top, # sandbox: {...}"
+        yield _unread(number, name, problem)
+    elif name == "CONFIG_SCHEMA" or (name.startswith("__") and bare in _NAMES):
+        from ryeos.items.headers import assigned_by_shell
+
+        read = assigned_by_shell(line)
+        if name in read:
+            yield Binding(name=bare, line=number, how="is assigned", is_read=True, value=read[name])
+        else:
+            problem = "is computed, or not at the beginning of a line: Rye does not read it"
+            yield _unread(number, name, f"{problem}; write {name.lower()}=VALUE on its own line")
+
+
+def comment_bindings(
+    text: str, mark: str, *, is_block: bool = False, below: Sequence[ShellLine] = ()
+) -> Iterator[Binding | Unread]:
+    """What the comments at the top declare, and the comments further down that seem to.
+
+    ``below`` are the comments of a script; without it every line with the mark is one. With
+    ``is_block`` the comments at the top are YAML between two ``---``.
+    """
+    raw = text.split("\n")
+    end = len(raw)
+    for number, line in enumerate(raw, 1):
+        if line.strip(" \t\r") and not line.startswith(mark):
+            end = number
+            break
+        odd = _LINE_ENDS.search(line)
+        if odd:
+            problem = "ends a line for some readers, in the comments of the header; remove it"
+            yield _unread(number, ascii(odd[0])[1:-1], problem)
+    for number, line in enumerate(raw[: end - 1] if end < len(raw) else raw, 1):
+        if line.startswith(mark) and not is_block:
+            yield from _in_header(line[len(mark) :], number)
+    others = [(one.number, one.comment or "") for one in below] or [
+        (number, line.lstrip()[len(mark) :])
+        for number, line in enumerate(raw, 1)
+        if line.lstrip().startswith(mark)
+    ]
+    for number, comment in others:
+        if number >= end or not raw[number - 1].startswith(mark):
+            yield from _in_body(comment, number)
+
+
+def _in_header(comment: str, number: int) -> Iterator[Binding | Unread]:
+    """A comment at the top: what is read of it, or that it seems to be read."""
+    from ryeos.items.headers import read_tag
+
+    said = read_tag(comment)
+    if said is not None:
+        yield Binding(name=said[0], line=number, how="is declared", is_read=True, value=said[1])
+        return
+    yield from _in_body(comment, number)
+
+
+def _in_body(comment: str, number: int) -> Iterator[Unread]:
+    """A comment that Rye does not read and that has the form of a declaration."""
+    found = _COMMENT.fullmatch(comment.rstrip("\r"))
+    if not found:
+        return
+    tag, name, sign, value = found.groups()
+    if seems_sandbox(name):
+        is_exact = name.strip("_").casefold() == "sandbox"
+        if value[:1] in {"{", "["} or (is_exact and (sign or tag)):
+            problem = "is not read; in the comments at the top write # sandbox: {...}, or remove it"
+            yield _unread(number, name, problem)
+        return
+    field = next((one for one in _VALUES if is_one_slip(name.strip("_").casefold(), one)), "")
+    is_exact = name.strip("_").casefold() == field
+    if field and is_exact and (sign or tag) and _VALUES[field].fullmatch(value.strip("\"' ")):
+        problem = f"is not read; in the comments at the top write # {field}: VALUE, or remove it"
+        yield Unread(line=number, name=name, field=field, problem=problem)
+
+
+def _unread(number: int, name: str, problem: str) -> Unread:
+
+    field = "sandbox" if seems_sandbox(name) else name.strip("_").lower()
+    return Unread(line=number, name=name, field=field, problem=problem)

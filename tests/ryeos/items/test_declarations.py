@@ -1,0 +1,382 @@
+"""What a text seems to declare is what is read of it, or the line is named."""
+
+import pytest
+
+from ryeos.items.declarations import (
+    may_have_unread_rights,
+    unread_declarations,
+    unread_rights,
+)
+from ryeos.items.header_names import is_one_slip
+from ryeos.items.headers import parse_header
+from ryeos.items.refs import Kind
+from ryeos.trust.file_types import extract
+
+PYTHON = '"""t"""\n__version__ = "1.0.0"\n__tool_type__ = "python"\n__executor_id__ = "a/b"\n'
+JAVASCRIPT = 'export const __version__ = "1.0.0";\nexport const __tool_type__ = "javascript";\n'
+SHELL = "#!/bin/bash\n# version: 1.0.0\n# tool_type: bash\n# executor_id: a/b\n"
+YAML = 'version: "1.0.0"\ntool_type: bash\nexecutor_id: a/b\n'
+DIRECTIVE = (
+    '# t\n\n```xml\n<directive name="t" version="1.0.0">\n<metadata>\n'
+    "<description>d</description>\n</metadata>\n</directive>\n```\n"
+)
+KNOWLEDGE = '```yaml\nname: t\ntitle: t\nentry_type: reference\nversion: "1.0.0"\n```\n\nText.\n'
+
+ONE = "SANDBOX = {}\n"
+
+
+def lines(suffix: str, text: str, kind: Kind = Kind.TOOL) -> list[int]:
+    """The lines that are refused."""
+    header = extract(kind, suffix, text, "x")
+    return [one.line for one in unread_declarations(kind, suffix, text, header)]
+
+
+# --- python ---------------------------------------------------------------------------------------
+
+REFUSED_IN_PYTHON = {
+    "in a chain": ("X = SANDBOX = {}\n", [5]),
+    "spread": ("N = {}\nSANDBOX = {**N}\n", [6]),
+    "a call": ("SANDBOX = dict()\n", [5]),
+    "a name": ("N = {}\nSANDBOX = N\n", [6]),
+    "an f-string": ('__category__ = f"a{1}"\n', [5]),
+    "concatenated": ('A = "a"\n__category__ = A + "b"\n', [6]),
+    "a comprehension": ("SANDBOX = {k: [] for k in ()}\n", [5]),
+    "in a branch": ("if True:\n    SANDBOX = {}\n", [6]),
+    "in an else": ("if 0:\n    pass\nelse:\n    SANDBOX = {}\n", [8]),
+    "in a loop": ("for _ in '1':\n    SANDBOX = {}\n", [6]),
+    "as a loop's variable": ("for SANDBOX in [{}]:\n    pass\n", [5]),
+    "in a try": ("try:\n    SANDBOX = {}\nfinally:\n    pass\n", [6]),
+    "in a with": ("with open('x') as SANDBOX:\n    pass\n", [5]),
+    "in a function": ("def f():\n    SANDBOX = {}\n", [6]),
+    "global in a function": ("def f():\n    global SANDBOX\n    SANDBOX = {}\n", [7]),
+    "in a class": ("class T:\n    SANDBOX = {}\n", [6]),
+    "a class": ("class SANDBOX:\n    pass\n", [5]),
+    "a type without a value": ("SANDBOX: dict\n", [5]),
+    "unpacked": ("SANDBOX, X = {}, 1\n", [5]),
+    "a walrus": ("print(SANDBOX := {})\n", [5]),
+    "an exception": ("try:\n    pass\nexcept OSError as SANDBOX:\n    pass\n", [7]),
+    "a pattern": ("match {}:\n    case SANDBOX:\n        pass\n", [6]),
+    "imported": ("from x import SANDBOX\n", [5]),
+    "imported as": ("import x as SANDBOX\n", [5]),
+    "twice": (ONE + "x = 1\n" + 'SANDBOX = {"read": "any"}\n', [5]),
+    "with another spelling": (ONE + "__sandbox__ = {}\n", [6]),
+    "augmented": (ONE + 'SANDBOX |= {"read": "any"}\n', [6]),
+    "deleted": (ONE + "del SANDBOX\n", [6]),
+    "by an item": (ONE + 'SANDBOX["write"] = "any"\n', [6]),
+    "by a method": (ONE + 'SANDBOX.update(write="any")\n', [6]),
+    "inside by a method": ('SANDBOX = {"read": []}\nSANDBOX["read"].append("/")\n', [6]),
+    "through globals": ('globals()["SANDBOX"] = {}\n', [5]),
+    "updated globals": ("globals().update(SANDBOX={})\n", [5]),
+    "updated vars": ('vars().update({"SANDBOX": {}})\n', [5]),
+    "through setattr": ('import sys\nsetattr(sys.modules[__name__], "SANDBOX", {})\n', [6]),
+    "through a dictionary": ('import sys\nsys.modules[__name__].__dict__["SANDBOX"] = {}\n', [6]),
+    "as an attribute": ("import sys\nsys.modules[__name__].SANDBOX = {}\n", [6]),
+    "executed": ('exec("SANDBOX = {}")\n', [5]),
+    "Sandbox": ("Sandbox = {}\n", [5]),
+    "small and computed": ("sandbox = dict()\n", [5]),
+    "__SANDBOX__": ("__SANDBOX__ = {}\n", [5]),
+    "SANDBOX_": ("SANDBOX_ = {}\n", [5]),
+    "SAND_BOX": ("SAND_BOX = {}\n", [5]),
+    "SANDBX": ("SANDBX = {}\n", [5]),
+    "SANDBOXS": ("SANDBOXS = {}\n", [5]),
+    "SNADBOX": ("SNADBOX = {}\n", [5]),
+    "a Cyrillic letter": ("S\u0410NDBOX = {}\n", [5]),
+    "full-width and twice": (ONE + "\uff33\uff21\uff2e\uff24\uff22\uff2f\uff38 = {}\n", [5]),
+    "a shell's comment": ("# sandbox: {}\n", [5]),
+    "the version": ('__version__ = "2.0.0"\n', [2]),
+    "the executor": ('if True:\n    __executor_id__ = "c/d"\n', [6]),
+    "the executor, imported": ("from x import __executor_id__\n", [5]),
+    "Config_Schema": ("Config_Schema = {}\n", [5]),
+    "EXECUTOR_ID": ('EXECUTOR_ID = "a/b"\n', [5]),
+    "a schema, changed": ('CONFIG_SCHEMA = {}\nCONFIG_SCHEMA["a"] = 1\n', [6]),
+    "inputs, computed": ("INPUTS = tuple()\n", [5]),
+}
+
+
+@pytest.mark.parametrize(("more", "expected"), REFUSED_IN_PYTHON.values(), ids=REFUSED_IN_PYTHON)
+def test_a_python_file_that_seems_to_declare_is_refused_with_the_line(
+    more: str, expected: list[int]
+) -> None:
+    assert lines(".py", PYTHON + more) == expected
+
+
+ACCEPTED_IN_PYTHON = {
+    "read once": ONE,
+    "with a type": "SANDBOX: dict = {}\n",
+    "used": ONE + "print(SANDBOX, SANDBOX.get('read'))\n",
+    "in a string": '"""Write SANDBOX = {} or # sandbox: {}"""\nTEXT = "SANDBOX = {}"\n',
+    "in a text of many lines": "print('''\nSANDBOX = {}\n# sandbox: {}\n''')\n",
+    "in prose": "# The SANDBOX of this tool is narrow: see sandbox, Sandbox.\n" + ONE,
+    "a local": "def f(sandbox):\n    sandbox = sandbox or {}\n    config = {}\n",
+    "a private name": "_sandbox = None\n",
+    "ordinary variables": 'name = "a"\nname = "b"\nconfig = dict()\nVERSION = "1"\n',
+    "members of a class": 'class Kind:\n    CONFIG = "config"\n    INPUTS = 1\n',
+    "a class of another library": "from e2b import Sandbox\n",
+    "main": 'if __name__ == "__main__":\n    print()\n',
+    "inboxes": "INBOX = 1\nsandboxed_folder = 2\nSANDBAG = 3\n",
+    "named functions": "def f():\n    f.__name__ = 'g'\n",
+}
+
+
+@pytest.mark.parametrize("more", ACCEPTED_IN_PYTHON.values(), ids=ACCEPTED_IN_PYTHON)
+def test_python_code_that_declares_nothing_else_is_accepted(more: str) -> None:
+    assert lines(".py", PYTHON + more) == []
+
+
+def test_the_line_that_counts_is_named() -> None:
+    text = PYTHON + ONE + "x = 1\n" + 'SANDBOX = {"read": "any"}\n'
+
+    (found,) = unread_declarations(Kind.TOOL, ".py", text, parse_header(".py", text))
+
+    assert str(found) == ("line 5: SANDBOX is assigned a second time; line 7 counts; remove one")
+    assert parse_header(".py", text)["SANDBOX"] == {"read": "any"}
+
+
+def test_a_module_may_use_what_only_tools_declare() -> None:
+    text = "from ._version import __version__\nCONFIG_SCHEMA = None\nINPUTS = list()\n"
+    header = parse_header(".py", text)
+
+    assert not list(unread_declarations(Kind.TOOL, ".py", text, header, is_module=True))
+
+
+# --- javascript -----------------------------------------------------------------------------------
+
+REFUSED_IN_JAVASCRIPT = {
+    "a call": ("const SANDBOX = Object.freeze({});\n", [3]),
+    "a name": ("const N = {};\nconst SANDBOX = N;\n", [4]),
+    "spread": ("const N = {};\nconst SANDBOX = {...N};\n", [4]),
+    "another declarator": ("const A = 1, SANDBOX = {};\n", [3]),
+    "in a block": ("if (true) { const SANDBOX = {}; }\n", [3]),
+    "in a function": ("function f() { var SANDBOX = {}; }\n", [3]),
+    "without a value": ("let SANDBOX;\n", [3]),
+    "twice": ("var SANDBOX = {};\nvar SANDBOX = {read: 'any'};\n", [3]),
+    "assigned": ("let SANDBOX = {};\nSANDBOX = {read: 'any'};\n", [4]),
+    "augmented": ("let SANDBOX = {};\nSANDBOX ??= {};\n", [4]),
+    "by a member": ("const SANDBOX = {};\nSANDBOX.write = 'any';\n", [4]),
+    "by an index": ('const SANDBOX = {};\nSANDBOX["write"] = "any";\n', [4]),
+    "by a method": ("const SANDBOX = {read: []};\nSANDBOX.read.push('/');\n", [4]),
+    "by Object.assign": ("const SANDBOX = {};\nObject.assign(SANDBOX, {write: 'any'});\n", [4]),
+    "of exports": ("exports.SANDBOX = {};\n", [3]),
+    "of module.exports": ("module.exports.SANDBOX = {};\n", [3]),
+    "by a text": ('exports["SANDBOX"] = {};\n', [3]),
+    "defined": ('Object.defineProperty(exports, "SANDBOX", {value: {}});\n', [3]),
+    "as a key": ("module.exports = { SANDBOX: {} };\n", [3]),
+    "destructured": ("const { SANDBOX } = x;\n", [3]),
+    "destructured later": ("let A;\n[A, SANDBOX] = [1, {}];\n", [4]),
+    "imported": ('import { SANDBOX } from "./x.mjs";\n', [3]),
+    "imported as": ('import { A as SANDBOX } from "./x.mjs";\n', [3]),
+    "exported as": ("const A = {};\nexport { A as SANDBOX };\n", [4]),
+    "exported from": ('export { SANDBOX } from "./x.mjs";\n', [3]),
+    "Sandbox": ("const Sandbox = {};\n", [3]),
+    "sandbox": ("const sandbox = {};\n", [3]),
+    "SANDBX": ("const SANDBX = {};\n", [3]),
+    "an escape": ("const SANDB\\u004fX = {};\n", [3]),
+    "a line separator": ("// x\u2028const SANDBOX = {};\n", [3]),
+    "a carriage return": ("// x\rconst SANDBOX = {};\n", [3]),
+    "a comment of HTML": ("<!-- const SANDBOX = {};\n", [3]),
+    "a shell's comment": ("// sandbox: {}\n", [3]),
+    "a tag": ("/**\n * @sandbox {}\n */\n", [4]),
+    "the version": ('const __version__ = "2.0.0";\n', [1]),
+    "the executor": ('exports.__executor_id__ = "a/b";\n', [3]),
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"), REFUSED_IN_JAVASCRIPT.values(), ids=REFUSED_IN_JAVASCRIPT
+)
+def test_a_javascript_file_that_seems_to_declare_is_refused_with_the_line(
+    more: str, expected: list[int]
+) -> None:
+    assert lines(".mjs", JAVASCRIPT + more) == expected
+
+
+ACCEPTED_IN_JAVASCRIPT = {
+    "read once": "export const SANDBOX = {};\n",
+    "as const": "export const SANDBOX = { read: ['/a'] } as const;\n",
+    "satisfies": "export const SANDBOX = {} satisfies Rights;\n",
+    "with a type": "const SANDBOX: Rights = {};\n",
+    "used": "const SANDBOX = {};\nconsole.log(SANDBOX.read, { SANDBOX });\n",
+    "exported": "const SANDBOX = {};\nexport { SANDBOX };\nmodule.exports = { SANDBOX };\n",
+    "in a template": "const T = `\nconst SANDBOX = {};\n// sandbox: {}\n`;\n",
+    "in a string": "const T = 'const SANDBOX = {}';\n",
+    "in prose": "// SANDBOX = what may be done, see sandbox\n",
+    "ordinary": "const f = (sandbox) => { const config = {}; return config; };\n",
+    "keys": "const S = { type: 'object', properties: { version: {}, config: {} } };\n",
+    "compared": "if (x.SANDBOX == 1 || x.SANDBOX === 2) { f(x.SANDBOX <= 3); }\n",
+}
+
+
+@pytest.mark.parametrize("more", ACCEPTED_IN_JAVASCRIPT.values(), ids=ACCEPTED_IN_JAVASCRIPT)
+def test_javascript_that_declares_nothing_else_is_accepted(more: str) -> None:
+    assert lines(".mjs", JAVASCRIPT + more) == []
+
+
+# --- shell ----------------------------------------------------------------------------------------
+
+REFUSED_IN_SHELL = {
+    "below a command": ("set -e\n# sandbox: {}\n", [6]),
+    "indented below": ("f() {\n  # sandbox: {}\n}\n", [6]),
+    "behind a command": ("true # sandbox: {}\n", [5]),
+    "Sandbox": ("# Sandbox: {}\n", [5]),
+    "SANDBX": ("# sandbx: {}\n", [5]),
+    "two marks": ("## sandbox: {}\n", [5]),
+    "no colon": ("# sandbox {}\n", [5]),
+    "twice": ('# sandbox: {}\n# sandbox: {"read": "any"}\n', [6]),
+    "a form feed above": ("\x0c\n# sandbox: {}\n", [6]),
+    "exported": ("export SANDBOX={}\n", [5]),
+    "indented assignment": ("if true; then\n  SANDBOX={}\nfi\n", [6]),
+    "the version again": ("# version: 2.0.0\n", [5]),
+    "the version assigned": ('echo\n__version__="2.0.0"\n', [6]),
+    "the version computed": ("echo\n__version__=$(date)\n", [6]),
+    "the version in a branch": ('if true; then\n  __version__="2.0.0"\nfi\n', [6]),
+    "the version in a heredoc": ('cat <<EOF\n__version__="2.0.0"\nEOF\n', [6]),
+    "the executor below": ("echo\n# executor_id: c/d\n", [6]),
+    "another schema": ('# config_schema: {}\n# input_schema: {"a": 1}\n', [6]),
+    "a schema below": ("echo\n# config_schema: {}\n", [6]),
+    "Tool_Type": ("# Tool_Type: python\n", [5]),
+    "a quote that is no heredoc": ("echo '<<EOF'\n# sandbox: {}\n", [6]),
+}
+
+
+@pytest.mark.parametrize(("more", "expected"), REFUSED_IN_SHELL.values(), ids=REFUSED_IN_SHELL)
+def test_a_script_that_seems_to_declare_is_refused_with_the_line(
+    more: str, expected: list[int]
+) -> None:
+    assert lines(".sh", SHELL + more) == expected
+
+
+ACCEPTED_IN_SHELL = {
+    "read once": "# sandbox: {}\nset -e\n",
+    "without a blank": "#sandbox: {}\n",
+    "over lines": '# sandbox: {"read":\n#   ["/a"]}\n',
+    "in a heredoc": "cat <<'EOF'\n# sandbox: {}\nEOF\n",
+    "in an indented heredoc": "cat <<-EOF\n\t# sandbox: {}\n\tEOF\n",
+    "in a string": "echo '\n# sandbox: {}\n'\n",
+    "prose": "echo\n# version: see below\n# The sandbox is small\nname=$1\nversion=$2\n",
+    "an ordinary variable": "sandbox=$(mktemp -d)\n",
+    "the same again": "# version: 1.0.0\n",
+    "a quote in a comment": "echo\n# don't\nsandbox=1\n",
+}
+
+
+@pytest.mark.parametrize("more", ACCEPTED_IN_SHELL.values(), ids=ACCEPTED_IN_SHELL)
+def test_a_script_that_declares_nothing_else_is_accepted(more: str) -> None:
+    assert lines(".sh", SHELL + more) == []
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+REFUSED_DATA = {
+    "Sandbox": (".yaml", YAML + "Sandbox: {}\n", [4]),
+    "SANDBX": (".yaml", YAML + "sandbx: {}\n", [4]),
+    "two spellings": (".yaml", YAML + "sandbox: {}\nSANDBOX: {read: any}\n", [4]),
+    "two schemas": (".yaml", YAML + "config_schema: {}\ninput_schema: {a: 1}\n", [5]),
+    "executor-id": (".yaml", YAML + "executor-id: c/d\n", [4]),
+    "taken in": (".yaml", "x-a: &a {sandbox: {}}\n" + YAML + "<<: *a\nsandbox: {read: any}\n", [5]),
+    "a Cyrillic letter": (".yaml", YAML + "s\u0430ndbox: {}\n", [4]),
+    "of JSON": (".json", '{"tool_type": "x",\n"Sandbox": {}}', [2]),
+    "of TOML": (".toml", 'tool_type = "x"\nSandbox = {}\n', [2]),
+}
+
+
+@pytest.mark.parametrize(("suffix", "text", "expected"), REFUSED_DATA.values(), ids=REFUSED_DATA)
+def test_a_key_that_seems_to_declare_is_refused_with_the_line(
+    suffix: str, text: str, expected: list[int]
+) -> None:
+    assert lines(suffix, text) == expected
+
+
+@pytest.mark.parametrize(
+    "more", ["sandbox: {}\n", "x-sandbox: {}\n", "config_schema: {properties: {Sandbox: {}}}\n"]
+)
+def test_other_keys_are_accepted(more: str) -> None:
+    assert lines(".yaml", YAML + more) == []
+
+
+# --- markdown -------------------------------------------------------------------------------------
+
+BLOCK = '```xml\n<directive name="t" version="1.0.0">\n</directive>\n```\n'
+
+REFUSED_MARKDOWN = {
+    "a second block": (Kind.DIRECTIVE, DIRECTIVE + BLOCK, [11]),
+    "a block in other letters": (Kind.DIRECTIVE, BLOCK.replace("xml", "XML") + DIRECTIVE, [2]),
+    "a block of tildes": (Kind.DIRECTIVE, BLOCK.replace("```", "~~~") + DIRECTIVE, [2]),
+    "an element outside": (Kind.DIRECTIVE, DIRECTIVE + "<directive name='x'/>\n", [10]),
+    "front matter": (Kind.DIRECTIVE, "---\npermissions: all\n---\n" + DIRECTIVE, [1]),
+    "two metadata": (
+        Kind.DIRECTIVE,
+        DIRECTIVE.replace("</directive>", "<metadata>\n</metadata>\n</directive>"),
+        [8],
+    ),
+    "permissions outside": (
+        Kind.DIRECTIVE,
+        DIRECTIVE.replace("</directive>", "<permissions>*</permissions>\n</directive>"),
+        [8],
+    ),
+    "Limits": (
+        Kind.DIRECTIVE,
+        DIRECTIVE.replace("</metadata>", '<Limits turns="1"/></metadata>'),
+        [7],
+    ),
+    "front matter and a block": (Kind.KNOWLEDGE, "---\nname: x\n---\n```yaml\na: 1\n```\n", None),
+    "two front matters": (
+        Kind.KNOWLEDGE,
+        '---\nname: t\nversion: "1.0.0"\n---\n\n---\nname: x\n---\n',
+        [6],
+    ),
+    "Version": (Kind.KNOWLEDGE, KNOWLEDGE.replace("version", "Version"), [5]),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"), REFUSED_MARKDOWN.values(), ids=REFUSED_MARKDOWN
+)
+def test_a_second_header_of_a_text_is_refused_with_the_line(
+    kind: Kind, text: str, expected: list[int] | None
+) -> None:
+    if expected is None:
+        with pytest.raises(Exception, match="expected one header"):
+            lines(".md", text, kind)
+    else:
+        assert lines(".md", text, kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (Kind.DIRECTIVE, DIRECTIVE),
+        (Kind.DIRECTIVE, DIRECTIVE + "\n````md\n" + BLOCK + "````\n"),
+        (Kind.DIRECTIVE, DIRECTIVE + "\nUse `<directive>` so.\n\n---\n\nMore.\n"),
+        (Kind.KNOWLEDGE, KNOWLEDGE),
+        (Kind.KNOWLEDGE, KNOWLEDGE + "\n```yaml\nversion: 2\nsandbox: {}\n```\n"),
+        (Kind.KNOWLEDGE, '---\nname: t\nversion: "1.0.0"\n---\n\nText.\n\n---\n\nMore.\n'),
+    ],
+)
+def test_examples_and_rules_in_a_text_are_accepted(kind: Kind, text: str) -> None:
+    assert lines(".md", text, kind) == []
+
+
+# --- searches -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["sandbox", "sandbx", "sandboxs", "snadbox", "sandbux", "andbox"])
+def test_one_slip_is_near(word: str) -> None:
+    assert is_one_slip(word, "sandbox")
+
+
+@pytest.mark.parametrize("word", ["sandboxed", "sandbag", "inbox", "sand", "box", "", "snabdox"])
+def test_more_is_not_near(word: str) -> None:
+    assert not is_one_slip(word, "sandbox")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [(".py", PYTHON + more) for more, _ in REFUSED_IN_PYTHON.values()]
+    + [(".mjs", JAVASCRIPT + more) for more, _ in REFUSED_IN_JAVASCRIPT.values()]
+    + [(".sh", SHELL + more) for more, _ in REFUSED_IN_SHELL.values()],
+)
+def test_the_quick_search_of_a_run_misses_no_rights(suffix: str, text: str) -> None:
+    found = [one for one in unread_rights(suffix, text) if one.name.isidentifier()]
+    has_rights = "sandbox" in extract(Kind.TOOL, suffix, text, "x")
+
+    assert not found or may_have_unread_rights(text, has_rights=has_rights)
