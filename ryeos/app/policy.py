@@ -9,6 +9,7 @@ Only user space is read: a project that came from somewhere gives no rights. The
       - {client: "*", items: "tool:rye/web/**", decision: deny}
       - {client: claude-code, items: "tool:shop/**", decision: allow}
     tools: [tool:shop/total]     # listed as MCP tools of their own
+    projects: [~/shops/*]         # which an agent may name beside that of its server
 
 The first rule that fits decides; without one an item may be executed. The command line
 (``--allow``, ``--ask``, ``--deny``) can only make that stricter. What is denied is neither found
@@ -27,7 +28,7 @@ from ryeos.trust.config import ConfigReader
 from ryeos.trust.sign import glob_matcher
 
 POLICY_PATH = "agents/policy.yaml"
-_KEYS = {"version", "category", "description", "sign", "rules", "tools"}
+_KEYS = {"version", "category", "description", "sign", "rules", "tools", "projects"}
 _RULE_KEYS = {"client", "items", "decision"}
 
 
@@ -76,6 +77,7 @@ class AgentPolicy:
     rules: tuple[PolicyRule, ...] = ()
     flags: tuple[PolicyRule, ...] = ()
     tools: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
 
     def decision(self, client: str, ref: ItemRef) -> Decision:
         """What a client may do with an item: the stricter of what the user and the flags say.
@@ -141,7 +143,16 @@ def policy_from(
         rules=tuple(map(_rule, range(len(given)), given)),
         flags=tuple(in_order),
         tools=tuple(tools),
+        projects=_projects(said.get("projects") or []),
     )
+
+
+def _projects(given: object) -> tuple[str, ...]:
+    from ryeos.app.agent_projects import valid_pattern
+
+    if not isinstance(given, list) or not all(map(valid_pattern, given)):
+        raise _error("projects", "expected a list of folders like /srv/shop, ~/shop or ~/shops/*")
+    return tuple(given)
 
 
 def _first(rules: Sequence[PolicyRule], client: str, ref: ItemRef) -> Decision:
