@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lillux.errors import ConfigurationError, LilluxError
-from lillux.files import file_system_error
+from lillux.files import (
+    file_system_error,
+    open_file,
+)
 from lillux.process.model import Command
 from lillux.values import dataclass
 
@@ -44,6 +47,7 @@ def start_detached(
     cwd: Path | None = None,
     stdin: bytes = b"",
     log_path: Path | None = None,
+    log_within: Path | None = None,
     platform: str = sys.platform,
 ) -> StartedProcess:
     """Start a program that continues when this process ends, in a session of its own.
@@ -52,6 +56,7 @@ def start_detached(
     stdin           what it can read, however long; it need not be running to be handed it
     log_path        both its outputs are appended there, to a file for this user only; without one
                     they go nowhere
+    log_within      the folder from which the log is reached without links, if any
 
     Raises ProgramNotFoundError, SpawnError, ConfigurationError for a missing ``cwd``, and
     FileSystemError when the log cannot be opened.
@@ -61,7 +66,7 @@ def start_detached(
     command = Command(argv=tuple(argv), env=env, cwd=cwd)
     path = find_program(command, platform=platform)
     on_windows = platform == "win32"
-    with _input(stdin) as input_file, _log(log_path) as log_file:
+    with _input(stdin) as input_file, _log(log_path, log_within) as log_file:
         try:
             process = subprocess.Popen(
                 command.argv,
@@ -97,13 +102,13 @@ def _input(data: bytes) -> Iterator[int]:
 
 
 @contextmanager
-def _log(path: Path | None) -> Iterator[int]:
+def _log(path: Path | None, within: Path | None) -> Iterator[int]:
     if path is None:
         yield subprocess.DEVNULL
         return
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
-        descriptor = os.open(path, flags, _LOG_MODE)
+        descriptor = open_file(path, flags, mode=_LOG_MODE, within=within)
     except OSError as error:
         raise file_system_error(path, error) from error
     try:

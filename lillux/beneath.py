@@ -111,6 +111,16 @@ class Folder:
         else:
             os.rename(name, new_name, src_dir_fd=self._descriptor, dst_dir_fd=there)
 
+    def link(self, name: str, into: "Folder", new: str) -> None:
+        """Give a file a second name, which must be free. POSIX only."""
+        os.link(
+            name,
+            new,
+            src_dir_fd=self._descriptor,
+            dst_dir_fd=into._descriptor,  # noqa: SLF001 - of this class
+            follow_symlinks=False,
+        )
+
     def remove(self, name: str) -> None:
         """Remove a file, or a link itself."""
         os.unlink(self._at(name), dir_fd=self._descriptor)

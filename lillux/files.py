@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from lillux.beneath import Folder, open_folder
+from lillux.beneath import Folder, LinkOnTheWayError, open_folder
 from lillux.errors import FileSystemError, LilluxError, UnsafePathError
 from lillux.values import dataclass
 
@@ -454,14 +454,24 @@ def safe_join(root: Path, relative: str) -> Path:
 
     Refuses what is absolute, has empty, ``.`` or ``..`` segments, control characters,
     backslashes, colons, Windows device names, or leads outside ``root`` through a link.
-    Raises UnsafePathError.
+    Raises UnsafePathError, LinkOnTheWayError.
     """
     require_plain_path(relative)
     segments = relative.split("/")
     path = root.joinpath(*segments)
     if not _is_free_of_links(root, segments) and not is_inside(path, root):
-        raise UnsafePathError(relative, f"leads outside {root} through a link")
+        raise _error_of_link(root, segments) or UnsafePathError(relative, f"leads outside {root}")
     return path
+
+
+def _error_of_link(root: Path, segments: Sequence[str]) -> LinkOnTheWayError | None:
+    """The error about the first segment that is a link."""
+    path = root
+    for segment in segments:
+        path = path / segment
+        with suppress(OSError):
+            return LinkOnTheWayError(path, os.readlink(path), root)  # noqa: PTH115 - as written
+    return None
 
 
 def _is_free_of_links(root: Path, segments: Sequence[str]) -> bool:

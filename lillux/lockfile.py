@@ -97,9 +97,12 @@ def _parse_cached(data: bytes, where: str) -> Lockfile:
     return parse_lockfile(data, where)
 
 
-def save_lockfile(path: Path, lockfile: Lockfile) -> None:
-    """Write a lockfile, whole or not at all; its folder must exist. Raises FileSystemError."""
-    write_atomic(path, dump_lockfile(lockfile))
+def save_lockfile(path: Path, lockfile: Lockfile, *, within: Path | None = None) -> None:
+    """Write a lockfile, whole or not at all; its folder must exist.
+
+    Raises FileSystemError, and with ``within`` as `lillux.files.write_atomic`.
+    """
+    write_atomic(path, dump_lockfile(lockfile), within=within)
 
 
 def dump_lockfile(lockfile: Lockfile) -> bytes:

@@ -213,7 +213,7 @@ $ make a signing key with: rye keys generate
 > ask your user to make a signing key: rye keys generate""",
     "project": """\
 $ name a project: --project DIR, or make one here: rye init --project
-> name a project: "options": {"project_path": "/path/to/it"}""",
+> name a project that your user's policy lists: "options": {"project_path": "/path/to/it"}""",
     "item": """\
 $ write a first item: rye new tool mine/hello
 > write a first item: help {"topic": "template:python"}; or search what the system has""",

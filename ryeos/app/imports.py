@@ -7,7 +7,11 @@
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Iterator,
+    Sequence,
+)
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -21,13 +25,14 @@ from lillux.files import (
     locked,
     make_directory,
     read_bytes,
+    remove_file,
     safe_join,
     write_atomic,
 )
 from lillux.values import dataclass, field, replace
 from lillux.variables import read_dotenv
 from ryeos.app.proposals import Proposal, Proposals
-from ryeos.app.workspace import Rye, keep_prior
+from ryeos.app.workspace import Rye
 from ryeos.imports.kinds import ImportKind
 from ryeos.imports.plan import (
     ImportPlan,
@@ -40,6 +45,7 @@ from ryeos.imports.plan import (
 from ryeos.imports.server_items import SERVER_FOLDER, unpinned
 from ryeos.items.errors import target_exists_error
 from ryeos.items.refs import PROJECT, Space
+from ryeos.items.replaced import keep_replaced
 from ryeos.items.rights import Rights
 from ryeos.trust.resolver import candidates
 from ryeos.trust.sign import SignTarget, require_writable, validate_item
@@ -151,9 +157,9 @@ def _obstacle(item: ProposedItem, target: SignTarget) -> tuple[WriteState, str] 
     return None
 
 
-def _bytes_at(path: Path) -> bytes | None:
+def _bytes_at(path: Path, within: Path | None = None) -> bytes | None:
     with suppress(FileNotFoundError):
-        return read_bytes(path, MAX_ITEM_BYTES)
+        return read_bytes(path, MAX_ITEM_BYTES, within=within)
     return None
 
 
@@ -169,44 +175,66 @@ def _body(data: bytes, target: SignTarget) -> object:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def write_items(writes: Sequence[PlannedWrite], env_file: Path) -> list[SignTarget]:
+def write_items(
+    writes: Sequence[PlannedWrite],
+    env_file: Path,
+    user: Space,
+    on_kept: Callable[[Path], None] = lambda _: None,
+) -> list[SignTarget]:
     """Write what is due, all of it or nothing: step (3). The items that were written.
 
-    A text that is replaced is kept beside its file. Raises FileSystemError, FileChangedError,
-    RyeError `CONFLICT`; nothing of this import stays then.
+    A text that is replaced is kept in user space; ``on_kept`` gets its path. Raises
+    FileSystemError, FileChangedError, RyeError `CONFLICT`; nothing of this import stays then.
     """
     due = [write for write in writes if write.is_due]
-    done: list[tuple[Path, bytes | None]] = []
+    writing = _ImportWriting(user, on_kept)
     try:
         for write in due:
-            _write(write.target.path, write.item.data, write.before, done)
+            space = write.target.space
+            writing.write(write.target.path, write.item.data, write.before, space)
             for relative, data in write.item.files.items():
-                path = safe_join(write.target.space.ai, relative)
-                _write(path, data, _bytes_at(path), done)
+                path = safe_join(space.ai, relative)
+                writing.write(path, data, _bytes_at(path, space.within), space)
         keep_secrets([one for write in due for one in write.item.secrets], env_file)
     except BaseException:
-        for path, before in reversed(done):
-            with suppress(OSError, LilluxError):
-                path.unlink() if before is None else write_atomic(path, before)
+        writing.undo()
         raise
     return [write.target for write in due]
 
 
-def _write(
-    path: Path, data: bytes, before: bytes | None, done: list[tuple[Path, bytes | None]]
-) -> None:
-    if data == before:
-        return
-    make_directory(path.parent)
-    if before is None:
-        try:
-            create_file(path, data, mode=0o755 if data.startswith(b"#!") else 0o644)
-        except FileExistsError:
-            raise target_exists_error(str(path), "a file", "look at it, and import again") from None
-    else:
-        keep_prior(path, before)
-        write_atomic(path, data, expected=before)
-    done.append((path, before))
+class _ImportWriting:
+    """Files that an import wrote, and what they held before."""
+
+    def __init__(self, user: Space, on_kept: Callable[[Path], None]) -> None:
+        self._user, self._on_kept = user, on_kept
+        self._done: list[tuple[Path, bytes | None, Path | None]] = []
+
+    def write(self, path: Path, data: bytes, before: bytes | None, space: Space) -> None:
+        """Replace a file that holds ``before``, or make one."""
+        if data == before:
+            return
+        within = space.within
+        make_directory(path.parent, within=within)
+        if before is None:
+            mode = 0o755 if data.startswith(b"#!") else 0o644
+            try:
+                create_file(path, data, mode=mode, within=within)
+            except FileExistsError:
+                hint = "look at it, and import again"
+                raise target_exists_error(str(path), "a file", hint) from None
+        else:
+            self._on_kept(keep_replaced(self._user, path, before))
+            write_atomic(path, data, expected=before, within=within)
+        self._done.append((path, before, within))
+
+    def undo(self) -> None:
+        """Put everything back, the last first."""
+        for path, before, within in reversed(self._done):
+            with suppress(OSError, LilluxError):
+                if before is None:
+                    remove_file(path, within=within)
+                else:
+                    write_atomic(path, before, within=within)
 
 
 def keep_secrets(secrets: Sequence[MovedSecret], env_file: Path) -> None:

@@ -210,13 +210,15 @@ def _copy_item(
     if space.label == location.space.label:
         place = str(location.path)
         return {"copied_to": space.label, "destination_path": place, "unchanged": True}
-    siblings = siblings_of(rye, location)
+    siblings, kept = siblings_of(rye, location), list[Path]()
     try:
-        path, unchanged = rye.copy(resolution, item, space, overwrite=request.overwrite)
+        path, unchanged = rye.copy(
+            resolution, item, space, overwrite=request.overwrite, on_kept=kept.append
+        )
         copied: dict[str, Any] = {"copied_to": space.label, "destination_path": str(path)}
         if request.include_siblings:
             copied["siblings"] = [
-                str(_copy_sibling(rye, request, location, one)) for one in siblings
+                str(_copy_sibling(rye, request, location, one, kept)) for one in siblings
             ]
         elif siblings:
             warnings.append(_left_behind(siblings))
@@ -224,9 +226,11 @@ def _copy_item(
         raise RyeError(
             f"{error!s}: another file is there",
             code="CONFLICT",
-            hint="replace it with --overwrite; a .bak is kept",
+            hint="replace it with --overwrite; what it holds is kept in user space",
             path=str(error),
         ) from None
+    if kept:
+        copied["prior_text"] = [str(one) for one in kept] if len(kept) > 1 else str(kept[0])
     if unchanged:
         copied["unchanged"] = True
     else:
@@ -237,11 +241,18 @@ def _copy_item(
     return copied
 
 
-def _copy_sibling(rye: Rye, request: LoadRequest, location: Location, sibling: Sibling) -> object:
+def _copy_sibling(
+    rye: Rye, request: LoadRequest, location: Location, sibling: Sibling, kept: list[Path]
+) -> object:
     space = rye.space(request.destination)
     data = sibling.path.read_bytes()
     return rye.copy_file(
-        sibling.location(location), data, sibling.relative, space, overwrite=request.overwrite
+        sibling.location(location),
+        data,
+        sibling.relative,
+        space,
+        overwrite=request.overwrite,
+        on_kept=kept.append,
     )[0]
 
 

@@ -10,6 +10,7 @@ Only user space is read: a project that came from somewhere gives no rights. The
       - {client: "*", items: "tool:rye/web/**", decision: deny}
       - {client: claude-code, items: "tool:shop/**", decision: allow}
     tools: [tool:shop/total]     # listed as MCP tools of their own
+    projects: [~/shops/*]         # which an agent may name beside that of its server
 
 The first rule that fits decides; without one an item may be executed. For the items that run what
 their caller writes (`SHELLS`), ``shells`` is the last rule: ``session`` asks once for each client
@@ -33,7 +34,7 @@ SHELLS = frozenset(
     {"rye/bash/bash", "rye/core/primitives/execute", "rye/core/primitives/subprocess"}
 )
 """Items that run what their caller writes: a person approved them, not what they will run."""
-_KEYS = {"version", "category", "description", "sign", "shells", "rules", "tools"}
+_KEYS = {"version", "category", "description", "sign", "shells", "rules", "tools", "projects"}
 _RULE_KEYS = {"client", "items", "decision"}
 
 
@@ -100,6 +101,7 @@ class AgentPolicy:
     rules: tuple[PolicyRule, ...] = ()
     flags: tuple[PolicyRule, ...] = ()
     tools: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
 
     def decision(self, client: str, ref: ItemRef) -> Decision:
         """What a client may do with an item: the stricter of what the user and the flags say.
@@ -179,6 +181,7 @@ def policy_from(
         rules=tuple(map(_rule, range(len(given)), given)),
         flags=tuple(in_order),
         tools=tuple(tools),
+        projects=_projects(said.get("projects") or []),
     )
 
 
@@ -188,6 +191,14 @@ _OF_SHELLS = {
     ShellMode.ASK: Decision.ASK,
     ShellMode.DENY: Decision.DENY,
 }
+
+
+def _projects(given: object) -> tuple[str, ...]:
+    from ryeos.app.agent_projects import valid_pattern
+
+    if not isinstance(given, list) or not all(map(valid_pattern, given)):
+        raise _error("projects", "expected a list of folders like /srv/shop, ~/shop or ~/shops/*")
+    return tuple(given)
 
 
 def _first(rules: Sequence[PolicyRule], client: str, ref: ItemRef) -> Decision | None:

@@ -86,7 +86,7 @@ def load_published(rye: Rye, values: Mapping[str, Any], reference: Reference) ->
         **({"next_offset": stop} if stop < len(text) else {}),
     }
     if values.get("destination"):
-        placing = ItemPlacer(rye.space(values["destination"]))
+        placing = ItemPlacer(rye.space(values["destination"]), rye.context.spaces.user)
         replace = Replace.ANYTHING if values["overwrite"] else Replace.NOTHING
         now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
         placed = placing.place(item, registry=registry.config.url, now=now, replace=replace)
@@ -96,6 +96,8 @@ def load_published(rye: Rye, values: Mapping[str, Any], reference: Reference) ->
             "placed": placed.value,
             "warnings": [_NOT_YET],
         }
+        if placing.kept:
+            envelope["prior_text"] = str(placing.kept)
     return Answer(envelope)
 
 

@@ -13,6 +13,7 @@ from lillux.files import (
     locked,
     make_directory,
     read_bytes,
+    remove_file,
     write_atomic,
 )
 from lillux.values import dataclass, replace
@@ -201,12 +202,13 @@ def write_signed(
         raise AssertionError(target.label)
     where = str(target.path)
     data = key.signed_text(target.kind, valid.signed, form, where, valid.identity).encode()
-    with locked(target.space.ai / "state" / "sign.lock"):
-        make_directory(target.path.parent)
+    within = target.space.within
+    with locked(target.space.ai / "state" / "sign.lock", within=within):
+        make_directory(target.path.parent, within=within)
         if before is None:
-            create_file(target.path, data)
+            create_file(target.path, data, within=within)
         else:
-            write_atomic(target.path, data, expected=before)
+            write_atomic(target.path, data, expected=before, within=within)
         rye.verifier.verify(target.verify_target)
 
 
@@ -228,13 +230,13 @@ def write_change(rye: Rye, key: SigningKey, space: Space, change: ToolChange) ->
     return change
 
 
-def remove_untouched(change: ToolChange) -> bool:
+def remove_untouched(change: ToolChange, space: Space) -> bool:
     """Remove an item that is as it was written; whether it was."""
     if change.path is None or change.before is None:
         return False
-    if read_bytes(change.path, MAX_ITEM_BYTES) != change.before:
+    if read_bytes(change.path, MAX_ITEM_BYTES, within=space.within) != change.before:
         return False
-    change.path.unlink()
+    remove_file(change.path, within=space.within)
     return True
 
 
@@ -363,7 +365,7 @@ def carry_out(
         if not is_due:
             yield change, False
         elif change.state is ToolState.REMOVED:
-            yield change, remove_untouched(change)
+            yield change, remove_untouched(change, space)
         else:
             written = write_change(rye, key, space, change)
             yield written, written is change
@@ -508,16 +510,16 @@ def difference(change: ToolChange) -> list[str]:
     return [shown_line(line) for line in lines if "x-mcp-digest" not in line]
 
 
-def write_unsigned(change: ToolChange) -> ItemRef | None:
+def write_unsigned(change: ToolChange, space: Space) -> ItemRef | None:
     """Write a change for a person to sign; None where there is nothing to write.
 
     Raises FileChangedError, FileSystemError.
     """
     if change.path is None or not change.text or change.ref is None:
         return None
-    make_directory(change.path.parent)
+    make_directory(change.path.parent, within=space.within)
     if change.before is None:
-        create_file(change.path, change.text.encode())
+        create_file(change.path, change.text.encode(), within=space.within)
     else:
-        write_atomic(change.path, change.text.encode(), expected=change.before)
+        write_atomic(change.path, change.text.encode(), expected=change.before, within=space.within)
     return change.ref

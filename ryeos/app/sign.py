@@ -9,7 +9,7 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, safe_join, write_atomic
 from ryeos.app.verbs import TOOLS, item_reference, project_of, rye_of, valid_arguments
-from ryeos.app.workspace import Rye, keep_prior
+from ryeos.app.workspace import Rye
 from ryeos.items.errors import (
     Answer,
     InvalidRefError,
@@ -31,6 +31,7 @@ from ryeos.items.refs import (
     parse_kind,
     parse_reference,
 )
+from ryeos.items.replaced import keep_replaced
 from ryeos.items.specs import ToolSpec, misspelt_keys, tool_spec
 from ryeos.run.chain import PACKAGES_MARK
 from ryeos.run.primitives import PRIMITIVES
@@ -78,7 +79,7 @@ def sign_targets(
     if "content" in values:
         if label != PROJECT:  # a text there would stand before the bundle's in every project
             raise VerbArgumentError("content", f"expected source {PROJECT}, found {label}")
-        text, kept = write_text(values, rye.space(label))
+        text, kept = write_text(values, rye.space(label), rye.context.spaces.user)
         values = {**values, "item_id": text, "prior_text": kept}
     return rye, targets_of(rye, text.replace("\\", "/"), item_type, label), values
 
@@ -140,12 +141,12 @@ _LANGUAGE_MARKS = (
 )
 
 
-def write_text(values: Mapping[str, Any], space: Space) -> tuple[str, str]:
+def write_text(values: Mapping[str, Any], space: Space, user: Space) -> tuple[str, str]:
     """Write the text of an item with its folders; its reference, and where a prior text is now.
 
-    A text that was there is kept beside it as ``.bak``, else that path is ``""``. The suffix is
-    that of the id, of the file that has the id, or that of the language. Raises VerbArgumentError,
-    UnsafePathError.
+    A text that was there is kept in user space, else that path is ``""``. The suffix is that of the
+    id, of the file that has the id, or that of the language. Raises VerbArgumentError,
+    UnsafePathError, LinkOnTheWayError.
     """
     if values["dry_run"] or is_glob(values["item_id"]):
         found = "dry_run" if values["dry_run"] else "a pattern"
@@ -164,14 +165,14 @@ def write_text(values: Mapping[str, Any], space: Space) -> tuple[str, str]:
     if there and there != path:
         hint = f"leave out the suffix, or remove {there.name} first"
         raise VerbArgumentError("item_id", f"{there.name} has this id already", hint=hint)
-    make_directory(path.parent)
-    kept = ""
+    make_directory(path.parent, within=space.within)
+    kept, prior = "", None
     if there:
-        prior = read_bytes(path, MAX_ITEM_BYTES)
+        prior = read_bytes(path, MAX_ITEM_BYTES, within=space.within)
         if data == prior or values["content"] == _unsigned(prior, kind, path):
             return str(ref), ""
-        kept = _in_space(keep_prior(path, prior), space)
-    write_atomic(path, data, mode=0o644)
+        kept = str(keep_replaced(user, path, prior))
+    write_atomic(path, data, mode=0o644, expected=prior, within=space.within)
     return str(ref), kept
 
 
@@ -372,7 +373,7 @@ class RunRules:
                 return
             found = installer.resolve(block, sys.executable, Path(folder))
         text = list_text(target.ref.id, block, found, made_for)
-        write_atomic(path, text.encode(), mode=0o644)
+        write_atomic(path, text.encode(), mode=0o644, within=target.space.within)
         names = ", ".join(line.partition(" ")[0] for line in found)
         self._rye.warn(f"{target.ref} will run with these packages, listed in {path}: {names}")
         self.lists.append(target_of_path(path, context.spaces))

@@ -114,8 +114,9 @@ def export_skill(rye: Rye, reference: Reference, folder: Path) -> list[Path]:
         raise target_exists_error(str(target), "a folder", "name another folder: --to FOLDER")
     for relative, data in files.items():
         path = target / relative
-        make_directory(path.parent)
-        create_file(path, data, mode=0o755 if data.startswith(b"#!") else 0o644)
+        make_directory(folder)
+        make_directory(path.parent, within=folder)
+        create_file(path, data, mode=0o755 if data.startswith(b"#!") else 0o644, within=folder)
     return [target / relative for relative in files]
 
 

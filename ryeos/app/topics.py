@@ -345,10 +345,10 @@ $   rye load tool:rye/bash/bash --to project      a copy in the project, byte fo
 
 What is not signed by a key that counts is refused, with the way to fix it. The copy keeps its
 signature until you change it; sign it then. It hides the original.
-$ Another file in its place is a CONFLICT without --overwrite; with it, that one is kept as .bak.
+$ Another file in its place is a CONFLICT without --overwrite; with it, user space keeps that one.
 $ --siblings also copies the files that lie around a tool and that it imports.
 > A long text comes in parts: the call in next reads on. Another file in its place is a CONFLICT
-> unless overwrite is true; then that one is kept as .bak. In options: include_siblings also copies
+> unless overwrite is true; then user space keeps that one. In options: include_siblings also copies
 > the files that lie around a tool and that it imports; source, the first space to look in.
 """,
     "fetch": """\
@@ -548,8 +548,9 @@ search, load, execute, sign and help; fetch is load and search in one. They are 
 names, by rye_NAME and by mcp__rye__NAME. An answer is what was asked for: text as it is, else
 compact JSON; in structuredContent also a status: success, error, or another word for what was done.
 Errors have a code, one sentence, and a hint: the next step; next is a list of calls that can be
-made as they stand. options project_path chooses another project than the server's own; verbose adds
-chain, hashes, times and paths. Items are run by execute; a few may be listed as tools of their own.
+made as they stand. options project_path chooses another project than the server's own, of those
+that your user's policy lists; verbose adds chain, hashes, times and paths. Items are run by
+execute; a few may be listed as tools of their own.
 
 Beside the tools, by the protocol's own means:
 
@@ -795,7 +796,7 @@ REMEDIES: Mapping[str, tuple[str, ...]] = {
     ),
     "NO_PROJECT": (
         "$ name one: --project DIR; or make one here: rye init --project",
-        '> name one: "options": {"project_path": "/path/to/it"}',
+        '> name one that your user\'s policy lists: "options": {"project_path": "/path/to/it"}',
     ),
     "NO_SIGNING_KEY": (
         "$ make one: rye keys generate",

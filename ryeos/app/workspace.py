@@ -48,6 +48,7 @@ from ryeos.items.refs import (
     Space,
     parse_reference,
 )
+from ryeos.items.replaced import keep_replaced
 from ryeos.run.calls import Call, Materials, OnStderr, OnStep
 from ryeos.run.engine import PrimitiveExecutor
 from ryeos.run.model import ExecutionRequest, ExecutionResult
@@ -112,6 +113,7 @@ class Rye:
         )
         self.caller: Callable[[], Mapping[str, Any]] = lambda: {"kind": "cli"}
         self.require_visible: Callable[[ItemRef], None] = lambda _ref: None
+        self.require_project: Callable[[Path], None] = lambda _path: None
         self.resolver = Resolver(
             context.spaces,
             lambda: self._aliases,
@@ -175,12 +177,14 @@ class Rye:
     def at(self, project: str) -> "Rye":
         """The same for another project; a relative path starts at this one. Few are kept.
 
-        Raises RyeError `NO_PROJECT` when it is no folder.
+        Raises RyeError `NO_PROJECT` when it is no folder, `PERMISSION_DENIED` for one that an agent
+        may not name.
         """
         context = self.context
         path = named_project(project, context.working_directory, context.process_env)
         if path == context.project_path:
             return self
+        self.require_project(path)
         if path not in self._elsewhere:
             while len(self._elsewhere) >= MAX_OTHER_PROJECTS:
                 del self._elsewhere[next(iter(self._elsewhere))]
@@ -194,6 +198,7 @@ class Rye:
                 program=self._program,
             )
         self._elsewhere[path].require_visible = self.require_visible
+        self._elsewhere[path].require_project = self.require_project
         self._elsewhere[path].caller = self.caller
         return self._elsewhere[path]
 
@@ -410,30 +415,52 @@ class Rye:
         return resolution, item
 
     def copy(
-        self, resolution: Resolution, item: VerifiedItem, destination: Space, *, overwrite: bool
+        self,
+        resolution: Resolution,
+        item: VerifiedItem,
+        destination: Space,
+        *,
+        overwrite: bool,
+        on_kept: Callable[[Path], None] = lambda _: None,
     ) -> tuple[Path, bool]:
         """Copy an item's very bytes to a space; the path, and whether they were there already.
 
-        Raises FileExistsError when another file is there and ``overwrite`` is false.
+        ``on_kept`` gets the path of what was replaced. Raises FileExistsError when another file is
+        there and ``overwrite`` is false.
         """
         location = resolution.location
         relative = f"{location.ref.id}{location.path.suffix}"
-        return self.copy_file(location, item.data, relative, destination, overwrite=overwrite)
+        return self.copy_file(
+            location, item.data, relative, destination, overwrite=overwrite, on_kept=on_kept
+        )
 
     def copy_file(
-        self, location: Location, data: bytes, relative: str, destination: Space, *, overwrite: bool
+        self,
+        location: Location,
+        data: bytes,
+        relative: str,
+        destination: Space,
+        *,
+        overwrite: bool,
+        on_kept: Callable[[Path], None] = lambda _: None,
     ) -> tuple[Path, bool]:
         """As `copy`, for any file of an item: ``relative`` to the folder of the item's kind."""
         path = safe_join(destination.directory(location.ref.kind), relative)
-        if path.is_file():
-            existing = read_bytes(path, MAX_ITEM_BYTES)
+        existing: bytes | None = None
+        with suppress(FileNotFoundError):
+            existing = read_bytes(path, MAX_ITEM_BYTES, within=destination.within)
+        if existing is not None:
             if existing == data:
                 return path, True
             if not overwrite:
                 raise FileExistsError(str(path))
-            _keep_first(path.with_name(f"{path.name}.bak"), existing)
-        make_directory(path.parent)
-        write_atomic(path, data, mode=location.path.stat().st_mode & 0o777)
+            on_kept(keep_replaced(self.context.spaces.user, path, existing))
+        mode, within = location.path.stat().st_mode & 0o777, destination.within
+        make_directory(path.parent, within=within)
+        if existing is None:
+            create_file(path, data, mode=mode, within=within)
+        else:
+            write_atomic(path, data, expected=existing, within=within)
         return path, False
 
     def audit(self, targets: list[Target]) -> "list[AuditReport]":
@@ -596,25 +623,6 @@ def _give_skill(envelope: dict[str, Any], item: VerifiedItem) -> None:
         others = ", ".join(sorted(skill.files.keys() - {"SKILL.md"}))
         files = f"\n\nFiles of this skill, as they were signed, in {skill.folder}: {others}"
         envelope["your_directions"] = envelope["body"] = text + (files if others else "")
-
-
-def _keep_first(path: Path, data: bytes) -> None:
-    """Keep a replaced file, unless an earlier one is kept there already."""
-    with suppress(FileExistsError):
-        create_file(path, data)
-
-
-def keep_prior(path: Path, data: bytes) -> Path:
-    """Keep a text under the first free name with ``.bak``, beside its file; that name."""
-    number = 1
-    while True:
-        kept = path.with_name(f"{path.name}.bak{number if number > 1 else ''}")
-        try:
-            create_file(kept, data)
-        except FileExistsError:
-            number += 1
-        else:
-            return kept
 
 
 def tool_answer(result: ExecutionResult, request: ExecutionRequest) -> Answer:

@@ -11,7 +11,6 @@ from typing import Any
 from lillux.files import (
     create_file,
     file_system_error,
-    is_inside,
     make_directory,
     read_bytes,
     write_atomic,
@@ -28,7 +27,11 @@ from ryeos.imports.clients import (
     file_name,
 )
 from ryeos.items.errors import RyeError, UnsupportedError, UsageError, no_project_error
-from ryeos.items.refs import AI_DIRECTORY
+from ryeos.items.refs import (
+    AI_DIRECTORY,
+    Space,
+)
+from ryeos.items.replaced import keep_replaced_settings
 
 # --- launch ---------------------------------------------------------------------------------------
 # What a client starts: an interpreter and a program by absolute paths, and their arguments.
@@ -235,7 +238,7 @@ def launch_for(
 # A client's settings file: reading it, and changing the one entry of this program in it.
 #
 # What cannot be read as its format is refused, with the line, and left as it is. The file as it was
-# before the first change stays beside it as ``NAME.bak``.
+# before a change is kept in user space: it may hold tokens, which no project should contain.
 
 MAX_SETTINGS_BYTES = 8 * 1024 * 1024
 BOM = b"\xef\xbb\xbf"
@@ -266,13 +269,15 @@ class EntryChange(StrEnum):
 class ClientSettings:
     """A settings file as it was read. ``data`` is None if absent.
 
-    ``target`` is the file itself, all links followed.
+    ``target`` is the file itself, all links followed where they are its user's own: in a project
+    (``within``) there are none.
     """
 
     client: Client
     path: Path
     target: Path
     data: bytes | None
+    within: Path | None = None
 
     @property
     def text(self) -> str:
@@ -311,26 +316,19 @@ class ClientSettings:
 
 
 def read_settings(client: Client, path: Path, *, project: Path | None = None) -> ClientSettings:
-    """A client's settings. Those of a ``project`` must lie in it, all links followed.
+    """A client's settings. Those of a ``project`` lie in it, and are reached without links.
 
-    Raises RyeError `INVALID_REF` or `CONFIG_ERROR`, FileTooLargeError, FileSystemError.
+    Raises LinkOnTheWayError, RyeError `CONFIG_ERROR`, FileTooLargeError, FileSystemError.
     """
-    target = Path(os.path.realpath(path))
-    if project and not is_inside(path, project):
-        raise RyeError(
-            f"{path!s}: leads outside the project through a link, to {target!s}",
-            code="INVALID_REF",
-            hint="remove the link; nothing was changed",
-            path=str(path),
-        )
+    target = path if project else Path(os.path.realpath(path))
     try:
-        data: bytes | None = read_bytes(target, MAX_SETTINGS_BYTES)
+        data: bytes | None = read_bytes(target, MAX_SETTINGS_BYTES, within=project)
     except FileNotFoundError:
         data = None
         if path.is_symlink():
             problem = f"a link to {target}, which is not there"
             raise _settings_error(str(path), problem, hint="remove the link") from None
-    return ClientSettings(client=client, path=path, target=target, data=data)
+    return ClientSettings(client=client, path=path, target=target, data=data, within=project)
 
 
 def with_entry(
@@ -390,10 +388,10 @@ def without_servers(settings: ClientSettings, text: str, names: Sequence[str]) -
     return text
 
 
-def write_settings(settings: ClientSettings, text: str, *, mode: int) -> Path | None:
-    """Write the text over the file, and keep the first one beside it; the path of that copy.
+def write_settings(settings: ClientSettings, text: str, *, mode: int, user: Space) -> Path | None:
+    """Write the text over the file, and keep what it held in user space; the path of that copy.
 
-    None where there was no file, or where a copy is kept already. A new file gets ``mode``.
+    None where there was no file. A new file gets ``mode``.
     Raises FileChangedError if the file was written meanwhile, FileSystemError.
     """
     had_mark = (settings.data or b"").startswith(BOM)
@@ -402,30 +400,18 @@ def write_settings(settings: ClientSettings, text: str, *, mode: int) -> Path | 
     except UnicodeEncodeError:
         problem = "a path that is no UTF-8 cannot be written into it"
         raise _settings_error(str(settings.path), problem) from None
-    make_directory(settings.target.parent)
-    backup = _back_up(settings)
+    within, backup = settings.within, None
+    make_directory(settings.target.parent, within=within)
+    if settings.data is not None:
+        backup = keep_replaced_settings(user, settings.target, settings.data)
     if settings.data is None:
         try:
-            create_file(settings.target, data, mode=mode)
+            create_file(settings.target, data, mode=mode, within=within)
         except FileExistsError as error:
             raise file_system_error(settings.target, error) from error
     else:
-        write_atomic(settings.target, data, expected=settings.data)
+        write_atomic(settings.target, data, expected=settings.data, within=within)
     return backup
-
-
-def _back_up(settings: ClientSettings) -> Path | None:
-    if settings.data is None:
-        return None
-    path = settings.target.with_name(f"{settings.target.name}.bak")
-    try:
-        mode = settings.target.stat().st_mode & 0o777
-        create_file(path, settings.data, mode=mode)  # it may hold keys of other servers
-    except FileExistsError:
-        return None
-    except OSError as error:
-        raise file_system_error(path, error) from error
-    return path
 
 
 def _entry_values(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:

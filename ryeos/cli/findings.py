@@ -3,8 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from lillux.beneath import open_folder
 from lillux.errors import LilluxError
-from lillux.files import make_directory
+from lillux.files import (
+    make_directory,
+)
 from lillux.values import dataclass
 from ryeos.cli.session import Session
 from ryeos.items.refs import Kind, Space
@@ -98,8 +101,10 @@ def space_folders(space: Space, *, make: bool, mode: int) -> Step:
     """Make the folders of a space that are missing, or say that it would."""
     folders = (space.ai, *(space.directory(kind) for kind in Kind))
     missing = [path for path in folders if not path.is_dir()]
+    for path in (one for one in folders if make and space.within and one not in missing):
+        open_folder(path, space.within).close()  # one that is there is no link to elsewhere
     for path in missing if make else ():
-        make_directory(path, mode=mode)
+        make_directory(path, mode=mode, within=space.within)
     return Step(f"{space.label} space", space.ai, step_status(missing=bool(missing), make=make))
 
 

@@ -109,7 +109,12 @@ def _write_and_ask(
     envelope: dict[str, Any],
 ) -> int:
     """Write the items, and let a person read and sign each of them."""
-    targets = write_items(writes, env_file)
+    kept: list[Path] = []
+    targets = write_items(writes, env_file, session.context.spaces.user, kept.append)
+    if kept:
+        envelope["prior_texts"] = [str(one) for one in kept]
+        for one in kept:
+            session.output.note(f"what was replaced: {one}")
     try:
         waiting = propose(session.rye, targets)
     except LilluxError as error:
@@ -149,7 +154,7 @@ def _replace_servers(
 ) -> dict[str, Any]:
     """Put Rye in the place of servers in a client's settings, after a diff; what was done.
 
-    Servers that were not signed stay. The file as it was stays beside it.
+    Servers that were not signed stay. The file as it was is kept in user space.
     """
     from difflib import unified_diff
 
@@ -186,7 +191,9 @@ def _replace_servers(
         session.output.note(steers_nothing(_without_secrets(line, secrets)))
     if not names or not session.confirm(f"change {source.path}?"):
         return {"path": str(source.path), "done": False, "servers": names}
-    backup = write_settings(settings, text, mode=SETTINGS_MODES[scope])
+    backup = write_settings(
+        settings, text, mode=SETTINGS_MODES[scope], user=session.context.spaces.user
+    )
     kept = f"; as it was, with its secrets: {backup}" if backup else ""
     session.output.note(f"changed: {source.path}{kept}")
     change = {"path": str(source.path), "done": True, "servers": names}

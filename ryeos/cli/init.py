@@ -135,7 +135,7 @@ def _gitignore(project: Space, *, make: bool) -> Step:
     if not make and not path.exists():
         return Step("ignore list", path, WOULD_MAKE)
     try:
-        create_file(path, GITIGNORE.encode())
+        create_file(path, GITIGNORE.encode(), within=project.within)
     except FileExistsError:
         return Step("ignore list", path, THERE)
     return Step("ignore list", path, MADE)

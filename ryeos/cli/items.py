@@ -20,7 +20,7 @@ def _configure_load(parser: Arguments) -> None:
     add = parser.add_argument
     add("ref", metavar="REF", help="kind:id, or an id")
     add("--to", choices=(PROJECT, USER), help="copy it there, byte for byte")
-    add("--overwrite", action="store_true", help="replace another file; it is kept as .bak")
+    add("--overwrite", action="store_true", help="replace another file; it is kept in user space")
     add("--siblings", action="store_true", help="also copy the files that the tool imports")
     add("--source", choices=(PROJECT, USER, SYSTEM), default=PROJECT, help="from there down")
     add("--meta", action="store_true", help="print the metadata")

@@ -1,6 +1,6 @@
 """``rye list``, ``info``, ``edit``, ``mv``, ``rm``, ``status``: a person's items, as files.
 
-What is moved or removed keeps its prior text beside it, as ``.bak``. Nothing is signed here.
+The prior text of what is moved or removed is kept in user space. Nothing is signed here.
 """
 
 import json
@@ -14,9 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError, as_word
-from lillux.files import create_file, file_system_error, make_directory, read_bytes, write_atomic
+from lillux.files import (
+    create_file,
+    file_system_error,
+    make_directory,
+    read_bytes,
+    remove_file,
+    write_atomic,
+)
 from ryeos.app.output import one_line
-from ryeos.app.workspace import Rye, keep_prior
+from ryeos.app.workspace import Rye
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import (
@@ -36,6 +43,7 @@ from ryeos.items.refs import (
     Space,
     parse_reference,
 )
+from ryeos.items.replaced import keep_replaced
 from ryeos.run.chain import PACKAGES_SUFFIX
 from ryeos.run.lockfiles import DEFAULT_VERSION
 from ryeos.trust.file_types import extract
@@ -238,17 +246,20 @@ def _mv(session: Session) -> int:
     if arguments.dry_run:
         session.output.answer({**envelope, "status": "validation_passed"}, str(path))
         return 0
-    make_directory(path.parent)
-    create_file(path, text.encode())
+    user, within = rye.context.spaces.user, old.space.within
+    make_directory(path.parent, within=within)
+    create_file(path, text.encode(), within=within)
     for place, said in further:
-        create_file(place, said.encode())
+        create_file(place, said.encode(), within=within)
     for one in beside:
-        _set_aside(one)
-    kept = _set_aside(old)
+        _set_aside(one, user)
+    kept = _set_aside(old, user)
     _move_lockfile(rye, old, new)
     for file, _, found in changes:
-        keep_prior(file, read_bytes(file, MAX_ITEM_BYTES))
-        write_atomic(file, _renamed(found, old.ref, new).encode(), mode=file.stat().st_mode & 0o777)
+        prior = read_bytes(file, MAX_ITEM_BYTES, within=within)
+        keep_replaced(user, file, prior)
+        renamed = _renamed(found, old.ref, new).encode()
+        write_atomic(file, renamed, expected=prior, within=within)
     session.output.answer({**envelope, "kept": str(kept)}, str(path))
     for space in rye.context.spaces:
         if space is not old.space and any(map(os.path.lexists, candidates(space, new))):
@@ -348,12 +359,12 @@ def _unsigned_text(location: Location) -> str:
     return signed.shebang + signed.body
 
 
-def _set_aside(location: Location) -> Path:
+def _set_aside(location: Location, user: Space) -> Path:
     """Remove an item's file; where its bytes are kept."""
-    path = location.path
-    kept = keep_prior(path, read_bytes(path, MAX_ITEM_BYTES))
+    path, within = location.path, location.space.within
+    kept = keep_replaced(user, path, read_bytes(path, MAX_ITEM_BYTES, within=within))
     try:
-        path.unlink()
+        remove_file(path, within=within)
     except OSError as error:
         raise file_system_error(path, error) from error
     return kept
@@ -369,10 +380,10 @@ def _move_lockfile(rye: Rye, old: Location, new: ItemRef) -> None:
     text = path.read_text("utf-8") if path.is_file() and not path.is_symlink() else ""
     _drop_lockfile(rye, old)
     if text:
-        target = lockfile_path(old.space, new.id)
-        make_directory(target.parent)
+        target, within = lockfile_path(old.space, new.id), old.space.within
+        make_directory(target.parent, within=within)
         moved = text.replace(json.dumps(old.ref.id), json.dumps(new.id))
-        write_atomic(target, moved.encode(), mode=0o644)
+        write_atomic(target, moved.encode(), mode=0o644, within=within)
 
 
 def _drop_lockfile(rye: Rye, location: Location) -> None:
@@ -397,9 +408,10 @@ def _rm(session: Session) -> int:
     if not session.confirm(f"remove {location.ref} ({location.path})?"):
         session.output.note("nothing was removed")
         return 1
+    user = rye.context.spaces.user
     for one in _beside(location):
-        _set_aside(one)
-    kept = _set_aside(location)
+        _set_aside(one, user)
+    kept = _set_aside(location, user)
     _drop_lockfile(rye, location)
     envelope = {
         "status": "success",

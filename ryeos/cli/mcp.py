@@ -111,8 +111,12 @@ def _where(session: Session) -> str:
     project, missing = project_folder(environ, given.project or "", cwd, home)
     if missing:
         return f"There is no project: {missing} is not a folder."
-    if project is None:
-        return "There is no project here: start rye mcp with --project DIR, or in a folder."
+    homes = {os.path.realpath(one) for one in (home, environ.get("HOME", "")) if one}
+    if project is None or os.path.realpath(project) in homes:
+        return (
+            "There is no project here, as the home folder is none: start rye mcp with --project"
+            " DIR, or in a folder."
+        )
     if not os.path.isdir(os.path.join(project, ".ai")):  # noqa: PTH112, PTH118 - as getcwd
         return (
             f"{project} has no items: what you make is kept there. For another project, start rye"

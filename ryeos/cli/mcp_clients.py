@@ -158,7 +158,12 @@ def install_for_user(session: Session, client: Client, *, make: bool) -> tuple[E
     settings = _settings(session, client, SettingsScope.USER, launch.command_line(client))
     change, text = with_entry(settings, launch)
     if make and change is not EntryChange.ALREADY:
-        write_settings(settings, text, mode=SETTINGS_MODES[SettingsScope.USER])
+        write_settings(
+            settings,
+            text,
+            mode=SETTINGS_MODES[SettingsScope.USER],
+            user=session.context.spaces.user,
+        )
     return change, settings.path
 
 
@@ -181,7 +186,12 @@ def uninstall_for_user(session: Session, client: Client, *, make: bool) -> Step 
         return Step(f"{what}: run: {line}", path, LEFT)
     if make:
         _, text = without_entry(settings, _any_launch(session))
-        write_settings(settings, text, mode=SETTINGS_MODES[SettingsScope.USER])
+        write_settings(
+            settings,
+            text,
+            mode=SETTINGS_MODES[SettingsScope.USER],
+            user=session.context.spaces.user,
+        )
     return Step(what, path, REMOVED if make else WOULD_REMOVE)
 
 
@@ -226,7 +236,9 @@ def _finish(
     is_change = change in _SAID
     backup = None
     if is_change and not dry_run:
-        backup = write_settings(settings, text, mode=SETTINGS_MODES[scope])
+        backup = write_settings(
+            settings, text, mode=SETTINGS_MODES[scope], user=session.context.spaces.user
+        )
     diff = "".join(_diff(settings, text)) if is_change else ""
     envelope = {
         "status": "success",

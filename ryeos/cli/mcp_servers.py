@@ -8,12 +8,18 @@ nothing; with ``--propose`` it writes what waits, unsigned, for ``rye approve``.
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import (
+    suppress,
+)
 from pathlib import Path
 from typing import Any
 
+from lillux.beneath import open_folder
 from lillux.errors import LilluxError
-from lillux.files import read_bytes
+from lillux.files import (
+    read_bytes,
+    remove_file,
+)
 from lillux.values import dataclass
 from ryeos.app.imports import propose
 from ryeos.app.output import one_line
@@ -212,7 +218,7 @@ def bring_up_to_date(session: Session, name: str, wish: RefreshOptions) -> Refre
     rye.verifier.verify_location(server)
     started = [] if wish.dry_run else _pins_before_start(rye, server, wish)  # (1)
     if started and wish.propose:
-        return _propose(session, name, started)
+        return _propose(session, server, started)
     if started:
         is_new = not wish.update
         _require_yes(session, started, "run this, and ask it for its tools", is_new=is_new)
@@ -224,7 +230,7 @@ def bring_up_to_date(session: Session, name: str, wish: RefreshOptions) -> Refre
     pins = pin_tools(rye, server, listed.envelope["data"]["tools"], wish)
     due = [change for change, is_due in planned if is_due] + ([pins] if pins else [])
     if due and wish.propose:
-        return _propose(session, name, due)
+        return _propose(session, server, due)
     if wish.dry_run:
         _show_differences(session, due)
         done = [(change, False) for change, _ in planned]
@@ -302,9 +308,10 @@ def _show_differences(session: Session, due: Sequence[ToolChange]) -> None:
                 session.output.note(painted)
 
 
-def _propose(session: Session, name: str, due: Sequence[ToolChange]) -> RefreshResult:
+def _propose(session: Session, server: Location, due: Sequence[ToolChange]) -> RefreshResult:
     """Write what changed, unsigned, and let it wait for a person."""
-    refs = [ref for change in due if (ref := write_unsigned(change))]
+    name = server.ref.name
+    refs = [ref for change in due if (ref := write_unsigned(change, server.space))]
     waiting: list[str] = []
     following = "rye approve"
     try:
@@ -355,12 +362,13 @@ def _remove(session: Session) -> int:
     removed: list[str] = []
     kept: list[str] = []
     for change in found:
-        is_gone = change.state is ToolState.REMOVED and remove_untouched(change)
+        is_gone = change.state is ToolState.REMOVED and remove_untouched(change, server.space)
         (removed if is_gone else kept).append(str(change.ref))
-    list_path(server.path).unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        remove_file(list_path(server.path), within=server.space.within)
     folder = Path(server.path.parent.parent, server.ref.name)
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
+    with suppress(OSError), open_folder(folder.parent, server.space.within) as above:
+        above.remove_folder(folder.name)  # one that is empty
     envelope = {
         "status": "success",
         "server": server.ref.name,

@@ -39,9 +39,9 @@ def _run(session: Session) -> int:
     _require_free(ref, space)
     path = Path(f"{space.directory(ref.kind) / ref.id}{template.suffix}")
     text = template.fill(name=ref.name, category=ref.category, author=_author(session))
-    make_directory(path.parent)
+    make_directory(path.parent, within=space.within)
     try:
-        create_file(path, text.encode())
+        create_file(path, text.encode(), within=space.within)
     except FileExistsError:
         raise _taken_error(path) from None
     _show(session, ref, path, template)

@@ -102,7 +102,7 @@ def _configure_pull(parser: Arguments) -> None:
     add = parser.add_argument
     add("ref", metavar="REF[@X.Y.Z]", help="kind:namespace/category/name; without a kind a tool")
     add("--release", metavar="X.Y.Z", help="this version; also: --version X.Y.Z, REF@X.Y.Z")
-    add("--overwrite", action="store_true", help="replace another file; it is kept as .bak")
+    add("--overwrite", action="store_true", help="replace another file; it is kept in user space")
     add("--resign", action="store_true", help="sign it with your own key, so that it runs")
     add("--print", action="store_true", dest="only_print", help="show it, and write nothing")
     take_space(parser, "where it is written (default: project)")
@@ -137,7 +137,9 @@ def _pull(session: Session) -> int:
         session.output.answer({**_item_envelope(item, registry), "content": text}, text)
         return 0
     key = session.rye.signing_key() if arguments.resign else None
-    placing = ItemPlacer(session.rye.space(arguments.space or PROJECT), key)
+    placing = ItemPlacer(
+        session.rye.space(arguments.space or PROJECT), session.context.spaces.user, key
+    )
     replace = Replace.ANYTHING if arguments.overwrite else Replace.NOTHING
     placed = placing.place(item, registry=registry.config.url, now=_now(), replace=replace)
     _show_pulled(session, item, registry, placing, placed)
@@ -161,6 +163,9 @@ def _show_pulled(
         "lock": str(placing.lock.path),
         "runs": runs,
     }
+    if placing.kept:
+        envelope["prior_text"] = str(placing.kept)
+        session.output.note(f"what was replaced: {placing.kept}")
     if not item.covers_all:
         session.output.warn(f"{item.ref}: the registry's signature covers only a part of the text")
     if not runs:
@@ -487,7 +492,9 @@ def _updates(session: Session, opened: _OpenedRegistries) -> Iterator[dict[str, 
             yield {
                 **row,
                 "state": "updated",
-                **_updated(session, opened, ItemPlacer(space, key), entry),
+                **_updated(
+                    session, opened, ItemPlacer(space, session.context.spaces.user, key), entry
+                ),
             }
         except LocalEditError as error:
             yield {**row, "state": "kept", "problem": error.problem}

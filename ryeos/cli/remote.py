@@ -197,7 +197,7 @@ def _threads(session: Session) -> int:
         project = "" if session.arguments.all else session.arguments.of or link.project_path
         rows = link.node.threads(limit_of(session, _THREADS), project)
     envelope = {"status": "success", "remote_name": link.node.name, "threads": list(rows)}
-    merged = MergedRuns(link.conflicts.folder.parent).all()
+    merged = MergedRuns(link.conflicts).all()
     unmerged = [str(digest) for row in rows if (digest := row.get(UNMERGED))]
     lines = [
         f"{_cell(row, 'state'):<10} {_time_cell(row)[:19]:<19}  {_cell(row, 'thread_id')}"

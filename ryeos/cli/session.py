@@ -85,12 +85,14 @@ class Session:
         """The public API for many calls: with warm workers, and less patience at the end."""
         from lillux.process import ProcessManager
         from lillux.values import replace
+        from ryeos.app.agent_projects import without_home
         from ryeos.app.workspace import Rye
         from ryeos.run.functions import FunctionHost
 
         manager = ProcessManager(grace_s=grace_s)
+        context = without_home(self.context)
         return Rye(
-            replace(self.context, confines=True, receipts=self.context.receipts or "on"),
+            replace(context, confines=True, receipts=context.receipts or "on"),
             runner=manager,
             functions=FunctionHost(manager) if hasattr(os, "fork") else None,
             warn=warn,

@@ -16,7 +16,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from lillux.errors import LilluxError
-from lillux.files import is_inside, make_directory, safe_join, write_atomic
+from lillux.files import (
+    is_inside,
+    make_directory,
+    remove_file,
+    safe_join,
+    write_atomic,
+)
 from lillux.values import dataclass
 from ryeos import __version__
 from ryeos.graph.call import Lineage, SavedRun
@@ -261,8 +267,9 @@ def page_path(place: RunPlace, graph_id: str, run_id: str) -> Path:
 def write_page(place: RunPlace, page: RunPage, signer: Signer | None) -> Path:
     """Write the page, and sign it. Raises as `page_path`, FileSystemError, and as `Signer.sign`."""
     path = page_path(place, page.graph_id, page.run_id)
-    make_directory(path.parent)
-    write_atomic(path, render_page(page).encode("utf-8", "backslashreplace"))
+    make_directory(path.parent, within=place.space.within)
+    data = render_page(page).encode("utf-8", "backslashreplace")
+    write_atomic(path, data, within=place.space.within)
     if signer is not None:
         ref = ItemRef(Kind.KNOWLEDGE, _item_id(page.graph_id, page.run_id))
         target = SignTarget(path=path, kind=Kind.KNOWLEDGE, space=place.space, ref=ref)
@@ -392,7 +399,8 @@ class Ledger:
         if not self._registry.reopen(run_id, pid, token):
             raise not_resumable_error(run_id, f"it is {known.status}, or another process has it")
         with suppress(FileNotFoundError):  # that ended it last time
-            self._registry.place.file(run_id, CANCEL).unlink()
+            place = self._registry.place
+            remove_file(place.file(run_id, CANCEL), within=place.root)
         end_rest(self._registry, known, self._seals)  # what it did last is about to be done again
         return True
 

@@ -8,7 +8,9 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import (
+    suppress,
+)
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +23,7 @@ from lillux.files import (
     is_directory,
     is_inside,
     make_directory,
+    open_file,
     read_bytes,
     require_plain_path,
     safe_join,
@@ -280,6 +283,7 @@ class Transcript:
         clock: "Clock",
         rolling: "_Hash | None" = None,
         offset: int = 0,
+        within: Path | None = None,
     ) -> None:
         self._path, self._run_id = path, run_id
         self._key, self._clock = key, clock
@@ -287,7 +291,9 @@ class Transcript:
         self._offset = offset
         self._lock = Lock()
         flags = _APPEND if rolling is not None else _APPEND | os.O_CREAT | os.O_EXCL
-        self._descriptor = _about(path, lambda: os.open(path, flags, _FILE_MODE))
+        self._descriptor = _about(
+            path, lambda: open_file(path, flags, mode=_FILE_MODE, within=within)
+        )
 
     def append(self, events: Sequence[EventRecord]) -> None:
         """Append events in one write: a kill leaves a whole number of them, or cuts the last.
@@ -348,14 +354,22 @@ class Transcript:
 
 
 def reopen(
-    path: Path, run_id: str, *, key: "SigningKey | None", clock: "Clock", end: int
+    path: Path,
+    run_id: str,
+    *,
+    key: "SigningKey | None",
+    clock: "Clock",
+    end: int,
+    within: Path | None = None,
 ) -> Transcript:
     """Continue a transcript after its first ``end`` bytes; what follows them is cut off.
 
     Raises FileSystemError.
     """
-    rolling = _about(path, lambda: _cut(path, end))
-    return Transcript(path, run_id, key=key, clock=clock, rolling=rolling, offset=end)
+    rolling = _about(path, lambda: _cut(path, end, within))
+    return Transcript(
+        path, run_id, key=key, clock=clock, rolling=rolling, offset=end, within=within
+    )
 
 
 def _write(descriptor: int, data: bytes) -> None:
@@ -364,12 +378,10 @@ def _write(descriptor: int, data: bytes) -> None:
         done += os.write(descriptor, memoryview(data)[done:])
 
 
-def _cut(path: Path, end: int) -> "_Hash":
+def _cut(path: Path, end: int, within: Path | None) -> "_Hash":
     """Cut the file off after ``end`` bytes; the SHA-256 of what stays."""
     rolling, left = rolling_sha256(), end
-    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
-    with open(descriptor, "r+b") as file:  # noqa: PTH123 - a descriptor, not a path
+    with open(open_file(path, os.O_RDWR, within=within), "r+b") as file:  # noqa: PTH123 - a descriptor, not a path
         while left and (chunk := file.read(min(left, 1024 * 1024))):
             rolling.update(chunk)
             left -= len(chunk)
@@ -558,6 +570,11 @@ class RunPlace:
         return self.space.ai
 
     @property
+    def within(self) -> Path:
+        """The folder from which runs are written without links: the project, else ``~/.ai``."""
+        return self.space.within or self.ai
+
+    @property
     def runs(self) -> Path:
         """The folder of the runs' folders."""
         return self.ai / "state" / "graphs"
@@ -587,11 +604,14 @@ class RunPlace:
         """Make the folder of a run. Raises as `run_file`, FileSystemError."""
         folder = self.run_file(run_id, TRANSCRIPT).parent
         self._require_own(self.objects)
-        make_directory(self.runs, mode=_PRIVATE)
-        make_directory(self.objects)
-        make_directory(folder, mode=_PRIVATE)
+        if not is_directory(self.within):  # a user space that is not there yet
+            make_directory(self.within)
+        make_directory(self.runs, mode=_PRIVATE, within=self.within)
+        make_directory(self.objects, within=self.within)
+        make_directory(folder, mode=_PRIVATE, within=self.within)
         for kept in (self.runs, self.objects):  # no run belongs into version control
-            _ignore(kept)
+            with suppress(FileExistsError):
+                create_file(kept / ".gitignore", _IGNORE, within=self.within)
         return folder
 
     def _require_own(self, folder: Path) -> None:
@@ -605,13 +625,6 @@ def run_place(spaces: Spaces) -> RunPlace:
     if project is not None and is_directory(project.ai):
         return RunPlace(project)
     return RunPlace(spaces.user)
-
-
-def _ignore(folder: Path) -> None:
-    try:
-        create_file(folder / ".gitignore", _IGNORE)
-    except FileExistsError:
-        return
 
 
 # --- run ids --------------------------------------------------------------------------------------

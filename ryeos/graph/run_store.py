@@ -436,7 +436,7 @@ class RunRecords:
                     code="CONFLICT",
                     hint="resume it, or take another run id",
                 )
-            transcript = Transcript(path, run_id, key=key, clock=clock)
+            transcript = Transcript(path, run_id, key=key, clock=clock, within=place.within)
             stack.callback(transcript.close)
             first = RunSnapshot(
                 graph_run_id=run_id,
@@ -482,9 +482,11 @@ class RunRecords:
             allow(loaded)
             path = place.run_file(run_id, TRANSCRIPT)
             if path.exists():
-                transcript = reopen(path, run_id, key=key, clock=clock, end=loaded.end)
+                transcript = reopen(
+                    path, run_id, key=key, clock=clock, end=loaded.end, within=place.within
+                )
             else:
-                transcript = Transcript(path, run_id, key=key, clock=clock)
+                transcript = Transcript(path, run_id, key=key, clock=clock, within=place.within)
             stack.callback(transcript.close)
             held = stack.pop_all()
         last = replace(loaded.snapshot, status=RUNNING)
@@ -654,7 +656,7 @@ def _hold(stack: ExitStack, place: RunPlace, run_id: str) -> None:
     """Keep other processes from recording this run, until the stack is closed."""
     path = place.run_file(run_id, LOCK)
     try:
-        stack.enter_context(locked(path, timeout_s=0))
+        stack.enter_context(locked(path, timeout_s=0, within=place.within))
     except LockTimeoutError:
         raise RyeError(
             f"run {run_id} is still running", code="CONFLICT", hint="wait for its end, or cancel it"

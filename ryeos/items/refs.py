@@ -17,8 +17,10 @@ from ryeos.items.places import AI_FOLDER
 # --- items ----------------------------------------------------------------------------------------
 
 AI_DIRECTORY = AI_FOLDER
-PRIVATE_FOLDERS = ("config/keys/signing", "config/keys/receipts")
-"""Folders below ``.ai/`` that contain private keys. They stay on this machine."""
+REPLACED_FOLDER, REPLACED_SETTINGS_FOLDER = "state/replaced", "state/replaced-settings"
+"""Where user space keeps what a command replaced: texts of items, and settings with tokens."""
+PRIVATE_FOLDERS = ("config/keys/signing", "config/keys/receipts", REPLACED_SETTINGS_FOLDER)
+"""Folders below ``.ai/`` that contain private keys or tokens. They stay on this machine."""
 EXTRACTORS_FOLDER = "rye/core/extractors"
 MAX_REF_BYTES = 512
 TEST_SUFFIX = ".test"
@@ -211,6 +213,14 @@ class Space:
     def ai(self) -> Path:
         """The ``.ai`` folder."""
         return _folder_in(self.base, AI_DIRECTORY)
+
+    @property
+    def within(self) -> Path | None:
+        """The folder from which its files are written without following links: a project's.
+
+        None of user space, where links are its user's own: people keep their settings elsewhere.
+        """
+        return self.base if self.label == PROJECT else None
 
     def directory(self, kind: Kind) -> Path:
         """The folder that holds this space's items of a kind."""

@@ -109,6 +109,7 @@ class RyeFeatures:
             if self._rye is None:
                 self._rye = self._make_rye()
                 self._rye.require_visible = self._require_visible
+                self._rye.require_project = self._require_project
                 self._rye.caller = self._caller
             return self._rye
 
@@ -118,6 +119,14 @@ class RyeFeatures:
 
     def _require_visible(self, ref: ItemRef) -> None:
         self.policy.require_visible(self._client, ref)
+
+    def _require_project(self, path: Path) -> None:
+        from ryeos.app.agent_projects import require_project
+        from ryeos.app.policy import POLICY_PATH
+
+        context = self.rye.context
+        policy = context.spaces.user.ai / "config" / POLICY_PATH
+        require_project(path, context, self.policy.projects, policy)
 
     @cached_property
     def policy(self) -> AgentPolicy:

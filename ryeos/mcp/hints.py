@@ -135,7 +135,10 @@ _FLAGS: _Wordings = (
     (re.compile(r"--async\b"), "async"),
     (re.compile(r"--overwrite\b"), "overwrite"),
     (re.compile(r"--target local\b"), "target local"),
-    (re.compile(r"--project DIR, or make one with: rye init --project"), "project_path"),
+    (
+        re.compile(r"--project DIR, or make one with: rye init --project"),
+        "project_path, of those that the policy of your user lists",
+    ),
     (re.compile(r"--project DIR\b"), "project_path"),
     (re.compile(r"or wait for it, with --wait"), "or wait for it, with wait_s"),
     (re.compile(r"(?:without|give|with) --receipt full"), "ask your user to turn that off"),

@@ -167,7 +167,11 @@ def confirmed(states: States, call: McpCall, refused: Mapping[str, Any]) -> dict
         return content is not None and content.get(OVERWRITE) is True
     if not can_ask(call.caller):
         return False
-    rules = {"type": "boolean", "description": "replace it; it is kept as .bak", "default": False}
+    rules = {
+        "type": "boolean",
+        "description": "replace it; it is kept in user space",
+        "default": False,
+    }
     question = Question(f"{refused['error']}. Replace it?", {OVERWRITE: rules})
     return input_required(states, call, OVERWRITE, question)
 

@@ -112,10 +112,10 @@ def _output(request: RequestContext, named: StoredOutput) -> dict[str, Any] | No
     path = output_path(request.rye.context, named.name)
     if path.is_symlink():
         return None
-    from ryeos.mcp.results import read_output
+    from ryeos.mcp.results import outputs_within, read_output
 
     try:
-        return read_output(path, named)
+        return read_output(path, named, within=outputs_within(request.rye.context))
     except FileNotFoundError:
         return None
 

@@ -18,7 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.files import make_directory, read_part, write_atomic
+from lillux.files import (
+    make_directory,
+    read_part,
+    remove_file,
+    write_atomic,
+)
 from lillux.values import dataclass
 from ryeos.app.verbs import wants_all
 from ryeos.items.context import Context
@@ -189,6 +194,11 @@ def outputs_folder(context: Context) -> Path:
     return space.ai / "state" / "outputs"
 
 
+def outputs_within(context: Context) -> Path | None:
+    """The folder from which outputs are reached without links: the project, if there is one."""
+    return context.spaces.project.within if context.spaces.project else None
+
+
 def output_path(context: Context, name: str) -> Path:
     """The file of an output that was kept under this name."""
     return outputs_folder(context) / f"{name}{SUFFIX}"
@@ -275,12 +285,12 @@ def _is_streams(data: object) -> bool:
 
 
 def _keep(text: str, context: Context, name: str) -> KeptOutput:
-    folder = outputs_folder(context)
-    make_directory(folder)
+    folder, within = outputs_folder(context), outputs_within(context)
+    make_directory(folder, within=within)
     path = output_path(context, name)
     data = text.encode("utf-8", "replace")
-    write_atomic(path, data, mode=PRIVATE)
-    remove_old_outputs(folder, path.name)
+    write_atomic(path, data, mode=PRIVATE, within=within)
+    remove_old_outputs(folder, path.name, within=within)
     return KeptOutput(size_bytes=len(data), path=path, uri=f"{OUTPUT_URI}{name}")
 
 
@@ -429,7 +439,11 @@ class _Output:
 
 
 def remove_old_outputs(
-    folder: Path, kept: str, *, clock: Callable[[], float] = time.time
+    folder: Path,
+    kept: str,
+    *,
+    clock: Callable[[], float] = time.time,
+    within: Path | None = None,
 ) -> tuple[str, ...]:
     """Remove what is too old and too much, but never the one named ``kept``.
 
@@ -448,7 +462,7 @@ def remove_old_outputs(
         if one.path.name == kept or now_s - one.written_s < FRESH_S:  # (3)
             continue
         with suppress(OSError):
-            one.path.unlink()
+            remove_file(one.path, within=within)
             removed.append(one.path.name)
     return tuple(removed)
 
@@ -506,7 +520,9 @@ def read_on(context: Context, arguments: Mapping[str, Any]) -> dict[str, Any] | 
         path = output_path(context, named.name)
         with suppress(FileNotFoundError):
             part = StoredOutput(named.name, offset, MAX_CHARACTERS)
-            found = {} if path.is_symlink() else read_output(path, part)
+            found = {}
+            if not path.is_symlink():
+                found = read_output(path, part, within=outputs_within(context))
             if found:
                 after = parse_uri(found["_meta"].get(NEXT_KEY, ""))
                 answer = {"status": "success", "content": found["text"]}
@@ -519,18 +535,18 @@ def read_on(context: Context, arguments: Mapping[str, Any]) -> dict[str, Any] | 
     )
 
 
-def read_output(path: Path, part: StoredOutput) -> dict[str, Any]:
+def read_output(path: Path, part: StoredOutput, *, within: Path | None = None) -> dict[str, Any]:
     """The ``text`` of an output, and in ``_meta`` where the next part of it is, if there is one.
 
     Raises FileNotFoundError, FileSystemError.
     """
     if part.length is None:
-        data, total_bytes = read_part(path, 0, MAX_WHOLE_BYTES + 1)
+        data, total_bytes = read_part(path, 0, MAX_WHOLE_BYTES + 1, within=within)
         text = data.decode("utf-8", "replace")
         if total_bytes == len(data) and len(compact(text).encode()) <= MAX_WHOLE_BYTES:
             return {"text": text}
     size = MAX_PART_BYTES if part.length is None else min(part.length, MAX_PART_BYTES)
-    data, total_bytes = read_part(path, part.offset, max(size, _LONGEST_CHARACTER))
+    data, total_bytes = read_part(path, part.offset, max(size, _LONGEST_CHARACTER), within=within)
     data = _part(data, size, reaches_end=part.offset + size >= total_bytes)
     meta: dict[str, Any] = {TOTAL_KEY: total_bytes}
     end = part.offset + len(data)

@@ -16,8 +16,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, TypeAlias
 
+from lillux.beneath import Folder, open_folder
 from lillux.digests import sha256_hex
-from lillux.files import create_file, file_system_error, make_directory, read_bytes, temporary_for
+from lillux.files import (
+    NEW_FILE,
+    create_file,
+    file_system_error,
+    make_directory,
+    read_bytes,
+    remove_file,
+    temporary_for,
+)
 from lillux.store import MAX_BYTES
 from lillux.store_files import EarlyForce, force_files
 from lillux.values import dataclass, field
@@ -299,7 +308,7 @@ def apply_changes(
             if change.after in once and file and _put(new_files, change, file):
                 continue
             data = Path(copies[digest]).read_bytes() if digest in copies else get_blob(digest)
-            _write(safe_target(root, change.path), change, data, through)
+            _write(root, change, data, through)
     force_files(root, _paths(written), arrived.early)  # (5)
     added = [change for change in written if change.before is None]
     return AppliedChanges(_paths(written), _paths(removed), _paths(added))
@@ -316,7 +325,8 @@ def _copies(
             data, copy = get_blob(digest), temporary_for(through / digest)
             copies[digest] = str(copy)
             try:
-                _create(copy, data)
+                with open_folder(copy.parent) as folder:
+                    _create(folder, copy.name, data)
             except OSError as error:
                 raise file_system_error(copy, error) from error
         yield copies
@@ -335,12 +345,12 @@ def _paths(done: Iterable[FileChange]) -> tuple[str, ...]:
     return tuple(change.path for change in done)
 
 
-def _digest_of(target: Path | None) -> str | None:
+def _digest_of(target: Path | None, within: Path | None = None) -> str | None:
     """The digest of a file; None for a folder, which a file replaces only once it is removed."""
     if target is None or target.is_dir():
         return None
     try:
-        return sha256_hex(read_bytes(target, MAX_BYTES))
+        return sha256_hex(read_bytes(target, MAX_BYTES, within=within))
     except FileNotFoundError:
         return None
 
@@ -402,64 +412,87 @@ def _put(new_files: NewFiles, change: FileChange, file: str) -> bool:
         return False
 
 
-def _write(target: Path, change: FileChange, data: bytes, through: Path) -> None:
+def _write(root: Path, change: FileChange, data: bytes, through: Path) -> None:
     """Elsewhere, then in its place: readers see the old file or the new one."""
-    make_directory(target.parent)
+    target = safe_target(root, change.path)
+    make_directory(target.parent, within=root)
     temporary = temporary_for(target, through)
     try:
-        _create(temporary, data)
-        if change.before is None:
-            _put_new(temporary, target, change)
-            return
-        temporary.chmod(stat.S_IMODE(target.lstat().st_mode))
-        if _digest_of(target) != change.before:
-            raise LocalChangeError([change.path])
-        temporary.replace(target)
+        with open_folder(target.parent, root) as folder, _aside(temporary, folder) as aside:
+            _replace(aside, temporary.name, folder, target, (change, data))
     except FileNotFoundError:
         raise LocalChangeError([change.path]) from None
     except OSError as error:
         raise file_system_error(target, error) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
 
 
-def _create(path: Path, data: bytes) -> None:
-    mode = _RUNNABLE if data.startswith(b"#!") else _PLAIN
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags, mode), "wb") as file:  # noqa: PTH123 - a descriptor, not a path
-        file.write(data)
+@contextmanager
+def _aside(temporary: Path, folder: Folder) -> Iterator[Folder]:
+    """The folder of a temporary file, which may be that of the file itself."""
+    if temporary.parent == folder.path:
+        yield folder
+        return
+    with open_folder(temporary.parent) as aside:
+        yield aside
 
 
-def _put_new(temporary: Path, target: Path, change: FileChange) -> None:
-    """Where nothing is; a file that appears meanwhile stays."""
+def _replace(
+    aside: Folder, temporary: str, folder: Folder, target: Path, wanted: tuple[FileChange, bytes]
+) -> None:
+    """Raises LocalChangeError, OSError; nothing is left aside."""
+    change, data = wanted
     try:
-        if os.name == "nt":
-            temporary.rename(target)  # refuses to replace, there
-        else:
-            target.hardlink_to(temporary)
+        if change.before is None:
+            _create(aside, temporary, data)
+            _put_new(aside, temporary, folder, target, data)
+            return
+        _create(aside, temporary, data, stat.S_IMODE(folder.status(target.name).st_mode))
+        if _digest_of(target, folder.within) != change.before:
+            raise LocalChangeError([change.path])
+        aside.rename(temporary, folder, target.name)
     except FileExistsError:
         raise LocalChangeError([change.path]) from None
+    finally:
+        with suppress(OSError):
+            aside.remove(temporary)
+
+
+def _create(folder: Folder, name: str, data: bytes, mode: int | None = None) -> None:
+    """A file with this content; without ``mode`` with the one that it should have."""
+    usual = _RUNNABLE if data.startswith(b"#!") else _PLAIN
+    descriptor = folder.open(name, NEW_FILE, usual if mode is None else mode)
+    with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+        file.write(data)
+        if mode is not None and hasattr(os, "fchmod"):
+            os.fchmod(descriptor, mode)  # the umask took some
+
+
+def _put_new(aside: Folder, temporary: str, folder: Folder, target: Path, data: bytes) -> None:
+    """Where nothing is; a file that appears meanwhile stays. Raises FileExistsError, OSError."""
+    if os.name == "nt":
+        (aside.path / temporary).rename(target)  # refuses to replace, there
+        return
+    try:
+        aside.link(temporary, folder, target.name)
+    except FileExistsError:
+        raise
     except OSError:  # a file system without links
-        try:
-            create_file(target, temporary.read_bytes(), mode=temporary.stat().st_mode & 0o777)
-        except FileExistsError:
-            raise LocalChangeError([change.path]) from None
+        mode = stat.S_IMODE(aside.status(temporary).st_mode)
+        create_file(target, data, mode=mode, within=folder.within)
 
 
 def _remove(root: Path, target: Path, change: FileChange) -> None:
     """The file, and the folders that it leaves empty; never ``.ai`` itself."""
-    if _digest_of(target) != change.before:
+    if _digest_of(target, root) != change.before:
         raise LocalChangeError([change.path])
     try:
-        target.unlink()
+        remove_file(target, within=root)
     except FileNotFoundError:
         return
-    except OSError as error:
-        raise file_system_error(target, error) from error
-    for folder in _above(root, target):
+    for emptied in _above(root, target):
         try:
-            folder.rmdir()
+            with open_folder(emptied.parent, root) as folder:
+                folder.remove_folder(emptied.name)
         except OSError:  # something else is in it
             return
 

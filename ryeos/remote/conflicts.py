@@ -19,6 +19,7 @@ from lillux.files import (
     is_inside,
     make_directory,
     read_bytes,
+    remove_file,
     write_atomic,
 )
 from lillux.store import Store
@@ -115,6 +116,7 @@ class ConflictFolder:
 
     def __init__(self, ai: Path, remote: str) -> None:
         self._ai = ai
+        self.within = ai.parent
         self.folder = ai / "state" / "remote" / remote / "conflicts"
 
     def read(self) -> ConflictRecord | None:
@@ -132,18 +134,18 @@ class ConflictFolder:
     def write(self, record: ConflictRecord) -> None:
         """Replace the record. Raises FileSystemError."""
         self._require_own()
-        make_directory(self.folder)
+        make_directory(self.folder, within=self.within)
         text = json.dumps(_as_json(record), indent=2, sort_keys=True)
-        write_atomic(self.folder / RECORD, f"{text}\n".encode())
+        write_atomic(self.folder / RECORD, f"{text}\n".encode(), within=self.within)
 
     def keep(self, version: str, path: str, data: bytes) -> None:
         """Keep one version of a file, `BASE`, `OURS` or `THEIRS`. Raises UnsafeManifestError."""
         self._require_own()
         root = self.folder / version
-        make_directory(root)
+        make_directory(root, within=self.within)
         target = safe_target(root, path)
-        make_directory(target.parent)
-        write_atomic(target, data, mode=0o644)
+        make_directory(target.parent, within=self.within)
+        write_atomic(target, data, mode=0o644, within=self.within)
 
     def kept(self, version: str, path: str) -> bytes | None:
         """A version that was kept, None where there was no file."""
@@ -163,7 +165,7 @@ class ConflictFolder:
                 try:
                     for name in names:
                         if (folder / name).relative_to(root).as_posix() not in paths:
-                            (folder / name).unlink()
+                            remove_file(folder / name, within=self.within)
                 except OSError as error:
                     raise file_system_error(folder, error) from error
                 with suppress(OSError):  # something is in it
@@ -265,9 +267,9 @@ def own_folder(folder: Path, ai: Path) -> Path:
             hint="remove the link, and look who put it there",
             path=str(folder),
         )
-    make_directory(folder)
+    make_directory(folder, within=ai.parent)
     with suppress(FileExistsError):
-        create_file(folder / ".gitignore", _IGNORE)
+        create_file(folder / ".gitignore", _IGNORE, within=ai.parent)
     return folder
 
 

@@ -304,7 +304,7 @@ class Link:
     def alone(self) -> Iterator[None]:
         """No other process pushes or pulls this project at this time."""
         folder = own_folder(self.conflicts.folder.parent, self.working_tree.project / ".ai")
-        with locked(folder / LOCK, timeout_s=_LOCK_TIMEOUT_S):
+        with locked(folder / LOCK, timeout_s=_LOCK_TIMEOUT_S, within=self.working_tree.project):
             yield
 
     def incoming(self) -> Path:

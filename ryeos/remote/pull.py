@@ -49,6 +49,7 @@ from ryeos.remote.conflicts import (
     BASE,
     OURS,
     THEIRS,
+    ConflictFolder,
     ConflictRecord,
     KeptConflict,
 )
@@ -157,7 +158,7 @@ def merge_run(link: Link, snapshot_hash: str) -> AppliedChanges:
         base = kept.seen_by(base or SourceManifest("project"))
     record = ConflictRecord(snapshot_hash, is_of_run=True)
     applied = _merge_in(link, record, _sides(base, tree, theirs))
-    MergedRuns(link.conflicts.folder.parent).add(snapshot_hash)
+    MergedRuns(link.conflicts).add(snapshot_hash)
     link.conflicts.clear()
     return applied
 
@@ -504,10 +505,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class MergedRuns:
-    """The runs of one remote; ``folder`` is that of the remote in the state of the project."""
+    """The runs of one remote, kept beside its ``conflicts`` in the state of the project."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "merged-runs.json"
+    def __init__(self, conflicts: ConflictFolder) -> None:
+        self.path, self._within = conflicts.folder.parent / "merged-runs.json", conflicts.within
 
     def all(self) -> frozenset[str]:
         """The snapshots of all that are remembered."""
@@ -520,8 +521,9 @@ class MergedRuns:
     def add(self, snapshot_hash: str) -> None:
         """Remember one, and of the rest the newest. Raises FileSystemError."""
         others = [one for one in self._read() if one != snapshot_hash]
-        make_directory(self.path.parent)
-        write_atomic(self.path, json.dumps([*others, snapshot_hash][-MOST:]).encode())
+        data = json.dumps([*others, snapshot_hash][-MOST:]).encode()
+        make_directory(self.path.parent, within=self._within)
+        write_atomic(self.path, data, within=self._within)
 
     def _read(self) -> list[str]:
         try:

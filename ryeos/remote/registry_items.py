@@ -11,10 +11,9 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
-from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,6 +33,7 @@ from ryeos.items.refs import (
     Space,
     parse_reference,
 )
+from ryeos.items.replaced import keep_replaced
 from ryeos.remote.registry import BundleReply, PulledReply
 from ryeos.remote.registry_settings import (
     LocalEditError,
@@ -316,7 +316,7 @@ class RegistryLock:
     """The file of one space."""
 
     def __init__(self, space: Space) -> None:
-        self.path = space.ai / LOCK_NAME
+        self.path, self._within = space.ai / LOCK_NAME, space.within
         self._guard = space.ai / "state" / "registry-lock.lock"
 
     def entries(self) -> dict[str, LockEntry]:
@@ -325,12 +325,12 @@ class RegistryLock:
 
     def put(self, entry: LockEntry) -> None:
         """Add an entry, or replace the one of the same item. Raises RyeError `LOCKFILE_INVALID`."""
-        with locked(self._guard):
+        with locked(self._guard, within=self._within):
             self._write({**self.entries(), str(entry.ref): entry})
 
     def remove(self, ref: ItemRef) -> bool:
         """Take an entry out; False if absent. Raises RyeError `LOCKFILE_INVALID`."""
-        with locked(self._guard):
+        with locked(self._guard, within=self._within):
             entries = self.entries()
             if entries.pop(str(ref), None) is None:
                 return False
@@ -353,8 +353,9 @@ class RegistryLock:
     def _write(self, entries: Mapping[str, LockEntry]) -> None:
         items = {name: entries[name].as_json() for name in sorted(entries)}
         document = {"registry_lock_version": LOCK_VERSION, "items": items}
-        make_directory(self.path.parent)
-        write_atomic(self.path, json.dumps(document, indent=2).encode() + b"\n")
+        data = json.dumps(document, indent=2).encode() + b"\n"
+        make_directory(self.path.parent, within=self._within)
+        write_atomic(self.path, data, within=self._within)
 
 
 def _lock_error(path: str, problem: str) -> RyeError:
@@ -426,9 +427,12 @@ class FileState:
 class ItemPlacer:
     """Writes pulled items to a space, and into its lock. ``key`` signs them anew, if given."""
 
-    def __init__(self, space: Space, key: SigningKey | None = None) -> None:
-        self.space, self._key = space, key
+    def __init__(self, space: Space, user: Space, key: SigningKey | None = None) -> None:
+        """``user`` is the user space, which keeps what is replaced."""
+        self.space, self._user, self._key = space, user, key
         self.lock = RegistryLock(space)
+        self.kept: Path | None = None
+        """Where user space keeps what `place` replaced last."""
 
     def place(
         self, item: PulledItem, *, registry: str, now: str, replace: Replace
@@ -438,9 +442,9 @@ class ItemPlacer:
         Raises LocalEditError, UnsafePathError, FileSystemError, RyeError `LOCKFILE_INVALID`.
         """
         entries = self.lock.entries()  # one that cannot be read keeps the file from being written
-        path = self.path(item)
-        make_directory(path.parent)
-        with locked(self.space.ai / "state" / "sign.lock"):
+        path, within = self.path(item), self.space.within
+        make_directory(path.parent, within=within)
+        with locked(self.space.ai / "state" / "sign.lock", within=within):
             placed = self._write(item, path, entries.get(str(item.ref)), replace)
         self.lock.put(
             LockEntry(
@@ -468,10 +472,10 @@ class ItemPlacer:
             raise LocalEditError(str(other), f"another file that is {item.ref} is here")
         data = self._data(item, path)
         try:
-            existing = read_bytes(path, MAX_ITEM_BYTES)
+            existing = read_bytes(path, MAX_ITEM_BYTES, within=self.space.within)
         except FileNotFoundError:
             with suppress(FileExistsError):
-                create_file(path, data)
+                create_file(path, data, within=self.space.within)
                 return PlacementState.WRITTEN
             raise LocalEditError(str(path), "appeared just now") from None
         if existing == data:
@@ -486,8 +490,8 @@ class ItemPlacer:
             problem = "expected to find what was pulled, or nothing; found another text"
             raise LocalEditError(str(path), problem)
         if not may:
-            _keep(path, existing)
-        write_atomic(path, data, expected=existing)
+            self.kept = keep_replaced(self._user, path, existing)
+        write_atomic(path, data, expected=existing, within=self.space.within)
         return PlacementState.REPLACED
 
     def _data(self, item: PulledItem, path: Path) -> bytes:
@@ -517,20 +521,6 @@ def _of_other_type(item: PulledItem, path: Path) -> Path | None:
     """A file beside the path that has the same id, and would be found for it, or instead of it."""
     others = (path.with_name(f"{item.ref.name}{suffix}") for suffix in item.ref.kind.suffixes)
     return next((one for one in others if one != path and one.is_file()), None)
-
-
-def _keep(path: Path, data: bytes) -> None:
-    """Keep a replaced file beside the new one, under a name that is free."""
-    for name in _backup_names(path):
-        with suppress(FileExistsError):
-            create_file(name, data)
-            return
-
-
-def _backup_names(path: Path) -> Iterator[Path]:
-    yield path.with_name(f"{path.name}.bak")
-    for number in count(2):
-        yield path.with_name(f"{path.name}.{number}.bak")
 
 
 # --- states ---------------------------------------------------------------------------------------

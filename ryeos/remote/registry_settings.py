@@ -567,7 +567,7 @@ class LocalEditError(RyeError):
         self.path, self.problem = path, problem
         super().__init__(
             f"{path}: {problem}",
-            hint="replace it with --overwrite (it is kept as .bak), or move it away first",
+            hint="replace it with --overwrite (it is kept in user space), or move it away first",
         )
 
 

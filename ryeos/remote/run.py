@@ -254,13 +254,13 @@ def write_outputs(
             data = _wanted_content(project, path, digest, get_blob, ours.get(path))
             if data is not None:
                 target = project / path
-                make_directory(target.parent)
-                write_atomic(target, data, through=through)
+                make_directory(target.parent, within=project)
+                write_atomic(target, data, through=through, within=project)
                 written.append(path)
             ours[path] = digest
         except LilluxError as error:
             kept[path] = str(error)
-    _write_book(book, ours)
+    _write_book(book, ours, project)
     return Outputs(tuple(written), kept)
 
 
@@ -325,9 +325,10 @@ def _read_book(book: Path) -> dict[str, str]:
     return {path: digest for path, digest in value.items() if is_digest(digest)}
 
 
-def _write_book(book: Path, written: Mapping[str, str]) -> None:
-    make_directory(book.parent)
-    write_atomic(book, json.dumps(dict(written), sort_keys=True).encode())
+def _write_book(book: Path, written: Mapping[str, str], project: Path) -> None:
+    make_directory(book.parent, within=project)
+    data = json.dumps(dict(written), sort_keys=True).encode()
+    write_atomic(book, data, within=project)
 
 
 # --- execute --------------------------------------------------------------------------------------

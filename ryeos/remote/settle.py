@@ -203,7 +203,7 @@ def pull_run(link: Link, run: str) -> RunPulled:
     with link.alone():
         kept = link.conflicts.read()
         is_begun = kept is not None and kept.is_of_run and kept.snapshot_hash == snapshot_hash
-        merged = MergedRuns(link.conflicts.folder.parent)
+        merged = MergedRuns(link.conflicts)
         if run != snapshot_hash and not is_begun and merged.has(snapshot_hash):  # (3)
             return RunPulled(snapshot_hash=snapshot_hash, was_merged=True)
         applied = finish_run(link)

@@ -7,7 +7,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-from lillux.files import file_system_error, is_inside, make_directory
+from lillux.files import (
+    file_system_error,
+    is_inside,
+    make_directory,
+    open_file,
+)
 from lillux.values import dataclass, field
 from ryeos.items.errors import SpecError
 from ryeos.items.specs import type_name
@@ -59,12 +64,12 @@ class FileSink:
     raw    the data as it is and a line feed
     """
 
-    def __init__(self, path: Path, form: str = "jsonl") -> None:
+    def __init__(self, path: Path, form: str = "jsonl", *, within: Path | None = None) -> None:
         self.path, self._is_json = path, form == "jsonl"
-        make_directory(path.parent)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        make_directory(path.parent, within=within)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         try:
-            self._file = os.fdopen(os.open(path, flags, 0o644), "ab", buffering=0)
+            self._file = os.fdopen(open_file(path, flags, within=within), "ab", buffering=0)
         except OSError as error:
             raise file_system_error(path, error) from error
 
@@ -217,7 +222,9 @@ def _open_sink(
             size = settings.get("max_size", config.max_buffer_size)
             return ReturnSink(_size(size, f"{where}.max_size"))
         case "file":
-            return FileSink(_file(destination, project_path, where), destination.format)
+            path = _file(destination, project_path, where)
+            within = None if _may_leave(destination) else project_path.resolve()
+            return FileSink(path, destination.format, within=within)
         case _:
             return NullSink()
 
@@ -225,11 +232,13 @@ def _open_sink(
 def _file(destination: StreamDestination, project_path: Path, where: str) -> Path:
     """Where a file sink writes: in the project and not among its items, unless the config says."""
     root = project_path.resolve()
+    given = os.path.normpath(Path(root, destination.path or ""))
     try:
-        path = Path(root, destination.path or "").resolve()
+        real = Path(given).resolve()
     except (OSError, ValueError) as error:
         raise SpecError(f"{where}.path", f"expected a path, got one with {error}") from error
-    if (destination.config or {}).get("outside_project") is True:
+    path = real if _may_leave(destination) else Path(given)
+    if _may_leave(destination):
         return path
     if not is_inside(path, root):
         raise SpecError(
@@ -240,6 +249,11 @@ def _file(destination: StreamDestination, project_path: Path, where: str) -> Pat
     if is_inside(path, root / ".ai") and not is_inside(path, root / ".ai" / "state"):
         raise SpecError(f"{where}.path", "expected a file outside .ai, or below .ai/state")
     return path
+
+
+def _may_leave(destination: StreamDestination) -> bool:
+    """Whether the signed tool says that its file may be outside of the project."""
+    return (destination.config or {}).get("outside_project") is True
 
 
 def _size(value: object, where: str) -> int:

@@ -13,8 +13,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lillux.errors import UnsafePathError
-from lillux.files import file_system_error, make_directory, require_plain_path, safe_join
+from lillux.errors import (
+    LilluxError,
+    UnsafePathError,
+)
+from lillux.files import (
+    file_system_error,
+    make_directory,
+    remove_file,
+    require_plain_path,
+    safe_join,
+)
 from lillux.values import dataclass
 from ryeos.items.context import Clock
 from ryeos.items.errors import LockfileMismatchError, SpecError, SystemImmutableError
@@ -109,10 +118,10 @@ class LockfileResolver:
 
         root = lockfile.root
         path, older = _paths(space, root.tool_id, root.version)
-        make_directory(path.parent)
-        save_lockfile(path, lockfile)
-        with suppress(OSError):
-            older.unlink()
+        make_directory(path.parent, within=space.within)
+        save_lockfile(path, lockfile, within=space.within)
+        with suppress(OSError, LilluxError):
+            remove_file(older, within=space.within)
         return path
 
     def has_place(self) -> bool:
@@ -134,7 +143,7 @@ class LockfileResolver:
                 if space.tier == SYSTEM:
                     raise SystemImmutableError(str(path))
                 try:
-                    path.unlink()
+                    remove_file(path, within=space.within)
                 except OSError as error:
                     raise file_system_error(path, error) from error
             if found:

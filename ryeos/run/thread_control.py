@@ -90,6 +90,7 @@ def start_thread(
             cwd=program.cwd,
             stdin=payload,
             log_path=place.file(thread_id, LOG),
+            log_within=place.root,
         )
     except LilluxError as error:
         registry.finish(thread_id, Status.ERROR, error=str(error))
@@ -268,7 +269,7 @@ def ask_for_end(registry: ThreadRegistry, thread_id: str) -> None:
     """Ask the process that walks a run of a graph to end it: it learns of that in half a second."""
     registry.place.make_thread_folder(thread_id)
     with suppress(FileExistsError):
-        create_file(registry.place.file(thread_id, CANCEL), b"")
+        create_file(registry.place.file(thread_id, CANCEL), b"", within=registry.place.root)
 
 
 def end_rest(registry: ThreadRegistry, thread: Thread, seals: RunnerSeals) -> int:

@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lillux.errors import FileSystemError, LilluxError
-from lillux.files import file_system_error, is_directory, locked, write_atomic
+from lillux.files import (
+    file_system_error,
+    is_directory,
+    locked,
+    open_file,
+    write_atomic,
+)
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError, UnsupportedError
 from ryeos.run.threads import (
@@ -130,21 +136,25 @@ def _names_another_file(journal: Path) -> bool:
         raise file_system_error(journal, error) from error
 
 
-def open_writable(path: Path) -> "Connection":
+def open_writable(path: Path, within: Path | None = None) -> "Connection":
     """A connection to the registry, made or brought up to date first where needed.
 
     Any number of processes may do this at once. Raises RyeError `REGISTRY_INVALID` or `CONFLICT`,
     FileSystemError, LockTimeoutError.
     """
     require_plain_files(path)
-    if not path.exists():
-        _create_empty(path)
+    try:
+        # An empty file is an empty database, and has the right mode from the start.
+        flags = os.O_WRONLY | os.O_CREAT
+        os.close(open_file(path, flags, mode=0o600, within=within))
+    except OSError as error:
+        raise file_system_error(path, error) from error
     connection = _connect(path, "mode=rw")
     with ExitStack() as opened, translating(path):
         opened.callback(connection.close)
         if not _is_ready(connection, path):
             # Switching to the write-ahead log is for one at a time.
-            with locked(path.with_name(f"{path.name}.lock")):
+            with locked(path.with_name(f"{path.name}.lock"), within=within):
                 _prepare(connection, path)
         connection.execute("PRAGMA synchronous = NORMAL")
         opened.pop_all()
@@ -170,15 +180,6 @@ def _opened_readable(path: Path, options: str) -> "Connection":
         _require_known(connection, path)
         opened.pop_all()
     return connection
-
-
-def _create_empty(path: Path) -> None:
-    """An empty file is an empty database, and has the right mode from the start."""
-    flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    try:
-        os.close(os.open(path, flags, 0o600))
-    except OSError as error:
-        raise file_system_error(path, error) from error
 
 
 def _connect(path: Path, options: str) -> "Connection":
@@ -403,7 +404,7 @@ class ThreadRegistry:
     def _open_database(self, *, writable: bool) -> "Iterator[Connection]":
         self.place.require_inside()
         path = self.place.registry
-        connection = open_writable(path) if writable else open_readable(path)
+        connection = open_writable(path, self.place.root) if writable else open_readable(path)
         try:
             with translating(path):
                 yield connection
@@ -426,7 +427,9 @@ def write_document(registry: ThreadRegistry, thread_id: str) -> None:
     place = registry.place
     folder = place.make_thread_folder(thread_id)
     path = place.file(thread_id, DOCUMENT)
-    with locked(folder / f"{DOCUMENT}.lock"):  # the row that is read last is written last
+    lock = folder / f"{DOCUMENT}.lock"
+    with locked(lock, within=place.root):  # the row that is read last is written last
         described = registry.get(thread_id).describe()
         document = json.dumps(described, ensure_ascii=False, indent=2)
-        write_atomic(path, document.encode("utf-8", "backslashreplace") + b"\n", mode=0o600)
+        data = document.encode("utf-8", "backslashreplace") + b"\n"
+        write_atomic(path, data, mode=0o600, within=place.root)

@@ -314,9 +314,15 @@ _IGNORE = b"# Runs of this machine only.\n*\n"
 
 @dataclass(frozen=True, slots=True)
 class ThreadsPlace:
-    """The threads below one ``.ai`` folder."""
+    """The threads below one ``.ai`` folder; ``within`` is the project that it is of, if any."""
 
     ai: Path
+    within: Path | None = None
+
+    @property
+    def root(self) -> Path:
+        """The folder from which everything here is written without links."""
+        return self.within or self.ai
 
     @property
     def folder(self) -> Path:
@@ -340,9 +346,11 @@ class ThreadsPlace:
     def make(self) -> None:
         """Make the folder, and keep it out of version control. Raises FileSystemError."""
         self.require_inside()
-        make_directory(self.folder, mode=_PRIVATE)
+        if not is_directory(self.root):  # a user space that is not there yet
+            make_directory(self.root)
+        make_directory(self.folder, mode=_PRIVATE, within=self.root)
         try:
-            create_file(self.folder / ".gitignore", _IGNORE)
+            create_file(self.folder / ".gitignore", _IGNORE, within=self.root)
         except FileExistsError:
             return
 
@@ -356,7 +364,9 @@ class ThreadsPlace:
     def make_thread_folder(self, thread_id: str) -> Path:
         """Make it. Raises as `thread_folder`, FileSystemError."""
         folder = self.thread_folder(thread_id)
-        make_directory(folder, mode=_PRIVATE)
+        if not is_directory(self.root):
+            make_directory(self.root)
+        make_directory(folder, mode=_PRIVATE, within=self.root)
         return folder
 
     def file(self, thread_id: str, name: str) -> Path:
@@ -377,7 +387,7 @@ def threads_place(spaces: Spaces) -> ThreadsPlace:
     """Where the threads of these spaces are kept."""
     project = spaces.project
     if project is not None and is_directory(project.ai):
-        return ThreadsPlace(project.ai)
+        return ThreadsPlace(project.ai, project.within)
     return ThreadsPlace(spaces.user.ai)
 
 
@@ -420,7 +430,7 @@ class RunnerSeals:
         code = self.code(_RUNNER_PURPOSE, thread_id, started.pid, started.start_token)
         document = {"pid": started.pid, "start_token": started.start_token, "seal": code}
         data = json.dumps(document).encode() + b"\n"
-        write_atomic(place.file(thread_id, RUNNER), data, mode=0o600)
+        write_atomic(place.file(thread_id, RUNNER), data, mode=0o600, within=place.root)
 
     def runner(self, place: ThreadsPlace, thread_id: str) -> ThreadRunner:
         """The process that runs the thread, as this user wrote it. Raises UnknownRunnerError."""
@@ -537,7 +547,7 @@ def write_grants(
     document = {"capabilities": lists, "graph": own, "depth": grants.depth, "seal": code}
     place.make_thread_folder(thread_id)
     data = json.dumps(document, ensure_ascii=True).encode() + b"\n"
-    write_atomic(place.file(thread_id, GRANTS), data, mode=0o600)
+    write_atomic(place.file(thread_id, GRANTS), data, mode=0o600, within=place.root)
 
 
 def read_grants(place: ThreadsPlace, seals: RunnerSeals, thread_id: str) -> Grants | None:
@@ -597,6 +607,7 @@ class Payload:
             "target": LOCAL,
             "thread": INLINE,
             "space": str(self.place.ai),
+            "within": str(self.place.within) if self.place.within else None,
             "timeout_s": request.timeout_s,
             "at_most_s": request.at_most_s,
             "env": dict(request.extra_env),
@@ -627,7 +638,9 @@ def parse_payload(data: bytes) -> Payload:
             run_id=thread_id,
             extra_env={**document.get("env", {}), PARENT_VARIABLE: thread_id},
         )
-        return Payload(thread_id, item_id, ThreadsPlace(Path(document["space"])), request)
+        within = document.get("within")
+        place = ThreadsPlace(Path(document["space"]), Path(within) if within else None)
+        return Payload(thread_id, item_id, place, request)
     except (ValueError, KeyError, TypeError) as error:
         hint = "this command is for rye itself; start a background run with: rye run REF --async"
         raise UsageError("standard input: expected the payload of a thread", hint=hint) from error

@@ -316,10 +316,11 @@ class Signer:
             # The first report comes at once; a batch that is cancelled early has signed few.
             done, together = done + together, min(2 * together, _FILES_PER_WAIT)
             with ExitStack() as locks:
-                folders = {target.space.ai for target in batch if target.space.tier != SYSTEM}
+                spaces = {t.space.ai: t.space for t in batch if t.space.tier != SYSTEM}
                 try:
-                    for ai in sorted(folders):
-                        locks.enter_context(locked(ai / "state" / "sign.lock"))
+                    for ai in sorted(spaces):
+                        held = locked(ai / "state" / "sign.lock", within=spaces[ai].within)
+                        locks.enter_context(held)
                     reports = self._sign_batch(batch, require, digests, force=force)
                 except LilluxError as error:
                     reports = [SignReport(target=target, error=error) for target in batch]
@@ -402,12 +403,13 @@ class Signer:
         return verified.signature if whole and ours and is_bound else None
 
     def _prepare_write(self, target: SignTarget, data: bytes, valid: "ValidItem") -> PreparedWrite:
-        path, signed = target.path.resolve(), valid.signed
+        within, signed = target.space.within, valid.signed
+        path = target.path.resolve() if within is None else target.path
         if signed is None:
             line = self._key.detached_line(data, valid.identity)
-            return prepare_write(detached_path(path), line.encode())
+            return prepare_write(detached_path(path), line.encode(), within=within)
         text = self._key.signed_text(target.kind, signed, _form(target), str(path), valid.identity)
-        return prepare_write(path, text.encode(), expected=data)
+        return prepare_write(path, text.encode(), expected=data, within=within)
 
 
 def require_writable(target: SignTarget) -> None:
@@ -422,9 +424,9 @@ def require_writable(target: SignTarget) -> None:
 
 
 def read_item(target: SignTarget) -> bytes:
-    """The bytes to sign. Raises ItemNotFoundError, FileTooLargeError."""
+    """The bytes to sign. Raises ItemNotFoundError, FileTooLargeError, LinkOnTheWayError."""
     try:
-        return read_bytes(target.path, MAX_ITEM_BYTES)
+        return read_bytes(target.path, MAX_ITEM_BYTES, within=target.space.within)
     except FileNotFoundError:
         raise ItemNotFoundError(target.label, [target.space.label]) from None
 

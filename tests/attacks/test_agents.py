@@ -620,5 +620,6 @@ def test_a_prior_text_is_kept_when_a_new_one_is_signed(machine: Machine, start: 
     other = agent.call("sign", item_id="tool:mine/x.sh", content=prior)
 
     assert (first["status"], "unchanged" in first, again["unchanged"]) == ("signed", False, True)
-    assert path.with_name("x.yaml.bak").read_text("utf-8") == prior
+    assert Path(first["prior_text"]).read_text("utf-8") == prior
+    assert [*machine.project.rglob("*.bak*")] == []
     assert other["code"] == "INVALID_PARAMS"

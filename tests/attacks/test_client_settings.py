@@ -8,6 +8,7 @@ import pytest
 
 from ryeos.items.refs import Space
 from tests.support.command_line import CommandLine, Done
+from tests.support.replaced import kept_copies
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_settings_that_lead_out_of_the_project_are_not_written(
     done = install(cli, program)
 
     assert done.status == 2
-    problem = f"leads outside the project through a link, to {outside}"
+    problem = f"a link to {outside}, where a file or folder of {cli.project} is expected"
     assert done.stderr.startswith(f"error: {cli.project / '.mcp.json'}: {problem}\n")
     assert outside.read_text("utf-8") == "{}"
 
@@ -62,7 +63,7 @@ def test_a_broken_link_is_not_followed(cli: CommandLine, program: Path) -> None:
 
     done = install(cli, program)
 
-    assert done.status == 6
+    assert done.status == 2
     assert not target.exists()
 
 
@@ -78,6 +79,7 @@ def test_a_planted_copy_is_neither_followed_nor_overwritten(
 
     assert done.status == 0
     assert precious.read_text("utf-8") == "mine"
+    assert len(kept_copies(cli.user_space.ai, cli.project / ".mcp.json")) == 1
 
 
 def test_an_entry_of_that_name_for_another_program_is_not_replaced(

@@ -21,6 +21,7 @@ from ryeos.items.errors import (
 from ryeos.items.refs import Kind, Reference
 from ryeos.run.model import ExecutionRequest
 from tests.support.errors import coded
+from tests.support.replaced import kept_copies
 from tests.support.workspace import Workspace, publish
 
 
@@ -316,10 +317,15 @@ def test_another_file_in_the_place_of_a_copy_is_replaced_only_on_request(
 
     with pytest.raises(FileExistsError):
         rye.copy(resolution, item, workspace.project.space, overwrite=False)
-    path, was_there = rye.copy(resolution, item, workspace.project.space, overwrite=True)
+    kept: list[Path] = []
+    path, was_there = rye.copy(
+        resolution, item, workspace.project.space, overwrite=True, on_kept=kept.append
+    )
 
     assert (path, was_there, path.read_bytes()) == (other, False, item.data)
-    assert other.with_name("bash.yaml.bak").read_text("utf-8") == "mine: true\n"
+    assert kept_copies(workspace.user.space.ai, other) == kept
+    assert kept[0].read_text("utf-8") == "mine: true\n"
+    assert [one.name for one in other.parent.iterdir()] == ["bash.yaml"]
 
 
 def test_a_folder_in_the_place_of_a_copy_is_a_clear_error(workspace: Workspace) -> None:

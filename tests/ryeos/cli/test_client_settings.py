@@ -15,7 +15,10 @@ from ryeos.cli.client_settings import (
 )
 from ryeos.imports.clients import find_client
 from ryeos.items.errors import RyeError
+from ryeos.items.refs import REPLACED_SETTINGS_FOLDER, USER, Space
+from ryeos.items.replaced import MOST_KEPT
 from tests.support.errors import coded
+from tests.support.replaced import kept_copies
 
 LAUNCH = ServerLaunch(argv=("/usr/bin/python3", "/home/me/rye.pyz", "mcp"))
 MOVED = ServerLaunch(argv=("/usr/local/bin/python3", "/opt/rye.pyz", "mcp"))
@@ -29,7 +32,7 @@ def install(
     settings = read_settings(find_client(name), path)
     change, text = with_entry(settings, launch, force=force)
     if change is not EntryChange.ALREADY:
-        write_settings(settings, text, mode=0o600)
+        write_settings(settings, text, mode=0o600, user=user_of(path))
     return change
 
 
@@ -38,8 +41,13 @@ def uninstall(name: str, path: Path) -> EntryChange:
     settings = read_settings(find_client(name), path)
     change, text = without_entry(settings, LAUNCH)
     if change is not EntryChange.ABSENT:
-        write_settings(settings, text, mode=0o600)
+        write_settings(settings, text, mode=0o600, user=user_of(path))
     return change
+
+
+def user_of(path: Path) -> Space:
+    """The user space beside a file."""
+    return Space(USER, path.parent / "home")
 
 
 @pytest.fixture
@@ -58,25 +66,30 @@ def test_an_entry_is_added_found_again_and_removed(name: str, path: Path) -> Non
     assert uninstall(name, path) is EntryChange.ABSENT
 
 
-def test_the_first_file_is_kept_and_no_later_one(path: Path) -> None:
+def test_the_first_file_is_kept_and_the_newest_ones(path: Path) -> None:
     path.write_text('{"theme": "dark"}', "utf-8")
-    backup = path.with_name("settings.bak")
 
-    install("cursor", path)
-    install("cursor", path, MOVED)
+    for _ in range(MOST_KEPT):
+        install("cursor", path)
+        install("cursor", path, MOVED)
 
-    assert backup.read_text("utf-8") == '{"theme": "dark"}'
+    kept = kept_copies(user_of(path).ai, path)
+    assert len(kept) == MOST_KEPT
+    assert kept[0].read_text("utf-8") == '{"theme": "dark"}'
+    assert "/home/me/rye.pyz" in kept[-1].read_text("utf-8")
 
 
 @posix_only
-def test_modes_are_kept_also_by_the_copy(path: Path) -> None:
+def test_modes_are_kept_and_the_copy_is_for_its_user_alone(path: Path) -> None:
     path.write_text("{}", "utf-8")
     path.chmod(0o640)
 
     install("cursor", path)
 
-    modes = [stat.S_IMODE(p.stat().st_mode) for p in (path, path.with_name("settings.bak"))]
-    assert modes == [0o640, 0o640]
+    (kept,) = kept_copies(user_of(path).ai, path)
+    folder = user_of(path).ai / REPLACED_SETTINGS_FOLDER
+    modes = [stat.S_IMODE(one.stat().st_mode) for one in (path, kept, folder)]
+    assert modes == [0o640, 0o600, 0o700]
 
 
 def test_a_byte_order_mark_and_newlines_are_kept(path: Path) -> None:
@@ -136,7 +149,7 @@ def test_the_entry_of_another_user_is_left_alone(path: Path) -> None:
         assert str(error.value) == f"{path}: its entry 'rye' starts something else: npx rye-bread"
 
     assert path.read_text("utf-8") == FOREIGN
-    assert not path.with_name("settings.bak").exists()
+    assert kept_copies(user_of(path).ai, path) == []
 
 
 def test_the_entry_of_another_user_is_replaced_by_force(path: Path) -> None:
@@ -194,7 +207,7 @@ def test_a_file_that_was_written_meanwhile_is_not_overwritten(path: Path) -> Non
     path.write_text('{"new": 1}', "utf-8")
 
     with pytest.raises(FileChangedError):
-        write_settings(settings, text, mode=0o600)
+        write_settings(settings, text, mode=0o600, user=user_of(path))
 
     assert path.read_text("utf-8") == '{"new": 1}'
 

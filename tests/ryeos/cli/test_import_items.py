@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.support.command_line import CommandLine, program_of
 from tests.support.mcp_servers import LISTING_SERVER
+from tests.support.replaced import kept_copies
 
 ECHO = {"command": "echo-server", "args": ["--fast"], "env": {"ECHO_TOKEN": "t0p-secret"}}
 
@@ -74,7 +75,9 @@ def test_an_existing_item_is_not_overwritten_without_consent(signer: CommandLine
     assert "signed   tool:mcp/servers/echo" in forced.stdout
     folder = signer.project / ".ai/tools/mcp/servers"
     assert "--slow" in (folder / "echo.yaml").read_text("utf-8")
-    assert "--fast" in (folder / "echo.yaml.bak").read_text("utf-8")
+    first = kept_copies(signer.user_space.ai, folder / "echo.yaml")[0]
+    assert "--fast" in first.read_text("utf-8")
+    assert f"what was replaced: {first}" in forced.stderr
 
 
 def test_a_second_import_changes_nothing(signer: CommandLine) -> None:
@@ -132,7 +135,10 @@ def test_rye_takes_the_place_of_the_servers_in_a_client(
     assert done.returncode == 0, done.stderr
     assert sorted(left) == ["other", "rye"]
     assert left["rye"]["args"][-1] == "mcp"
-    assert "k3y-of-add" in file.with_name(".mcp.json.bak").read_text("utf-8")
+    (kept_settings,) = kept_copies(signer.user_space.ai, file)
+    assert "k3y-of-add" in kept_settings.read_text("utf-8")
+    assert kept_settings.stat().st_mode & 0o777 == 0o600
+    assert [*signer.project.rglob("*.bak*")] == []
     assert '-    "add"' in done.stderr or '-{"mcpServers": {"add"' in done.stderr
     assert "k3y-of-add" not in done.stdout + done.stderr
 

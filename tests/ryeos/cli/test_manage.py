@@ -7,6 +7,7 @@ import pytest
 from ryeos.cli.manage import moved_text
 from ryeos.items.refs import ItemRef, Kind
 from tests.support.command_line import CommandLine
+from tests.support.replaced import kept_copies
 
 GRAPH = """\
 version: "1.0.0"
@@ -84,7 +85,7 @@ def test_an_item_moves_with_its_category_and_its_references(shop: CommandLine) -
     assert '"tool:shop/greet"' in flow
     assert "rye.execute.tool.shop.greet" in flow
     assert "mine/hello" not in flow
-    assert (tools(shop) / "mine/flow.yaml.bak").is_file()
+    assert len(kept_copies(shop.user_space.ai, tools(shop) / "mine/flow.yaml")) == 1
     assert shop("sign", "tool:shop/greet", "tool:mine/flow").status == 0
     locks = shop.json("lock", "list")["lockfiles"]
     assert ("shop/greet", True) in [(one["item_id"], one["holds"]) for one in locks]
@@ -121,7 +122,9 @@ def test_the_cases_and_the_packages_of_a_tool_move_with_it(shop: CommandLine) ->
     assert "category: shop" in listed
     assert "tool:shop/greet" in listed
     assert shop("rm", "shop/greet", "--yes").status == 0
-    assert {path.suffix for path in (tools(shop) / "shop").iterdir()} == {".bak"}
+    assert list((tools(shop) / "shop").iterdir()) == []
+    for name in moved:
+        assert len(kept_copies(shop.user_space.ai, tools(shop) / "shop" / name)) == 1
 
 
 def test_no_file_moves_where_the_place_of_the_cases_is_taken(shop: CommandLine) -> None:
@@ -261,13 +264,13 @@ def test_a_lockfile_of_an_older_program_is_listed_too(shop: CommandLine) -> None
 def test_a_kept_text_is_never_written_over(shop: CommandLine) -> None:
     flow = tools(shop) / "mine/flow.yaml"
     signed = flow.read_bytes()
-    earlier = flow.with_name("flow.yaml.bak")
-    earlier.write_bytes(b"an earlier text")
 
     shop.json("mv", "mine/hello", "shop/greet")
+    between = flow.read_bytes()
+    shop.json("mv", "shop/greet", "shop/hello")
 
-    assert earlier.read_bytes() == b"an earlier text"
-    assert flow.with_name("flow.yaml.bak2").read_bytes() == signed
+    kept = kept_copies(shop.user_space.ai, flow)
+    assert [one.read_bytes() for one in kept] == [signed, between]
 
 
 @pytest.mark.parametrize("word", ["add", "show", "delete", "upgrade", "watch"])

@@ -11,6 +11,7 @@ import pytest
 
 from ryeos.imports.clients import CLIENTS, NAMES
 from tests.support.command_line import CommandLine
+from tests.support.replaced import kept_copies
 
 ROOT = Path(__file__).resolve().parents[3]
 WRITABLE = [client.name for client in CLIENTS if client.user and not client.user_is_its_own]
@@ -145,7 +146,9 @@ def test_the_first_change_keeps_a_copy_and_says_where(rye: CommandLine) -> None:
 
     done = rye("mcp", "install", "codex", *options(rye))
 
-    assert f"the file as it was: {path}.bak\n" in done.stderr
+    (kept,) = kept_copies(rye.user_space.ai, path)
+    assert f"the file as it was: {kept}\n" in done.stderr
+    assert kept.read_text("utf-8") == 'model = "o" # mine\n'
     assert "restart Codex" in done.stderr
     assert path.read_text("utf-8").startswith('model = "o" # mine\n\n[mcp_servers.rye]\ncommand =')
 

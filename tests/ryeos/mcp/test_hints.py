@@ -39,10 +39,13 @@ _CALL = re.compile(r"\b(execute|load|search|sign|help|fetch) (\{.*?\}+)(?=[^}]|$
     [
         ("leave out --async", "leave out async"),
         (
-            "replace it with --overwrite; a .bak is kept",
-            "replace it with overwrite; a .bak is kept",
+            "replace it with --overwrite; what it holds is kept in user space",
+            "replace it with overwrite; what it holds is kept in user space",
         ),
-        (no_project_error("x").hint, "name one with project_path"),
+        (
+            no_project_error("x").hint,
+            "name one with project_path, of those that the policy of your user lists",
+        ),
         (
             SystemImmutableError("tool:a/b").hint,
             'copy it first: load {"item_id": "tool:a/b", "destination": "project"}',

@@ -1,5 +1,6 @@
 import os
 import stat
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,9 +189,9 @@ def test_another_file_is_replaced_only_on_request_and_kept_once(workspace: Works
 
     with pytest.raises(RyeError, check=coded("CONFLICT")):
         loaded(workspace, BASH, **request)
-    loaded(workspace, BASH, **request, overwrite=True)
+    answered = loaded(workspace, BASH, **request, overwrite=True)
 
-    assert target.with_name("bash.yaml.bak").read_text("utf-8") == "mine"
+    assert Path(answered["prior_text"]).read_text("utf-8") == "mine"
     assert target.read_text("utf-8") != "mine"
 
 

@@ -74,11 +74,11 @@ def test_a_text_that_was_replaced_is_named(workspace: Workspace, rye: Rye) -> No
     answered = signed(rye, "tool:mine/x", content=f"{before}\n# more\n")
     again = signed(rye, "tool:mine/x", content=f"{before}\n# more\n")
 
-    assert (answered["status"], answered["prior_text"]) == (
-        "signed",
-        f".ai/tools/mine/{path.name}.bak",
-    )
-    assert path.with_name(f"{path.name}.bak").read_text("utf-8") == before
+    kept = Path(answered["prior_text"])
+    assert answered["status"] == "signed"
+    assert kept.is_relative_to(workspace.user.space.ai / "state" / "replaced")
+    assert kept.read_text("utf-8") == before
+    assert list(path.parent.glob("*.bak*")) == []
     assert "prior_text" not in again
 
 

@@ -16,7 +16,8 @@ class Machine:
     """A project that receives outputs of nodes."""
 
     def __init__(self, folder: Path) -> None:
-        self.root, self.book = folder / "project", folder / "book.json"
+        self.root = folder / "project"
+        self.book = self.root / ".ai/state/remote/mine/outputs.json"
         (self.root / ".ai").mkdir(parents=True)
         self.order: list[str] = []
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ryeos.items.errors import RyeError, error_envelope
+from ryeos.remote.conflicts import ConflictFolder
 from ryeos.remote.errors import RemoteConflictError, RemoteError
 from ryeos.remote.node import RemoteExecution
 from ryeos.remote.pull import MOST, MergedRuns, pull
@@ -159,7 +160,7 @@ def test_a_run_with_forgotten_conflicts_is_not_merged(
 
 
 def test_the_list_of_merged_runs_may_be_damaged_or_long(tmp_path: Path) -> None:
-    merged = MergedRuns(tmp_path / "remote")
+    merged = MergedRuns(ConflictFolder(tmp_path / ".ai", "remote"))
     merged.add("0" * 64)
     for number in range(1, MOST + 1):
         merged.add(f"{number:064}")

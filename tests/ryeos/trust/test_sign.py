@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lillux.beneath import LinkOnTheWayError
 from lillux.errors import FileSystemError
 from lillux.files import FileChangedError, FileTooLargeError
 from lillux.signing import generate_keypair
@@ -108,12 +109,24 @@ def test_a_signed_file_keeps_its_permissions(workspace: Workspace) -> None:
 
 
 @posix
-def test_a_link_inside_the_space_is_followed_by_signing(workspace: Workspace) -> None:
+def test_a_link_inside_a_project_is_not_followed_by_signing(workspace: Workspace) -> None:
     path = workspace.project.tool("a/x")
+    before = path.read_bytes()
     link = workspace.project.space.ai / "tools" / "a" / "y.py"
     link.symlink_to("x.py")
 
-    workspace.project.sign(link)
+    with pytest.raises(LinkOnTheWayError, match=r"a link to x\.py"):
+        workspace.project.sign(link)
+
+    assert path.read_bytes() == before
+
+
+def test_a_link_inside_user_space_is_followed_by_signing(workspace: Workspace) -> None:
+    path = workspace.user.tool("a/x")
+    link = workspace.user.space.ai / "tools" / "a" / "y.py"
+    link.symlink_to("x.py")
+
+    workspace.user.sign(link)
 
     assert link.is_symlink()
     assert lines(path)[0].startswith("# rye:signed:")
