@@ -156,12 +156,27 @@ class PreparedWrite:
     path: Path
     temporary: Path
     expected: bytes | None
+    without_links: bool = False
 
     def put_in_place(self) -> None:
         """Replace the file. Raises FileChangedError, OSError."""
+        if self.without_links and os.open in os.supports_dir_fd:
+            self._put_in_its_folder()
+            return
         if self.expected is not None and not _holds(self.path, self.expected):
             raise FileChangedError(str(self.path))
         self.temporary.replace(self.path)
+
+    def _put_in_its_folder(self) -> None:
+        """Compare and replace through one descriptor of the folder, which no link leads to."""
+        folder = open_folder_without_links(self.path.parent)
+        try:
+            if self.expected is not None and not _holds(self.path, self.expected, folder):
+                raise FileChangedError(str(self.path))
+            old, new = self.temporary.name, self.path.name
+            os.rename(old, new, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            os.close(folder)
 
     def drop(self) -> None:
         """Remove what was written, if it is not in its place."""
@@ -177,10 +192,12 @@ def prepare_write(
     expected: bytes | None = None,
     through: Path | None = None,
     force: bool = False,
+    without_links: bool = False,
 ) -> PreparedWrite:
     """Write the new content of a file aside, see `write_atomic`; with ``force`` it is on the disk.
 
-    Raises FileSystemError.
+    ``without_links`` refuses a path on which a link stands by the time that the file is replaced;
+    ``through`` cannot be given then. Raises FileSystemError.
     """
     temporary = temporary_for(path, through)
     try:
@@ -192,7 +209,7 @@ def prepare_write(
         with suppress(OSError):
             temporary.unlink()
         raise file_system_error(path, error) from error
-    return PreparedWrite(path, temporary, expected)
+    return PreparedWrite(path, temporary, expected, without_links)
 
 
 def replace_together(writes: Sequence[PreparedWrite]) -> dict[Path, LilluxError]:
@@ -429,8 +446,35 @@ def _permissions(path: Path) -> int | None:
     return stat.S_IMODE(status.st_mode) if stat.S_ISREG(status.st_mode) else None
 
 
-def _holds(path: Path, expected: bytes) -> bool:
+def open_folder_without_links(path: Path) -> int:
+    """A descriptor of a folder, opened one component at a time. Raises OSError where a link stands.
+
+    The caller closes it. Where the system opens nothing beside a descriptor, links are followed.
+    """
+    parts = path.absolute().parts
+    folder = os.open(parts[0], _FOLDER)
     try:
+        for part in parts[1:]:
+            below = os.open(part, _FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = below
+    except BaseException:
+        os.close(folder)
+        raise
+    return folder
+
+
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _OF_A_FILE
+
+
+def _holds(path: Path, expected: bytes, folder: int | None = None) -> bool:
+    """Whether a file has these bytes; in an open folder no link is followed."""
+    try:
+        if folder is not None:
+            descriptor = os.open(path.name, PLAIN_FILE, dir_fd=folder)
+            with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+                is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+                return is_file and file.read(len(expected) + 1) == expected
         return read_bytes(path, len(expected)) == expected
     except (OSError, FileTooLargeError, FileSystemError):
         return False

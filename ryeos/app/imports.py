@@ -42,7 +42,7 @@ from ryeos.items.errors import target_exists_error
 from ryeos.items.refs import PROJECT, Space
 from ryeos.items.rights import Rights
 from ryeos.trust.resolver import candidates
-from ryeos.trust.sign import SignTarget, require_writable, validate_item
+from ryeos.trust.sign import ReadItem, SignTarget, require_writable, validate_item
 from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
 
 CLIENT = "rye import"
@@ -169,8 +169,8 @@ def _body(data: bytes, target: SignTarget) -> object:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def write_items(writes: Sequence[PlannedWrite], env_file: Path) -> list[SignTarget]:
-    """Write what is due, all of it or nothing: step (3). The items that were written.
+def write_items(writes: Sequence[PlannedWrite], env_file: Path) -> list[ReadItem]:
+    """Write what is due, all of it or nothing: step (3). The items, with the bytes of each.
 
     A text that is replaced is kept beside its file. Raises FileSystemError, FileChangedError,
     RyeError `CONFLICT`; nothing of this import stays then.
@@ -189,7 +189,7 @@ def write_items(writes: Sequence[PlannedWrite], env_file: Path) -> list[SignTarg
             with suppress(OSError, LilluxError):
                 path.unlink() if before is None else write_atomic(path, before)
         raise
-    return [write.target for write in due]
+    return [ReadItem(write.target, write.item.data) for write in due]
 
 
 def _write(
@@ -260,8 +260,8 @@ def _quoted(value: str) -> str:
 # --- approval -------------------------------------------------------------------------------------
 
 
-def propose(rye: Rye, targets: Sequence[SignTarget], client: str = CLIENT) -> list[Proposal]:
-    """Let unsigned items wait for ``rye approve``: step (4).
+def propose(rye: Rye, items: Sequence[ReadItem], client: str = CLIENT) -> list[Proposal]:
+    """Let unsigned items wait for ``rye approve``, with the bytes that were written: step (4).
 
     Raises FileSystemError where that place is out of reach, as it is for what an agent starts, and
     RyeError where too many wait.
@@ -269,12 +269,9 @@ def propose(rye: Rye, targets: Sequence[SignTarget], client: str = CLIENT) -> li
     waiting = Proposals(rye.context.spaces.user)
     project = str(rye.context.project_path or "")
     found = []
-    for target in targets:
-        data = read_bytes(target.path, MAX_ITEM_BYTES)
-        is_project = target.space.tier == PROJECT
-        found.append(
-            waiting.add(target, data, project=project if is_project else "", client=client)
-        )
+    for item in items:
+        is_project = item.target.space.tier == PROJECT
+        found.append(waiting.add(item, project=project if is_project else "", client=client))
     return found
 
 

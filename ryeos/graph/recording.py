@@ -68,7 +68,7 @@ from ryeos.run.threads import (
 )
 from ryeos.run.workspace import Workspace
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.sign import Signer, SignTarget
+from ryeos.trust.sign import ReadItem, Signer, SignTarget
 
 # --- page -----------------------------------------------------------------------------------------
 # The page of a run, for people and for search: a knowledge item.
@@ -262,11 +262,12 @@ def write_page(place: RunPlace, page: RunPage, signer: Signer | None) -> Path:
     """Write the page, and sign it. Raises as `page_path`, FileSystemError, and as `Signer.sign`."""
     path = page_path(place, page.graph_id, page.run_id)
     make_directory(path.parent)
-    write_atomic(path, render_page(page).encode("utf-8", "backslashreplace"))
+    data = render_page(page).encode("utf-8", "backslashreplace")
+    write_atomic(path, data)
     if signer is not None:
         ref = ItemRef(Kind.KNOWLEDGE, _item_id(page.graph_id, page.run_id))
         target = SignTarget(path=path, kind=Kind.KNOWLEDGE, space=place.space, ref=ref)
-        signer.sign(target, force=True)
+        signer.sign(ReadItem(target, data), force=True)
     return path
 
 
