@@ -59,7 +59,7 @@ _LIKE_ASCII = frozenset(
     "\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03bf\u03b1\u03bd\u03c1\u03c5\u03b9\u03ba\u03c4\u03f2"
     "\u03f3\u03c9\u03b3\u03b7\u0555\u054f\u054d\u0570\u0578\u057d\u0585\u0581\u0566"
 )
-# Scripts and letters that are drawn as those of ASCII, and that hardly anybody writes in.
+# Scripts and letters that are drawn as those of ASCII, and that few people write in.
 _LIKE_LATIN = (
     "LISU",
     "CHEROKEE",

@@ -1,7 +1,7 @@
 """Asking a person at a terminal: all is shown first, and what was typed before does not count.
 
 (1) lines longer than the screen go through a pager: ``$PAGER``, else less, else pages of our own
-(2) what was typed before the question is discarded: nobody answers what is not shown yet
+(2) what was typed before the question is discarded: it answers nothing that was shown
 """
 
 import os

@@ -1,7 +1,7 @@
 """A person reads an item at a terminal, all of it, and then is asked: one question per item.
 
 (1) facts, warnings and text are shown, through a pager where they are longer than the screen
-(2) what was typed before the question is discarded: nobody answers what is not shown yet
+(2) what was typed before the question is discarded: it answers nothing that was shown
 (3) the answer is one letter, as in ``git add -p``; ``?`` says what each does
 
 Without a terminal nothing is asked, and the one rule of `needs_person` says what then happens.

@@ -354,7 +354,7 @@ def _chosen_proposals(waiting: Proposals, named: list[str]) -> list[Proposal]:
 def _decide(
     session: Session, waiting: Proposals, proposal: Proposal, mode: Mode, *, is_shown: bool
 ) -> tuple[dict[str, Any], str]:
-    """What became of a proposal, and what the person answered; ``""`` where nobody was asked.
+    """What became of a proposal, and what the person answered; ``""`` without a question.
 
     The file is read once: the digest of the proposal is compared with these bytes, these are
     shown, and these are signed.

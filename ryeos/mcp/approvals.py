@@ -3,7 +3,7 @@
 (1) what is wrong with an item is answered at once: no person is asked about what cannot be signed
 (2) a client that can ask its user is asked, with all that ``rye approve`` shows
 (3) any other gets ``approval_required``, and the proposal waits for ``rye approve``; so does a text
-    that is too long for a form: nobody is asked about what is not shown
+    that is too long for a form: no question is about what is not shown
 (4) each file is read once for an answer: these bytes have the digest that is part of the sealed
     question, and are what is signed
 """

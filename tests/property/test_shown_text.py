@@ -51,7 +51,7 @@ def original(lines: tuple[str, ...]) -> bytes:
 @example(data=b"\\\xe2\x80\xa8\n", suffix=".py", ascii_only=False)
 @example(data=rb"\u2028", suffix=".py", ascii_only=False)
 @example(data=b"a\\", suffix=".sh", ascii_only=False)
-def test_every_text_can_be_told_from_its_display(
+def test_the_bytes_of_a_text_follow_from_its_display(
     data: bytes, suffix: str, *, ascii_only: bool
 ) -> None:
     shown = shown_text(data, suffix, ascii_only=ascii_only)
