@@ -233,7 +233,7 @@ def _upgrade(session: Session) -> int:
         session.output.answer(envelope | {"would_sign": would}, text)
         return 0
     question = f"sign {len(items)} items again, and let {key.fingerprint} sign for one item each?"
-    if not session.confirm(question):
+    if not session.confirm(question, line="rye keys upgrade --yes"):
         session.output.answer(envelope | {"status": "cancelled"}, "nothing was changed")
         return 1
     upgrade_own_key(key, user)
@@ -381,7 +381,7 @@ def _rotate(session: Session) -> int:
     items = list(signed_items(spaces, session.rye.verifier, old.fingerprint))
     envelope: dict[str, Any] = {"status": "success", "old": old.fingerprint, "until": until}
     question = f"replace {old.fingerprint}, and sign {len(items)} files again with a new key?"
-    if not session.confirm(question):
+    if not session.confirm(question, line="rye keys rotate --yes"):
         session.output.answer({**envelope, "status": "cancelled"}, "nothing was changed")
         return 1
     approved = session.rye.approval.parts() if project else {}
