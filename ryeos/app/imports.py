@@ -48,7 +48,7 @@ from ryeos.items.refs import PROJECT, Space
 from ryeos.items.replaced import keep_replaced
 from ryeos.items.rights import Rights
 from ryeos.trust.resolver import candidates
-from ryeos.trust.sign import SignTarget, require_writable, validate_item
+from ryeos.trust.sign import ReadItem, SignTarget, require_writable, validate_item
 from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
 
 CLIENT = "rye import"
@@ -180,8 +180,8 @@ def write_items(
     env_file: Path,
     user: Space,
     on_kept: Callable[[Path], None] = lambda _: None,
-) -> list[SignTarget]:
-    """Write what is due, all of it or nothing: step (3). The items that were written.
+) -> list[ReadItem]:
+    """Write what is due, all of it or nothing: step (3). The items, with the bytes of each.
 
     A text that is replaced is kept in user space; ``on_kept`` gets its path. Raises
     FileSystemError, FileChangedError, RyeError `CONFLICT`; nothing of this import stays then.
@@ -199,7 +199,7 @@ def write_items(
     except BaseException:
         writing.undo()
         raise
-    return [write.target for write in due]
+    return [ReadItem(write.target, write.item.data) for write in due]
 
 
 class _ImportWriting:
@@ -288,8 +288,8 @@ def _quoted(value: str) -> str:
 # --- approval -------------------------------------------------------------------------------------
 
 
-def propose(rye: Rye, targets: Sequence[SignTarget], client: str = CLIENT) -> list[Proposal]:
-    """Let unsigned items wait for ``rye approve``: step (4).
+def propose(rye: Rye, items: Sequence[ReadItem], client: str = CLIENT) -> list[Proposal]:
+    """Let unsigned items wait for ``rye approve``, with the bytes that were written: step (4).
 
     Raises FileSystemError where that place is out of reach, as it is for what an agent starts, and
     RyeError where too many wait.
@@ -297,12 +297,9 @@ def propose(rye: Rye, targets: Sequence[SignTarget], client: str = CLIENT) -> li
     waiting = Proposals(rye.context.spaces.user)
     project = str(rye.context.project_path or "")
     found = []
-    for target in targets:
-        data = read_bytes(target.path, MAX_ITEM_BYTES)
-        is_project = target.space.tier == PROJECT
-        found.append(
-            waiting.add(target, data, project=project if is_project else "", client=client)
-        )
+    for item in items:
+        is_project = item.target.space.tier == PROJECT
+        found.append(waiting.add(item, project=project if is_project else "", client=client))
     return found
 
 

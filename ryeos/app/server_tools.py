@@ -18,7 +18,7 @@ from lillux.files import (
 )
 from lillux.values import dataclass, replace
 from ryeos.app.output import one_line
-from ryeos.app.proposals import shown_line
+from ryeos.app.shown_text import shown_text
 from ryeos.app.workspace import Rye
 from ryeos.imports.server_items import (
     RUNTIMES,
@@ -285,11 +285,16 @@ def _body_at(path: Path) -> tuple[str, bytes | None]:
         data = read_bytes(path, MAX_ITEM_BYTES)
     except FileNotFoundError:
         return "", None
+    return _body_of(path, data), data
+
+
+def _body_of(path: Path, data: bytes) -> str:
+    """The text without signature lines; nothing of a text that cannot be read."""
     try:
         where = str(path)
-        return split(decode(data, where), form_for(Kind.TOOL, SUFFIX), where).body, data
+        return split(decode(data, where), form_for(Kind.TOOL, SUFFIX), where).body
     except LilluxError:
-        return "", data
+        return ""
 
 
 # --- discovery ------------------------------------------------------------------------------------
@@ -502,12 +507,12 @@ def pin_package(rye: Rye, server: Location, *, again: bool = False) -> list[Tool
 
 
 def difference(change: ToolChange) -> list[str]:
-    """What a change does to an item, as lines of a diff that steer no terminal."""
-    body, _ = _body_at(change.path) if change.path else ("", None)
-    after = [] if change.state is ToolState.REMOVED else change.text.splitlines()
-    shown = one_line(str(change.ref))
-    lines = unified_diff(body.splitlines(), after, f"approved {shown}", "now", lineterm="", n=2)
-    return [shown_line(line) for line in lines if "x-mcp-digest" not in line]
+    """What a change does to an item, all of it, as lines of a diff that steer no terminal."""
+    body = _body_of(change.path, change.before) if change.path and change.before else ""
+    after = "" if change.state is ToolState.REMOVED else change.text
+    before, now = (shown_text(text.encode(), SUFFIX).lines for text in (body, after))
+    name = f"approved {one_line(str(change.ref))}"
+    return list(unified_diff(before, now, name, "now", lineterm="", n=2))
 
 
 def write_unsigned(change: ToolChange, space: Space) -> ItemRef | None:

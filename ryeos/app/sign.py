@@ -38,6 +38,7 @@ from ryeos.run.primitives import PRIMITIVES
 from ryeos.trust.resolver import candidates, is_regular_file
 from ryeos.trust.sign import (
     GLOB_CHARACTERS,
+    ReadItem,
     Signer,
     SignReport,
     SignTarget,
@@ -234,33 +235,40 @@ def is_glob(text: str) -> bool:
 
 
 def signing(
-    rye: Rye,
-    targets: Sequence[SignTarget],
-    *,
-    dry_run: bool,
-    force: bool,
-    expected: Mapping[Path, str] | None = None,
+    rye: Rye, items: Sequence[SignTarget | ReadItem], *, dry_run: bool, force: bool
 ) -> Iterator[SignReport]:
     """Sign, or only check, one after the other. Raises NoSigningKeyError.
 
-    ``expected`` are the digests of the files as a person approved them: other bytes are refused.
+    What was read before is signed as it was read, and shown: a file that is another is refused.
     """
     if not dry_run:
         signer = Signer(rye.signing_key(), rye.verifier)
         rules = RunRules(rye, writes=True)
-        yield from signer.sign_all(targets, force=force, require=rules.require, expected=expected)
-        lists = [target for target in rules.lists if target not in targets]
+        yield from signer.sign_all(items, force=force, require=rules.require)
+        named = {one.target if isinstance(one, ReadItem) else one for one in items}
+        lists = [one for one in rules.lists if one.target not in named]
         failed = (one for one in signer.sign_all(lists, force=force) if one.error)
         yield from failed
         return
+    for item in items:
+        yield checked(rye, item)
+
+
+def read_all(targets: Sequence[SignTarget]) -> list[SignTarget | ReadItem]:
+    """Each file with its bytes, read once; one that cannot be read as it is: signing says why."""
+    found: list[SignTarget | ReadItem] = []
     for target in targets:
-        yield checked(rye, target)
+        try:
+            found.append(read_item(target))
+        except LilluxError:
+            found.append(target)
+    return found
 
 
-def is_signed(rye: Rye, target: SignTarget) -> Signature | None:
-    """The signature of a file that is valid as it is, by whatever key that is trusted here."""
+def is_signed(rye: Rye, item: ReadItem) -> Signature | None:
+    """The signature of a text that is valid as it is, by whatever key that is trusted here."""
     try:
-        return rye.verifier.verify(target.verify_target).signature
+        return rye.verifier.verify(item.target.verify_target, item.data).signature
     except LilluxError:
         return None
 
@@ -283,9 +291,9 @@ def follow(rye: Rye, reports: Sequence[SignReport]) -> list[str]:
             names |= {identity.id, report.target.path.name}
             paths.add(report.target.path.resolve())
     if signed and len(signed) <= MAX_KEPT_AT_ONCE:
-        from ryeos.app.proposals import keep_signed
+        from ryeos.app.review import keep_signed
 
-        keep_signed(rye.context.spaces.user, [report.target for report in signed])
+        keep_signed(rye.context.spaces.user, signed)
     if not names:
         return []
     updated = []
@@ -304,12 +312,12 @@ class RunRules:
     def __init__(self, rye: Rye, *, writes: bool = False) -> None:
         """``writes``: lists of packages are written, which `lists` are to be signed as well."""
         self._rye, self._writes = rye, writes
-        self.lists: list[SignTarget] = []
+        self.lists: list[ReadItem] = []
         self._executors: dict[tuple[str, str], bool] = {}
 
-    def require(self, target: SignTarget, valid: ValidItem) -> None:
+    def require(self, item: ReadItem, valid: ValidItem) -> None:
         """Raise ItemValidationError for an item that could never run, and as reading cases."""
-        where = str(target.path)
+        target, where = item.target, str(item.target.path)
         if target.kind is Kind.CONFIG and valid.header is not None:
             from ryeos.app.settings import settings_problems
 
@@ -323,7 +331,7 @@ class RunRules:
         if target.ref.is_test:
             from ryeos.app.item_tests import read_case_text
 
-            read_case_text(decode(read_item(target), where), target.ref.id, where)
+            read_case_text(decode(item.data, where), target.ref.id, where)
             return
         if is_module(target, valid.header) or not valid.header:
             return
@@ -373,10 +381,11 @@ class RunRules:
                 return
             found = installer.resolve(block, sys.executable, Path(folder))
         text = list_text(target.ref.id, block, found, made_for)
-        write_atomic(path, text.encode(), mode=0o644, within=target.space.within)
+        data = text.encode()
+        write_atomic(path, data, mode=0o644, within=target.space.within)
         names = ", ".join(line.partition(" ")[0] for line in found)
         self._rye.warn(f"{target.ref} will run with these packages, listed in {path}: {names}")
-        self.lists.append(target_of_path(path, context.spaces))
+        self.lists.append(ReadItem(target_of_path(path, context.spaces), data))
 
     def _verified_text(self, path: Path, beside: SignTarget) -> str:
         """The text of a file beside an item that may be used as it is, ``""`` of any other."""
@@ -446,14 +455,16 @@ def _glob(text: str, item_type: str | None) -> tuple[Kind | None, str]:
     return kind or typed, pattern if colon else text
 
 
-def checked(rye: Rye, target: SignTarget) -> SignReport:
+def checked(rye: Rye, item: SignTarget | ReadItem) -> SignReport:
     """What signing a file would refuse, without signing it."""
+    target = item.target if isinstance(item, ReadItem) else item
     try:
         require_writable(target)
-        RunRules(rye).require(target, validate_item(target, read_item(target)))
+        read = item if isinstance(item, ReadItem) else read_item(target)
+        RunRules(rye).require(read, validate_item(target, read.data))
     except LilluxError as error:
         return SignReport(target=target, error=error)
-    return SignReport(target=target)
+    return SignReport(target=target, data=read.data)
 
 
 def single_answer(report: SignReport) -> Answer:

@@ -9,15 +9,16 @@ import sys
 import time
 from pathlib import Path
 
-from lillux.errors import LilluxError
-from ryeos.app.sign import follow, signing
+from lillux.errors import LilluxError, as_word
+from ryeos.app.review import review_of
+from ryeos.app.sign import follow, is_signed, signing
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.run import execute, in_shell, prepare, values_of, with_paths
 from ryeos.cli.session import CommandSpec, Session, interrupt_on_signals
 from ryeos.items.errors import SystemImmutableError
 from ryeos.items.refs import SYSTEM
 from ryeos.run.model import ExecutionRequest
-from ryeos.trust.sign import SignTarget
+from ryeos.trust.sign import ReadItem, SignTarget, read_item
 
 POLL_S = 0.2
 Mark = tuple[int, int, int] | None
@@ -38,15 +39,17 @@ def _dev(session: Session) -> int:
     target = SignTarget(
         path=location.path, kind=location.ref.kind, space=location.space, ref=location.ref
     )
-    if not session.confirm(
-        f"sign and run {location.ref} whenever {location.path} is saved, until you press Ctrl-C?"
-    ):
+    item = read_item(target)
+    question = f"sign and run {location.ref} whenever {location.path} is saved, until Ctrl-C?"
+    shown = review_of(session.rye, item).lines()
+    line = f"rye dev {' '.join(map(as_word, [session.arguments.ref, *session.arguments.pairs]))}"
+    if not session.confirm(question, shown if session.can_ask else (), f"{line} --yes"):
         session.output.note("nothing was signed")
         return 1
     while True:
         seen = _mark(location.path)
         try:
-            seen = _sign(session, target)
+            seen = _sign(session, item, seen)
             _run(session, target)
         except LilluxError as error:
             sys.stderr.write(f"error: {error}\n")
@@ -54,17 +57,32 @@ def _dev(session: Session) -> int:
                 sys.stderr.write(f"  hint: {error.hint}\n")
         interrupt_on_signals()  # a run takes them for itself: the first one ends the run alone
         session.output.note(f"waiting for {location.path}; Ctrl-C ends it")
-        await_save(location.path, seen)
+        item = _await_read(target, seen)
 
 
-def _sign(session: Session, target: SignTarget) -> Mark:
-    """Validate and sign the file; its marks, by which a change is seen. Raises LilluxError."""
-    reports = list(signing(session.rye, (target,), dry_run=False, force=False))
-    seen = _mark(target.path)  # before it is run: what is saved meanwhile is another file
+def _await_read(target: SignTarget, seen: Mark) -> ReadItem:
+    """The file once it is another than ``seen``, read once for all that is done with it."""
+    while True:
+        await_save(target.path, seen)
+        seen = _mark(target.path)
+        try:
+            return read_item(target)
+        except LilluxError as error:
+            sys.stderr.write(f"error: {error}\n")
+
+
+def _sign(session: Session, item: ReadItem, seen: Mark) -> Mark:
+    """Validate and sign what was read; the marks of the file. Raises LilluxError.
+
+    Where something else stands there by then, the marks of before stay: that is seen as a change.
+    """
+    reports = list(signing(session.rye, (item,), dry_run=False, force=False))
     if reports[0].error:
         raise reports[0].error
     follow(session.rye, reports)
-    return seen
+    after = _mark(item.target.path)  # before it is run: what is saved meanwhile is another file
+    is_ours = is_signed(session.rye, read_item(item.target)) == reports[0].signature
+    return after if is_ours else seen
 
 
 def _run(session: Session, target: SignTarget) -> None:

@@ -1,7 +1,6 @@
 """``rye import`` and ``rye skill``: make items of existing files, which a person signs."""
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -110,13 +109,14 @@ def _write_and_ask(
 ) -> int:
     """Write the items, and let a person read and sign each of them."""
     kept: list[Path] = []
-    targets = write_items(writes, env_file, session.context.spaces.user, kept.append)
+    items = write_items(writes, env_file, session.context.spaces.user, kept.append)
+    targets = [item.target for item in items]
     if kept:
         envelope["prior_texts"] = [str(one) for one in kept]
         for one in kept:
             session.output.note(f"what was replaced: {one}")
     try:
-        waiting = propose(session.rye, targets)
+        waiting = propose(session.rye, items)
     except LilluxError as error:
         # What an agent starts writes no proposals; the files are there for a person to sign.
         session.output.note(f"written, and not proposed: {error}")
@@ -308,12 +308,11 @@ def _is_refused(write: PlannedWrite) -> bool:
 
 def _is_agreed(session: Session, table: str, due: list[PlannedWrite]) -> bool:
     """Whether to write. Without a terminal there is no question: nothing unsigned runs."""
-    session.output.note(table)
-    arguments = session.arguments
-    is_silent = arguments.yes or arguments.no_input or session.output.as_json
-    if is_silent or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    question = f"write {len(due)} items, unsigned, and read each before signing?"
+    if session.arguments.yes or not session.can_ask:
+        session.output.note(table)
         return True
-    return session.confirm(f"write {len(due)} items, unsigned, and read each before signing?")
+    return session.confirm(question, table.split("\n"))
 
 
 # --- skills ---------------------------------------------------------------------------------------

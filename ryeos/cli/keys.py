@@ -69,7 +69,7 @@ from ryeos.trust.keys import (
     trust_own_key,
     upgrade_own_key,
 )
-from ryeos.trust.sign import Signer, signed_targets, unbound_targets
+from ryeos.trust.sign import Signer, signed_items, unbound_items
 from ryeos.trust.store import (
     MAX_DOCUMENT_BYTES,
     TRUSTED_FOLDER,
@@ -221,23 +221,23 @@ def _upgrade(session: Session) -> int:
     key, user = session.rye.signing_key(), require_user_space(session.context)
     project = session.context.spaces.project
     spaces = [space for space in (project, user) if space]
-    targets = list(unbound_targets(spaces, session.rye.verifier, key.fingerprint))
+    items = list(unbound_items(spaces, session.rye.verifier, key.fingerprint))
     was_marked = binds_identity(key, user)
-    for target in targets:
-        session.output.note(f"signed before: {one_line(target.label)}")
+    for item in items:
+        session.output.note(f"signed before: {one_line(item.target.label)}")
     envelope: dict[str, Any] = {"status": "success", "fingerprint": key.fingerprint}
-    envelope["unchanged"] = was_marked and not targets
+    envelope["unchanged"] = was_marked and not items
     if session.arguments.dry_run or envelope["unchanged"]:
-        would = [target.label for target in targets]
+        would = [item.target.label for item in items]
         text = "nothing to upgrade" if not would else f"{len(would)} to be signed again"
         session.output.answer(envelope | {"would_sign": would}, text)
         return 0
-    question = f"sign {len(targets)} items again, and let {key.fingerprint} sign for one item each?"
-    if not session.confirm(question):
+    question = f"sign {len(items)} items again, and let {key.fingerprint} sign for one item each?"
+    if not session.confirm(question, line="rye keys upgrade --yes"):
         session.output.answer(envelope | {"status": "cancelled"}, "nothing was changed")
         return 1
     upgrade_own_key(key, user)
-    reports = list(Signer(key, session.rye.verifier).sign_all(targets, force=True))
+    reports = list(Signer(key, session.rye.verifier).sign_all(items, force=True))
     follow(session.rye, reports)
     failed = [report for report in reports if report.error]
     for report in failed:
@@ -378,10 +378,10 @@ def _rotate(session: Session) -> int:
     user, project = require_user_space(session.context), session.context.spaces.project
     until = _last_day(session)
     spaces = [space for space in (project, user) if space]
-    targets = list(signed_targets(spaces, session.rye.verifier, old.fingerprint))
+    items = list(signed_items(spaces, session.rye.verifier, old.fingerprint))
     envelope: dict[str, Any] = {"status": "success", "old": old.fingerprint, "until": until}
-    question = f"replace {old.fingerprint}, and sign {len(targets)} files again with a new key?"
-    if not session.confirm(question):
+    question = f"replace {old.fingerprint}, and sign {len(items)} files again with a new key?"
+    if not session.confirm(question, line="rye keys rotate --yes"):
         session.output.answer({**envelope, "status": "cancelled"}, "nothing was changed")
         return 1
     approved = session.rye.approval.parts() if project else {}
@@ -398,7 +398,7 @@ def _rotate(session: Session) -> int:
     key = SigningKey(keypair)
     trust_own_key(key, user)
     retire_key(old.public_pem, user, key, until)
-    again = [one for one in targets if TRUSTED_FOLDER not in one.path.as_posix()]
+    again = [one for one in items if TRUSTED_FOLDER not in one.target.path.as_posix()]
     reports = list(Signer(key, session.rye.verifier).sign_all(again, force=True))
     follow(session.rye, reports)
     if approved:

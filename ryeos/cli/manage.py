@@ -48,7 +48,7 @@ from ryeos.run.chain import PACKAGES_SUFFIX
 from ryeos.run.lockfiles import DEFAULT_VERSION
 from ryeos.trust.file_types import extract
 from ryeos.trust.resolver import candidates, locations
-from ryeos.trust.sign import SignTarget
+from ryeos.trust.sign import SignTarget, read_item
 from ryeos.trust.signature import MAX_ITEM_BYTES
 
 _SHOWN_KINDS = (Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE)
@@ -180,22 +180,23 @@ def _edit(session: Session) -> int:
             "no editor: neither VISUAL nor EDITOR is set",
             hint=f"EDITOR=nano rye edit {location.ref}, or open {as_word(location.path)}",
         )
-    before = read_bytes(location.path, MAX_ITEM_BYTES)
+    target = SignTarget(
+        path=location.path, kind=location.ref.kind, space=location.space, ref=location.ref
+    )
+    before = read_item(target)
     try:
         ended = subprocess.run([*shlex.split(editor), str(location.path)], check=False)
     except OSError as error:
         raise file_system_error(Path(shlex.split(editor)[0]), error) from error
     if ended.returncode:
         raise RyeError(f"{editor} ended with status {ended.returncode}", code="EXECUTION_FAILED")
-    changed = read_bytes(location.path, MAX_ITEM_BYTES) != before
+    after = read_item(target)
+    changed = after != before
     envelope = {"status": "success", "ref": str(location.ref), "changed": changed}
     if changed and session.arguments.sign:
-        target = SignTarget(
-            path=location.path, kind=location.ref.kind, space=location.space, ref=location.ref
-        )
         from ryeos.app.sign import follow, signing
 
-        reports = list(signing(session.rye, (target,), dry_run=False, force=False))
+        reports = list(signing(session.rye, (after,), dry_run=False, force=False))
         follow(session.rye, reports)
         if reports[0].error:
             raise reports[0].error

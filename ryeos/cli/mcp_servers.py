@@ -5,7 +5,6 @@ person has seen what changed: at a terminal, or by ``--yes``. Without either `re
 nothing; with ``--propose`` it writes what waits, unsigned, for ``rye approve``.
 """
 
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import (
@@ -15,11 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from lillux.beneath import open_folder
-from lillux.errors import LilluxError
-from lillux.files import (
-    read_bytes,
-    remove_file,
-)
+from lillux.errors import LilluxError, as_word
+from lillux.files import read_bytes, remove_file
 from lillux.values import dataclass
 from ryeos.app.imports import propose
 from ryeos.app.output import one_line
@@ -45,6 +41,8 @@ from ryeos.app.server_tools import (
 )
 from ryeos.app.workspace import Rye
 from ryeos.cli.arguments import Arguments
+from ryeos.cli.asking import is_agreed, painted
+from ryeos.cli.review import needs_person
 from ryeos.cli.run import live_stderr, show
 from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.imports.server_items import RUNTIMES, ServerOptions, server_text, valid_server_id
@@ -58,14 +56,13 @@ from ryeos.items.errors import (
 from ryeos.items.refs import PROJECT, USER, Location
 from ryeos.run.packages import list_path
 from ryeos.trust.keys import require_user_space
-from ryeos.trust.sign import target_of_path
+from ryeos.trust.sign import ReadItem, target_of_path
 from ryeos.trust.signature import MAX_ITEM_BYTES
 
 _NEEDS_RUNTIME = (
     "a server that can be asked has a runtime as its executor_id,"
     f" {' or '.join(RUNTIMES.values())}: rye mcp add writes it so"
 )
-MAX_SHOWN_LINES = 200
 _COLORS = {ToolState.ADDED: "green", ToolState.CHANGED: "yellow", ToolState.CONFLICT: "red"}
 
 
@@ -221,7 +218,7 @@ def bring_up_to_date(session: Session, name: str, wish: RefreshOptions) -> Refre
         return _propose(session, server, started)
     if started:
         is_new = not wish.update
-        _require_yes(session, started, "run this, and ask it for its tools", is_new=is_new)
+        _require_yes(session, name, started, "run this, and ask it for its tools", is_new=is_new)
         list(carry_out(rye, server.space, [(change, True) for change in started]))
     listed = ask_server(rye, server, cancellation=cancelled_by_signals(), on_stderr=live_stderr)
     if listed.exit_status:  # (2)
@@ -237,7 +234,9 @@ def bring_up_to_date(session: Session, name: str, wish: RefreshOptions) -> Refre
         _note_what_is_left(session, name, done, wish)
         return _report(session, name, listed, done, (pins, False))
     if due:
-        _require_yes(session, due, f"sign what {name} offers now", is_new=not wish.update)  # (3)
+        _require_yes(
+            session, name, due, f"sign what {name} offers now", is_new=not wish.update
+        )  # (3)
     every = [*planned, *([(pins, True)] if pins else [])]
     done = list(carry_out(rye, server.space, every))[: len(planned)]  # (4)
     _note_what_is_left(session, name, done, wish)
@@ -278,34 +277,31 @@ def _report(
 
 
 def _require_yes(
-    session: Session, due: Sequence[ToolChange], question: str, *, is_new: bool = False
+    session: Session, name: str, due: Sequence[ToolChange], question: str, *, is_new: bool = False
 ) -> None:
-    """Show what changed, and have a person agree to it.
+    """Show what changed, all of it, and have a person agree to it.
 
-    What is written for the first time needs no terminal: the command itself is a person's word.
-    Raises ApprovalRequiredError.
+    The command that pins a server for the first time names it, as ``rye sign REF`` does. Raises
+    ApprovalRequiredError.
     """
-    if session.arguments.yes:
-        return
-    can_ask = sys.stdin.isatty() and sys.stderr.isatty() and not session.output.as_json
-    if is_new and not can_ask:
-        return
-    _show_differences(session, due)
-    if not session.confirm(f"{question}?"):
-        raise ApprovalRequiredError(question)
+    command = "discover" if is_new else "refresh"
+    line = f"rye mcp {command} {as_word(name)} --yes"
+    try:
+        is_asked = needs_person(session, question, line, is_named=is_new)
+    except ApprovalRequiredError:
+        _show_differences(session, due)
+        raise
+    shown = [one for change in due for one in difference(change)]
+    if is_asked and not is_agreed(session.terminal, shown, f"{question}?"):
+        raise ApprovalRequiredError(question, hint="nothing was signed")
+    if not is_asked and session.arguments.verbose:
+        _show_differences(session, due)
 
 
 def _show_differences(session: Session, due: Sequence[ToolChange]) -> None:
-    shown = 0
-    for change in due:
-        for line in difference(change):
-            shown += 1
-            if shown == MAX_SHOWN_LINES:
-                session.output.note("... and more: the whole is in the files, or with --json")
-            if shown < MAX_SHOWN_LINES or session.arguments.verbose:
-                color = {"+": "green", "-": "red"}.get(line[:1])
-                painted = session.output.paint(line, color, stream=sys.stderr) if color else line
-                session.output.note(painted)
+    lines = [line for change in due for line in difference(change)]
+    for line in painted(session.output, lines):
+        session.output.note(line)
 
 
 def _propose(session: Session, server: Location, due: Sequence[ToolChange]) -> RefreshResult:
@@ -315,10 +311,12 @@ def _propose(session: Session, server: Location, due: Sequence[ToolChange]) -> R
     waiting: list[str] = []
     following = "rye approve"
     try:
-        targets = [
-            target_of_path(change.path, session.context.spaces) for change in due if change.path
+        items = [
+            ReadItem(target_of_path(change.path, session.context.spaces), change.text.encode())
+            for change in due
+            if change.path
         ]
-        waiting = [one.id for one in propose(session.rye, targets, f"rye mcp refresh {name}")]
+        waiting = [one.id for one in propose(session.rye, items, f"rye mcp refresh {name}")]
     except LilluxError:  # out of reach of what an agent starts: it proposes by the tool sign
         following = f"sign {' '.join(map(str, refs))}"
     envelope = {

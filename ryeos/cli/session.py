@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ryeos.app.workspace import Rye
+    from ryeos.cli.asking import Asking
     from ryeos.items.context import Context
     from ryeos.items.refs import Space
     from ryeos.run.thread_control import Program
@@ -100,21 +101,37 @@ class Session:
             program=own_program,
         )
 
-    def confirm(self, question: str) -> bool:
-        """Whether the user agrees: ``--yes``, or an answer at a terminal.
-
-        Raises ApprovalRequiredError where neither can be had.
-        """
-        if getattr(self.arguments, "yes", False):
-            return True
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person sits at a terminal, and wants to be asked."""
         is_silent = self.arguments.no_input or self.output.as_json
-        if is_silent or not (sys.stdin.isatty() and sys.stderr.isatty()):
-            from ryeos.items.errors import ApprovalRequiredError
+        return not is_silent and sys.stdin.isatty() and sys.stderr.isatty()
 
-            raise ApprovalRequiredError(question)
-        sys.stderr.write(f"{question} [y/N] ")
-        sys.stderr.flush()
-        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    @property
+    def terminal(self) -> Asking:
+        """The terminal to ask at."""
+        from ryeos.cli.asking import Asking
+
+        return Asking(self.output, self.environ)
+
+    def confirm(self, question: str, shown: Sequence[str] = (), line: str = "") -> bool:
+        """Whether the user agrees, having seen all of ``shown``: ``--yes``, or at a terminal.
+
+        Raises ApprovalRequiredError where neither can be had; ``line`` is the one that agrees.
+        """
+        is_yes = getattr(self.arguments, "yes", False)
+        if not is_yes and self.can_ask:
+            from ryeos.cli.asking import is_agreed
+
+            return is_agreed(self.terminal, shown, question)
+        for text in shown:
+            self.output.note(text)
+        if is_yes:
+            return True
+        from ryeos.items.errors import ApprovalRequiredError
+
+        hint = f"run it at a terminal, or read it, then: {line}" if line else ""
+        raise ApprovalRequiredError(question, hint=hint)
 
     @property
     def no_project(self) -> str:

@@ -4,11 +4,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import Any
 
-from lillux.errors import LilluxError
-from lillux.files import read_bytes
+from lillux.errors import LilluxError, as_word
 from ryeos.app.output import one_line
 from ryeos.app.proposals import (
     DROPPED,
@@ -17,32 +15,42 @@ from ryeos.app.proposals import (
     WAITING,
     Proposal,
     Proposals,
-    changes,
-    described,
-    digests,
+    read_proposal,
     require_no_rights,
-    target_of,
 )
+from ryeos.app.review import review_of
 from ryeos.app.sign import (
     batch_answer,
     checked,
     follow,
     is_glob,
     is_signed,
+    read_all,
     signing,
     single_answer,
     targets_of,
 )
 from ryeos.app.verbs import project_of
+from ryeos.app.workspace import Rye
 from ryeos.cli.arguments import Arguments
+from ryeos.cli.asking import painted
+from ryeos.cli.review import DROP, QUIT, SKIP, YES, decide_each, decide_one, needs_person
 from ryeos.cli.session import CommandSpec, Session
-from ryeos.items.errors import Answer, ItemNotFoundError, RyeError, UsageError
+from ryeos.items.errors import (
+    Answer,
+    ApprovalRequiredError,
+    ItemNotFoundError,
+    RyeError,
+    UsageError,
+    error_envelope,
+)
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, parse_kind
 from ryeos.trust.sign import (
     GLOB_CHARACTERS,
     SKIPPED,
     VALID,
     AuditReport,
+    ReadItem,
     SignReport,
     SignTarget,
     counts,
@@ -51,7 +59,6 @@ from ryeos.trust.sign import (
     targets_in_spaces,
     targets_of_glob,
 )
-from ryeos.trust.signature import MAX_ITEM_BYTES
 from ryeos.trust.verify import Target
 
 
@@ -70,12 +77,16 @@ def _configure_sign(parser: Arguments) -> None:
 
 
 def _run_sign(session: Session) -> int:
+    """Read each file once: what is checked, shown and answered is what is signed."""
     arguments = session.arguments
     targets = list(dict.fromkeys(_sign_targets(session, arguments.what)))
-    if not arguments.dry_run and not _is_agreed(session, targets):
-        session.output.answer({"status": "cancelled"}, "nothing was signed")
-        return 1
-    signed = signing(session.rye, targets, dry_run=arguments.dry_run, force=arguments.force)
+    chosen: list[SignTarget | ReadItem] = [*targets]
+    if not arguments.dry_run:
+        chosen = _agreed(session, targets)
+        if targets and not chosen:
+            session.output.answer({"status": "cancelled"}, "nothing was signed")
+            return 1
+    signed = signing(session.rye, chosen, dry_run=arguments.dry_run, force=arguments.force)
     reports = list(_with_progress(session, signed))
     for report in reports:
         for warning in report.warnings:
@@ -88,24 +99,25 @@ def _run_sign(session: Session) -> int:
     return _show_batch(session, reports, locks)
 
 
-def _is_agreed(session: Session, targets: list[SignTarget]) -> bool:
-    """Whether a person at a terminal wants to sign what changed. Elsewhere the command says so."""
-    arguments = session.arguments
-    is_silent = arguments.yes or arguments.no_input or session.output.as_json
-    if is_silent or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return True
-    good = [one for one in targets if not checked(session.rye, one).error]
-    todo = [one for one in good if arguments.force or not is_signed(session.rye, one)]
-    if not todo:
-        return True
-    most = max(10, get_terminal_size().lines - 6)
-    shown = list(described(session.context.spaces.user, todo, digests(todo)))
-    for line in shown[:most]:
-        color = {"+": "green", "-": "red", "@": "dim"}.get(line[:1])
-        session.output.note(session.output.paint(line, color, stream=sys.stderr) if color else line)
-    if len(shown) > most:
-        session.output.note(f"... and {len(shown) - most} more lines")
-    return session.confirm(f"sign {len(todo)} of {len(targets)} items?")
+def _agreed(session: Session, targets: Sequence[SignTarget]) -> list[SignTarget | ReadItem]:
+    """The files that a person wants signed, as they were read; all where nothing is to be asked."""
+    typed = session.arguments.what
+    words = " ".join(map(as_word, typed))
+    question = f"sign {words}"
+    is_named = not any(map(_is_glob, typed))
+    if not needs_person(session, question, f"rye sign {words} --yes", is_named=is_named):
+        return [*targets]
+    chosen: list[SignTarget | ReadItem] = []
+    todo: list[ReadItem] = []
+    for item in read_all(targets):
+        if not isinstance(item, ReadItem) or checked(session.rye, item).error:
+            chosen.append(item)  # signing says what is wrong
+        elif is_signed(session.rye, item) and not session.arguments.force:
+            chosen.append(item)
+        else:
+            todo.append(item)
+    wanted = decide_each(session, session.rye, todo)
+    return [*chosen, *(one.item for one in wanted if one.answer == YES)]
 
 
 def _sign_targets(session: Session, typed: list[str]) -> Iterator[SignTarget]:
@@ -263,37 +275,61 @@ class Mode(StrEnum):
     LIST = "list"
 
 
-_STATE_COLORS = {"+": "green", "-": "red", "@": "dim"}
-
-
 def _configure(parser: Arguments) -> None:
     add = parser.add_argument
     add("id", metavar="ID|REF", nargs="*", help="these proposals alone (default: all)")
-    add("--all", action="store_true", help="sign them without asking about each")
+    add("--all", action="store_true", help="show them, and sign them without asking about each")
+    add("--yes", action="store_true", help="the same as --all")
     add("--drop", action="store_true", help="drop them instead")
     add("--list", action="store_true", help="list them, decide nothing")
 
 
 def _run(session: Session) -> int:
     arguments = session.arguments
-    if arguments.all and arguments.drop:
+    is_all = arguments.all or arguments.yes
+    if is_all and arguments.drop:
         raise UsageError("--all, --drop: expected one of them")
-    mode = Mode.ALL if arguments.all else Mode.DROP if arguments.drop else Mode.ASK
+    mode = Mode.ALL if is_all else Mode.DROP if arguments.drop else Mode.ASK
     mode = Mode.LIST if arguments.list else mode
     found = _chosen_proposals(Proposals(session.context.spaces.user), arguments.id)
-    rows = decide(session, found, mode)
+    is_shown = not arguments.list or not session.output.as_json
+    rows = decide(session, found, mode, is_shown=is_shown)
     failed = [row for row in rows if row["state"] == FAILED]
-    envelope = {"status": "error" if failed else "success", "proposals": rows}
+    envelope: dict[str, Any] = {"status": "error" if failed else "success", "proposals": rows}
+    lines = decided_lines(rows)
     if failed:
         envelope |= {"error": failed[0]["problem"], "code": "CONFLICT"}
-    session.output.answer(envelope, "\n".join(decided_lines(rows)))
+    elif mode is Mode.ASK and not session.can_ask and found:
+        words = "".join(f" {as_word(one)}" for one in arguments.id)
+        hint = f"run it at a terminal, or read them, then: rye approve{words} --all"
+        error = ApprovalRequiredError(f"sign {len(found)} proposals", hint=hint)
+        envelope |= {**error_envelope(error), "proposals": rows}
+        session.output.answer(envelope, "\n".join(lines))
+        if not session.output.as_json:
+            session.output.note(f"error: {error}\n  hint: {hint}")
+        return error.exit_status
+    session.output.answer(envelope, "\n".join(lines))
     return 1 if failed else 0
 
 
-def decide(session: Session, proposals: Sequence[Proposal], mode: Mode) -> list[dict[str, Any]]:
-    """What became of each proposal, as JSON: ``state`` is signed, dropped, waiting or failed."""
+def decide(
+    session: Session, proposals: Sequence[Proposal], mode: Mode, *, is_shown: bool = False
+) -> list[dict[str, Any]]:
+    """What became of each proposal, as JSON: ``state`` is signed, dropped, waiting or failed.
+
+    ``is_shown``: what is not asked about is shown nevertheless.
+    """
     waiting = Proposals(session.context.spaces.user)
-    return [_decide(session, waiting, one, mode) for one in proposals]
+    rows: dict[str, dict[str, Any]] = {}
+    queue = list(proposals)
+    while queue:
+        one = queue.pop(0)
+        row, answer = _decide(session, waiting, one, mode, is_shown=is_shown)
+        if answer == SKIP and one.id not in rows:
+            queue.append(one)  # once more, after the others
+        mode = Mode.LIST if answer == QUIT else mode
+        rows[one.id] = row
+    return [rows[one.id] for one in proposals]
 
 
 def decided_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -315,68 +351,56 @@ def _chosen_proposals(waiting: Proposals, named: list[str]) -> list[Proposal]:
     return [one for one in found if not named or one.id in named or one.label in named]
 
 
-def _decide(session: Session, waiting: Proposals, proposal: Proposal, mode: Mode) -> dict[str, Any]:
+def _decide(
+    session: Session, waiting: Proposals, proposal: Proposal, mode: Mode, *, is_shown: bool
+) -> tuple[dict[str, Any], str]:
+    """What became of a proposal, and what the person answered; ``""`` without a question.
+
+    The file is read once: the digest of the proposal is compared with these bytes, these are
+    shown, and these are signed.
+    """
     row = proposal.describe()
     if mode is Mode.DROP:
         waiting.decide(proposal, DROPPED)
-        return {**row, "state": DROPPED}
+        return {**row, "state": DROPPED}, ""
+    rye = session.rye.at(proposal.project) if proposal.project else session.rye
     try:
-        target = target_of(session.rye, proposal)
-        require_no_rights([target])
+        item = read_proposal(session.rye, proposal)
+        require_no_rights([item.target])
     except LilluxError as error:
         if mode is not Mode.LIST:
             waiting.decide(proposal, FAILED)  # it is not what was proposed any longer
         problem = f"{proposal.label}: {error}; an agent may propose it again"
-        return {**row, "state": FAILED, "problem": problem}
-    shown = list(_proposal_lines(session, proposal, target))
-    if mode is not Mode.ALL or session.arguments.verbose:
-        for line in shown:
+        return {**row, "state": FAILED, "problem": problem}, ""
+    wanted_by = f"{proposal.client or 'an agent'}, {proposal.proposed_at}, proposal {proposal.id}"
+    lines = review_of(rye, item, wanted_by=wanted_by).lines()
+    is_asked = mode is Mode.ASK and session.can_ask
+    if is_asked:
+        decided = decide_one(session, rye, item, wanted_by=wanted_by, may_drop=True)
+        if decided.answer == DROP:
+            waiting.decide(proposal, DROPPED)
+            return {**row, "state": DROPPED}, ""
+        if decided.answer != YES:
+            return {**row, "state": WAITING, "diff": lines}, decided.answer
+        item = decided.item
+    elif is_shown or session.arguments.verbose:
+        for line in painted(session.output, lines):
             session.output.note(line)
-    answer = "y" if mode is Mode.ALL else _decision(session, proposal, mode)
-    if answer == "d":
-        waiting.decide(proposal, DROPPED)
-        return {**row, "state": DROPPED}
-    if answer != "y":
-        return {**row, "state": WAITING, "diff": shown[1:]}
-    return _sign_proposal(session, waiting, proposal, target, row)
+    if not is_asked and mode is not Mode.ALL:
+        return {**row, "state": WAITING, "diff": lines}, ""
+    return _sign_proposal(rye, waiting, proposal, item, row), ""
 
 
 def _sign_proposal(
-    session: Session,
-    waiting: Proposals,
-    proposal: Proposal,
-    target: SignTarget,
-    row: dict[str, Any],
+    rye: Rye, waiting: Proposals, proposal: Proposal, item: ReadItem, row: dict[str, Any]
 ) -> dict[str, Any]:
-    rye = session.rye.at(proposal.project) if proposal.project else session.rye
-    expected = {target.path: proposal.sha256}
-    reports = list(signing(rye, [target], dry_run=False, force=False, expected=expected))
+    reports = list(signing(rye, [item], dry_run=False, force=False))
     error = reports[0].error
     if error:
         return {**row, "state": FAILED, "problem": f"{proposal.label}: {error}"}
     follow(rye, reports)
     waiting.decide(proposal, SIGNED)
     return {**row, "state": SIGNED}
-
-
-def _proposal_lines(session: Session, proposal: Proposal, target: SignTarget) -> Iterator[str]:
-    """The item, who wants it signed, and what changed since it was signed last."""
-    who = one_line(proposal.client) or "an agent"
-    yield f"{proposal.id}  {one_line(proposal.label)}  wanted by {who}, {proposal.proposed_at}"
-    data = read_bytes(target.path, MAX_ITEM_BYTES)
-    for line in changes(session.context.spaces.user, target, data):
-        color = _STATE_COLORS.get(line[:1])
-        yield session.output.paint(line, color, stream=sys.stderr) if color else line
-
-
-def _decision(session: Session, proposal: Proposal, mode: Mode) -> str:
-    """``y``, ``n`` or ``d``; ``n`` without a terminal."""
-    is_silent = mode is Mode.LIST or session.arguments.no_input or session.output.as_json
-    if is_silent or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return "n"
-    sys.stderr.write(f"sign {one_line(proposal.label)}? [y]es, [n]ot now, [d]rop it: ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower()[:1] or "n"
 
 
 COMMANDS = {

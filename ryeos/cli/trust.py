@@ -80,9 +80,9 @@ def approve_project(session: Session, project: Space, *, is_new: bool = False) -
         return 0
     addresses = {part.path: names for part, names in shown}
     envelope["addresses"] = {path: names for path, names in addresses.items() if names}
-    for line in _lines(found, keys, new, addresses):
-        session.output.note(line)
-    if not session.confirm(f"approve all of this for {project.base}?"):
+    lines = _lines(found, keys, new, addresses)
+    question = f"approve all of this for {project.base}?"
+    if not session.confirm(question, lines, "rye trust --yes"):
         session.output.answer({**envelope, "status": "cancelled"}, "nothing was approved")
         return 1
     now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -74,7 +74,7 @@ from ryeos.run.threads import (
 )
 from ryeos.run.workspace import Workspace
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.sign import Signer, SignTarget
+from ryeos.trust.sign import ReadItem, Signer, SignTarget
 
 # --- page -----------------------------------------------------------------------------------------
 # The page of a run, for people and for search: a knowledge item.
@@ -273,7 +273,7 @@ def write_page(place: RunPlace, page: RunPage, signer: Signer | None) -> Path:
     if signer is not None:
         ref = ItemRef(Kind.KNOWLEDGE, _item_id(page.graph_id, page.run_id))
         target = SignTarget(path=path, kind=Kind.KNOWLEDGE, space=place.space, ref=ref)
-        signer.sign(target, force=True)
+        signer.sign(ReadItem(target, data), force=True)
     return path
 
 

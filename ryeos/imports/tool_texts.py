@@ -17,6 +17,7 @@ from lillux.files import read_bytes, safe_join
 from lillux.values import dataclass
 from ryeos.imports.help_pages import Argument, HelpPage
 from ryeos.items.refs import ItemRef
+from ryeos.trust.skill_files import FurtherFile
 
 MAX_FILE = 4 * 1024 * 1024
 _PINNED = re.compile(r"(?m)^FILES = (\[[^\n]*\])$")
@@ -78,22 +79,20 @@ def _distinct(arguments: Sequence[Argument]) -> list[Argument]:
     return [named[name] for name in dict.fromkeys(one.name for one in arguments) if name in named]
 
 
-def review_lines(text: str, base: Path) -> list[str]:
-    """The texts of the files that a tool depends on, for a person who is about to sign it."""
+def further_files(text: str, base: Path) -> list[FurtherFile]:
+    """The files that a tool depends on, for a person who is about to sign it."""
     found = _PINNED.search(text)
-    lines: list[str] = []
+    listed: list[FurtherFile] = []
     try:
         files = ast.literal_eval(found[1]) if found else []
         for place, digest in files:
             data = read_bytes(safe_join(base, str(place)), MAX_FILE)
-            if sha256_hex(data) == digest:
-                lines.append(f"=== {place} ({len(data)} bytes)")
-                lines += data.decode("utf-8", "replace").splitlines()
-            else:
-                lines.append(f"!!! {place} is not what this tool runs; import it again")
+            is_same = sha256_hex(data) == digest
+            problem = "" if is_same else "is not what this tool runs; import it again"
+            listed.append(FurtherFile(str(place), data if is_same else b"", problem))
     except (ValueError, TypeError, SyntaxError, OSError, LilluxError) as error:
-        lines.append(f"!!! a file of this tool cannot be read: {error}")
-    return lines
+        listed.append(FurtherFile("a file of this tool", problem=f"cannot be read: {error}"))
+    return listed
 
 
 _RUN_SCRIPT = """\

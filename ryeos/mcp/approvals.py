@@ -1,9 +1,11 @@
 """Asks a person before an agent signs, or runs what the policy asks about.
 
 (1) what is wrong with an item is answered at once: no person is asked about what cannot be signed
-(2) a client that can ask its user is asked, with kind, id, digest, signer and what changed
-(3) any other gets ``approval_required``, and the proposal waits for ``rye approve``
-(4) what is signed are the bytes that the person saw: their digests are part of the sealed state
+(2) a client that can ask its user is asked, with all that ``rye approve`` shows
+(3) any other gets ``approval_required``, and the proposal waits for ``rye approve``; so does a text
+    that is too long for a form: no question is about what is not shown
+(4) each file is read once for an answer: these bytes have the digest that is part of the sealed
+    question, and are what is signed
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +15,9 @@ from lillux.digests import sha256_hex
 from lillux.signing import KeyLockedError
 from lillux.values import dataclass
 from ryeos.app.policy import AgentPolicy, Decision, SignMode
-from ryeos.app.proposals import Proposals, described, digests, require_no_rights
+from ryeos.app.proposals import Proposals, require_no_rights
+from ryeos.app.review import review_of
+from ryeos.app.shown_text import shown_words
 from ryeos.app.sign import (
     batch_answer,
     checked,
@@ -21,6 +25,7 @@ from ryeos.app.sign import (
     is_glob,
     is_signed,
     of_files,
+    read_all,
     sign_targets,
     signing,
     single_answer,
@@ -38,11 +43,11 @@ from ryeos.mcp.questions import (
     response_of,
 )
 from ryeos.mcp.revisions import McpCall
-from ryeos.trust.sign import SignReport, SignTarget, read_item
+from ryeos.trust.sign import ReadItem, SignReport, SignTarget
 
 APPROVE = "approve"
-MAX_MESSAGE_CHARACTERS = 6000
-_CUT = "... this is not all of it: read the files before you say yes"
+MAX_MESSAGE_CHARACTERS = 20_000
+"""Of a question: a longer one is not put, and the proposal waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +80,6 @@ class ClientQuestions:
     def question(self, key: str, message: str, wish: str) -> dict[str, Any]:
         """The result that puts the question."""
         rules = {"type": "boolean", "description": wish, "default": False}
-        if len(message) > MAX_MESSAGE_CHARACTERS:
-            message = f"{message[:MAX_MESSAGE_CHARACTERS]}\n{_CUT}"
         question = Question(message, {APPROVE: rules})
         return input_required(self.states, self.call, key, question)
 
@@ -87,47 +90,59 @@ def sign_for_agent(
     """The envelope of a ``sign`` over MCP, or the result that asks the user."""
     here, targets, values = sign_targets(rye, arguments)
     require_no_rights(targets)
-    reports = [checked(here, target) for target in targets]  # (1)
+    items = read_all(targets)
     todo = [
-        one.target
-        for one in reports
-        if not one.error and (values["force"] or not is_signed(here, one.target))
+        item
+        for item in items
+        if isinstance(item, ReadItem)
+        and not checked(here, item).error  # (1)
+        and (values["force"] or not is_signed(here, item))
     ]
     if values["dry_run"] or not todo:
-        return _plain(here, targets, values)
+        return _plain(here, items, values)
     if questions.policy.sign is SignMode.NEVER:
         raise RyeError(
             "this server signs nothing: its user wants that",
             code="APPROVAL_REQUIRED",
             hint="your user signs it, after reading it, with: rye sign",
         )
-    found = digests(todo)
-    key = f"sign:{sha256_hex(repr(sorted(found.items())).encode())[:32]}"
+    found = sorted((str(item.target.path), item.sha256) for item in todo)
+    key = f"sign:{sha256_hex(repr(found).encode())[:32]}"
     if not _can_sign(here):
         return _waiting(here, todo, questions, declined=False)
     if questions.policy.sign is SignMode.ASK:
         said = questions.answered(key) if questions.can_ask else False  # (2)
         if said is None:
-            text = "\n".join(described(here.context.spaces.user, todo, found))
-            signer = here.signing_key().fingerprint
-            message = f"An agent wants you to sign, with {signer}:\n{text}"
+            message = _question(here, todo)
+            if len(message) > MAX_MESSAGE_CHARACTERS:
+                return _waiting(here, todo, questions, declined=False)  # (3)
             return questions.question(key, message, "sign this; it runs from then on")
         if not said:
-            return _waiting(here, todo, questions, declined=questions.can_ask)  # (3)
-    signed = list(signing(here, targets, dry_run=False, force=values["force"], expected=found))
+            return _waiting(here, todo, questions, declined=questions.can_ask)
+    signed = list(signing(here, items, dry_run=False, force=values["force"]))  # (4)
     follow(here, signed)
     return _envelope(here, signed, values)
 
 
-def _plain(rye: Rye, targets: Sequence[SignTarget], values: Mapping[str, Any]) -> dict[str, Any]:
+def _question(rye: Rye, items: Sequence[ReadItem]) -> str:
+    """All that a person has to see of these items."""
+    lines = [line for item in items for line in review_of(rye, item).lines()]
+    signer = rye.signing_key().fingerprint
+    return "\n".join([f"An agent wants you to sign, with {signer}:", *lines])
+
+
+def _plain(
+    rye: Rye, items: Sequence[SignTarget | ReadItem], values: Mapping[str, Any]
+) -> dict[str, Any]:
     """The answer where nothing is to be signed: a check, errors, or items that are signed."""
     is_dry = values["dry_run"]
-    reports = [checked(rye, target) for target in targets]
+    reports = [checked(rye, item) for item in items]
     if not is_dry:
         reports = [
-            one if one.error else SignReport(target=one.target, signature=found, unchanged=True)
-            for one in reports
-            for found in (None if one.error else is_signed(rye, one.target),)
+            SignReport(target=one.target, signature=is_signed(rye, item), unchanged=True)
+            if isinstance(item, ReadItem) and not one.error
+            else one
+            for one, item in zip(reports, items, strict=True)
         ]
     return _envelope(rye, reports, values)
 
@@ -145,21 +160,18 @@ def _envelope(rye: Rye, reports: Sequence[SignReport], values: Mapping[str, Any]
 
 
 def _waiting(
-    rye: Rye, targets: Sequence[SignTarget], questions: ClientQuestions, *, declined: bool
+    rye: Rye, items: Sequence[ReadItem], questions: ClientQuestions, *, declined: bool
 ) -> dict[str, Any]:
     """The answer to an agent about items that were not signed; without an answer they wait."""
     if declined:
         return {
             "status": "declined",
-            "items": [target.label for target in targets],
+            "items": [item.target.label for item in items],
             "message": "your user did not approve it; nothing was signed",
         }
     waiting = Proposals(rye.context.spaces.user)
     client = questions.call.caller.client
-    made = [
-        waiting.add(one, read_item(one), project=project_of(rye) or "", client=client)
-        for one in targets
-    ]
+    made = [waiting.add(one, project=project_of(rye) or "", client=client) for one in items]
     return {
         "status": "approval_required",
         "code": "APPROVAL_REQUIRED",
@@ -197,7 +209,8 @@ def may_execute(
     if said:
         return None
     if said is None:
-        message = f"{client or 'An agent'} wants to run {ref} with:\n{arguments.get('parameters')}"
+        given = shown_words(str(arguments.get("parameters")))
+        message = f"{shown_words(client) or 'An agent'} wants to run {ref} with:\n{given}"
         return questions.question(key, message, "run it, this once")
     return _not_approved(ref)
 

@@ -4,7 +4,7 @@
 (2) parse and validate; a failure writes nothing
 (3) take the old lines out, hash, sign, put the new lines in
 (4) replace the file, if it still is what was read; many files wait for the disk together
-(5) verify the written file as any reader would
+(5) verify what was written as any reader would
 """
 
 import os
@@ -149,6 +149,19 @@ class SignTarget:
         return Target(path=self.path, kind=self.kind, space=self.space)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadItem:
+    """A file to sign with its bytes, read once: these are compared, shown, signed and kept."""
+
+    target: SignTarget
+    data: bytes = field(repr=False)
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the bytes."""
+        return sha256_hex(self.data)
+
+
 def targets_of_reference(reference: Reference, space: Space) -> tuple[SignTarget, ...]:
     """The file that a reference names in one space. Raises ItemNotFoundError, InvalidRefError."""
     found = []
@@ -270,7 +283,10 @@ _FILES_PER_WAIT = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignReport:
-    """What happened to one file; exactly one of ``signature`` and ``error`` is set."""
+    """What happened to one file; exactly one of ``signature`` and ``error`` is set.
+
+    ``data`` are the bytes that were read, and signed unless there is an error.
+    """
 
     target: SignTarget
     signature: Signature | None = None
@@ -278,14 +294,16 @@ class SignReport:
     unchanged: bool = False
     error: LilluxError | None = None
     warnings: tuple[str, ...] = ()
+    data: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _BegunSigning:
-    """A file whose signed text is written beside it."""
+    """A file whose signed text is written beside it. ``written`` is what the item is from now."""
 
-    target: SignTarget
+    item: ReadItem
     signed: SignedText | None
+    written: bytes
     writing: PreparedWrite
 
 
@@ -298,86 +316,80 @@ class Signer:
 
     def sign_all(
         self,
-        targets: Sequence[SignTarget],
+        items: Sequence[SignTarget | ReadItem],
         *,
         force: bool,
-        require: "Require" = lambda _target, _valid: None,
-        expected: Mapping[Path, str] | None = None,
+        require: "Require" = lambda _item, _valid: None,
     ) -> Iterator[SignReport]:
         """Sign in the given order; a failure is a report, and the rest continues.
 
-        ``require`` raises what else is wrong with one; ``expected`` are the digests that the
-        files must have. Many files wait for the disk together.
+        What was read before is signed as it was read, and only where the file still has these
+        bytes. ``require`` raises what else is wrong with one. Many files wait for the disk
+        together.
         """
-        digests = expected or {}
         done, together = 0, 1
-        while done < len(targets):
-            batch = targets[done : done + together]
+        while done < len(items):
+            batch = items[done : done + together]
             # The first report comes at once; a batch that is cancelled early has signed few.
             done, together = done + together, min(2 * together, _FILES_PER_WAIT)
+            targets = [one.target if isinstance(one, ReadItem) else one for one in batch]
             with ExitStack() as locks:
-                spaces = {t.space.ai: t.space for t in batch if t.space.tier != SYSTEM}
+                spaces = {t.space.ai: t.space for t in targets if t.space.tier != SYSTEM}
                 try:
                     for ai in sorted(spaces):
                         held = locked(ai / "state" / "sign.lock", within=spaces[ai].within)
                         locks.enter_context(held)
-                    reports = self._sign_batch(batch, require, digests, force=force)
+                    reports = self._sign_batch(batch, require, force=force)
                 except LilluxError as error:
-                    reports = [SignReport(target=target, error=error) for target in batch]
+                    reports = [SignReport(target=target, error=error) for target in targets]
             yield from reports
 
     def _sign_batch(
-        self,
-        targets: Sequence[SignTarget],
-        require: "Require",
-        digests: Mapping[Path, str],
-        *,
-        force: bool,
+        self, items: Sequence[SignTarget | ReadItem], require: "Require", *, force: bool
     ) -> list[SignReport]:
         begun: list[_BegunSigning | SignReport] = []
         try:
-            for target in targets:
+            for one in items:
+                target = one.target if isinstance(one, ReadItem) else one
                 try:
-                    digest = digests.get(target.path)
-                    begun.append(self._begin(target, require, digest, force=force))
+                    require_writable(target)  # (1)
+                    item = one if isinstance(one, ReadItem) else read_item(one)
+                    begun.append(self._begin(item, require, force=force))
                 except LilluxError as error:
                     begun.append(SignReport(target=target, error=error))
             failed = replace_together(
                 [one.writing for one in begun if isinstance(one, _BegunSigning)]
             )
         finally:
-            for one in begun:
-                if isinstance(one, _BegunSigning):
-                    one.writing.drop()
+            for begin in begun:
+                if isinstance(begin, _BegunSigning):
+                    begin.writing.drop()
         return [one if isinstance(one, SignReport) else self._end(one, failed) for one in begun]
 
-    def sign(self, target: SignTarget, *, force: bool = False) -> SignReport:
+    def sign(self, item: SignTarget | ReadItem, *, force: bool = False) -> SignReport:
         """Validate and sign one file. Raises what the failing step raises; the file is whole."""
-        (report,) = self.sign_all([target], force=force)
+        (report,) = self.sign_all([item], force=force)
         if report.error:
             raise report.error
         return report
 
     def _begin(
-        self, target: SignTarget, require: "Require", digest: str | None, *, force: bool
+        self, item: ReadItem, require: "Require", *, force: bool
     ) -> "_BegunSigning | SignReport":
-        require_writable(target)  # (1)
-        data = read_item(target)
-        if digest is not None and sha256_hex(data) != digest:
-            raise FileChangedError(str(target.path))
-        valid = validate_item(target, data)  # (2)
-        require(target, valid)
-        current = None if force else self._valid_signature(target, valid.identity)
+        target = item.target
+        valid = validate_item(target, item.data)  # (2)
+        require(item, valid)
+        current = None if force else self._valid_signature(item, valid.identity)
         if current:
-            return SignReport(target=target, signature=current, unchanged=True)
-        return _BegunSigning(target, valid.signed, self._prepare_write(target, data, valid))  # (3)
+            return SignReport(target=target, signature=current, unchanged=True, data=item.data)
+        return self._signed_beside(item, valid)  # (3)
 
     def _end(self, begun: "_BegunSigning", failed: Mapping[Path, LilluxError]) -> SignReport:
-        target = begun.target
+        target = begun.item.target
         error = failed.get(begun.writing.path)  # (4)
         if error is None:
-            try:
-                verified = self._verifier.verify(target.verify_target)  # (5)
+            try:  # (5) what was written: another file may stand there by now
+                verified = self._verifier.verify(target.verify_target, begun.written)
             except LilluxError as found:
                 error = found
         if error:
@@ -388,12 +400,13 @@ class Signer:
             signature=verified.signature,
             identity=verified.identity,
             warnings=warnings,
+            data=begun.item.data,
         )
 
-    def _valid_signature(self, target: SignTarget, identity: Identity | None) -> Signature | None:
+    def _valid_signature(self, item: ReadItem, identity: Identity | None) -> Signature | None:
         """The signature that is there, if it is valid, ours, for this item, over the whole text."""
         try:
-            verified = self._verifier.verify(target.verify_target)
+            verified = self._verifier.verify(item.target.verify_target, item.data)
         except LilluxError:
             return None
         # Another program may have signed with this key, and covered less of the text.
@@ -402,14 +415,24 @@ class Signer:
         is_bound = verified.identity == identity
         return verified.signature if whole and ours and is_bound else None
 
-    def _prepare_write(self, target: SignTarget, data: bytes, valid: "ValidItem") -> PreparedWrite:
-        within, signed = target.space.within, valid.signed
-        path = target.path.resolve() if within is None else target.path
+    def _signed_beside(self, item: ReadItem, valid: "ValidItem") -> _BegunSigning:
+        """The signed text, written beside the file.
+
+        Raises FileChangedError, FileSystemError, LinkOnTheWayError.
+        """
+        target, signed = item.target, valid.signed
+        within = target.space.within
+        path = _real_path(target) if within is None else target.path
         if signed is None:
-            line = self._key.detached_line(data, valid.identity)
-            return prepare_write(detached_path(path), line.encode(), within=within)
+            if read_bytes(path, MAX_ITEM_BYTES, within=within) != item.data:
+                raise FileChangedError(str(target.path))
+            line = self._key.detached_line(item.data, valid.identity)
+            writing = prepare_write(detached_path(path), line.encode(), within=within)
+            return _BegunSigning(item, signed, item.data, writing)
         text = self._key.signed_text(target.kind, signed, _form(target), str(path), valid.identity)
-        return prepare_write(path, text.encode(), expected=data, within=within)
+        written = text.encode()
+        writing = prepare_write(path, written, expected=item.data, within=within)
+        return _BegunSigning(item, signed, written, writing)
 
 
 def require_writable(target: SignTarget) -> None:
@@ -423,10 +446,25 @@ def require_writable(target: SignTarget) -> None:
         raise escaped(target.path, target.space)
 
 
-def read_item(target: SignTarget) -> bytes:
-    """The bytes to sign. Raises ItemNotFoundError, FileTooLargeError, LinkOnTheWayError."""
+def _real_path(target: SignTarget) -> Path:
+    """Where the file is, all links followed, below the folder of its kind. Raises IntegrityError.
+
+    The user's own space may lie behind links; in a project none is followed: see `Space.within`.
+    """
+    path = target.path.resolve()
+    if not path.is_relative_to(target.space.directory(target.kind).resolve()):
+        raise escaped(target.path, target.space)
+    return path
+
+
+def read_item(target: SignTarget) -> ReadItem:
+    """The file with its bytes, read through one descriptor.
+
+    Raises ItemNotFoundError, FileTooLargeError, LinkOnTheWayError.
+    """
     try:
-        return read_bytes(target.path, MAX_ITEM_BYTES, within=target.space.within)
+        data = read_bytes(target.path, MAX_ITEM_BYTES, within=target.space.within)
+        return ReadItem(target, data)
     except FileNotFoundError:
         raise ItemNotFoundError(target.label, [target.space.label]) from None
 
@@ -484,7 +522,7 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
     return ValidItem(signed, target.verify_target.identity(version_in(header)), header)
 
 
-Require = Callable[[SignTarget, ValidItem], None]
+Require = Callable[[ReadItem, ValidItem], None]
 
 
 def version_in(header: Mapping[str, Any]) -> str:
@@ -829,36 +867,38 @@ def _ai_folders(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(n for n in folders if n != AI_DIRECTORY and n not in _SKIPPED_FOLDERS)
 
 
-def signed_targets(
+def signed_items(
     spaces: Iterable[Space], verifier: Verifier, fingerprint: str
-) -> Iterator[SignTarget]:
-    """Every file of the spaces that a key signed, rightly."""
+) -> Iterator[ReadItem]:
+    """Every file of the spaces that a key signed, rightly, with the bytes that were verified."""
     for target in targets_in_spaces(spaces):
         try:
             item = verifier.verify(target)
         except LilluxError:
             continue
         if item.key and item.key.fingerprint == fingerprint:
-            ref = _ref(target)
-            yield SignTarget(path=target.path, kind=target.kind, space=target.space, ref=ref)
+            yield ReadItem(_sign_target(target), item.data)
 
 
-def unbound_targets(
+def unbound_items(
     spaces: Iterable[Space], verifier: Verifier, fingerprint: str
-) -> Iterator[SignTarget]:
+) -> Iterator[ReadItem]:
     """Every file that a key signed, rightly, before it named the item in what it signs."""
     for target in targets_in_spaces(spaces):
         try:
-            item = verifier.verify(target)
+            data = read_bytes(target.path, MAX_ITEM_BYTES)
+            item = verifier.verify(target, data)
             is_one = item.identity is None and item.key and item.key.fingerprint == fingerprint
         except UnboundSignatureError as error:
             is_one = not error.is_named and error.fingerprint == fingerprint
-        except LilluxError:
+        except (LilluxError, FileNotFoundError):
             continue
         if is_one and target.identity():
-            yield SignTarget(
-                path=target.path, kind=target.kind, space=target.space, ref=_ref(target)
-            )
+            yield ReadItem(_sign_target(target), data)
+
+
+def _sign_target(target: Target) -> SignTarget:
+    return SignTarget(path=target.path, kind=target.kind, space=target.space, ref=_ref(target))
 
 
 # --- user config file -----------------------------------------------------------------------------

@@ -256,13 +256,20 @@ def front_matter(data: bytes) -> tuple[dict[str, object], str]:
 
 # --- review ---------------------------------------------------------------------------------------
 
-_MAX_SHOWN_BYTES = 64 * 1024
+
+@dataclass(frozen=True, slots=True)
+class FurtherFile:
+    """A file that an item signs by its digest. ``problem`` is why its bytes are not known."""
+
+    path: str
+    data: bytes = field(default=b"", repr=False)
+    problem: str = ""
 
 
-def review_lines(text: str, space: Space) -> Iterator[str]:
-    """The texts that a directive's manifest lists, for a person who is about to sign it.
+def further_files(text: str, space: Space) -> Iterator[FurtherFile]:
+    """The files that a directive's manifest lists, for a person who is about to sign it.
 
-    A file that is not what the manifest says is named as that: what is shown is what is signed.
+    The bytes have the digest that is signed; a file that is another is named as that.
     """
     try:
         manifest = manifest_of(text)
@@ -273,17 +280,15 @@ def review_lines(text: str, space: Space) -> Iterator[str]:
     rows = [(manifest.folder, one) for one in manifest.files] + [("", o) for o in manifest.called]
     for folder, one in rows:
         relative = f"{folder}/{one.path}" if folder else one.path
-        yield f"=== {relative} ({one.size} bytes)"
         try:
             data = read_bytes(safe_join(space.base, relative), one.size)
         except FileTooLargeError:
             data = b""
         except (OSError, LilluxError) as error:
-            yield f"!!! cannot be read: {error}"
+            yield FurtherFile(relative, problem=f"cannot be read: {error}")
             continue
         if len(data) != one.size or sha256_hex(data) != one.sha256:
-            yield "!!! is not what this manifest says; run rye skill add again"
-        elif len(data) > _MAX_SHOWN_BYTES or b"\0" in data:
-            yield f"    not shown: {one.sha256}"
+            problem = "is not what this manifest says; run rye skill add again"
+            yield FurtherFile(relative, problem=problem)
         else:
-            yield from data.decode("utf-8", "replace").splitlines()
+            yield FurtherFile(relative, data)

@@ -173,9 +173,12 @@ class Verifier:
         """Verify a resolved item. Raises IntegrityError and similar."""
         return self.verify(Target(path=location.path, kind=location.ref.kind, space=location.space))
 
-    def verify(self, target: Target) -> VerifiedItem:
-        """Verify a file. Raises IntegrityError and similar, NoSignatureFormError."""
-        data = self._read(target)  # (1)
+    def verify(self, target: Target, data: bytes | None = None) -> VerifiedItem:
+        """Verify a file, or the bytes that were read from it.
+
+        Raises IntegrityError and similar, NoSignatureFormError.
+        """
+        data = self._read(target) if data is None else data  # (1)
         try:
             return self._check(target, data)
         except IntegrityError as error:

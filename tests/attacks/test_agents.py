@@ -194,21 +194,45 @@ def test_without_a_clear_yes_nothing_is_signed(
 
 
 @pytest.mark.parametrize(
-    ("more", "expected"),
+    "more",
     [
-        (f"# {'x' * 600}; touch owned\n", "more characters"),
-        ("# x\n" * 100 + "# touch owned\n", "more lines: read all of"),
-        (f"# {'x' * 400}\n" * 50, "this is not all of it"),
+        f"# {'x' * 600}; touch owned\n",
+        "# x\n" * 100 + "# touch owned\n",
+        f"# {'x' * 400}\n" * 20 + "# touch owned\n",
     ],
 )
-def test_a_cut_question_reports_the_omitted_text(
-    machine: Machine, start: Start, more: str, expected: str
-) -> None:
+def test_a_question_shows_all_of_the_text(machine: Machine, start: Start, more: str) -> None:
     write(machine, TOOL + more)
 
     _, question = start(elicitation=True).question_on("sign", item_id="tool:mine/x")
 
-    assert expected in question["params"]["message"]
+    shown = question["params"]["message"].splitlines()
+    assert all(f"+{line}" in shown for line in (TOOL + more).splitlines())
+
+
+def test_a_text_that_is_too_long_for_a_form_is_no_question(machine: Machine, start: Start) -> None:
+    write(machine, TOOL + f"# {'x' * 400}\n" * 60 + "# touch owned\n")
+    agent = start(elicitation=True)
+
+    reply = agent.call("sign", item_id="tool:mine/x")
+
+    assert (reply["status"], agent.questions()) == ("approval_required", [])
+    assert machine.run("run", "mine/x").returncode == 4
+
+
+def test_above_the_text_of_a_question_stands_what_it_is(machine: Machine, start: Start) -> None:
+    write(machine, TOOL + "sandbox: {read: ['{project}']}\n# p\u0430th\u2028# more\n")
+
+    _, question = start(elicitation=True).question_on("sign", item_id="tool:mine/x")
+
+    _, head, *facts = question["params"]["message"].partition("+version")[0].splitlines()
+    assert head.startswith("tool:mine/x  sha256 ")
+    assert [line.split()[0] for line in facts] == [
+        *("space", "file", "kind", "rights", "signer", "replaces", "warning:")
+    ]
+    assert "reads {project}; writes nothing; no network; starts no program" in facts[3]
+    assert "nothing: it is new" in facts[5]
+    assert "2 characters are shown as escapes: 1 line separator, 1 look-alike" in facts[6]
 
 
 def test_a_client_that_cannot_ask_after_all_signs_nothing(machine: Machine, start: Start) -> None:

@@ -118,7 +118,7 @@ def test_a_changed_part_of_a_tool_is_not_run(agent: Machine, tmp_path: Path) -> 
     own = agent.project / ".ai/tools/rye/file-system"
     shutil.copytree(source, own, ignore=shutil.ignore_patterns("__pycache__"))
     agent.ask("keys", "generate", "-q")
-    agent.ask("sign", "-q", "tool:rye/file-system/*", "tool:rye/file-system/lib/*")
+    agent.ask("sign", "-q", "--yes", "tool:rye/file-system/*", "tool:rye/file-system/lib/*")
     act(agent, "rye/file-system/ls")
     shutil.rmtree(agent.project / ".ai/lockfiles")
 

@@ -200,7 +200,7 @@ def test_a_folder_of_knowledge_is_a_skill_of_verified_files(machine: Machine) ->
     for name in ("SKILL", "leaves", "forged"):
         text = KNOWLEDGE.replace("NAME", name)
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
-    signed = machine.run("sign", "knowledge:brew/**")
+    signed = machine.run("sign", "knowledge:brew/**", "--yes")
     assert signed.returncode == 0, signed.stderr
     with (folder / "forged.md").open("a", encoding="utf-8") as file:
         file.write("This is unsigned.")

@@ -56,3 +56,7 @@ class Terminal:
             assert ready, f"{until!r} is not shown: {shown!r}"
             shown += os.read(self._wire, 65536)
         return shown.decode("utf-8", "replace")
+
+    def status(self) -> int:
+        """The exit status, once the program has ended."""
+        return self._program.wait(PATIENCE_S)

@@ -206,12 +206,13 @@ def _sign(rye: Rye, job: Job) -> Answer:
 def _sign_file(rye: Rye, signer: "Signer", target: "SignTarget") -> "SignReport":
     """Sign a file, unless it has a valid signature: the user's own is never replaced."""
     from ryeos.app.sign import is_signed
-    from ryeos.trust.sign import SignReport
+    from ryeos.trust.sign import SignReport, read_item
 
-    found = is_signed(rye, target)
+    item = read_item(target)
+    found = is_signed(rye, item)
     if found:
         return SignReport(target=target, signature=found, unchanged=True)
-    (report,) = signer.sign_all([target], force=False)
+    (report,) = signer.sign_all([item], force=False)
     return report
 
 

@@ -18,7 +18,7 @@ def maker(signer: CommandLine) -> CommandLine:
         path = signer.project / f".ai/tools/text/{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(echo_tool("text", name), "utf-8")
-    assert signer("sign", "tool:text/**").status == 0
+    assert signer("sign", "tool:text/**", "--yes").status == 0
     return signer
 
 

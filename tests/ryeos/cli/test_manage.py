@@ -32,7 +32,7 @@ def shop(signer: CommandLine) -> CommandLine:
         assert signer("new", *arguments).status == 0
     flow = signer.project / ".ai/tools/mine/flow.yaml"
     flow.write_text(GRAPH, encoding="utf-8")
-    assert signer("sign", "tool:mine/**", "directive:mine/review").status == 0
+    assert signer("sign", "tool:mine/**", "directive:mine/review", "--yes").status == 0
     return signer
 
 

@@ -249,7 +249,7 @@ def test_a_tool_runs_on_the_node(user: User) -> None:
 def test_a_graph_that_ran_there_can_be_shown_and_has_a_page(user: User) -> None:
     user.write(".ai/tools/mine/hello.sh", HELLO)
     user.write(".ai/tools/mine/far.yaml", GRAPH)
-    user.cli.json("sign", "tool:mine/*")
+    user.cli.json("sign", "tool:mine/*", "--yes")
 
     ran = user.cli.json("remote", "execute", "mine/far", "--resign")
 
@@ -263,7 +263,7 @@ def test_a_graph_that_ran_there_can_be_shown_and_has_a_page(user: User) -> None:
 def test_items_that_a_node_signs_count_once_its_key_for_items_is_trusted(user: User) -> None:
     user.write(".ai/tools/mine/hello.sh", HELLO)
     user.write(".ai/tools/mine/far.yaml", GRAPH)
-    user.cli.json("sign", "tool:mine/*")
+    user.cli.json("sign", "tool:mine/*", "--yes")
     user.cli.json("remote", "execute", "mine/far")
     (page,) = (user.cli.project / ".ai/knowledge/state").rglob("*.md")
     assert user.cli("verify", page).stdout.startswith("untrusted-key")
@@ -500,7 +500,7 @@ def test_a_graph_without_its_inputs_is_refused_here(user: User, there: tuple[str
     schema = "config_schema: {type: object, required: [word]}\nconfig:\n"
     user.write(".ai/tools/mine/hello.sh", HELLO)
     user.write(".ai/tools/mine/far.yaml", GRAPH.replace("config:\n", schema))
-    user.cli.json("sign", "tool:mine/*")
+    user.cli.json("sign", "tool:mine/*", "--yes")
 
     here, done = user.cli("run", "mine/far"), user.cli(*there, "mine/far")
 

@@ -37,7 +37,7 @@ def tested(signer: CommandLine) -> CommandLine:
     folder.mkdir(parents=True)
     (folder / "hello.yaml").write_text(TOOL, "utf-8")
     (folder / "hello.test.yaml").write_text(CASES, "utf-8")
-    assert signer("sign", "tool:mine/*").status == 0
+    assert signer("sign", "tool:mine/*", "--yes").status == 0
     return signer
 
 
@@ -69,7 +69,7 @@ def test_the_example_of_the_help_topic_passes(signer: CommandLine) -> None:
     signer("new", "tool", "mine/hello")
     cases = signer.project / ".ai/tools/mine/hello.test.yaml"
     cases.write_text(textwrap.dedent(example), "utf-8")
-    assert signer("sign", "tool:mine/*").status == 0
+    assert signer("sign", "tool:mine/*", "--yes").status == 0
 
     assert signer("test", "-q").stdout == "2 passed\n"
 

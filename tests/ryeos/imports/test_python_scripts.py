@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ryeos.imports.help_pages import read_help
 from ryeos.imports.plan import ImportSource, ProposedItem
 from ryeos.imports.python_scripts import read_script, with_arguments
-from ryeos.imports.tool_texts import review_lines
+from ryeos.imports.tool_texts import further_files
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "imports"
 
@@ -151,9 +151,12 @@ def test_a_script_named_like_a_module_hides_no_module(tmp_path: Path) -> None:
 def test_a_person_sees_the_script_and_whether_it_is_another_by_now(tmp_path: Path) -> None:
     item = script(tmp_path, "print('as it is')\n")
 
-    same = review_lines(item.data.decode(), tmp_path)
+    same = further_files(item.data.decode(), tmp_path)
     (tmp_path / "report.py").write_text("print('another')\n", "utf-8")
-    other = review_lines(item.data.decode(), tmp_path)
+    other = further_files(item.data.decode(), tmp_path)
 
-    assert same == ["=== report.py (18 bytes)", "print('as it is')"]
-    assert "is not what this tool runs" in other[0]
+    assert [(one.path, one.data, one.problem) for one in same] == [
+        ("report.py", b"print('as it is')\n", "")
+    ]
+    assert "is not what this tool runs" in other[0].problem
+    assert not other[0].data

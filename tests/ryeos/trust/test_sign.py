@@ -21,7 +21,7 @@ from ryeos.items.errors import (
 from ryeos.items.header_values import MetadataError
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.sign import Signer, SignTarget, ValidItem, validate_item
+from ryeos.trust.sign import ReadItem, Signer, SignTarget, ValidItem, validate_item
 from ryeos.trust.signature import MAX_ITEM_BYTES, Identity
 from tests.support.signed_files import sign_partly
 from tests.support.workspace import NOW, Workspace
@@ -405,8 +405,8 @@ def test_after_an_interrupt_each_file_is_signed_or_unchanged(workspace: Workspac
     targets = [workspace.project.target(path) for path in paths]
     before = [path.read_bytes() for path in paths]
 
-    def interrupt(target: SignTarget, _: ValidItem) -> None:
-        if target is targets[2]:
+    def interrupt(item: ReadItem, _: ValidItem) -> None:
+        if item.target is targets[2]:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
