@@ -97,23 +97,35 @@ def _given_words(
     words = started_words(command, platform=platform, landlock=landlock, rules=rules)
     if command.sealed is None:
         return words, descriptors
-    sealed = sealed_file(command.sealed)
-    given.callback(os.close, sealed)
-    descriptors.append(sealed)
+    if platform == "win32":
+        place = _named_file(command.sealed)
+    else:
+        sealed = sealed_file(command.sealed)
+        given.callback(os.close, sealed)
+        descriptors.append(sealed)
+        place = f"/dev/fd/{sealed}"
     at = len(words) - len(command.argv)
     ours = slice(at, at + _WORDS_OF_OURS)
-    first = (word.replace(SEALED_PATH, f"/dev/fd/{sealed}") for word in words[ours])
+    first = (word.replace(SEALED_PATH, place) for word in words[ours])
     return (*words[:at], *first, *words[ours.stop :]), descriptors
 
 
 def sealed_file(data: bytes) -> int:
     """A descriptor of a file without a name that holds the data, and that cannot be changed.
 
-    Linux only. Raises FileSystemError.
+    POSIX only; where the system cannot seal files, the child alone could change it. Raises
+    FileSystemError.
     """
     import fcntl
 
     try:
+        if not hasattr(os, "memfd_create"):
+            from tempfile import TemporaryFile
+
+            with TemporaryFile() as file:
+                file.write(data)
+                file.seek(0)
+                return os.dup(file.fileno())
         descriptor = os.memfd_create("rye", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         with open(descriptor, "wb", closefd=False) as file:
             file.write(data)
@@ -123,6 +135,15 @@ def sealed_file(data: bytes) -> int:
     except OSError as error:
         raise file_system_error(Path("memfd"), error) from error
     return descriptor
+
+
+def _named_file(data: bytes) -> str:
+    """The path of a file in the user's own temporary folder, which the child removes (Windows)."""
+    from tempfile import NamedTemporaryFile
+
+    with NamedTemporaryFile(prefix="rye-", delete=False) as file:
+        file.write(data)
+    return Path(file.name).as_posix()
 
 
 def confined(

@@ -3,7 +3,8 @@
 Names available to templates: ``tool_path``, ``tool_dir``, ``tool_parent``, ``anchor_path``,
 ``runtime_lib``, ``project_path``, ``user_space``, ``system_space``; ``tool_sha256``, the digest of
 the tool's bytes, and ``tool_source``, where a shell reads these very bytes; ``approved_packages``,
-the project's ``node_modules`` if a tool of the project may use it. See ``docs/running.md``.
+the project's ``node_modules`` if a tool of the project may use it; ``null_device``, below which no
+file can ever be. See ``docs/running.md``.
 """
 
 import os
@@ -21,7 +22,13 @@ from ryeos.items.refs import PROJECT, Kind, Space
 from ryeos.items.specs import type_name
 from ryeos.run.model import Chain
 from ryeos.trust.approvals import PACKAGE_LISTS
-from ryeos.trust.verify import VerifiedItem, Verifier, dependency_rules, verify_tree
+from ryeos.trust.verify import (
+    DependencyRules,
+    VerifiedItem,
+    Verifier,
+    dependency_rules,
+    verify_tree,
+)
 
 _MODES = ("auto", "always", "never")
 _SHAPES = {"markers_any": list, "env_paths": dict, "env": dict, "cwd": str, "root": str, "lib": str}
@@ -115,6 +122,7 @@ def _names(tool_path: Path, runtime_lib: str, context: Context) -> dict[str, str
         "project_path": str(context.working_directory),
         "user_space": str(context.spaces.user.base),
         "system_space": str(system) if system else "",
+        "null_device": os.devnull,
     }
 
 
@@ -242,15 +250,20 @@ class AnchoredFiles:
     """The verified files, and the hash of each by its path, as lockfiles pin it.
 
     Paths are relative to the anchor; those of a runtime's library begin with ``{runtime_lib}/``.
+
+    folders  the real path of each folder that code may come from, by the path that names it: what
+             is no item is not loaded from there
     """
 
     items: tuple[VerifiedItem, ...] = ()
     pins: dict[str, str] = field(default_factory=dict)
+    folders: dict[str, str] = field(default_factory=dict)
+    rules: DependencyRules = field(default_factory=DependencyRules)
 
     def with_item(self, item: VerifiedItem) -> "AnchoredFiles":
         """The same and a file beside the tool."""
         pins = {**self.pins, item.target.path.name: item.content_hash}
-        return AnchoredFiles((*self.items, item), pins)
+        return replace(self, items=(*self.items, item), pins=pins)
 
 
 def verify_anchored_files(
@@ -272,12 +285,15 @@ def verify_anchored_files(
     tool_dir = item.target.path.parent
     items: list[VerifiedItem] = []
     pins: dict[str, str] = {}
+    # Of these the tool's own file alone was verified, unless they come again below.
+    folders = {str(one): os.path.realpath(one) for one in {tool_dir, anchor.path}}
     for prefix, folder, space in _dependency_folders(chain, anchor, rules.scope, tool_dir):
         base = folder.resolve()
+        folders[str(folder)] = str(base)
         for found in verify_tree(base, rules, space, verifier, warn, kept=tool_dir.resolve()):
             items.append(found)
             pins[prefix + found.target.path.relative_to(base).as_posix()] = found.content_hash
-    return AnchoredFiles(tuple(items), pins)
+    return AnchoredFiles(tuple(items), pins, folders, rules)
 
 
 def _dependency_folders(

@@ -15,7 +15,6 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
-from lillux.digests import sha256_hex
 from lillux.interpreter_searches import either, find_on_path
 from lillux.interpreters import EnvResolver, MissingInterpreter, ResolvedEnv, child_environment
 from lillux.patterns import pattern
@@ -31,19 +30,21 @@ from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, replace
 from ryeos.items.context import ORIGINAL_VARIABLE, Context
 from ryeos.items.errors import SpecError
-from ryeos.items.refs import PROJECT, SYSTEM, tier_of
+from ryeos.items.refs import AI_DIRECTORY, PROJECT, SYSTEM, tier_of
 from ryeos.items.specs import ParamsMode, type_name
 from ryeos.run.anchor import Anchor
 from ryeos.run.calls import MappedResult, Materials, OnStderr, Services, ending, map_outcome
 from ryeos.run.chain import script_keys
-from ryeos.run.model import Chain, ChainElement, Invocation
+from ryeos.run.held import STARTER, files_of, shown_words, started_by
+from ryeos.run.model import Chain, ChainElement, HeldFiles, Invocation
 from ryeos.run.parameters import CallerValues
 from ryeos.trust.approvals import DOTENV_FILES, path_in_project
-from ryeos.trust.verify import VerifiedItem, unchanged
+from ryeos.trust.verify import VerifiedItem
 
 if TYPE_CHECKING:
     from ryeos.run.confinement import CallRights
     from ryeos.run.functions import Function, FunctionHost
+    from ryeos.run.held_folder import HeldFolder
 
 
 # --- invocation -----------------------------------------------------------------------------------
@@ -54,6 +55,10 @@ OWN_TIMEOUT_GRACE_S = 5.0
 # `{command}` means the caller's, never the runtime's own program.
 _CALLERS_ONLY = frozenset({"command", "args", "input_data", "env"})
 _SCRIPT = "shell_script"
+# A runtime with this in its config refuses by itself to load files that were not verified.
+GUARDED = "guarded"
+# A tool in one of these is no program: what it says was parsed from the verified bytes.
+_DATA_SUFFIXES = frozenset({".yaml", ".yml", ".json", ".toml"})
 _PROJECT_OPTION = pattern(r"""["']project-path["']""")
 _PARAMS_OPTION = pattern(r"""\bparams\s*:|["']params["']""")
 
@@ -765,14 +770,58 @@ class ProcessCall:
         self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
     ) -> Outcome:
         """What came of running the program. Raises as `run`."""
-        command = command_of(opened(self.invocation, self.rights))
-        return self.runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
+        invocation = opened(self.invocation, self.rights)
+        if invocation.folder is None:
+            command = command_of(invocation)
+            return self.runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
+        with invocation.folder.made():
+            command = command_of(invocation.folder.moved(invocation))
+            return self.runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
 
 
 def process_call(materials: Materials, services: Services) -> ProcessCall:
     """The call for these materials. Raises SpecError, ProgramNotFoundError."""
     invocation = replace(build_invocation(materials), on_stdout=materials.request.on_stdout)
+    if STARTER in materials.config:
+        held = held_files(materials, services)
+        invocation = started_by(invocation, held, *invocation.argv[1:])
+    elif invocation.sealed is None:
+        invocation = replace(invocation, folder=_folder(invocation, materials))
     return ProcessCall(invocation, services.runner, materials.rights)
+
+
+def _folder(invocation: Invocation, materials: Materials) -> "HeldFolder | None":
+    """The copies that a command shall open instead of verified files; None where it opens none."""
+    tool, files, anchor = materials.chain.tool.item, materials.files, materials.anchor
+    if tool is None or (tool.target.suffix in _DATA_SUFFIXES and not files.items):
+        return None
+    from ryeos.run.held_folder import HeldFolder, new_place
+
+    own = str(tool.target.path.parent)
+    held = HeldFolder(
+        path=new_place(Path(anchor.names["user_space"], AI_DIRECTORY)),
+        files=files_of((*files.items, tool)),
+        folders=files.folders or {own: os.path.realpath(own)},
+        names=tuple({*anchor.env, *anchor.env_paths} - {"PATH"}),
+        rules=files.rules,
+        is_guarded=materials.config.get(GUARDED) is True,
+        root=os.path.realpath(tool.target.space.base),
+    )
+    names_files = any(map(held.place_of, invocation.argv))
+    return held if names_files or anchor.active else None
+
+
+def held_files(materials: Materials, services: Services) -> HeldFiles:
+    """The bytes that a starter needs: the tool's, and those of all verified files around it.
+
+    Raises SpecError, IntegrityError and similar.
+    """
+    chain, files = materials.chain, materials.files
+    starter = _companion_named(STARTER, materials, services)
+    own = (chain.tool.item,) if chain.tool.item else ()
+    return HeldFiles(
+        starter=starter.data, files=files_of((*files.items, *own)), folders=files.folders
+    )
 
 
 def command_of(invocation: Invocation) -> Command:
@@ -788,7 +837,7 @@ def command_of(invocation: Invocation) -> Command:
         confinement=invocation.confinement,
         on_attempt=invocation.attempts.append,
         on_stdout=invocation.on_stdout,
-        sealed=invocation.sealed,
+        sealed=invocation.held.packed() if invocation.held else invocation.sealed,
     )
 
 
@@ -817,7 +866,7 @@ def opened(invocation: Invocation, rights: "CallRights") -> Invocation:
 def describe_invocation(invocation: Invocation, rights: "CallRights") -> dict[str, Any]:
     """An invocation to be shown: without the secrets that the environment put into it."""
     return {
-        "command": [masked(word, invocation.env) for word in invocation.argv],
+        "command": [masked(word, invocation.env) for word in shown_words(invocation.argv)],
         "cwd": str(invocation.cwd),
         "env_keys": list(invocation.contributed),
         "timeout_s": invocation.timeout_s,
@@ -845,13 +894,14 @@ class FunctionCall:
     """A call with nothing left to resolve. See `ryeos.run.calls.Call`.
 
     single     what makes this one call in a process of its own
+    held       the bytes of the tool and of its modules
     functions  makes it in a warm worker; None where there are none
     """
 
     single: ProcessCall
     host: VerifiedItem
     tool: VerifiedItem
-    dependencies: str
+    held: HeldFiles
     project_path: str
     functions: "FunctionHost | None"
 
@@ -868,8 +918,6 @@ class FunctionCall:
         self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
     ) -> MappedResult:
         """Call the function. Raises IntegrityError, ProgramNotFoundError, SpawnError."""
-        if self.host.verified:
-            unchanged(self.host)
         outcome = self._outcome(cancellation, on_stderr)
         timeout_s = self.single.invocation.timeout_s
         return _with_result(self.single.with_refusals(map_outcome(outcome, timeout_s)), outcome)
@@ -890,50 +938,38 @@ class FunctionCall:
     def _function(self, invocation: Invocation) -> "Function":
         from ryeos.run.functions import Function
 
+        variables = invocation.held.variables if invocation.held else {}
         return Function(
             interpreter=invocation.argv[0],
-            host=self.host.target.path,
+            starter=self.held.starter,
+            host=str(self.host.target.path),
+            host_text=self.host.data,
             tool_path=str(self.tool.target.path),
-            sha256=self.tool.sha256,
-            dependencies=self.dependencies,
+            files=replace(self.held, starter=b"", variables=variables).packed(),
             project_path=self.project_path,
-            env=invocation.env,
+            env={**invocation.env, **variables},
             confinement=invocation.confinement,
         )
 
 
 def function_call(materials: Materials, services: Services) -> FunctionCall:
     """The call for these materials. Raises SpecError, ProgramNotFoundError and similar."""
-    host = _host(materials, services)
-    rights = replace(materials.rights, own_files=(*materials.rights.own_files, host.target.path))
-    invocation = build_invocation(replace(materials, rights=rights))
+    host = _companion_named("host", materials, services)
     tool = _tool(materials.chain)
+    held = held_files(materials, services)
     project_path = materials.anchor.names["project_path"]
-    pins = json.dumps(materials.files.pins, sort_keys=True)
+    words = (str(host.target.path), "call", str(tool.target.path), project_path)
+    with_host = replace(held, files={**held.files, **files_of((host,))})
+    stdin = params_text(materials.values.tool).encode("utf-8", "surrogatepass")
+    invocation = started_by(build_invocation(materials), with_host, *words)
     return FunctionCall(
-        single=ProcessCall(
-            _single_invocation(invocation, materials, host, tool, project_path),
-            services.runner,
-            materials.rights,
-        ),
+        single=ProcessCall(replace(invocation, stdin=stdin), services.runner, materials.rights),
         host=host,
         tool=tool,
-        dependencies=sha256_hex(pins.encode("utf-8", "surrogatepass")),
+        held=held,
         project_path=project_path,
         functions=services.functions,
     )
-
-
-def _single_invocation(
-    invocation: Invocation,
-    materials: Materials,
-    host: VerifiedItem,
-    tool: VerifiedItem,
-    project_path: str,
-) -> Invocation:
-    arguments = (str(host.target.path), "call", str(tool.target.path), tool.sha256, project_path)
-    stdin = params_text(materials.values.tool).encode("utf-8", "surrogatepass")
-    return replace(invocation, argv=(invocation.argv[0], *arguments), stdin=stdin)
 
 
 def _tool(chain: Chain) -> VerifiedItem:
@@ -948,20 +984,21 @@ def _tool(chain: Chain) -> VerifiedItem:
     return item
 
 
-def _host(materials: Materials, services: Services) -> VerifiedItem:
-    """The file that calls functions, as the element sees it that names it."""
+def _companion_named(key: str, materials: Materials, services: Services) -> VerifiedItem:
+    """The file that ``config.KEY`` of a chain names, as the element sees it that has the key."""
     for element in materials.chain.elements:
-        if "host" in element.spec.config:
-            return _companion(element, element.spec.config["host"], services)
-    raise SpecError("config.host", "expected the id of a file that calls functions, got nothing")
+        if key in element.spec.config:
+            return _companion(element, key, services)
+    raise SpecError(f"config.{key}", "expected the id of a file, got nothing")
 
 
-def _companion(element: ChainElement, item_id: object, services: Services) -> VerifiedItem:
+def _companion(element: ChainElement, key: str, services: Services) -> VerifiedItem:
+    item_id = element.spec.config[key]
     if not isinstance(item_id, str):
-        raise SpecError("config.host", f"expected an id, got {type_name(item_id)}")
+        raise SpecError(f"config.{key}", f"expected an id, got {type_name(item_id)}")
     companion = services.companion(item_id, element)
     if companion.item is None:
-        raise SpecError("config.host", f"expected the id of a file, got {item_id!r}")
+        raise SpecError(f"config.{key}", f"expected the id of a file, got {item_id!r}")
     return companion.item
 
 

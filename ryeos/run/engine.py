@@ -8,7 +8,7 @@
 (6) environment: primitive, runtimes, tool; the tool wins
 (7) configuration of the three tiers
 (8) the call, nothing left to resolve
-(9) compare the bytes once more, then run
+(9) run: a process gets the verified bytes, and opens no file of these by its path
 (10) the result; a first success writes the lockfile
 
 A tool that fails is a result. What Rye cannot do is a `LilluxError`, which the result carries in
@@ -142,16 +142,11 @@ class PrimitiveExecutor:
             call, prepared = self._make_call(request, log, cached, on_step)  # (1) to (8)
             if request.dry_run:
                 return ExecutionResult(success=True, metadata=call.describe())
-            try:
-                prepared.require_unchanged()  # (9)
-            except IntegrityError:
-                if not cached:
-                    raise
+            if cached and not cached.is_current():
                 # Changed since it was cached: all steps again, which look at the new bytes.
                 self._prepared.clear()
                 log.clear()
                 call, prepared = self._make_call(request, log, None, on_step)
-                prepared.require_unchanged()
             if request.wants_receipt or is_graph(prepared.chain):
                 evidence.append(self._evidence(call, prepared, request))
             mapped = call.run(cancellation=cancellation, on_stderr=on_stderr)
@@ -610,18 +605,22 @@ class PreparedCall:
     policy: SandboxPolicy
     log: ExecutionLog = field(repr=False)
 
-    def require_unchanged(self) -> None:
-        """Raise IntegrityError unless the tool and its files have the bytes that were verified."""
-        for item in (self.chain.tool.item, *self.files.items):
-            if item and item.verified:
-                unchanged(item)
+    def is_current(self) -> bool:
+        """Whether the tool and its files still have the bytes that were verified."""
+        try:
+            for item in (self.chain.tool.item, *self.files.items):
+                if item and item.verified:
+                    unchanged(item)
+        except IntegrityError:
+            return False
+        return True
 
 
 class PreparedCalls:
     """Prepared calls of graphs, cached for `KEPT_S`. Thread-safe.
 
-    A graph calls the same few tools again and again. A cached call is not trusted: the bytes of
-    the tool and of all its files are compared before each run (step 9).
+    A graph calls the same few tools again and again. What runs are the bytes that were verified; a
+    call whose files have other bytes by now is prepared anew.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:

@@ -22,11 +22,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
-from lillux.process.children import spawn
+from lillux.process.children import sealed_file, spawn
 from lillux.process.model import CapturedStream, Command, Outcome, SpawnError
 from lillux.process.pumps import Pump, SelectorPump, Sink, Stdin
 from lillux.values import dataclass, field, replace
-from ryeos.run.model import Invocation
+from ryeos.run.held import AT_START, PYTHON_START
+from ryeos.run.model import HeldFiles, Invocation
 
 if TYPE_CHECKING:
     from lillux.sandbox import Confinement
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 # the module and forks for every call. Messages are JSON behind four bytes of length, with
 # descriptors beside them. Page: ``docs/writing-tools.md``. POSIX only.
 #
-# to worker  {"load": N, "tool", "sha256", "project_path", "cwd", "env"}, descriptors: channel,
-#            standard error, place for an error; answer on the channel: ready, threads, exit CODE
+# to worker  {"load": N, "tool", "project_path", "cwd", "env"}, descriptors: channel, standard
+#            error, place for an error, held files; answer on the channel: ready, threads, exit CODE
 # to worker  {"end": N}; answer on that channel: exit CODE
 # to tool    {"cwd"} on its channel, descriptors: parameters, result, standard error, line; answer
 #            on the line: exit CODE, stale (a module's file changed: load again), error REASON
@@ -74,11 +75,13 @@ class FunctionWorker:
     """A started worker. Raises what starting a program does."""
 
     def __init__(self, function: "Function") -> None:
+        held = HeldFiles(starter=function.starter, files={function.host: function.host_text})
         command = Command(
-            argv=(function.interpreter, str(function.host), "serve"),
-            env={name: value for name, value in function.env.items() if name not in _PER_TOOL},
+            argv=(function.interpreter, "-c", PYTHON_START, function.host, "serve"),
+            env={name: value for name, value in function.env.items() if name not in AT_START},
             cwd=Path(function.project_path),
             confinement=function.confinement,
+            sealed=held.packed(),
         )
         self._lock = Lock()
         self._wire, theirs = socket.socketpair()
@@ -88,8 +91,8 @@ class FunctionWorker:
             ours.pop_all()
         self._next_number = 0
 
-    def load(self, message: dict[str, Any]) -> "LoadingTool":
-        """Fork a process that imports a tool. Raises LostError."""
+    def load(self, message: dict[str, Any], files: bytes) -> "LoadingTool":
+        """Fork a process that imports a tool, from these held files. Raises LostError."""
         with self._lock:
             self._next_number += 1
             number = self._next_number
@@ -99,7 +102,9 @@ class FunctionWorker:
             given.enter_context(theirs)
             stdout, report = _pipe(ours, given)
             stderr, stderr_end = _pipe(ours, given)
-            self._send({"load": number, **message}, [theirs.fileno(), stderr_end, report])
+            held = sealed_file(files)
+            given.callback(os.close, held)
+            self._send({"load": number, **message}, [theirs.fileno(), stderr_end, report, held])
             ours.pop_all()
         return LoadingTool(self, number, channel, Pipes(None, _reader(stdout), _reader(stderr)))
 
@@ -284,23 +289,23 @@ MAX_TOOLS = 32
 ATTEMPTS = 3
 _LEAST_S = 0.001
 # What an interpreter and its libraries read at their start, and never again.
-_AT_START = ("PYTHON", "LD_", "DYLD_", "MALLOC_", "LC_", "LANG", "TZ")
-# These the worker sets for every tool by itself.
-_PER_TOOL = frozenset({"PYTHONPATH", "PYTHONPYCACHEPREFIX"})
+_READ_AT_START = ("PYTHON", "LD_", "DYLD_", "MALLOC_", "LC_", "LANG", "TZ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
     """A tool's function, with all that its import depends on.
 
-    dependencies  a digest of the verified files around the tool
+    starter, host_text  the bytes that a worker runs, ``host`` being the path of the latter
+    files               the tool and the verified files around it, packed
     """
 
     interpreter: str
-    host: Path
+    starter: bytes = field(repr=False)
+    host: str
+    host_text: bytes = field(repr=False)
     tool_path: str
-    sha256: str
-    dependencies: str
+    files: bytes = field(repr=False)
     project_path: str
     env: Mapping[str, str] = field(repr=False)
     confinement: "Confinement | None" = None
@@ -311,14 +316,15 @@ class Function:
         start = sorted(
             (name, value)
             for name, value in self.env.items()
-            if name.startswith(_AT_START) and name not in _PER_TOOL
+            if name.startswith(_READ_AT_START) and name not in AT_START
         )
-        return self.interpreter, self.host, self.project_path, self.confinement, *start
+        worker = self.starter, self.host, self.host_text
+        return self.interpreter, worker, self.project_path, self.confinement, *start
 
     @property
-    def code_key(self) -> tuple[str, str]:
+    def code_key(self) -> bytes:
         """What is run: the tool's bytes and those around it."""
-        return self.sha256, self.dependencies
+        return self.files
 
     @property
     def tool_key(self) -> tuple[object, ...]:
@@ -431,14 +437,13 @@ class FunctionHost:
         function = slot.function
         message = {
             "tool": function.tool_path,
-            "sha256": function.sha256,
             "project_path": function.project_path,
             "cwd": str(invocation.cwd),
             "env": dict(function.env),
         }
         worker = self._worker(function)
         try:
-            loading = worker.load(message)
+            loading = worker.load(message, function.files)
         except LostError:
             self._drop(worker)
             return None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lillux.sandbox import Confinement
     from lillux.supervisor import Attempt
     from ryeos.items.rights import Rights
+    from ryeos.run.held_folder import HeldFolder
     from ryeos.run.receipts import Evidence
 
 BUILT_IN_SPACE = "system:builtin"
@@ -154,6 +155,34 @@ class ExecutionRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeldFiles:
+    """The verified bytes that a start of Python needs.
+
+    files      by path
+    folders    the real path of each verified folder, by the path that names it
+    variables  what the starter sets: an interpreter would look for modules of its own there
+    """
+
+    starter: bytes = field(repr=False)
+    files: Mapping[str, bytes] = field(repr=False)
+    folders: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def packed(self) -> bytes:
+        """The content of the sealed file; ``start.py`` of the Python runtimes reads it."""
+        index: list[str] = []
+        for path, data in self.files.items():
+            index += ("file", path, str(len(data)))
+        for path, real in self.folders.items():
+            index += ("folder", path, real)
+        for name, value in self.variables.items():
+            index += ("variable", name, value)
+        text = "\0".join(index).encode("utf-8", "surrogateescape")
+        numbers = b"%d %d\n" % (len(self.starter), len(text))
+        return b"".join((numbers, self.starter, text, *self.files.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
     """A process to start, nothing left to resolve.
 
@@ -161,6 +190,8 @@ class Invocation:
     confinement   what the program may not do, None for all that its user may
     attempts      gets what a supervised program tries
     withheld      names of variables that it does not get
+    held          the files that its starter reads, instead of ``sealed`` bytes
+    folder        the copies of the files that it opens by their paths
     is_text       the caller wrote the command, so what it prints is no answer of a tool
     on_stdout     hears what it writes to its standard output
     """
@@ -175,6 +206,8 @@ class Invocation:
     attempts: "list[Attempt]" = field(default_factory=list, repr=False, compare=False)
     withheld: tuple[str, ...] = ()
     sealed: bytes | None = field(default=None, repr=False)
+    held: HeldFiles | None = field(default=None, repr=False)
+    folder: "HeldFolder | None" = field(default=None, repr=False)
     is_text: bool = False
     on_stdout: Callable[[bytes], None] | None = field(default=None, repr=False, compare=False)
     contributed: tuple[str, ...] = ()

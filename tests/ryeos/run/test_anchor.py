@@ -42,6 +42,7 @@ def test_anchor_names_are_defined_for_inactive_anchors_too(workspace: Workspace)
         "tool_parent": str(folder.parent),
         "tool_sha256": sha256_hex((folder / "tool.py").read_bytes()),
         "approved_packages": "",
+        "null_device": os.devnull,
         "tool_source": SEALED_PATH if can_seal(sys.platform) else str(folder / "tool.py"),
         "anchor_path": str(folder),
         "runtime_lib": str(library),
@@ -301,11 +302,22 @@ def test_an_anchor_folder_comes_before_the_path_list_of_the_environment(
 ) -> None:
     workspace.env["PYTHONPATH"] = "/elsewhere"
     workspace.project.signed("tools/pack/__init__.py", "")
+    workspace.project.signed_tool("pack/tool", "import os\nprint(os.environ['PYTHONPATH'])")
+
+    output = workspace.run("pack/tool").data["stdout"]
+
+    assert output.strip() == joined(str(tools(workspace) / "pack"), "/elsewhere")
+
+
+def test_an_interpreter_looks_in_no_verified_folder_while_it_starts(workspace: Workspace) -> None:
+    workspace.env["PYTHONPATH"] = "/elsewhere"
+    workspace.project.signed("tools/pack/__init__.py", "")
     workspace.project.signed_tool("pack/tool")
 
     env = workspace.command("pack/tool").env
 
-    assert env["PYTHONPATH"] == joined(str(tools(workspace) / "pack"), "/elsewhere")
+    assert env["PYTHONPATH"] == "/elsewhere"
+    assert "PYTHONPYCACHEPREFIX" not in env
 
 
 def test_a_tool_can_run_in_the_folder_of_its_anchor(workspace: Workspace) -> None:

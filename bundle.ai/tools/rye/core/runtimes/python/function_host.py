@@ -1,30 +1,29 @@
 """Calls the function of a Python tool: once, or for many calls as a warm worker.
 
-``function_host.py call TOOL SHA256 PROJECT`` reads the parameters from standard input, calls the
-tool's function and prints its result as JSON. ``function_host.py serve`` is a worker, its standard
-input a socket: for every tool it forks a process that imports the tool's module, and that process
+With the arguments ``call TOOL PROJECT`` it reads the parameters from standard input, calls the
+tool's function and prints its result as JSON. With ``serve`` it is a worker, its standard input a
+socket: for every tool it forks a process that imports the tool's module, and that process
 forks for every call. So a call costs a fork, no call sees what another one left behind, and no tool
 sees another's modules.
 
-The other end of the wire is ``ryeos/run/functions.py``. This file runs under the
-interpreter of the tool, so it keeps to what Python 3.8 has.
+The other end of the wire is ``ryeos/run/functions.py``. This file is started by ``start.py``, and
+takes the tool from what that holds. It runs under the interpreter of the tool, so it keeps to what
+Python 3.8 has.
 """
 
 from __future__ import annotations
 
-import marshal
+import json
 import os
 import sys
-from importlib._bootstrap_external import MAGIC_NUMBER  # `importlib.util` loads half a dozen more
-from importlib.machinery import (
-    BYTECODE_SUFFIXES,
-    EXTENSION_SUFFIXES,
-    SOURCE_SUFFIXES,
-    ExtensionFileLoader,
-    FileFinder,
-    SourceFileLoader,
-    SourcelessFileLoader,
-)
+from typing import TYPE_CHECKING
+
+import rye_start  # the module that `start.py` has become
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType, ModuleType
+    from typing import Any, NoReturn
 
 __version__ = "1.0.0"
 __tool_type__ = "library"
@@ -32,91 +31,6 @@ __executor_id__ = None
 __category__ = "rye/core/runtimes/python"
 __description__ = "Calls the function of a Python tool, once or as a warm worker"
 
-
-# --- modules: before the first import of one that lies in a folder
-
-COMPARED_BY_TIME, NOT_COMPARED = 0, 1  # flags of a file of bytecode, PEP 552
-PYC_HEADER_BYTES = 16
-
-
-def compile_verified_sources(prefix: str | None) -> None:
-    """Take no bytecode of a module from beside its source: only the source was verified.
-
-    ``prefix`` is a folder where no bytecode is (`sys.pycache_prefix`); without one nothing changes.
-    What the interpreter and its packages consist of keeps its bytecode: nothing of it is verified,
-    and to compile the standard library at every start takes longer than all else that a start does.
-    """
-    if not prefix:
-        return
-    sys.pycache_prefix = prefix
-    sys.path_hooks.insert(0, _installed_finder)
-    sys.path_importer_cache.clear()
-
-
-def _installed_folders() -> list[str]:
-    """Those of the standard library, with packages in it, and of a virtual environment."""
-    library = os.path.dirname(os.__file__)
-    folders = [library]
-    if library.startswith(sys.base_prefix):
-        folders.append(sys.prefix + library[len(sys.base_prefix) :])
-    return folders
-
-
-def _installed_finder(folder: str) -> FileFinder:
-    """A path hook, for installed folders alone."""
-    if not any(f"{folder}{os.sep}".startswith(one + os.sep) for one in _installed_folders()):
-        raise ImportError(f"{folder} is not a folder of the interpreter", path=folder)
-    return FileFinder(
-        folder,
-        (ExtensionFileLoader, EXTENSION_SUFFIXES),
-        (_InstalledLoader, SOURCE_SUFFIXES),
-        (SourcelessFileLoader, BYTECODE_SUFFIXES),
-    )
-
-
-class _InstalledLoader(SourceFileLoader):
-    """Takes the bytecode beside a source where it is of that source, whatever the prefix is."""
-
-    def get_code(self, fullname: str) -> CodeType | None:
-        return _cached_code(self.get_filename(fullname)) or super().get_code(fullname)
-
-
-def _cached_code(path: str) -> CodeType | None:
-    """What ``__pycache__`` has of a source; None where that is nothing, or not of this source."""
-    folder, name = os.path.split(path)
-    file_name = f"{name.rpartition('.')[0]}.{sys.implementation.cache_tag}.pyc"
-    try:
-        with open(os.path.join(folder, "__pycache__", file_name), "rb") as file:
-            data = file.read()
-        status = os.stat(path)
-    except OSError:
-        return None
-    made_of = b"".join(
-        (int(number) & 0xFFFFFFFF).to_bytes(4, "little")
-        for number in (COMPARED_BY_TIME, status.st_mtime, status.st_size)
-    )
-    is_unchecked = data[4:8] == NOT_COMPARED.to_bytes(4, "little")
-    is_of_source = is_unchecked or data[4:PYC_HEADER_BYTES] == made_of
-    if sys.flags.optimize or data[:4] != MAGIC_NUMBER or not is_of_source:
-        return None
-    try:
-        code: CodeType = marshal.loads(data[PYC_HEADER_BYTES:])  # noqa: S302 - the interpreter's own
-    except (EOFError, ValueError, TypeError):
-        return None  # damaged
-    return code
-
-
-# Modules of a tool may have the names of these, and come first: they are under the rule already.
-compile_verified_sources(os.environ.get("PYTHONPYCACHEPREFIX"))
-
-import hashlib  # noqa: E402
-import json  # noqa: E402
-from typing import TYPE_CHECKING  # noqa: E402
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import CodeType, ModuleType
-    from typing import Any, NoReturn
 
 MODULE_NAME = "rye_tool"
 LENGTH_BYTES = 4
@@ -135,7 +49,7 @@ class ToolError(Exception):
 # --- one call
 
 
-def call_once(tool_path: str, sha256: str, project_path: str) -> NoReturn:
+def call_once(tool_path: str, project_path: str) -> NoReturn:
     """Import the tool, call its function with what standard input holds, and exit."""
     result = os.dup(1)
     os.dup2(2, 1)
@@ -143,7 +57,7 @@ def call_once(tool_path: str, sha256: str, project_path: str) -> NoReturn:
     _attach_null(0)
 
     def run() -> Any:
-        return load(tool_path, sha256)(json.loads(params or b"{}"), project_path)
+        return load(tool_path)(json.loads(params or b"{}"), project_path)
 
     leave(answer(run, result))
 
@@ -248,7 +162,7 @@ def _print_traceback(error: BaseException) -> None:
 
     trace = shown = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == __file__:
+        if trace.tb_frame.f_code.co_filename == answer.__code__.co_filename:
             shown = trace.tb_next
         trace = trace.tb_next
     try:
@@ -260,20 +174,16 @@ def _print_traceback(error: BaseException) -> None:
 # --- the tool's module
 
 
-def load(tool_path: str, sha256: str) -> Callable[[Any, str], Any]:
+def load(tool_path: str) -> Callable[[Any, str], Any]:
     """Import the tool; its function, to be called with parameters and the project's path.
 
-    Raises ToolError when the file is not the one that was verified, or has no function.
+    Raises ToolError when it has no function.
     """
-    with open(tool_path, "rb") as file:
-        source = file.read()
-    if hashlib.sha256(source).hexdigest() != sha256:
-        raise ToolError(f"{tool_path} was changed after it was verified; run it again")
     module = type(sys)(MODULE_NAME)
     module.__file__ = tool_path
     sys.modules[MODULE_NAME] = module
     sys.argv[:] = [tool_path]
-    exec(_compiled(source, tool_path), module.__dict__)  # noqa: S102 - verified, see above
+    exec(_compiled(rye_start.files[tool_path], tool_path), module.__dict__)  # noqa: S102 - verified
     return function_of(module)
 
 
@@ -359,9 +269,9 @@ def _awaited(outcome: Any) -> Any:
 class Tools:
     """The processes that were forked for tools, by number, and the wire to who asks for them.
 
-    Messages: ``{"load": NUMBER, ...}`` with the descriptors of a channel, of standard error and of
-    the place for an error; ``{"end": NUMBER}`` kills what was forked under that number. A channel
-    gets ``exit N`` when its process ends, N negative for a signal.
+    Messages: ``{"load": NUMBER, ...}`` with the descriptors of a channel, of standard error, of the
+    place for an error, and of the held files; ``{"end": NUMBER}`` kills what was forked under that
+    number. A channel gets ``exit N`` when its process ends, N negative for a signal.
     """
 
     def __init__(self, wire: Any) -> None:
@@ -406,7 +316,9 @@ class Tools:
         """End what a tool's process left: it is this one's child now."""
         _end_children({pid for pid, _ in self.processes.values()})
 
-    def load(self, message: dict[str, Any], channel: int, stderr: int, report: int) -> None:
+    def load(
+        self, message: dict[str, Any], channel: int, stderr: int, report: int, held: int
+    ) -> None:
         """Fork for a tool; the caller learns by its channel if that cannot be done."""
         import socket
 
@@ -422,9 +334,9 @@ class Tools:
                 _forget_bell(self.bell)
                 for _, other in self.processes.values():
                     other.close()
-                serve_calls(message, line, stderr, report)
+                serve_calls(message, line, stderr, report, held)
             self.processes[message["load"]] = pid, line
-        for descriptor in (stderr, report):
+        for descriptor in (stderr, report, held):
             os.close(descriptor)
 
 
@@ -457,7 +369,9 @@ def receive(wire: Any) -> tuple[Any, list[int]]:
 # --- a process that forks one for every call of its tool
 
 
-def serve_calls(message: dict[str, Any], wire: Any, stderr: int, report: int) -> NoReturn:
+def serve_calls(
+    message: dict[str, Any], wire: Any, stderr: int, report: int, held: int
+) -> NoReturn:
     """Import a tool, say ``ready``, then fork for every call until the other end hangs up.
 
     Says ``threads`` instead when the import has started some: a fork would lose them.
@@ -465,9 +379,9 @@ def serve_calls(message: dict[str, Any], wire: Any, stderr: int, report: int) ->
     os.setsid()
     _adopt_orphans()
     _attach(stderr, 1, 2)
-    _enter(message)
+    _enter(message, held)
     try:
-        function = load(message["tool"], message["sha256"])
+        function = load(message["tool"])
     except BaseException as error:  # noqa: BLE001 - as in `answer`
         text, status = failure(error)
         _write_all(report, text)
@@ -596,13 +510,13 @@ def call_forked(
     leave(answer(run, result))
 
 
-def _enter(message: dict[str, Any]) -> None:
-    """Take over the surroundings of a tool: environment, module folders, working directory."""
+def _enter(message: dict[str, Any], held: int) -> None:
+    """Take over the surroundings of a tool: environment, modules, working directory."""
     os.environ.clear()
     os.environ.update(message["env"])
-    folders = message["env"].get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[:0] = [folder for folder in folders if folder and folder not in sys.path]
-    compile_verified_sources(message["env"].get("PYTHONPYCACHEPREFIX"))
+    with open(held, "rb") as file:  # a descriptor; its position is where the engine left it
+        rye_start.hold(file.read())
+    rye_start.begin()
     os.chdir(message["cwd"])
 
 
@@ -761,8 +675,8 @@ def _flush() -> None:
 
 def main(arguments: list[str]) -> NoReturn:
     """Do what the command line asks for."""
-    own_folder = os.path.dirname(os.path.realpath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry or ".") != own_folder]
+    # A process that `multiprocessing` spawns would read the file of this name and run it.
+    del sys.modules["__main__"].__file__
     if arguments[0] == "serve":
         import socket
 

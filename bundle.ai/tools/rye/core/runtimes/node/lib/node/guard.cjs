@@ -22,11 +22,17 @@ const MANAGED = new Set(["package.json", "package-lock.json", "tsconfig.json"]);
 
 /**
  * The rules of one run. `anchor` is "" when nothing but the tool's own file was verified, `packages`
- * when the user has not approved the project's node_modules.
+ * when the user has not approved the project's node_modules. `copies` is the folder of the run: what
+ * is linked there lies elsewhere, at the path that is left when that of the folder is taken away.
  */
-function makeRules(tool, anchor, packages = "") {
+function makeRules(tool, anchor, packages = "", copies = "") {
   const real = (folder) => folder && fs.realpathSync(folder);
-  return { tool: fs.realpathSync(tool), anchor: real(anchor), packages: real(packages) };
+  return {
+    tool: fs.realpathSync(tool),
+    anchor: real(anchor),
+    packages: real(packages),
+    copies: real(copies),
+  };
 }
 
 /**
@@ -43,7 +49,7 @@ function refusal(rules, specifier, importer, target) {
   if (file === null || file === rules.tool || !isGoverned(rules, fileOf(importer))) return "";
   if (rules.packages && isPackage(specifier) && partsBelow(rules.packages, file) !== null) return "";
   if (!rules.anchor) return "only the tool's own file is verified; package.json beside it makes an anchor";
-  const parts = partsBelow(rules.anchor, file);
+  const parts = partsBelow(rules.anchor, file) ?? partsOfOrigin(rules, file);
   if (parts === null) return isPackage(specifier) ? "" : `it is outside of the anchor ${rules.anchor}`;
   if (parts.includes(PACKAGES)) return "";
   const left = parts.findIndex((part, index) => isLeftOut(rules, parts, index));
@@ -51,7 +57,13 @@ function refusal(rules, specifier, importer, target) {
   const name = parts[parts.length - 1];
   if (!VERIFIED_SUFFIXES.has(path.extname(name))) return "files with its suffix are not verified";
   if (MANAGED.has(name) && !fs.existsSync(`${file}.sig`)) return `${name} is not signed`;
-  return "";
+  return rules.copies && partsBelow(rules.copies, file) === null ? "it was not verified" : "";
+}
+
+/** As partsBelow, for what was linked from the folder that the anchor is a copy of. */
+function partsOfOrigin(rules, file) {
+  const origin = rules.copies && path.sep + path.relative(rules.copies, rules.anchor);
+  return origin ? partsBelow(origin, file) : null;
 }
 
 /** From now on refuse what the rules refuse, in require() and in import. */

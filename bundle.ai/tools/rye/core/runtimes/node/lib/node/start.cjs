@@ -48,7 +48,9 @@ function main() {
   const packages = process.env.RYE_NODE_PACKAGES || "";
   delete process.env.RYE_NODE_ANCHOR;
   delete process.env.RYE_NODE_PACKAGES;
-  guard.install(guard.makeRules(tool, anchor, packages));
+  const copies = process.env.RYE_NODE_COPIES || "";
+  delete process.env.RYE_NODE_COPIES;
+  guard.install(guard.makeRules(tool, anchor, packages, copies));
   const bytes = fs.readFileSync(tool);
   if (isAnother(bytes)) throw new Error(`${tool}: changed between its verification and its start`);
   const source = bytes.toString("utf8").replace(COMMENT, " ");

@@ -1,0 +1,87 @@
+"""Held files: what an interpreter reads of a tool are the bytes that Rye has read and verified.
+
+No file is opened by its path again after it was compared. What a runtime starts decides how:
+
+(1) Python: ``config.starter`` of the runtime names a file that is executed by ``python -c``; it and
+    the tool with its modules are packed into one sealed file, and nothing else is imported from
+    the folders that they come from
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from lillux.process.model import SEALED_PATH
+from lillux.values import replace
+from ryeos.run.model import HeldFiles, Invocation
+from ryeos.trust.verify import VerifiedItem
+
+STARTER = "starter"
+"""The key of a runtime's config that names the file which starts its tools."""
+
+PYTHON_START = f"""\
+import sys
+sys.path[:] = [entry for entry in sys.path if entry]
+import os
+def _start():
+    at = {SEALED_PATH!r}
+    is_open = at.startswith("/dev/fd/")
+    with open(int(at[8:]) if is_open else at, "rb") as file: held = file.read()
+    if not is_open: os.remove(at)
+    module = sys.modules["rye_start"] = type(sys)("rye_start")
+    first = held.index(b"\\n") + 1
+    text = held[first : first + int(held.partition(b" ")[0])]
+    exec(compile(text, "start.py", "exec"), module.__dict__)
+    module.hold(held)
+    module.begin()
+    del sys.argv[0]
+    globals().update(__file__=sys.argv[0])
+    return compile(module.files[__file__], __file__, "exec", dont_inherit=True)
+exec(_start())
+"""
+"""What ``python -c`` gets: it reads the sealed file once and executes what is in it."""
+
+AT_START = ("PYTHONPATH", "PYTHONPYCACHEPREFIX")
+"""Variables that an interpreter acts upon at its own start, before a starter is there."""
+
+
+def files_of(items: Iterable[VerifiedItem]) -> dict[str, bytes]:
+    """The bytes of items by the path of each."""
+    return {str(item.target.path): item.data for item in items}
+
+
+def started_by(invocation: Invocation, held: HeldFiles, *words: str) -> Invocation:
+    """The invocation of a Python program that takes its modules from held files.
+
+    ``words`` are the program and its arguments. The interpreter itself looks for modules in none of
+    the verified folders: it would import ``sitecustomize`` from there by itself.
+    """
+    env, variables = _split_environment(invocation.env, held.folders)
+    return replace(
+        invocation,
+        argv=(invocation.argv[0], "-c", PYTHON_START, *words),
+        env=env,
+        held=replace(held, variables=variables),
+    )
+
+
+def shown_words(argv: Sequence[str]) -> tuple[str, ...]:
+    """A command as a person reads it: without the text that starts Python."""
+    is_started = len(argv) > 2 and argv[2] == PYTHON_START  # noqa: PLR2004 - PYTHON -c TEXT
+    return (argv[0], *argv[3:]) if is_started else tuple(argv)
+
+
+def _split_environment(
+    env: Mapping[str, str], folders: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The environment of the interpreter's own start, and the variables that are set later."""
+    entries = env.get("PYTHONPATH", "").split(os.pathsep)
+    kept = [entry for entry in entries if entry and not _is_below(entry, folders)]
+    later = {name: env[name] for name in AT_START if name in env}
+    at_start = {name: value for name, value in env.items() if name not in AT_START}
+    return {**at_start, **({"PYTHONPATH": os.pathsep.join(kept)} if kept else {})}, later
+
+
+def _is_below(path: str, folders: Mapping[str, str]) -> bool:
+    normal = os.path.normpath(path)
+    several = {*folders, *folders.values()}
+    return any(normal == one or normal.startswith(one.rstrip(os.sep) + os.sep) for one in several)
