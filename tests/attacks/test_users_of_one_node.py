@@ -1,5 +1,6 @@
 """Two users of one node: what one runs does not see, signal, limit or slow what the other runs."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ import pytest
 
 from lillux.namespaces import Apart, obstacle
 from lillux.shares import open_shares
+from tests.support.endings import wait_until
 from tests.support.node import Node
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace
@@ -227,6 +229,40 @@ def test_a_run_leaves_no_control_group_behind(attacker: RemoteProject, shared_no
     ]
     assert left == []
     assert shared_node.ask("GET", "/live").status == 200
+
+
+# --- parameters -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["sh", "yaml"])
+def test_no_parameter_of_a_shell_tool_stands_on_a_command_line(
+    workspace: Workspace, shared_node: Node, suffix: str
+) -> None:
+    wait = "echo > $TMPDIR/here; while ! [ -e $TMPDIR/go ]; do sleep 0.02; done"
+    if suffix == "sh":
+        header = "#!/usr/bin/env bash\n# version: 1.0.0\n# description: waits\n"
+        workspace.project.signed("tools/waits.sh", f'{header}test -n "$1"\n{wait}\n')
+    else:
+        schema = "config_schema: {type: object, properties: {word: {type: string}}}\n"
+        body = f"config: {{script: {json.dumps(f'test -n {{word}}; {wait}')}}}\n"
+        workspace.project.signed_yaml("waits", schema + body)
+    project = RemoteProject.with_tools(workspace, shared_node.user())
+    reply = project.ask("tool:waits", parameters={"word": SEEN}, **{"async": True})
+    wait_until(lambda: bool(project._waiting()))
+
+    lines = [_read(pid, "cmdline") for pid in _pids()]
+
+    assert any(b"-c" in line for line in lines)
+    assert [line for line in lines if SEEN.encode() in line] == []
+    project.release()
+    assert project.ended(str(reply.json["thread_id"]))["state"] == "completed"
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
 
 
 # --- without privileges, and where the system gives nothing ---------------------------------------
