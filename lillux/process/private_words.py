@@ -7,8 +7,7 @@ and the numbers of lines are as they were. Variables of a process can be read by
 A file of its own as it is for shells alone. POSIX.
 """
 
-import shlex
-from pathlib import PurePath
+import os
 
 from lillux.process.model import SEALED_PATH, Command
 from lillux.values import replace
@@ -22,7 +21,7 @@ _SCRIPT, _NAME = 2, 3  # SHELL -c SCRIPT NAME ARGUMENT...
 def with_private_words(command: Command) -> Command:
     """The same command, the arguments of a shell and the text it evaluates kept out of ``argv``."""
     argv = command.argv
-    is_shell = PurePath(argv[0]).name in _SHELLS
+    is_shell = os.path.basename(argv[0]) in _SHELLS  # noqa: PTH119 - a text
     if not is_shell or len(argv) <= _SCRIPT or argv[1] != "-c":
         return command
     script, arguments = argv[_SCRIPT], argv[_NAME + 1 :]
@@ -32,7 +31,7 @@ def with_private_words(command: Command) -> Command:
         words, last = arguments, script
     else:
         words, last = (script, *arguments), 'eval "shift; $1"'
-    parts = _parts(" ".join(map(shlex.quote, words)))
+    parts = _parts(" ".join(map(_quoted, words)))
     names = [f"{_VARIABLE}{index}" for index in range(len(parts))]
     whole = "".join(f"${{{name}}}" for name in names)
     starter = f'eval "set -- {whole}"; unset {" ".join(names)}; {last}'
@@ -41,6 +40,10 @@ def with_private_words(command: Command) -> Command:
         argv=(*argv[:_SCRIPT], starter, *argv[_NAME : _NAME + 1]),
         env={**command.env, **dict(zip(names, parts, strict=True))},
     )
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("'", "'\\''") + "'"
 
 
 def _parts(text: str) -> list[str]:
