@@ -61,10 +61,14 @@ class Shares:
                 group.parent.rmdir()
 
 
-def open_shares() -> Shares:
-    """The groups that this process may make. It moves itself into one of them where it has to."""
+def open_shares(*, mounts: Path = _MOUNTS, groups: Path = _GROUP) -> Shares:
+    """The groups that this process may make. It moves itself into one of them where it has to.
+
+    ``mounts`` and ``groups`` are files of ``/proc/self`` that say what is mounted, and which groups
+    this process is in.
+    """
     try:
-        own = _own_groups()
+        own = _own_groups(mounts, groups)
         if _UNIFIED in own and _controllers(own[_UNIFIED]):
             return _open_unified(own[_UNIFIED])
         return _open_separate({name: own[name] for name in _CONTROLLERS if name in own})
@@ -101,11 +105,11 @@ def _open_separate(own: Mapping[str, Path]) -> Shares:
     return Shares({name: str(folder / _RUNS) for name, folder in own.items()}, tuple(own))
 
 
-def _own_groups() -> dict[str, Path]:
+def _own_groups(mounted: Path, groups: Path) -> dict[str, Path]:
     """The folders of the groups that this process is in, by controller."""
     own: dict[str, Path] = {}
-    mounts = dict(_mounts())
-    for line in _GROUP.read_text(encoding="utf-8").splitlines():
+    mounts = dict(_mounts(mounted))
+    for line in groups.read_text(encoding="utf-8").splitlines():
         _, names, path = line.split(":", 2)
         for name in names.split(","):
             if name in mounts:
@@ -115,9 +119,9 @@ def _own_groups() -> dict[str, Path]:
     return own
 
 
-def _mounts() -> Iterator[tuple[str, tuple[str, str]]]:
+def _mounts(mounted: Path) -> Iterator[tuple[str, tuple[str, str]]]:
     """By controller where its tree is mounted, and which part of it."""
-    for line in _MOUNTS.read_text(encoding="utf-8").splitlines():
+    for line in mounted.read_text(encoding="utf-8").splitlines():
         before, _, after = line.partition(" - ")
         root, place = before.split()[3:5]
         kind, _, options = after.split()[:3]

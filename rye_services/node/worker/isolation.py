@@ -63,7 +63,7 @@ class Isolation:
         held = ", ".join(self.held())
         _log.info("each execution has %s", held or "nothing of its own but its files")
         for problem in self.lacking():
-            _log.warning("executions of different users are not kept apart: %s", problem)
+            _log.warning("executions of different users: %s", problem)
 
     def dump(self) -> dict[str, Any]:
         """The value for a job."""
