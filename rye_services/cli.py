@@ -354,6 +354,29 @@ def _init(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnsw
     return CommandAnswer({"status": "success", **facts}, text)
 
 
+def _doctor(_: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    """What keeps executions of different users apart here, by whoever types it."""
+    from lillux.sandbox import landlock_version
+    from lillux.seccomp import can_filter
+    from lillux.supervisor import can_supervise
+    from rye_services.node.worker.process import WorkerLaunch
+
+    isolation = WorkerLaunch(environ=environ).isolation()
+    files = f"Landlock {landlock_version()}" if landlock_version() else ""
+    calls = "seccomp" if can_filter() else ""
+    hosts = "decided connections" if can_supervise() else ""
+    held = [*filter(None, (files, calls, hosts)), *isolation.held()]
+    lacking = [
+        *([] if files else ["the files of each other are closed by owner only: no Landlock"]),
+        *([] if calls else ["system calls are not filtered: no seccomp"]),
+        *([] if hosts else ["connections to hosts are refused: pidfd_getfd is forbidden"]),
+        *isolation.lacking(),
+    ]
+    rows = [*(("has", one) for one in held), *(("lacks", one) for one in lacking)]
+    facts = {"user": unix_user(), "has": held, "lacks": lacking}
+    return CommandAnswer({"status": "success", **facts}, columns(rows))
+
+
 def _version(_: argparse.Namespace, __: Mapping[str, str]) -> CommandAnswer:
     facts: dict[str, Any] = {
         "name": "rye-node",
@@ -441,6 +464,7 @@ def command_parser() -> argparse.ArgumentParser:
     declare_quota(lambda *words: _command(quota, *words))
     jobs = _group(commands, "jobs", "the executions of all users")
     declare_jobs(lambda *words: _command(jobs, *words))
+    _command(commands, "doctor", _doctor, "what this machine gives to keep executions apart")
     _command(commands, "version", _version, "the version and its environment")
     return parser
 

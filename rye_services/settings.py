@@ -61,6 +61,8 @@ class Settings:
     worker_memory_bytes      of each process of an execution; 0 sets no limit
     worker_file_bytes        of each file that it writes; 0 sets no limit, None is that of a store
     worker_disk_bytes        of all files of its workspace; 0 sets no limit, None is four stores
+    run_memory_bytes         of all processes of an execution; 0 sets no limit, None is twice one
+    run_processes            how many an execution may have at a time; 0 sets no limit
     compatible_versions      ``MAJOR.MINOR`` of clients whose manifests are taken
     allow_unix_sockets       whether tools may open local sockets, which lead to other services
     allow_network            whether tools may open sockets to other machines, and to this one
@@ -107,6 +109,8 @@ class Settings:
     worker_memory_bytes: int = 4 * GIB
     worker_file_bytes: int | None = None
     worker_disk_bytes: int | None = None
+    run_memory_bytes: int | None = None
+    run_processes: int = 512
     compatible_versions: tuple[str, ...] = ("0.1",)
     roles: tuple[str, ...] = ("node",)
     open_webhooks: bool = True
@@ -148,6 +152,12 @@ class Settings:
         """Of all files that an execution works on; 0 for no limit."""
         own = self.worker_disk_bytes
         return 4 * self.max_user_storage_bytes if own is None else own
+
+    @property
+    def largest_run_bytes(self) -> int:
+        """Of the memory of all processes of an execution; 0 for no limit."""
+        own = self.run_memory_bytes
+        return 2 * self.worker_memory_bytes if own is None else own
 
     @property
     def is_cluster(self) -> bool:
@@ -399,6 +409,8 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "worker_memory_bytes": _amount,
     "worker_file_bytes": _amount,
     "worker_disk_bytes": _amount,
+    "run_memory_bytes": _amount,
+    "run_processes": _whole(0, 1_000_000),
     "compatible_versions": _words,
     "roles": _roles,
     "open_webhooks": _flag,

@@ -55,6 +55,10 @@ def spawn(
             hint="start this process with the default action for SIGCHLD",
         )
     path = find_program(command, platform=platform)
+    if command.has_private_words and not on_windows:
+        from lillux.process.private_words import with_private_words
+
+        command = with_private_words(command)
     reads = bool(command.stdin or command.stdin_rest)
     stdin = subprocess.PIPE if reads else subprocess.DEVNULL
     output = subprocess.PIPE if control is None else subprocess.DEVNULL

@@ -60,6 +60,7 @@ class Command:
                       of `ProcessRunner.run` does.
     sealed            bytes that the child can read and that cannot change: `SEALED_PATH` in the
                       first words of ``argv`` stands for the path that they are read from.
+    has_private_words  other users of the machine see neither the arguments of a shell nor its text
 
     Raises ConfigurationError for values that no system could run.
     """
@@ -76,6 +77,7 @@ class Command:
     on_attempt: "OnAttempt | None" = field(default=None, repr=False)
     on_stdout: Callable[[bytes], None] | None = field(default=None, repr=False)
     sealed: bytes | None = field(default=None, repr=False)
+    has_private_words: bool = False
 
     def __post_init__(self) -> None:
         if not self.argv or not self.argv[0]:

@@ -153,6 +153,7 @@ def open_services(
         bundle=bundle,
         clock=clock,
         environ=environ,
+        runs_here=process == "worker" or not settings.is_cluster,
     )
     made = NodeServices(
         settings=settings,

@@ -415,7 +415,7 @@ class CallRights:
             addresses=addresses,
             hosts=hosts,
             withholding=self.withholding,
-            is_hardened=rights != ANYTHING,
+            is_hardened=self.on_node or rights != ANYTHING,
             watches=self.watches,
         )
         if not (wanted.needs_landlock or wanted.needs_filter or wanted.withholding):

@@ -33,6 +33,7 @@ from rye_services.node.store.heads import Head, valid_project_path
 from rye_services.node.store.objects import DurableStores, KnownManifests, StoresOfUsers
 from rye_services.node.webhooks import WebhookFieldError, valid_vault_keys
 from rye_services.node.worker.fork_server import ForkServer
+from rye_services.node.worker.isolation import Isolation
 from rye_services.node.worker.jobs import (
     Job,
     JobAction,
@@ -627,6 +628,7 @@ class Engine:
     workers: ForkServer
     bundle: Path
     clock: Clock
+    isolation: Isolation = Isolation()
     manifests: KnownManifests = field(default_factory=KnownManifests, repr=False)
 
     def basis(self, order: Order) -> Basis:
@@ -838,6 +840,10 @@ class Engine:
             unix_sockets=self.settings.allow_unix_sockets,
             network=self.settings.allow_network,
             policy=self.settings.sandbox,
+            isolation=self.isolation.dump(),
+            owner=order.user_id,
+            run_memory_bytes=self.settings.largest_run_bytes,
+            run_processes=self.settings.run_processes,
             hidden=self._hidden_paths(),
             parent_pid=os.getpid(),
         )

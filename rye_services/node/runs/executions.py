@@ -79,6 +79,7 @@ from rye_services.node.store.objects import QuotaExceededError, StoresOfUsers
 from rye_services.node.store.servers import ServerLease
 from rye_services.node.webhooks import record_delivery
 from rye_services.node.worker import jobs
+from rye_services.node.worker.isolation import Isolation
 from rye_services.node.worker.jobs import JobAction, RecordedInputs
 from rye_services.node.worker.process import Go, WorkerEndedError, WorkerLaunch
 from rye_services.node.worker.workspaces import Checkouts
@@ -806,9 +807,13 @@ def open_engine(
     bundle: Path,
     clock: Clock,
     environ: Mapping[str, str],
+    runs_here: bool,
 ) -> Engine:
-    """What executes on this machine. Nothing is read or written yet."""
+    """What executes on this machine, if it ``runs_here``. Nothing is read or written yet."""
     launch = WorkerLaunch(environ=environ)
+    isolation = launch.isolation() if runs_here else Isolation()
+    if runs_here:
+        isolation.log()
     return Engine(
         settings=settings,
         keys=keys,
@@ -822,6 +827,7 @@ def open_engine(
         workers=launch.fork_server(),
         bundle=bundle,
         clock=clock,
+        isolation=isolation,
     )
 
 

@@ -85,6 +85,7 @@ def _context(job: Job) -> Context:
         context,
         process_env={**context.process_env, **job.secrets},
         dev_mode=False,
+        confines=True,
         on_node=True,
         node_policy=job.policy,
         receipts="on",

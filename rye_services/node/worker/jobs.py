@@ -47,6 +47,10 @@ class Job:
     unix_sockets        whether tools may open local sockets
     network             whether they may open others
     policy              what the operator lets tools do at most, as `Settings.sandbox`
+    isolation           what keeps it apart from others, as `Isolation.dump` has it
+    owner               whose run it is, for shares of the machine
+    run_memory_bytes    of all its processes together, where groups hold it; 0 for no limit
+    run_processes       how many it may have at a time, where the system holds it; 0 for no limit
     hidden              what nothing of the job may read, wherever it lies
     parent_pid          the process that ends with this job: when it is gone, so is the job
     asks_first          whether it begins only when the server says so: a byte on standard input
@@ -72,6 +76,10 @@ class Job:
     unix_sockets: bool = False
     network: bool = True
     policy: Mapping[str, Any] = field(default_factory=dict)
+    isolation: Mapping[str, Any] = field(default_factory=dict)
+    owner: str = "nobody"
+    run_memory_bytes: int = 0
+    run_processes: int = 0
     hidden: tuple[Path, ...] = ()
     parent_pid: int
     asks_first: bool = False

@@ -17,11 +17,13 @@ from types import FrameType
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
+from lillux.namespaces import Apart, run_apart
 from lillux.process import ProcessManager
 from lillux.process.model import MIB, Command, Outcome, ProcessRunner
 from lillux.process.pumps import LaterInput
 from lillux.values import dataclass, replace
 from rye_services.node.worker.fork_server import ForkServer, serve_forks
+from rye_services.node.worker.isolation import Isolation, open_isolation, read_isolation
 from rye_services.node.worker.jobs import Job, WorkerAnswer, failed, read_finished, read_job
 
 MAX_ANSWER_BYTES = 64 * MIB
@@ -90,6 +92,10 @@ class WorkerLaunch:
     def fork_server(self) -> ForkServer:
         """What runs the processes of jobs without having each import the same modules."""
         return ForkServer(self._words(_TEMPLATE), self._kept(), _manager())
+
+    def isolation(self) -> Isolation:
+        """What keeps the runs of different users apart here, tried now."""
+        return open_isolation(self.python, self.modules)
 
     def _words(self, code: str) -> tuple[str, ...]:
         return (self.python, "-I", "-c", code, json.dumps(self.modules))
@@ -174,6 +180,9 @@ def _disk_was_full(job: Job) -> WorkerAnswer:
 #       |       for a signal, or for the end of the server, (4) ends what the run has left
 #       +- runner   gives away every right on files but those of the job, and runs the item
 #
+# Where the machine has namespaces the runner is the first process of its own, and a gate stands
+# between both (`lillux.namespaces`).
+#
 # The runner leads no group of its own, so that a signal to the keeper's group reaches it too. It
 # writes its answer to what was its standard output before; the tools that it starts have pipes of
 # their own.
@@ -236,12 +245,32 @@ def _keep(job: Job) -> int:
     from lillux.process.children import adopt_orphans, end_descendants
 
     adopt_orphans()
+    isolation, group = read_isolation(job.isolation), f"{os.getpid()}-{os.urandom(4).hex()}"
     runner = os.fork()  # (2)
     if not runner:
-        _leave(_run_guarded(job))
+        _leave(_run_apart(job, isolation, group))
     ending = _watch(job, runner)  # (3)
     end_descendants(SWEEP_S)  # (4)
+    isolation.shares.remove(job.owner, group)
     return ending
+
+
+def _run_apart(job: Job, isolation: Isolation, group: str) -> int:
+    """Run the job among processes of its own, where the machine gives that. Its exit status.
+
+    What was found at the start of the node and is not to be had now ends the job: nothing runs with
+    less than the log of the node says.
+    """
+    try:
+        isolation.shares.join(
+            job.owner, group, memory_bytes=job.run_memory_bytes, processes=job.run_processes
+        )
+        if isolation.how is Apart.NOT:
+            return _run_guarded(job)
+        return run_apart(isolation.how, lambda: _run_guarded(job))
+    except OSError as error:
+        sys.stderr.write(f"this execution cannot be kept apart from others: {error}\n")
+        return 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +416,8 @@ def _run(job: Job, pipes: _Pipes) -> None:
     # Address space that is only reserved is no memory, and Node.js and Java reserve a lot of it.
     _limit("RLIMIT_DATA" if sys.platform == "linux" else "RLIMIT_AS", job.memory_bytes)
     _limit("RLIMIT_FSIZE", job.file_bytes)
+    if job.isolation.get("how") == Apart.USERS and _counts_by_namespace():
+        _limit("RLIMIT_NPROC", job.run_processes)
     from rye_services.node.worker.items import do
 
     finished = do(job, cancellation, pipes.wait_to_begin)
@@ -412,13 +443,19 @@ def _cancelled_by_end(keeper: int) -> "Cancellation":
         await_end_of_parent(keeper)
         cancellation.cancel()
 
-    if hasattr(os, "fork"):
+    if hasattr(os, "fork") and keeper:  # else the keeper has no number here: the gate sees to it
         _in_background(await_keeper)
     return cancellation
 
 
+def _counts_by_namespace() -> bool:
+    """Whether processes are counted for each namespace of users; before Linux 5.14 for all."""
+    numbers = os.uname().release.split(".")[:2]
+    return all(one.isdecimal() for one in numbers) and tuple(map(int, numbers)) >= (5, 14)
+
+
 def _limit(name: str, limit_bytes: int) -> None:
-    """Of this process and of each that it starts. Not how many those are: ADR 0024."""
+    """Of this process and of each that it starts."""
     if not limit_bytes:
         return
     with suppress(ImportError):  # Windows has no such limits

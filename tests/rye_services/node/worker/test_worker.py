@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from lillux.cancellation import Cancellation
 from lillux.files import make_directory
 from lillux.sandbox import landlock_version
+from lillux.values import replace
 from rye_services.node.worker import process
 from rye_services.node.worker.jobs import BEGIN, Job, JobAction, WorkerAnswer, read_report
 from rye_services.node.worker.process import WorkerDiedError, WorkerEndedError, WorkerLaunch
@@ -69,12 +69,16 @@ FORKS = pytest.param("forked", marks=pytest.mark.skipif(sys.platform != "linux",
 
 @pytest.fixture(params=["started", FORKS])
 def do_job(request: pytest.FixtureRequest, launch: WorkerLaunch) -> Iterator[Do]:
-    """Does a job in a new process, and in a forked one."""
+    """Does a job in a new process that shares all, and in a forked one kept apart from others."""
     if request.param == "started":
         yield process.do_job
         return
-    workers = launch.fork_server()
-    yield partial(process.do_job, runner=workers)
+    workers, isolation = launch.fork_server(), launch.isolation().dump()
+
+    def do(job: Job, launch: WorkerLaunch, **more: Any) -> WorkerAnswer:  # noqa: ANN401 - its own
+        return process.do_job(replace(job, isolation=isolation), launch, runner=workers, **more)
+
+    yield do
     assert workers.template_pid, "it was started anew"
     workers.close()
 
@@ -388,12 +392,12 @@ def test_a_job_ends_when_its_server_is_killed(
 
 
 def test_a_worker_that_is_killed_is_reported(
-    workspace: Workspace, job: MakeJob, do_job: Do, launch: WorkerLaunch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     shell_tool(workspace, "kill -9 $(ps -o ppid= -p $$)")
 
     with pytest.raises(WorkerDiedError) as error:
-        do_job(job("tool:t"), launch)
+        process.do_job(job("tool:t"), launch)
 
     assert str(error.value) == "the worker of this execution ended without an answer"
 

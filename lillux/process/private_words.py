@@ -1,0 +1,52 @@
+"""Starts a shell without its arguments on the command line, which any user may read.
+
+    bash -c SCRIPT NAME ARGUMENT...   becomes   bash -c STARTER NAME   with the rest in a variable
+
+The starter sets the arguments from a variable, removes it, and evaluates the script: ``$0``, ``$1``
+and the numbers of lines are as they were. Variables of a process can be read by its own user only.
+A file of its own as it is for shells alone. POSIX.
+"""
+
+import os
+
+from lillux.process.model import SEALED_PATH, Command
+from lillux.values import replace
+
+_SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
+_VARIABLE = "LILLUX_WORDS"
+_MAX_CHARACTERS = 25_000  # of one variable: four bytes each, the system takes 128 KiB
+_SCRIPT, _NAME = 2, 3  # SHELL -c SCRIPT NAME ARGUMENT...
+
+
+def with_private_words(command: Command) -> Command:
+    """The same command, the arguments of a shell and the text it evaluates kept out of ``argv``."""
+    argv = command.argv
+    is_shell = os.path.basename(argv[0]) in _SHELLS  # noqa: PTH119 - a text
+    if not is_shell or len(argv) <= _SCRIPT or argv[1] != "-c":
+        return command
+    script, arguments = argv[_SCRIPT], argv[_NAME + 1 :]
+    if SEALED_PATH in script:  # it names a file that is not there yet, and nothing else
+        if not arguments:
+            return command
+        words, last = arguments, script
+    else:
+        words, last = (script, *arguments), 'eval "shift; $1"'
+    parts = _parts(" ".join(map(_quoted, words)))
+    names = [f"{_VARIABLE}{index}" for index in range(len(parts))]
+    whole = "".join(f"${{{name}}}" for name in names)
+    starter = f'eval "set -- {whole}"; unset {" ".join(names)}; {last}'
+    return replace(
+        command,
+        argv=(*argv[:_SCRIPT], starter, *argv[_NAME : _NAME + 1]),
+        env={**command.env, **dict(zip(names, parts, strict=True))},
+    )
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+def _parts(text: str) -> list[str]:
+    """A text in pieces that one variable may hold each."""
+    starts = range(0, len(text), _MAX_CHARACTERS)
+    return [text[start : start + _MAX_CHARACTERS] for start in starts]
