@@ -848,6 +848,7 @@ def command_of(invocation: Invocation) -> Command:
         confinement=invocation.confinement,
         on_attempt=invocation.attempts.append,
         on_stdout=invocation.on_stdout,
+        has_private_words=True,
         sealed=invocation.held.packed() if invocation.held else invocation.sealed,
     )
 
