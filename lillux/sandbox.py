@@ -28,6 +28,7 @@ from lillux.values import dataclass, replace
 
 if TYPE_CHECKING:
     from lillux.mediation import WriteRules
+    from lillux.supervisor import Supervision
 
 # --- landlock -------------------------------------------------------------------------------------
 
@@ -137,7 +138,10 @@ def _allow_open(ruleset: int, descriptor: int, rights: int) -> None:
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISLNK(mode):  # what it leads to is allowed where it is, or not at all
         return
-    rule = _PathBeneath(rights if stat.S_ISDIR(mode) else rights & _OF_FILES, descriptor)
+    allowed = rights if stat.S_ISDIR(mode) else rights & _OF_FILES
+    if not allowed:
+        return
+    rule = _PathBeneath(allowed, descriptor)
     _raise_for_errno(_call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0))
 
 
@@ -484,6 +488,19 @@ class Confinement:
         kept = self.mediated.kept
         more = (path for path in self.writable or () if _is_above(path, kept))
         return Mediation((*self.mediated.folders, *more), kept)
+
+    def supervision(self) -> "Supervision":
+        """What its supervisor decides by."""
+        from lillux.supervisor import Supervision
+
+        local = self.local_sockets
+        return Supervision(
+            addresses=self.addresses,
+            local=None if local is None else tuple(os.path.realpath(path) for path in local),
+            rules=self.write_rules() if self.limits_writing else None,
+            writes=self.mediated is not None,
+            watches=self.watches,
+        )
 
     def write_rules(self) -> "WriteRules":
         """Where changes may be made, for the supervisor."""

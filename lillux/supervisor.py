@@ -13,13 +13,13 @@ import os
 import select
 import struct
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from lillux.attempts import Attempt, OnAttempt
 from lillux.mediation import (
     WRITING,
     Blocks,
@@ -28,7 +28,9 @@ from lillux.mediation import (
     GoOn,
     Impersonation,
     Status,
+    WriteRules,
     as_signed,
+    descriptor_of,
     status_of,
 )
 from lillux.seccomp import (
@@ -39,14 +41,11 @@ from lillux.seccomp import (
     NEIGHBOURS,
     WRITES,
     Addresses,
-    Reach,
     number_of,
 )
 from lillux.values import dataclass
 
 if TYPE_CHECKING:
-    from lillux.addresses import Ip
-    from lillux.sandbox import Confinement
     from lillux.supervised_sockets import Sockets
 
 _RECEIVE, _SEND, _STILL_THERE = 0xC050_2100, 0xC018_2101, 0x4008_2102
@@ -61,32 +60,23 @@ _PAUSE_S = 0.005
 _MAX_ANCESTORS = 64
 
 
-def allows(addresses: Addresses, call: str, ip: "Ip", port: int) -> bool:
-    """Whether a socket may be connected or bound to an address, or may send to it."""
-    from lillux.addresses import is_name_server, is_near, is_this_machine
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supervision:
+    """What a supervisor decides by.
 
-    match addresses.reach:
-        case Reach.PROXY:
-            return call == "connect" and is_this_machine(ip) and port == addresses.port
-        case Reach.LOOPBACK:
-            return is_this_machine(ip)
-        case _:
-            return call in {"bind", "listen"} or is_name_server(ip, port) or not is_near(ip)
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """An access of a confined process: ``read``, ``write``, ``run``, ``connect`` or ``bind``.
-
-    ``was_refused`` is known of addresses alone; whether a path is open is for the rules to say.
+    addresses  where sockets may lead; None for anywhere
+    local      real paths of local sockets that may be connected to beside those that may be
+               written; None for any
+    rules      where files may be changed; None where nothing of that waits
+    writes     it makes changes of files, not of their metadata alone
+    watches    it reports all accesses
     """
 
-    what: str
-    target: str
-    was_refused: bool = False
-
-
-OnAttempt = Callable[[Attempt], None]
+    addresses: Addresses | None = None
+    local: tuple[str, ...] | None = None
+    rules: WriteRules | None = None
+    writes: bool = False
+    watches: bool = False
 
 
 @cache
@@ -97,7 +87,7 @@ def can_supervise() -> bool:
     except (AttributeError, OSError):
         return False
     try:
-        os.close(socket_of(pidfd, pidfd))
+        os.close(descriptor_of(pidfd, pidfd))
     except OSError:
         return False
     finally:
@@ -114,16 +104,15 @@ class Supervisor:
     def __init__(
         self,
         listener: int,
-        confinement: "Confinement",
+        supervision: Supervision,
         entered: Status,
         on_attempt: OnAttempt | None = None,
     ) -> None:
         self._listener, self._entered = listener, entered
-        self._addresses, self._watches = confinement.addresses, confinement.watches
-        self._makes_changes = confinement.limits_writing
-        self._writes_itself = confinement.mediated is not None
-        self._rules = confinement.write_rules()
-        self._local = _local_rules(confinement)
+        self._addresses, self._watches = supervision.addresses, supervision.watches
+        self._writes_itself, self._local = supervision.writes, supervision.local
+        self._rules = supervision.rules or WriteRules(native=())
+        self._makes_changes = supervision.rules is not None
         self._on_attempt = on_attempt or (lambda _: None)
         every = (*ADDRESSED, *MESSAGES, *FILES, *WRITES, *METADATA, *NEIGHBOURS)
         self._names = {number_of(name): name for name in every if number_of(name) >= 0}
@@ -309,13 +298,6 @@ class Supervisor:
             fcntl.ioctl(self._listener, _SEND, answer)
 
 
-def _local_rules(confinement: "Confinement") -> tuple[str, ...] | None:
-    """The real paths of local sockets that may be connected to beside writable ones; None: any."""
-    if confinement.local_sockets is None:
-        return None
-    return tuple(os.path.realpath(path) for path in confinement.local_sockets)
-
-
 class _Call(FileCall):
     """A waiting call that is watched."""
 
@@ -369,15 +351,3 @@ class _Call(FileCall):
 
 def _access_of_flags(flags: int) -> str:
     return "write" if flags & WRITING else "read"
-
-
-def socket_of(pidfd: int, number: int) -> int:
-    """A descriptor of our own for another process's. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    words = (number_of("pidfd_getfd"), pidfd, number & 0xFFFF_FFFF, 0)
-    found = int(libc.syscall(*map(ctypes.c_ulong, words)))
-    if found < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    os.set_inheritable(found, False)  # noqa: FBT003 - its only way
-    return found

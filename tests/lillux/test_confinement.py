@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lillux.attempts import Attempt
 from lillux.errors import UnsafePathError
 from lillux.process import ProcessManager
 from lillux.process.children import bubblewrap, spawn, started_words
@@ -35,7 +36,7 @@ from lillux.seccomp import (
     number_of,
     supervised_calls,
 )
-from lillux.supervisor import Attempt, can_supervise
+from lillux.supervisor import can_supervise
 from tests.support.programs import unavailable
 from tests.support.workspace import ROOT
 
