@@ -1,6 +1,6 @@
 """What a confined process tried, for those who report it.
 
-A module of its own: what starts programs speaks of it, and must not import the supervisor for that.
+A file of its own: what starts programs speaks of it, and must not import the supervisor for that.
 """
 
 from collections.abc import Callable

@@ -45,7 +45,7 @@ _RETRIES = 8
 
 
 class GoOn(Exception):  # noqa: N818 - not an error
-    """A call continues as if nobody had looked: what is native decides."""
+    """A call continues, and the kernel decides by its own rules."""
 
 
 class Blocks(Exception):  # noqa: N818 - not an error
@@ -87,7 +87,7 @@ class WriteRules:
         return any(_is_within(one, place) for one in self.kept)
 
     def may_change(self, place: str) -> bool:
-        """Whether what is at a real path may be changed, by whomever."""
+        """Whether what is at a real path may be changed at all."""
         is_device = place.startswith("/dev/") and not place.startswith(_SHARED_MEMORY)
         if is_device or self.keeps(place):
             return False
@@ -260,7 +260,7 @@ def as_signed(word: int) -> int:
 class Impersonation:
     """Lets this thread alone reach for files as another user would, and with another umask.
 
-    A process that is not root can be nobody else; then nothing is to be done.
+    A process that is not root can be no other user; then nothing is to be done.
     """
 
     def __init__(self, entered: Status) -> None:

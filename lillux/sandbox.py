@@ -245,6 +245,7 @@ _DANGEROUS_CAPABILITIES = (2, 16, 17, 19, 21, 22, 27, 38, 39)
 
 _NETWORK_CAPABILITIES = (12, 13)  # routes of the machine, and packets of any form
 _DEVICES = Path("/dev")
+_MEMORY = frozenset({_DEVICES / "shm", _DEVICES / "mqueue"})  # files, no devices
 
 
 class Access(Enum):
@@ -477,7 +478,7 @@ class Confinement:
             return Hold.FREE
         if self.mediated is not None or self.writable is None:
             return Hold.ASKED
-        is_any = any(one.parent != _DEVICES for one in self.writable)
+        is_any = any(one.parent != _DEVICES or one in _MEMORY for one in self.writable)
         return Hold.ASKED if is_any else Hold.REFUSED
 
     @property
@@ -710,7 +711,7 @@ def obstacle(  # noqa: PLR0911 - a reason each
         return "this kernel has no Landlock, and bubblewrap is not installed"
     if wanted.needs_filter and not seccomp.can_filter():
         return "this machine has no seccomp filters that Rye knows"
-    if wanted.mediated and not _has_descriptors_for_others():
+    if wanted.mediated and not can_mediate():
         return "this kernel is older than 5.14, which lets a part of a folder be kept"
     if wanted.hears_sockets and can_hear is None:
         from lillux.supervisor import can_supervise
@@ -721,8 +722,8 @@ def obstacle(  # noqa: PLR0911 - a reason each
     return ""
 
 
-def _has_descriptors_for_others() -> bool:
-    """Whether a supervisor can answer an open() with a descriptor in one step."""
+def can_mediate() -> bool:
+    """Whether a supervisor can make changes: it answers open() with a descriptor in one step."""
     major, minor, *_ = os.uname().release.split(".")
     return (int(major), int("".join(filter(str.isdecimal, minor[:3])) or 0)) >= (5, 14)
 

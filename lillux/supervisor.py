@@ -153,7 +153,7 @@ class Supervisor:
             self._answer(call, _GO_ON)
         except OSError as error:
             self._answer(call, 0, error.errno or errno.EACCES)
-        except Exception:  # else every later call would find nobody
+        except Exception:  # else no later call would be answered
             logging.getLogger(__name__).exception("%s of process %s", call.name, pid)
             self._answer(call, 0, errno.EINVAL)
 
@@ -166,7 +166,7 @@ class Supervisor:
             self._change(call, self._changes)
         elif name in NEIGHBOURS:
             self._require_own(call)
-            raise GoOn  # the number of the process is in a register, which nobody changes
+            raise GoOn  # the number of the process is in a register, which no thread changes
         elif name in ADDRESSED or name in MESSAGES:
             self._reach(call)
         elif name in FILES:  # a start
