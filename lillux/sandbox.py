@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from lillux import seccomp
 from lillux.errors import UnsafePathError
-from lillux.seccomp import Addresses, Filter, Hold, Reach, Sockets, supervised_calls
+from lillux.seccomp import STARTS, Addresses, Filter, Hold, Reach, Sockets, supervised_calls
 from lillux.values import dataclass, replace
 
 if TYPE_CHECKING:
@@ -464,7 +464,17 @@ class Confinement:
     @property
     def is_supervised(self) -> bool:
         """Whether some of its system calls wait for a supervisor."""
-        return self.hears_sockets or self.mediated is not None or self._changes is Hold.ASKED
+        return (
+            self.hears_sockets
+            or self.hears_starts
+            or self.mediated is not None
+            or self._changes is Hold.ASKED
+        )
+
+    @property
+    def hears_starts(self) -> bool:
+        """Whether the supervisor sees each start of a program."""
+        return self.watches or self.executable is not None
 
     @property
     def hears_sockets(self) -> bool:
@@ -501,6 +511,7 @@ class Confinement:
             rules=self.write_rules() if self.limits_writing else None,
             writes=self.mediated is not None,
             watches=self.watches,
+            loaders=None if self.executable is None else tuple(_loaders(self.executable)),
         )
 
     def write_rules(self) -> "WriteRules":
@@ -570,6 +581,8 @@ class Confinement:
             supervised = (*supervised, "connect")
         if self.mediated and "bind" not in supervised:
             supervised = (*supervised, "bind")
+        if self.hears_starts and not self.watches:
+            supervised = (*supervised, *STARTS)
         is_public = self.addresses is not None and self.addresses.reach is Reach.PUBLIC
         return Filter(
             sockets=sockets,
@@ -738,6 +751,13 @@ def _rules(word: str, operation: str, paths: Iterable[Path]) -> Iterator[str]:
         yield f'({word} {operation} (subpath "{quoted}"))'
 
 
+def _loaders(programs: Iterable[Path]) -> Iterator[str]:
+    """The real paths of what loads programs: these need the right to start it, not to start."""
+    for program in programs:
+        if program.is_file():
+            yield from (os.path.realpath(words[0]) for words in loaders_of(program, of_elf=True))
+
+
 def _is_above(path: Path, kept: Iterable[Path]) -> bool:
     return any(one.is_relative_to(path) for one in kept)
 
@@ -825,12 +845,15 @@ def program_places(folder: Path) -> tuple[Path, ...]:
     return (folder, *(folder.parent / name for name in beside))
 
 
-def loaders_of(program: Path) -> Iterator[list[str]]:
-    """The loader of a program: its ELF interpreter, or the program in its ``#!`` line."""
+def loaders_of(program: Path, *, of_elf: bool = False) -> Iterator[list[str]]:
+    """The loader of a program: its ELF interpreter, or the program in its ``#!`` line.
+
+    With ``of_elf`` the former alone.
+    """
     try:
         with program.open("rb") as file:
             head = file.read(4096)
-            if head.startswith(b"#!"):
+            if head.startswith(b"#!") and not of_elf:
                 words = head[2:].partition(b"\n")[0].split()
                 if words:
                     yield [os.fsdecode(word) for word in words]

@@ -257,6 +257,9 @@ HARDENED = (
 ADDRESSED = ("connect", "bind", "listen")
 """The calls that name an address of a stream socket."""
 
+STARTS = ("execve", "execveat")
+"""The calls that start a program."""
+
 MESSAGES = ("sendto", "sendmsg", "sendmmsg")
 """The calls that may name an address beside what they send."""
 

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import logging
 import os
+import re
 import select
 import struct
 import time
@@ -27,7 +28,9 @@ from lillux.mediation import (
     FileCall,
     GoOn,
     Impersonation,
+    Opened,
     Status,
+    Way,
     WriteRules,
     as_signed,
     descriptor_of,
@@ -39,6 +42,7 @@ from lillux.seccomp import (
     MESSAGES,
     METADATA,
     NEIGHBOURS,
+    STARTS,
     WRITES,
     Addresses,
     number_of,
@@ -58,6 +62,7 @@ _GO_ON = 1
 _AT_FDCWD = -100
 _PAUSE_S = 0.005
 _MAX_ANCESTORS = 64
+_LOADER = re.compile(r"ld(-linux|-musl|\.so|64\.so|-\d)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,8 @@ class Supervision:
     rules      where files may be changed; None where nothing of that waits
     writes     it makes changes of files, not of their metadata alone
     watches    it reports all accesses
+    loaders    real paths of programs that load others, and do not start by themselves; None where
+               any program starts
     """
 
     addresses: Addresses | None = None
@@ -77,6 +84,7 @@ class Supervision:
     rules: WriteRules | None = None
     writes: bool = False
     watches: bool = False
+    loaders: tuple[str, ...] | None = None
 
 
 @cache
@@ -111,6 +119,7 @@ class Supervisor:
         self._listener, self._entered = listener, entered
         self._addresses, self._watches = supervision.addresses, supervision.watches
         self._writes_itself, self._local = supervision.writes, supervision.local
+        self._loaders = supervision.loaders
         self._rules = supervision.rules or WriteRules(native=())
         self._makes_changes = supervision.rules is not None
         self._on_attempt = on_attempt or (lambda _: None)
@@ -169,7 +178,11 @@ class Supervisor:
             raise GoOn  # the number of the process is in a register, which no thread changes
         elif name in ADDRESSED or name in MESSAGES:
             self._reach(call)
-        elif name in FILES:  # a start
+        elif name in STARTS:
+            if self._loaders is not None:
+                self._require_no_loader(call, self._loaders)
+            raise GoOn  # Landlock decides
+        elif name in FILES:
             raise GoOn
         else:
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
@@ -243,6 +256,28 @@ class Supervisor:
                 return True
             target = status.parent
         return False
+
+    # ------------------------------------------------------------------ starts
+
+    def _require_no_loader(self, call: "_Call", loaders: tuple[str, ...]) -> None:
+        """Refuse to start the loader of programs by itself: it would start any file.
+
+        Another thread of the caller may change the path meanwhile. Then a loader starts, and loads
+        what that thread could have loaded itself; this keeps nothing more from being loaded.
+        """
+        opened = Opened()
+        try:
+            ((_, at, path),) = call.paths()
+            way = Way(call, opened)
+            _, spot = way.final(way.spot(at, path))
+        except (OSError, GoOn):  # the kernel says what is wrong
+            return
+        finally:
+            opened.close()
+        names = (spot.name, os.path.basename(path))  # noqa: PTH119 - text
+        if spot.place in loaders or any(map(_LOADER.match, names)):
+            self._on_attempt(Attempt("run", spot.place, was_refused=True))
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     # ------------------------------------------------------------------ addresses
 

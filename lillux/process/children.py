@@ -157,7 +157,7 @@ def confined(
             has_entered.set()
 
     supervisor = None
-    with _without_vfork(confinement.watches):
+    with _without_vfork(confinement.hears_starts):
         thread = Thread(target=work)
         thread.start()
         if confinement.is_supervised:

@@ -639,6 +639,25 @@ tried(lambda: call({number_of("execveat")}, fd, b"", 0, 0, 0x1000))
     assert lines == ["13"] * 4
 
 
+def test_the_loader_of_programs_does_not_start_by_itself(project: Path) -> None:
+    wanted = Confinement(writable=(NULL,), executable=(PYTHON, *_loaders()))
+    (given,) = _loaders()
+    (project / "link").symlink_to(given)
+
+    lines = run(
+        f"""
+for path in ({str(given)!r}, "link", "./old/../link"):
+    tried(lambda: subprocess.run([path, "/bin/echo", "started"]))
+    tried(lambda: os.execve(path, [path, "/bin/echo", "started"], {{}}))
+print(subprocess.run([sys.executable, "-I", "-c", "print(1)"], capture_output=True).stdout)
+""",
+        project,
+        wanted,
+    )
+
+    assert lines == ["13"] * 6 + ["b'1\\n'"]
+
+
 def _loaders() -> Sequence[Path]:
     from lillux.sandbox import loaders_of
 
