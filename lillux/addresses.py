@@ -9,6 +9,8 @@ from functools import cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
+from lillux.seccomp import Addresses, Reach
+
 Ip = IPv4Address | IPv6Address
 
 _METADATA = frozenset({ip_address("fd00:ec2::254"), ip_address("100.100.100.200")})
@@ -17,6 +19,17 @@ _NAT64, _LOCAL_NAT64 = IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"
 _SIX_TO_FOUR, _COMPATIBLE = IPv6Network("2002::/16"), IPv6Network("::/96")
 _TUNNELS = frozenset({0x0000_5EFE, 0x0200_5EFE})  # ISATAP, in the third quarter of an address
 _DISCARD_PORT, DNS_PORT = 9, 53
+
+
+def allows(addresses: Addresses, call: str, ip: Ip, port: int) -> bool:
+    """Whether a socket may be connected or bound to an address, or may send to it."""
+    match addresses.reach:
+        case Reach.PROXY:
+            return call == "connect" and is_this_machine(ip) and port == addresses.port
+        case Reach.LOOPBACK:
+            return is_this_machine(ip)
+        case _:
+            return call in {"bind", "listen"} or is_name_server(ip, port) or not is_near(ip)
 
 
 def embedded(ip: Ip) -> Iterator[IPv4Address]:

@@ -38,13 +38,14 @@ _TEMPORARY = 0o20000000  # the bit of O_TMPFILE that is not O_DIRECTORY
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _SHARED_PLACE = 0x200  # CLONE_FS
 _CAPABILITIES_VERSION_3 = 0x2008_0522
+_LOOKING_AT_CALLERS = 1 << 19  # CAP_SYS_PTRACE, which counts for no file
 _SHARED_MEMORY = ("/dev/shm/", "/dev/mqueue/")  # noqa: S108 - files in memory, no devices
 _PRIVATE_ATTRIBUTES = ("security.", "trusted.")
 _RETRIES = 8
 
 
 class GoOn(Exception):  # noqa: N818 - not an error
-    """A call continues as if nobody had looked: what is native decides."""
+    """A call continues, and the kernel decides by its own rules."""
 
 
 class Blocks(Exception):  # noqa: N818 - not an error
@@ -86,7 +87,7 @@ class WriteRules:
         return any(_is_within(one, place) for one in self.kept)
 
     def may_change(self, place: str) -> bool:
-        """Whether what is at a real path may be changed, by whomever."""
+        """Whether what is at a real path may be changed at all."""
         is_device = place.startswith("/dev/") and not place.startswith(_SHARED_MEMORY)
         if is_device or self.keeps(place):
             return False
@@ -259,7 +260,7 @@ def as_signed(word: int) -> int:
 class Impersonation:
     """Lets this thread alone reach for files as another user would, and with another umask.
 
-    A process that is not root can be nobody else; then nothing is to be done.
+    A process that is not root can be no other user; then nothing is to be done.
     """
 
     def __init__(self, entered: Status) -> None:
@@ -267,7 +268,7 @@ class Impersonation:
         self._is_root = own.uid == 0
         self._has_own_umask = _call_system("unshare", _SHARED_PLACE) == 0
         if self._is_root:  # what those who are confined have lost is not lent to them
-            _set_effective(own.capabilities & entered.user.capabilities)
+            _set_effective(own.capabilities & (entered.user.capabilities | _LOOKING_AT_CALLERS))
         self._own = status_of("thread-self").user
 
     @contextmanager
@@ -315,6 +316,7 @@ class Impersonation:
             capabilities = 0  # they count in its own namespace alone
         if not self._is_root:  # a process without rights has none to lose
             capabilities = self._own.capabilities
+        capabilities |= self._own.capabilities & _LOOKING_AT_CALLERS
         return User(uid=user.uid, gid=user.gid, groups=user.groups, capabilities=capabilities)
 
     def _switch(self, user: User) -> None:
@@ -894,6 +896,13 @@ def _attribute_call(call: FileCall, words: list[int], target: _Target) -> _Metad
     return _Metadata(
         at=at, path=path, follows=follows, what="setxattr", values=how, name=name, data=data
     )
+
+
+def descriptor_of(pidfd: int, number: int) -> int:
+    """A descriptor of our own for another process's. Raises OSError."""
+    found = _require(_call_system("pidfd_getfd", pidfd, number & 0xFFFF_FFFF, 0))
+    os.set_inheritable(found, False)  # noqa: FBT003 - its only way
+    return found
 
 
 # --- places ---------------------------------------------------------------------------------------

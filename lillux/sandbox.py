@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING
 
 from lillux import seccomp
 from lillux.errors import UnsafePathError
-from lillux.seccomp import Addresses, Filter, Hold, Reach, Sockets, supervised_calls
+from lillux.seccomp import STARTS, Addresses, Filter, Hold, Reach, Sockets, supervised_calls
 from lillux.values import dataclass, replace
 
 if TYPE_CHECKING:
     from lillux.mediation import WriteRules
+    from lillux.supervisor import Supervision
 
 # --- landlock -------------------------------------------------------------------------------------
 
@@ -137,7 +138,10 @@ def _allow_open(ruleset: int, descriptor: int, rights: int) -> None:
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISLNK(mode):  # what it leads to is allowed where it is, or not at all
         return
-    rule = _PathBeneath(rights if stat.S_ISDIR(mode) else rights & _OF_FILES, descriptor)
+    allowed = rights if stat.S_ISDIR(mode) else rights & _OF_FILES
+    if not allowed:
+        return
+    rule = _PathBeneath(allowed, descriptor)
     _raise_for_errno(_call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0))
 
 
@@ -241,6 +245,7 @@ _DANGEROUS_CAPABILITIES = (2, 16, 17, 19, 21, 22, 27, 38, 39)
 
 _NETWORK_CAPABILITIES = (12, 13)  # routes of the machine, and packets of any form
 _DEVICES = Path("/dev")
+_MEMORY = frozenset({_DEVICES / "shm", _DEVICES / "mqueue"})  # files, no devices
 
 
 class Access(Enum):
@@ -459,7 +464,17 @@ class Confinement:
     @property
     def is_supervised(self) -> bool:
         """Whether some of its system calls wait for a supervisor."""
-        return self.hears_sockets or self.mediated is not None or self._changes is Hold.ASKED
+        return (
+            self.hears_sockets
+            or self.hears_starts
+            or self.mediated is not None
+            or self._changes is Hold.ASKED
+        )
+
+    @property
+    def hears_starts(self) -> bool:
+        """Whether the supervisor sees each start of a program."""
+        return self.watches or self.executable is not None
 
     @property
     def hears_sockets(self) -> bool:
@@ -473,7 +488,7 @@ class Confinement:
             return Hold.FREE
         if self.mediated is not None or self.writable is None:
             return Hold.ASKED
-        is_any = any(one.parent != _DEVICES for one in self.writable)
+        is_any = any(one.parent != _DEVICES or one in _MEMORY for one in self.writable)
         return Hold.ASKED if is_any else Hold.REFUSED
 
     @property
@@ -484,6 +499,20 @@ class Confinement:
         kept = self.mediated.kept
         more = (path for path in self.writable or () if _is_above(path, kept))
         return Mediation((*self.mediated.folders, *more), kept)
+
+    def supervision(self) -> "Supervision":
+        """What its supervisor decides by."""
+        from lillux.supervisor import Supervision
+
+        local = self.local_sockets
+        return Supervision(
+            addresses=self.addresses,
+            local=None if local is None else tuple(os.path.realpath(path) for path in local),
+            rules=self.write_rules() if self.limits_writing else None,
+            writes=self.mediated is not None,
+            watches=self.watches,
+            loaders=None if self.executable is None else tuple(_loaders(self.executable)),
+        )
 
     def write_rules(self) -> "WriteRules":
         """Where changes may be made, for the supervisor."""
@@ -552,6 +581,8 @@ class Confinement:
             supervised = (*supervised, "connect")
         if self.mediated and "bind" not in supervised:
             supervised = (*supervised, "bind")
+        if self.hears_starts and not self.watches:
+            supervised = (*supervised, *STARTS)
         is_public = self.addresses is not None and self.addresses.reach is Reach.PUBLIC
         return Filter(
             sockets=sockets,
@@ -693,7 +724,7 @@ def obstacle(  # noqa: PLR0911 - a reason each
         return "this kernel has no Landlock, and bubblewrap is not installed"
     if wanted.needs_filter and not seccomp.can_filter():
         return "this machine has no seccomp filters that Rye knows"
-    if wanted.mediated and not _has_descriptors_for_others():
+    if wanted.mediated and not can_mediate():
         return "this kernel is older than 5.14, which lets a part of a folder be kept"
     if wanted.hears_sockets and can_hear is None:
         from lillux.supervisor import can_supervise
@@ -704,8 +735,8 @@ def obstacle(  # noqa: PLR0911 - a reason each
     return ""
 
 
-def _has_descriptors_for_others() -> bool:
-    """Whether a supervisor can answer an open() with a descriptor in one step."""
+def can_mediate() -> bool:
+    """Whether a supervisor can make changes: it answers open() with a descriptor in one step."""
     major, minor, *_ = os.uname().release.split(".")
     return (int(major), int("".join(filter(str.isdecimal, minor[:3])) or 0)) >= (5, 14)
 
@@ -718,6 +749,13 @@ def _rules(word: str, operation: str, paths: Iterable[Path]) -> Iterator[str]:
     for path in paths:
         quoted = str(path).replace("\\", "\\\\").replace('"', '\\"')
         yield f'({word} {operation} (subpath "{quoted}"))'
+
+
+def _loaders(programs: Iterable[Path]) -> Iterator[str]:
+    """The real paths of what loads programs: these need the right to start it, not to start."""
+    for program in programs:
+        if program.is_file():
+            yield from (os.path.realpath(words[0]) for words in loaders_of(program, of_elf=True))
 
 
 def _is_above(path: Path, kept: Iterable[Path]) -> bool:
@@ -809,12 +847,15 @@ def program_places(folder: Path) -> tuple[Path, ...]:
     return (folder, *(folder.parent / name for name in beside))
 
 
-def loaders_of(program: Path) -> Iterator[list[str]]:
-    """The loader of a program: its ELF interpreter, or the program in its ``#!`` line."""
+def loaders_of(program: Path, *, of_elf: bool = False) -> Iterator[list[str]]:
+    """The loader of a program: its ELF interpreter, or the program in its ``#!`` line.
+
+    With ``of_elf`` the former alone.
+    """
     try:
         with program.open("rb") as file:
             head = file.read(4096)
-            if head.startswith(b"#!"):
+            if head.startswith(b"#!") and not of_elf:
                 words = head[2:].partition(b"\n")[0].split()
                 if words:
                     yield [os.fsdecode(word) for word in words]

@@ -257,6 +257,9 @@ HARDENED = (
 ADDRESSED = ("connect", "bind", "listen")
 """The calls that name an address of a stream socket."""
 
+STARTS = ("execve", "execveat")
+"""The calls that start a program."""
+
 MESSAGES = ("sendto", "sendmsg", "sendmmsg")
 """The calls that may name an address beside what they send."""
 
@@ -615,11 +618,11 @@ _INTERNET_ALONE: Sequence[Instruction] = (
     _load(1),
     (_AND, 0, 0, _TYPE_MASK),
     (_IF_EQUAL, 2, 0, _STREAM),
-    (_IF_EQUAL, 6, 0, _DATAGRAM),
+    (_IF_EQUAL, 5, 0, _DATAGRAM),
     _refuse(errno.EACCES),
     _load(2),
-    (_IF_EQUAL, 7, 0, 0),
-    (_IF_EQUAL, 6, 0, _IPPROTO_TCP),
+    (_IF_EQUAL, 6, 0, 0),
+    (_IF_EQUAL, 5, 0, _IPPROTO_TCP),
     _refuse(errno.EACCES),
     _load(2),
     (_IF_EQUAL, 2, 0, 0),

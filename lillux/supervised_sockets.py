@@ -15,10 +15,19 @@ from contextlib import contextmanager
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address
 
-from lillux.addresses import Ip
-from lillux.mediation import FileCall, GoOn, Impersonation, Opened, Way, WriteRules, status_of
+from lillux.addresses import Ip, allows
+from lillux.attempts import Attempt, OnAttempt
+from lillux.mediation import (
+    FileCall,
+    GoOn,
+    Impersonation,
+    Opened,
+    Way,
+    WriteRules,
+    descriptor_of,
+    status_of,
+)
 from lillux.seccomp import Addresses
-from lillux.supervisor import Attempt, OnAttempt, allows, socket_of
 from lillux.values import dataclass
 
 _MAX_ADDRESS, _MAX_DATA, _MAX_PARTS, _MAX_MESSAGES = 128, 1 << 18, 1024, 64
@@ -254,7 +263,7 @@ def _lent_control(control: bytes, *, is_local: bool, pidfd: int, held: list[int]
             numbers = [one for (one,) in struct.iter_unpack("=i", data[: len(data) // 4 * 4])]
             lent = []
             for number in numbers:
-                lent.append(socket_of(pidfd, number))
+                lent.append(descriptor_of(pidfd, number))
                 held.append(lent[-1])
             data = struct.pack(f"={len(lent)}i", *lent)
         elif is_local or (level, kind) not in _HARMLESS:
@@ -288,7 +297,7 @@ def _sendmsg(ours: socket.socket, message: _Message, control: bytes, flags: int)
 
 @contextmanager
 def _socket_at(pidfd: int, number: int) -> Iterator[socket.socket]:
-    descriptor = socket_of(pidfd, number)
+    descriptor = descriptor_of(pidfd, number)
     try:
         ours = socket.socket(fileno=descriptor)
     except OSError:

@@ -10,16 +10,17 @@ import ctypes
 import errno
 import logging
 import os
+import re
 import select
 import struct
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from lillux.attempts import Attempt, OnAttempt
 from lillux.mediation import (
     WRITING,
     Blocks,
@@ -27,8 +28,12 @@ from lillux.mediation import (
     FileCall,
     GoOn,
     Impersonation,
+    Opened,
     Status,
+    Way,
+    WriteRules,
     as_signed,
+    descriptor_of,
     status_of,
 )
 from lillux.seccomp import (
@@ -37,16 +42,14 @@ from lillux.seccomp import (
     MESSAGES,
     METADATA,
     NEIGHBOURS,
+    STARTS,
     WRITES,
     Addresses,
-    Reach,
     number_of,
 )
 from lillux.values import dataclass
 
 if TYPE_CHECKING:
-    from lillux.addresses import Ip
-    from lillux.sandbox import Confinement
     from lillux.supervised_sockets import Sockets
 
 _RECEIVE, _SEND, _STILL_THERE = 0xC050_2100, 0xC018_2101, 0x4008_2102
@@ -59,34 +62,29 @@ _GO_ON = 1
 _AT_FDCWD = -100
 _PAUSE_S = 0.005
 _MAX_ANCESTORS = 64
+_LOADER = re.compile(r"ld(-linux|-musl|\.so|64\.so|-\d)")
 
 
-def allows(addresses: Addresses, call: str, ip: "Ip", port: int) -> bool:
-    """Whether a socket may be connected or bound to an address, or may send to it."""
-    from lillux.addresses import is_name_server, is_near, is_this_machine
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supervision:
+    """What a supervisor decides by.
 
-    match addresses.reach:
-        case Reach.PROXY:
-            return call == "connect" and is_this_machine(ip) and port == addresses.port
-        case Reach.LOOPBACK:
-            return is_this_machine(ip)
-        case _:
-            return call in {"bind", "listen"} or is_name_server(ip, port) or not is_near(ip)
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """An access of a confined process: ``read``, ``write``, ``run``, ``connect`` or ``bind``.
-
-    ``was_refused`` is known of addresses alone; whether a path is open is for the rules to say.
+    addresses  where sockets may lead; None for anywhere
+    local      real paths of local sockets that may be connected to beside those that may be
+               written; None for any
+    rules      where files may be changed; None where nothing of that waits
+    writes     it makes changes of files, not of their metadata alone
+    watches    it reports all accesses
+    loaders    real paths of programs that load others, and do not start by themselves; None where
+               any program starts
     """
 
-    what: str
-    target: str
-    was_refused: bool = False
-
-
-OnAttempt = Callable[[Attempt], None]
+    addresses: Addresses | None = None
+    local: tuple[str, ...] | None = None
+    rules: WriteRules | None = None
+    writes: bool = False
+    watches: bool = False
+    loaders: tuple[str, ...] | None = None
 
 
 @cache
@@ -97,7 +95,7 @@ def can_supervise() -> bool:
     except (AttributeError, OSError):
         return False
     try:
-        os.close(socket_of(pidfd, pidfd))
+        os.close(descriptor_of(pidfd, pidfd))
     except OSError:
         return False
     finally:
@@ -114,16 +112,16 @@ class Supervisor:
     def __init__(
         self,
         listener: int,
-        confinement: "Confinement",
+        supervision: Supervision,
         entered: Status,
         on_attempt: OnAttempt | None = None,
     ) -> None:
         self._listener, self._entered = listener, entered
-        self._addresses, self._watches = confinement.addresses, confinement.watches
-        self._makes_changes = confinement.limits_writing
-        self._writes_itself = confinement.mediated is not None
-        self._rules = confinement.write_rules()
-        self._local = _local_rules(confinement)
+        self._addresses, self._watches = supervision.addresses, supervision.watches
+        self._writes_itself, self._local = supervision.writes, supervision.local
+        self._loaders = supervision.loaders
+        self._rules = supervision.rules or WriteRules(native=())
+        self._makes_changes = supervision.rules is not None
         self._on_attempt = on_attempt or (lambda _: None)
         every = (*ADDRESSED, *MESSAGES, *FILES, *WRITES, *METADATA, *NEIGHBOURS)
         self._names = {number_of(name): name for name in every if number_of(name) >= 0}
@@ -164,7 +162,7 @@ class Supervisor:
             self._answer(call, _GO_ON)
         except OSError as error:
             self._answer(call, 0, error.errno or errno.EACCES)
-        except Exception:  # else every later call would find nobody
+        except Exception:  # else no later call would be answered
             logging.getLogger(__name__).exception("%s of process %s", call.name, pid)
             self._answer(call, 0, errno.EINVAL)
 
@@ -177,10 +175,14 @@ class Supervisor:
             self._change(call, self._changes)
         elif name in NEIGHBOURS:
             self._require_own(call)
-            raise GoOn  # the number of the process is in a register, which nobody changes
+            raise GoOn  # the number of the process is in a register, which no thread changes
         elif name in ADDRESSED or name in MESSAGES:
             self._reach(call)
-        elif name in FILES:  # a start
+        elif name in STARTS:
+            if self._loaders is not None:
+                self._require_no_loader(call, self._loaders)
+            raise GoOn  # Landlock decides
+        elif name in FILES:
             raise GoOn
         else:
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
@@ -255,6 +257,28 @@ class Supervisor:
             target = status.parent
         return False
 
+    # ------------------------------------------------------------------ starts
+
+    def _require_no_loader(self, call: "_Call", loaders: tuple[str, ...]) -> None:
+        """Refuse to start the loader of programs by itself: it would start any file.
+
+        Another thread of the caller may change the path meanwhile. Then a loader starts, and loads
+        what that thread could have loaded itself; this keeps nothing more from being loaded.
+        """
+        opened = Opened()
+        try:
+            ((_, at, path),) = call.paths()
+            way = Way(call, opened)
+            _, spot = way.final(way.spot(at, path))
+        except (OSError, GoOn):  # the kernel says what is wrong
+            return
+        finally:
+            opened.close()
+        names = (spot.name, os.path.basename(path))  # noqa: PTH119 - text
+        if spot.place in loaders or any(map(_LOADER.match, names)):
+            self._on_attempt(Attempt("run", spot.place, was_refused=True))
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
     # ------------------------------------------------------------------ addresses
 
     def _reach(self, call: "_Call") -> None:
@@ -307,13 +331,6 @@ class Supervisor:
         with suppress(OSError):  # it was interrupted, or is gone
             answer = bytearray(_ANSWER.pack(call.request, value, -number, flags))
             fcntl.ioctl(self._listener, _SEND, answer)
-
-
-def _local_rules(confinement: "Confinement") -> tuple[str, ...] | None:
-    """The real paths of local sockets that may be connected to beside writable ones; None: any."""
-    if confinement.local_sockets is None:
-        return None
-    return tuple(os.path.realpath(path) for path in confinement.local_sockets)
 
 
 class _Call(FileCall):
@@ -369,15 +386,3 @@ class _Call(FileCall):
 
 def _access_of_flags(flags: int) -> str:
     return "write" if flags & WRITING else "read"
-
-
-def socket_of(pidfd: int, number: int) -> int:
-    """A descriptor of our own for another process's. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    words = (number_of("pidfd_getfd"), pidfd, number & 0xFFFF_FFFF, 0)
-    found = int(libc.syscall(*map(ctypes.c_ulong, words)))
-    if found < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    os.set_inheritable(found, False)  # noqa: FBT003 - its only way
-    return found

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from lillux.addresses import Ip, is_near, is_public, is_this_machine
+from lillux.attempts import Attempt
 from lillux.http.model import HttpClientError, InvalidUrlError, is_loopback, parse_address
 from lillux.http.proxies import Proxy, proxy_for
-from lillux.supervisor import Attempt
 from lillux.values import dataclass, field
 
 _MAX_HEAD = 32 * 1024

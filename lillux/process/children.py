@@ -19,8 +19,8 @@ from lillux.process.pumps import OpenPump, Pump, Sink, Stdin, pump_for
 from lillux.values import replace
 
 if TYPE_CHECKING:
+    from lillux.attempts import OnAttempt
     from lillux.sandbox import Confinement
-    from lillux.supervisor import OnAttempt
 
 # --- spawn ----------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ def confined(
             has_entered.set()
 
     supervisor = None
-    with _without_vfork(confinement.watches):
+    with _without_vfork(confinement.hears_starts):
         thread = Thread(target=work)
         thread.start()
         if confinement.is_supervised:
@@ -192,7 +192,9 @@ def confined(
             has_entered.wait()
             if listeners:  # the thread itself may be one whose calls wait
                 entered = status_of(f"self/task/{thread.native_id}")
-                supervisor = Supervisor(listeners[0], confinement, entered, on_attempt)
+                supervisor = Supervisor(
+                    listeners[0], confinement.supervision(), entered, on_attempt
+                )
             may_start.set()
         thread.join()
     if failed:

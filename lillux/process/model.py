@@ -11,9 +11,9 @@ from lillux.errors import ConfigurationError, LilluxError
 from lillux.values import dataclass, field
 
 if TYPE_CHECKING:
+    from lillux.attempts import OnAttempt
     from lillux.process.pumps import LaterInput, Stdin
     from lillux.sandbox import Confinement
-    from lillux.supervisor import OnAttempt
 
 MIB = 1024 * 1024
 

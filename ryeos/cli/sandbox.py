@@ -6,8 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from lillux.attempts import Attempt
 from lillux.sandbox import program_places, system_places
-from lillux.supervisor import Attempt, can_supervise
+from lillux.supervisor import can_supervise
 from lillux.values import dataclass, replace
 from ryeos.app.workspace import Rye
 from ryeos.cli.arguments import Arguments

@@ -12,8 +12,8 @@ from ryeos.items.specs import ToolSpec
 from ryeos.trust.verify import VerifiedItem
 
 if TYPE_CHECKING:
+    from lillux.attempts import Attempt
     from lillux.sandbox import Confinement
-    from lillux.supervisor import Attempt
     from ryeos.items.rights import Rights
     from ryeos.run.held_folder import HeldFolder
     from ryeos.run.receipts import Evidence

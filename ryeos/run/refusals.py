@@ -16,8 +16,8 @@ from lillux.values import dataclass, replace
 from ryeos.run.calls import MappedResult
 
 if TYPE_CHECKING:
+    from lillux.attempts import Attempt
     from lillux.sandbox import Confinement
-    from lillux.supervisor import Attempt
     from ryeos.run.confinement import CallRights
 
 MAX_REFUSALS = 10

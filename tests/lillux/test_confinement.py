@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lillux.attempts import Attempt
 from lillux.errors import UnsafePathError
 from lillux.process import ProcessManager
 from lillux.process.children import bubblewrap, spawn, started_words
@@ -35,7 +36,7 @@ from lillux.seccomp import (
     number_of,
     supervised_calls,
 )
-from lillux.supervisor import Attempt, can_supervise
+from lillux.supervisor import can_supervise
 from tests.support.programs import unavailable
 from tests.support.workspace import ROOT
 
@@ -343,6 +344,66 @@ def test_the_filter_of_an_older_system_is_held_by_this_one(tmp_path: Path) -> No
 
     assert done.stdout == "refused\n", done.stderr
     assert path.read_text("utf-8") == "text"
+
+
+@linux
+def test_datagrams_on_a_node_reach_the_machine_by_no_call() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.setblocking(False)  # noqa: FBT003 - its only way
+        port = server.getsockname()[1]
+        lines = run(
+            f"""
+import ctypes
+near, mapped = ("127.0.0.1", {port}), ("::ffff:127.0.0.1", {port})
+four = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+six = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+tried(lambda: four.sendto(b"x", near))
+tried(lambda: four.sendmsg([b"x"], [], 0, near))
+tried(lambda: four.connect(near))
+tried(lambda: six.sendto(b"x", mapped))
+tried(lambda: six.connect(mapped))
+tried(lambda: socket.socket(socket.AF_INET6).connect(mapped))
+name = socket.inet_aton("127.0.0.1")
+libc = ctypes.CDLL(None, use_errno=True)
+def many(family):
+    address = ctypes.create_string_buffer(
+        family.to_bytes(2, "little") + near[1].to_bytes(2, "big") + name + bytes(8), 16)
+    data = ctypes.create_string_buffer(b"x")
+    part = (ctypes.c_uint64 * 2)(ctypes.addressof(data), 1)
+    words = (ctypes.addressof(address), 16, ctypes.addressof(part), 1, 0, 0, 0, 0)
+    header = (ctypes.c_uint64 * 8)(*words)
+    if libc.sendmmsg(four.fileno(), header, 1, 0) < 0:
+        raise OSError(ctypes.get_errno(), "")
+tried(lambda: many(2))
+tried(lambda: many(0))
+tried(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM))
+tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 17))
+tried(lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+""",
+            Confinement(addresses=Addresses(Reach.PUBLIC)),
+        )
+        with pytest.raises(BlockingIOError):
+            server.recv(10)
+
+    assert lines == [DENIED] * 11
+
+
+@linux
+def test_messages_of_a_connected_pair_pass_on_a_node_with_their_descriptors() -> None:
+    lines = run(
+        """
+a, b = socket.socketpair()
+r, w = os.pipe()
+socket.send_fds(a, [b"one", b"two"], [w])
+data, fds, _, _ = socket.recv_fds(b, 10, 4)
+os.write(fds[0], b"through")
+print(data, os.read(r, 10))
+""",
+        Confinement(addresses=Addresses(Reach.PUBLIC)),
+    )
+
+    assert lines == ["b'onetwo' b'through'"]
 
 
 # --- what was decided about -----------------------------------------------------------------------

@@ -1,0 +1,707 @@
+"""Changes that the supervisor makes for a confined program: what it gets, and what it does not."""
+
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+
+import pytest
+
+from lillux.mediation import WriteRules
+from lillux.process import ProcessManager
+from lillux.process.model import Command
+from lillux.sandbox import (
+    Access,
+    Confinement,
+    FolderRestrictions,
+    Mediation,
+    obstacle,
+)
+from lillux.seccomp import number_of
+from tests.support.workspace import ROOT
+
+PYTHON = Path(sys.executable).resolve()
+NULL = Path("/dev/null")
+PRELUDE = """
+import ctypes, os, socket, stat, subprocess, sys, threading
+libc = ctypes.CDLL(None, use_errno=True)
+def tried(act):
+    try:
+        print(act())
+    except OSError as error:
+        print(error.errno)
+def call(number, *words):
+    words = (ctypes.c_long(w) if isinstance(w, int) else w for w in (number, *words))
+    result = libc.syscall(*words)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+def write(path, text="x"):
+    with open(path, "w") as file:
+        file.write(text)
+"""
+pytestmark = pytest.mark.skipif(
+    bool(obstacle(Confinement(mediated=Mediation(()), is_hardened=True))),
+    reason="Linux holds it",
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with kept files, some others, and a secret beside it."""
+    path = tmp_path / "project"
+    (path / ".ai/tools").mkdir(parents=True)
+    (path / ".ai/tools/t.py").write_text("kept", "utf-8")
+    (path / "old").mkdir()
+    (path / "old/file").write_text("old", "utf-8")
+    (tmp_path / "secret").write_text("secret", "utf-8")
+    (tmp_path / "secret").chmod(0o600)
+    return path
+
+
+def confinement(project: Path, *kept: Path) -> Confinement:
+    return Confinement(writable=(NULL,), mediated=Mediation((project,), kept or (project / ".ai",)))
+
+
+def run(code: str, project: Path, wanted: Confinement | None = None) -> Sequence[str]:
+    """The lines that a confined Python prints, started in the project."""
+    command = Command(
+        argv=(str(PYTHON), "-I", "-c", PRELUDE + code),
+        env={"PATH": os.defpath},
+        cwd=project,
+        timeout_s=60,
+        confinement=wanted or confinement(project),
+    )
+    outcome = ProcessManager().run(command)
+    assert outcome.exit_code == 0, outcome.stderr.data.decode()
+    return outcome.stdout.data.decode().splitlines()
+
+
+def snapshot(folder: Path) -> dict[str, object]:
+    """All that is in a folder, with modes, links and contents."""
+    found: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        kind = stat.S_IFMT(status.st_mode)
+        content: object = None
+        if kind == stat.S_IFREG:
+            content = path.read_bytes()
+        elif kind == stat.S_IFLNK:
+            content = os.readlink(path)  # noqa: PTH115 - the text of it
+        modified = status.st_mtime_ns if status.st_mtime < 10**9 else None
+        links = status.st_nlink if kind == stat.S_IFREG else None
+        name = str(path.relative_to(folder))
+        found[name] = kind, stat.S_IMODE(status.st_mode), links, modified, content
+    return found
+
+
+# --- what is given --------------------------------------------------------------------------------
+
+
+def test_new_entries_are_made_beside_what_is_kept(project: Path) -> None:
+    run(
+        """
+write("new")
+os.makedirs("a/b")
+write("a/b/c", "deep")
+os.rename("a", "moved")
+os.symlink("moved", "link")
+write("link/through", "link")
+os.link("new", "second")
+os.unlink("new")
+os.truncate("second", 0)
+write("old/file", "changed")
+os.mkfifo("pipe")
+os.rmdir("moved/b") if not os.unlink("moved/b/c") else None
+""",
+        project,
+    )
+
+    assert sorted(os.listdir(project)) == [".ai", "link", "moved", "old", "pipe", "second"]  # noqa: PTH208
+    assert (project / "moved/through").read_text() == "link"
+    assert (project / "second").read_bytes() == b""
+    assert (project / "old/file").read_text() == "changed"
+
+
+def test_the_umask_and_the_mode_of_the_caller_count(project: Path) -> None:
+    lines = run(
+        """
+for mask in (0, 0o022, 0o077):
+    os.umask(mask)
+    os.close(os.open(f"f{mask}", os.O_CREAT | os.O_WRONLY, 0o776))
+    os.mkdir(f"d{mask}", 0o775)
+    os.mkfifo(f"p{mask}", 0o666)
+    print(*(oct(stat.S_IMODE(os.stat(f"{kind}{mask}").st_mode)) for kind in "fdp"))
+""",
+        project,
+    )
+
+    assert lines == ["0o776 0o775 0o666", "0o754 0o755 0o644", "0o700 0o700 0o600"]
+
+
+def test_flags_of_opening_mean_what_they_mean_elsewhere(project: Path) -> None:
+    lines = run(
+        """
+write("a", "one")
+with open("a", "a") as file:
+    file.write("two")
+print(open("a").read())
+tried(lambda: os.open("a", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+os.symlink("a", "l")
+tried(lambda: os.open("l", os.O_WRONLY | os.O_NOFOLLOW))
+tried(lambda: os.open("old", os.O_WRONLY))
+tried(lambda: os.open("missing", os.O_WRONLY))
+tried(lambda: os.open("a/x", os.O_WRONLY | os.O_CREAT))
+os.symlink("loop", "loop")
+tried(lambda: os.open("loop", os.O_WRONLY))
+fd = os.open("a", os.O_RDWR)
+print(os.get_inheritable(fd), os.get_blocking(fd))
+os.symlink("made", "dangling")
+write("dangling", "through")
+print(open("made").read())
+""",
+        project,
+    )
+
+    assert lines == ["onetwo", "17", "40", "21", "2", "20", "40", "False True", "through"]
+
+
+def test_a_file_without_a_name_gets_one(project: Path) -> None:
+    lines = run(
+        """
+folder = os.open(".", os.O_RDONLY)
+fd = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o640)
+os.write(fd, b"text")
+os.link(f"/proc/self/fd/{fd}", "named", dst_dir_fd=folder, follow_symlinks=True)
+os.fchmod(fd, 0o604)
+print(open("named").read(), oct(os.stat("named").st_mode))
+""",
+        project,
+    )
+
+    assert lines == ["text 0o100604"]
+
+
+def test_an_open_file_is_opened_again_by_its_descriptor(project: Path) -> None:
+    run(
+        """
+write("out", "")
+os.dup2(os.open("out", os.O_WRONLY), 1)
+for path in ("/dev/stdout", "/proc/self/fd/1", f"/proc/{os.getpid()}/fd/1"):
+    with open(path, "a") as file:
+        file.write("line,")
+""",
+        project,
+    )
+
+    assert (project / "out").read_text() == "line,line,line,"
+
+
+def test_a_pipe_without_a_reader_lets_others_go_on(project: Path) -> None:
+    lines = run(
+        """
+os.mkfifo("pipe")
+writer = threading.Thread(target=lambda: write("pipe", "through"))
+writer.start()
+for at in range(20):
+    write(f"f{at}")
+print(open("pipe").read())
+writer.join()
+""",
+        project,
+    )
+
+    assert lines == ["through"]
+
+
+def test_metadata_changes_where_something_may_be_written(project: Path) -> None:
+    lines = run(
+        """
+os.symlink("old", "link")
+os.chmod("old/file", 0o640)
+os.utime("old/file", (5, 6))
+os.utime("link", (7, 8), follow_symlinks=False)
+os.chown("old/file", -1, -1)
+os.lchown("link", -1, -1)
+fd = os.open("old/file", os.O_RDONLY)
+os.fchmod(fd, 0o604)
+os.utime(fd, ns=(9, 10))
+os.fchown(fd, -1, -1)
+os.chmod(".", 0o755)
+status = os.stat("old/file")
+print(oct(status.st_mode), status.st_mtime_ns, int(os.lstat("link").st_mtime))
+fd = os.memfd_create("x")
+os.fchmod(fd, 0o600)
+""",
+        project,
+    )
+
+    assert lines == ["0o100604 10 8"]
+
+
+def test_programs_start_by_vfork_as_before(project: Path) -> None:
+    lines = run(
+        """
+for _ in range(5):
+    print(subprocess.run(["/bin/sh", "-c", "echo x > made; cat made"], capture_output=True).stdout)
+""",
+        project,
+    )
+
+    assert lines == ["b'x\\n'"] * 5
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+def test_git_and_tar_work_in_a_new_folder_of_the_project(project: Path) -> None:
+    script = """set -e
+mkdir src; echo 1 > src/a; ln -s a src/l; chmod 700 src/a; touch -d 2001-01-01 src/a
+tar cf t.tar src; mkdir x; tar xf t.tar -C x; cp -a src y
+stat -c '%a %Y' x/src/a y/a
+git init -q r; cp -p src/a r/; cd r; git add .
+git -c user.name=a -c user.email=b commit -qm one
+cd ..; git clone -q r s; cat s/a; install -m 640 s/a z; stat -c %a z; rm -rf r s x y
+"""
+    command = Command(
+        argv=("/bin/sh", "-c", script),
+        env={"PATH": os.environ["PATH"], "HOME": str(project)},
+        cwd=project,
+        confinement=confinement(project),
+    )
+
+    outcome = ProcessManager().run(command)
+
+    assert outcome.stderr.data.decode() == ""
+    assert outcome.stdout.data.decode().split() == [
+        *("700", "978307200"),
+        *("700", "978307200"),
+        "1",
+        "640",
+    ]
+
+
+# --- what is not given ----------------------------------------------------------------------------
+
+KEPT_WAYS = {
+    "a new file": "write('.ai/x')",
+    "its file": "write('.ai/tools/t.py')",
+    "appending": "open('.ai/tools/t.py', 'a')",
+    "cutting it off": "os.truncate('.ai/tools/t.py', 0)",
+    "a folder": "os.mkdir('.ai/d')",
+    "removing it": "os.unlink('.ai/tools/t.py')",
+    "moving it away": "os.rename('.ai', 'moved')",
+    "moving its file": "os.rename('.ai/tools/t.py', 't.py')",
+    "moving over it": "write('n'); os.rename('n', '.ai/tools/t.py')",
+    "exchanging it": "os.mkdir('n'); call({renameat2}, -100, b'n', -100, b'.ai', 2)",
+    "a hard link of it": "os.link('.ai/tools/t.py', 'hard'); write('hard')",
+    "a link into it": "os.symlink('.ai/tools', 'l'); write('l/t.py')",
+    "a link to it": "os.symlink('.ai/tools/t.py', 'l'); write('l')",
+    "an absolute link": "os.symlink(os.path.abspath('.ai/tools/t.py'), 'l'); write('l')",
+    "a link that is not there": "os.symlink('.ai/new', 'l'); write('l')",
+    "its folder opened": "d = os.open('.ai', os.O_RDONLY); os.open('x', 65, dir_fd=d)",
+    "a working directory in it": "os.chdir('.ai/tools'); write('t.py')",
+    "the way of /proc": "os.chdir('.ai'); write('/proc/self/cwd/tools/t.py')",
+    "dots": "write('old/../.ai/tools/../tools/t.py')",
+    "its descriptor again": "fd = os.open('.ai/tools/t.py', 0); write(f'/proc/self/fd/{{fd}}')",
+    "a node": "os.mknod('.ai/n')",
+    "a file without a name": "fd = os.open('.ai', os.O_TMPFILE | os.O_RDWR)",
+    "naming a file in it": "d = os.open('.ai', 0); fd = os.open('.', os.O_TMPFILE | os.O_RDWR);"
+    " os.link(f'/proc/self/fd/{{fd}}', 'x', dst_dir_fd=d, follow_symlinks=True)",
+    "another case": "os.rename('old', '.AI')",
+    "characters that are not seen": "os.mkdir('.a\\u200di')",
+    "its mode": "os.chmod('.ai/tools/t.py', 0o777)",
+    "its mode by a descriptor": "os.fchmod(os.open('.ai/tools/t.py', os.O_RDONLY), 0o777)",
+    "its time": "os.utime('.ai/tools/t.py', (1, 1))",
+    "its attributes": "os.setxattr('.ai/tools/t.py', 'user.x', b'1')",
+    "a secret": "write('../secret')",
+    "the mode of a secret": "os.chmod('../secret', 0o666)",
+    "the mode of a secret by a link": "os.symlink('../secret', 'l'); os.chmod('l', 0o666)",
+    "the time of a secret": "os.utime('../secret', (1, 1))",
+    "the owner of a secret": "os.chown('../secret', os.getuid(), os.getgid())",
+    "the attributes of a secret": "os.setxattr('../secret', 'user.x', b'1')",
+    "a hard link of a secret": "os.link('../secret', 'h')",
+    "a secret moved in": "os.rename('../secret', 's')",
+    "the mode of a secret by descriptor": "os.fchmod(os.open('../secret', os.O_RDONLY), 0o666)",
+    "the folder above": "os.chmod('..', 0o777)",
+    "moving the project": "os.rename('../project', '../other')",
+    "its flags": "import fcntl; fcntl.ioctl(os.open('../secret', 0), 0x40086602, b'\\0' * 8)",
+    "a filter of its own, then the mode": """
+program = (ctypes.c_ushort * 4)(6, 0, 0, 0x7fff)
+line = ctypes.create_string_buffer(bytes.fromhex('060000000000ff7f'))
+class Prog(ctypes.Structure):
+    _fields_ = (('n', ctypes.c_ushort), ('p', ctypes.c_void_p))
+prog = Prog(1, ctypes.addressof(line))
+call({seccomp}, 1, 0, ctypes.byref(prog))
+os.chmod('../secret', 0o666)""",
+}
+
+
+@pytest.mark.parametrize("way", KEPT_WAYS)
+def test_nothing_that_is_kept_or_outside_is_changed(project: Path, way: str) -> None:
+    code = KEPT_WAYS[way].format(renameat2=number_of("renameat2"), seccomp=number_of("seccomp"))
+    kept, secret = snapshot(project / ".ai"), snapshot(project.parent)["secret"]
+    body = "\n".join(f"        {line}" for line in code.strip().replace("; ", "\n").splitlines())
+    if "class Prog" in code:
+        body = "\n".join(f"        {line}" for line in code.strip().splitlines())
+    lines = run(
+        f"def act():\n    try:\n{body}\n    except OSError as error:\n"
+        "        return error.errno\n    return 'done'\nprint(act())",
+        project,
+    )
+
+    assert snapshot(project / ".ai") == kept
+    assert snapshot(project.parent)["secret"] == secret
+    assert sorted(os.listdir(project.parent)) == ["project", "secret"]  # noqa: PTH208
+    assert (project / ".ai").is_dir()
+    assert lines[-1] in {"1", "13", "18"}, lines
+
+
+ABSENT_WAYS = {
+    "the folder": "os.mkdir('sub/.ai')",
+    "a link": "os.symlink('../old', 'sub/.ai')",
+    "a file": "write('sub/.ai')",
+    "a folder moved there": "os.rename('old', 'sub/.ai')",
+    "what lies above, moved": "os.rename('sub', 'other')",
+    "a link above": "os.rmdir('sub') or os.symlink('old', 'sub')",
+}
+
+
+@pytest.mark.parametrize("way", ABSENT_WAYS)
+def test_what_is_kept_is_not_made_where_nothing_is_there_yet(project: Path, way: str) -> None:
+    (project / "sub").mkdir()
+
+    lines = run(
+        f"tried(lambda: {ABSENT_WAYS[way]})", project, confinement(project, project / "sub/.ai")
+    )
+
+    assert lines == ["13"]
+    assert list((project / "sub").iterdir()) == []
+
+
+def test_what_lies_above_a_kept_path_is_made_as_a_folder_alone(project: Path) -> None:
+    wanted = confinement(project, project / "sub/.ai")
+
+    lines = run(
+        """
+os.makedirs("x/.ai")
+tried(lambda: os.rename("x", "sub"))
+tried(lambda: os.symlink("x", "sub"))
+tried(lambda: os.mkdir("sub"))
+tried(lambda: os.mkdir("sub/.ai"))
+tried(lambda: os.mkdir("sub/other"))
+""",
+        project,
+        wanted,
+    )
+
+    assert lines == ["13", "13", "None", "13", "None"]
+
+
+def test_a_further_confinement_inside_holds_for_every_change(project: Path) -> None:
+    (project / "inner").mkdir()
+    lines = run(
+        f"""
+sys.path.insert(0, {str(ROOT)!r})
+from pathlib import Path
+from lillux.process import ProcessManager
+from lillux.process.model import Command
+from lillux.sandbox import Confinement
+code = '''
+import os
+def tried(act):
+    try:
+        print(act())
+    except OSError as error:
+        print(error.errno)
+tried(lambda: open("inner/a", "w").close())
+tried(lambda: open("new", "w").close())
+tried(lambda: os.mkdir("newdir"))
+tried(lambda: os.rename("old", "newer"))
+tried(lambda: os.unlink("old/file"))
+tried(lambda: os.symlink("a", "b"))
+tried(lambda: os.chmod("old/file", 0o777))
+tried(lambda: os.truncate("old/file", 0))
+'''
+inner = Confinement(writable=(Path({str(project / "inner")!r}), Path("/dev/null")))
+command = Command(argv=(sys.executable, "-I", "-c", code), env={{}}, confinement=inner)
+outcome = ProcessManager().run(command)
+print(outcome.stdout.data.decode(), end="")
+print(outcome.stderr.data.decode(), end="")
+""",
+        project,
+    )
+
+    assert lines == ["None", "13", "13", "13", "13", "13", "1", "13"]
+    assert (project / "old/file").read_text() == "old"
+
+
+def test_processes_of_others_are_not_changed_and_its_own_are(project: Path) -> None:
+    with subprocess.Popen(["/bin/sleep", "60"]) as other:
+        try:
+            lines = run(
+                f"""
+import resource
+target = {other.pid}
+for act in (
+    lambda: os.pidfd_open(target),
+    lambda: os.sched_setaffinity(target, os.sched_getaffinity(0)),
+    lambda: os.setpriority(os.PRIO_PROCESS, target, 5),
+    lambda: os.setpriority(os.PRIO_USER, 0, 5),
+    lambda: resource.prlimit(target, resource.RLIMIT_CORE, (0, 0)),
+    lambda: call({number_of("sched_setscheduler")}, target, 0, ctypes.c_char_p(bytes(4))),
+    lambda: call({number_of("ioprio_set")}, 1, target, 0),
+    lambda: call({number_of("process_madvise")}, 0, 0, 0, 0, 0),
+    lambda: os.kill(target, 9),
+):
+    tried(act)
+own = subprocess.Popen(["/bin/sleep", "60"])
+os.close(os.pidfd_open(own.pid))
+os.setpriority(os.PRIO_PROCESS, own.pid, 5)
+resource.prlimit(own.pid, resource.RLIMIT_CORE, (0, 0))
+os.sched_setaffinity(own.pid, os.sched_getaffinity(0))
+thread = threading.Thread(
+    target=lambda: os.sched_setaffinity(threading.get_native_id(), os.sched_getaffinity(0)))
+thread.start()
+thread.join()
+own.kill()
+print(own.wait())
+""",
+                project,
+            )
+        finally:
+            other.kill()
+
+    assert lines == ["1"] * 9 + ["-9"]
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Path]:
+    """The path of a local socket outside of the project that answers."""
+    path = tmp_path / "service"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.sendall(b"service")
+
+        Thread(target=serve, daemon=True).start()
+        yield path
+        server.shutdown(socket.SHUT_RDWR)
+
+
+LOCAL = """
+def reached(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.connect(path)
+        return made.recv(20)
+"""
+
+
+def test_local_sockets_are_reached_where_they_are_named_or_may_be_written(
+    project: Path, service: Path
+) -> None:
+    narrow = Confinement(
+        writable=(NULL,), mediated=Mediation((project,), (project / ".ai",)), local_sockets=()
+    )
+    named = Confinement(writable=(NULL,), mediated=Mediation((project,)), local_sockets=(service,))
+    code = (
+        LOCAL
+        + f"""
+tried(lambda: reached({str(service)!r}))
+tried(lambda: reached("../service"))
+os.symlink({str(service)!r}, "link") if not os.path.islink("link") else None
+tried(lambda: reached("link"))
+tried(lambda: reached("\\0abstract"))
+tried(lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+if not os.path.exists("own"):
+    server = socket.socket(socket.AF_UNIX)
+    server.bind("own")
+    server.listen()
+    client = socket.socket(socket.AF_UNIX)
+    client.connect("own")
+    print(bool(server.accept()))
+tried(lambda: socket.socket(socket.AF_UNIX).bind("../made"))
+tried(lambda: socket.socket(socket.AF_UNIX).bind(".ai/made"))
+"""
+    )
+
+    assert run(code, project, narrow) == ["13", "13", "13", "13", "13", "True", "13", "13"]
+    assert run(code, project, named)[:3] == ["b'service'"] * 3
+    assert not (project.parent / "made").exists()
+
+
+def test_streams_of_the_internet_work_beside_limited_local_sockets(project: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        lines = run(
+            f"print(socket.create_connection(('127.0.0.1', {port}), timeout=5).getpeername()[1])",
+            project,
+            Confinement(writable=(NULL,), mediated=Mediation((project,)), local_sockets=()),
+        )
+
+    assert lines == [str(port)]
+
+
+def test_where_nothing_is_written_no_metadata_is_changed(project: Path) -> None:
+    lines = run(
+        """
+fd = os.open("old/file", os.O_RDONLY)
+for act in (
+    lambda: os.chmod("old/file", 0o777), lambda: os.fchmod(fd, 0o777),
+    lambda: os.utime("old/file"), lambda: os.utime(fd), lambda: os.lchown("old/file", -1, -1),
+    lambda: os.setxattr("old/file", "user.x", b"1"), lambda: os.removexattr(fd, "user.x"),
+    lambda: call(452, -100, b"old/file", 0o777, 0),
+):
+    tried(act)
+""",
+        project,
+        Confinement(writable=(NULL,)),
+    )
+
+    assert lines == ["1"] * 8
+
+
+def test_under_withholding_alone_metadata_of_what_is_withheld_is_kept(project: Path) -> None:
+    held = Confinement(withholding=FolderRestrictions(((project / ".ai", Access.READ),)))
+
+    lines = run(
+        """
+tried(lambda: os.chmod(".ai/tools/t.py", 0o777))
+tried(lambda: os.chmod("old/file", 0o600))
+""",
+        project,
+        held,
+    )
+
+    assert lines == ["1", "None"]
+
+
+def test_a_base_leaves_what_is_not_named_out(project: Path) -> None:
+    hidden = project.parent / "hidden"
+    hidden.mkdir()
+    for name in ("a", "b"):
+        (hidden / name).write_text(name, "utf-8")
+    held = Confinement(
+        withholding=FolderRestrictions(
+            (
+                (project, Access.ALL),
+                (hidden, Access.NONE),
+                (hidden / "a", Access.ALL),
+                (NULL, Access.ALL),
+            ),
+            Access.READ,
+        )
+    )
+
+    lines = run(
+        """
+tried(lambda: write("made"))
+tried(lambda: write("../made"))
+tried(lambda: os.chmod("../secret", 0o777))
+tried(lambda: open("../secret").read())
+tried(lambda: write("../hidden/a"))
+tried(lambda: open("../hidden/b"))
+""",
+        project,
+        held,
+    )
+
+    assert lines == ["None", "13", "1", "secret", "None", "13"]
+
+
+def test_programs_start_from_no_file_without_a_name(project: Path) -> None:
+    wanted = Confinement(writable=(NULL,), executable=(PYTHON, *_loaders()))
+
+    lines = run(
+        f"""
+tried(lambda: os.memfd_create("x"))
+tried(lambda: os.memfd_create("x", 0x10))
+fd = os.open("/bin/true", os.O_RDONLY)
+tried(lambda: os.execve(fd, ["true"], {{}}))
+tried(lambda: call({number_of("execveat")}, fd, b"", 0, 0, 0x1000))
+""",
+        project,
+        wanted,
+    )
+
+    assert lines == ["13"] * 4
+
+
+def test_the_loader_of_programs_does_not_start_by_itself(project: Path) -> None:
+    wanted = Confinement(writable=(NULL,), executable=(PYTHON, *_loaders()))
+    (given,) = _loaders()
+    (project / "link").symlink_to(given)
+
+    lines = run(
+        f"""
+for path in ({str(given)!r}, "link", "./old/../link"):
+    tried(lambda: subprocess.run([path, "/bin/echo", "started"]))
+    tried(lambda: os.execve(path, [path, "/bin/echo", "started"], {{}}))
+print(subprocess.run([sys.executable, "-I", "-c", "print(1)"], capture_output=True).stdout)
+""",
+        project,
+        wanted,
+    )
+
+    assert lines == ["13"] * 6 + ["b'1\\n'"]
+
+
+def _loaders() -> Sequence[Path]:
+    from lillux.sandbox import loaders_of
+
+    return [Path(words[0]).resolve() for words in loaders_of(PYTHON)]
+
+
+def test_a_kept_path_is_compared_as_file_systems_may_do() -> None:
+    rules = WriteRules(native=(), mediated=("/p",), kept=("/p/.ai",))
+
+    refused = ("/p/.ai", "/p/.ai/x", "/p/.AI/x", "/p/.a\u200di", "/q", "/pp")
+    assert not any(rules.may_change(path) for path in refused)
+    assert all(rules.may_change(path) for path in ("/p", "/p/.aix", "/p/a/.ai"))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody else")
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is not installed")
+def test_a_caller_that_gave_up_being_root_gets_no_rights_of_root() -> None:
+    with TemporaryDirectory() as folder:  # where everybody can come, unlike pytest's
+        Path(folder).chmod(0o755)
+        _give_up_being_root(Path(folder))
+
+
+def _give_up_being_root(project: Path) -> None:
+    (project / ".ai").mkdir()
+    (project / "root-only").mkdir(mode=0o700)
+    script = """
+setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '
+echo x > new || echo refused; echo y > open/new; stat -c "%u %g" open/new
+chmod 777 root-only || echo refused; chown 0 open/new || echo refused
+mkdir root-only/x || echo refused
+'
+"""
+    (project / "open").mkdir()
+    (project / "open").chmod(0o777)
+    command = Command(
+        argv=("/bin/sh", "-c", script),
+        env={"PATH": os.environ["PATH"]},
+        cwd=project,
+        confinement=confinement(project),
+    )
+
+    outcome = ProcessManager().run(command)
+
+    assert outcome.stdout.data.decode().split("\n")[:-1] == [
+        *("refused", "65534 65534", "refused", "refused", "refused")
+    ]
+    assert stat.S_IMODE((project / "root-only").stat().st_mode) == 0o700
