@@ -6,8 +6,6 @@ In a folder that was verified nothing else can be imported: no file that came la
 no bytecode. This file runs under the interpreter of the tool, so it keeps to what Python 3.8 has.
 """
 
-from __future__ import annotations
-
 import _frozen_importlib_external as external  # always loaded; `importlib.machinery` may not be
 import os
 import sys
@@ -27,11 +25,10 @@ __description__ = "Starts Python for a tool, with the verified bytes of its modu
 SOURCE, INITIAL = ".py", "__init__.py"
 CODE_SUFFIXES = (SOURCE, ".pyw", ".pyc", *external.EXTENSION_SUFFIXES)
 
-files: dict[str, bytes] = {}  # by path
-folders: dict[str, str] = {}  # the real path of each verified folder by the path that names it
-variables: dict[
-    str, str
-] = {}  # of the environment, which an interpreter would act upon at its own start
+# Variables of the environment that an interpreter would act upon at its own start are set later.
+files: "dict[str, bytes]" = {}  # by path
+folders: "dict[str, str]" = {}  # the real path of each verified folder by the path that names it
+variables: "dict[str, str]" = {}
 
 
 def hold(packed: bytes) -> None:
@@ -61,14 +58,14 @@ def begin() -> None:
         setattr(external.FileLoader, "get_data", _get_data)  # noqa: B010 - a method
 
 
-def held_bytes(path: str) -> bytes | None:
+def held_bytes(path: str) -> "bytes | None":
     """The verified bytes of a file; None for one that was not verified."""
     if path in files:
         return files[path]
     return files.get(_real(path) or "")
 
 
-def _real(path: str) -> str | None:
+def _real(path: str) -> "str | None":
     """The path as the files are named, for one in a verified folder; None for any other."""
     for folder, real in folders.items():
         if path.startswith(folder) and path[len(folder) : len(folder) + 1] in ("", os.sep):
@@ -97,7 +94,7 @@ class HeldFinder:
             raise ImportError(f"{folder} is no verified folder", path=folder)
         self.path = folder
 
-    def find_spec(self, fullname: str, _target: object = None) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, _target: object = None) -> "ModuleSpec | None":
         """The spec of a held module, package, or folder without ``__init__.py``."""
         base = os.path.join(self.path, fullname.rpartition(".")[2])
         initial = os.path.join(base, INITIAL)
@@ -113,7 +110,7 @@ class HeldFinder:
         spec.submodule_search_locations = [base]
         return spec
 
-    def iter_modules(self, prefix: str = "") -> Iterator[tuple[str, bool]]:
+    def iter_modules(self, prefix: str = "") -> "Iterator[tuple[str, bool]]":
         """The names of the modules in the folder, as `pkgutil` asks for them."""
         start = (_real(self.path) or self.path) + os.sep
         below = [path[len(start) :].split(os.sep) for path in files if path.startswith(start)]
