@@ -786,7 +786,7 @@ class ProcessCall:
             command = command_of(invocation)
             return self.runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
         with invocation.folder.made():
-            command = command_of(invocation.folder.moved(invocation))
+            command = command_of(_with_copies(invocation, invocation.folder))
             return self.runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
 
 
@@ -820,6 +820,24 @@ def _folder(invocation: Invocation, materials: Materials) -> "HeldFolder | None"
     )
     names_files = any(map(held.place_of, invocation.argv))
     return held if names_files or anchor.active else None
+
+
+def _with_copies(invocation: Invocation, folder: "HeldFolder") -> Invocation:
+    """The invocation with copies in place of files and of folders that are searched for modules."""
+    confinement = invocation.confinement
+    if confinement is not None:
+        readable, executable = confinement.readable, confinement.executable
+        confinement = replace(
+            confinement,
+            readable=None if readable is None else (*readable, folder.path),
+            executable=None if executable is None else (*executable, folder.path),
+        )
+    return replace(
+        invocation,
+        argv=tuple(folder.place_of(word) or word for word in invocation.argv),
+        env={**invocation.env, **folder.variables(invocation.env)},
+        confinement=confinement,
+    )
 
 
 def held_files(materials: Materials, services: Services) -> HeldFiles:

@@ -16,9 +16,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from lillux.files import file_system_error, make_directory, read_bytes
-from lillux.values import dataclass, field, replace
+from lillux.values import dataclass, field
 from ryeos.items.errors import SpecError
-from ryeos.run.model import Invocation
 from ryeos.trust.signature import MAX_ITEM_BYTES, detached_path
 from ryeos.trust.verify import MANAGED_JSON, DependencyRules
 
@@ -78,23 +77,16 @@ class HeldFolder:
         for top in self._tops() if self.is_guarded else ():
             copy.above(top, self.root)
 
-    def moved(self, invocation: Invocation) -> Invocation:
-        """The invocation with the copies in place of the files and folders (3)."""
-        env = {name: self._moved_paths(invocation.env[name]) for name in self._set(invocation)}
-        confinement = invocation.confinement
-        if confinement is not None:
-            readable, executable = confinement.readable, confinement.executable
-            confinement = replace(
-                confinement,
-                readable=None if readable is None else (*readable, self.path),
-                executable=None if executable is None else (*executable, self.path),
+    def variables(self, env: Mapping[str, str]) -> dict[str, str]:
+        """The variables that name the copies, in place of those that name the folders (3)."""
+        changed = {
+            name: os.pathsep.join(
+                self.copy_of(self.real(entry)) for entry in env[name].split(os.pathsep)
             )
-        return replace(
-            invocation,
-            argv=tuple(self.place_of(word) or word for word in invocation.argv),
-            env={**invocation.env, **env, **({COPIES: str(self.path)} if self.is_guarded else {})},
-            confinement=confinement,
-        )
+            for name in self.names
+            if name in env
+        }
+        return {**changed, **({COPIES: str(self.path)} if self.is_guarded else {})}
 
     def place_of(self, path: str) -> str | None:
         """Where the copy of a verified file is; None for what is none."""
@@ -117,13 +109,6 @@ class HeldFolder:
             if _is_within(path, named):
                 return real + path[len(named) :]
         return path
-
-    def _set(self, invocation: Invocation) -> Iterator[str]:
-        return (name for name in self.names if name in invocation.env)
-
-    def _moved_paths(self, text: str) -> str:
-        entries = (self.copy_of(self.real(entry)) for entry in text.split(os.pathsep))
-        return os.pathsep.join(entries)
 
     def _tops(self) -> tuple[str, ...]:
         """The folders that are in none of the others."""

@@ -18,7 +18,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-import rye_start  # the module that `start.py` has become
+import rye_start  # type: ignore[import-not-found]  # what `start.py` has become
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,10 +6,7 @@ In a folder that was verified nothing else can be imported: no file that came la
 no bytecode. This file runs under the interpreter of the tool, so it keeps to what Python 3.8 has.
 """
 
-from __future__ import annotations
-
 import _frozen_importlib_external as external  # always loaded; `importlib.machinery` may not be
-import marshal
 import os
 import sys
 from _frozen_importlib import ModuleSpec
@@ -18,7 +15,6 @@ from errno import EACCES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import CodeType
 
 __version__ = "1.0.0"
 __tool_type__ = "library"
@@ -28,18 +24,14 @@ __description__ = "Starts Python for a tool, with the verified bytes of its modu
 
 SOURCE, INITIAL = ".py", "__init__.py"
 CODE_SUFFIXES = (SOURCE, ".pyw", ".pyc", *external.EXTENSION_SUFFIXES)
-COMPARED_BY_TIME, NOT_COMPARED = 0, 1  # flags of a file of bytecode, PEP 552
-PYC_HEADER_BYTES = 16
-PREFIX = "PYTHONPYCACHEPREFIX"
 
-files: dict[str, bytes] = {}  # by path
-folders: dict[str, str] = {}  # the real path of each verified folder by the path that names it
-variables: dict[
-    str, str
-] = {}  # of the environment, which an interpreter would act upon at its own start
+# Variables of the environment that an interpreter would act upon at its own start are set later.
+files: "dict[str, bytes]" = {}  # by path
+folders: "dict[str, str]" = {}  # the real path of each verified folder by the path that names it
+variables: "dict[str, str]" = {}
 
 
-module_folders: list[str] = []  # their modules are held files, and no others
+module_folders: "list[str]" = []  # their modules are held files, and no others
 
 
 def hold(packed: bytes) -> None:
@@ -66,11 +58,6 @@ def begin() -> None:
     listed = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     first = [entry for entry in dict.fromkeys(listed) if entry]
     sys.path[:] = first + [entry for entry in sys.path if entry not in first]
-    prefix = os.environ.get(PREFIX)
-    if prefix:
-        sys.pycache_prefix = prefix
-        sys.path_hooks.insert(0, _installed_finder)
-        sys.path_importer_cache.clear()
     if folders:
         sys.path_hooks.insert(0, HeldFinder)
     if module_folders:
@@ -80,14 +67,14 @@ def begin() -> None:
         setattr(external.FileLoader, "get_data", _get_data)  # noqa: B010 - a method
 
 
-def held_bytes(path: str) -> bytes | None:
+def held_bytes(path: str) -> "bytes | None":
     """The verified bytes of a file; None for one that was not verified."""
     if path in files:
         return files[path]
     return files.get(_real(path) or "")
 
 
-def _real(path: str) -> str | None:
+def _real(path: str) -> "str | None":
     """The path as the files are named, for one in a verified folder; None for any other."""
     for folder, real in folders.items():
         if path.startswith(folder) and path[len(folder) : len(folder) + 1] in ("", os.sep):
@@ -116,7 +103,7 @@ class HeldFinder:
             raise ImportError(f"{folder} is no verified folder", path=folder)
         self.path = folder
 
-    def find_spec(self, fullname: str, _target: object = None) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, _target: object = None) -> "ModuleSpec | None":
         """The spec of a held module, package, or folder without ``__init__.py``."""
         base = os.path.join(self.path, fullname.rpartition(".")[2])
         initial = os.path.join(base, INITIAL)
@@ -132,7 +119,7 @@ class HeldFinder:
         spec.submodule_search_locations = [base]
         return spec
 
-    def iter_modules(self, prefix: str = "") -> Iterator[tuple[str, bool]]:
+    def iter_modules(self, prefix: str = "") -> "Iterator[tuple[str, bool]]":
         """The names of the modules in the folder, as `pkgutil` asks for them."""
         start = (_real(self.path) or self.path) + os.sep
         below = [path[len(start) :].split(os.sep) for path in files if path.startswith(start)]
@@ -190,61 +177,12 @@ def _source_of(path: str) -> str:
         return ""
 
 
-# --- modules of the interpreter: nothing of them was verified, and they keep their bytecode
-
-
-def _installed_folders() -> list[str]:
-    """Those of the standard library, with packages in it, and of a virtual environment."""
-    library = os.path.dirname(os.__file__)
-    found = [library]
-    if library.startswith(sys.base_prefix):
-        found.append(sys.prefix + library[len(sys.base_prefix) :])
-    return found
+# --- modules of the interpreter: nothing of them was verified
 
 
 def _is_installed(path: str) -> bool:
-    return any(f"{path}{os.sep}".startswith(one + os.sep) for one in _installed_folders())
-
-
-def _installed_finder(folder: str) -> external.FileFinder:
-    """A path hook, for installed folders alone."""
-    if not _is_installed(folder):
-        raise ImportError(f"{folder} is not a folder of the interpreter", path=folder)
-    return external.FileFinder(
-        folder,
-        (external.ExtensionFileLoader, external.EXTENSION_SUFFIXES),
-        (_InstalledLoader, external.SOURCE_SUFFIXES),
-        (external.SourcelessFileLoader, external.BYTECODE_SUFFIXES),
-    )
-
-
-class _InstalledLoader(external.SourceFileLoader):
-    """Takes the bytecode beside a source where it is of that source, whatever the prefix is."""
-
-    def get_code(self, fullname: str) -> CodeType | None:
-        return _cached_code(self.get_filename(fullname)) or super().get_code(fullname)
-
-
-def _cached_code(path: str) -> CodeType | None:
-    """What ``__pycache__`` has of a source; None where that is nothing, or not of this source."""
-    folder, name = os.path.split(path)
-    file_name = f"{name.rpartition('.')[0]}.{sys.implementation.cache_tag}.pyc"
-    try:
-        with open(os.path.join(folder, "__pycache__", file_name), "rb") as file:
-            data = file.read()
-        status = os.stat(path)
-    except OSError:
-        return None
-    made_of = b"".join(
-        (int(number) & 0xFFFFFFFF).to_bytes(4, "little")
-        for number in (COMPARED_BY_TIME, status.st_mtime, status.st_size)
-    )
-    is_unchecked = data[4:8] == NOT_COMPARED.to_bytes(4, "little")
-    is_of_source = is_unchecked or data[4:PYC_HEADER_BYTES] == made_of
-    if sys.flags.optimize or data[:4] != external.MAGIC_NUMBER or not is_of_source:
-        return None
-    try:
-        code: CodeType = marshal.loads(data[PYC_HEADER_BYTES:])  # noqa: S302 - the interpreter's own
-    except (EOFError, ValueError, TypeError):
-        return None  # damaged
-    return code
+    """Whether it is part of the standard library, or of packages of a virtual environment."""
+    library = os.path.dirname(os.__file__)
+    inside = library[len(sys.base_prefix) :] if library.startswith(sys.base_prefix) else None
+    places = [library] if inside is None else [library, sys.prefix + inside]
+    return any(f"{path}{os.sep}".startswith(one + os.sep) for one in places)
