@@ -32,6 +32,8 @@ COMPARED_BY_TIME, NOT_COMPARED = 0, 1  # flags of a file of bytecode, PEP 552
 PYC_HEADER_BYTES = 16
 PREFIX = "PYTHONPYCACHEPREFIX"
 
+ENVIRONMENT = "rye:environment"  # the key of what sets up an approved virtual environment
+
 files: dict[str, bytes] = {}  # by path
 folders: dict[str, str] = {}  # the real path of each verified folder by the path that names it
 variables: dict[
@@ -77,7 +79,11 @@ def begin() -> None:
         at = sys.meta_path.index(external.PathFinder) if external.PathFinder in sys.meta_path else 0
         sys.meta_path.insert(at, HeldModules)
     if folders or module_folders:
-        setattr(external.FileLoader, "get_data", _get_data)  # noqa: B010 - a method
+        setattr(external.FileLoader, "get_data", read_held)  # noqa: B010 - a method
+    code = files.pop(ENVIRONMENT, None)
+    if code is not None:
+        given = {"start": sys.modules[__name__], "said": files.pop(f"{ENVIRONMENT}.said")}
+        exec(compile(code, "environment.py", "exec"), given)  # noqa: S102 - of the bundle
 
 
 def held_bytes(path: str) -> bytes | None:
@@ -107,7 +113,7 @@ class HeldFinder:
     """Finds the modules of one verified folder. A path hook; raises ImportError for other folders.
 
     A loader of Python itself makes the modules, so that all that works with files works with them;
-    what it reads comes from the held files, see `_get_data`.
+    what it reads comes from the held files, see `read_held`.
     """
 
     def __init__(self, folder: str) -> None:
@@ -167,7 +173,7 @@ class HeldModules:
 _get_data_from_disk = external.FileLoader.get_data
 
 
-def _get_data(self: external.FileLoader, path: str) -> bytes:
+def read_held(self: external.FileLoader, path: str) -> bytes:
     """What a loader reads of a file: the held bytes, and in their folders no code but these."""
     path = os.path.normpath(str(path))
     data = held_bytes(path)
