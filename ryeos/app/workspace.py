@@ -107,7 +107,7 @@ class Rye:
         self.trust = TrustStore(context.spaces, self.approvals)
         approval = ProjectApproval(context.spaces.user, context.project_path, self.trust)
         self.approval = approval
-        self.context = context = replace(context, approves=approval.allows)
+        self.context = context = replace(context, approves=approval.allows, holds=approval.hold)
         self.verifier = Verifier(
             context.spaces, self.trust, dev_mode=context.dev_mode, warn=warn, restore=restore
         )

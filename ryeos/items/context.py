@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lillux.values import dataclass, field
 from ryeos.items.errors import UsageError, no_project_error
@@ -67,6 +67,13 @@ def nothing_approved(relative: str, data: bytes | None = None) -> bool:  # noqa:
     return False
 
 
+Holds = Callable[[str], Any]
+
+
+def nothing_held(program: str) -> None:
+    """No interpreter is started from bytes that were compared."""
+
+
 class LockMode(StrEnum):
     """What ``RYE_LOCK`` says about lockfiles."""
 
@@ -92,6 +99,7 @@ class Context:
     node_policy   what the operator of that node lets tools do at most, as a policy file says it
     passphrase    gives that of the user's key, whose file is named; None without a terminal
     approves      whether the user approved a path of the project (``rye trust``)
+    holds         gives an approved environment with its bytes, by the path of its Python
     program_words gives what starts this program once more, () where that is not known
     """
 
@@ -106,6 +114,7 @@ class Context:
     program_words: ProgramWords = no_words
     pages_are_signed_later: bool = False
     approves: Approves = nothing_approved
+    holds: Holds = nothing_held
     confines: bool = False
     sandbox: str = ""
     on_node: bool = False

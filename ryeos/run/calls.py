@@ -16,7 +16,7 @@ from lillux.interpreters import ResolvedEnv
 from lillux.patterns import pattern
 from lillux.process.model import CapturedStream, Outcome, ProcessRunner, signal_name
 from lillux.values import dataclass, field
-from ryeos.items.context import Approves, nothing_approved
+from ryeos.items.context import Approves, Holds, nothing_approved, nothing_held
 from ryeos.run.anchor import Anchor, AnchoredFiles
 from ryeos.run.model import Chain, ChainElement, ExecutionRequest
 from ryeos.run.parameters import CallerValues
@@ -285,6 +285,7 @@ class Services:
     graphs        makes the calls of graphs, which need more than the engine, or None
     on_step       gets the steps of a graph
     approves      whether the user approved a path of the project, like ``.env.local``
+    holds         as `ryeos.items.context.Context` has it
     """
 
     runner: ProcessRunner
@@ -296,6 +297,7 @@ class Services:
     graphs: "GraphCalls | None" = None
     on_step: OnStep | None = None
     approves: Approves = nothing_approved
+    holds: Holds = nothing_held
 
 
 def network_env(materials: Materials, services: Services) -> dict[str, str]:

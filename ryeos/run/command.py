@@ -35,7 +35,15 @@ from ryeos.items.specs import ParamsMode, type_name
 from ryeos.run.anchor import Anchor
 from ryeos.run.calls import MappedResult, Materials, OnStderr, Services, ending, map_outcome
 from ryeos.run.chain import script_keys
-from ryeos.run.held import STARTER, files_of, shown_words, started_by
+from ryeos.run.held import (
+    ENVIRONMENT,
+    STARTER,
+    HeldStart,
+    files_of,
+    in_environment,
+    shown_words,
+    started_by,
+)
 from ryeos.run.model import Chain, ChainElement, HeldFiles, Invocation
 from ryeos.run.parameters import CallerValues
 from ryeos.trust.approvals import DOTENV_FILES, path_in_project
@@ -795,7 +803,8 @@ def process_call(materials: Materials, services: Services) -> ProcessCall:
     invocation = replace(build_invocation(materials), on_stdout=materials.request.on_stdout)
     if STARTER in materials.config:
         held = held_files(materials, services)
-        invocation = started_by(invocation, held, *invocation.argv[1:])
+        started = started_by(invocation, held, *invocation.argv[1:])
+        invocation = in_environment(started, held_start(started.argv[0], materials, services))
     elif invocation.sealed is None:
         invocation = replace(invocation, folder=_folder(invocation, materials))
     return ProcessCall(invocation, services.runner, materials.rights)
@@ -934,6 +943,7 @@ class FunctionCall:
     held: HeldFiles
     project_path: str
     functions: "FunctionHost | None"
+    environment: HeldStart | None = None
 
     @property
     def program(self) -> str:
@@ -979,6 +989,7 @@ class FunctionCall:
             project_path=self.project_path,
             env={**invocation.env, **variables},
             confinement=invocation.confinement,
+            environment=self.environment,
         )
 
 
@@ -991,7 +1002,9 @@ def function_call(materials: Materials, services: Services) -> FunctionCall:
     words = (str(host.target.path), "call", str(tool.target.path), project_path)
     with_host = replace(held, files={**held.files, **files_of((host,))})
     stdin = params_text(materials.values.tool).encode("utf-8", "surrogatepass")
-    invocation = started_by(build_invocation(materials), with_host, *words)
+    started = started_by(build_invocation(materials), with_host, *words)
+    environment = held_start(started.argv[0], materials, services)
+    invocation = in_environment(started, environment)
     return FunctionCall(
         single=ProcessCall(replace(invocation, stdin=stdin), services.runner, materials.rights),
         host=host,
@@ -999,7 +1012,21 @@ def function_call(materials: Materials, services: Services) -> FunctionCall:
         held=held,
         project_path=project_path,
         functions=services.functions,
+        environment=environment,
     )
+
+
+def held_start(program: str, materials: Materials, services: Services) -> "HeldStart | None":
+    """The approved environment of a Python, to be set up from compared bytes; None for another one.
+
+    Raises IntegrityError where it is not as it was approved.
+    """
+    if not any(ENVIRONMENT in element.spec.config for element in materials.chain.elements):
+        return None
+    environment = services.holds(program)
+    if environment is None:
+        return None
+    return HeldStart(environment, companion_named(ENVIRONMENT, materials, services).data)
 
 
 def _tool(chain: Chain) -> VerifiedItem:

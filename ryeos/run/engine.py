@@ -114,6 +114,7 @@ class PrimitiveExecutor:
             companion_at=self._chains.companion_at,
             neighbours=self._neighbours,
             approves=context.approves,
+            holds=context.holds,
         )
         self.lockfiles = LockfileResolver(context.spaces, now)
         self.versions = VersionRecord(context.spaces.user, context.project_path)

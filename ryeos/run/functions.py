@@ -31,6 +31,7 @@ from ryeos.run.model import HeldFiles, Invocation
 
 if TYPE_CHECKING:
     from lillux.sandbox import Confinement
+    from ryeos.run.held import HeldStart
 
 # --- function worker ------------------------------------------------------------------------------
 # One end of the wire to a warm worker; the other is the runtime's ``function_host.py``.
@@ -75,9 +76,12 @@ class FunctionWorker:
     """A started worker. Raises what starting a program does."""
 
     def __init__(self, function: "Function") -> None:
-        held = HeldFiles(starter=function.starter, files={function.host: function.host_text})
+        environment = function.environment
+        files = {function.host: function.host_text, **(environment.files() if environment else {})}
+        held = HeldFiles(starter=function.starter, files=files)
+        option = environment.option("-c") if environment else "-c"
         command = Command(
-            argv=(function.interpreter, "-c", PYTHON_START, function.host, "serve"),
+            argv=(function.interpreter, option, PYTHON_START, function.host, "serve"),
             env={name: value for name, value in function.env.items() if name not in AT_START},
             cwd=Path(function.project_path),
             confinement=function.confinement,
@@ -309,6 +313,7 @@ class Function:
     project_path: str
     env: Mapping[str, str] = field(repr=False)
     confinement: "Confinement | None" = None
+    environment: "HeldStart | None" = None
 
     @property
     def worker_key(self) -> tuple[object, ...]:
@@ -318,7 +323,8 @@ class Function:
             for name, value in self.env.items()
             if name.startswith(_READ_AT_START) and name not in AT_START
         )
-        worker = self.starter, self.host, self.host_text
+        environment = self.environment and self.environment.environment.digest
+        worker = self.starter, self.host, self.host_text, environment
         return self.interpreter, worker, self.project_path, self.confinement, *start
 
     @property

@@ -9,11 +9,15 @@ No file is opened by its path again after it was compared. What a runtime starts
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from lillux.process.model import SEALED_PATH
-from lillux.values import replace
+from lillux.values import dataclass, field, replace
 from ryeos.run.model import HeldFiles, Invocation
 from ryeos.trust.verify import VerifiedItem
+
+if TYPE_CHECKING:
+    from ryeos.trust.start_files import HeldEnvironment
 
 STARTER = "starter"
 """The key of a runtime's config that names the file which starts its tools."""
@@ -40,6 +44,11 @@ exec(_start())
 """
 """What ``python -c`` gets: it reads the sealed file once and executes what is in it."""
 
+ENVIRONMENT = "environment"
+"""The key of a runtime's config that names the file which sets up approved environments."""
+
+_CODE = "rye:environment"  # as start.py calls it
+
 AT_START = ("PYTHONPATH", "PYTHONPYCACHEPREFIX")
 """Variables that an interpreter acts upon at its own start, before a starter is there."""
 
@@ -62,6 +71,45 @@ def started_by(invocation: Invocation, held: HeldFiles, *words: str) -> Invocati
         env=env,
         held=replace(held, variables=variables),
     )
+
+
+def in_environment(invocation: Invocation, held: "HeldStart | None") -> Invocation:
+    """The invocation of a started Python with an approved environment set up from compared bytes.
+
+    The Python that the environment was made with is started, without ``site``, so that it opens
+    nothing of the environment by itself.
+    """
+    if held is None or invocation.held is None or "S" in invocation.argv[1]:
+        return invocation
+    _, options, *words = invocation.argv
+    return replace(
+        invocation,
+        argv=(held.base, held.option(options), *words),
+        held=replace(invocation.held, files={**invocation.held.files, **held.files()}),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HeldStart:
+    """An approved environment, and the text of what sets it up."""
+
+    environment: "HeldEnvironment"
+    code: bytes = field(repr=False)
+
+    @property
+    def base(self) -> str:
+        """The program that is started."""
+        return self.environment.base
+
+    @staticmethod
+    def option(options: str) -> str:
+        """The options of Python in one word, ``-c`` last, with that for no ``site``."""
+        return f"-S{options[1:]}"
+
+    def files(self) -> dict[str, bytes]:
+        """What the starter gets besides the files of the tool."""
+        said = {_CODE: self.code, f"{_CODE}.said": self.environment.words()}
+        return {**self.environment.files, **said}
 
 
 def shown_words(argv: Sequence[str]) -> tuple[str, ...]:

@@ -36,11 +36,12 @@ from ryeos.run.command import (
     command_of,
     companion_named,
     filled_arguments,
+    held_start,
     masked,
     max_output_bytes,
     opened,
 )
-from ryeos.run.held import STARTER
+from ryeos.run.held import STARTER, HeldStart, in_environment
 from ryeos.run.model import ChainElement, Invocation
 from ryeos.run.parameters import valid_limit
 from ryeos.run.server_pins import (
@@ -660,7 +661,21 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
         ),
         rights=rights,
         starter=_starter(found, server, materials, services),
+        environment=_environment(program_path, found, server, materials, services),
     )
+
+
+def _environment(
+    program: str,
+    found: ServerConfig,
+    server: ServerProgram,
+    materials: Materials,
+    services: Services,
+) -> HeldStart | None:
+    """The approved environment that a server file is started in, None for none."""
+    if not (found.pins.files or server.files):
+        return None
+    return held_start(program, materials, services)
 
 
 def _starter(
@@ -740,6 +755,7 @@ class McpStdioCall:
     invocation: Invocation
     rights: "CallRights"
     starter: bytes = field(repr=False)
+    environment: HeldStart | None = None
 
     @property
     def program(self) -> str:
@@ -811,7 +827,8 @@ class McpStdioCall:
         from ryeos.run.held_servers import held_server
 
         user_ai = Path(str(fixed["user_space"]), AI_DIRECTORY)
-        return held_server(invocation, files, self.starter, user_ai=user_ai, root=project)
+        held = held_server(invocation, files, self.starter, user_ai=user_ai, root=project)
+        return in_environment(held, self.environment)
 
     def _shown_command(self) -> list[str]:
         known = {**self.found.variables.values, **self.server.env}

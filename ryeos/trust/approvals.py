@@ -27,10 +27,12 @@ from lillux.errors import LilluxError
 from lillux.files import FileTooLargeError, file_state, make_directory, read_bytes, write_atomic
 from lillux.signing import compute_key_digest, verify_signature
 from lillux.values import dataclass, field
+from ryeos.items.errors import IntegrityError
 from ryeos.items.refs import AI_DIRECTORY, PROJECT, USER, Space
 
 if TYPE_CHECKING:
     from ryeos.trust.keys import SigningKey
+    from ryeos.trust.start_files import HeldEnvironment
     from ryeos.trust.store import TrustStore
 
 APPROVALS_FOLDER = "config/approvals"
@@ -203,6 +205,34 @@ class ProjectApproval:
             return False
         is_alone = is_python(name) and names[1] == folder
         return self._holds(part, all_programs=not is_alone)
+
+    def hold(self, program: str) -> "HeldEnvironment | None":
+        """The environment of an approved Python, with the bytes that were compared just now.
+
+        None for another program, and where the environment cannot be held. Raises IntegrityError
+        where it is not as it was approved.
+        """
+        relative = path_in_project(self._project, program)
+        folder, _, below = (relative or "").rpartition("/")[0].rpartition("/")
+        part = self.parts().get(folder) if folder and below == "bin" else None
+        if self._project is None or part is None or not self._is_environment(part):
+            return None
+        from ryeos.trust.start_files import StartFiles, held_environment
+
+        place = str(self._project / folder)
+        files = StartFiles(str(self._project), keeps=True)
+        try:
+            files.add_environment(place)
+            digest = files.digest()
+        except (OSError, LilluxError) as error:
+            digest = str(error)
+        if digest != part.digest:
+            raise IntegrityError(
+                place,
+                "expected the environment that you approved, found another",
+                hint="to look at it, and approve it: rye trust",
+            )
+        return held_environment(files, place, program, digest)
 
     def _is_environment(self, part: Part) -> bool:
         return bool(part.programs)

@@ -19,11 +19,13 @@ there needs no approval. Page: ``docs/trust.md``.
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError
 from lillux.files import FileTooLargeError, read_bytes
+from lillux.values import dataclass, field
 
 MAX_FILES, MAX_BYTES = 20_000, 512 * 1024 * 1024
 RUNNERS = frozenset({"node", "tsx", "ts-node", "bun", "deno", "jiti", "esno", "swc-node"})
@@ -36,6 +38,7 @@ _BESIDE = re.compile(r"(?i)pyvenv\.cfg|pybuilddir\.txt|.*\._pth|.*\.(dll|dylib|z
 _LIBRARY = re.compile(r".*\.(dylib|so)(\..*)?|glibc-hwcaps")
 _SITE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 _MARKS = ("os.py", "os.pyc", "lib-dynload")  # what makes a folder a standard library
+_READ_BY_IMPORT = (".py", ".pyw", ".pyc", ".pth", "pyvenv.cfg")
 _START_ENDINGS = (".pth", ".start")
 _NAME = re.compile(r"\w+")
 _LINE = re.compile(r"\r\n|\r|\n")
@@ -57,6 +60,71 @@ def is_python(name: str) -> bool:
     return bool(_PYTHON.fullmatch(name)) and not name.endswith(("-config", ".cfg", "._pth"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldEnvironment:
+    """An approved environment, with the bytes that were compared: for one start of its Python.
+
+    program     the Python of the environment
+    base        the one that it was made with, which lies outside of the project
+    home        the folder that ``pyvenv.cfg`` names
+    files       the bytes by path; empty for what no import reads as bytes
+    names       modules that a start may import
+    """
+
+    program: str
+    base: str
+    home: str
+    has_system_packages: bool
+    files: Mapping[str, bytes] = field(repr=False)
+    names: frozenset[str] = field(repr=False)
+    digest: str
+
+    def words(self) -> bytes:
+        """What ``environment.py`` of the Python runtimes is told."""
+        prefix = os.path.dirname(os.path.dirname(self.program))
+        system = "1" if self.has_system_packages else ""
+        said = (prefix, self.program, self.home, system, " ".join(sorted(self.names)))
+        return "\0".join(said).encode("utf-8", "surrogateescape")
+
+
+def held_environment(
+    files: "StartFiles", folder: str, program: str, digest: str
+) -> HeldEnvironment | None:
+    """What was compared of an environment, to start its ``program`` from it.
+
+    None where the Python itself lies in the project, or is none that ``pyvenv.cfg`` names: it finds
+    its library by its own place.
+    """
+    real = os.path.realpath(program)
+    settings = files.kept.get(os.path.join(folder, _SETTINGS), b"")
+    home = _setting(settings, "home")
+    is_other = files.kept.get(os.path.join(folder, "bin", _SETTINGS)) is not None
+    if (
+        is_other
+        or not home
+        or files.is_own(real)
+        or os.path.realpath(home) != os.path.dirname(real)
+    ):
+        return None
+    spelled = os.path.dirname(os.path.dirname(program))
+    return HeldEnvironment(
+        program=program,
+        base=real,
+        home=home,
+        has_system_packages=_setting(settings, "include-system-site-packages").lower() == "true",
+        files={
+            **files.kept,
+            **{
+                spelled + path[len(folder) :]: data
+                for path, data in files.kept.items()
+                if spelled != folder and path.startswith(folder + os.sep)
+            },
+        },
+        names=files.names(),
+        digest=digest,
+    )
+
+
 class StartFiles:
     """Collects the files: each by its path below the project, and what it is there.
 
@@ -64,14 +132,20 @@ class StartFiles:
     start.
     """
 
-    def __init__(self, project: str) -> None:
+    def __init__(self, project: str, *, keeps: bool = False) -> None:
         self._project = os.path.realpath(project)
+        self._keeps = keeps
+        self.kept: dict[str, bytes] = {}
         self._own = [self._project]
         self._left = MAX_BYTES
         self._modules_in: dict[str, dict[str, list[str]]] = {}
         self._wanted = {"sitecustomize", "usercustomize"}
         self._seen: set[str] = set()
         self.found: dict[str, str] = {}
+
+    def names(self) -> frozenset[str]:
+        """The modules, in small letters, that may be imported at the start."""
+        return frozenset(self._wanted)
 
     def digest(self) -> str:
         """One digest over all that is run at the start, of what was added."""
@@ -138,7 +212,7 @@ class StartFiles:
         """
         for start in dict.fromkeys((os.path.abspath(place), os.path.realpath(place))):
             above = start
-            while place and self._is_own(above) and self._is_new(f"library of {above}"):
+            while place and self.is_own(above) and self._is_new(f"library of {above}"):
                 self._library_in(above)
                 above = os.path.dirname(above)
 
@@ -185,7 +259,7 @@ class StartFiles:
             if "import" in line or path.lower().endswith(".start"):
                 self._wanted.update(_NAME.findall(line.lower()))
             added = os.path.join(folder, line.strip().lstrip("\ufeff"))
-            if line.strip() and "\0" not in line and self._is_own(os.path.realpath(added)):
+            if line.strip() and "\0" not in line and self.is_own(os.path.realpath(added)):
                 if os.path.isfile(added):
                     self._file(added)  # modules in an archive
                 else:
@@ -222,9 +296,9 @@ class StartFiles:
     def _node_package(self, program: str) -> None:
         """The package of a program, and what it depends on, as far as it lies in the project."""
         folder = program
-        while self._is_own(folder) and not os.path.isfile(os.path.join(folder, "package.json")):
+        while self.is_own(folder) and not os.path.isfile(os.path.join(folder, "package.json")):
             folder = os.path.dirname(folder)
-        if not self._is_own(folder) or folder == self._project or not self._is_new(folder):
+        if not self.is_own(folder) or folder == self._project or not self._is_new(folder):
             return
         self._link(folder)
         text = self._file(os.path.join(folder, "package.json")) or b""
@@ -237,7 +311,7 @@ class StartFiles:
             return
         for name in names:
             above = folder
-            while self._is_own(above):
+            while self.is_own(above):
                 found = os.path.join(above, "node_modules", str(name))
                 if os.path.isdir(found):
                     self._link(found)
@@ -257,7 +331,7 @@ class StartFiles:
             folders.append(os.path.dirname(path))
             path = os.path.join(os.path.dirname(path), os.readlink(path))
         real = os.path.realpath(path)
-        if not self._is_own(real):
+        if not self.is_own(real):
             self._note(path, f"outside {real}")
             return folders
         self._file(path)
@@ -266,7 +340,7 @@ class StartFiles:
     def _loaded_with(self, program: str) -> None:
         """The shared libraries that a program of the project finds beside and above it."""
         folder, name = os.path.split(os.path.realpath(program))
-        if not self._is_own(folder) or not os.path.isfile(os.path.join(folder, name)):
+        if not self.is_own(folder) or not os.path.isfile(os.path.join(folder, name)):
             return
         above = os.path.dirname(folder)
         libraries = (os.path.join(above, one) for one in _names(above) if _is_lib(one))
@@ -314,6 +388,8 @@ class StartFiles:
             return None
         self._left -= len(data)
         self._note(path, f"sha256 {sha256_hex(data)}")
+        if self._keeps:
+            self.kept[os.path.normpath(path)] = data if path.endswith(_READ_BY_IMPORT) else b""
         if follows and path.lower().endswith((".py", ".pyw")):
             self._wanted.update(imported_names(data))
         return data
@@ -330,7 +406,8 @@ class StartFiles:
     def _shown(self, path: str) -> str:
         return os.path.relpath(path, self._project).replace(os.sep, "/")
 
-    def _is_own(self, path: str) -> bool:
+    def is_own(self, path: str) -> bool:
+        """Whether a real path is in the project or in the environment."""
         return any(path == top or path.startswith(top + os.sep) for top in self._own)
 
     def _is_new(self, what: str) -> bool:
@@ -370,9 +447,14 @@ def _is_lib(name: str) -> bool:
 
 def _home(settings: bytes) -> str:
     """The folder of the interpreter that an environment was made with; ``""`` for none."""
+    return _setting(settings, "home")
+
+
+def _setting(settings: bytes, name: str) -> str:
+    """A value of ``pyvenv.cfg``, ``""`` for none."""
     for line in _LINE.split(settings.decode("utf-8", "replace")):
         key, equals, value = line.partition("=")
-        if equals and key.strip().lower() == "home":
+        if equals and key.strip().lower() == name:
             return value.strip()
     return ""
 

@@ -4,12 +4,14 @@ Each case prepares a project, approves it, changes one thing, and asks whether t
 counts. What Python does with such a file is tried by a real interpreter, where it is not obvious.
 """
 
+import json
 import os
 import py_compile
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -390,3 +392,117 @@ def test_a_real_interpreter_in_the_project_is_held_with_its_library(
     assert used == f"{project / PYTHON}\n"
     assert "not used" in "\n".join(result.metadata["warnings"])
     assert not environment.canary.exists()
+
+
+# --- exchanged between the comparison and the start -----------------------------------------------
+
+EVIL = "import sys\nsys.evil = True\n"
+TELLS = """\
+import json, site, sys
+def execute(params, project_path):
+    return told()
+def told():
+    places = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.executable, sys.path[-1]]
+    return [*places, site.ENABLE_USER_SITE, hasattr(sys, "honest"), hasattr(sys, "evil")]
+if __name__ == "__main__":
+    print(json.dumps(told()))
+"""
+HONEST = both(
+    write(f"{SITE}/a.pth", "import _a\n../../../../src\n"),
+    write("src/_b.py", "import sys\n"),
+    write(f"{SITE}/_a.py", "import sys\nsys.honest = True\nimport _b\n"),
+    write(f"{SITE}/_b.py", "x = 1\n"),
+)
+EXCHANGED: dict[str, Step] = {
+    "settings": write(".venv/pyvenv.cfg", "home = /nowhere\n"),
+    "settings beside the interpreter": write(".venv/bin/pyvenv.cfg", "home = /nowhere\n"),
+    "the interpreter": write(".venv/bin/python", "#!/bin/sh\nexit 3\n"),
+    "a .pth": write(f"{SITE}/a.pth", "import sys; sys.evil = True\n"),
+    "a .pth that appears": write(f"{SITE}/0.pth", "import sys; sys.evil = True\n"),
+    "the module of a .pth": write(f"{SITE}/_a.py", EVIL),
+    "what that imports": write(f"{SITE}/_b.py", EVIL),
+    "bytecode of a module": bytecode(f"{SITE}/{CACHED.format('_a')}", EVIL),
+    "sitecustomize that appears": write(f"{SITE}/sitecustomize.py", EVIL),
+    "sitecustomize as a package": write(f"{SITE}/sitecustomize/__init__.py", EVIL),
+    "sitecustomize as bytecode": bytecode(f"{SITE}/sitecustomize.pyc", EVIL),
+    "sitecustomize in an added folder": write("src/sitecustomize.py", EVIL),
+}
+
+
+@pytest.mark.parametrize("runtime", ["script", "function"])
+@pytest.mark.parametrize("change", EXCHANGED)
+def test_a_start_uses_the_bytes_that_were_compared(
+    environment: Environment, change: str, runtime: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, project = environment.workspace, environment.project
+    HONEST(project)
+    executor = f"rye/core/runtimes/python/{runtime}"
+    workspace.project.sign(workspace.project.tool("mine/t", TELLS, executor=executor))
+    workspace.approve()
+    expected = _told(workspace)
+    for place in ("ryeos.run.command.command_of", "ryeos.run.functions.spawn"):
+        _exchange_before(monkeypatch, place, lambda: EXCHANGED[change](project))
+
+    assert _told(workspace) == expected
+    assert expected[-2:] == [True, False]
+    assert expected[0] == str(project / ".venv")
+    assert expected[3] == str(project / PYTHON)
+
+
+def _told(workspace: Workspace) -> list[object]:
+    result = workspace.run("mine/t")
+    assert result.success, (result.error, result.metadata)
+    told: list[object] = result.data
+    return told
+
+
+def _exchange_before(
+    monkeypatch: pytest.MonkeyPatch, place: str, step: Callable[[], object]
+) -> None:
+    module, _, name = place.rpartition(".")
+    original = getattr(import_module(module), name)
+
+    def exchanged(*args: object, **options: object) -> object:
+        step()
+        return original(*args, **options)
+
+    monkeypatch.setattr(place, exchanged)
+
+
+def test_a_held_start_is_like_an_ordinary_one(environment: Environment) -> None:
+    workspace, project = environment.workspace, environment.project
+    HONEST(project)
+    SYSTEM_PACKAGES(project)
+    settings = project / ".venv/pyvenv.cfg"
+    home = Path(os.path.realpath(sys.executable)).parent
+    settings.write_text(settings.read_text("utf-8").replace("/usr/bin", str(home)), "utf-8")
+    tells = (
+        "import json, site, sys, sysconfig\n"
+        "sys.path[:] = [one for one in sys.path if one]\n"
+        "print(json.dumps([sys.prefix, sys.exec_prefix, sys.base_prefix, sys.executable, sys.path,"
+        " sys._base_executable, site.ENABLE_USER_SITE, site.PREFIXES, sysconfig.get_paths(),"
+        " sys._home, bool(exit), hasattr(sys, 'honest')]))\n"
+    )
+    workspace.project.signed_tool("mine/t", tells)
+    workspace.approve()
+    env = {**workspace.env, "PYTHONDONTWRITEBYTECODE": "1"}
+    ordinary = subprocess.run(
+        [project / PYTHON, "-c", tells], capture_output=True, check=True, env=env
+    )
+
+    assert workspace.run("mine/t").data == json.loads(ordinary.stdout)
+
+
+def test_an_environment_that_changed_before_the_start_is_refused(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, project = environment.workspace, environment.project
+    workspace.project.signed_tool("mine/t", "print(1)")
+    workspace.approve()
+    change = write(f"{SITE}/a.pth", "import os\n")
+    _exchange_before(monkeypatch, "ryeos.run.command.held_start", lambda: change(project))
+
+    result = workspace.run("mine/t")
+
+    assert (result.success, result.metadata["error_code"]) == (False, "INTEGRITY")
+    assert str(project / ".venv") in (result.error or "")

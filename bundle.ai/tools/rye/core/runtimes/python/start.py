@@ -25,6 +25,8 @@ __description__ = "Starts Python for a tool, with the verified bytes of its modu
 SOURCE, INITIAL = ".py", "__init__.py"
 CODE_SUFFIXES = (SOURCE, ".pyw", ".pyc", *external.EXTENSION_SUFFIXES)
 
+ENVIRONMENT = "rye:environment"  # the key of what sets up an approved virtual environment
+
 # Variables of the environment that an interpreter would act upon at its own start are set later.
 files: "dict[str, bytes]" = {}  # by path
 folders: "dict[str, str]" = {}  # the real path of each verified folder by the path that names it
@@ -64,7 +66,11 @@ def begin() -> None:
         at = sys.meta_path.index(external.PathFinder) if external.PathFinder in sys.meta_path else 0
         sys.meta_path.insert(at, HeldModules)
     if folders or module_folders:
-        setattr(external.FileLoader, "get_data", _get_data)  # noqa: B010 - a method
+        setattr(external.FileLoader, "get_data", read_held)  # noqa: B010 - a method
+    code = files.pop(ENVIRONMENT, None)
+    if code is not None:
+        given = {"start": sys.modules[__name__], "said": files.pop(f"{ENVIRONMENT}.said")}
+        exec(compile(code, "environment.py", "exec"), given)  # noqa: S102 - of the bundle
 
 
 def held_bytes(path: str) -> "bytes | None":
@@ -94,7 +100,7 @@ class HeldFinder:
     """Finds the modules of one verified folder. A path hook; raises ImportError for other folders.
 
     A loader of Python itself makes the modules, so that all that works with files works with them;
-    what it reads comes from the held files, see `_get_data`.
+    what it reads comes from the held files, see `read_held`.
     """
 
     def __init__(self, folder: str) -> None:
@@ -154,7 +160,7 @@ class HeldModules:
 _get_data_from_disk = external.FileLoader.get_data
 
 
-def _get_data(self: external.FileLoader, path: str) -> bytes:
+def read_held(self: external.FileLoader, path: str) -> bytes:
     """What a loader reads of a file: the held bytes, and in their folders no code but these."""
     path = os.path.normpath(str(path))
     data = held_bytes(path)
