@@ -210,9 +210,7 @@ def test_a_question_shows_all_of_the_text(machine: Machine, start: Start, more: 
     assert all(f"+{line}" in shown for line in (TOOL + more).splitlines())
 
 
-def test_a_text_that_is_too_long_for_a_form_is_no_question(
-    machine: Machine, start: Start
-) -> None:
+def test_a_text_that_is_too_long_for_a_form_is_no_question(machine: Machine, start: Start) -> None:
     write(machine, TOOL + f"# {'x' * 400}\n" * 60 + "# touch owned\n")
     agent = start(elicitation=True)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lillux.digests import sha256_hex
 from lillux.files import FileChangedError
 from lillux.signing import save_keypair
 from ryeos.app.proposals import Proposals
@@ -141,6 +142,33 @@ def test_importing_signs_the_bytes_that_it_made(signer: CommandLine, nth: int) -
     text = path.read_bytes()
     assert b"FILES = " in text or b"worse" in text
     assert not (b"worse" in text and b"rye:signed" in text)
+
+
+@pytest.mark.parametrize("nth", range(1, 7))
+def test_trusting_approves_the_bytes_that_were_shown(signer: CommandLine, nth: int) -> None:
+    (signer.project / ".ai").mkdir()
+    place = signer.project / ".env"
+    place.write_text("A=1\n")
+
+    with exchanged(place, b"A=2\n", nth):
+        shown = signer("trust", "--yes").stderr
+    (part,) = signer.json("trust", "--show")["parts"]
+
+    digest = sha256_hex(place.read_bytes())
+    assert (part["state"] == "approved") == (digest[:16] in shown)
+
+
+@terminal
+def test_dev_mode_shows_the_item_before_it_signs(signer: CommandLine, at_terminal: "Start") -> None:
+    path = propose(signer)
+
+    with at_terminal("dev", "mine/x") as shown:
+        text = shown.type("", until="[y/N] ")
+        shown.type("n\n", until="nothing was signed")
+
+    assert '+config: {command: "echo hello"}' in text
+    assert text.index("rights ") < text.index("sign and run tool:mine/x")
+    assert "rye:signed" not in path.read_text()
 
 
 def propose(cli: CommandLine, text: str = HARMLESS, name: str = "x") -> Path:
