@@ -274,7 +274,7 @@ def _undeclared_words(rye: Rye) -> str:
         return f"declares none, and what it has then is unknown: {error}"
     return {
         Level.DECLARED: "declares none: reads and writes what you may; any network; starts any"
-        " program; sees your variables; under an agent, without keys and what gives rights",
+        " program; sees your variables; under an agent no key, and writes the project",
         Level.PROJECT: "declares none: reads the system and {project}; writes {project} and {tmp};"
         " no network; starts any program",
         Level.STRICT: "declares none: is refused until it declares them",

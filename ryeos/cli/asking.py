@@ -64,25 +64,23 @@ def painted(output: Output, lines: Sequence[str]) -> list[str]:
 
 def _is_paged(terminal: Asking, lines: Sequence[str]) -> bool:
     """Whether a pager took the lines: ``$PAGER``, else less, which a dumb terminal cannot show."""
-    chosen = terminal.environ.get("PAGER", "")
-    less = shutil.which("less") if terminal.environ.get("TERM", "dumb") != "dumb" else None
-    words = shlex.split(chosen) if chosen else [less, "-R"] if less else []
-    if not words:
-        return False
-    own = {} if chosen else {"LESS": "", "LESSOPEN": "", "LESSCHARSET": "utf-8"}
+    environ = terminal.environ
+    less = shutil.which("less") if environ.get("TERM", "dumb") != "dumb" else None
+    command = environ.get("PAGER") or (f"{shlex.quote(less)} -R" if less else "")
+    # What is shown must not be changed on its way: by a filter of less, or its missing colours.
+    own = {"LESSOPEN": "", "LESS": environ.get("LESS", "R") if environ.get("PAGER") else ""}
+    text = "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
     try:
-        with subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
-            stdout=sys.stderr,
-            env={**terminal.environ, **own},
-        ) as pager:
-            text = "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
-            pager.communicate(text)
-    except OSError as error:
-        say([f"the pager {words[0]} does not start: {error.strerror or error}"])
+        words = shlex.split(command)
+        if not words:
+            return False
+        done = subprocess.run(
+            words, input=text, stdout=sys.stderr, env={**environ, **own}, check=False
+        )
+    except (OSError, ValueError) as error:
+        say([f"the pager {command} does not start: {error}"])
         return False
-    return pager.returncode == 0
+    return done.returncode == 0
 
 
 def wrapped(lines: Sequence[str]) -> list[str]:

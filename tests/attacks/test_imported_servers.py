@@ -10,6 +10,7 @@ import pytest
 
 from ryeos.items.refs import Space
 from tests.support.command_line import CommandLine
+from tests.support.exchanged_file import exchanged
 from tests.support.mcp_servers import LISTING_SERVER
 from tests.support.programs import require_program
 
@@ -194,6 +195,19 @@ def test_edits_of_a_user_in_a_server_item_are_never_signed_by_a_refresh(
 
     assert done.status == 4
     assert "Other" not in (item.parent.parent / "demo/add.yaml").read_text("utf-8")
+
+
+@pytest.mark.parametrize("nth", range(1, 9))
+def test_a_refresh_signs_what_it_shows(lister: Lister, nth: int) -> None:
+    path = lister.cli.project / ".ai/tools/mcp/demo/add.yaml"
+    worse = path.read_bytes().replace(b"description: ", b"description: worse ")
+    lister.offer({**ADD, "description": "Other"}, SUB)
+
+    with exchanged(path, worse, nth):
+        lister.cli("mcp", "refresh", "demo", "--yes")
+
+    text = path.read_text("utf-8")
+    assert "worse" not in text or lister.cli("verify", "tool:mcp/demo/add").status == 1
 
 
 # --- servers in clones ----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lillux.digests import sha256_hex
 from lillux.files import FileChangedError
 from lillux.signing import save_keypair
 from ryeos.app.proposals import Proposals
@@ -143,6 +144,33 @@ def test_importing_signs_the_bytes_that_it_made(signer: CommandLine, nth: int) -
     assert not (b"worse" in text and b"rye:signed" in text)
 
 
+@pytest.mark.parametrize("nth", range(1, 7))
+def test_trusting_approves_the_bytes_that_were_shown(signer: CommandLine, nth: int) -> None:
+    (signer.project / ".ai").mkdir()
+    place = signer.project / ".env"
+    place.write_text("A=1\n")
+
+    with exchanged(place, b"A=2\n", nth):
+        shown = signer("trust", "--yes").stderr
+    (part,) = signer.json("trust", "--show")["parts"]
+
+    digest = sha256_hex(place.read_bytes())
+    assert (part["state"] == "approved") == (digest[:16] in shown)
+
+
+@terminal
+def test_dev_mode_shows_the_item_before_it_signs(signer: CommandLine, at_terminal: "Start") -> None:
+    path = propose(signer)
+
+    with at_terminal("dev", "mine/x") as shown:
+        text = shown.type("", until="[y/N] ")
+        shown.type("n\n", until="nothing was signed")
+
+    assert '+config: {command: "echo hello"}' in text
+    assert text.index("rights ") < text.index("sign and run tool:mine/x")
+    assert "rye:signed" not in path.read_text()
+
+
 def propose(cli: CommandLine, text: str = HARMLESS, name: str = "x") -> Path:
     """An item of the project that an agent wants signed."""
     path = cli.project / f".ai/tools/mine/{name}.yaml"
@@ -233,7 +261,7 @@ def test_a_text_that_is_not_as_it_looks_needs_yes_in_full(
 def test_nothing_is_asked_before_all_pages_were_shown(
     signer: CommandLine, at_terminal: Start
 ) -> None:
-    path = propose(signer, HARMLESS + "# x\n" * 60 + f"# {'y' * 700}; touch owned\n")
+    path = propose(signer, HARMLESS + "# x\n" * 60 + f"# {'@' * 700}\n# touch owned\n")
 
     with at_terminal("approve", LINES="20") as shown:
         pages = shown.type("", until="stop -- ")
@@ -243,7 +271,7 @@ def test_nothing_is_asked_before_all_pages_were_shown(
             pages += shown.type("\n", until="stop -- " if left > 17 else "?] ")
         shown.type("q\n", until="waiting ")
 
-    pages = pages.replace("\r\n\u00bb", "")
+    assert pages.count("@") == 700  # no part of a long line is cut
     assert pages.index("touch owned") < pages.index("sign tool:mine/x (new)?")
     assert "rye:signed" not in path.read_text()
 
