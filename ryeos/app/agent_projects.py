@@ -1,7 +1,7 @@
 """Projects that an agent may name: that of its server, and what user policy lists.
 
-``projects`` of ``config/agents/policy.yaml`` are folders, or patterns of folders: ``~/shops/*``. The
-home folder, and what contains it, is none: everything of its user lies below it.
+``projects`` of ``config/agents/policy.yaml`` are folders, or patterns of folders: ``~/shops/*``.
+The home folder, and what contains it, is none: everything of its user lies below it.
 """
 
 import os
