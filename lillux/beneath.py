@@ -32,10 +32,10 @@ class LinkOnTheWayError(UnsafePathError):
 
     def __init__(self, link: Path, leads_to: str, within: Path) -> None:
         place = as_word(link)
-        remedy = f"rm {place}" if _is_file(link) else f"rm {place} && mkdir {place}"
+        remedy = f"rm {place}" if link.is_file() else f"rm {place} && mkdir {place}"
         self.path = str(link)
         self.problem = f"a link to {leads_to}, where a file or folder of {within} is expected"
-        hint = f"nothing was written; what is written there would lie elsewhere. If so: {remedy}"
+        hint = f"nothing was written through it; to have one of {within}'s own: {remedy}"
         LilluxError.__init__(self, f"{self.path}: {self.problem}", hint=hint)
 
 
@@ -254,7 +254,3 @@ def _open_at_once(root: int, segments: tuple[str, ...]) -> int | None:
     call.restype = c_long
     found = call(c_long(_OPENAT2), root, relative, byref(how), sizeof(how))
     return int(found) if found >= 0 else None
-
-
-def _is_file(link: Path) -> bool:
-    return link.is_file()

@@ -58,7 +58,7 @@ def valid_pattern(pattern: object) -> bool:
 
 
 def _homes(context: Context) -> Sequence[Path]:
-    """The folder that contains user space, and the home of whoever started the server."""
+    """The folder that contains user space, and the home folder of the environment."""
     variable = "USERPROFILE" if context.platform == "win32" else "HOME"
     named = context.process_env.get(variable, "")
     home = [Path(named)] if os.path.isabs(named) else []  # noqa: PTH117 - "" is not absolute

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lillux.beneath import open_folder
 from lillux.files import (
     create_file,
     file_system_error,
@@ -185,6 +186,8 @@ class ConflictFolder:
         """A project is foreign data: no link of it leads what is written here elsewhere."""
         if not is_inside(self.folder, self._ai):
             raise conflict_record_error(str(self.folder), "leads outside .ai through a link")
+        with suppress(OSError):  # it is not there yet
+            open_folder(self.folder, self.within).close()
 
 
 _MAX_KEPT_BYTES = 256 * 1024 * 1024

@@ -12,7 +12,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lillux.errors import FileSystemError, LilluxError
+from lillux.beneath import open_folder
+from lillux.errors import (
+    FileSystemError,
+    LilluxError,
+)
 from lillux.files import (
     file_system_error,
     is_directory,
@@ -159,6 +163,20 @@ def open_writable(path: Path, within: Path | None = None) -> "Connection":
         connection.execute("PRAGMA synchronous = NORMAL")
         opened.pop_all()
     return connection
+
+
+def require_same_file(path: Path, within: Path) -> None:
+    """Refuse a registry whose folder was exchanged for a link while SQLite opened it by its path.
+
+    Raises LinkOnTheWayError, FileSystemError.
+    """
+    try:
+        with open_folder(path.parent, within) as folder:
+            if os.path.samestat(folder.status(path.name), path.stat()):
+                return
+    except OSError as error:
+        raise file_system_error(path, error) from error
+    raise FileSystemError(str(path), "another file was there a moment ago")
 
 
 def open_readable(path: Path) -> "Connection":
@@ -407,6 +425,8 @@ class ThreadRegistry:
         connection = open_writable(path, self.place.root) if writable else open_readable(path)
         try:
             with translating(path):
+                if writable:
+                    require_same_file(path, self.place.root)
                 yield connection
         finally:
             connection.close()

@@ -425,7 +425,8 @@ def trust_key(
         covers_all=offered.covers_all or (known is not None and known.covers_all),
         binds_identity=offered.binds_identity or (known is not None and known.binds_identity),
     )
-    return _write_document(document_path(space, offered.fingerprint), text, key)
+    path = document_path(space, offered.fingerprint)
+    return _write_document(path, text, key, space.within)
 
 
 def verifies_with(document: KeyDocument, public_pem: bytes) -> bool:
@@ -470,9 +471,9 @@ def _read_own_document(path: Path, key: SigningKey) -> KeyDocument | None:
     return document if is_whole and verifies_with(document, key.public_pem) else None
 
 
-def _write_document(path: Path, text: str, key: SigningKey) -> Path:
-    make_directory(path.parent)
-    write_atomic(path, key.signed_config(text, path).encode())
+def _write_document(path: Path, text: str, key: SigningKey, within: Path | None = None) -> Path:
+    make_directory(path.parent, within=within)
+    write_atomic(path, key.signed_config(text, path).encode(), within=within)
     return path
 
 
