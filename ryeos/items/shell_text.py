@@ -1,4 +1,4 @@
-"""Comments and code of a shell script told apart, and what they seem to declare.
+"""Comments and code of a shell script, each by itself, and what they seem to declare.
 
 A file of its own, as most scripts are never looked at this closely: see
 `ryeos.items.declarations.may_have_unread`.

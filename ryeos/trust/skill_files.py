@@ -176,7 +176,7 @@ def drop_caches(skill: Skill, path: str) -> None:
         except OSError as error:
             raise IntegrityError(
                 path,
-                f"skill {skill.name}: {relative} is bytecode that nobody has signed ({error})",
+                f"skill {skill.name}: {relative} is bytecode that no one has signed ({error})",
                 hint=f"delete it: rm {as_word(skill.folder / relative)}",
             ) from None
 

@@ -157,7 +157,7 @@ def test_bytecode_that_cannot_be_removed_keeps_the_skill_back(
     cache.parent.chmod(0o700)
 
     assert done.status == 4
-    assert "bytecode that nobody has signed" in done.stderr
+    assert "bytecode that no one has signed" in done.stderr
 
 
 def test_a_linked_cache_is_refused_and_nothing_is_removed(
