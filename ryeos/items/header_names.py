@@ -1,6 +1,6 @@
 """Places of a text that bind a name, and names that look like those of fields.
 
-A file of its own, imported late: the readers of file types use it, as `ryeos.items.declarations` does.
+A file of its own, imported late by `ryeos.items.declarations` and the readers of file types.
 """
 
 import re
