@@ -615,6 +615,10 @@ def _give_skill(envelope: dict[str, Any], item: VerifiedItem) -> None:
     skill = _skill_of(item)
     if skill is None:
         return
+    if skill.caches:
+        from ryeos.trust.skill_files import drop_caches
+
+        drop_caches(skill, str(item.target.path))
     envelope["skill"] = {"folder": str(skill.folder), "files": sorted(skill.files)}
     if "your_directions" in envelope:
         from ryeos.trust.skill_files import front_matter

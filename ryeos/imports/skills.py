@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 
 from lillux.digests import sha256_hex
-from lillux.errors import LilluxError
+from lillux.errors import LilluxError, as_word
 from lillux.files import path_inside, read_bytes
 from ryeos.imports.plan import ImportPlan, ImportSource, ProposedItem, plain_name, shown_path
 from ryeos.items.header_values import MetadataError
@@ -18,11 +18,12 @@ from ryeos.items.refs import AI_DIRECTORY, ItemRef, Kind
 from ryeos.trust.skill_files import (
     FILE,
     MAX_BYTES,
+    OF_OTHER_PROGRAMS,
     OWN_FOLDER,
     ListedFile,
     SkillFolderError,
     SkillManifest,
-    files_below,
+    folder_contents,
     front_matter,
     manifest_of,
 )
@@ -55,13 +56,13 @@ def read_skill_folder(source: ImportSource) -> ImportPlan:
 
 def _skill(folder: Path, origin: str, source: ImportSource) -> ProposedItem:
     """Raises LilluxError for what cannot be a skill."""
-    files = _contents(folder)
-    said, text = front_matter(files.get(FILE, b""))
-    name, description = _name(said), _description(said)
     base = source.base or source.project or folder
     inside = path_inside(Path(folder.resolve()), Path(base.resolve()))
     is_own = not source.copies and inside not in (None, ".", "")
     is_own = is_own and (not f"{inside}/".startswith(f"{AI_DIRECTORY}/") or _is_in_own(inside))
+    files, left_out = _contents(folder, is_own=is_own)
+    said, text = front_matter(files.get(FILE, b""))
+    name, description = _name(said), _description(said)
     place = inside if is_own and inside else f"{OWN_FOLDER}/{name}"
     called = dict(_called_scripts(text, files, folder, base)) if is_own else {}
     manifest = SkillManifest(
@@ -74,6 +75,7 @@ def _skill(folder: Path, origin: str, source: ImportSource) -> ProposedItem:
     notes = [
         f"a script of this skill lies outside of it, and is signed too: {one}" for one in called
     ]
+    notes += [f"left out: {one}" for one in left_out]
     if name != folder.absolute().name:
         notes.append(f"it is called {name}, its folder is not")
     if said.get("allowed-tools"):
@@ -101,11 +103,24 @@ def _id_of(name: str) -> str:
     return spelt if spelt[:1].isalpha() else f"skill_{spelt}"
 
 
-def _contents(folder: Path) -> dict[str, bytes]:
-    """The files by their paths. Raises SkillFolderError before a large file is read."""
+def _contents(folder: Path, *, is_own: bool) -> tuple[dict[str, bytes], list[str]]:
+    """The files by their paths, and what is no part of the skill, each with the reason.
+
+    Where the folder stays in its place, what other programs write there is refused: it would lie
+    beside the skill unsigned. Raises SkillFolderError, also before a large file is read.
+    """
+    there = folder_contents(folder, OF_OTHER_PROGRAMS)
+    if is_own and there.left_out:
+        problem = (
+            f"belongs to another program; move it out of {as_word(folder)}, delete it, or copy"
+        )
+        problem += f" the skill without it: rye skill add --copy {as_word(folder)}"
+        raise SkillFolderError(there.left_out[0], problem)
+    left_out = [f"{one}, of another program" for one in there.left_out]
+    left_out += [f"{one}, bytecode of Python" for one in there.caches]
     files: dict[str, bytes] = {}
     left = MAX_BYTES
-    for relative in files_below(folder):
+    for relative in there.files:
         path = folder / relative
         size = path.lstat().st_size
         if size > left:
@@ -113,7 +128,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
             raise SkillFolderError(relative, problem)
         files[relative] = read_bytes(path, left)
         left -= len(files[relative])
-    return files
+    return files, left_out
 
 
 def _name(said: Mapping[str, object]) -> str:

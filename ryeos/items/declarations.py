@@ -18,8 +18,15 @@ from typing import Any
 
 from lillux.patterns import pattern
 from lillux.values import dataclass
-from ryeos.items.header_names import SANDBOX, seems_sandbox, skeleton, squashed
-from ryeos.items.header_values import Binding, Unread, line_of
+from ryeos.items.header_names import (
+    SANDBOX,
+    Binding,
+    Unread,
+    seems_sandbox,
+    skeleton,
+    squashed,
+)
+from ryeos.items.header_values import line_of
 from ryeos.items.refs import FileType, Kind
 from ryeos.items.specs import SPELLINGS
 

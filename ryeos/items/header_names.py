@@ -1,10 +1,12 @@
-"""Names of fields in other letters: the same to a reader, and to no parser.
+"""Places of a text that bind a name, and names that look like those of fields.
 
-A file of its own, as every reader of a file type asks it, and `ryeos.items.declarations` asks them.
+A file of its own, imported late by `ryeos.items.declarations` and the readers of file types.
 """
 
 import re
 import unicodedata
+
+from lillux.values import dataclass
 
 # Letters that look like those of a field's name; full-width ones are folded by NFKC.
 _LOOKALIKES = str.maketrans(
@@ -42,3 +44,36 @@ def is_one_slip(word: str, wanted: str) -> bool:
         swapped = long[:at] + long[at + 1 : at + 2] + long[at : at + 1] + long[at + 2 :]
         return short[at + 1 :] == long[at + 1 :] or short == swapped
     return len(short) + 1 == len(long) and short[at:] == long[at + 1 :]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """A place of a text that gives a name its value, or changes it.
+
+    how             what happens there, behind the name: ``is imported``
+    is_read         whether it is what the header's parser reads
+    is_inner        whether it is below the top level
+    value           as written, where bindings are compared by it
+    """
+
+    name: str
+    line: int
+    how: str
+    is_read: bool = False
+    is_inner: bool = False
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A line that seems to declare a field of a header, and that Rye does not read."""
+
+    line: int
+    name: str
+    field: str
+    problem: str
+
+    def __str__(self) -> str:
+        name = self.name if self.name.isprintable() else ascii(self.name)[1:-1]
+        shown_name = name[:80] if name.isascii() else f"{name[:80]} ({ascii(name[:80])[1:-1]})"
+        return f"line {self.line}: {shown_name} {self.problem}"

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 from lillux.errors import LilluxError, as_word
 from lillux.patterns import pattern
-from lillux.values import dataclass
 
 # --- errors ---------------------------------------------------------------------------------------
 
@@ -51,43 +50,6 @@ def shown(text: str) -> str:
 def line_of(text: str, position: int) -> int:
     """The line, counted from 1, that a position of the text lies on."""
     return text.count("\n", 0, position) + 1
-
-
-# --- declarations ---------------------------------------------------------------------------------
-# What a text binds and what it only seems to declare: `ryeos.items.declarations` judges them.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
-    """A place of a text that gives a name its value, or changes it.
-
-    how             what happens there, behind the name: ``is imported``
-    is_read         whether it is what the header's parser reads
-    is_inner        whether it is below the top level
-    value           as written, where bindings are compared by it
-    """
-
-    name: str
-    line: int
-    how: str
-    is_read: bool = False
-    is_inner: bool = False
-    value: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
-    """A line that seems to declare a field of a header, and that Rye does not read."""
-
-    line: int
-    name: str
-    field: str
-    problem: str
-
-    def __str__(self) -> str:
-        name = self.name if self.name.isprintable() else ascii(self.name)[1:-1]
-        shown_name = name[:80] if name.isascii() else f"{name[:80]} ({ascii(name[:80])[1:-1]})"
-        return f"line {self.line}: {shown_name} {self.problem}"
 
 
 # --- header tags ----------------------------------------------------------------------------------

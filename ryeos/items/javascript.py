@@ -3,22 +3,22 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ryeos.items.header_names import seems_sandbox
 from ryeos.items.header_values import (
     MAX_DEPTH,
     TAGS,
-    Binding,
     MetadataError,
     PlainValue,
-    Unread,
     UnreadableValueError,
     line_of,
     plain_value,
     require_parsable_text,
     shown,
 )
+
+if TYPE_CHECKING:
+    from ryeos.items.header_names import Binding, Unread
 
 # --- javascript tokens ----------------------------------------------------------------------------
 # The tokens of JavaScript and TypeScript, as far as finding and reading constants needs them.
@@ -311,11 +311,13 @@ _CHANGES_OF_OBJECTS = frozenset(
 _COMMENT = re.compile(r"(?m)^[ \t]*(?://+|/?\*+|#)[ \t!]*(@?)(\w+)[ \t]*(:?)[ \t]*\{")
 
 
-def javascript_bindings(text: str) -> Iterator[Binding | Unread]:
+def javascript_bindings(text: str) -> "Iterator[Binding | Unread]":
     """The names that a file assigns, imports or changes, and what no reader should meet.
 
     A name behind ``as const`` and ``satisfies`` is read as any other. Raises MetadataError.
     """
+    from ryeos.items.header_names import Binding
+
     read = {at for at, constant in _declared_constants(JavaScriptTokens(text), text) if constant}
     tokens = _all_tokens(text)
     yield from _hidden(tokens, text)
@@ -475,8 +477,10 @@ def _closing(tokens: Sequence[Token], at: int) -> int:
     return end
 
 
-def _hidden(tokens: Sequence[Token], text: str) -> Iterator[Unread]:
+def _hidden(tokens: Sequence[Token], text: str) -> "Iterator[Unread]":
     """Comments that seem to declare rights, and characters that end lines or names elsewhere."""
+    from ryeos.items.header_names import seems_sandbox
+
     starts = [token.start for token in tokens]
 
     def is_in_text(position: int) -> bool:
@@ -502,7 +506,9 @@ def _hidden(tokens: Sequence[Token], text: str) -> Iterator[Unread]:
             yield _hidden_at(text, token.start, "<!--" if is_open else "-->", problem)
 
 
-def _hidden_at(text: str, position: int, name: str, problem: str) -> Unread:
+def _hidden_at(text: str, position: int, name: str, problem: str) -> "Unread":
+    from ryeos.items.header_names import Unread
+
     return Unread(line=line_of(text, position), name=name, field="sandbox", problem=problem)
 
 

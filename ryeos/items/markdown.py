@@ -3,17 +3,19 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.values import dataclass, field
 from ryeos.items.header_values import (
     MAX_DEPTH,
     MetadataError,
-    Unread,
     require_parsable_text,
     shown,
 )
 from ryeos.items.yaml import parse_yaml
+
+if TYPE_CHECKING:
+    from ryeos.items.header_names import Unread
 
 _SHORTEST_HIDING_FENCE = 4
 
@@ -725,7 +727,7 @@ def header_lines(text: str) -> str:
     return "\n" * fence.lines_above + fence.inside if fence else ""
 
 
-def unread_directive_parts(text: str) -> Iterator[Unread]:
+def unread_directive_parts(text: str) -> "Iterator[Unread]":
     """A second header of a directive, and parts of the header that stand where none is read.
 
     Raises MetadataError.
@@ -737,12 +739,12 @@ def unread_directive_parts(text: str) -> Iterator[Unread]:
     for number, line in _shown_lines(text):
         if _DIRECTIVE_TAG.match(line) and not first < number <= last:
             problem = f"begins a second header; line {root.line} counts; remove one"
-            yield Unread(line=number, name="<directive>", field="directive", problem=problem)
+            yield _unread_line(line=number, name="<directive>", field="directive", problem=problem)
     yield from _front_matter_of(text, f"line {root.line} counts")
     yield from _unread_elements(root)
 
 
-def _unread_elements(root: Element) -> Iterator[Unread]:
+def _unread_elements(root: Element) -> "Iterator[Unread]":
     """Elements that are there twice, outside of ``<metadata>``, or in other letters."""
     metadata = [child for child in root.children if child.tag == "metadata"]
     inside = [one for block in metadata for one in block.children]
@@ -761,12 +763,19 @@ def _unread_elements(root: Element) -> Iterator[Unread]:
             yield _unread(child, f"is not read; write <{child.tag.casefold()}>")
 
 
-def _unread(element: Element, problem: str) -> Unread:
-    tag = element.tag
-    return Unread(line=element.line, name=f"<{tag}>", field=tag.casefold(), problem=problem)
+def _unread(element: Element, problem: str) -> "Unread":
+    return _unread_line(
+        line=element.line, name=f"<{element.tag}>", field=element.tag.casefold(), problem=problem
+    )
 
 
-def unread_knowledge_parts(text: str) -> Iterator[Unread]:
+def _unread_line(*, line: int, name: str, field: str, problem: str) -> "Unread":
+    from ryeos.items.header_names import Unread
+
+    return Unread(line=line, name=name, field=field, problem=problem)
+
+
+def unread_knowledge_parts(text: str) -> "Iterator[Unread]":
     """A second header of a knowledge item. Raises MetadataError."""
     lines = text.split("\n")
     signed = count_signature_lines(lines)
@@ -783,7 +792,7 @@ def unread_knowledge_parts(text: str) -> Iterator[Unread]:
         yield from _keys_between(lines, below[0], f"line {signed + 1} counts")
 
 
-def _front_matter_of(text: str, counting: str) -> Iterator[Unread]:
+def _front_matter_of(text: str, counting: str) -> "Iterator[Unread]":
     """Front matter above a header that is read from a block."""
     lines = text.split("\n")
     first = next((n for n, line in enumerate(lines) if _says_something(line)), len(lines))
@@ -795,14 +804,14 @@ def _says_something(line: str) -> bool:
     return bool(line.strip()) and not line.startswith("<!-- rye:")
 
 
-def _keys_between(lines: list[str], opening: int, counting: str) -> Iterator[Unread]:
+def _keys_between(lines: list[str], opening: int, counting: str) -> "Iterator[Unread]":
     """A front matter from a line ``---`` to the next, if there are keys between them."""
     for number in range(opening + 1, len(lines)):
         if lines[number].rstrip() == _FRONT_MATTER:
             between = [line for line in lines[opening + 1 : number] if line.strip()]
             if between and all(_KEY_LINE.fullmatch(line) or line[:1] in " #-" for line in between):
                 problem = f"begins front matter that is not read; {counting}; remove one"
-                yield Unread(line=opening + 1, name="---", field="header", problem=problem)
+                yield _unread_line(line=opening + 1, name="---", field="header", problem=problem)
             return
 
 

@@ -8,8 +8,8 @@ import ast
 from collections.abc import Iterator
 
 from lillux.patterns import pattern
-from ryeos.items.header_names import seems_sandbox
-from ryeos.items.header_values import Binding, Unread, line_of
+from ryeos.items.header_names import Binding, Unread, seems_sandbox
+from ryeos.items.header_values import line_of
 from ryeos.items.headers import is_literal, syntax_tree
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)

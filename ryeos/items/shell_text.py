@@ -1,4 +1,4 @@
-"""Comments and code of a shell script told apart, and what they seem to declare.
+"""Comments and code of a shell script, each by itself, and what they seem to declare.
 
 A file of its own, as most scripts are never looked at this closely: see
 `ryeos.items.declarations.may_have_unread`.
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from lillux.patterns import pattern
 from lillux.values import dataclass
-from ryeos.items.header_names import is_one_slip, seems_sandbox
-from ryeos.items.header_values import TAGS, Binding, Unread
+from ryeos.items.header_names import Binding, Unread, is_one_slip, seems_sandbox
+from ryeos.items.header_values import TAGS
 
 _HEREDOC = pattern(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([A-Za-z_][\w-]*))")
 _FURTHER = frozenset({"config_schema", "input_schema", "sandbox"})

@@ -26,7 +26,15 @@ from ryeos.mcp.prompts import directive_refs
 from ryeos.mcp.questions import RequestContext, text_of
 from ryeos.mcp.revisions import RpcError
 from ryeos.search.index import Record, as_text
-from ryeos.trust.skill_files import FILE, MAX_BYTES, MAX_FILES, Skill, front_matter, read_skill
+from ryeos.trust.skill_files import (
+    FILE,
+    MAX_BYTES,
+    MAX_FILES,
+    Skill,
+    drop_caches,
+    front_matter,
+    read_skill,
+)
 from ryeos.trust.verify import VerifiedItem
 
 # --- skill trees ----------------------------------------------------------------------------------
@@ -233,7 +241,8 @@ def _skill_files(
         if isinstance(source, ItemRef):
             found = verified(request.rye, source)
             skill = read_skill(found[1]) if found else None
-            if skill:
+            if found and skill:
+                drop_caches(skill, str(found[1].target.path))
                 return _of_folder(uri, skill)
         described = (
             _of_tree(request, source) if isinstance(source, SkillTree) else _of(request, source)

@@ -258,8 +258,8 @@ class ChainBuilder:
 def require_rights_read(item: VerifiedItem, *, has_rights: bool) -> None:
     """Refuse a tool whose text seems to declare rights that are not read, whenever it was signed.
 
-    Signing refuses it too, but did not always. A bundle's publisher has been told. Raises
-    ChainError with the lines.
+    Signing refuses it too, but did not always. Items of bundles are not examined: a bundle is
+    approved as a whole. Raises ChainError with the lines.
     """
     text = item.text.lower()
     seen = max(text.count("sand"), text.count("box"))

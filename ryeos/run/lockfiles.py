@@ -179,7 +179,7 @@ class LockfileResolver:
         """Whether the lockfile of a chain pins one of these files, and nothing else differs.
 
         False where no lockfile counts, or none of the files is in the chain. Raises
-        LockfileMismatchError that names another file that differs: nobody has decided about it.
+        LockfileMismatchError that names another file that differs: no person has decided about it.
         """
         found = self.get_lockfile(chain.tool.item_id, version_of(chain.tool))
         if found is None or found.space.tier == SYSTEM or not _may_speak_for(found.space, chain):

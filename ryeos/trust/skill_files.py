@@ -12,12 +12,13 @@ The folder and what it calls are below the folder that holds ``.ai``. Format: ``
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError, as_word
 from lillux.files import FileTooLargeError, read_bytes, require_plain_path, safe_join
+from lillux.patterns import pattern
 from lillux.values import dataclass, field
 from ryeos.items.errors import IntegrityError
 from ryeos.items.header_values import MetadataError
@@ -29,10 +30,13 @@ from ryeos.trust.verify import VerifiedItem
 FILE = "SKILL.md"
 MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024
+_MAX_ENTRIES = 8 * MAX_FILES
 OWN_FOLDER = f"{AI_DIRECTORY}/skills"
 """Where copies of skills are kept that lie outside of a space."""
-PASSED_OVER = frozenset({".git", ".DS_Store", "Thumbs.db", "desktop.ini"})
-"""Names in a skill's folder that belong to no skill, and that nothing loads."""
+OF_OTHER_PROGRAMS = frozenset({".git", ".DS_Store", "Thumbs.db", "desktop.ini"})
+"""Names in a skill's folder that other programs write: no skill is signed with one of them."""
+_CACHE_FOLDER = "__pycache__"
+_CACHE_NAME = pattern(r"([\w-]+)\.[a-z]+-?[0-9]+(?:\.opt-[12])?\.pyc")
 _MARK = "<skill "
 _FENCE = "---"
 
@@ -58,11 +62,15 @@ class SkillManifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """A skill whose bytes are those that were signed. ``files`` are by their paths below it."""
+    """A skill whose bytes are those that were signed. ``files`` are by their paths below it.
+
+    ``caches`` are the paths of bytecode that Python wrote beside its scripts: see `drop_caches`.
+    """
 
     name: str
     folder: Path
     files: Mapping[str, bytes] = field(repr=False)
+    caches: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -127,7 +135,8 @@ def read_skill(item: VerifiedItem) -> Skill | None:
     """The skill of a verified directive; None for a directive of no skill.
 
     (1) the manifest is part of what was signed
-    (2) no link leads to the folder or to a file, and the folder holds nothing that is not listed
+    (2) no link leads to the folder or to a file, and the folder holds nothing that is not listed,
+        but bytecode of its scripts
     (3) each listed file is read once, and these bytes have the size and the digest that were signed
 
     Raises IntegrityError that names the file, MetadataError.
@@ -140,7 +149,8 @@ def read_skill(item: VerifiedItem) -> Skill | None:
     base = item.target.space.base
     folder = _join_path(base, manifest.folder, manifest, item)
     listed = {one.path for one in manifest.files}
-    for relative in _files_there(folder, manifest, item):  # (2)
+    there = _contents_of(folder, manifest, item)
+    for relative in there.files:  # (2)
         if relative not in listed:
             raise _changed_error(
                 folder / relative, "not there when the skill was signed", manifest, item
@@ -148,7 +158,45 @@ def read_skill(item: VerifiedItem) -> Skill | None:
     files = {one.path: _bytes_of(folder, one, manifest, item) for one in manifest.files}  # (3)
     for one in manifest.called:
         _bytes_of(base, one, manifest, item)
-    return Skill(name=manifest.name, folder=folder, files=files)
+    caches = tuple(one for one in there.caches if one not in listed)
+    return Skill(name=manifest.name, folder=folder, files=files, caches=caches)
+
+
+def drop_caches(skill: Skill, path: str) -> None:
+    """Remove the bytecode beside the scripts of a skill that is about to be given to a reader.
+
+    Python would run it in place of the scripts that were verified, and makes it anew from these.
+    Raises IntegrityError for what cannot be removed; ``path`` is that of the directive.
+    """
+    for relative in skill.caches:
+        try:
+            _remove_below(skill.folder, relative)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise IntegrityError(
+                path,
+                f"skill {skill.name}: {relative} is bytecode that no one has signed ({error})",
+                hint=f"delete it: rm {as_word(skill.folder / relative)}",
+            ) from None
+
+
+def _remove_below(folder: Path, relative: str) -> None:
+    """Remove a file below a folder; no link on the way is followed where the system allows it."""
+    *parents, name = relative.split("/")
+    if os.unlink not in os.supports_dir_fd:
+        Path(folder, relative).unlink()
+        return
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    opened = os.open(folder, flags)
+    try:
+        for part in parents:
+            below = os.open(part, flags, dir_fd=opened)
+            os.close(opened)
+            opened = below
+        os.unlink(name, dir_fd=opened)
+    finally:
+        os.close(opened)
 
 
 def _join_path(root: Path, relative: str, manifest: SkillManifest, item: VerifiedItem) -> Path:
@@ -158,9 +206,9 @@ def _join_path(root: Path, relative: str, manifest: SkillManifest, item: Verifie
         raise _changed_error(root / relative, str(error), manifest, item) from None
 
 
-def _files_there(folder: Path, manifest: SkillManifest, item: VerifiedItem) -> Iterator[str]:
+def _contents_of(folder: Path, manifest: SkillManifest, item: VerifiedItem) -> "FolderContents":
     try:
-        yield from files_below(folder)
+        return folder_contents(folder)
     except SkillFolderError as error:
         raise _changed_error(folder / error.path, error.problem, manifest, item) from None
 
@@ -185,6 +233,9 @@ def _changed_error(
     where = " --space user" if space.tier == "user" else ""
     command = f"rye skill add {as_word(space.base / manifest.folder)}{where}"
     hint = f"read what changed; if it is right: {command}"
+    foreign = next((one for one in path.parts if one in OF_OTHER_PROGRAMS), "")
+    if foreign:
+        hint = f"it belongs to another program, and to no skill: move {foreign} elsewhere"
     return IntegrityError(str(path), f"skill {manifest.name}: {problem}", hint=hint)
 
 
@@ -201,20 +252,45 @@ class SkillFolderError(LilluxError):
         super().__init__(f"{path}: {problem}")
 
 
-def files_below(folder: Path) -> list[str]:
-    """The POSIX paths of all files of a skill's folder, sorted. Nothing is read.
+@dataclass(frozen=True, slots=True)
+class FolderContents:
+    """The POSIX paths of all files of a skill's folder, sorted.
+
+    ``caches`` are those of bytecode beside a script of the folder, which Python makes again;
+    ``left_out`` are the files and folders that were not looked at.
+    """
+
+    files: tuple[str, ...]
+    caches: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def folder_contents(folder: Path, without: frozenset[str] = frozenset()) -> FolderContents:
+    """What a skill's folder holds, but for files and folders ``without`` names. Nothing is read.
 
     Raises SkillFolderError for a link, for what is no regular file, for a name that no manifest
-    can hold, and for more than `MAX_FILES` files.
+    can hold, for a folder that cannot be listed, and for more than `MAX_FILES` files.
     """
+
+    def refuse(error: OSError) -> None:
+        relative = Path(error.filename).relative_to(folder).as_posix()
+        raise SkillFolderError(relative, f"cannot be listed ({error.strerror})")
+
     found: list[str] = []
-    for current, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in PASSED_OVER)
-        for name in [*folders, *names]:
-            if name in PASSED_OVER:
-                continue
+    left_out: list[str] = []
+    seen = 0
+    for current, folders, names in os.walk(folder, onerror=refuse):
+        entries = [*folders, *names]
+        folders[:] = sorted(name for name in folders if name not in without)
+        seen += len(entries)
+        if seen > _MAX_ENTRIES:
+            raise SkillFolderError(".", f"expected at most {MAX_FILES} files, found more")
+        for name in entries:
             path = Path(current, name)
             relative = path.relative_to(folder).as_posix()
+            if name in without:
+                left_out.append(relative)
+                continue
             mode = path.lstat().st_mode
             if stat.S_ISLNK(mode):
                 raise SkillFolderError(relative, "a link; put the file itself there")
@@ -224,9 +300,22 @@ def files_below(folder: Path) -> list[str]:
                 raise SkillFolderError(relative, "expected a file, found a device or a pipe")
             _require_listable(relative)
             found.append(relative)
-            if len(found) > MAX_FILES:
-                raise SkillFolderError(relative, f"expected at most {MAX_FILES} files, found more")
-    return sorted(found)
+    caches = tuple(sorted(_caches(found)))
+    files = tuple(sorted({*found} - {*caches}))
+    if len(files) > MAX_FILES:
+        raise SkillFolderError(files[-1], f"expected at most {MAX_FILES} files, found more")
+    return FolderContents(files, caches, tuple(sorted(left_out)))
+
+
+def _caches(files: Sequence[str]) -> Iterator[str]:
+    """The bytecode among files: of a script beside its folder, by the name that Python gives it."""
+    there = {*files}
+    for path in files:
+        folder, _, name = path.rpartition("/")
+        above, _, last = folder.rpartition("/")
+        made = _CACHE_NAME.fullmatch(name) if last == _CACHE_FOLDER else None
+        if made and (f"{above}/" if above else "") + f"{made[1]}.py" in there:
+            yield path
 
 
 def _require_listable(relative: str) -> None:

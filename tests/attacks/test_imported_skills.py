@@ -106,6 +106,117 @@ def test_a_file_that_was_added_later_is_refused(
     assert (done.status, done.json["code"]) == (4, "INTEGRITY")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".git/hooks/check.sh", "desktop.ini/fill.sh", "Thumbs.db/a", ".DS_Store/a"),
+        *(".git", ".DS_Store", "Thumbs.db", "scripts/desktop.ini"),
+        "scripts/__pycache__/commits.py",
+        "scripts/__pycache__/other.cpython-311.pyc",
+        "references/__pycache__/commits.cpython-311.pyc",
+    ],
+)
+def test_nothing_below_the_folder_is_passed_over(
+    name: str, signer: CommandLine, folder: Path
+) -> None:
+    (folder / name).parent.mkdir(exist_ok=True, parents=True)
+    (folder / name).write_text("touch PWNED", "utf-8")
+
+    done = signer("run", REF, "--json")
+
+    assert (done.status, done.json["code"]) == (4, "INTEGRITY")
+    assert Path(name).name in done.json["error"]
+
+
+def test_bytecode_of_a_script_is_removed_before_a_model_gets_the_skill(
+    signer: CommandLine, folder: Path
+) -> None:
+    cache = folder / "scripts/__pycache__/commits.cpython-311.pyc"
+    cache.parent.mkdir()
+    cache.write_bytes(b"other code")
+
+    verified = signer("skill", "verify", "release-notes")
+    still_there = cache.exists()
+    done = signer("run", REF)
+
+    assert (verified.status, still_there) == (0, True)
+    assert done.status == 0, done.stderr
+    assert not cache.exists()
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs rights of folders")
+def test_bytecode_that_cannot_be_removed_keeps_the_skill_back(
+    signer: CommandLine, folder: Path
+) -> None:
+    cache = folder / "scripts/__pycache__/commits.cpython-311.pyc"
+    cache.parent.mkdir()
+    cache.write_bytes(b"other code")
+    cache.parent.chmod(0o500)
+
+    done = signer("run", REF)
+    cache.parent.chmod(0o700)
+
+    assert done.status == 4
+    assert "bytecode that no one has signed" in done.stderr
+
+
+def test_a_linked_cache_is_refused_and_nothing_is_removed(
+    signer: CommandLine, folder: Path
+) -> None:
+    outside = signer.home / "cache"
+    outside.mkdir()
+    (outside / "commits.cpython-311.pyc").write_bytes(b"kept")
+    (folder / "scripts/__pycache__").symlink_to(outside, target_is_directory=True)
+
+    assert signer("run", REF).status == 4
+    assert (outside / "commits.cpython-311.pyc").read_bytes() == b"kept"
+
+
+def test_what_other_programs_write_is_refused_by_name_or_left_out_of_a_copy(
+    signer: CommandLine, folder: Path
+) -> None:
+    (folder / ".git/hooks").mkdir(parents=True)
+    (folder / ".git/hooks/check.sh").write_text("touch PWNED", "utf-8")
+
+    refused = signer("skill", "add", str(folder), "--yes")
+    copied = signer("skill", "add", str(folder), "--copy", "--yes")
+
+    assert refused.status != 0
+    assert ".git: belongs to another program" in refused.stdout + refused.stderr
+    assert copied.status == 0, copied.stdout + copied.stderr
+    assert "left out: .git, of another program" in copied.stdout + copied.stderr
+    assert not list((signer.project / ".ai/skills").rglob(".git"))
+
+
+def test_bytecode_is_left_out_when_a_used_skill_is_signed_again(
+    signer: CommandLine, folder: Path
+) -> None:
+    cache = folder / "scripts/__pycache__/commits.cpython-311.pyc"
+    cache.parent.mkdir()
+    cache.write_bytes(b"bytecode")
+    (folder / "references/style.md").write_text("# Other\n", "utf-8")
+
+    done = signer("skill", "add", str(folder), "--yes")
+
+    assert done.status == 0, done.stdout + done.stderr
+    text = (signer.project / ".ai/directives/skills/release_notes.md").read_text("utf-8")
+    assert "__pycache__" not in text
+    assert signer("run", REF).status == 0
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs rights of folders")
+def test_a_folder_that_cannot_be_listed_is_refused(signer: CommandLine, folder: Path) -> None:
+    closed = folder / "closed"
+    closed.mkdir()
+    closed.chmod(0)
+
+    done = signer("run", REF)
+    closed.chmod(0o700)
+
+    assert done.status == 4
+    assert "cannot be listed" in done.stderr
+
+
 def test_a_folder_that_became_a_link_is_refused(signer: CommandLine, folder: Path) -> None:
     moved = signer.home / "moved"
     folder.rename(moved)
