@@ -355,7 +355,7 @@ def _init(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnsw
 
 
 def _doctor(_: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
-    """What keeps executions of different users apart here, by whoever types it."""
+    """What keeps executions of different users apart here, for the user who types it."""
     from lillux.sandbox import landlock_version
     from lillux.seccomp import can_filter
     from lillux.supervisor import can_supervise

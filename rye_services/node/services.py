@@ -133,7 +133,6 @@ def open_services(
     """
     keys = _opened_keys(settings, clock)
     database = _opened_database(settings, keys)
-    audit = Audit(database)
     opened = open_stores(settings, database, environ, make=True, is_server=True)
     box = {"box_private": keys.box_private, "box_public": keys.box_public}
     webhooks = Webhooks(database, **box, clock=clock)
@@ -163,7 +162,7 @@ def open_services(
         all_stores=opened,
         clock=clock,
         authorized_keys=authorized_keys,
-        audit=audit,
+        audit=Audit(database),
         api_keys=ApiKeys(database, clock),
         team_spaces=team_spaces,
         nonces=Nonces(database, clock),
