@@ -30,7 +30,13 @@ from lillux.process import ProcessManager
 from lillux.process.model import ProcessRunner
 from lillux.signing import compute_key_digest
 from lillux.values import dataclass, field, replace
-from ryeos.items.context import Clock, Context, LockMode, log_warning, utc_now
+from ryeos.items.context import (
+    Clock,
+    Context,
+    LockMode,
+    log_warning,
+    utc_now,
+)
 from ryeos.items.errors import ChainValidationError, IntegrityError, LockfileMismatchError
 from ryeos.items.refs import ItemRef, Kind, Resolution
 from ryeos.run.anchor import Anchor, AnchoredFiles, anchor_of, verify_anchored_files
@@ -52,7 +58,13 @@ from ryeos.run.chain import (
     merged_config,
 )
 from ryeos.run.command import original_variables, process_environment, resolved_environment
-from ryeos.run.confinement import CallRights, Level, SandboxPolicy, policy_of, rights_of
+from ryeos.run.confinement import (
+    CallRights,
+    Level,
+    SandboxPolicy,
+    policy_of,
+    rights_of,
+)
 from ryeos.run.lockfiles import LockfileResolver
 from ryeos.run.model import Chain, ChainElement, ExecutionRequest, ExecutionResult
 from ryeos.run.parameters import (
@@ -222,9 +234,11 @@ class PrimitiveExecutor:
         chain = self.build_chain(item_id)
         anchor, files = self._verify_files(chain, log_warning)
         policy = policy_of(self._config, self._context)
+        if is_watched:
+            policy = replace(policy, level=Level.OFF)
         return rights_of(
             chain,
-            replace(policy, level=Level.OFF) if is_watched else policy,
+            policy,
             self._context,
             callers=(),
             anchor=anchor,
@@ -461,6 +475,7 @@ class PrimitiveExecutor:
         policy = prepared.policy
         if request.is_watched:
             policy = replace(policy, level=Level.OFF)
+        is_baseline = request.confined or self._context.confines
         rights = rights_of(
             prepared.chain,
             policy,
@@ -469,7 +484,7 @@ class PrimitiveExecutor:
             anchor=prepared.anchor,
             files=prepared.files,
             resolved=prepared.resolved_config.get(RESOLVED_CONFIG) or {},
-            is_baseline=request.confined or self._context.confines,
+            is_baseline=is_baseline,
         )
         watches = request.is_watched or (request.trace and rights.rights is not None)
         if not watches:
@@ -498,7 +513,7 @@ class PrimitiveExecutor:
             rights=rights.describe(),
             program=program_at(call.program) if call.program else None,
             approvals=env.approved,
-            writable=rights.rights.write if rights.rights else None,
+            writable=rights.lasting_folders,
             observes=rights.watches,
         )
 
