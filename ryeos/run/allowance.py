@@ -11,7 +11,8 @@ user space, devices, terminals and what lets into a graphical session. Page: ``d
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,9 @@ from lillux.interpreter_searches import find_on_path
 from lillux.values import dataclass, replace
 from ryeos.items.context import Context, cache_root
 from ryeos.items.errors import SpecError
-from ryeos.items.refs import AI_DIRECTORY, PRIVATE_FOLDERS
+from ryeos.items.refs import AI_DIRECTORY, PRIVATE_FOLDERS, SYSTEM
 from ryeos.items.rights import TMP_MARK, Entries, Rights, is_below, read_paths
+from ryeos.trust.bundles import CORE_ID, EMBEDDED_ID
 
 if TYPE_CHECKING:
     from lillux.sandbox import FolderRestrictions, Mediation
@@ -36,7 +38,7 @@ CACHES: Mapping[str, Entries] = {
     "cargo": ("~/.cargo/registry", "~/.cargo/git"),
     "go": ("~/go/pkg", "~/.cache/go-build"),
     "mvn": ("~/.m2/repository",),
-    "gradle": ("~/.gradle/caches", "~/.gradle/daemon", "~/.gradle/native"),
+    "gradle": ("~/.gradle/caches",),
     "ccache": ("~/.cache/ccache",),
 }
 """Caches that may be written, by the program for which they are made where it is on the PATH.
@@ -52,11 +54,21 @@ _ON_MACOS = {
     "~/.cache/go-build": "~/Library/Caches/go-build",
     "~/.cache/ccache": "~/Library/Caches/ccache",
 }
+_WRITING_COMMANDS = frozenset(
+    {
+        *("rye/core/bundler/bundler", "rye/core/lock/lock", "rye/core/processes/cancel"),
+        *("rye/core/processes/list", "rye/core/processes/status", "rye/core/processes/steps"),
+        *("rye/core/registry/registry", "rye/core/remote/remote", "rye/mcp/manager"),
+    }
+)
+"""Tools of Rye's own bundle that start one command of Rye each, which writes below ``.ai``."""
+_OWN_BUNDLES = frozenset({f"{SYSTEM}:{EMBEDDED_ID}", f"{SYSTEM}:{CORE_ID}"})
 # On a PATH in a shell of the user, even where that of this process does not have them.
 _PROGRAM_FOLDERS = (
     *("~/bin", "~/.local/bin", "~/.cargo/bin", "~/go/bin", "~/.npm-global/bin", "~/.deno/bin"),
     *("~/.bun/bin", "~/.pyenv/shims", "~/.rbenv/shims", "~/.asdf/shims", "~/.volta/bin"),
 )
+_SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names, nothing is made there
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 # What lets into a session of the user: cookies of X11, what lies beside the sockets.
 _OF_SESSION = ("~/.Xauthority", "~/.ICEauthority")
@@ -132,6 +144,9 @@ class Allowance:
     hidden   paths that can neither be read nor written
     shown    paths in these that can be read
     sockets  local sockets that may be connected to
+    items    the ``.ai`` of the project, ``""`` without one
+    never    paths that no policy can give
+    missing  folders that may be written and are made before the first start
     names_sockets  the user's policy names some of these
     """
 
@@ -140,7 +155,17 @@ class Allowance:
     hidden: tuple[str, ...]
     shown: tuple[str, ...]
     sockets: tuple[str, ...]
+    items: str = ""
+    never: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     names_sockets: bool = False
+
+    def make_missing(self) -> None:
+        """Make the folders that are missing, as far as that is possible: a start needs none."""
+        for path in self.missing:
+            if not os.path.lexists(path) and os.path.realpath(path) == path:
+                with suppress(OSError):
+                    _make_private(Path(path))
 
     @property
     def closed_variables(self) -> frozenset[str]:
@@ -169,6 +194,12 @@ class Allowance:
         inside = (one for one in held if any(is_below(one, folder) for folder in self.write))
         return Mediation(tuple(map(Path, self.write)), tuple(map(Path, inside)))
 
+    def for_item(self, item_id: str, space: str) -> "Allowance":
+        """The same for an item: of Rye's own bundle, some are Rye itself, which writes ``.ai``."""
+        if item_id not in _WRITING_COMMANDS or space not in _OWN_BUNDLES:
+            return self
+        return replace(self, kept=tuple(one for one in self.kept if one != self.items))
+
     def within(self, declared: Entries | None) -> "Allowance":
         """The same for what writes no more than these paths."""
         if declared is None:
@@ -178,19 +209,47 @@ class Allowance:
 
     def allows_writing(self, path: str) -> bool:
         """Whether it lets a path be written. For what Rye writes itself, and for messages."""
-        real = os.path.realpath(path)
-        nearest = max((one for one in self.write if is_below(real, one)), key=len, default=None)
-        held = (*self.kept, *self.hidden)
-        return nearest is not None and not any(
-            is_below(real, one) and len(one) >= len(nearest) for one in held
-        )
+        return self._nearest(path) == "write"
 
     def may_complain_of(self, path: str) -> bool:
         """Whether a program cannot write a path that it can look at: no hint leads to a key."""
+        return self._nearest(path) not in {"write", "hidden"}
+
+    def is_kept(self, path: str) -> bool:
+        """Whether no policy can give a path."""
+        return self._nearest(path) in {"kept", "hidden"} or any(
+            is_below(os.path.realpath(path), one) for one in self.never
+        )
+
+    def hint(self, path: str, shown: Callable[[Path], str]) -> str:
+        """What to do about a path that may not be written; ``shown`` names it as a header would."""
         real = os.path.realpath(path)
-        is_hidden = any(is_below(real, one) for one in self.hidden)
-        is_shown = any(is_below(real, one) for one in self.shown)
-        return not self.allows_writing(real) and (is_shown or not is_hidden)
+        if AI_DIRECTORY in Path(real).parts and self.is_kept(real):
+            return (
+                f"Rye alone writes below {AI_DIRECTORY}: an item is written by signing its text,"
+                " with sign and content"
+            )
+        if self.is_kept(real):
+            return "it gives rights, or is a program that runs with all rights: no policy gives it"
+        folder = Path(real)
+        is_named = shown(folder).startswith(("~", "{"))
+        shared = next((one for one in _SHARED if is_below(real, one) and not is_named), "")
+        if not folder.is_dir() and shown(folder.parent) != "~":
+            folder = folder.parent
+        line = f'agents: {{write: ["{shared or shown(folder)}"]}}'
+        own = "$TMPDIR is a private folder of the run; " if shared else ""
+        return f"{own}your policy allows it with: {line}"
+
+    def _nearest(self, path: str) -> str:
+        """Which list names the nearest folder above a path; ``""`` if none does."""
+        real = os.path.realpath(path)
+        named = (
+            (len(one), name)
+            for name in ("write", "kept", "hidden", "shown")
+            for one in getattr(self, name)
+            if is_below(real, one)
+        )
+        return max(named, default=(0, ""))[1]
 
 
 def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance:
@@ -220,8 +279,9 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
     write = tuple(dict.fromkeys(filter(None, (project, TMP_MARK, *caches, *given))))
     elsewhere = [one for one in programs if not (project and is_below(one, project))]
     held = [*protected, *elsewhere]
-    if project:
-        held.append(f"{project}/{AI_DIRECTORY}")
+    items = f"{project}/{AI_DIRECTORY}" if project else ""
+    if items:
+        held.append(items)
     keys = os.path.realpath(context.key_directory)
     return Allowance(
         write=write,
@@ -230,6 +290,9 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
         hidden=tuple(dict.fromkeys(_hidden(context, keys, home))),
         shown=(f"{keys}/public_key.pem", "/dev/shm"),  # noqa: S108 - files of the user, as in /tmp
         sockets=tuple(_filled(one, home) for one in (*_LOOKUP_SOCKETS, *policy.sockets)),
+        items="" if items in protected else items,
+        never=(*programs, *protected),
+        missing=tuple(_missing(policy, context, home, given)),
         names_sockets=bool(policy.sockets),
     )
 
@@ -281,16 +344,25 @@ def caches_of(policy: AgentPolicy, platform: str) -> Iterator[tuple[str, str]]:
             yield program, _ON_MACOS.get(entry, entry) if platform == "darwin" else entry
 
 
-def missing_caches(policy: AgentPolicy, context: Context) -> Iterator[Path]:
-    """The caches that are not there yet, of programs that are on the PATH."""
-    home = _home(context)
+def _missing(
+    policy: AgentPolicy, context: Context, home: str, given: Sequence[str]
+) -> Iterator[str]:
+    """What the policy names, and the caches of programs on the PATH, as far as it is not there."""
+    yield from (path for path in given if not os.path.lexists(path) and not Path(path).suffix)
     search_path = context.process_env.get("PATH", os.defpath)
     for program, entry in caches_of(policy, context.platform) if home else ():
         path = _filled(entry, home)
         if not os.path.lexists(path) and find_on_path(
             program, search_path, platform=context.platform
         ):
-            yield Path(path)
+            yield path
+
+
+def _make_private(path: Path) -> None:
+    """Make a folder and what is missing above it, for this user alone."""
+    for parent in (*reversed(path.parents), path):
+        with suppress(FileExistsError):
+            parent.mkdir(mode=0o700)
 
 
 def _home(context: Context) -> str:

@@ -405,6 +405,8 @@ class CallRights:
         """
         from lillux.files import make_directory
 
+        if self.allowance:
+            self.allowance.make_missing()
         for entry in (self.rights.write if self.rights else None) or ():
             path = placed(Path(entry), folder) if folder else Path(entry)
             if os.path.lexists(path) or path.suffix or is_below(str(path), TMP_MARK):
@@ -436,24 +438,27 @@ class CallRights:
         from lillux.sandbox import Confinement, obstacle
         from lillux.seccomp import Addresses, Reach, Sockets
 
+        devices = tuple(Path("/dev", name) for name in _DEVICES)
         if rights is None:
-            return Confinement(
+            wanted = Confinement(
+                writable=devices if self.allowance else None,
                 withholding=self.withholding,
-                mediated=self.allowance.mediation() if self.allowance else None,
+                mediated=self._mediation(),
                 local_sockets=self._local_sockets(),
                 watches=self.watches,
             )
+            return self._as_far_as_held(wanted)
         places = _Places(program, env)
         readable = writable = executable = None
-        devices = tuple(Path("/dev", name) for name in _DEVICES)
         own = self.own_files
         if rights.read is not None:
             authorities = (env.get(name, "") for name in _AUTHORITIES)
             given = (*rights.read, *(authorities if rights.network != () else ()))
             programs = places.readable(rights.programs)
             readable = (*own, *programs, *devices, *(Path(one) for one in given if one))
-        if rights.write is not None:
-            writable = (*devices, *map(Path, rights.write))
+        if rights.write is not None or self.allowance:
+            # Below an allowance the supervisor makes the changes: `_mediation`.
+            writable = devices if self.allowance else (*devices, *map(Path, rights.write or ()))
         if rights.programs is not None:
             executable = tuple(places.executable(rights.programs))
         hosts: tuple[str, ...] = ()
@@ -483,6 +488,7 @@ class CallRights:
         )
         if not (wanted.needs_landlock or wanted.needs_filter or wanted.withholding):
             return None
+        wanted = self._as_far_as_held(wanted)
         problem = obstacle(wanted, bubblewrap=_bubblewrap())
         if problem:
             raise RyeError(
@@ -493,19 +499,32 @@ class CallRights:
             )
         return wanted
 
+    def _as_far_as_held(self, wanted: "Confinement") -> "Confinement":
+        """The confinement without what this machine cannot mediate: less is allowed then.
+
+        Without a supervisor for sockets there are no local ones; without one for changes a folder
+        of which a part is kept gets no new entries, which Landlock alone holds.
+        """
+        if self.allowance is None or sys.platform != "linux":
+            return wanted
+        from lillux.sandbox import can_mediate
+        from lillux.supervisor import can_supervise
+
+        if not can_supervise():
+            sockets = replace(wanted.sockets, local=False)
+            wanted = replace(wanted, sockets=sockets, local_sockets=None)
+        if not can_mediate():
+            wanted = replace(wanted, mediated=None, writable=None)
+        return wanted
+
     def _local_sockets(self) -> tuple[Path, ...] | None:
         return tuple(map(Path, self.allowance.sockets)) if self.allowance else None
 
     def _mediation(self) -> "Mediation | None":
         """The folders in which changes may be made: what is declared, within the allowance."""
-        declared = self.rights.write if self.rights else None
         if self.allowance is None:
-            if declared is None:
-                return None
-            from lillux.sandbox import Mediation
-
-            return Mediation(tuple(map(Path, declared)))
-        return self.allowance.within(declared).mediation()
+            return None
+        return self.allowance.within(self.rights.write if self.rights else None).mediation()
 
     def forwarder(self, named: Sequence[str] | None = None) -> "Forwarder | None":
         """What leads to the hosts that may be reached; None where there are none to lead to.
@@ -553,12 +572,10 @@ class CallRights:
         folders = self.rights.write if self.rights else None
         real = os.path.realpath(path)
         if self.allowance and not self.allowance.allows_writing(real):
-            from ryeos.run.refusals import policy_hint
-
             raise RyeError(
                 f"{path}: refused, agents may not write it",
                 code="PERMISSION_DENIED",
-                hint=policy_hint(real, self.allowance, self.template_of),
+                hint=self.allowance.hint(real, self.template_of),
             )
         if folders is not None and not any(is_below(real, one) for one in folders):
             folder = self.template_of(path.parent)
@@ -645,6 +662,8 @@ def rights_of(
     declaration where one is needed, SpecError for a path that leads elsewhere.
     """
     tool = chain.tool
+    if allowance:
+        allowance = allowance.for_item(tool.item_id, tool.space)
     call = CallRights(
         level=policy.level,
         withholding=_withholding(context, allowance) if is_baseline else None,

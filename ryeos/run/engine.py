@@ -31,6 +31,7 @@ from lillux.process.model import ProcessRunner
 from lillux.signing import compute_key_digest
 from lillux.values import dataclass, field, replace
 from ryeos.items.context import (
+    CONFINE_VARIABLE,
     Clock,
     Context,
     LockMode,
@@ -59,6 +60,7 @@ from ryeos.run.chain import (
 )
 from ryeos.run.command import original_variables, process_environment, resolved_environment
 from ryeos.run.confinement import (
+    AGENTS_WHERE,
     CallRights,
     Level,
     SandboxPolicy,
@@ -85,6 +87,7 @@ from ryeos.trust.verify import DependencyRules, VerifiedItem, Verifier, unchange
 from ryeos.trust.versions import VersionRecord
 
 if TYPE_CHECKING:
+    from ryeos.run.allowance import AgentPolicy, Allowance
     from ryeos.run.functions import FunctionHost
     from ryeos.run.packages import PackageList
     from ryeos.run.receipts import Evidence
@@ -130,6 +133,7 @@ class PrimitiveExecutor:
         self.lockfiles = LockfileResolver(context.spaces, now)
         self.versions = VersionRecord(context.spaces.user, context.project_path)
         self._prepared = PreparedCalls()
+        self._allowances: dict[AgentPolicy | None, tuple[float, Allowance]] = {}
 
     def keep_warm(self, functions: "FunctionHost") -> None:
         """Make calls of Python functions in these workers from now on."""
@@ -245,6 +249,7 @@ class PrimitiveExecutor:
             files=files,
             resolved=self._resolved_config(chain).get(RESOLVED_CONFIG) or {},
             is_baseline=self._context.confines,
+            allowance=self._allowance(policy) if self._context.confines else None,
         )
 
     def invalidate_tool(self, item_id: str) -> None:
@@ -448,6 +453,7 @@ class PrimitiveExecutor:
             {
                 **self._context.program_variables(),
                 **original_variables(chain, env, self._context.process_env),
+                **({CONFINE_VARIABLE: "1"} if rights.allowance else {}),
                 **request.extra_env,
             },
             self._context.platform,
@@ -485,6 +491,7 @@ class PrimitiveExecutor:
             files=prepared.files,
             resolved=prepared.resolved_config.get(RESOLVED_CONFIG) or {},
             is_baseline=is_baseline,
+            allowance=self._allowance(policy) if is_baseline else None,
         )
         watches = request.is_watched or (request.trace and rights.rights is not None)
         if not watches:
@@ -492,6 +499,22 @@ class PrimitiveExecutor:
         from lillux.supervisor import can_supervise
 
         return replace(rights, watches=can_supervise())
+
+    def _allowance(self, policy: SandboxPolicy) -> "Allowance | None":
+        """What an agent's processes may write at most; None where its user turned limits off.
+
+        Kept for a second, as graphs make many calls: nothing that is confined can change it.
+        """
+        if policy.level is Level.OFF:
+            return None
+        known = self._allowances.get(policy.agents)
+        if known and time.monotonic() < known[0]:
+            return known[1]
+        from ryeos.run.allowance import AgentPolicy, allowance_of
+
+        found = allowance_of(policy.agents or AgentPolicy(), self._context, AGENTS_WHERE)
+        self._allowances = {policy.agents: (time.monotonic() + KEPT_S, found)}
+        return found
 
     def _evidence(
         self, call: Call, prepared: "PreparedCall", request: ExecutionRequest

@@ -13,16 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.interpreter_searches import find_on_path
 from lillux.values import dataclass, replace
-from ryeos.items.refs import AI_DIRECTORY
-from ryeos.items.rights import is_below
 from ryeos.run.calls import MappedResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lillux.sandbox import Confinement
     from lillux.supervisor import Attempt
-    from ryeos.run.allowance import Allowance
     from ryeos.run.confinement import CallRights
 
 MAX_REFUSALS = 10
@@ -120,7 +115,7 @@ def _beyond_allowance(
             "what": "write",
             "target": path,
             "allow": "",
-            "policy": policy_hint(path, allowance, rights.template_of),
+            "policy": allowance.hint(path, rights.template_of),
         }
         for path in paths
         if allowance.may_complain_of(path) and _is_writable_for_us(path)
@@ -134,29 +129,6 @@ def _is_writable_for_us(path: str) -> bool:
         return os.access(there, os.W_OK)
     except ValueError:  # no path
         return False
-
-
-SHARED_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names, nothing is made there
-
-
-def policy_hint(path: str, allowance: "Allowance", shown: "Callable[[Path], str]") -> str:
-    """What to do about a path that agents may not write; ``shown`` names it as a header would."""
-    real = os.path.realpath(path)
-    if AI_DIRECTORY in Path(real).parts:
-        return (
-            f"Rye alone writes below {AI_DIRECTORY}: an item is written by signing its text, with"
-            " sign and content"
-        )
-    if any(is_below(real, one) for one in (*allowance.kept, *allowance.hidden)):
-        return "it gives rights, or is a program that runs with all rights: no policy gives that"
-    folder = Path(real)
-    is_named = shown(folder).startswith(("~", "{"))
-    shared = next((one for one in SHARED_TEMPORARY if is_below(real, one) and not is_named), "")
-    if not folder.is_dir() and shown(folder.parent) != "~":
-        folder = folder.parent
-    line = f'agents: {{write: ["{shared or shown(folder)}"]}}'
-    own = "$TMPDIR is a private folder of the run; " if shared else ""
-    return f"{own}your policy allows it with: {line}"
 
 
 def hint_of(item_id: str, refused: Sequence[dict[str, Any]]) -> str:
