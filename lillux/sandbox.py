@@ -307,7 +307,10 @@ class FolderRestrictions:
             return known[1]
         is_settled = all(time.time_ns() - at > _STEP_NS for at, _, _ in state[2])
         ruleset = _new_ruleset(rights, scopes)
-        self._grant(ruleset, Path("/"), self.base, (folders, ancestors), rights)
+        closed = (path for path, one in folders.items() if one is Access.NONE)
+        partly_closed = {above for path in closed for above in path.parents}
+        named = (folders, ancestors, partly_closed)
+        self._grant(ruleset, Path("/"), self.base, named, rights)
         return _keep(self, state if is_settled else None, ruleset)
 
     def _grant(
@@ -315,20 +318,28 @@ class FolderRestrictions:
         ruleset: int,
         folder: Path,
         access: Access,
-        named: tuple[dict[Path, Access], set[Path]],
+        named: tuple[dict[Path, Access], set[Path], set[Path]],
         rights: int,
     ) -> None:
-        folders, ancestors = named
+        folders, ancestors, partly_closed = named
         access = folders.get(folder, access)
         if folder not in ancestors:
             if access is not Access.NONE:
                 granted = rights if access is Access.ALL else rights & _READING
                 _allow(ruleset, folder, granted, follow=False)
             return
-        _allow(ruleset, folder, rights & _LIST, follow=False)
+        # Where nothing below is closed, what is made there later can be read too.
+        is_open = access is not Access.NONE and folder not in partly_closed
+        _allow(ruleset, folder, rights & (_READING if is_open else _LIST), follow=False)
         with suppress(OSError):
             for name in os.listdir(folder):  # noqa: PTH208 - names are what is wanted
-                self._grant(ruleset, folder / name, access, named, rights)
+                below = folder / name
+                if (
+                    not (is_open and access is Access.READ)
+                    or below in ancestors
+                    or below in folders
+                ):
+                    self._grant(ruleset, below, access, named, rights)
 
     def macos_profile(self) -> str:
         """The same for ``sandbox-exec`` of macOS, whose last matching rule counts."""

@@ -89,6 +89,7 @@ SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
         "level": {"type": ["string", "boolean", "null"]},
         "limits": {"type": ["object", "null"]},
         "rules": {"type": ["array", "null"]},
+        "agents": {"type": ["object", "null"]},
     },
     POLICY_PATH: {"sign": _TEXT, "rules": {"type": ["array", "null"]}, "tools": _TEXTS},
     "file-system/access.yaml": {"allow": _TEXTS},

@@ -68,6 +68,31 @@ def rights_text(rights: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def agents_may(session: Session) -> dict[str, Any]:
+    """What a program that an agent starts may write and connect to at most, as the policy says.
+
+    Raises SpecError for a policy that gives what it must not.
+    """
+    from ryeos.run.allowance import AgentPolicy, allowance_of, described
+    from ryeos.run.confinement import AGENTS_WHERE, Level, policy_of
+
+    context = session.context
+    policy = policy_of(session.rye.config, context)
+    if policy.level is Level.OFF:
+        return {"write": ["all that you may, but for keys and what gives rights"], "sockets": []}
+    agents = policy.agents or AgentPolicy()
+    allowance_of(agents, context, AGENTS_WHERE)
+    return described(agents, context.platform)
+
+
+def agents_text(agents: Mapping[str, Any]) -> list[str]:
+    """The same, one line each."""
+    lines = [f"agents   write {', '.join(agents['write'])}"]
+    if agents["sockets"]:
+        lines.append(f"agents   connect to {', '.join(agents['sockets'])}")
+    return lines
+
+
 def _interpreters(session: Session, chain: Chain) -> list[dict[str, str]]:
     """Which program each interpreter of the chain is; what was passed over is a warning.
 

@@ -258,11 +258,21 @@ def _code_page() -> int | None:
     return int(kernel.GetConsoleOutputCP()) or None if kernel else None
 
 
-def agents(_: Session) -> Iterator[Finding]:
-    """Whether this system keeps keys and rights out of reach of what an agent starts."""
+def agents(session: Session) -> Iterator[Finding]:
+    """What an agent's programs may write, and whether this system holds them to it."""
+    from lillux.errors import LilluxError
     from lillux.sandbox import landlock_version
+    from ryeos.cli.chain import agents_may
 
     yield agents_finding(sys.platform, landlock_version())
+    try:
+        said = agents_may(session)
+    except LilluxError as error:
+        yield Finding("agents", WARN, str(error), error.hint or "see: docs/rights.md")
+        return
+    sockets = f"; they connect to {', '.join(said['sockets'])}" if said["sockets"] else ""
+    message = f"they write {', '.join(said['write'])}, and nothing below .ai{sockets}"
+    yield Finding("agents", OK, message)
 
 
 def agents_finding(platform: str, landlock: int) -> Finding:

@@ -8,6 +8,7 @@ and keys, it only names.
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from lillux.errors import LilluxError, as_word
 from lillux.files import create_file
@@ -148,6 +149,7 @@ def _show(session: Session, steps: list[Step], project: Space | None) -> None:
     checks = [] if session.arguments.dry_run else quick_checks(session)
     problems = [check for check in checks if check.status != OK]
     following = _next_command(session, project)
+    agents = _agents(session)
     envelope = {
         "status": "success",
         "actions": [
@@ -155,6 +157,7 @@ def _show(session: Session, steps: list[Step], project: Space | None) -> None:
         ],
         "project": str(project.base) if project else None,
         "checks": [check.describe() for check in problems],
+        "agents": agents,
         "next": following,
     }
     for check in problems:
@@ -164,7 +167,21 @@ def _show(session: Session, steps: list[Step], project: Space | None) -> None:
     shown = steps if session.arguments.verbose else [s for s in steps if s.status != THERE]
     lines = [f"{step.status}: {step.what}, {step.path}" for step in shown]
     session.output.answer(envelope, "\n".join(lines or ["everything is there already"]))
+    if agents and any(step.status in {MADE, WOULD_MAKE} for step in steps):
+        session.output.note(
+            f"what agents start may write: {', '.join(agents['write'])};"
+            " to change that: agents in config/sandbox/policy.yaml, see docs/rights.md"
+        )
     session.output.note(f"next: {following}")
+
+
+def _agents(session: Session) -> dict[str, Any]:
+    """What agents may write; a policy that is wrong is for the checks to show."""
+    from ryeos.cli.chain import agents_may
+
+    with suppress(LilluxError):
+        return agents_may(session)
+    return {}
 
 
 def _next_command(session: Session, project: Space | None) -> str:

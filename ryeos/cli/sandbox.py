@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from lillux.attempts import Attempt
+from lillux.run_folders import temporary_base
 from lillux.sandbox import program_places, system_places
 from lillux.supervisor import can_supervise
 from lillux.values import dataclass, replace
 from ryeos.app.workspace import Rye
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.chain import rights_text
+from ryeos.cli.chain import agents_may, agents_text, rights_text
 from ryeos.cli.run import parameters, timeout
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import Answer, RyeError, UsageError
@@ -112,11 +113,18 @@ def _paths(found: Sequence[Path], call: CallRights, *, is_write: bool) -> Entrie
     paths = folders if is_write else [path for path in found if not path.is_dir()]
     if len(set(paths)) > MAX_PATHS:
         paths = folders
-    shown = dict.fromkeys(call.template_of(path) for path in paths)
+    shown = dict.fromkeys(_shown(path, call) for path in paths)
     if "{project}" in shown or len(shown) > MAX_PATHS:
         shown = dict.fromkeys(_shortened(one) for one in shown)
     texts = [one.removesuffix("/") for one in shown]
     return tuple(one for one in texts if not any(one.startswith(f"{other}/") for other in texts))
+
+
+def _shown(path: Path, call: CallRights) -> str:
+    """The entry for a path; in the shared folder for temporary files, the private one of a run."""
+    entry = call.template_of(path)
+    base = Path(temporary_base(call.network_env)).resolve()
+    return "{tmp}" if entry.startswith("/") and path.is_relative_to(base) else entry
 
 
 def _shortened(shown: str) -> str:
@@ -192,8 +200,15 @@ def _show(session: Session) -> int:
     reference = _tool(session)
     rights = session.rye.executor.rights(reference.id)
     described = rights.describe()
-    envelope = {"status": "success", "item_id": reference.id, "sandbox": described}
-    session.output.answer(envelope, "\n".join(rights_text(described)))
+    agents = agents_may(session)
+    envelope = {
+        "status": "success",
+        "item_id": reference.id,
+        "sandbox": described,
+        "agents": agents,
+    }
+    lines = [*rights_text(described), *agents_text(agents)]
+    session.output.answer(envelope, "\n".join(lines))
     return 0
 
 

@@ -87,7 +87,7 @@ class Context:
     """What one invocation depends on.
 
     process_env   the environment of this program, as far as tools may have it
-    tool_programs gives a folder that comes first on the PATH of tools, or None; asked when a tool
+    tool_programs gives a folder that comes last on the PATH of tools, or None; asked when a tool
                   is run, as it may have to be made
     pages_are_signed_later  where there is no private key, its owner signs later what runs write
     dev_mode      integrity errors become loud warnings (``RYE_DEV_MODE=1``)
@@ -132,14 +132,21 @@ class Context:
         return {PROGRAM_VARIABLE: json.dumps([*words, "--user-space", str(self.spaces.user.base)])}
 
     def tool_environment(self) -> Mapping[str, str]:
-        """The environment that tools start from."""
-        folder = self.tool_programs()
-        if folder is None:
-            return self.process_env
+        """The environment that tools start from.
+
+        Our own folder comes last on its PATH: nothing in it takes the place of a program of the
+        user. Relative and empty entries are left out, which would be in the project.
+        """
         on_windows = self.platform == "win32"
         name = self._path_variable() if on_windows else "PATH"
         path = self.process_env.get(name, "" if on_windows else os.defpath)
-        return {**self.process_env, name: f"{folder}{';' if on_windows else ':'}{path}"}
+        folders = path.split(";" if on_windows else ":")
+        if not on_windows:
+            folders = [one for one in folders if one.startswith("/")] or os.defpath.split(":")
+        ours = self.tool_programs()
+        if ours is not None:
+            folders.append(ours)
+        return {**self.process_env, name: (";" if on_windows else ":").join(folders)}
 
     def _path_variable(self) -> str:
         """How this environment spells it: Windows does not mind the case."""
@@ -147,10 +154,10 @@ class Context:
 
     @property
     def baseline(self) -> "FolderRestrictions":
-        """What a program that an agent, a graph or a node starts gets less of than its user.
+        """What is kept from such a program whose user turned limits off (level ``off``).
 
         It reads no private key, and writes nothing that gives rights: keys, trust, approvals,
-        settings and records of user space.
+        settings and records of user space. At every other level `ryeos.run.allowance` counts.
         """
         from lillux.sandbox import Access, FolderRestrictions
 
@@ -160,7 +167,7 @@ class Context:
                 (ai / "config", Access.READ),
                 (ai / "bundles", Access.READ),
                 (ai / "state", Access.READ),
-                (ai / "state" / "cache", Access.ALL),
+                (ai / ".env", Access.NONE),
                 *((ai / folder, Access.NONE) for folder in PRIVATE_FOLDERS),
                 (self.key_directory, Access.NONE),
                 (self.key_directory / "public_key.pem", Access.READ),
@@ -271,7 +278,7 @@ def cache_place(env: Mapping[str, str], kind: str, platform: str) -> Path | None
 
     ``RYE_CACHE_DIR``, else ``rye`` in ``XDG_CACHE_HOME`` or in the platform's folder for caches.
     """
-    root = _root(env, platform)
+    root = cache_root(env, platform)
     if root is None:
         return None
     folder = root / kind
@@ -282,7 +289,8 @@ def cache_place(env: Mapping[str, str], kind: str, platform: str) -> Path | None
     return None
 
 
-def _root(env: Mapping[str, str], platform: str) -> Path | None:
+def cache_root(env: Mapping[str, str], platform: str) -> Path | None:
+    """Where Rye keeps what can be made again, whether it is there or not; None for no place."""
     configured = env.get("RYE_CACHE_DIR")
     if configured:
         return Path(configured).absolute()

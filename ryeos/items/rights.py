@@ -27,6 +27,9 @@ KEYS = ("read", "write", "network", "programs", "env")
 PATH_NAMES = ("project", "tmp", "home", "cache", "user_space", "tool_dir", "anchor")
 """Variables that a path may begin with. ``{config.KEY}`` is a list from the item's config."""
 
+TMP_MARK = "/{tmp}"
+"""Stands for the private temporary folder of a run until that is made: see `lillux.run_folders`."""
+
 MAX_ENTRIES = 64
 _MAX_PORT = 65535
 _TEMPLATE = pattern(r"\{(?P<name>[a-z_]+|config\.[a-z_]+)\}(?P<rest>(?:/.*)?)", re.DOTALL)
@@ -238,7 +241,21 @@ def _entries_as_block(key: str, entries: Entries | None) -> str | list[str]:
         return ANY
     if key == "network" and entries == (LOOPBACK,):
         return LOOPBACK
-    return list(entries) if entries else NONE
+    return [_without_mark(one) for one in entries] if entries else NONE
+
+
+def _without_mark(entry: str) -> str:
+    """An entry below the private folder of a run as a header names it."""
+    return entry[1:] if is_below(entry, TMP_MARK) else entry
+
+
+def read_paths(value: object, where: str, example: str) -> Entries:
+    """A list of paths, as of a block. Raises SpecError."""
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        raise SpecError(where, f"expected a list of paths, got {value!r:.60}", hint=example)
+    if len(value) > MAX_ENTRIES:
+        raise SpecError(where, f"expected at most {MAX_ENTRIES} entries, got {len(value)}")
+    return tuple(dict.fromkeys(_path(f"{where}[{at}]", one) for at, one in enumerate(value)))
 
 
 def _fill_entries(

@@ -132,6 +132,10 @@ _FLAGS: _Wordings = (
         re.compile(r"run the command at a terminal, or with --yes"),
         "your user agrees at a terminal,",
     ),
+    (
+        re.compile(r"your policy allows it with: "),
+        "ask your user to write into config/sandbox/policy.yaml of user space: ",
+    ),
     (re.compile(r"--async\b"), "async"),
     (re.compile(r"--overwrite\b"), "overwrite"),
     (re.compile(r"--target local\b"), "target local"),

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -590,7 +591,7 @@ class _References:
 # The environment of a tool's process, folded from its chain. See ``docs/running.md``.
 
 _POLICIES = ("inherit", "minimal")
-_MODULE_FOLDERS = ("PYTHONPATH", "NODE_PATH")
+_SEARCHED = ("PATH", "PYTHONPATH", "NODE_PATH")
 
 
 def resolved_environment(
@@ -710,11 +711,11 @@ def process_environment(
 
 
 def _without_empty_entries(env: Mapping[str, str]) -> dict[str, str]:
-    """An empty or relative entry in a list of module folders would be in an unsigned project.
+    """An empty or relative entry in a list of folders would be in an unsigned project.
 
     Empty ones come from ``export PYTHONPATH=$PYTHONPATH:/mine``, and not by intent.
     """
-    lists = {name: env[name].split(os.pathsep) for name in _MODULE_FOLDERS if name in env}
+    lists = {name: env[name].split(os.pathsep) for name in _SEARCHED if name in env}
     cleaned = {name: os.pathsep.join(filter(os.path.isabs, lists[name])) for name in lists}
     return {name: cleaned.get(name, value) for name, value in env.items() if cleaned.get(name, "-")}
 
@@ -789,13 +790,13 @@ class ProcessCall:
         self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
     ) -> Outcome:
         """What came of running the program. Raises as `run`."""
-        invocation = opened(self.invocation, self.rights)
-        if invocation.folder is None:
-            command = command_of(invocation)
-            return self.runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
-        with invocation.folder.made():
-            command = command_of(_with_copies(invocation, invocation.folder))
-            return self.runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
+        with opened(self.invocation, self.rights) as invocation:
+            if invocation.folder is None:
+                command = command_of(invocation)
+                return self.runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
+            with invocation.folder.made():
+                command = command_of(with_copies(invocation, invocation.folder))
+                return self.runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
 
 
 def process_call(materials: Materials, services: Services) -> ProcessCall:
@@ -831,7 +832,7 @@ def _folder(invocation: Invocation, materials: Materials) -> "HeldFolder | None"
     return held if names_files or anchor.active else None
 
 
-def _with_copies(invocation: Invocation, folder: "HeldFolder") -> Invocation:
+def with_copies(invocation: Invocation, folder: "HeldFolder") -> Invocation:
     """The invocation with copies in place of files and of folders that are searched for modules."""
     confinement = invocation.confinement
     if confinement is not None:
@@ -880,17 +881,40 @@ def command_of(invocation: Invocation) -> Command:
     )
 
 
-def opened(invocation: Invocation, rights: "CallRights") -> Invocation:
-    """The invocation with the folders made that it may write, and its way to hosts open.
+@contextmanager
+def opened(invocation: Invocation, rights: "CallRights") -> Iterator[Invocation]:
+    """The invocation with its way to hosts open, and what it may write there, until the end.
 
-    Raises FileSystemError.
+    Its private temporary folder is made for it and removed with all that is in it. Raises
+    FileSystemError.
     """
-    confinement = invocation.confinement
-    if confinement is None:
+    if invocation.confinement is None and not rights.needs_folder:
+        yield invocation
+        return
+    with rights.temporary_folder(invocation.env) as folder:
+        rights.prepare_folders(folder)
+        yield _with_hosts(placed_invocation(invocation, folder), rights)
+
+
+def placed_invocation(invocation: Invocation, folder: Path | None) -> Invocation:
+    """The invocation with its private temporary folder, if it has one."""
+    if folder is None:
         return invocation
-    rights.prepare_folders()
-    forwarder = rights.forwarder()
-    if forwarder is None:
+    from lillux.run_folders import VARIABLES
+    from ryeos.run.confinement import placed_confinement
+
+    wanted = invocation.confinement
+    return replace(
+        invocation,
+        env={**invocation.env, **dict.fromkeys(VARIABLES, str(folder))},
+        confinement=placed_confinement(wanted, folder) if wanted else None,
+    )
+
+
+def _with_hosts(invocation: Invocation, rights: "CallRights") -> Invocation:
+    confinement = invocation.confinement
+    forwarder = rights.forwarder() if confinement else None
+    if forwarder is None or confinement is None:
         return invocation
     from lillux.seccomp import Addresses, Reach
 
@@ -964,7 +988,8 @@ class FunctionCall:
 
     def _outcome(self, cancellation: Cancellation | None, on_stderr: OnStderr | None) -> Outcome:
         if self.functions and not self.single.rights.watches:
-            invocation = opened(self.single.invocation, self.single.rights)
+            self.single.rights.prepare_folders(None)
+            invocation = _with_hosts(self.single.invocation, self.single.rights)
             outcome = self.functions.call(
                 self._function(invocation),
                 invocation,
@@ -990,6 +1015,7 @@ class FunctionCall:
             env={**invocation.env, **variables},
             confinement=invocation.confinement,
             environment=self.environment,
+            needs_folder=self.single.rights.needs_folder,
         )
 
 

@@ -25,8 +25,10 @@ from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, tier_of
 from ryeos.items.rights import (
     ANYTHING,
     LOOPBACK,
+    TMP_MARK,
     Rights,
     fits_variable,
+    is_below,
     read_rights,
 )
 from ryeos.run.anchor import Anchor, AnchoredFiles
@@ -34,11 +36,15 @@ from ryeos.run.model import Chain, ChainElement
 from ryeos.trust.config import ConfigReader
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from lillux.http.forwarder import Forwarder
-    from lillux.sandbox import Confinement, FolderRestrictions
+    from lillux.sandbox import Confinement, FolderRestrictions, Mediation
+    from ryeos.run.allowance import AgentPolicy, Allowance
 
 POLICY_PATH, ACCESS_PATH = "sandbox/policy.yaml", "web/access.yaml"
-_POLICY_KEYS = ("version", "category", "description", "level", "limits", "rules")
+AGENTS_WHERE = f"{POLICY_PATH}: agents"
+_POLICY_KEYS = ("version", "category", "description", "level", "limits", "rules", "agents")
 _RULE_KEYS = ("items", "limits")
 
 
@@ -65,7 +71,7 @@ _FOR_NETWORK = (
 _AUTHORITIES = _FOR_NETWORK[8:]
 _ANYWHERE = "*:*"
 _THIS_MACHINE = ("localhost:*", "127.0.0.1:*", "[::1]:*")
-_SHOWN_FOLDERS = ("project", "tmp", "home")
+_SHOWN_FOLDERS = ("project", "home")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
@@ -79,6 +85,7 @@ class SandboxPolicy:
     rules    patterns of items, and limits for what fits
     private  names and networks of the local network that hosts may lead to
     bound    on a node what its operator lets them do: more than that no user can allow
+    agents   what agents may write beside their project; None where it does not say
     """
 
     level: Level = Level.DECLARED
@@ -86,6 +93,7 @@ class SandboxPolicy:
     rules: tuple[tuple[str, Rights], ...] = ()
     private: tuple[str, ...] = ()
     bound: "SandboxPolicy | None" = None
+    agents: "AgentPolicy | None" = None
 
     def all_limits_for(self, item_id: str) -> tuple[Rights, ...]:
         """The limits of an item, each of which only narrows: the user's, and the operator's."""
@@ -120,7 +128,12 @@ def policy_from(said: Mapping[str, Any]) -> SandboxPolicy:
         _require_keys(rule, _RULE_KEYS, where)
         pattern = rule["items"].removeprefix(f"{Kind.TOOL}:")
         read.append((pattern, _limits(rule.get("limits"), f"{where}.limits")))
-    return SandboxPolicy(level=level, limits=limits, rules=tuple(read))
+    agents = None
+    if said.get("agents") is not None:
+        from ryeos.run.allowance import agent_policy
+
+        agents = agent_policy(said["agents"], AGENTS_WHERE)
+    return SandboxPolicy(level=level, limits=limits, rules=tuple(read), agents=agents)
 
 
 def policy_of(config: ConfigReader, context: Context) -> SandboxPolicy:
@@ -213,11 +226,9 @@ class PathFiller:
         env = context.process_env  # never a .env: it must not say where the home is
         home = env.get("USERPROFILE" if context.platform == "win32" else "HOME", "")
         cache = env.get("XDG_CACHE_HOME", "") or (f"{home}/.cache" if home else "")
-        temporary = env.get("TMPDIR", "") or env.get("TEMP", "")
         self._item_id, self._resolved, self._spec = tool.item_id, resolved, tool.spec
         self._folders = {
             "project": str(context.project_path or ""),
-            "tmp": temporary or ("/tmp" if context.platform != "win32" else ""),  # noqa: S108
             "home": home,
             "cache": cache,
             "user_space": str(context.spaces.user.base),
@@ -235,12 +246,14 @@ class PathFiller:
         if not entry.startswith(("{", "~")):
             return [os.path.realpath(entry)]
         name, _, rest = entry.partition("/")
+        if name == "{tmp}":  # is made at the start: nothing can lie in it before
+            return [f"/{entry}"]
         base = self._folders["home" if name == "~" else name.strip("{}")]
         if not os.path.isabs(base):  # noqa: PTH117 - "" is not absolute
             return []
         real_base = os.path.realpath(base)
         real = os.path.realpath(os.path.join(base, rest))  # noqa: PTH118 - text in, text out
-        if name != "~" and not _is_within(real, real_base):
+        if name != "~" and not is_below(real, real_base):
             raise SpecError(
                 f"{self._item_id}: {where}",
                 f"{entry} is a link that leads out of {real_base}, to {real}",
@@ -253,7 +266,7 @@ class PathFiller:
         real = os.path.realpath(path)
         bases = {name: os.path.realpath(self._folders[name]) for name in _SHOWN_FOLDERS}
         for name, base in sorted(bases.items(), key=lambda one: -len(one[1])):
-            if self._folders[name] and base != os.sep and _is_within(real, base):
+            if self._folders[name] and base != os.sep and is_below(real, base):
                 return ("~" if name == "home" else f"{{{name}}}") + real[len(base) :]
         return real
 
@@ -274,10 +287,6 @@ class PathFiller:
         return [os.path.realpath(one) for one in whole if os.path.isabs(one)]  # noqa: PTH117
 
 
-def _is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
-
-
 # --- rights of a call -----------------------------------------------------------------------------
 
 
@@ -288,6 +297,7 @@ class CallRights:
     declared     what the tool's own header asks for, ``declared_by`` its id; None, ``""`` where it
                  asks for nothing
     own_files    files of the call itself, always readable
+    allowance    what may be written at most; None for what a person starts
     """
 
     level: Level
@@ -295,6 +305,7 @@ class CallRights:
     declared: Rights | None = None
     declared_by: str = ""
     withholding: "FolderRestrictions | None" = field(default=None, repr=False)
+    allowance: "Allowance | None" = field(default=None, repr=False)
     own_files: tuple[Path, ...] = field(default=(), repr=False)
     private: tuple[str, ...] = ()
     network_env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -324,39 +335,86 @@ class CallRights:
             return False
         real = os.path.realpath(target)
         entries = declared[what]
-        return entries is None or any(_is_within(real, one) for one in entries)
+        return entries is None or any(is_below(real, one) for one in entries)
 
     def describe(self) -> dict[str, Any]:
         """The effective rights, for a person."""
+        held = {"allowed_writes": self._shown_allowance()} if self.allowance else {}
         if self.rights is None:
-            return {"level": self.level.value, "confined": self.withholding is not None}
-        return {"level": self.level.value, **self.rights.describe()}
+            confined = self.withholding is not None
+            return {"level": self.level.value, "confined": confined, **held}
+        return {"level": self.level.value, **self.rights.describe(), **held}
+
+    def _shown_allowance(self) -> list[str]:
+        """The folders that an agent may write, as a header would name them."""
+        given = self.allowance.write if self.allowance else ()
+        return [
+            one[1:] if is_below(one, TMP_MARK) else self.template_of(Path(one)) for one in given
+        ]
 
     def allows_variable(self, resolved: ResolvedEnv) -> Callable[[str], bool] | None:
         """Which variables of the environment a program gets; None for all: ``sandbox.env``."""
         rights = self.rights
+        closed = self.allowance.closed_variables if self.allowance else ()
         if rights is None or rights.env is None:
-            return None
+            return (lambda name: name not in closed) if closed else None
         kept = (*BASIC_VARIABLES, *(_FOR_NETWORK if rights.network != () else ()))
         signed = frozenset(resolved.contributed)
 
         def allows(name: str) -> bool:
+            if name in closed:
+                return False
             if name in signed or rights.allows_variable(name):
                 return True
             return name not in resolved.dotenv and any(fits_variable(one, name) for one in kept)
 
         return allows
 
-    def prepare_folders(self) -> None:
+    @property
+    def lasting_folders(self) -> tuple[str, ...] | None:
+        """The folders of its block that it may write and that are there after it; None for any."""
+        written = self.rights.write if self.rights else None
+        return (
+            None
+            if written is None
+            else tuple(one for one in written if not is_below(one, TMP_MARK))
+        )
+
+    @property
+    def needs_folder(self) -> bool:
+        """Whether the run gets a private temporary folder."""
+        written = self.rights.write if self.rights else None
+        if written is None:
+            return self.allowance is not None
+        return any(is_below(one, TMP_MARK) for one in written)
+
+    def temporary_folder(self, env: Mapping[str, str]) -> "AbstractContextManager[Path | None]":
+        """The private temporary folder of the run, if it gets one."""
+        if not self.needs_folder:
+            from contextlib import nullcontext
+
+            return nullcontext()
+        from lillux.run_folders import private_folder
+
+        return private_folder(env)
+
+    def prepare_folders(self, folder: Path | None) -> None:
         """Make the folders that may be written and are not there yet.
 
-        Raises FileSystemError.
+        ``folder`` is the private one of the run. Raises FileSystemError.
         """
         from lillux.files import make_directory
 
-        for path in (self.rights.write if self.rights else None) or ():
-            if not os.path.lexists(path) and not Path(path).suffix:  # a file is for the tool
-                make_directory(Path(path))
+        if self.allowance:
+            self.allowance.make_missing()
+        for entry in (self.rights.write if self.rights else None) or ():
+            path = placed(Path(entry), folder) if folder else Path(entry)
+            if os.path.lexists(path) or path.suffix or is_below(str(path), TMP_MARK):
+                continue  # a file is for the tool
+            if folder and path.is_relative_to(folder):
+                make_directory(path, mode=0o700)
+            elif self.allowance is None or self.allowance.allows_writing(entry):
+                make_directory(path)
 
     def program(self, program: str, env: Mapping[str, str], cwd: str) -> str:
         """The program that is started where ``program`` is asked for: no shim, where confined."""
@@ -380,19 +438,27 @@ class CallRights:
         from lillux.sandbox import Confinement, obstacle
         from lillux.seccomp import Addresses, Reach, Sockets
 
+        devices = tuple(Path("/dev", name) for name in _DEVICES)
         if rights is None:
-            return Confinement(withholding=self.withholding, watches=self.watches)
+            wanted = Confinement(
+                writable=devices if self.allowance else None,
+                withholding=self.withholding,
+                mediated=self._mediation(),
+                local_sockets=self._local_sockets(),
+                watches=self.watches,
+            )
+            return self._as_far_as_held(wanted)
         places = _Places(program, env)
         readable = writable = executable = None
-        devices = tuple(Path("/dev", name) for name in _DEVICES)
         own = self.own_files
         if rights.read is not None:
             authorities = (env.get(name, "") for name in _AUTHORITIES)
             given = (*rights.read, *(authorities if rights.network != () else ()))
             programs = places.readable(rights.programs)
             readable = (*own, *programs, *devices, *(Path(one) for one in given if one))
-        if rights.write is not None:
-            writable = (*devices, *map(Path, rights.write))
+        if rights.write is not None or self.allowance:
+            # Below an allowance the supervisor makes the changes: `_mediation`.
+            writable = devices if self.allowance else (*devices, *map(Path, rights.write or ()))
         if rights.programs is not None:
             executable = tuple(places.executable(rights.programs))
         hosts: tuple[str, ...] = ()
@@ -415,11 +481,14 @@ class CallRights:
             addresses=addresses,
             hosts=hosts,
             withholding=self.withholding,
+            mediated=self._mediation(),
+            local_sockets=self._local_sockets(),
             is_hardened=self.on_node or rights != ANYTHING,
             watches=self.watches,
         )
         if not (wanted.needs_landlock or wanted.needs_filter or wanted.withholding):
             return None
+        wanted = self._as_far_as_held(wanted)
         problem = obstacle(wanted, bubblewrap=_bubblewrap())
         if problem:
             raise RyeError(
@@ -429,6 +498,33 @@ class CallRights:
                 f"{SANDBOX_VARIABLE}={Level.OFF.value}",
             )
         return wanted
+
+    def _as_far_as_held(self, wanted: "Confinement") -> "Confinement":
+        """The confinement without what this machine cannot mediate: less is allowed then.
+
+        Without a supervisor for sockets there are no local ones; without one for changes a folder
+        of which a part is kept gets no new entries, which Landlock alone holds.
+        """
+        if self.allowance is None or sys.platform != "linux":
+            return wanted
+        from lillux.sandbox import can_mediate
+        from lillux.supervisor import can_supervise
+
+        if not can_supervise():
+            sockets = replace(wanted.sockets, local=False)
+            wanted = replace(wanted, sockets=sockets, local_sockets=None)
+        if not can_mediate():
+            wanted = replace(wanted, mediated=None, writable=None)
+        return wanted
+
+    def _local_sockets(self) -> tuple[Path, ...] | None:
+        return tuple(map(Path, self.allowance.sockets)) if self.allowance else None
+
+    def _mediation(self) -> "Mediation | None":
+        """The folders in which changes may be made: what is declared, within the allowance."""
+        if self.allowance is None:
+            return None
+        return self.allowance.within(self.rights.write if self.rights else None).mediation()
 
     def forwarder(self, named: Sequence[str] | None = None) -> "Forwarder | None":
         """What leads to the hosts that may be reached; None where there are none to lead to.
@@ -475,7 +571,13 @@ class CallRights:
         """Refuse a file that this program would write itself. Raises RyeError."""
         folders = self.rights.write if self.rights else None
         real = os.path.realpath(path)
-        if folders is not None and not any(_is_within(real, one) for one in folders):
+        if self.allowance and not self.allowance.allows_writing(real):
+            raise RyeError(
+                f"{path}: refused, agents may not write it",
+                code="PERMISSION_DENIED",
+                hint=self.allowance.hint(real, self.template_of),
+            )
+        if folders is not None and not any(is_below(real, one) for one in folders):
             folder = self.template_of(path.parent)
             raise RyeError(
                 f"{path}: refused, sandbox.write of {self.declared_by or 'this item'}"
@@ -505,6 +607,31 @@ class CallRights:
             )
 
 
+def placed(path: Path, folder: Path) -> Path:
+    """A path with the private folder of a run in the place of its mark."""
+    return Path(f"{folder}{str(path)[len(TMP_MARK) :]}") if is_below(str(path), TMP_MARK) else path
+
+
+def placed_confinement(wanted: "Confinement", folder: Path) -> "Confinement":
+    """A confinement with the private folder of a run in the place of its mark."""
+
+    def all_of(paths: tuple[Path, ...]) -> tuple[Path, ...]:
+        return tuple(placed(one, folder) for one in paths)
+
+    mediated, withholding = wanted.mediated, wanted.withholding
+    return replace(
+        wanted,
+        readable=wanted.readable and all_of(wanted.readable),
+        writable=wanted.writable and all_of(wanted.writable),
+        mediated=mediated and replace(mediated, folders=all_of(mediated.folders)),
+        withholding=withholding
+        and replace(
+            withholding,
+            folders=tuple((placed(path, folder), access) for path, access in withholding.folders),
+        ),
+    )
+
+
 def _bubblewrap() -> str:
     if sys.platform != "linux":
         return ""
@@ -524,16 +651,23 @@ def rights_of(
     files: AnchoredFiles,
     resolved: Mapping[str, Any],
     is_baseline: bool,
+    allowance: "Allowance | None" = None,
 ) -> CallRights:
-    """Steps (2) to (4): the rights of a chain; with ``is_baseline`` keys are out of reach too.
+    """Steps (2) to (4): the rights of a chain.
+
+    With ``is_baseline`` an agent, a graph or a node starts it: within ``allowance``, or where its
+    user turned limits off without keys and what gives rights.
 
     ``resolved`` is what the tool's ``config_resolve`` gave. Raises RyeError for an item without a
     declaration where one is needed, SpecError for a path that leads elsewhere.
     """
     tool = chain.tool
+    if allowance:
+        allowance = allowance.for_item(tool.item_id, tool.space)
     call = CallRights(
         level=policy.level,
-        withholding=context.baseline if is_baseline else None,
+        withholding=_withholding(context, allowance) if is_baseline else None,
+        allowance=allowance if is_baseline else None,
         own_files=_own_files(chain, anchor, files),
         private=policy.private,
         network_env=context.process_env,
@@ -562,6 +696,10 @@ def rights_of(
             call = call.narrowed(one)
             call = replace(call, declared=call.rights) if one is declared else call
     return call
+
+
+def _withholding(context: Context, allowance: "Allowance | None") -> "FolderRestrictions":
+    return allowance.restrictions() if allowance else context.baseline
 
 
 def _undeclared(level: Level, *, on_node: bool) -> Rights | None:

@@ -30,7 +30,14 @@ from lillux.process import ProcessManager
 from lillux.process.model import ProcessRunner
 from lillux.signing import compute_key_digest
 from lillux.values import dataclass, field, replace
-from ryeos.items.context import Clock, Context, LockMode, log_warning, utc_now
+from ryeos.items.context import (
+    CONFINE_VARIABLE,
+    Clock,
+    Context,
+    LockMode,
+    log_warning,
+    utc_now,
+)
 from ryeos.items.errors import ChainValidationError, IntegrityError, LockfileMismatchError
 from ryeos.items.refs import ItemRef, Kind, Resolution
 from ryeos.run.anchor import Anchor, AnchoredFiles, anchor_of, verify_anchored_files
@@ -52,7 +59,14 @@ from ryeos.run.chain import (
     merged_config,
 )
 from ryeos.run.command import original_variables, process_environment, resolved_environment
-from ryeos.run.confinement import CallRights, Level, SandboxPolicy, policy_of, rights_of
+from ryeos.run.confinement import (
+    AGENTS_WHERE,
+    CallRights,
+    Level,
+    SandboxPolicy,
+    policy_of,
+    rights_of,
+)
 from ryeos.run.lockfiles import LockfileResolver
 from ryeos.run.model import Chain, ChainElement, ExecutionRequest, ExecutionResult
 from ryeos.run.parameters import (
@@ -73,6 +87,7 @@ from ryeos.trust.verify import DependencyRules, VerifiedItem, Verifier, unchange
 from ryeos.trust.versions import VersionRecord
 
 if TYPE_CHECKING:
+    from ryeos.run.allowance import AgentPolicy, Allowance
     from ryeos.run.functions import FunctionHost
     from ryeos.run.packages import PackageList
     from ryeos.run.receipts import Evidence
@@ -119,6 +134,7 @@ class PrimitiveExecutor:
         self.lockfiles = LockfileResolver(context.spaces, now)
         self.versions = VersionRecord(context.spaces.user, context.project_path)
         self._prepared = PreparedCalls()
+        self._allowances: dict[AgentPolicy | None, tuple[float, Allowance]] = {}
 
     def keep_warm(self, functions: "FunctionHost") -> None:
         """Make calls of Python functions in these workers from now on."""
@@ -223,15 +239,18 @@ class PrimitiveExecutor:
         chain = self.build_chain(item_id)
         anchor, files = self._verify_files(chain, log_warning)
         policy = policy_of(self._config, self._context)
+        if is_watched:
+            policy = replace(policy, level=Level.OFF)
         return rights_of(
             chain,
-            replace(policy, level=Level.OFF) if is_watched else policy,
+            policy,
             self._context,
             callers=(),
             anchor=anchor,
             files=files,
             resolved=self._resolved_config(chain).get(RESOLVED_CONFIG) or {},
             is_baseline=self._context.confines,
+            allowance=self._allowance(policy) if self._context.confines else None,
         )
 
     def invalidate_tool(self, item_id: str) -> None:
@@ -435,6 +454,7 @@ class PrimitiveExecutor:
             {
                 **self._context.program_variables(),
                 **original_variables(chain, env, self._context.process_env),
+                **({CONFINE_VARIABLE: "1"} if rights.allowance else {}),
                 **request.extra_env,
             },
             self._context.platform,
@@ -462,6 +482,7 @@ class PrimitiveExecutor:
         policy = prepared.policy
         if request.is_watched:
             policy = replace(policy, level=Level.OFF)
+        is_baseline = request.confined or self._context.confines
         rights = rights_of(
             prepared.chain,
             policy,
@@ -470,7 +491,8 @@ class PrimitiveExecutor:
             anchor=prepared.anchor,
             files=prepared.files,
             resolved=prepared.resolved_config.get(RESOLVED_CONFIG) or {},
-            is_baseline=request.confined or self._context.confines,
+            is_baseline=is_baseline,
+            allowance=self._allowance(policy) if is_baseline else None,
         )
         watches = request.is_watched or (request.trace and rights.rights is not None)
         if not watches:
@@ -478,6 +500,22 @@ class PrimitiveExecutor:
         from lillux.supervisor import can_supervise
 
         return replace(rights, watches=can_supervise())
+
+    def _allowance(self, policy: SandboxPolicy) -> "Allowance | None":
+        """What an agent's processes may write at most; None where its user turned limits off.
+
+        Kept for a second, as graphs make many calls: nothing that is confined can change it.
+        """
+        if policy.level is Level.OFF:
+            return None
+        known = self._allowances.get(policy.agents)
+        if known and time.monotonic() < known[0]:
+            return known[1]
+        from ryeos.run.allowance import AgentPolicy, allowance_of
+
+        found = allowance_of(policy.agents or AgentPolicy(), self._context, AGENTS_WHERE)
+        self._allowances = {policy.agents: (time.monotonic() + KEPT_S, found)}
+        return found
 
     def _evidence(
         self, call: Call, prepared: "PreparedCall", request: ExecutionRequest
@@ -499,7 +537,7 @@ class PrimitiveExecutor:
             rights=rights.describe(),
             program=program_at(call.program) if call.program else None,
             approvals=env.approved,
-            writable=rights.rights.write if rights.rights else None,
+            writable=rights.lasting_folders,
             observes=rights.watches,
         )
 

@@ -14,7 +14,7 @@ import subprocess
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -30,6 +30,9 @@ from ryeos.run.held import AT_START, PYTHON_START
 from ryeos.run.model import HeldFiles, Invocation
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from lillux.run_folders import WorkerFolder
     from lillux.sandbox import Confinement
     from ryeos.run.held import HeldStart
 
@@ -43,8 +46,8 @@ if TYPE_CHECKING:
 # to worker  {"load": N, "tool", "project_path", "cwd", "env"}, descriptors: channel, standard
 #            error, place for an error, held files; answer on the channel: ready, threads, exit CODE
 # to worker  {"end": N}; answer on that channel: exit CODE
-# to tool    {"cwd"} on its channel, descriptors: parameters, result, standard error, line; answer
-#            on the line: exit CODE, stale (a module's file changed: load again), error REASON
+# to tool    {"cwd", "tmp"?} on its channel, descriptors: parameters, result, standard error, line;
+#            answer on the line: exit CODE, stale (a module's file changed: load again), error
 # to call    T or K on the line: its group gets TERM or KILL, as it does when the line is closed
 #
 # CODE is negative for a signal.
@@ -80,20 +83,40 @@ class FunctionWorker:
         files = {function.host: function.host_text, **(environment.files() if environment else {})}
         held = HeldFiles(starter=function.starter, files=files)
         option = environment.option("-c") if environment else "-c"
-        command = Command(
-            argv=(function.interpreter, option, PYTHON_START, function.host, "serve"),
-            env={name: value for name, value in function.env.items() if name not in AT_START},
-            cwd=Path(function.project_path),
-            confinement=function.confinement,
-            sealed=held.packed(),
-        )
         self._lock = Lock()
+        self._next_number = 0
+        self._folder = _worker_folder(function)
+        env, confinement = function.env, function.confinement
         self._wire, theirs = socket.socketpair()
         with theirs, ExitStack() as ours:
             ours.enter_context(self._wire)
+            if self._folder:
+                from ryeos.run.confinement import placed_confinement
+
+                ours.callback(self._folder.close)
+                env = {**env, **self._lasting_folder()}
+                confinement = confinement and placed_confinement(confinement, self._folder.path)
+            command = Command(
+                argv=(function.interpreter, option, PYTHON_START, function.host, "serve"),
+                env={name: value for name, value in env.items() if name not in AT_START},
+                cwd=Path(function.project_path),
+                confinement=confinement,
+                sealed=held.packed(),
+            )
             self._process = spawn(command, control=theirs.fileno())
             ours.pop_all()
-        self._next_number = 0
+
+    def _lasting_folder(self) -> dict[str, str]:
+        """The variables for what is imported."""
+        if self._folder is None:
+            return {}
+        from lillux.run_folders import VARIABLES
+
+        return dict.fromkeys(VARIABLES, str(self._folder.lasting))
+
+    def call_folder(self) -> "AbstractContextManager[Path | None]":
+        """A temporary folder for one call; None where calls have none of their own."""
+        return self._folder.call_folder() if self._folder else nullcontext()
 
     def load(self, message: dict[str, Any], files: bytes) -> "LoadingTool":
         """Fork a process that imports a tool, from these held files. Raises LostError."""
@@ -108,6 +131,7 @@ class FunctionWorker:
             stderr, stderr_end = _pipe(ours, given)
             held = sealed_file(files)
             given.callback(os.close, held)
+            message = {**message, "env": {**message["env"], **self._lasting_folder()}}
             self._send({"load": number, **message}, [theirs.fileno(), stderr_end, report, held])
             ours.pop_all()
         return LoadingTool(self, number, channel, Pipes(None, _reader(stdout), _reader(stderr)))
@@ -125,10 +149,20 @@ class FunctionWorker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._folder:
+            self._folder.close()
 
     def _send(self, message: dict[str, Any], descriptors: list[int]) -> None:
         with self._lock:
             send(self._wire, message, descriptors)
+
+
+def _worker_folder(function: "Function") -> "WorkerFolder | None":
+    if not function.needs_folder:
+        return None
+    from lillux.run_folders import WorkerFolder
+
+    return WorkerFolder(function.env)
 
 
 class LoadingTool:
@@ -183,8 +217,12 @@ class LoadedTool:
         self._worker, self._number, self._channel = worker, number, channel
         self._lock = Lock()
 
-    def call(self, cwd: Path) -> "RunningCall":
-        """Fork a process that makes one call. Raises LostError."""
+    def call_folder(self) -> "AbstractContextManager[Path | None]":
+        """See `FunctionWorker.call_folder`."""
+        return self._worker.call_folder()
+
+    def call(self, cwd: Path, folder: Path | None = None) -> "RunningCall":
+        """Fork a process that makes one call, with a temporary folder. Raises LostError."""
         line, theirs = socket.socketpair()
         with ExitStack() as ours, ExitStack() as given:
             ours.enter_context(line)
@@ -192,10 +230,9 @@ class LoadedTool:
             params, stdin = _pipe(given, ours)
             stdout, result = _pipe(ours, given)
             stderr, stderr_end = _pipe(ours, given)
+            place = {"cwd": str(cwd), **({"tmp": str(folder)} if folder else {})}
             with self._lock:
-                send(
-                    self._channel, {"cwd": str(cwd)}, [params, result, stderr_end, theirs.fileno()]
-                )
+                send(self._channel, place, [params, result, stderr_end, theirs.fileno()])
             ours.pop_all()
         pipes = Pipes(open(stdin, "wb", buffering=0), _reader(stdout), _reader(stderr))  # noqa: PTH123, SIM115
         return RunningCall(self, line, pipes)
@@ -302,6 +339,7 @@ class Function:
 
     starter, host_text  the bytes that a worker runs, ``host`` being the path of the latter
     files               the tool and the verified files around it, packed
+    needs_folder        each call has a private temporary folder
     """
 
     interpreter: str
@@ -314,6 +352,7 @@ class Function:
     env: Mapping[str, str] = field(repr=False)
     confinement: "Confinement | None" = None
     environment: "HeldStart | None" = None
+    needs_folder: bool = False
 
     @property
     def worker_key(self) -> tuple[object, ...]:
@@ -325,7 +364,8 @@ class Function:
         )
         environment = self.environment and self.environment.environment.digest
         worker = self.starter, self.host, self.host_text, environment
-        return self.interpreter, worker, self.project_path, self.confinement, *start
+        place = self.interpreter, worker, self.project_path
+        return *place, self.confinement, self.needs_folder, *start
 
     @property
     def code_key(self) -> bytes:
@@ -470,12 +510,13 @@ class FunctionHost:
 
     def _call(self, tool: LoadedTool, invocation: Invocation, limits: _Limits) -> Outcome | None:
         """What came of a call; None when it was not begun and the tool must be imported again."""
-        try:
-            running = tool.call(invocation.cwd)
-        except LostError:
-            return None
-        left = limits.supervise_options()
-        outcome = self._manager.supervise(lambda: running, stdin=invocation.stdin, **left)
+        with tool.call_folder() as folder:
+            try:
+                running = tool.call(invocation.cwd, folder)
+            except LostError:
+                return None
+            left = limits.supervise_options()
+            outcome = self._manager.supervise(lambda: running, stdin=invocation.stdin, **left)
         word, _, reason = running.answer.partition(" ")
         if word == "exit" or outcome.timed_out or outcome.cancelled:
             return outcome

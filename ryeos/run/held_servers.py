@@ -16,6 +16,7 @@ from pathlib import Path
 
 from lillux.interpreter_searches import find_on_path
 from lillux.values import replace
+from ryeos.run.command import with_copies
 from ryeos.run.held import started_by
 from ryeos.run.held_folder import COPIES, HeldFolder, new_place
 from ryeos.run.model import HeldFiles, Invocation
@@ -56,7 +57,7 @@ def moved_server(invocation: Invocation) -> Invocation:
     folder = invocation.folder
     if folder is None:
         return invocation
-    moved = folder.moved(invocation)
+    moved = with_copies(invocation, folder)
     return replace(moved, env={name: moved.env[name] for name in moved.env if name != COPIES})
 
 

@@ -778,13 +778,14 @@ class McpStdioCall:
     ) -> MappedResult:
         """Start the server, call the tool, end the server. Raises SpawnError, IntegrityError."""
         _look_again(self.found, self.server.files)
-        invocation = self._held(opened(self.invocation, self.rights))
-        if invocation.folder is None:
-            return self._talk(invocation, cancellation, on_stderr)
-        from ryeos.run.held_servers import moved_server
+        with opened(self.invocation, self.rights) as given:
+            invocation = self._held(given)
+            if invocation.folder is None:
+                return self._talk(invocation, cancellation, on_stderr)
+            from ryeos.run.held_servers import moved_server
 
-        with invocation.folder.made():
-            return self._talk(moved_server(invocation), cancellation, on_stderr)
+            with invocation.folder.made():
+                return self._talk(moved_server(invocation), cancellation, on_stderr)
 
     def _talk(
         self,

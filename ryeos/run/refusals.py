@@ -76,6 +76,9 @@ def with_refusals(
     """
     if confinement is None or (mapped.success and not confinement.watches):
         return mapped
+    beyond = () if mapped.success else _beyond_allowance(mapped, confinement, rights, cwd)
+    if beyond:
+        return replace(mapped, metadata={**mapped.metadata, "refused": list(beyond)})
     found = [*_seen_refusals(attempts, confinement)]
     if not mapped.success:
         words = _Complaints(mapped, confinement)
@@ -98,11 +101,43 @@ def with_refusals(
     return replace(mapped, metadata={**mapped.metadata, "refused": shown})
 
 
+def _beyond_allowance(
+    mapped: MappedResult, confinement: "Confinement", rights: "CallRights", cwd: str
+) -> tuple[dict[str, Any], ...]:
+    """The paths that an agent's program complains of and that its user alone may write."""
+    allowance = rights.allowance
+    if allowance is None:
+        return ()
+    names = _Complaints(mapped, confinement).names()
+    paths = dict.fromkeys(os.path.normpath(Path(cwd, name)) for name in names)
+    return tuple(
+        {
+            "what": "write",
+            "target": path,
+            "allow": "",
+            "policy": allowance.hint(path, rights.template_of),
+        }
+        for path in paths
+        if allowance.may_complain_of(path) and _is_writable_for_us(path)
+    )[:MAX_REFUSALS]
+
+
+def _is_writable_for_us(path: str) -> bool:
+    """Whether this process may write a path, so that it was not the path's mode that refused."""
+    try:
+        there = path if os.path.lexists(path) else os.path.dirname(path)  # noqa: PTH120 - text
+        return os.access(there, os.W_OK)
+    except ValueError:  # no path
+        return False
+
+
 def hint_of(item_id: str, refused: Sequence[dict[str, Any]]) -> str:
     """The line to add to the header."""
     first = refused[0]
     what = f"{first['what']} {first['target']}"
     more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    if first.get("policy"):
+        return f"what agents start may not {what}{more}; {first['policy']}"
     if not first["allow"]:
         return f"your policy or the caller refused: {what}{more}; see: rye sandbox show {item_id}"
     return (
@@ -141,12 +176,16 @@ class _Complaints:
             text += data["stdout"][-_MAX_TEXT:]
         self._text = text
 
-    def files(self, cwd: str, search_path: str) -> Iterator[Refusal]:
-        """The files and programs in its error messages."""
+    def names(self) -> Iterator[str]:
+        """The files and programs in its error messages, as they stand there."""
         for pattern in _DENIED:
             for match in pattern.finditer(self._text):
-                for name in filter(None, match.groups()):
-                    yield from self._file(name.strip(), cwd, search_path)
+                yield from (name.strip() for name in filter(None, match.groups()))
+
+    def files(self, cwd: str, search_path: str) -> Iterator[Refusal]:
+        """The files and programs in its error messages, as far as these were refused."""
+        for name in self.names():
+            yield from self._file(name, cwd, search_path)
 
     def _file(self, name: str, cwd: str, search_path: str) -> Iterator[Refusal]:
         program = None if "/" in name else find_on_path(name, search_path, platform=sys.platform)

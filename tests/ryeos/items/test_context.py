@@ -1,3 +1,4 @@
+import os
 import sys
 from pathlib import Path
 
@@ -200,3 +201,30 @@ def test_bundles_are_handed_on(home: Path) -> None:
     made = context_from({"HOME": str(home)}, cwd=home, bundles=(bundle,))
 
     assert made.spaces.bundles == (bundle,)
+
+
+# --- PATH -----------------------------------------------------------------------------------------
+
+
+@posix
+def test_our_programs_come_behind_those_of_the_user(home: Path) -> None:
+    found = context_from(
+        {"HOME": str(home), "PATH": "/usr/bin:/bin"}, cwd=home, tool_programs=lambda: "/ours"
+    ).tool_environment()
+
+    assert found["PATH"] == "/usr/bin:/bin:/ours"
+
+
+@posix
+@pytest.mark.parametrize(
+    "path", [".:/usr/bin", ":/usr/bin", "/usr/bin:", "node_modules/.bin:/usr/bin"]
+)
+def test_an_empty_or_relative_folder_of_programs_is_left_out(home: Path, path: str) -> None:
+    assert context(home, home, PATH=path).tool_environment()["PATH"] == "/usr/bin"
+
+
+@posix
+def test_a_path_of_relative_folders_alone_is_that_of_the_system(home: Path) -> None:
+    found = context(home, home, PATH="bin:").tool_environment()["PATH"].split(":")
+
+    assert found == os.defpath.split(":")

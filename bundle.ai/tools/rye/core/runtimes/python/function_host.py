@@ -437,9 +437,9 @@ class Calls:
                         _end_group(pid)
                     _end_children(set())
                     os._exit(0)
-                self.begin(message["cwd"], *descriptors)
+                self.begin(message, *descriptors)
 
-    def begin(self, cwd: str, params: int, result: int, stderr: int, line: int) -> None:
+    def begin(self, place: Any, params: int, result: int, stderr: int, line: int) -> None:
         """Fork for a call."""
         import socket
 
@@ -456,7 +456,8 @@ class Calls:
                     caller.close()
                     self.forget()
                     _attach(stderr, 1, 2)
-                    call_forked(self.function, self.project_path, cwd, params, result)
+                    _use_temporary_folder(place.get("tmp"))
+                    call_forked(self.function, self.project_path, place["cwd"], params, result)
                 self.lines[pid] = caller
         for descriptor in (params, result, stderr):
             os.close(descriptor)
@@ -508,6 +509,17 @@ def call_forked(
         return function(json.loads(_read_all(params) or b"{}"), project_path)
 
     leave(answer(run, result))
+
+
+def _use_temporary_folder(folder: str | None) -> None:
+    """Make temporary files there from now on."""
+    if folder is None:
+        return
+    for name in ("TMPDIR", "TMP", "TEMP"):
+        os.environ[name] = folder
+    tempfile = sys.modules.get("tempfile")
+    if tempfile is not None:
+        tempfile.tempdir = None
 
 
 def _enter(message: dict[str, Any], held: int) -> None:

@@ -1,0 +1,422 @@
+"""What an agent, a graph or a node starts writes: its project and its own folder, nothing else."""
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from lillux.sandbox import landlock_version
+from lillux.seccomp import can_filter
+from lillux.supervisor import can_supervise
+from ryeos.items.errors import SpecError
+from ryeos.run.model import ExecutionRequest, ExecutionResult
+from tests.support.workspace import Workspace
+
+pytestmark = pytest.mark.skipif(
+    not (landlock_version() and can_filter() and can_supervise()),
+    reason="what agents write is held by Landlock and seccomp",
+)
+
+
+@pytest.fixture
+def prepared(workspace: Workspace) -> Workspace:
+    """A home with what its user's shells and programs read, and a project with an item."""
+    home, project = workspace.home, workspace.project_path
+    for name in (".bashrc", ".ssh/id", "bin/tool", ".config/git/config", ".cargo/bin/cargo"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("mine", "utf-8")
+    (home / "bin/tool").chmod(0o755)
+    for name in ("config/keys/trusted", "state/cache/python", "bundles/x", "tools/mine"):
+        (workspace.user.space.ai / name).mkdir(parents=True, exist_ok=True)
+    (workspace.user.space.ai / ".env").write_text("TOKEN=secret", "utf-8")
+    workspace.project.write("tools/mine/x.yaml", "text")
+    (project / "src").mkdir()
+    (project / "src/a.txt").write_text("a", "utf-8")
+    workspace.env |= {"PATH": f"{home}/bin:{os.environ['PATH']}", "A": str(home)}
+    shell(workspace, "true")  # makes the caches, and the lock of the tool itself
+    return workspace
+
+
+def shell(workspace: Workspace, command: str) -> ExecutionResult:
+    """What comes of a command of an agent."""
+    request = ExecutionRequest(item_id="rye/bash/bash", parameters={"command": command})
+    return workspace.rye(confines=True).executor.execute(request)
+
+
+def output(result: ExecutionResult) -> str:
+    assert isinstance(result.data, dict), result.failure
+    return f"{result.data['stdout']}{result.data['stderr']}"
+
+
+def state(folder: Path) -> list[tuple[str, int, int, bytes]]:
+    """All that is in a folder: names, modes, links and contents."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        is_file = stat.S_ISREG(status.st_mode)
+        text = path.read_bytes() if is_file else b""
+        found.append((str(path), status.st_mode, status.st_nlink if is_file else 0, text))
+    return found
+
+
+BELOW_AI = {
+    "a file": "echo x > .ai/tools/mine/y.yaml",
+    "over a file": "echo x > .ai/tools/mine/x.yaml",
+    "a longer file": "echo x >> .ai/tools/mine/x.yaml",
+    "no file": "rm .ai/tools/mine/x.yaml",
+    "a folder": "mkdir .ai/new",
+    "moving the folder": "mv .ai ai",
+    "moving a folder in it": "mv .ai/tools .ai/old",
+    "moving a folder out of it": "mv .ai/tools tools",
+    "moving a folder into it": "mv src .ai/tools/src",
+    "exchanging it": 'python3 -c \'import ctypes; ctypes.CDLL(None).renameat2(-100, b"src", -100,'
+    ' b".ai", 2)\'',
+    "a link in its place": "rm -r .ai; ln -s src .ai",
+    "a link in it": "ln -s /etc .ai/tools/link",
+    "a hard link in it": "ln src/a.txt .ai/tools/mine/a.txt",
+    "a hard link out of it": "ln .ai/tools/mine/x.yaml src/x; echo x >> src/x; rm -f src/x",
+    "by a link": "ln -s ../.ai/tools/mine src/l; echo x > src/l/y.yaml; rm src/l",
+    "by its own root": "echo x > /proc/self/cwd/.ai/tools/mine/y.yaml",
+    "from inside": "cd .ai/tools && echo x > y",
+    "by a descriptor of its folder": 'python3 -c \'import os; f=os.open(".ai/tools", os.O_RDONLY);'
+    ' os.open("y", os.O_CREAT | os.O_WRONLY, dir_fd=f)\'',
+    "its mode": "chmod -R a+w .ai",
+    "its times": "touch -d 2001-01-01 .ai/tools/mine/x.yaml",
+    "a device": "mknod .ai/tools/x p",
+    "a socket": "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\".ai/tools/s\")'",
+}
+
+
+@pytest.mark.parametrize("way", BELOW_AI)
+def test_nothing_below_ai_of_the_project_is_changed(prepared: Workspace, way: str) -> None:
+    ai = prepared.project_path / ".ai"
+    before = state(ai)
+
+    shell(prepared, BELOW_AI[way])
+
+    assert state(ai) == before
+    assert not ai.is_symlink()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mkdir .ai",
+        "mkdir -p .ai/tools",
+        "ln -s src .ai",
+        "mv src .ai",
+        "cp -r src .ai",
+        "echo x > .ai",
+        "mkdir made && mv made .ai",
+        'python3 -c \'import os; os.symlink("src", "./src/../.ai")\'',
+    ],
+)
+def test_a_folder_for_items_is_not_made_where_none_is(workspace: Workspace, command: str) -> None:
+    project = workspace.project_path
+    for path in sorted((project / ".ai").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (project / ".ai").rmdir()
+    (project / "src").mkdir()
+
+    shell(workspace, command)
+
+    assert not os.path.lexists(project / ".ai")
+
+
+ELSEWHERE = {
+    "start files of a shell": "echo x >> $A/.bashrc",
+    "new files in the home": "echo x > $A/.profile; mkdir $A/.config/systemd; echo x > $A/.npmrc",
+    "a program of the user": "echo x > $A/bin/tool; echo x > $A/bin/git; chmod +x $A/bin/tool",
+    "a program beside a cache": "mkdir -p $A/.cargo/registry; echo x > $A/.cargo/bin/cargo",
+    "configuration of git": "git config --global core.pager x; echo > $A/.config/git/config",
+    "user space": "echo x > $A/.ai/tools/mine/x.sh; touch $A/.ai/config/keys/trusted/x.toml",
+    "bytecode": "echo x > $A/.ai/state/cache/python/x.pyc; mkdir -p $A/.ai/state/cache/no-bytecode",
+    "bundles": "echo x > $A/.ai/bundles/x/y",
+    "moving user space": "mv $A/.ai $A/ai; mv $A/.ai/config $A/.ai/old",
+    "hard links into the project": "ln $A/.bashrc src/b; echo x >> src/b; rm -f src/b",
+    "links in the project": "ln -s $A/.bashrc src/b; echo x >> src/b; rm src/b",
+    "its modes": "chmod -R a+rwx $A/.ai $A/.ssh; chmod 777 $A",
+    "its times": "touch -d 2001-01-01 $A/.bashrc $A/.ssh/id",
+    "moving the project": "mv $PWD $A/elsewhere; mkdir -p $A/new",
+}
+
+
+@pytest.mark.parametrize("way", ELSEWHERE)
+def test_nothing_in_the_home_of_the_user_is_changed(prepared: Workspace, way: str) -> None:
+    before = state(prepared.home)
+
+    shell(prepared, ELSEWHERE[way])
+
+    assert state(prepared.home) == before
+
+
+def test_the_shared_folder_for_temporary_files_is_not_written(prepared: Workspace) -> None:
+    with TemporaryDirectory(prefix="t", dir="/tmp") as other:
+        (Path(other) / "a").write_text("a", "utf-8")
+        shell(prepared, f"echo x > {other}/a; echo x > {other}/b; rm -r {other}; touch /tmp/rye-x")
+
+        assert state(Path(other))[0][3] == b"a"
+        assert len(list(Path(other).iterdir())) == 1
+    assert not Path("/tmp/rye-x").exists()
+
+
+def test_caches_and_the_program_of_rye_are_not_written(prepared: Workspace) -> None:
+    cache = prepared.project_path / "cache"
+    (cache / "rye" / "programs").mkdir(parents=True)
+    prepared.env |= {"XDG_CACHE_HOME": str(cache)}
+
+    shell(prepared, "touch cache/rye/programs/x; mv cache/rye cache/other; touch cache/beside")
+
+    assert sorted(one.name for one in cache.rglob("*")) == ["beside", "programs", "rye"]
+
+
+def test_an_env_file_of_user_space_is_not_read(prepared: Workspace) -> None:
+    found = output(shell(prepared, "cat $A/.ai/.env; cp $A/.ai/.env src/env"))
+
+    assert "secret" not in found
+    assert not (prepared.project_path / "src/env").exists()
+
+
+TERMINALS = """
+import glob, os, pty
+for path in ["/dev/tty", "/dev/ptmx", "/dev/pts/ptmx", "/dev/console", {own!r},
+             *glob.glob("/dev/pts/[0-9]*"), *glob.glob("/dev/tty[0-9]*"), *glob.glob("/dev/vcs*"),
+             *glob.glob("/dev/input/*")]:
+    for how in (os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_PATH):
+        try:
+            descriptor = os.open(path, how | os.O_NOCTTY)
+        except OSError:
+            continue
+        if how != os.O_PATH:
+            print("opened", path)
+        else:
+            try:
+                os.open(f"/proc/self/fd/{{descriptor}}", os.O_RDWR | os.O_NOCTTY)
+                print("opened again", path)
+            except OSError:
+                pass
+"""
+
+
+def test_no_terminal_is_opened(prepared: Workspace) -> None:
+    master, slave = os.openpty()
+    try:
+        text = TERMINALS.format(own=os.ttyname(slave))
+        (prepared.project_path / "src/t.py").write_text(text, "utf-8")
+
+        result = shell(prepared, f"{sys.executable} src/t.py; echo ended")
+
+        assert output(result) == "ended\n"
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+def test_devices_without_effect_can_be_used(prepared: Workspace) -> None:
+    command = "echo x > /dev/null && head -c 1 /dev/zero /dev/urandom > src/z && cat < /dev/null"
+
+    assert shell(prepared, command).success
+    assert not shell(prepared, "cat /dev/kmsg").success
+
+
+def test_the_environment_of_other_processes_is_not_read(prepared: Workspace) -> None:
+    other = subprocess.Popen(["sleep", "60"], env={"TOKEN": "secret-of-another"})
+    try:
+        found = output(shell(prepared, f"cat /proc/{other.pid}/environ /proc/{other.pid}/mem"))
+        assert "secret-of-another" not in found
+        assert "ermission denied" in found
+    finally:
+        other.kill()
+        other.wait()
+
+
+@pytest.fixture
+def agent_socket(prepared: Workspace) -> Iterator[Path]:
+    """A socket of the session of the user, like that of ssh-agent."""
+    with TemporaryDirectory(prefix="t", dir="/tmp") as folder:
+        path = Path(folder) / "agent"
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(path))
+            listening.listen()
+            yield path
+
+
+CONNECT = (
+    "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect({!r}); print('connected')"
+)
+
+
+def connect(path: str) -> str:
+    return f'{sys.executable} -c "{CONNECT.format(path)}"'
+
+
+def test_no_socket_of_the_session_is_connected_to(prepared: Workspace, agent_socket: Path) -> None:
+    prepared.env |= {"SSH_AUTH_SOCK": str(agent_socket), "DISPLAY": ":0"}
+
+    found = output(
+        shell(prepared, f"{connect(str(agent_socket))}; echo {{$SSH_AUTH_SOCK$DISPLAY}}")
+    )
+
+    assert "connected" not in found
+    assert "{}" in found
+
+
+def test_a_socket_that_the_policy_names_is_connected_to(
+    prepared: Workspace, agent_socket: Path
+) -> None:
+    policy(prepared, f"agents: {{sockets: [{agent_socket}]}}")
+    prepared.env |= {"SSH_AUTH_SOCK": str(agent_socket)}
+
+    found = output(shell(prepared, f"{connect(str(agent_socket))}; echo $SSH_AUTH_SOCK"))
+
+    assert found == f"connected\n{agent_socket}\n"
+
+
+def test_a_socket_of_its_own_is_connected_to(prepared: Workspace) -> None:
+    (prepared.project_path / "src/s.py").write_text(
+        "import os, socket, tempfile\n"
+        "for folder in ('.', 'src', tempfile.gettempdir()):\n"
+        "    a, b = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)\n"
+        "    a.bind(f'{folder}/s'); a.listen(); b.connect(f'{folder}/s'); print('connected')\n",
+        "utf-8",
+    )
+
+    assert output(shell(prepared, f"{sys.executable} src/s.py")) == "connected\n" * 3
+
+
+WORK = {
+    "a new file": "echo x > new && test -e new",
+    "a new folder with files": "mkdir -p a/b && echo x > a/b/c && echo y >> a/b/c && cat a/b/c",
+    "moving": "echo x > a && mv a b && mkdir d && mv b d/b && mv d e && mv e/b . && test -e b",
+    "removing": "echo x > a && rm a && mkdir d && rmdir d && mkdir -p d/e && rm -r d",
+    "links": "echo x > a && ln -s a l && ln a h && cat l h && rm l h",
+    "modes": "echo x > a && chmod 750 a && chmod u+x src/a.txt && touch -d 2001-01-01 a src/a.txt",
+    "keeping modes and times": "cp -p src/a.txt b && cp -a src c && mv c d",
+    "a pipe with a name": "mkfifo p && (echo x > p & cat p) && rm p",
+    "its temporary folder": "f=$(mktemp) && echo x > $f && d=$(mktemp -d) && echo x > $d/x",
+    "a document in the shell": "cat <<< x > a && cat > b <<END\nx\nEND\ncat a b",
+    "editing in place": "echo x > a && sed -i s/x/y/ a && grep -q y a",
+    "an archive": "tar cf a.tar src && mkdir out && tar xf a.tar -C out && cat out/src/a.txt",
+    "reading the home": "cat $A/.bashrc",
+    "a local repository": "git init -q r && cd r && echo x > f && git add f && git -c user.name=a"
+    " -c user.email=a@b commit -qm x && git log --oneline && git checkout -q -b two",
+}
+
+
+@pytest.mark.parametrize("what", WORK)
+def test_work_in_the_project_goes_on_as_before(prepared: Workspace, what: str) -> None:
+    result = shell(prepared, WORK[what])
+
+    assert result.success, (result.error, result.data)
+    assert "denied" not in output(result)
+
+
+# --- policy ---------------------------------------------------------------------------------------
+
+
+def policy(workspace: Workspace, text: str) -> None:
+    text = f'version: "1.0.0"\ncategory: sandbox\n{text}\n'
+    workspace.user.write("config/sandbox/policy.yaml", text)
+
+
+def test_the_policy_gives_folders_and_makes_them(prepared: Workspace) -> None:
+    policy(prepared, 'agents: {write: ["~/data", "/tmp"]}')
+
+    result = shell(
+        prepared, "echo x > $A/data/x && cat $A/data/x && f=/tmp/$$ && touch $f && rm $f"
+    )
+
+    assert result.success, result.error
+    assert (prepared.home / "data/x").read_text("utf-8") == "x\n"
+
+
+def test_the_refusal_names_the_line_of_the_policy(prepared: Workspace) -> None:
+    (prepared.home / ".cache/foo").mkdir(parents=True)
+
+    envelope = prepared.rye(confines=True).executor.execute(
+        ExecutionRequest(
+            item_id="rye/bash/bash", parameters={"command": "echo x > $A/.cache/foo/x; exit 1"}
+        )
+    )
+
+    (refused,) = envelope.metadata["refused"]
+    assert refused["target"] == str(prepared.home / ".cache/foo/x")
+    assert 'agents: {write: ["~/.cache/foo"]}' in refused["policy"]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("~", "has your home folder in it"),
+        ("/", "has your home folder in it"),
+        ("~/bin", "programs on your PATH"),
+        ("~/.cargo/bin/x", "programs on your PATH"),
+        ("~/.ai", "belongs to Rye"),
+        ("~/.ai/state/cache", "belongs to Rye"),
+        ("~/.cache/rye/programs", "belongs to Rye"),
+    ],
+)
+def test_a_policy_that_gives_more_than_a_place_to_write_to_is_refused(
+    prepared: Workspace, path: str, expected: str
+) -> None:
+    policy(prepared, f'agents: {{write: ["{path}"]}}')
+
+    result = shell(prepared, "true")
+
+    assert isinstance(result.failure, SpecError)
+    assert expected in str(result.failure)
+
+
+def test_programs_below_a_folder_that_the_policy_gives_are_kept(prepared: Workspace) -> None:
+    policy(prepared, 'agents: {write: ["~/.cargo"]}')
+
+    shell(
+        prepared, "echo x > $A/.cargo/bin/cargo; mv $A/.cargo/bin $A/.cargo/b; echo x > $A/.cargo/c"
+    )
+
+    assert (prepared.home / ".cargo/bin/cargo").read_text("utf-8") == "mine"
+    assert (prepared.home / ".cargo/c").is_file()
+
+
+def test_without_caches_none_of_them_is_written(prepared: Workspace) -> None:
+    (prepared.home / ".cache/pip").mkdir(parents=True, exist_ok=True)
+    assert shell(prepared, "touch $A/.cache/pip/a").success
+
+    policy(prepared, "agents: {caches: false}")
+
+    assert not shell(prepared, "touch $A/.cache/pip/b").success
+
+
+def test_the_home_folder_as_a_project_is_not_written(workspace: Workspace) -> None:
+    (workspace.home / ".bashrc").write_text("mine", "utf-8")
+    workspace.env |= {"HOME": str(workspace.project_path)}
+
+    assert not shell(workspace, "echo x > new").success
+    assert not (workspace.project_path / "new").exists()
+
+
+@pytest.mark.parametrize("step", ["declared", "anything"])
+def test_a_graph_of_a_person_writes_no_more(prepared: Workspace, step: str) -> None:
+    command = "echo x >> $A/.bashrc; echo x > .ai/tools/mine/x.yaml; true"
+    prepared.project.signed(
+        "tools/mine/graph.yaml",
+        'version: "1.0.0"\ntool_type: graph\nexecutor_id: rye/core/runtimes/state-graph/runtime\n'
+        "category: mine\ndescription: a graph\nconfig:\n  start: one\n  nodes:\n    one:\n"
+        f"      action: {{primary: execute, item_type: tool, item_id: mine/{step}, params: {{}}}}\n"
+        "      next: end\n    end: {type: return}\n",
+    )
+    block = '\nsandbox: {read: any, write: ["~", "{project}"]}' if step == "declared" else ""
+    prepared.project.sign(
+        prepared.project.yaml_tool(f"mine/{step}", f'config: {{command: "{command}"}}{block}\n')
+    )
+    before = state(prepared.home)
+
+    prepared.run("mine/graph")
+
+    assert state(prepared.home) == before
