@@ -21,11 +21,11 @@ import stat
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
-from pathlib import Path
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from lillux.seccomp import METADATA, WRITES, number_of
-from lillux.values import dataclass, field
+from lillux.values import dataclass
 
 _AT_FDCWD = -100
 _MAX_PATH, _MAX_LINKS, _MAX_ATTRIBUTE = 4096, 40, 65536
@@ -80,7 +80,7 @@ class WriteRules:
         if any(_is_within(place, one) for one in self.kept):
             return True
         folded = _folded(place)
-        return any(_is_within(folded, _folded(one)) for one in self.kept)
+        return any(_is_within(folded, _folded_kept(one)) for one in self.kept)
 
     def is_above_kept(self, place: str) -> bool:
         """Whether something kept lies, or would lie, below a real path."""
@@ -108,6 +108,11 @@ def _folded(path: str) -> str:
     return shown.casefold()
 
 
+@lru_cache(maxsize=256)
+def _folded_kept(path: str) -> str:
+    return _folded(path)
+
+
 def _nearest(layer: tuple[tuple[str, bool], ...], place: str) -> bool:
     above = [one for one in layer if _is_within(place, one[0])]
     return max(above, key=lambda one: len(one[0]))[1] if above else True
@@ -122,8 +127,7 @@ _STATUS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class User(NamedTuple):
     """What the system decides by when a thread reaches for a file."""
 
     uid: int
@@ -132,8 +136,7 @@ class User:
     capabilities: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class Status(NamedTuple):
     """A process as the system shows it."""
 
     umask: int
@@ -153,24 +156,27 @@ def status_of(pid: int | str) -> Status:
     found = _STATUS.search(text)
     if found is None:  # a zombie has no umask
         raise OSError(errno.ESRCH, os.strerror(errno.ESRCH))
-    umask, leader, parent, uids, gids, groups, capabilities, filters = found.groups()
-    user = User(
+    umask, leader, parent, *user, filters = found.groups()
+    return Status(
+        umask=int(umask, 8),
+        leader=int(leader),
+        parent=int(parent),
+        user=_user(*user),
+        filters=int(filters or 0),
+    )
+
+
+@lru_cache(maxsize=64)
+def _user(uids: bytes, gids: bytes, groups: bytes, capabilities: bytes) -> User:
+    return User(
         uid=int(uids.split()[3]),
         gid=int(gids.split()[3]),
         groups=tuple(map(int, groups.split())),
         capabilities=int(capabilities, 16),
     )
-    return Status(
-        umask=int(umask, 8),
-        leader=int(leader),
-        parent=int(parent),
-        user=user,
-        filters=int(filters or 0),
-    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileCall:
+class FileCall(NamedTuple):
     """A waiting call, its number, and the thread that made it."""
 
     pid: int
@@ -312,7 +318,7 @@ class Impersonation:
 
     def _capped(self, user: User, pid: int) -> User:
         capabilities = user.capabilities & self._own.capabilities
-        if capabilities and Path(f"/proc/{pid}/ns/user").stat().st_ino != _own_user_namespace():
+        if capabilities and _inode(f"/proc/{pid}/ns/user") != _own_user_namespace():
             capabilities = 0  # they count in its own namespace alone
         if not self._is_root:  # a process without rights has none to lose
             capabilities = self._own.capabilities
@@ -338,7 +344,11 @@ class Impersonation:
 
 @cache
 def _own_user_namespace() -> int:
-    return Path("/proc/self/ns/user").stat().st_ino
+    return _inode("/proc/self/ns/user")
+
+
+def _inode(path: str) -> int:
+    return os.stat(path).st_ino  # noqa: PTH116 - many a second
 
 
 def _set_effective(wanted: int) -> None:
@@ -353,8 +363,7 @@ def _set_effective(wanted: int) -> None:
 # --- changes --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Spot:
+class _Spot(NamedTuple):
     """A name in an open folder, with the real path of it. ``tail`` is a slash that stood behind."""
 
     folder: int
@@ -368,11 +377,11 @@ class _Spot:
         return self.name + self.tail
 
 
-@dataclass(slots=True)
 class Opened:
     """Descriptors that are closed at the end of a call."""
 
-    descriptors: list[int] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.descriptors: list[int] = []
 
     def keep(self, descriptor: int) -> int:
         """The descriptor itself."""
@@ -759,8 +768,7 @@ assert set(_WRITERS) == set(WRITES)  # noqa: S101 - a table of another module
 # --- metadata -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Metadata:
+class _Metadata(NamedTuple):
     """A change of metadata. ``path`` is None for the file of the descriptor ``at``."""
 
     at: int
