@@ -79,7 +79,7 @@ class HeldEnvironment:
     digest: str
 
     def words(self) -> bytes:
-        """What ``environment.py`` of the Python runtimes is told."""
+        """The text that ``environment.py`` of the Python runtimes reads."""
         prefix = os.path.dirname(os.path.dirname(self.program))
         system = "1" if self.has_system_packages else ""
         said = (prefix, self.program, self.home, system, " ".join(sorted(self.names)))
