@@ -35,7 +35,7 @@ _VENV_SYSTEM_PROGRAMS = ("python3", "python")
 
 
 class Allows(Protocol):
-    """Whether a file that nobody signed counts: a program, ``.env``, one that names a version."""
+    """Whether an unsigned file counts: a program, ``.env``, one that names a version."""
 
     def __call__(self, path: str, data: bytes | None = None) -> bool:
         """``data`` is its text, where that was read already, to be used."""

@@ -26,17 +26,6 @@ _MAX_RECORD_BYTES = 64 * 1024 * 1024
 _LINK, _FOLDER = "link", "folder"
 
 
-class InstalledFilesError(IntegrityError):
-    """A file of installed packages is not as it was installed; nothing of them is started."""
-
-    def __init__(self, path: str, expected: str, found: str, folder: Path) -> None:
-        super().__init__(
-            path,
-            f"installed packages: expected {expected}, found {found}",
-            hint=f"to have them installed anew at the next call: rm -r {as_word(str(folder))}",
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class InstalledTree:
     """A folder of installed packages."""
@@ -59,7 +48,7 @@ class InstalledTree:
         self._write(self._state(), found)
 
     def require_unchanged(self) -> None:
-        """Compare each file with the record. Raises InstalledFilesError, FileSystemError."""
+        """Compare each file with the record. Raises IntegrityError, FileSystemError."""
         state = self._state()
         recorded_state, *lines = self._read()
         if state == recorded_state:
@@ -83,8 +72,13 @@ class InstalledTree:
         self.record.unlink(missing_ok=True)
         rmtree(self.folder, ignore_errors=True)
 
-    def _error(self, path: str, expected: str, found: str) -> InstalledFilesError:
-        return InstalledFilesError(str(self.folder / path), expected, found, self.folder)
+    def _error(self, path: str, expected: str, found: str) -> IntegrityError:
+        """The error for a file that is not as it was installed; nothing is started then."""
+        return IntegrityError(
+            str(self.folder / path),
+            f"installed packages: expected {expected}, found {found}",
+            hint=f"to have them installed anew at the next call: rm -r {as_word(str(self.folder))}",
+        )
 
     def _entries(self) -> Iterator[tuple[str, os.stat_result]]:
         """Each path below the folder, and what the file system says of it; no link is followed."""

@@ -255,7 +255,7 @@ class Installer:
         """The interpreter of the environment with these packages, made if it is missing.
 
         ``""`` for one that is missing and not to be made. Raises PackagesError, FileSystemError,
-        and InstalledFilesError where a file of it was changed.
+        and IntegrityError where a file of it was changed.
         """
         real = os.path.realpath(python)
         text = "\n".join((*listed.requirements, real))

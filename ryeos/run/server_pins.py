@@ -425,7 +425,7 @@ class ServerInstaller:
         """The words that start a pinned server, and the folder that it is installed in.
 
         ``listed`` gives the list; it is asked where nothing is installed yet. With ``make``
-        that is done then. Raises PackagesError, SpecError, FileSystemError, and InstalledFilesError
+        that is done then. Raises PackagesError, SpecError, FileSystemError, and IntegrityError
         where a file of it was changed.
         """
         if not package.digest:

@@ -32,7 +32,7 @@ from ryeos.items.refs import AI_DIRECTORY, PROJECT, USER, Space
 
 if TYPE_CHECKING:
     from ryeos.trust.keys import SigningKey
-    from ryeos.trust.start_files import HeldEnvironment
+    from ryeos.trust.start_files import HeldEnvironment, StartFiles
     from ryeos.trust.store import TrustStore
 
 APPROVALS_FOLDER = "config/approvals"
@@ -98,17 +98,14 @@ def parts_of(project: Path, more: tuple[str, ...] = ()) -> Iterator[Part]:
             yield part
 
 
-def read_part(project: Path, kind: str, relative: str, *, all_programs: bool = True) -> Part:
-    """A part as it is now, each file read once; without a digest where there is none.
-
-    Without ``all_programs``, those of an environment beside its Python are not looked at.
-    """
+def read_part(project: Path, kind: str, relative: str) -> Part:
+    """A part as it is now, each file read once; without a digest where there is none."""
     path = project / relative
     try:
         if path.is_file():
             return Part(kind, relative, sha256_hex(read_bytes(path, MAX_PART_BYTES)))
         if path.is_dir():
-            return _read_folder(project, kind, relative, all_programs=all_programs)
+            return _read_folder(project, kind, relative)
     except FileTooLargeError as error:
         problem = f"more than can be compared at each start: {error}"
         return Part(kind, relative, "", problem=problem)
@@ -117,16 +114,15 @@ def read_part(project: Path, kind: str, relative: str, *, all_programs: bool = T
     return Part(kind, relative, "")
 
 
-def _read_folder(project: Path, kind: str, relative: str, *, all_programs: bool) -> Part:
+def _read_folder(project: Path, kind: str, relative: str) -> Part:
     from ryeos.trust.start_files import StartFiles, is_environment
 
     folder, files, others = str(project / relative), StartFiles(str(project)), ""
     if relative in ENVIRONMENTS or is_environment(folder):
         files.add_environment(folder)
-        if all_programs:
-            programs = StartFiles(str(project))
-            programs.add_other_programs(folder)
-            others = programs.digest()
+        programs = StartFiles(str(project))
+        programs.add_other_programs(folder)
+        others = programs.digest()
     else:
         files.add_programs(folder)
     outside = sorted({what.partition(" ")[2] for what in files.found.values() if _is_outside(what)})
@@ -172,6 +168,7 @@ class ProjectApproval:
         self.path = user.ai / APPROVALS_FOLDER / f"{name}.json"
         self._state: tuple[int, ...] | None = None
         self._parts: Mapping[str, Part] = {}
+        self._compared: dict[str, StartFiles] = {}
 
     def parts(self) -> Mapping[str, Part]:
         """The approved parts by path; none where there is no document that holds."""
@@ -203,47 +200,57 @@ class ProjectApproval:
         part = self.parts().get(names[0])
         if part is None or names[1].rpartition("/")[2] not in FOLDERS:
             return False
-        is_alone = is_python(name) and names[1] == folder
-        return self._holds(part, all_programs=not is_alone)
+        if is_python(name) and names[1] == folder:
+            files = self._as_approved(part)
+            if files is not None:
+                self._compared[part.path] = files
+            return files is not None
+        return self._holds(part)
 
     def hold(self, program: str) -> "HeldEnvironment | None":
-        """The environment of an approved Python, with the bytes that were compared just now.
+        """The environment of an approved Python, with the bytes that were compared.
 
-        None for another program, and where the environment cannot be held. Raises IntegrityError
-        where it is not as it was approved.
+        Those that `allows` has read for this start, else what is there now. None for another
+        program, and where the environment cannot be held. Raises IntegrityError where it is not as
+        it was approved.
         """
         relative = path_in_project(self._project, program)
         folder, _, below = (relative or "").rpartition("/")[0].rpartition("/")
         part = self.parts().get(folder) if folder and below == "bin" else None
         if self._project is None or part is None or not self._is_environment(part):
             return None
-        from ryeos.trust.start_files import StartFiles, held_environment
+        from ryeos.trust.start_files import held_environment
 
         place = str(self._project / folder)
-        files = StartFiles(str(self._project), keeps=True)
-        try:
-            files.add_environment(place)
-            digest = files.digest()
-        except (OSError, LilluxError) as error:
-            digest = str(error)
-        if digest != part.digest:
+        files = self._compared.pop(folder, None) or self._as_approved(part)
+        if files is None:
             raise IntegrityError(
                 place,
                 "expected the environment that you approved, found another",
                 hint="to look at it, and approve it: rye trust",
             )
-        return held_environment(files, place, program, digest)
+        return held_environment(files, place, program, part.digest)
+
+    def _as_approved(self, part: Part) -> "StartFiles | None":
+        """What an environment runs at a start, each file read once; None where it was changed."""
+        from ryeos.trust.start_files import StartFiles
+
+        files = StartFiles(str(self._project), keeps=True)
+        try:
+            files.add_environment(str(Path(str(self._project), part.path)))
+            return files if files.digest() == part.digest else None
+        except (OSError, LilluxError):
+            return None
 
     def _is_environment(self, part: Part) -> bool:
         return bool(part.programs)
 
-    def _holds(self, part: Part, data: bytes | None = None, *, all_programs: bool = True) -> bool:
+    def _holds(self, part: Part, data: bytes | None = None) -> bool:
         if self._project is None or not part.digest:
             return self._project is not None
         if data is not None:
             return part.digest == sha256_hex(data)
-        now = read_part(self._project, part.kind, part.path, all_programs=all_programs)
-        return now.digest == part.digest and (not all_programs or now.programs == part.programs)
+        return read_part(self._project, part.kind, part.path) == part
 
     def approve(self, parts: tuple[Part, ...], key: "SigningKey", now: str) -> Path:
         """Write the document: these parts, and no others. Raises FileSystemError."""

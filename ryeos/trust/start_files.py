@@ -18,13 +18,13 @@ there needs no approval. Page: ``docs/trust.md``.
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError
 from lillux.files import FileTooLargeError, read_bytes
+from lillux.patterns import pattern
 from lillux.values import dataclass, field
 
 MAX_FILES, MAX_BYTES = 20_000, 512 * 1024 * 1024
@@ -32,17 +32,16 @@ RUNNERS = frozenset({"node", "tsx", "ts-node", "bun", "deno", "jiti", "esno", "s
 """Programs of ``node_modules/.bin`` that run other files: interpreters of tools."""
 PROGRAM_FOLDERS = ("bin", "Scripts")
 _SETTINGS = "pyvenv.cfg"
-_PYTHON = re.compile(r"(?i)(python|pypy|graalpy)[^/\\]*")
+_PYTHONS = ("python", "pypy", "graalpy")
 # What steers an interpreter that lies in the same folder, or what its loader takes from there.
-_BESIDE = re.compile(r"(?i)pyvenv\.cfg|pybuilddir\.txt|.*\._pth|.*\.(dll|dylib|zip)|.*\.so(\..*)?")
-_LIBRARY = re.compile(r".*\.(dylib|so)(\..*)?|glibc-hwcaps")
+_SETTINGS_BESIDE = (_SETTINGS, "pybuilddir.txt")
+_LIBRARIES = (".so", ".dylib", ".dll")
 _SITE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 _MARKS = ("os.py", "os.pyc", "lib-dynload")  # what makes a folder a standard library
 _READ_BY_IMPORT = (".py", ".pyw", ".pyc", ".pth", "pyvenv.cfg")
 _START_ENDINGS = (".pth", ".start")
-_NAME = re.compile(r"\w+")
-_LINE = re.compile(r"\r\n|\r|\n")
-_IMPORT = re.compile(
+_NAME = pattern(r"\w+")
+_IMPORT = pattern(
     rb"(?m)(?:^|[;:])[ \t]*(?:import[ \t]+([^\n;#]+)|from[ \t]+([\w.]+)[ \t]+import\b)"
 )
 _MAX_LINKS = 40
@@ -57,7 +56,7 @@ def is_environment(folder: str) -> bool:
 
 def is_python(name: str) -> bool:
     """Whether a program is a Python by its name."""
-    return bool(_PYTHON.fullmatch(name)) and not name.endswith(("-config", ".cfg", "._pth"))
+    return _has_python_name(name) and not name.endswith(("-config", ".cfg", "._pth"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +79,7 @@ class HeldEnvironment:
     digest: str
 
     def words(self) -> bytes:
-        """What ``environment.py`` of the Python runtimes is told."""
+        """The text that ``environment.py`` of the Python runtimes reads."""
         prefix = os.path.dirname(os.path.dirname(self.program))
         system = "1" if self.has_system_packages else ""
         said = (prefix, self.program, self.home, system, " ".join(sorted(self.names)))
@@ -179,7 +178,7 @@ class StartFiles:
                 for place in self._program(path):
                     self._library_of(place)
                 self._loaded_with(path)
-            elif _BESIDE.fullmatch(name):
+            elif _steers(name):
                 self._any(path)
         if pythons:
             self._library_of(folder)
@@ -221,7 +220,7 @@ class StartFiles:
             self._link(libraries)
             for below in _names(libraries):
                 path = os.path.join(libraries, below)
-                if not _PYTHON.fullmatch(below):
+                if not _has_python_name(below):
                     continue
                 if below.endswith(".zip"):
                     self._file(path)
@@ -236,7 +235,7 @@ class StartFiles:
             for place in (os.path.join(top, name) for name in _names(top) if _is_lib(name)):
                 self._link(place)
                 for folder in (place, *(os.path.join(place, name) for name in _names(place))):
-                    if folder != place and not _PYTHON.fullmatch(os.path.basename(folder)):
+                    if folder != place and not _has_python_name(os.path.basename(folder)):
                         continue
                     self._link(folder)
                     for name in _SITE_FOLDERS:
@@ -255,7 +254,7 @@ class StartFiles:
                 self._start_file(folder, os.path.join(folder, name))
 
     def _start_file(self, folder: str, path: str) -> None:
-        for line in _LINE.split((self._file(path) or b"").decode("utf-8", "surrogateescape")):
+        for line in _lines(self._file(path) or b""):
             if "import" in line or path.lower().endswith(".start"):
                 self._wanted.update(_NAME.findall(line.lower()))
             added = os.path.join(folder, line.strip().lstrip("\ufeff"))
@@ -344,9 +343,9 @@ class StartFiles:
             return
         above = os.path.dirname(folder)
         libraries = (os.path.join(above, one) for one in _names(above) if _is_lib(one))
-        for place, kind in ((folder, _BESIDE), *((one, _LIBRARY) for one in libraries)):
+        for place, kind in ((folder, _steers), *((one, _is_loaded) for one in libraries)):
             for below in _names(place):
-                if kind.fullmatch(below):
+                if kind(below):
                     self._any(os.path.join(place, below))
 
     def _any(self, path: str) -> None:
@@ -404,6 +403,9 @@ class StartFiles:
             raise FileTooLargeError(path, len(self.found), MAX_FILES)
 
     def _shown(self, path: str) -> str:
+        if path.startswith(self._project + os.sep):
+            path = path[len(self._project) + 1 :]  # much faster
+            return path.replace(os.sep, "/")
         return os.path.relpath(path, self._project).replace(os.sep, "/")
 
     def is_own(self, path: str) -> bool:
@@ -452,7 +454,7 @@ def _home(settings: bytes) -> str:
 
 def _setting(settings: bytes, name: str) -> str:
     """A value of ``pyvenv.cfg``, ``""`` for none."""
-    for line in _LINE.split(settings.decode("utf-8", "replace")):
+    for line in _lines(settings):
         key, equals, value = line.partition("=")
         if equals and key.strip().lower() == name:
             return value.strip()
@@ -462,3 +464,24 @@ def _setting(settings: bytes, name: str) -> str:
 def _module_name(path: str) -> str:
     """The module that a file or a folder may be imported as, in small letters."""
     return os.path.basename(path).lower().partition(".")[0]
+
+
+def _has_python_name(name: str) -> bool:
+    return name.lower().startswith(_PYTHONS)
+
+
+def _steers(name: str) -> bool:
+    """Whether a file beside an interpreter steers it, or is what its loader takes from there."""
+    small = name.lower()
+    return small in _SETTINGS_BESIDE or small.endswith(("._pth", ".zip")) or _is_loaded(small)
+
+
+def _is_loaded(name: str) -> bool:
+    """Whether a file is a shared library, or the folder of those for one kind of processor."""
+    return name.endswith(_LIBRARIES) or ".so." in name or name == "glibc-hwcaps"
+
+
+def _lines(data: bytes) -> list[str]:
+    """The lines of a file as Python reads them: no other character ends one."""
+    text = data.decode("utf-8", "surrogateescape")
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")

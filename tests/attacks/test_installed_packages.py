@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.run.installed import InstalledFilesError, InstalledTree
+from ryeos.items.errors import IntegrityError
+from ryeos.run.installed import InstalledTree
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links, modes and rm")
 
@@ -84,7 +85,7 @@ def test_a_change_of_installed_files_names_the_file_and_the_way_back(
     tree.require_unchanged()
     change(tree.folder / path)
 
-    with pytest.raises(InstalledFilesError) as refused:
+    with pytest.raises(IntegrityError) as refused:
         tree.require_unchanged()
 
     assert str(tree.folder / path) in str(refused.value)
@@ -100,7 +101,7 @@ def test_a_refused_tree_stays_refused(tree: InstalledTree) -> None:
     append(tree.folder / INDEX)
 
     for _ in range(2):
-        with pytest.raises(InstalledFilesError):
+        with pytest.raises(IntegrityError):
             tree.require_unchanged()
 
 
@@ -122,5 +123,5 @@ def test_a_tree_without_a_record_was_not_installed(tree: InstalledTree) -> None:
     tree.record.unlink()
 
     assert not tree.is_made
-    with pytest.raises(InstalledFilesError):
+    with pytest.raises(IntegrityError):
         tree.require_unchanged()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from ryeos.items.errors import IntegrityError
 from ryeos.trust.approvals import ProjectApproval, parts_of, read_part
 from ryeos.trust.keys import SigningKey
 from tests.support.executables import make_program
@@ -493,16 +494,28 @@ def test_a_held_start_is_like_an_ordinary_one(environment: Environment) -> None:
     assert workspace.run("mine/t").data == json.loads(ordinary.stdout)
 
 
-def test_an_environment_that_changed_before_the_start_is_refused(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace, project = environment.workspace, environment.project
-    workspace.project.signed_tool("mine/t", "print(1)")
-    workspace.approve()
-    change = write(f"{SITE}/a.pth", "import os\n")
-    _exchange_before(monkeypatch, "ryeos.run.command.held_start", lambda: change(project))
+def test_an_environment_that_changed_is_not_held(environment: Environment) -> None:
+    program = str(environment.project / PYTHON)
+    environment.workspace.approve()
+    approval = environment.approval
+    held = approval.hold(program)
+    write(f"{SITE}/a.pth", "import os\n")(environment.project)
 
-    result = workspace.run("mine/t")
+    assert held is not None
+    with pytest.raises(IntegrityError, match="approved"):
+        approval.hold(program)
 
-    assert (result.success, result.metadata["error_code"]) == (False, "INTEGRITY")
-    assert str(project / ".venv") in (result.error or "")
+
+def test_what_was_compared_for_a_start_is_what_is_held(environment: Environment) -> None:
+    """One read: the bytes that let the interpreter count, even if others are there by now."""
+    path = environment.project / SITE / "a.pth"
+    write(f"{SITE}/a.pth", "import os\n")(environment.project)
+    environment.workspace.approve()
+    approval = environment.approval
+    counted = approval.allows(PYTHON)
+    path.write_text("import evil\n", "utf-8")
+    held = approval.hold(str(environment.project / PYTHON))
+
+    assert counted
+    assert held is not None
+    assert held.files[str(path)] == b"import os\n"
