@@ -137,9 +137,10 @@ def _allow_open(ruleset: int, descriptor: int, rights: int) -> None:
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISLNK(mode):  # what it leads to is allowed where it is, or not at all
         return
-    if not rights if stat.S_ISDIR(mode) else not rights & _OF_FILES:
-        return  # a rule that allows nothing is an error
-    rule = _PathBeneath(rights if stat.S_ISDIR(mode) else rights & _OF_FILES, descriptor)
+    allowed = rights if stat.S_ISDIR(mode) else rights & _OF_FILES
+    if not allowed:
+        return
+    rule = _PathBeneath(allowed, descriptor)
     _raise_for_errno(_call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0))
 
 
