@@ -29,12 +29,19 @@ _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW"
 
 def temporary_base(env: Mapping[str, str], *, platform: str = sys.platform) -> str:
     """The folder for temporary files of this environment; ``/tmp`` for one that is too long."""
+    return _bases(env, platform)[0]
+
+
+def _bases(env: Mapping[str, str], platform: str) -> list[str]:
+    """The folders to try, best first: a confined process may write none but the one it was told."""
     named = (env.get(name, "") for name in VARIABLES)
     found = next((one for one in named if os.path.isabs(one) and os.path.isdir(one)), "")  # noqa: PTH112, PTH117
     if platform == "win32":
-        return found or env.get("SYSTEMROOT", r"C:\Windows") + r"\Temp"
-    is_short = found and len(os.fsencode(found)) <= MAX_BASE
-    return found if is_short or not os.access("/tmp", os.W_OK) else "/tmp"  # noqa: S108 - shared, see above
+        return [found or env.get("SYSTEMROOT", r"C:\Windows") + r"\Temp"]
+    shared = "/tmp"  # noqa: S108 - a folder of this user alone is made in it
+    if not found:
+        return [shared]
+    return [found] if len(os.fsencode(found)) <= MAX_BASE else [shared, found]
 
 
 @contextmanager
@@ -43,18 +50,22 @@ def private_folder(env: Mapping[str, str], *, platform: str = sys.platform) -> I
 
     Raises FileSystemError.
     """
-    base = temporary_base(env, platform=platform)
-    try:
-        if platform == "win32":
-            folder: _Folder | _PlainFolder = _plain_folder(base)
-        else:
-            folder = _locked_folder(base)
-    except OSError as error:
-        raise file_system_error(Path(base), error) from error
+    folder = _new(_bases(env, platform), platform)
     try:
         yield Path(folder.path)
     finally:
         folder.remove()
+
+
+def _new(bases: list[str], platform: str) -> "_Folder | _PlainFolder":
+    """A folder in the first of these that takes one. Raises FileSystemError."""
+    for base in bases:
+        try:
+            return _plain_folder(base) if platform == "win32" else _locked_folder(base)
+        except OSError as error:
+            if base == bases[-1]:
+                raise file_system_error(Path(base), error) from error
+    raise ValueError(bases)
 
 
 class WorkerFolder:

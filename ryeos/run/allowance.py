@@ -62,6 +62,8 @@ _WRITING_COMMANDS = frozenset(
     }
 )
 """Tools of Rye's own bundle that start one command of Rye each, which writes below ``.ai``."""
+_KEPT_ON_NODES = ("bundles", "config", "directives", "lockfiles", "tools", ".env")
+"""Below ``.ai`` of a checkout on a node: what else a run leaves there comes back as its outputs."""
 _OWN_BUNDLES = frozenset({f"{SYSTEM}:{EMBEDDED_ID}", f"{SYSTEM}:{CORE_ID}"})
 # On a PATH in a shell of the user, even where that of this process does not have them.
 _PROGRAM_FOLDERS = (
@@ -281,7 +283,7 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
     held = [*protected, *elsewhere]
     items = f"{project}/{AI_DIRECTORY}" if project else ""
     if items:
-        held.append(items)
+        held += (f"{items}/{one}" for one in _KEPT_ON_NODES) if context.on_node else (items,)
     keys = os.path.realpath(context.key_directory)
     return Allowance(
         write=write,

@@ -435,9 +435,10 @@ def test_rye_in_a_shell_of_an_agent_approves_no_import(machine: Machine, start: 
 
     start().call("execute", item_id="rye/bash/bash", parameters={"command": command})
 
+    # Nothing was even written: commands of Rye in an agent's shell are held as the shell is.
     assert not (machine.project / ".ai/tools/scripts").exists()
     for item in ("directive:skills/release_notes", "scripts/report", "tasks/mise/hello"):
-        assert machine.run("run", item).returncode == 4, item
+        assert machine.run("run", item).returncode == 3, item
 
 
 @landlock

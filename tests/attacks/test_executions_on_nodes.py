@@ -110,12 +110,16 @@ def test_no_output_replaces_private_files_of_a_client(
     assert answer["runtime_outputs_bundle_hash"] is None
 
 
-def test_rules_that_a_run_writes_do_not_remove_the_files_of_the_project(
-    project: RemoteProject,
-) -> None:
-    answer = project.script("echo 'sync: [' > .ai/config/cas/manifest.yaml").json
+def test_a_run_writes_neither_rules_of_the_project_nor_items(project: RemoteProject) -> None:
+    lines = [
+        "echo 'sync: [' > .ai/config/cas/manifest.yaml",
+        "mkdir -p .ai/tools/new && echo x > .ai/tools/new/x.yaml",
+        "mv .ai/config .ai/other",
+    ]
 
-    assert answer["merge_type"] == "fast-forward"
+    answer = project.script("; ".join([*lines, "true"])).json
+
+    assert answer["merge_type"] == "no-op"
     assert "src/x.txt" in project.manifest().files
 
 

@@ -594,3 +594,32 @@ def test_shims_are_read_with_the_version_that_they_start() -> None:
 
     assert Path("/opt/pyenv/version") in places
     assert Path("/opt/version") not in program_places(Path("/opt/bin"))
+
+
+@pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
+def test_what_lies_beside_a_kept_folder_is_written_without_a_supervisor(tmp_path: Path) -> None:
+    """A process that is confined further has none: native rules alone decide about it."""
+    for name in ("beside", "kept"):
+        (tmp_path / name).mkdir()
+    text = (
+        "import sys; from pathlib import Path; import lillux.sandbox as sandbox\n"
+        f"folder = Path({str(tmp_path)!r})\n"
+        "mediated = sandbox.Mediation((folder,), (folder / 'kept',))\n"
+        "wanted = sandbox.Confinement(writable=(), mediated=mediated)\n"
+        "rules = wanted._ruleset(sandbox.landlock_version())\n"
+        "sandbox._libc().prctl(38, 1, 0, 0, 0)\n"
+        "assert sandbox._call(446, rules, 0) == 0\n"
+        "for name in ('beside', 'kept', '.'):\n"
+        "    try: (folder / name / 'x').write_text('x')\n"
+        "    except PermissionError: print(name)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+
+    assert (done.stdout.split(), done.stderr) == (["kept", "."], "")

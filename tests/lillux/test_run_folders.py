@@ -145,6 +145,30 @@ def test_a_path_that_leaves_no_room_for_a_socket_is_not_taken(tmp_path: Path) ->
     assert temporary_base({"TMPDIR": str(long)}, platform="linux") == "/tmp"
 
 
+@posix
+def test_such_a_path_is_taken_where_nothing_else_may_be_written(tmp_path: Path) -> None:
+    long = tmp_path / ("x" * MAX_BASE)
+    long.mkdir()
+    text = (
+        "import sys; from pathlib import Path\n"
+        "from lillux.run_folders import private_folder; from lillux.sandbox import confine\n"
+        f"if not confine([Path('/')], [Path({str(long)!r})]): sys.exit(77)\n"
+        f"with private_folder({{'TMPDIR': {str(long)!r}}}) as folder: print(folder)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+
+    if done.returncode == 77:
+        pytest.skip("this system has no Landlock")
+    assert done.stdout.startswith(f"{long}/rye-"), done.stderr
+
+
 def test_a_relative_or_missing_folder_is_not_taken() -> None:
     assert temporary_base({"TMPDIR": "here"}, platform="linux") == "/tmp"
     assert temporary_base({"TMPDIR": "/missing/here"}, platform="darwin") == "/tmp"
