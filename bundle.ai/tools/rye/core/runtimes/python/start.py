@@ -1,7 +1,7 @@
 """Starts Python for Rye: what is imported from verified folders are bytes that Rye has read.
 
-Executed by ``python -c`` (``PYTHON_START`` in ``ryeos/run/held.py``), never opened by its path. Its
-variable ``held`` has the files of the run, read from a file without a name that nothing can change.
+Executed by ``python -c`` (``PYTHON_START`` in ``ryeos/run/held.py``), never opened by its path. What
+`hold` gets are the files of the run, read from a file without a name that nothing can change.
 In a folder that was verified nothing else can be imported: no file that came later, no extension,
 no bytecode. This file runs under the interpreter of the tool, so it keeps to what Python 3.8 has.
 """
@@ -29,6 +29,7 @@ CODE_SUFFIXES = (SOURCE, ".pyw", ".pyc", *external.EXTENSION_SUFFIXES)
 files: "dict[str, bytes]" = {}  # by path
 folders: "dict[str, str]" = {}  # the real path of each verified folder by the path that names it
 variables: "dict[str, str]" = {}
+later = b""  # the last part of this file, which is compiled when it is needed
 
 
 def hold(packed: bytes) -> None:
@@ -54,7 +55,7 @@ def begin() -> None:
     first = [entry for entry in dict.fromkeys(listed) if entry]
     sys.path[:] = first + [entry for entry in sys.path if entry not in first]
     if folders:
-        sys.path_hooks.insert(0, HeldFinder)
+        sys.path_hooks.insert(0, _finder)
         setattr(external.FileLoader, "get_data", _get_data)  # noqa: B010 - a method
 
 
@@ -78,20 +79,52 @@ def _is_governed(path: str) -> bool:
     return _real(path) is not None and not _is_installed(path)
 
 
-# --- modules
+_get_data_from_disk = external.FileLoader.get_data
+
+
+def _get_data(self: external.FileLoader, path: str) -> bytes:
+    """What a loader reads of a file: the held bytes, and in their folders no code but these."""
+    path = os.path.normpath(str(path))
+    data = held_bytes(path)
+    if data is not None:
+        return data
+    if path.endswith(CODE_SUFFIXES) and _is_governed(path):
+        # An OSError, which for bytecode means that there is none.
+        raise PermissionError(EACCES, "not among the verified files of this tool", path)
+    read: bytes = _get_data_from_disk(self, path)
+    return read
+
+
+def _is_installed(path: str) -> bool:
+    """Whether it is part of the standard library, or of packages of a virtual environment."""
+    library = os.path.dirname(os.__file__)
+    inside = library[len(sys.base_prefix) :] if library.startswith(sys.base_prefix) else None
+    places = [library] if inside is None else [library, sys.prefix + inside]
+    return any(f"{path}{os.sep}".startswith(one + os.sep) for one in places)
+
+
+def _finder(folder: str) -> "HeldFinder":
+    """A path hook: what finds the modules of a verified folder. Raises ImportError for others."""
+    folder = os.path.normpath(folder)
+    if not _is_governed(folder):
+        raise ImportError(f"{folder} is no verified folder", path=folder)
+    if "HeldFinder" not in globals():
+        exec(compile(later, "start.py", "exec"), globals())  # noqa: S102 - the rest of this file
+    return HeldFinder(folder)
+
+
+# --- finder
+# Compiled when a verified folder is first searched: most tools are one file.
 
 
 class HeldFinder:
-    """Finds the modules of one verified folder. A path hook; raises ImportError for other folders.
+    """Finds the modules of one verified folder.
 
     A loader of Python itself makes the modules, so that all that works with files works with them;
     what it reads comes from the held files, see `_get_data`.
     """
 
     def __init__(self, folder: str) -> None:
-        folder = os.path.normpath(folder)
-        if not _is_governed(folder):
-            raise ImportError(f"{folder} is no verified folder", path=folder)
         self.path = folder
 
     def find_spec(self, fullname: str, _target: object = None) -> "ModuleSpec | None":
@@ -119,30 +152,3 @@ class HeldFinder:
         modules = {name[: -len(SOURCE)] for name in sources if name != INITIAL}
         for name in sorted(packages | modules):
             yield prefix + name, name in packages
-
-
-_get_data_from_disk = external.FileLoader.get_data
-
-
-def _get_data(self: external.FileLoader, path: str) -> bytes:
-    """What a loader reads of a file: the held bytes, and in their folders no code but these."""
-    path = os.path.normpath(str(path))
-    data = held_bytes(path)
-    if data is not None:
-        return data
-    if path.endswith(CODE_SUFFIXES) and _is_governed(path):
-        # An OSError, which for bytecode means that there is none.
-        raise PermissionError(EACCES, "not among the verified files of this tool", path)
-    read: bytes = _get_data_from_disk(self, path)
-    return read
-
-
-# --- modules of the interpreter: nothing of them was verified
-
-
-def _is_installed(path: str) -> bool:
-    """Whether it is part of the standard library, or of packages of a virtual environment."""
-    library = os.path.dirname(os.__file__)
-    inside = library[len(sys.base_prefix) :] if library.startswith(sys.base_prefix) else None
-    places = [library] if inside is None else [library, sys.prefix + inside]
-    return any(f"{path}{os.sep}".startswith(one + os.sep) for one in places)
