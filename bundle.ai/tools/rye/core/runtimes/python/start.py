@@ -1,7 +1,7 @@
 """Starts Python for Rye: what is imported from verified folders are bytes that Rye has read.
 
-Executed by ``python -c`` (``PYTHON_START`` in ``ryeos/run/held.py``), never opened by its path. What
-`hold` gets are the files of the run, read from a file without a name that nothing can change.
+Executed by ``python -c`` (``PYTHON_START`` in ``ryeos/run/held.py``), never opened by its path.
+What `hold` gets are the files of the run, read from a file without a name that nothing can change.
 In a folder that was verified nothing else can be imported: no file that came later, no extension,
 no bytecode. This file runs under the interpreter of the tool, so it keeps to what Python 3.8 has.
 """
@@ -109,7 +109,7 @@ def _finder(folder: str) -> "HeldFinder":
     if not _is_governed(folder):
         raise ImportError(f"{folder} is no verified folder", path=folder)
     if "HeldFinder" not in globals():
-        exec(compile(later, "start.py", "exec"), globals())  # noqa: S102 - the rest of this file
+        exec(compile(later, "<start.py>", "exec"), globals())  # noqa: S102 - the rest of this file
     return HeldFinder(folder)
 
 
