@@ -55,6 +55,7 @@ ELSEWHERE: Mapping[str, str] = {
     "trust/bundles.py": USER,
     "trust/bundles_publish.py": TEMPORARY,
     "trust/keys.py": "the key folder",
+    "trust/skill_files.py": "by descriptors of its own, from the skill's folder down",
     "trust/sign.py": f"{USER}: settings that are signed",
     "trust/store.py": USER,
     "trust/versions.py": USER,

@@ -34,7 +34,9 @@ def _start():
     module = sys.modules["rye_start"] = type(sys)("rye_start")
     first = held.index(b"\\n") + 1
     text = held[first : first + int(held.partition(b" ")[0])]
-    exec(compile(text, "start.py", "exec"), module.__dict__)
+    now, _, later = text.partition(b"\\n# --- finder\\n")
+    exec(compile(now, "start.py", "exec"), module.__dict__)
+    module.later = later
     module.hold(held)
     module.begin()
     del sys.argv[0]

@@ -152,7 +152,7 @@ class _Copy:
                     self._other(entry)
             child = folder
         end = self._held.path / _PACKAGE
-        if not end.exists():  # the search for packages ends here
+        if not end.exists():  # Node.js looks no further
             _write(str(end), b"{}")
 
     def files(self) -> None:

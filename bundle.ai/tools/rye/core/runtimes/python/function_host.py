@@ -519,7 +519,7 @@ def _use_temporary_folder(folder: str | None) -> None:
         os.environ[name] = folder
     tempfile = sys.modules.get("tempfile")
     if tempfile is not None:
-        tempfile.tempdir = None
+        setattr(tempfile, "tempdir", None)  # noqa: B010 - what it chose before
 
 
 def _enter(message: dict[str, Any], held: int) -> None:

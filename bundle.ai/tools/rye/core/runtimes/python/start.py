@@ -1,7 +1,7 @@
 """Starts Python for Rye: what is imported from verified folders are bytes that Rye has read.
 
-Executed by ``python -c`` (``PYTHON_START`` in ``ryeos/run/held.py``), never opened by its path. Its
-variable ``held`` has the files of the run, read from a file without a name that nothing can change.
+Executed by ``python -c`` (``PYTHON_START`` in ``ryeos/run/held.py``), never opened by its path.
+What `hold` gets are the files of the run, read from a file without a name that nothing can change.
 In a folder that was verified nothing else can be imported: no file that came later, no extension,
 no bytecode. This file runs under the interpreter of the tool, so it keeps to what Python 3.8 has.
 """
@@ -15,6 +15,7 @@ from errno import EACCES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
 __version__ = "1.0.0"
 __tool_type__ = "library"
@@ -31,9 +32,8 @@ ENVIRONMENT = "rye:environment"  # the key of what sets up an approved virtual e
 files: "dict[str, bytes]" = {}  # by path
 folders: "dict[str, str]" = {}  # the real path of each verified folder by the path that names it
 variables: "dict[str, str]" = {}
-
-
 module_folders: "list[str]" = []  # their modules are held files, and no others
+later = b""  # the last part of this file, which is compiled when it is needed
 
 
 def hold(packed: bytes) -> None:
@@ -61,10 +61,10 @@ def begin() -> None:
     first = [entry for entry in dict.fromkeys(listed) if entry]
     sys.path[:] = first + [entry for entry in sys.path if entry not in first]
     if folders:
-        sys.path_hooks.insert(0, HeldFinder)
+        sys.path_hooks.insert(0, _finder)
     if module_folders:
         at = sys.meta_path.index(external.PathFinder) if external.PathFinder in sys.meta_path else 0
-        sys.meta_path.insert(at, HeldModules)
+        sys.meta_path.insert(at, _with_finders()["HeldModules"])
     if folders or module_folders:
         setattr(external.FileLoader, "get_data", read_held)  # noqa: B010 - a method
     code = files.pop(ENVIRONMENT, None)
@@ -93,20 +93,69 @@ def _is_governed(path: str) -> bool:
     return _real(path) is not None and not _is_installed(path)
 
 
-# --- modules
+_get_data_from_disk = external.FileLoader.get_data
+
+
+def read_held(self: external.FileLoader, path: str) -> bytes:
+    """What a loader reads of a file: the held bytes, and in their folders no code but these."""
+    path = os.path.normpath(str(path))
+    data = held_bytes(path)
+    if data is not None:
+        return data
+    if path.endswith(CODE_SUFFIXES) and _is_governed(path):
+        # An OSError, which for bytecode means that there is none.
+        raise PermissionError(EACCES, "not among the verified files of this tool", path)
+    if path.endswith(".pyc") and _source_of(path) in files:
+        raise PermissionError(EACCES, "bytecode of a held file", path)
+    read: bytes = _get_data_from_disk(self, path)
+    return read
+
+
+def _source_of(path: str) -> str:
+    """The source that a file of bytecode is of, by its place; ``""`` for any other place."""
+    try:
+        return external.source_from_cache(path)
+    except (ValueError, NotImplementedError):
+        return ""
+
+
+def _is_installed(path: str) -> bool:
+    """Whether it is part of the standard library, or of packages of a virtual environment."""
+    library = os.path.dirname(os.__file__)
+    inside = library[len(sys.base_prefix) :] if library.startswith(sys.base_prefix) else None
+    places = [library] if inside is None else [library, sys.prefix + inside]
+    return any(f"{path}{os.sep}".startswith(one + os.sep) for one in places)
+
+
+def _finder(folder: str) -> "HeldFinder":
+    """A path hook: what finds the modules of a verified folder. Raises ImportError for others."""
+    folder = os.path.normpath(folder)
+    if not _is_governed(folder):
+        raise ImportError(f"{folder} is no verified folder", path=folder)
+    finder: HeldFinder = _with_finders()["HeldFinder"](folder)
+    return finder
+
+
+def _with_finders() -> "dict[str, Any]":
+    """The names of this module, with those of its last part."""
+    names = globals()
+    if "HeldFinder" not in names:
+        exec(compile(later, "<start.py>", "exec"), names)  # noqa: S102 - the rest of this file
+    return names
+
+
+# --- finder
+# Compiled when a verified folder is first searched: most tools are one file.
 
 
 class HeldFinder:
-    """Finds the modules of one verified folder. A path hook; raises ImportError for other folders.
+    """Finds the modules of one verified folder.
 
     A loader of Python itself makes the modules, so that all that works with files works with them;
     what it reads comes from the held files, see `read_held`.
     """
 
     def __init__(self, folder: str) -> None:
-        folder = os.path.normpath(folder)
-        if not _is_governed(folder):
-            raise ImportError(f"{folder} is no verified folder", path=folder)
         self.path = folder
 
     def find_spec(self, fullname: str, _target: object = None) -> "ModuleSpec | None":
@@ -140,7 +189,9 @@ class HeldModules:
     """Finds the modules beside a program: held files. What else lies there cannot be imported."""
 
     @staticmethod
-    def find_spec(fullname: str, path: object = None, _target: object = None) -> ModuleSpec | None:
+    def find_spec(
+        fullname: str, path: object = None, _target: object = None
+    ) -> "ModuleSpec | None":
         """The spec of a held module, package, or folder without ``__init__.py``."""
         for folder in module_folders if path is None else ():
             base = os.path.join(folder, fullname)
@@ -155,40 +206,3 @@ class HeldModules:
                 spec.submodule_search_locations = [base]
                 return spec
         return None
-
-
-_get_data_from_disk = external.FileLoader.get_data
-
-
-def read_held(self: external.FileLoader, path: str) -> bytes:
-    """What a loader reads of a file: the held bytes, and in their folders no code but these."""
-    path = os.path.normpath(str(path))
-    data = held_bytes(path)
-    if data is not None:
-        return data
-    if path.endswith(CODE_SUFFIXES) and _is_governed(path):
-        # An OSError, which for bytecode means that there is none.
-        raise PermissionError(EACCES, "not among the verified files of this tool", path)
-    if path.endswith(".pyc") and _source_of(path) in files:
-        raise PermissionError(EACCES, "bytecode of a held file", path)
-    read: bytes = _get_data_from_disk(self, path)
-    return read
-
-
-def _source_of(path: str) -> str:
-    """The source that a file of bytecode is of, by its place; ``""`` for any other place."""
-    try:
-        return external.source_from_cache(path)
-    except (ValueError, NotImplementedError):
-        return ""
-
-
-# --- modules of the interpreter: nothing of them was verified
-
-
-def _is_installed(path: str) -> bool:
-    """Whether it is part of the standard library, or of packages of a virtual environment."""
-    library = os.path.dirname(os.__file__)
-    inside = library[len(sys.base_prefix) :] if library.startswith(sys.base_prefix) else None
-    places = [library] if inside is None else [library, sys.prefix + inside]
-    return any(f"{path}{os.sep}".startswith(one + os.sep) for one in places)
