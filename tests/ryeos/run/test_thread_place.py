@@ -46,7 +46,7 @@ def test_writing_does_not_follow_links_out_of_the_project(linked: str, place: Th
     with pytest.raises(RyeError, check=coded("REGISTRY_INVALID")) as error:
         place.make_thread_folder("mine/x-1")
 
-    assert str(outside) in str(error.value)
+    assert " link" in str(error.value)
     assert list(outside.iterdir()) == []
 
 
