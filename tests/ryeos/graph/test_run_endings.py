@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -30,8 +29,8 @@ NODES = {
 
 
 @pytest.fixture
-def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
-    made = Lifeline(tmp_path)
+def lifeline(ground: GraphGround) -> Iterator[Lifeline]:
+    made = Lifeline(ground.workspace.project_path)  # where tools of a graph may write
     yield made
     made.close()
 
