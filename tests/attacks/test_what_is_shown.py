@@ -68,17 +68,20 @@ def test_what_was_read_is_signed_or_nothing(workspace: Workspace, nth: int) -> N
     if reports[0].error:
         assert isinstance(reports[0].error, FileChangedError)
         assert path.read_bytes() == WORSE.encode()
-    assert not ("worse" in path.read_text() and "rye:signed" in path.read_text())
+    assert not (
+        "worse" in path.read_text(encoding="utf-8")
+        and "rye:signed" in path.read_text(encoding="utf-8")
+    )
 
 
 def test_a_file_that_is_another_by_now_is_not_replaced(workspace: Workspace) -> None:
     item = item_of(workspace)
-    item.target.path.write_text(WORSE)
+    item.target.path.write_text(WORSE, encoding="utf-8")
 
     (report,) = workspace.signer().sign_all([item], force=False)
 
     assert isinstance(report.error, FileChangedError)
-    assert item.target.path.read_text() == WORSE
+    assert item.target.path.read_text(encoding="utf-8") == WORSE
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links")
@@ -113,7 +116,7 @@ def test_a_question_over_mcp_signs_what_it_asked_about(workspace: Workspace, nth
         yes = {key: {"action": "accept", "content": {"approve": True}}}
         client.ask("tools/call", **wish, inputResponses=yes, requestState=asked["requestState"])
 
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     is_shown = "echo worse" in question["params"]["message"]
     assert is_shown or not ("worse" in text and "rye:signed" in text)
 
@@ -127,12 +130,15 @@ def test_approving_signs_the_bytes_that_were_proposed(signer: CommandLine, nth: 
 
     assert "echo hello" in done.stderr
     assert "echo worse" not in done.stderr
-    assert not ("worse" in path.read_text() and "rye:signed" in path.read_text())
+    assert not (
+        "worse" in path.read_text(encoding="utf-8")
+        and "rye:signed" in path.read_text(encoding="utf-8")
+    )
 
 
 @pytest.mark.parametrize("nth", range(1, 10))
 def test_importing_signs_the_bytes_that_it_made(signer: CommandLine, nth: int) -> None:
-    (signer.project / "report.py").write_text("print('hello')\n")
+    (signer.project / "report.py").write_text("print('hello')\n", encoding="utf-8")
     path = signer.project / ".ai/tools/scripts/report.py"
     path.parent.mkdir(parents=True)
 
@@ -148,7 +154,7 @@ def test_importing_signs_the_bytes_that_it_made(signer: CommandLine, nth: int) -
 def test_trusting_approves_the_bytes_that_were_shown(signer: CommandLine, nth: int) -> None:
     (signer.project / ".ai").mkdir()
     place = signer.project / ".env"
-    place.write_text("A=1\n")
+    place.write_text("A=1\n", encoding="utf-8")
 
     with exchanged(place, b"A=2\n", nth):
         shown = signer("trust", "--yes").stderr
@@ -168,7 +174,7 @@ def test_dev_mode_shows_the_item_before_it_signs(signer: CommandLine, at_termina
 
     assert '+config: {command: "echo hello"}' in text
     assert text.index("rights ") < text.index("sign and run tool:mine/x")
-    assert "rye:signed" not in path.read_text()
+    assert "rye:signed" not in path.read_text(encoding="utf-8")
 
 
 def propose(cli: CommandLine, text: str = HARMLESS, name: str = "x") -> Path:
@@ -195,7 +201,7 @@ def at_terminal(signer: CommandLine, tmp_path: Path) -> Start:
     def start(*words: str, exchange: tuple[Path, int] | None = None, **env: str) -> Terminal:
         program = [str(ROOT / "rye.py"), *words]
         if exchange:
-            (tmp_path / "worse").write_text(WORSE)
+            (tmp_path / "worse").write_text(WORSE, encoding="utf-8")
             helper = str(ROOT / "tests/support/exchanged_file.py")
             place, nth = exchange
             program = [helper, str(place), str(tmp_path / "worse"), str(nth), *program]
@@ -220,8 +226,10 @@ def test_at_a_terminal_the_text_that_was_shown_is_signed(
 
     assert '+config: {command: "echo hello"}' in text
     assert "worse" not in text
-    assert ("worse" in path.read_text()) == (status == 1)
-    assert ("worse" in path.read_text()) != ("rye:signed" in path.read_text())
+    assert ("worse" in path.read_text(encoding="utf-8")) == (status == 1)
+    assert ("worse" in path.read_text(encoding="utf-8")) != (
+        "rye:signed" in path.read_text(encoding="utf-8")
+    )
 
 
 @terminal
@@ -234,7 +242,7 @@ def test_what_is_typed_before_the_question_signs_nothing(
         shown.type("y\ny\n", until="?] ")
         shown.type("n\n", until="waiting ")
 
-    assert "rye:signed" not in path.read_text()
+    assert "rye:signed" not in path.read_text(encoding="utf-8")
 
 
 @terminal
@@ -247,14 +255,14 @@ def test_a_text_that_is_not_as_it_looks_needs_yes_in_full(
         text = shown.type("", until="?] ")
         shown.type("y\n", until="write yes: ")
         shown.type("y\n", until="?] ")
-        assert "rye:signed" not in path.read_text()
+        assert "rye:signed" not in path.read_text(encoding="utf-8")
         shown.type("y\n", until="write yes: ")
         shown.type("yes\n", until="signed ")
 
     assert "+# only these\\u2028\\(line end)\r\n+# p\\u0430th\r\n" in text  # as YAML ends lines
     assert "2 characters are shown as escapes: 1 line separator, 1 look-alike" in text
     assert text.index("warning:") < text.index("+version")
-    assert "rye:signed" in path.read_text()
+    assert "rye:signed" in path.read_text(encoding="utf-8")
 
 
 @terminal
@@ -273,7 +281,7 @@ def test_nothing_is_asked_before_all_pages_were_shown(
 
     assert pages.count("@") == 700  # no part of a long line is cut
     assert pages.index("touch owned") < pages.index("sign tool:mine/x (new)?")
-    assert "rye:signed" not in path.read_text()
+    assert "rye:signed" not in path.read_text(encoding="utf-8")
 
 
 @terminal
@@ -282,14 +290,14 @@ def test_a_pager_is_given_all_of_it_before_the_question(
 ) -> None:
     propose(signer, HARMLESS + "# x\n" * 80)
     pager = tmp_path / "pager"
-    pager.write_text(f"#!/bin/sh\ncat > {tmp_path}/paged\n")
+    pager.write_text(f"#!/bin/sh\ncat > {tmp_path}/paged\n", encoding="utf-8")
     pager.chmod(0o755)
 
     with at_terminal("approve", PAGER=str(pager)) as shown:
         text = shown.type("", until="?] ")
         shown.type("q\n", until="waiting ")
 
-    assert (tmp_path / "paged").read_text().count("+# x\n") == 80
+    assert (tmp_path / "paged").read_text(encoding="utf-8").count("+# x\n") == 80
     assert "tool:mine/x  sha256" in text  # the facts once more, above the question
 
 
@@ -298,7 +306,7 @@ def test_the_keys_of_a_question(signer: CommandLine, at_terminal: Start, tmp_pat
     path = propose(signer)
     other = propose(signer, name="y")
     editor = tmp_path / "editor"
-    editor.write_text("#!/bin/sh\nsed -i 's/hello/edited/' \"$1\"\n")
+    editor.write_text("#!/bin/sh\nsed -i 's/hello/edited/' \"$1\"\n", encoding="utf-8")
     editor.chmod(0o755)
 
     with at_terminal("approve", EDITOR=str(editor)) as shown:
@@ -311,9 +319,9 @@ def test_the_keys_of_a_question(signer: CommandLine, at_terminal: Start, tmp_pat
         assert "echo edited" in shown.type("e\n", until="?] ")
         shown.type("y\n", until="dropped ")
 
-    assert "echo edited" in path.read_text()
-    assert "rye:signed" in path.read_text()
-    assert "rye:signed" not in other.read_text()
+    assert "echo edited" in path.read_text(encoding="utf-8")
+    assert "rye:signed" in path.read_text(encoding="utf-8")
+    assert "rye:signed" not in other.read_text(encoding="utf-8")
 
 
 @terminal
@@ -327,8 +335,8 @@ def test_each_item_of_a_pattern_is_a_question_of_its_own(
         assert "sign tool:mine/y (new)?" in shown.type("n\n", until="?] ")
         shown.type("y\n", until="Signed 1/1")
 
-    assert "rye:signed" not in path.read_text()
-    assert "rye:signed" in other.read_text()
+    assert "rye:signed" not in path.read_text(encoding="utf-8")
+    assert "rye:signed" in other.read_text(encoding="utf-8")
 
 
 # --- without a terminal
@@ -351,16 +359,16 @@ def test_without_a_terminal_nothing_is_signed_unless_a_person_says_yes(
 
     assert done.status == 4
     assert line in done.stderr
-    assert "rye:signed" not in path.read_text()
+    assert "rye:signed" not in path.read_text(encoding="utf-8")
 
 
 def test_a_command_that_names_its_item_is_a_persons_word(signer: CommandLine) -> None:
     path = propose(signer)
 
     assert signer("sign", "tool:mine/x", RYE_CONFINE="1").status == 4
-    assert "rye:signed" not in path.read_text()
+    assert "rye:signed" not in path.read_text(encoding="utf-8")
     assert signer("sign", "tool:mine/x").status == 0
-    assert "rye:signed" in path.read_text()
+    assert "rye:signed" in path.read_text(encoding="utf-8")
 
 
 # --- display

@@ -124,9 +124,9 @@ os.rmdir("moved/b") if not os.unlink("moved/b/c") else None
     )
 
     assert sorted(os.listdir(project)) == [".ai", "link", "moved", "old", "pipe", "second"]  # noqa: PTH208
-    assert (project / "moved/through").read_text() == "link"
+    assert (project / "moved/through").read_text(encoding="utf-8") == "link"
     assert (project / "second").read_bytes() == b""
-    assert (project / "old/file").read_text() == "changed"
+    assert (project / "old/file").read_text(encoding="utf-8") == "changed"
 
 
 def test_the_umask_and_the_mode_of_the_caller_count(project: Path) -> None:
@@ -200,7 +200,7 @@ for path in ("/dev/stdout", "/proc/self/fd/1", f"/proc/{os.getpid()}/fd/1"):
         project,
     )
 
-    assert (project / "out").read_text() == "line,line,line,"
+    assert (project / "out").read_text(encoding="utf-8") == "line,line,line,"
 
 
 def test_a_pipe_without_a_reader_lets_others_go_on(project: Path) -> None:
@@ -437,7 +437,7 @@ print(outcome.stderr.data.decode(), end="")
     )
 
     assert lines == ["None", "13", "13", "13", "13", "13", "1", "13"]
-    assert (project / "old/file").read_text() == "old"
+    assert (project / "old/file").read_text(encoding="utf-8") == "old"
 
 
 def test_processes_of_others_are_not_changed_and_its_own_are(project: Path) -> None:

@@ -34,7 +34,7 @@ def test_a_folder_is_for_this_user_alone_and_is_gone_afterwards(base: Path) -> N
             0o700,
             0o700,
         )
-        (folder / "kept").write_text("x")
+        (folder / "kept").write_text("x", encoding="utf-8")
 
     assert names(base) == []
 
@@ -88,14 +88,14 @@ def test_what_a_killed_process_left_is_swept_by_the_next_and_what_lives_is_not(b
 
 @posix
 def test_links_in_a_folder_are_removed_and_not_followed(base: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("x")
+    (tmp_path / "mine").write_text("x", encoding="utf-8")
     with private_folder({"TMPDIR": str(base)}) as folder:
         (folder / "link").symlink_to(tmp_path)
         (folder / "in").mkdir()
         (folder / "in" / "link").symlink_to(tmp_path)
 
     assert names(base) == []
-    assert (tmp_path / "mine").read_text() == "x"
+    assert (tmp_path / "mine").read_text(encoding="utf-8") == "x"
 
 
 @posix

@@ -23,17 +23,17 @@ def settle() -> int:
 
 
 def test_a_file_whose_times_were_set_back_is_found(tmp_path: Path) -> None:
-    (tmp_path / "old").write_text("before")
+    (tmp_path / "old").write_text("before", encoding="utf-8")
     since_ns = settle()
 
-    (tmp_path / "hidden").write_text("written")
+    (tmp_path / "hidden").write_text("written", encoding="utf-8")
     os.utime(tmp_path / "hidden", (0, 0))
 
     assert names(tmp_path, since_ns) == ["hidden"]
 
 
 def test_a_renamed_file_is_found(tmp_path: Path) -> None:
-    (tmp_path / "old").write_text("before")
+    (tmp_path / "old").write_text("before", encoding="utf-8")
     since_ns = settle()
 
     (tmp_path / "old").rename(tmp_path / "new")

@@ -83,7 +83,9 @@ def test_tools_run_under_the_version_that_the_shim_names(
     )
     project = RemoteProject(workspace, shim_node.user())
     if version != "one":
-        workspace.project_path.joinpath(".python-version").write_text(f"{version}\n")
+        workspace.project_path.joinpath(".python-version").write_text(
+            f"{version}\n", encoding="utf-8"
+        )
         project.write(".ai/config/cas/manifest.yaml", "sync: {include: ['.python-version']}\n")
     project.pushed()
 
