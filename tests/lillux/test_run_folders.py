@@ -68,7 +68,7 @@ def test_what_a_killed_process_left_is_swept_by_the_next_and_what_lives_is_not(b
             [sys.executable, "-c", text],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
+            encoding="utf-8",
             cwd=Path(__file__).parents[2],
         )
         for _ in range(2)
@@ -159,7 +159,7 @@ def test_such_a_path_is_taken_where_nothing_else_may_be_written(tmp_path: Path) 
     done = subprocess.run(
         [sys.executable, "-c", text],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
         cwd=Path(__file__).parents[2],
     )

@@ -138,7 +138,7 @@ class RemoteProject:
 
     def _waiting(self) -> list[Path]:
         folder = self.user.node.data / "workspaces" / self.user.user_id
-        return list(folder.glob("*/*/tmp/here"))
+        return list(folder.glob("*/*/tmp/**/here"))
 
     def thread(self, thread_id: str) -> dict[str, Any]:
         """The row of an execution."""
