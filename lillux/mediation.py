@@ -82,6 +82,10 @@ class WriteRules:
         folded = _folded(place)
         return any(_is_within(folded, _folded_kept(one)) for one in self.kept)
 
+    def is_given(self, place: str) -> bool:
+        """Whether a real path is one of the folders themselves, or above one."""
+        return any(_is_within(one, place) for one in self.mediated)
+
     def is_above_kept(self, place: str) -> bool:
         """Whether something kept lies, or would lie, below a real path."""
         return any(_is_within(one, place) for one in self.kept)
@@ -504,7 +508,13 @@ class Changes:
                 raise GoOn
 
     def _require_replaceable(self, *spots: _Spot) -> None:
-        """Go on where something kept lies, or would lie, below: native rules refuse that."""
+        """Go on where something kept lies, or would lie, below: native rules refuse that.
+
+        Raises PermissionError for a folder that was given as a whole: a link in its place would
+        lead the rules of the next start elsewhere.
+        """
+        if any(self._rules.is_given(one.place) for one in spots):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
         if any(self._rules.is_above_kept(one.place) for one in spots):
             raise GoOn
 
@@ -729,6 +739,8 @@ class Changes:
             else:
                 start = way.spot(wanted.at, wanted.path)
                 found, spot = way.final(start, follows=wanted.follows)
+                if wanted.path.endswith("/") and not stat.S_ISDIR(os.fstat(found).st_mode):
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
                 place = spot.place if spot.name != "." else real_place(found)
                 if not self._rules.may_change(place):
                     raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))

@@ -91,7 +91,7 @@ class WorkerFolder:
             self._calls.add(name)
         try:
             try:
-                (self.path / name).mkdir(mode=_PRIVATE)
+                self._make(name)
             except OSError as error:
                 raise file_system_error(self.path / name, error) from error
             yield self.path / name
@@ -111,6 +111,17 @@ class WorkerFolder:
         with suppress(OSError):
             return [one for one in os.listdir(self.path) if one != self.lasting.name]  # noqa: PTH208
         return []
+
+    def _make(self, name: str) -> None:
+        """Make a folder in it; a link that stands in its place is not followed. Raises OSError."""
+        if sys.platform == "win32":
+            (self.path / name).mkdir(mode=_PRIVATE)
+            return
+        around = os.open(self.path, _FOLDER)
+        try:
+            os.mkdir(name, _PRIVATE, dir_fd=around)
+        finally:
+            os.close(around)
 
     def _remove(self, name: str) -> None:
         if sys.platform == "win32":

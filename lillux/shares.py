@@ -79,7 +79,9 @@ def open_shares(*, mounts: Path = _MOUNTS, groups: Path = _GROUP) -> Shares:
 def _open_unified(own: Path) -> Shares:
     """Version 2: a group that has groups below it holds no processes itself."""
     held = _controllers(own)
-    inside = {int(word) for word in own.joinpath("cgroup.procs").read_text(encoding="utf-8").split()}
+    inside = {
+        int(word) for word in own.joinpath("cgroup.procs").read_text(encoding="utf-8").split()
+    }
     if own.name == _OWN:  # an earlier part of this process moved it
         own = own.parent
     elif inside != {os.getpid()}:

@@ -265,6 +265,8 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
     protected = tuple(_protected(context))
     for entry, path in zip(policy.write, given, strict=True):
         problem = _harm(path, home, programs, protected)
+        if not _is_plain(entry, home):
+            problem = f"leads through a link to {path}"
         if problem:
             found = f"expected a folder of files, found {entry}, which {problem}"
             raise SpecError(f"{where}.write", found, hint="leave it out")
@@ -275,7 +277,7 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
     known = caches_of(policy, context.platform) if home else ()
     caches = [
         path
-        for path in (_filled(entry, home) for _, entry in known)
+        for path in (_filled(entry, home) for _, entry in known if _is_plain(entry, home))
         if not any(is_below(path, one) for one in programs)
     ]
     write = tuple(dict.fromkeys(filter(None, (project, TMP_MARK, *caches, *given))))
@@ -375,6 +377,16 @@ def _home(context: Context) -> str:
 
 def _filled(entry: str, home: str) -> str:
     return os.path.realpath(home + entry[1:] if entry.startswith("~") else entry)
+
+
+def _is_plain(entry: str, home: str) -> bool:
+    """Whether no link stands on the way from the home, or for other entries from the root.
+
+    A link that someone put there would lead what is written elsewhere.
+    """
+    if entry.startswith("~"):
+        return _filled(entry, home) == os.path.normpath(os.path.realpath(home) + entry[1:])
+    return os.path.realpath(entry) == os.path.normpath(entry)
 
 
 def _absolute(search_path: str) -> Iterator[str]:

@@ -705,3 +705,31 @@ mkdir root-only/x || echo refused
         *("refused", "65534 65534", "refused", "refused", "refused")
     ]
     assert stat.S_IMODE((project / "root-only").stat().st_mode) == 0o700
+
+
+GIVEN_WAYS = {
+    "removed": "os.rmdir(given)",
+    "moved away": "os.rename(given, given + '-old')",
+    "exchanged": f"os.mkdir('x'); call({number_of('renameat2')}, -100, given.encode(), -100,"
+    " b'x', 2)",
+    "replaced by another": "os.mkdir('x'); os.rename('x', given)",
+    "linked": "os.rmdir(given); os.symlink('/', given)",
+    "moved by its parent": "os.rename(os.path.dirname(given), given + '-old')",
+}
+
+
+@pytest.mark.parametrize("way", GIVEN_WAYS)
+@pytest.mark.parametrize("named", ["{given}", "."])
+def test_a_folder_that_was_given_stays_in_its_place(tmp_path: Path, way: str, named: str) -> None:
+    """A link in its place would lead the rules of the next start elsewhere."""
+    given = tmp_path / "given"
+    given.mkdir()
+    wanted = Confinement(writable=(NULL,), mediated=Mediation((given,), ()))
+    code = f"given = {named.format(given=given)!r}\ndef act():\n    {GIVEN_WAYS[way]}\ntried(act)"
+
+    printed = run(code, given, wanted)
+
+    assert printed != ["None"]
+    assert given.is_dir()
+    assert not given.is_symlink()
+    assert [one.name for one in tmp_path.iterdir()] == ["given"]
