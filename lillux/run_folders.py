@@ -33,7 +33,7 @@ def temporary_base(env: Mapping[str, str], *, platform: str = sys.platform) -> s
 
 
 def _bases(env: Mapping[str, str], platform: str) -> list[str]:
-    """The folders to try, best first: a confined process may write none but the one it was told."""
+    """The folders to try, best first: a confined process may write none but its own."""
     named = (env.get(name, "") for name in VARIABLES)
     found = next((one for one in named if os.path.isabs(one) and os.path.isdir(one)), "")  # noqa: PTH112, PTH117
     if platform == "win32":

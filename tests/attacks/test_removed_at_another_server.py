@@ -134,7 +134,7 @@ class TeamProject(RemoteProject):
     folder: Path
 
     def _waiting(self) -> list[Path]:
-        return list(self.folder.glob("worker*/workspaces/*/*/*/tmp/here"))
+        return list(self.folder.glob("worker*/workspaces/*/*/*/tmp/**/here"))
 
 
 @pytest.fixture

@@ -105,7 +105,7 @@ def test_a_client_learns_that_the_node_of_a_run_was_killed_and_runs_it_only_once
     client.workspace.project.signed_tool("wait", WAIT, executor=FUNCTION)
     folder = proxy.node.data / "workspaces" / client.user.user_id
     running = client.start("remote", "execute", "wait")
-    wait_until(lambda: bool(list(folder.glob("*/*/tmp/here"))) or running.is_over)
+    wait_until(lambda: bool(list(folder.glob("*/*/tmp/**/here"))) or running.is_over)
     before = files_there(client.user)
 
     proxy.node.restart()

@@ -45,7 +45,7 @@ class ClusterProject(RemoteProject):
     folder: Path
 
     def _waiting(self) -> list[Path]:
-        return list(self.folder.glob("worker*/workspaces/*/*/*/tmp/here"))
+        return list(self.folder.glob("worker*/workspaces/*/*/*/tmp/**/here"))
 
 
 @pytest.fixture
