@@ -182,20 +182,22 @@ def _marked_folder(config: Mapping[str, Any], item: VerifiedItem) -> Path | None
 
 
 # Compiled when a Python tool without a marker first asks.
-_IMPORT = r"(?m)^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+([\w., \t]+))"
+_IMPORT = r"(?m)(?:^|[;:])[ \t]*(?:from[ \t]+(\w+)|import[ \t]+([\w., \t]+))"
 
 
 def _imports_sibling(item: VerifiedItem) -> bool:
-    """Whether a Python tool imports a file that lies beside it, by a name that Python has not."""
+    """Whether a Python tool imports a module beside it, by a name that Python has not."""
     if item.target.suffix != ".py":
         return False
     folder = item.target.path.parent
     for of, several in re.findall(_IMPORT, item.text):
         for name in (of, *(part.split()[0] for part in several.split(",") if part.strip())):
             module = name.partition(".")[0]
-            is_own = module and module not in sys.stdlib_module_names
-            if is_own and os.path.isfile(folder / f"{module}.py"):  # noqa: PTH113 - see below
-                return True
+            if not module or module in sys.stdlib_module_names:
+                continue
+            for own in (f"{module}.py", f"{module}/__init__.py"):
+                if os.path.isfile(folder / own):  # noqa: PTH113 - see below
+                    return True
     return False
 
 

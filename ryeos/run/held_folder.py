@@ -2,7 +2,8 @@
 
 (1) each folder that was verified has a copy, its files at their relative places
 (2) what else lies there is linked, for tools that read data beside them; code that was not verified
-    is left out, and the files of package managers are copied: an interpreter acts upon them
+    is left out, and the files of package managers are copied: an interpreter acts upon them; of
+    an unsigned ``package.json`` a guarded runtime gets what says nothing about which file is loaded
 (3) the command and the search paths of the anchor name the copies; the working folder stays
 (4) the folder goes when the run ends; one that a crash left goes with a later run
 
@@ -29,6 +30,9 @@ MAX_LINKS = 10_000
 _DATA = frozenset({".json", ".yaml", ".yml"})
 _CACHE, _PACKAGE, _PACKAGES = "__pycache__", "package.json", "node_modules"
 _SIGNATURE = ".sig"
+# Not `imports`, `exports`, `main`: they choose files. `type` says how `.js` is read, which a tool
+# needs; it cannot say which.
+_HARMLESS = ("name", "version", "description", "license", "type")
 _LEFT_BEHIND_S = 60.0
 
 
@@ -172,7 +176,9 @@ class _Copy:
         if entry.name == _CACHE and not self._held.is_guarded:
             return
         if entry.name in MANAGED_JSON and entry.is_file():
-            _write(place, read_bytes(Path(entry.path), MAX_ITEM_BYTES))
+            data = read_bytes(Path(entry.path), MAX_ITEM_BYTES)
+            is_cut = self._held.is_guarded and entry.name == _PACKAGE
+            _write(place, _without_directions(data) if is_cut else data)
         elif self._held.is_guarded or suffix in _DATA or suffix not in self._held.rules.extensions:
             self._link(entry.path, place)
 
@@ -193,6 +199,19 @@ class _Copy:
                 hint="put the tool into a folder of its own",
             )
         os.symlink(real, place)
+
+
+def _without_directions(data: bytes) -> bytes:
+    """An unsigned ``package.json`` without what chooses the files that are loaded."""
+    import json
+
+    try:
+        said = json.loads(data)
+    except (ValueError, RecursionError):
+        said = {}
+    kept = said if isinstance(said, dict) else {}
+    harmless = {name: kept[name] for name in _HARMLESS if isinstance(kept.get(name), str)}
+    return json.dumps(harmless).encode()
 
 
 def _entries(folder: str) -> "list[os.DirEntry[str]]":

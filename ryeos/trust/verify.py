@@ -612,7 +612,8 @@ def verify_tree(
     verified = []
     for path in _files(base.resolve(), rules, kept or base):
         if path.name in MANAGED_JSON and not detached_path(path).exists():
-            warn(f"{path}: unsigned and not verified; nothing may rely on what it says")
+            problem = "unsigned and not verified; nothing may rely on what it says"
+            warn(f"{path}: {problem} (rye sign {as_word(str(path))})")
         else:
             verified.append(_verify_file(path, space, verifier))
     return tuple(verified)

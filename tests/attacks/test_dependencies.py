@@ -98,7 +98,11 @@ def test_an_unsigned_neighbour_is_never_imported_and_stops_only_tools_that_impor
 
 @pytest.mark.parametrize("runtime", ["script", "function"])
 @pytest.mark.parametrize(
-    "written", ["import helper", "from helper import word", "import os, helper"]
+    "written",
+    [
+        *("import helper", "from helper import word", "import os, helper"),
+        *("import os; import helper", "if True: import helper"),
+    ],
 )
 def test_a_signed_neighbour_is_imported_without_a_marker_and_not_once_it_changed(
     victim: Workspace, runtime: str, written: str
@@ -119,12 +123,105 @@ def test_a_signed_neighbour_is_imported_without_a_marker_and_not_once_it_changed
     assert run(victim, "mine/needy").metadata["error_code"] == "INTEGRITY"
 
 
+def test_a_signed_package_beside_a_tool_is_imported_without_a_marker(victim: Workspace) -> None:
+    victim.project.signed("tools/mine/pk/__init__.py", "")
+    victim.project.signed("tools/mine/pk/part.py", "X = 'good'\n")
+    victim.project.signed_tool("mine/needy", "from pk import part; print(part.X)")
+    assert run(victim, "mine/needy").data["stdout"] == "good\n"
+
+    victim.project.write("tools/mine/pk/part.py", EVIL)
+
+    assert run(victim, "mine/needy").metadata["error_code"] == "UNSIGNED"
+
+
 def test_an_unsigned_file_beside_an_imported_neighbour_stops_the_tool(victim: Workspace) -> None:
     victim.project.signed_tool("mine/helper", "import other")
     victim.project.write("tools/mine/other.py", EVIL)
     victim.project.signed_tool("mine/needy", "import helper")
 
     assert "other.py" in str(run(victim, "mine/needy").error)
+
+
+# --- in other folders of tools
+
+ADDED = "import os, sys\nsys.path.insert(0, os.path.join(os.path.dirname(__file__), {!r}))\n"
+
+
+@pytest.mark.parametrize("runtime", [SCRIPT, FUNCTION])
+@pytest.mark.parametrize("kind", ["source", "package", "bytecode", "extension", "linked"])
+def test_a_module_of_another_folder_of_tools_is_not_imported_unverified(
+    victim: Workspace, kind: str, runtime: str
+) -> None:
+    shared = victim.project.space.ai / "tools/shared"
+    shared.mkdir(parents=True)
+    named = {
+        "package": "far/__init__.py",
+        "bytecode": "far.pyc",
+        "extension": f"far{importlib.machinery.EXTENSION_SUFFIXES[0]}",
+    }.get(kind, "far.py")
+    if kind in ("bytecode", "extension"):
+        compiled(victim, shared / named)
+    else:
+        victim.project.write(f"tools/shared/{named}", EVIL)
+    (victim.project_path / "way").symlink_to(shared)
+    way = "../../../way" if kind == "linked" else "../shared"
+    body = f"{ADDED.format(way)}import far\nprint(far.X)\ndef execute(p, d): return far.X\n"
+    victim.project.signed_tool("mine/tool", body, executor=runtime)
+
+    error = str(run(victim, "mine/tool").error)
+
+    assert f"/{named} is not among the verified files of this tool" in error
+    assert "rye sign" in error
+
+
+@pytest.mark.parametrize("suffix", [".py", importlib.machinery.EXTENSION_SUFFIXES[0]])
+def test_a_file_of_another_folder_of_tools_is_not_loaded_by_its_path(
+    victim: Workspace, suffix: str
+) -> None:
+    far = victim.project.write(f"tools/shared/far{suffix}", EVIL)
+    body = f"""
+import importlib.util
+spec = importlib.util.spec_from_file_location("far", {str(far)!r})
+spec.loader.exec_module(importlib.util.module_from_spec(spec))
+"""
+    victim.project.signed_tool("mine/tool", body)
+
+    assert "not among the verified files of this tool" in str(run(victim, "mine/tool").error)
+
+
+def test_a_module_above_the_tool_is_imported_where_one_folder_holds_both(
+    victim: Workspace,
+) -> None:
+    victim.project.signed("tools/pack/__init__.py", "")
+    victim.project.signed("tools/pack/shared/far.py", "X = 'good'\n")
+    victim.project.signed_tool(
+        "pack/ops/tool", ADDED.format("../shared") + "import far; print(far.X)"
+    )
+
+    assert run(victim, "pack/ops/tool").data["stdout"] == "good\n"
+
+
+def test_a_missing_module_is_still_an_import_error(victim: Workspace) -> None:
+    victim.project.write("tools/shared/json.py", EVIL)
+    body = (
+        "try: import nothing\nexcept ModuleNotFoundError as e: print(e)\n"
+        "sys.path.append(os.path.join(os.path.dirname(__file__), '../shared'))\nimport json\n"
+    )
+    victim.project.signed_tool("mine/tool", f"import os, sys\n{body}")
+
+    assert run(victim, "mine/tool").data["stdout"] == "No module named 'nothing'\n"
+
+
+def test_a_neighbour_that_is_imported_by_a_computed_name_is_named_with_what_to_do(
+    victim: Workspace,
+) -> None:
+    victim.project.signed_tool("mine/helper", "X = 1")
+    body = "import importlib\nimportlib.import_module('hel' + 'per')"
+    victim.project.signed_tool("mine/tool", body)
+
+    error = str(run(victim, "mine/tool").error)
+
+    assert "mine/helper.py is not among the verified files of this tool: add __init__.py" in error
 
 
 # --- in a package

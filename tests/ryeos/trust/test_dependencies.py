@@ -296,9 +296,9 @@ def test_files_of_package_managers_are_skipped_with_a_warning(
     path = workspace.project.write(f"{PACK}/{name}", "{}")
 
     assert name not in verified(workspace)
-    assert workspace.warnings == [
-        f"{base.resolve() / name}: unsigned and not verified; nothing may rely on what it says"
-    ]
+    said = "unsigned and not verified; nothing may rely on what it says"
+    shown = base.resolve() / name
+    assert workspace.warnings == [f"{shown}: {said} (rye sign {shown})"]
 
     workspace.project.sign(path)
     assert name in verified(workspace)

@@ -2,8 +2,9 @@
 
 Executed by ``python -c`` (``PYTHON_START`` in ``ryeos/run/held.py``), never opened by its path.
 What `hold` gets are the files of the run, read from a file without a name that nothing can change.
-In a folder that was verified nothing else can be imported: no file that came later, no extension,
-no bytecode. This file runs under the interpreter of the tool, so it keeps to what Python 3.8 has.
+In a folder that was verified, and in folders of tools anywhere, nothing else can be imported: no
+file that came later, no extension, no bytecode. This file runs under the interpreter of the tool,
+so it keeps to what Python 3.8 has.
 """
 
 import _frozen_importlib_external as external  # always loaded; `importlib.machinery` may not be
@@ -14,7 +15,8 @@ from errno import EACCES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from types import ModuleType
     from typing import Any
 
 __version__ = "1.0.0"
@@ -25,6 +27,9 @@ __description__ = "Starts Python for a tool, with the verified bytes of its modu
 
 SOURCE, INITIAL = ".py", "__init__.py"
 CODE_SUFFIXES = (SOURCE, ".pyw", ".pyc", *external.EXTENSION_SUFFIXES)
+
+TOOLS = os.sep.join(("", ".ai", "tools", ""))  # in the path of every tool, of any space
+NOT_HELD = "not among the verified files of this tool"
 
 ENVIRONMENT = "rye:environment"  # the key of what sets up an approved virtual environment
 
@@ -62,11 +67,15 @@ def begin() -> None:
     sys.path[:] = first + [entry for entry in sys.path if entry not in first]
     if folders:
         sys.path_hooks.insert(0, _finder)
+        if LastFinder not in sys.meta_path:
+            sys.meta_path.append(LastFinder)
     if module_folders:
         at = sys.meta_path.index(external.PathFinder) if external.PathFinder in sys.meta_path else 0
         sys.meta_path.insert(at, _with_finders()["HeldModules"])
-    if folders or module_folders:
+    # Once: an approved environment has a check of its own around these.
+    if (folders or module_folders) and external.FileLoader.get_data is _get_data_from_disk:
         setattr(external.FileLoader, "get_data", read_held)  # noqa: B010 - a method
+        setattr(external.ExtensionFileLoader, "create_module", load_extension)  # noqa: B010 - too
     code = files.pop(ENVIRONMENT, None)
     if code is not None:
         given = {"start": sys.modules[__name__], "said": files.pop(f"{ENVIRONMENT}.said")}
@@ -90,10 +99,35 @@ def _real(path: str) -> "str | None":
 
 def _is_governed(path: str) -> bool:
     """Whether a folder or a file is where everything must be verified."""
-    return _real(path) is not None and not _is_installed(path)
+    return not _is_installed(path) and (_real(path) is not None or _is_of_tools(path))
+
+
+def _is_of_tools(path: str) -> bool:
+    """Whether it lies below ``.ai/tools`` of any space, by its path or by that of what it links."""
+    return any(TOOLS in f"{of(path)}{os.sep}".lower() for of in (os.path.abspath, os.path.realpath))
 
 
 _get_data_from_disk = external.FileLoader.get_data
+_load_extension = external.ExtensionFileLoader.create_module
+
+
+def load_extension(self: external.ExtensionFileLoader, spec: ModuleSpec) -> "ModuleType":
+    """A compiled module, which no tool has among its verified files."""
+    path = os.path.normpath(str(self.path))
+    if _is_governed(path):
+        raise ImportError(_with_finders()["advice"](path), name=spec.name, path=path)
+    return _load_extension(self, spec)
+
+
+class LastFinder:
+    """Finds nothing: it raises an error that names the file, where one was not verified."""
+
+    @staticmethod
+    def find_spec(
+        fullname: str, path: "Iterable[str] | None" = None, _target: object = None
+    ) -> None:
+        """As `require_verified` has it."""
+        _with_finders()["require_verified"](fullname, path)
 
 
 def read_held(self: external.FileLoader, path: str) -> bytes:
@@ -104,7 +138,7 @@ def read_held(self: external.FileLoader, path: str) -> bytes:
         return data
     if path.endswith(CODE_SUFFIXES) and _is_governed(path):
         # An OSError, which for bytecode means that there is none.
-        raise PermissionError(EACCES, "not among the verified files of this tool", path)
+        raise PermissionError(EACCES, NOT_HELD, path)
     if path.endswith(".pyc") and _source_of(path) in files:
         raise PermissionError(EACCES, "bytecode of a held file", path)
     read: bytes = _get_data_from_disk(self, path)
@@ -129,7 +163,7 @@ def _is_installed(path: str) -> bool:
 
 def _finder(folder: str) -> "HeldFinder":
     """A path hook: what finds the modules of a verified folder. Raises ImportError for others."""
-    folder = os.path.normpath(folder)
+    folder = os.path.abspath(folder)
     if not _is_governed(folder):
         raise ImportError(f"{folder} is no verified folder", path=folder)
     finder: HeldFinder = _with_finders()["HeldFinder"](folder)
@@ -168,7 +202,7 @@ class HeldFinder:
                 return external.spec_from_file_location(
                     fullname, path, loader=loader, submodule_search_locations=searched
                 )
-        if not os.path.isdir(base):
+        if not os.path.isdir(base) or os.path.isfile(initial):
             return None
         spec = ModuleSpec(fullname, None)
         spec.submodule_search_locations = [base]
@@ -206,3 +240,21 @@ class HeldModules:
                 spec.submodule_search_locations = [base]
                 return spec
         return None
+
+
+def require_verified(fullname: str, path: "Iterable[str] | None" = None) -> None:
+    """Raise an error that names the file of a module that nothing has found, if there is one."""
+    name = fullname.rpartition(".")[2]
+    for folder in dict.fromkeys([*sys.path, *folders] if path is None else path):
+        base = os.path.join(os.path.abspath(folder), name)
+        for found in (os.path.join(base, INITIAL), *(base + one for one in CODE_SUFFIXES)):
+            if os.path.isfile(found) and _is_governed(found):
+                raise ModuleNotFoundError(advice(found), name=fullname, path=found)
+
+
+def advice(path: str) -> str:
+    """Why a module is not loaded, and what would let it be."""
+    return (
+        f"{path} is {NOT_HELD}: add __init__.py beside the tool, or in a folder of .ai/tools above "
+        f"both, and sign that folder: rye sign FOLDER"
+    )

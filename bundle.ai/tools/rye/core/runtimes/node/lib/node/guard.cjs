@@ -17,6 +17,8 @@ const { fileURLToPath, pathToFileURL } = require("node:url");
 const VERIFIED_SUFFIXES = new Set([".js", ".ts", ".mjs", ".cjs", ".json"]);
 const LEFT_OUT_FOLDERS = new Set(["__pycache__", ".git", "dist", "build"]);
 const PACKAGES = "node_modules";
+// Folders of packages that Node.js searches; of these the last two for require(), in the home folder.
+const SEARCHED = new Set([PACKAGES, ".node_modules", ".node_libraries"]);
 // Written by package managers and passed over by verify_deps, unless they are signed beside.
 const MANAGED = new Set(["package.json", "package-lock.json", "tsconfig.json"]);
 
@@ -42,15 +44,19 @@ function makeRules(tool, anchor, packages = "", copies = "") {
  * importer   file or URL of that code, undefined for the start itself
  * target     file or URL that the specifier was resolved to
  *
- * What the interpreter and packages load among themselves is theirs.
+ * What the interpreter and packages load among themselves is theirs, but for packages that lie in a
+ * folder above them, where anybody may have put what they only ask for if it is there.
  */
 function refusal(rules, specifier, importer, target) {
   const file = fileOf(target);
-  if (file === null || file === rules.tool || !isGoverned(rules, fileOf(importer))) return "";
-  if (rules.packages && isPackage(specifier) && partsBelow(rules.packages, file) !== null) return "";
+  if (file === null || file === rules.tool) return "";
+  const by = fileOf(importer);
+  if (!isGoverned(rules, by)) return by && isPackage(specifier) ? refusalAmong(rules, by, file) : "";
+  if (isPackage(specifier) && isApproved(rules, file)) return "";
   if (!rules.anchor) return "only the tool's own file is verified; package.json beside it makes an anchor";
   const parts = partsBelow(rules.anchor, file) ?? partsOfOrigin(rules, file);
-  if (parts === null) return isPackage(specifier) ? "" : `it is outside of the anchor ${rules.anchor}`;
+  if (parts === null && !isPackage(specifier)) return `it is outside of the anchor ${rules.anchor}`;
+  if (parts === null) return isOwnPackage(rules, specifier, file) ? "" : notApproved(rules);
   if (parts.includes(PACKAGES)) return "";
   const left = parts.findIndex((part, index) => isLeftOut(rules, parts, index));
   if (left >= 0) return `nothing below a folder ${parts[left]} is verified`;
@@ -62,8 +68,53 @@ function refusal(rules, specifier, importer, target) {
 
 /** As partsBelow, for what was linked from the folder that the anchor is a copy of. */
 function partsOfOrigin(rules, file) {
-  const origin = rules.copies && path.sep + path.relative(rules.copies, rules.anchor);
-  return origin ? partsBelow(origin, file) : null;
+  return rules.copies ? partsBelow(originOf(rules, rules.anchor), file) : null;
+}
+
+/** Where a file or folder of the run's folder comes from; the same place if there is none. */
+function originOf(rules, place) {
+  return rules.copies ? path.sep + path.relative(rules.copies, place) : place;
+}
+
+/** Why a package may not load another one, or "" if it may. */
+function refusalAmong(rules, by, file) {
+  const isOwn = (place) => (partsOfAnchor(rules, place) ?? []).includes(PACKAGES);
+  if (isOwn(file) || isApproved(rules, file)) return "";
+  if (isOwn(by)) return notApproved(rules);
+  const parts = file.split(path.sep);
+  const at = parts.findIndex((part) => SEARCHED.has(part));
+  if (at < 0) return "";
+  const above = parts.slice(0, at).join(path.sep) || path.sep;
+  if (partsBelow(path.join(above, parts[at]), by) !== null) return "";
+  const leadsToTool = partsBelow(above, originOf(rules, rules.tool)) !== null;
+  return leadsToTool || parts[at] !== PACKAGES ? notApproved(rules) : "";
+}
+
+function partsOfAnchor(rules, file) {
+  return rules.anchor ? (partsBelow(rules.anchor, file) ?? partsOfOrigin(rules, file)) : null;
+}
+
+/** Whether a file is of the project's packages, and the user has approved these. */
+function isApproved(rules, file) {
+  return rules.packages !== "" && partsBelow(rules.packages, file) !== null;
+}
+
+/** Whether a package is linked in the tool's own node_modules to where the file lies. */
+function isOwnPackage(rules, specifier, file) {
+  const length = specifier.startsWith("@") ? 2 : 1;
+  const name = specifier.split("/").slice(0, length);
+  try {
+    const folder = path.join(originOf(rules, rules.anchor), PACKAGES, ...name);
+    return !name.includes("..") && partsBelow(fs.realpathSync(folder), file) !== null;
+  } catch {
+    return false; // there is none
+  }
+}
+
+function notApproved(rules) {
+  const own = rules.anchor && path.join(originOf(rules, rules.anchor), PACKAGES);
+  const way = own ? `install it in ${own}, or in the project and: rye trust` : "rye trust";
+  return `nobody approved the packages of this folder (${way})`;
 }
 
 /** From now on refuse what the rules refuse, in require() and in import. */
