@@ -198,7 +198,7 @@ def _further_files(item: ReadItem) -> Iterator[FurtherFile]:
         from ryeos.imports import tool_texts
 
         yield from tool_texts.further_files(data.decode("utf-8", "replace"), target.space.base)
-    elif target.kind is Kind.DIRECTIVE and b"<skill " in data:
+    elif target.kind is Kind.DIRECTIVE:
         yield from further_files(data.decode("utf-8", "replace"), target.space)
 
 

@@ -516,6 +516,8 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
     if target.kind is Kind.TOOL:
         issues = (*issues, *_spec_problems(header, suffix), *_type_problems(target, header))
     issues = (*issues, *_lone_returns(data), *_unread_declarations(target, text, header))
+    if target.kind is Kind.DIRECTIVE:
+        issues = (*issues, *_manifest_problems(text))
     if issues:
         raise ItemValidationError(where, issues)
     hashed_text(target.kind, signed, where)
@@ -578,6 +580,17 @@ def _require_readable_keys(target: SignTarget, data: bytes) -> None:
         issues = () if is_module(target, header) else _unread_declarations(target, text, header)
         if issues:
             raise ItemValidationError(str(target.path), issues)
+
+
+def _manifest_problems(text: str) -> tuple[str, ...]:
+    """Why the manifest of a skill would not be read, or not as a person reads it."""
+    from ryeos.trust.skill_files import manifest_of
+
+    try:
+        manifest_of(text)
+    except LilluxError as error:
+        return (f"{error}; {error.hint}" if error.hint else str(error),)
+    return ()
 
 
 def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:

@@ -389,3 +389,28 @@ def test_a_second_version_names_what_it_replaces(workspace: Workspace) -> None:
     assert "version 1.1.0" in facts["kind"]
     assert facts["rights"].startswith("declares none: ")
     assert Proposals(rye.context.spaces.user).all() == []
+
+
+# --- files that are signed by their digests
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "\n", "\n   "], ids=repr)
+def test_the_files_of_a_skill_are_shown_however_its_tag_is_written(
+    workspace: Workspace, blank: str
+) -> None:
+    words = b"Run fill.sh\n"
+    folder = workspace.project_path / "skills/a"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_bytes(words)
+    text = (
+        '# A\n\n```xml\n<directive name="a" version="1.0.0">\n'
+        f'<skill{blank}name="a" folder="skills/a">\n'
+        f'<file path="SKILL.md" size="{len(words)}" sha256="{sha256_hex(words)}"/>\n'
+        "</skill>\n</directive>\n```\n"
+    )
+    path = workspace.project.write("directives/skills/a.md", text)
+
+    review = review_of(workspace.rye(), read_item(workspace.project.target(path)))
+
+    assert [(one.path, one.data) for one in review.files] == [("skills/a/SKILL.md", words)]
+    assert "Run fill.sh" in "\n".join(review.lines())
