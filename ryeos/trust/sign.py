@@ -276,6 +276,7 @@ def _matches(rules: Sequence[re.Pattern[str] | None], segments: Sequence[str]) -
 _BYTE_ORDER_MARK = "\ufeff"
 _VERSION = re.compile(r"[0-9A-Za-z.+-]*")
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
+_SEPARATORS = {"\x85".encode(): "U+0085", "\u2028".encode(): "U+2028", "\u2029".encode(): "U+2029"}
 _TOOL_KEY = re.compile(r'"\s*(?:executor_id|tool_type)\s*"\s*:')
 _FILES_PER_WAIT = 128
 """Files that are written to the disk together: so many are signed between two reports."""
@@ -489,6 +490,8 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
     """
     where = str(target.path)
     suffix = target.verify_target.suffix
+    if separators := _separators(suffix, data):
+        raise ItemValidationError(where, separators)
     if suffix in DETACHED_SUFFIXES or target.ref is None:
         _require_readable_keys(target, data)
         return ValidItem(None, target.verify_target.identity(_json_version(target, data)))
@@ -566,6 +569,22 @@ def _lone_returns(data: bytes) -> tuple[str, ...]:
         return ()
     line = data.count(b"\n", 0, alone.start()) + 1
     return (f"line {line}: a carriage return in the line; save the file with LF line ends",)
+
+
+def _separators(suffix: str, data: bytes) -> tuple[str, ...]:
+    """The characters of a YAML text that end a line there, and in no program that gets its values.
+
+    A person would see two lines of a script where its shell sees one, which may be a comment.
+    """
+    if suffix not in {".yaml", ".yml"}:
+        return ()
+    found = sorted((data.find(one), name) for one, name in _SEPARATORS.items() if one in data)
+    lines = [(data.count(b"\n", 0, at) + 1, name) for at, name in found]
+    return tuple(
+        f"line {line}: {name}, a line end to YAML and none to a shell; begin a new line there, or"
+        " write it as an escape in double quotes"
+        for line, name in lines
+    )
 
 
 def _require_readable_keys(target: SignTarget, data: bytes) -> None:
