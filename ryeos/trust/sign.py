@@ -521,6 +521,8 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
     issues = (*issues, *_lone_returns(data), *_unread_declarations(target, text, header))
     if target.kind is Kind.DIRECTIVE:
         issues = (*issues, *_manifest_problems(text))
+    elif target.kind is Kind.TOOL and suffix == ".py":
+        issues = (*issues, *_list_problems(text))
     if issues:
         raise ItemValidationError(where, issues)
     hashed_text(target.kind, signed, where)
@@ -610,6 +612,14 @@ def _manifest_problems(text: str) -> tuple[str, ...]:
     except LilluxError as error:
         return (f"{error}; {error.hint}" if error.hint else str(error),)
     return ()
+
+
+def _list_problems(text: str) -> Iterator[str]:
+    """The lines of a Python tool that list files or packages, and are not read as that."""
+    from ryeos.items.pinned_files import pinned_files, unread_blocks
+
+    for line, problem in (*pinned_files(text).problems, *unread_blocks(text)):
+        yield f"line {line}: {problem}"
 
 
 def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
