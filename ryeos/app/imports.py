@@ -129,7 +129,7 @@ def _planned(
 def _is_same(item: ProposedItem, before: bytes, target: SignTarget) -> bool:
     """Whether the file was made of this source; pins that a server got since are its own."""
     written, proposed = _body(before, target), _body(item.data, target)
-    if written == proposed or (item.mark and item.mark in before):
+    if written == proposed or (item.suffix == ".py" and _is_of_same_source(before, item.data)):
         return True
     if not isinstance(written, str) or not isinstance(proposed, str):
         return False
@@ -138,6 +138,12 @@ def _is_same(item: ProposedItem, before: bytes, target: SignTarget) -> bool:
     with suppress(LilluxError):
         return unpinned(written) == unpinned(proposed)
     return False
+
+
+def _is_of_same_source(before: bytes, proposed: bytes) -> bool:
+    from ryeos.imports.tool_texts import is_of_same_source
+
+    return is_of_same_source(before, proposed)
 
 
 def _obstacle(item: ProposedItem, target: SignTarget) -> tuple[WriteState, str] | None:

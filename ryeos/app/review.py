@@ -194,11 +194,11 @@ def _split_at_returns(text: str) -> list[str]:
 def _further_files(item: ReadItem) -> Iterator[FurtherFile]:
     """The files that a skill, or an imported tool, signs by their digests."""
     target, data = item.target, item.data
-    if target.kind is Kind.TOOL and b"\nFILES = " in data:
+    if target.kind is Kind.TOOL and target.verify_target.suffix == ".py":
         from ryeos.imports import tool_texts
 
         yield from tool_texts.further_files(data.decode("utf-8", "replace"), target.space.base)
-    elif target.kind is Kind.DIRECTIVE and b"<skill " in data:
+    elif target.kind is Kind.DIRECTIVE:
         yield from further_files(data.decode("utf-8", "replace"), target.space)
 
 

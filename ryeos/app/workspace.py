@@ -601,9 +601,9 @@ def _marks(item: VerifiedItem) -> dict[str, Any]:
 def _skill_of(item: VerifiedItem) -> "Skill | None":
     """The skill of a directive, all its files verified; None for any other item.
 
-    Raises IntegrityError.
+    Raises IntegrityError, MetadataError.
     """
-    if item.target.kind is not Kind.DIRECTIVE or "<skill " not in item.text:
+    if item.target.kind is not Kind.DIRECTIVE:
         return None
     from ryeos.trust.skill_files import read_skill
 

@@ -91,7 +91,6 @@ class ProposedItem:
     secrets   values that were taken out of the text
     problems  why it cannot be made; one with problems is shown, and not written
     probe     a script to be asked for its arguments; None for any other item
-    mark      bytes that say that a file that is there was made of the same source
     """
 
     name: str
@@ -106,7 +105,6 @@ class ProposedItem:
     secrets: tuple[MovedSecret, ...] = ()
     problems: tuple[str, ...] = ()
     probe: ScriptProbe | None = None
-    mark: bytes = field(default=b"", repr=False)
 
     def describe(self) -> dict[str, Any]:
         """The item for ``--json``."""

@@ -100,7 +100,6 @@ def _script(source: ImportSource, ref: ItemRef, origin: str) -> ProposedItem:
         files={} if is_own else {f"scripts/{ref.name}.py": data},
         notes=tuple(notes),
         probe=ScriptProbe(data=data, block=block, written=written),
-        mark=written.mark,
     )
 
 

@@ -111,7 +111,6 @@ def _item(task: Task, runner: str, source: ImportSource) -> ProposedItem:
         held=f"{len(files)} files" if len(files) > 1 else f"1 file, {source.path.name}",
         notes=("rights: no network, writes the project; edit SANDBOX to widen them", *task.notes),
         problems=tuple(problems),
-        mark=b"" if problems else parts.mark,
     )
 
 

@@ -4,9 +4,7 @@ The tool is Python: it holds path and SHA-256 of each file, compares them before
 makes a command line of its parameters, without a shell. Every value is a literal of ASCII alone.
 """
 
-import ast
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +14,11 @@ from lillux.errors import LilluxError
 from lillux.files import read_bytes, safe_join
 from lillux.values import dataclass
 from ryeos.imports.help_pages import Argument, HelpPage
+from ryeos.items.pinned_files import literal_of, pinned_files
 from ryeos.items.refs import ItemRef
 from ryeos.trust.skill_files import FurtherFile
 
 MAX_FILE = 4 * 1024 * 1024
-_PINNED = re.compile(r"(?m)^FILES = (\[[^\n]*\])$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +37,9 @@ class ToolParts:
     block: str = ""
 
     @property
-    def mark(self) -> bytes:
-        """What the text of a tool of the same files and the same command contains."""
-        return f"FILES = {list(self.files)!a}\nCOMMAND = {list(self.command)!a}\n".encode()
+    def lists(self) -> str:
+        """The lines of a tool that tell it from tools of other files and other commands."""
+        return f"FILES = {list(self.files)!a}\nCOMMAND = {list(self.command)!a}\n"
 
 
 def tool_text(ref: ItemRef, parts: ToolParts, page: HelpPage) -> str:
@@ -68,7 +66,7 @@ def tool_text(ref: ItemRef, parts: ToolParts, page: HelpPage) -> str:
         schema=ascii(schema),
         rights=ascii(dict(parts.rights)),
         rows=ascii([(one.name, one.flag, one.kind) for one in arguments]),
-        mark=parts.mark.decode(),
+        lists=parts.lists,
         depth=ref.id.count("/") + 2,
         end=_RUN_COMMAND if parts.command else _RUN_SCRIPT,
     )
@@ -81,18 +79,31 @@ def _distinct(arguments: Sequence[Argument]) -> list[Argument]:
 
 def further_files(text: str, base: Path) -> list[FurtherFile]:
     """The files that a tool depends on, for a person who is about to sign it."""
-    found = _PINNED.search(text)
     listed: list[FurtherFile] = []
     try:
-        files = ast.literal_eval(found[1]) if found else []
-        for place, digest in files:
-            data = read_bytes(safe_join(base, str(place)), MAX_FILE)
+        pinned = pinned_files(text)
+        for line, problem in pinned.problems:
+            listed.append(FurtherFile("a file of this tool", problem=f"line {line}: {problem}"))
+        for place, digest in pinned.files:
+            data = read_bytes(safe_join(base, place), MAX_FILE)
             is_same = sha256_hex(data) == digest
             problem = "" if is_same else "is not what this tool runs; import it again"
-            listed.append(FurtherFile(str(place), data if is_same else b"", problem))
-    except (ValueError, TypeError, SyntaxError, OSError, LilluxError) as error:
+            listed.append(FurtherFile(place, data if is_same else b"", problem))
+    except (OSError, LilluxError) as error:
         listed.append(FurtherFile("a file of this tool", problem=f"cannot be read: {error}"))
     return listed
+
+
+def is_of_same_source(before: bytes, proposed: bytes) -> bool:
+    """Whether two tools run the same files, by the same command, and say so in their Python."""
+    try:
+        one, other = (text.decode() for text in (before, proposed))
+        first, second = pinned_files(one), pinned_files(other)
+        if first.problems or not first.files or first.files != second.files:
+            return False
+        return bool(literal_of(one, "COMMAND") == literal_of(other, "COMMAND"))
+    except (UnicodeDecodeError, LilluxError):
+        return False
 
 
 _RUN_SCRIPT = """\
@@ -131,7 +142,7 @@ __tool_description__ = {description}
 CONFIG_SCHEMA = {schema}
 SANDBOX = {rights}
 
-{mark}ARGUMENTS = {rows}
+{lists}ARGUMENTS = {rows}
 
 
 def words(given):

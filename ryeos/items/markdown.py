@@ -736,7 +736,7 @@ def unread_directive_parts(text: str) -> "Iterator[Unread]":
     first, last = fence.lines_above, fence.lines_above + fence.inside.count("\n") + 1
     if root.tag != "directive":
         yield _unread(root, "is not read; write <directive>")
-    for number, line in _shown_lines(text):
+    for number, line in shown_lines(text):
         if _DIRECTIVE_TAG.match(line) and not first < number <= last:
             problem = f"begins a second header; line {root.line} counts; remove one"
             yield _unread_line(line=number, name="<directive>", field="directive", problem=problem)
@@ -815,7 +815,7 @@ def _keys_between(lines: list[str], opening: int, counting: str) -> "Iterator[Un
             return
 
 
-def _shown_lines(text: str) -> Iterator[tuple[int, str]]:
+def shown_lines(text: str) -> Iterator[tuple[int, str]]:
     """The lines that are neither in a longer fence nor in one of another language than XML."""
     mark, is_hidden = "", False
     for number, line in enumerate(text.split("\n"), 1):

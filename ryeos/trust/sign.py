@@ -276,6 +276,7 @@ def _matches(rules: Sequence[re.Pattern[str] | None], segments: Sequence[str]) -
 _BYTE_ORDER_MARK = "\ufeff"
 _VERSION = re.compile(r"[0-9A-Za-z.+-]*")
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
+_SEPARATORS = {"\x85".encode(): "U+0085", "\u2028".encode(): "U+2028", "\u2029".encode(): "U+2029"}
 _TOOL_KEY = re.compile(r'"\s*(?:executor_id|tool_type)\s*"\s*:')
 _FILES_PER_WAIT = 128
 """Files that are written to the disk together: so many are signed between two reports."""
@@ -489,6 +490,8 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
     """
     where = str(target.path)
     suffix = target.verify_target.suffix
+    if separators := _separators(suffix, data):
+        raise ItemValidationError(where, separators)
     if suffix in DETACHED_SUFFIXES or target.ref is None:
         _require_readable_keys(target, data)
         return ValidItem(None, target.verify_target.identity(_json_version(target, data)))
@@ -516,6 +519,10 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
     if target.kind is Kind.TOOL:
         issues = (*issues, *_spec_problems(header, suffix), *_type_problems(target, header))
     issues = (*issues, *_lone_returns(data), *_unread_declarations(target, text, header))
+    if target.kind is Kind.DIRECTIVE:
+        issues = (*issues, *_manifest_problems(text))
+    elif target.kind is Kind.TOOL and suffix == ".py":
+        issues = (*issues, *_list_problems(text))
     if issues:
         raise ItemValidationError(where, issues)
     hashed_text(target.kind, signed, where)
@@ -566,6 +573,22 @@ def _lone_returns(data: bytes) -> tuple[str, ...]:
     return (f"line {line}: a carriage return in the line; save the file with LF line ends",)
 
 
+def _separators(suffix: str, data: bytes) -> tuple[str, ...]:
+    """The characters of a YAML text that end a line there, and in no program that gets its values.
+
+    A person would see two lines of a script where its shell sees one, which may be a comment.
+    """
+    if suffix not in {".yaml", ".yml"}:
+        return ()
+    found = sorted((data.find(one), name) for one, name in _SEPARATORS.items() if one in data)
+    lines = [(data.count(b"\n", 0, at) + 1, name) for at, name in found]
+    return tuple(
+        f"line {line}: {name}, a line end to YAML and none to a shell; begin a new line there, or"
+        " write it as an escape in double quotes"
+        for line, name in lines
+    )
+
+
 def _require_readable_keys(target: SignTarget, data: bytes) -> None:
     """Refuse a JSON tool with a key twice or nearly right; other JSON may say anything.
 
@@ -578,6 +601,25 @@ def _require_readable_keys(target: SignTarget, data: bytes) -> None:
         issues = () if is_module(target, header) else _unread_declarations(target, text, header)
         if issues:
             raise ItemValidationError(str(target.path), issues)
+
+
+def _manifest_problems(text: str) -> tuple[str, ...]:
+    """Why the manifest of a skill would not be read, or not as a person reads it."""
+    from ryeos.trust.skill_files import manifest_of
+
+    try:
+        manifest_of(text)
+    except LilluxError as error:
+        return (f"{error}; {error.hint}" if error.hint else str(error),)
+    return ()
+
+
+def _list_problems(text: str) -> Iterator[str]:
+    """The lines of a Python tool that list files or packages, and are not read as that."""
+    from ryeos.items.pinned_files import pinned_files, unread_blocks
+
+    for line, problem in (*pinned_files(text).problems, *unread_blocks(text)):
+        yield f"line {line}: {problem}"
 
 
 def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:

@@ -8,11 +8,12 @@ The directive is the detached signature of the folder: no byte of a skill is cha
     </skill>
 
 The folder and what it calls are below the folder that holds ``.ai``. Format: ``docs/moving-in.md``.
+What the XML parser reads decides; what only looks like a manifest to a person is refused.
 """
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lillux.digests import sha256_hex
@@ -21,8 +22,15 @@ from lillux.files import FileTooLargeError, read_bytes, require_plain_path, safe
 from lillux.patterns import pattern
 from lillux.values import dataclass, field
 from ryeos.items.errors import IntegrityError
-from ryeos.items.header_values import MetadataError
-from ryeos.items.markdown import Element, directive_error, read_directive_element
+from ryeos.items.header_names import skeleton, squashed
+from ryeos.items.header_values import MetadataError, line_of
+from ryeos.items.markdown import (
+    Element,
+    Fence,
+    directive_error,
+    read_directive_element,
+    shown_lines,
+)
 from ryeos.items.refs import AI_DIRECTORY, Kind, Space
 from ryeos.items.yaml import parse_yaml
 from ryeos.trust.verify import VerifiedItem
@@ -37,7 +45,13 @@ OF_OTHER_PROGRAMS = frozenset({".git", ".DS_Store", "Thumbs.db", "desktop.ini"})
 """Names in a skill's folder that other programs write: no skill is signed with one of them."""
 _CACHE_FOLDER = "__pycache__"
 _CACHE_NAME = pattern(r"([\w-]+)\.[a-z]+-?[0-9]+(?:\.opt-[12])?\.pyc")
-_MARK = "<skill "
+_SEEMS_MANIFEST = pattern(r"(?i)<\s*(?:[^\s<>/:\"'=]{1,60}:)?skill(?![\w.:-])")
+_SEEMS_LISTED = pattern(r"(?i)\bsha256\s*=\s*[\"']")
+_ATTRIBUTES: Mapping[str, Collection[str]] = {
+    "skill": {"name", "folder"},
+    "file": {"path", "size", "sha256"},
+    "called": {"path", "size", "sha256"},
+}
 _FENCE = "---"
 
 
@@ -80,14 +94,20 @@ class Skill:
 
 def manifest_of(text: str) -> SkillManifest | None:
     """The manifest in a directive's text; None for one of no skill. Raises MetadataError."""
-    if _MARK not in text:
+    seen = skeleton(text).casefold()
+    if "skill" not in seen and "sha256" not in seen:
         return None
-    _, root = read_directive_element(text)
+    fence, root = read_directive_element(text)
     found = [child for child in root.children if child.tag == "skill"]
-    if not found:
-        return None
     if len(found) > 1:
         raise directive_error(found[1], "expected one <skill>, found two")
+    listed = [child for one in found for child in one.children]
+    for one in (*found, *listed):
+        _require_known(one)
+    _require_no_other_spelling(root, listed)
+    _require_all_read(text, fence, found, listed)
+    if not found:
+        return None
     said = found[0]
     folder = _attribute(said, "folder")
     parts = folder.split("/")
@@ -104,6 +124,66 @@ def manifest_of(text: str) -> SkillManifest | None:
         raise directive_error(said, f"skill: expected at most {MAX_BYTES} bytes in all")
     name = _attribute(said, "name")
     return SkillManifest(name=name, folder=folder, files=files, called=called)
+
+
+def _require_known(element: Element) -> None:
+    """Refuse what a reader takes for a part of a manifest and nothing looks at."""
+    tag = element.tag[:60]
+    known = _ATTRIBUTES.get(element.tag)
+    if known is None:
+        raise directive_error(element, f"skill: expected <file> or <called>, found <{tag}>")
+    if more := sorted(element.attributes.keys() - known):
+        raise directive_error(element, f"{tag}: {more[0][:60]} is not read; remove it")
+    texts = (part.strip() for part in element.content if isinstance(part, str))
+    if any(texts) or (element.tag != "skill" and element.children):
+        raise directive_error(element, f"{tag}: expected nothing but attributes, found content")
+
+
+def _require_no_other_spelling(root: Element, listed: Sequence[Element]) -> None:
+    """Refuse files with digests that stand elsewhere than in the manifest."""
+    read = {id(one) for one in listed}
+    for one in root.descendants():
+        is_file = squashed(one.tag.rpartition(":")[2]) in {"file", "called"}
+        if id(one) not in read and is_file and "sha256" in map(squashed, one.attributes):
+            problem = f"<{one.tag[:60]}> with a sha256 is read inside of one <skill> alone"
+            raise directive_error(one, f"{problem}, which stands directly in <directive>")
+
+
+def _require_all_read(
+    text: str, fence: Fence, found: Sequence[Element], listed: Sequence[Element]
+) -> None:
+    """Refuse what looks like a manifest to a person and is none to the parser.
+
+    It may be a comment, CDATA, the inside of ``<raw>``, a tag in other letters or with a prefix,
+    an element that stands elsewhere, or a line below the block.
+    """
+    inside = skeleton(fence.inside)
+    places = [line_of(inside, one.start()) for one in _SEEMS_MANIFEST.finditer(inside)]
+    if len(places) > len(found):
+        read = [one.line - fence.lines_above for one in found]
+        unread = next((one for one in places if one not in read), places[-1])
+        raise _unread_error(fence.lines_above + unread)
+    digests = [line_of(inside, one.start()) for one in _SEEMS_LISTED.finditer(inside)]
+    if found and len(digests) > len(listed):
+        read = [one.line for one in listed]
+        lines = [fence.lines_above + one for one in digests]
+        unread = next((one for one in lines if one not in read), lines[-1])
+        raise MetadataError("directive", "a sha256 that is not read: remove it", unread)
+    last = fence.lines_above + fence.inside.count("\n") + 1
+    for number, line in shown_lines(text):
+        is_inside = fence.lines_above < number <= last
+        if not is_inside and _SEEMS_MANIFEST.match(skeleton(line).strip()):
+            raise _unread_error(number)
+
+
+def _unread_error(line: int) -> MetadataError:
+    return MetadataError(
+        "directive",
+        "looks like a <skill> and is not read: no file would be compared",
+        line,
+        hint="write one <skill name=... folder=...> directly inside of <directive>, in small"
+        " letters and in no comment; put an example into a fenced block of another language",
+    )
 
 
 def _attribute(element: Element, name: str) -> str:
@@ -362,7 +442,8 @@ def further_files(text: str, space: Space) -> Iterator[FurtherFile]:
     """
     try:
         manifest = manifest_of(text)
-    except LilluxError:
+    except LilluxError as error:
+        yield FurtherFile("the files of a skill", problem=f"are not known: {error}")
         return
     if manifest is None:
         return

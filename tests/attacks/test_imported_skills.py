@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.items.refs import Space
+from ryeos.items.header_values import MetadataError
+from ryeos.items.refs import Kind, Reference, Space
 from ryeos.trust.skill_files import MAX_FILES
 from tests.support.command_line import CommandLine
+from tests.support.workspace import Workspace
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "imports" / "skills"
 REF = "directive:skills/release_notes"
@@ -357,3 +359,110 @@ def test_two_skills_of_one_name_are_not_both_made(signer: CommandLine) -> None:
 
     assert [item["state"] for item in done["items"]] == ["new", "refused"]
     assert "has this id too" in done["items"][1]["reason"]
+
+
+# --- a manifest in another spelling ---------------------------------------------------------------
+
+
+def rewritten(signer: CommandLine, before: str, after: str) -> Path:
+    """The directive of the skill with one thing in it written otherwise, and no signature."""
+    directive = signer.project / ".ai/directives/skills/release_notes.md"
+    text = directive.read_text("utf-8")
+    assert before in text
+    lines = text.replace(before, after, 1).split("\n")
+    directive.write_text("\n".join(one for one in lines if "<!-- rye:" not in one), "utf-8")
+    return directive
+
+
+@pytest.mark.parametrize("blank", ["\t", "\n", "\n    ", "  ", " \t\n"], ids=repr)
+def test_any_blank_behind_the_tag_is_the_same_manifest(
+    blank: str, signer: CommandLine, folder: Path
+) -> None:
+    rewritten(signer, "<skill ", f"<skill{blank}")
+    signed = signer("sign", REF)
+    at_first = signer("run", REF)
+    one_byte_more(folder / "scripts/commits.py")
+
+    assert signed.status == 0, signed.stderr
+    assert at_first.status == 0, at_first.stderr
+    for words in (["run", REF], ["load", REF], ["skill", "verify", "release-notes"]):
+        done = signer(*words, "--json")
+        assert (done.status, done.json["code"]) == (4, "INTEGRITY"), words
+
+
+OTHER_SPELLINGS: dict[str, tuple[tuple[str, str], ...]] = {
+    "in capitals": (("<skill ", "<Skill "), ("</skill>", "</Skill>")),
+    "with a prefix": (("<skill ", "<x:skill "), ("</skill>", "</x:skill>")),
+    "with a namespace": (("<skill ", '<skill xmlns="other" '),),
+    "with a Cyrillic letter": (("<skill ", "<\u0455kill "), ("</skill>", "</\u0455kill>")),
+    "one letter less": (("<skill ", "<skil "), ("</skill>", "</skil>")),
+    "in a comment": (("<skill ", "<!-- <skill "), ("</skill>", "</skill> -->")),
+    "in CDATA": (("<skill ", "<note><![CDATA[<skill "), ("</skill>", "</skill>]]></note>")),
+    "in a raw text": (("<skill ", "<raw><skill "), ("</skill>", "</skill></raw>")),
+    "in the metadata": (("</metadata>", ""), ("</skill>", "</skill></metadata>")),
+    "twice": (("</skill>", '</skill><skill name="a" folder="b"/>'),),
+    "twice, in a comment": (("</skill>", '</skill><!-- <skill name="a"> -->'),),
+    "a file in capitals": (("<called ", "<Called "),),
+    "a file in a comment": (("<called ", "<!-- <called "), ("</skill>", "--></skill>")),
+    "a file in a group": (("<called ", "<more><called "), ("</skill>", "</more></skill>")),
+    "below the block": (("\n```\n", '\n```\n\n<skill name="a" folder="b">\n'),),
+}
+
+
+@pytest.mark.parametrize("how", OTHER_SPELLINGS)
+def test_a_manifest_in_another_spelling_is_not_signed_and_not_given_to_a_model(
+    how: str, signer: CommandLine, folder: Path
+) -> None:
+    for before, after in OTHER_SPELLINGS[how]:
+        directive = rewritten(signer, before, after)
+
+    signed = signer("sign", REF, "--json")
+
+    assert signed.status != 0, signed.stdout
+    assert "line " in signed.stdout + signed.stderr
+    assert "rye:signed" not in directive.read_text("utf-8")
+    assert signer("run", REF).status != 0
+    assert folder.is_dir()
+
+
+@pytest.mark.parametrize("how", OTHER_SPELLINGS)
+def test_an_older_signature_of_another_spelling_gives_nothing_to_a_model(
+    how: str, workspace: Workspace
+) -> None:
+    digest = "0" * 64
+    text = (
+        '# A\n\n```xml\n<directive name="a" version="1.0.0">\n'
+        "<metadata><description>d</description><category>skills</category></metadata>\n"
+        '<skill name="a" folder="skills/a">\n'
+        f'<file path="SKILL.md" size="1" sha256="{digest}"/>\n'
+        f'<called path="a.sh" size="1" sha256="{digest}"/>\n</skill>\n</directive>\n```\n\nDo it.\n'
+    )
+    for before, after in OTHER_SPELLINGS[how]:
+        text = text.replace(before, after, 1)
+    path = workspace.project.write("directives/skills/a.md", text)
+    workspace.project.sign_unchecked(path)
+
+    with pytest.raises(MetadataError, match="line "):
+        workspace.rye().load(Reference(Kind.DIRECTIVE, "skills/a"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Write a `<skill>` element with the files of the folder.",
+        "```html\n<skill name='x'>\n```",
+        "Ask for the skill; a &lt;skill&gt; is not one.",
+    ],
+)
+def test_a_directive_that_speaks_of_skills_is_signed(words: str, workspace: Workspace) -> None:
+    text = (
+        '# A skill\n\n```xml\n<directive name="a" version="1.0.0">\n'
+        "<metadata><description>writes a skill, &lt;skill&gt;</description>"
+        "<category>mine</category><author>a</author></metadata>\n<skills>some</skills>\n</directive>\n```\n\n"
+    )
+    path = workspace.project.write("directives/mine/a.md", f"{text}{words}\n")
+    workspace.project.sign(path)
+
+    _, item = workspace.rye().load(Reference(Kind.DIRECTIVE, "mine/a"))
+
+    assert words in item.text

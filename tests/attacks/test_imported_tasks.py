@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from lillux.digests import sha256_hex
+from ryeos.app.review import review_of
+from ryeos.items.errors import ItemValidationError
 from ryeos.items.refs import Space
+from ryeos.trust.sign import read_item
 from tests.support.command_line import CommandLine
 from tests.support.programs import require_program
+from tests.support.workspace import Workspace
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "imports" / "tasks"
 
@@ -115,3 +120,124 @@ def test_names_that_differ_in_case_alone_are_not_both_made(signer: CommandLine) 
     done = signer("import", "Makefile", "--yes", "--json").json
 
     assert [item["state"] for item in done["items"]] == ["new", "refused"]
+
+
+# --- lists of files in another spelling -----------------------------------------------------------
+
+DIGEST = sha256_hex(b"honest\n")
+ROW = f'("run.sh", "{DIGEST}")'
+HEADER = (
+    '__version__ = "1.0.0"\n__tool_type__ = "python"\n'
+    '__executor_id__ = "rye/core/runtimes/python/script"\n__category__ = "mine"\n'
+    '__tool_description__ = "d"\n'
+)
+SAME_LISTS = {
+    "as it is imported": f"FILES = [{ROW}]\n",
+    "without blanks": f"FILES=[{ROW}]\n",
+    "with a type": f"FILES: list = [{ROW}]\n",
+    "as a tuple": f"FILES = ({ROW},)\n",
+    "on two lines": f"FILES = [\n    {ROW},\n]\n",
+    "with a comment": f"FILES = [{ROW}]  # mine\n",
+    "in full-width letters": f"\uff26\uff29\uff2c\uff25\uff33 = [{ROW}]\n",
+    "behind a semicolon": f"x = 1; FILES = [{ROW}]\n",
+}
+OTHER_LISTS = {
+    "in a branch": f"if True:\n    FILES = [{ROW}]\n",
+    "computed": f"FILES = list([{ROW}])\n",
+    "with another name": f"FILES = OTHER = [{ROW}]\n",
+    "of mappings": f'FILES = [{{"path": "run.sh", "sha256": "{DIGEST}"}}]\n',
+    "as a mapping": f'FILES = {{"run.sh": "{DIGEST}"}}\n',
+    "appended": f"FILES = []\nFILES.append({ROW})\n",
+    "added": f"FILES = []\nFILES += [{ROW}]\n",
+    "by its name": f'globals()["FILES"] = [{ROW}]\n',
+    "by a walrus": f"print(FILES := [{ROW}])\n",
+    "twice": f"FILES = [{ROW}]\nFILES = [{ROW}]\n",
+    "replaced": f"FILES = [{ROW}]\nFILES = []\n",
+    "changed": f"FILES = [{ROW}]\nFILES[0] = 1\n",
+    "extended": f"FILES = [{ROW}]\nFILES.extend([])\n",
+    "by a loop": f"FILES = [{ROW}]\nfor FILES in []:\n    pass\n",
+    "imported": f"FILES = [{ROW}]\nfrom os import name as FILES\n",
+    "replaced by its name": f'FILES = [{ROW}]\nglobals()["FILES"] = []\n',
+}
+
+
+@pytest.mark.parametrize("how", SAME_LISTS)
+def test_the_files_of_a_tool_are_shown_however_its_list_is_written(
+    how: str, workspace: Workspace
+) -> None:
+    (workspace.project_path / "run.sh").write_bytes(b"honest\n")
+    path = workspace.project.write("tools/mine/x.py", HEADER + SAME_LISTS[how])
+
+    review = review_of(workspace.rye(), read_item(workspace.project.target(path)))
+
+    assert [(one.path, one.data) for one in review.files] == [("run.sh", b"honest\n")]
+    assert workspace.project.sign(path).error is None
+
+
+@pytest.mark.parametrize("how", OTHER_LISTS)
+def test_a_list_of_files_that_is_not_one_literal_is_not_signed(
+    how: str, workspace: Workspace
+) -> None:
+    path = workspace.project.write("tools/mine/x.py", HEADER + OTHER_LISTS[how])
+
+    with pytest.raises(ItemValidationError, match=r"line [67]: FILES .*; write FILES = \["):
+        workspace.project.sign(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'FILES = ["a.txt", "b.txt"]\nFILES.append("c")\n',
+        "import glob\nFILES = glob.glob('*')\n",
+        f'KNOWN = {{"run.sh": "{DIGEST}"}}\n',
+        f'FILES = "a"\nprint("{DIGEST}")\n',
+    ],
+)
+def test_other_tools_may_name_files(text: str, workspace: Workspace) -> None:
+    path = workspace.project.write("tools/mine/x.py", HEADER + text)
+
+    review = review_of(workspace.rye(), read_item(workspace.project.target(path)))
+
+    assert not review.files
+    assert workspace.project.sign(path).error is None
+
+
+def test_a_tool_that_only_quotes_the_list_is_not_taken_for_the_imported_one(
+    signer: CommandLine,
+) -> None:
+    signer("import", "Makefile", "--yes")
+    tool = signer.project / ".ai/tools/tasks/make/test.py"
+    quoted = "\n".join(
+        line for line in tool.read_text("utf-8").split("\n") if line.startswith(("FILES", "COMM"))
+    )
+    tool.write_text(f'{HEADER}TEXT = """\n{quoted}\n"""\n', "utf-8")
+
+    done = signer("import", "Makefile", "--dry-run", "--json").json
+
+    (state,) = [one["state"] for one in done["items"] if one["ref"] == "tool:tasks/make/test"]
+    assert state == "conflict"
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        *("#/// script", "# ///script", "# /// Script", "# /// script ", "#  /// script"),
+        *("#\t/// script", "    # /// script", "# //// script", "# /// \u0455cript"),
+        *("## /// script", "# ///  script", f"#{' ' * 300}/// script"),
+    ],
+)
+def test_a_list_of_packages_in_another_spelling_is_not_signed(
+    mark: str, workspace: Workspace
+) -> None:
+    block = f'{mark}\n# dependencies = ["rich"]\n# ///\n'
+    path = workspace.project.write("tools/mine/x.py", HEADER + block)
+
+    with pytest.raises(ItemValidationError, match="line 6: seems to begin a list of packages"):
+        workspace.project.sign(path)
+
+
+def test_a_string_and_prose_may_speak_of_such_a_block(workspace: Workspace) -> None:
+    text = 'TEXT = """\n    # /// script\n"""\n# a "# /// script" block\n'
+    path = workspace.project.write("tools/mine/x.py", HEADER + text)
+
+    assert workspace.project.sign(path).error is None

@@ -397,3 +397,71 @@ def test_a_second_version_names_what_it_replaces(workspace: Workspace) -> None:
     assert "version 1.1.0" in facts["kind"]
     assert facts["rights"].startswith("declares none: ")
     assert Proposals(rye.context.spaces.user).all() == []
+
+
+# --- files that are signed by their digests
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "\n", "\n   "], ids=repr)
+def test_the_files_of_a_skill_are_shown_however_its_tag_is_written(
+    workspace: Workspace, blank: str
+) -> None:
+    words = b"Run fill.sh\n"
+    folder = workspace.project_path / "skills/a"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_bytes(words)
+    text = (
+        '# A\n\n```xml\n<directive name="a" version="1.0.0">\n'
+        f'<skill{blank}name="a" folder="skills/a">\n'
+        f'<file path="SKILL.md" size="{len(words)}" sha256="{sha256_hex(words)}"/>\n'
+        "</skill>\n</directive>\n```\n"
+    )
+    path = workspace.project.write("directives/skills/a.md", text)
+
+    review = review_of(workspace.rye(), read_item(workspace.project.target(path)))
+
+    assert [(one.path, one.data) for one in review.files] == [("skills/a/SKILL.md", words)]
+    assert "Run fill.sh" in "\n".join(review.lines())
+
+
+# --- lines of YAML
+
+SEPARATORS = {"U+0085": "\x85", "U+2028": "\u2028", "U+2029": "\u2029"}
+
+
+@pytest.mark.parametrize("place", ["tools/mine/x.yaml", "tools/mine/x.yml", "config/mine/x.yaml"])
+@pytest.mark.parametrize("name", SEPARATORS)
+def test_a_line_end_of_yaml_alone_is_not_signed(
+    workspace: Workspace, name: str, place: str
+) -> None:
+    script = f"config:\n  script: |\n    # only if allowed{SEPARATORS[name]}    exit 3\n    date\n"
+    text = HARMLESS.partition("config:")[0] + script
+    item = read_item(workspace.project.target(workspace.project.write(place, text)))
+
+    (report,) = workspace.signer().sign_all([item], force=False)
+
+    assert f"line 8: {name}, a line end to YAML" in str(report.error)
+    assert "rye:signed" not in item.target.path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", SEPARATORS)
+def test_a_graph_with_a_line_end_of_yaml_alone_is_not_signed(
+    workspace: Workspace, name: str
+) -> None:
+    text = (
+        'version: "1.0.0"\ntool_type: graph\nexecutor_id: rye/core/runtimes/state-graph/runtime\n'
+        f"category: mine\ndescription: a{SEPARATORS[name]}b\n"
+    )
+    item = read_item(workspace.project.target(workspace.project.write("tools/mine/g.yaml", text)))
+
+    (report,) = workspace.signer().sign_all([item], force=False)
+
+    assert f"line 5: {name}" in str(report.error)
+
+
+def test_an_escape_of_such_a_line_end_is_signed(workspace: Workspace) -> None:
+    text = HARMLESS.replace('"echo hello"', r'"echo a\u2028\L\P\Nb"')
+
+    (report,) = workspace.signer().sign_all([item_of(workspace, text)], force=False)
+
+    assert report.error is None
