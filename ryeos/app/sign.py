@@ -216,7 +216,7 @@ def targets_of(rye: Rye, text: str, item_type: str | None, label: str) -> tuple[
     space = rye.space(label)
     if is_glob(text):
         excluded = exclusions(rye.context.spaces, rye.verifier, rye.warn)
-        return targets_of_glob(*_glob(text, item_type), space, excluded)
+        return targets_of_glob(*_glob(text, item_type), space, excluded, warn=rye.warn)
     if label == SYSTEM:
         raise SystemImmutableError(text)
     reference = item_reference(rye, text, item_type)

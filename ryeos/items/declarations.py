@@ -22,6 +22,9 @@ from ryeos.items.header_names import (
     SANDBOX,
     Binding,
     Unread,
+    has_sandbox_words,
+    is_one_slip,
+    sandbox_words,
     seems_sandbox,
     skeleton,
     squashed,
@@ -82,13 +85,14 @@ _METADATA_FIELDS = frozenset(
     | {"runtime"}
 )
 _LINE_ENDS = pattern("\r(?!\n)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_SEEMS = pattern(r"(?i)\w*(?:san_?d|bo_?x)\w*")
 
 
 def may_have_unread(kind: Kind, suffix: str, text: str, header: Mapping[str, Any]) -> bool:
     """Whether a text has words that `unread_declarations` must look at: a quick search."""
     if kind is Kind.DIRECTIVE:
         return _directive_is_doubtful(text)
+    if kind is Kind.TOOL and next(_inner_blocks(suffix, header), None):
+        return True
     if kind is Kind.KNOWLEDGE or suffix in _DATA_SUFFIXES:
         fields = _fields_of(kind)
         is_doubtful = "<<" in text or "\n---" in text or text.startswith("---\n---")
@@ -106,8 +110,10 @@ def _has_further_words(text: str, header: Mapping[str, Any]) -> bool:
     Counts of fixed texts, which take a hundredth of what parsing the file takes.
     """
     lowered = text.lower()
+    letters = lowered.replace("_", "")
     blocks = "SANDBOX" in header or ("sandbox" in header and "sandbox" in text)
-    if lowered.count("sand") > blocks or lowered.count("box") > blocks:
+    found = max(letters.count("sand"), letters.count("box")) + letters.count("sanbdox")
+    if found > blocks:
         return True
     read = [name for name in header if name in _FIELDS and name in text]
     if text.count("__") > 2 * sum(name.startswith("__") for name in read):
@@ -127,7 +133,7 @@ def _is_main(name: str, text: str) -> bool:
 
 
 def _shell_is_doubtful(text: str, header: Mapping[str, Any]) -> bool:
-    blocks = [word for word in _SEEMS.findall(text) if seems_sandbox(word)]
+    blocks = list(sandbox_words(text))
     if len(blocks) > 1 or (blocks and (blocks != [SANDBOX] or SANDBOX not in header)):
         return True
     found = [tag or word for tag, word in _SHELL_FIELDS.findall(text)]
@@ -161,10 +167,9 @@ def may_have_unread_rights(text: str, *, has_rights: bool) -> bool:
     lowered = text.lower()
     if not text.isascii():
         lowered = skeleton(lowered)
-    if "sand" not in lowered and "box" not in lowered:
+    if not has_sandbox_words(lowered):
         return False
-    seen = [word for word in _SEEMS.findall(lowered) if seems_sandbox(word)]
-    return len(seen) > (1 if has_rights else 0)
+    return len(list(sandbox_words(lowered))) > (1 if has_rights else 0)
 
 
 # --- findings -------------------------------------------------------------------------------------
@@ -187,6 +192,8 @@ def unread_declarations(
     if file_type is None and not may_have_unread(kind, suffix, text, header):
         return
     found = list(_unread(kind, suffix, text, file_type))
+    if kind is Kind.TOOL and not is_module:
+        found += _inner_rights(suffix, text, header)
     for one in sorted(found, key=lambda one: one.line):
         if not is_module or one.field in _DECIDING:
             yield one
@@ -194,7 +201,13 @@ def unread_declarations(
 
 def unread_rights(suffix: str, text: str, file_type: FileType | None = None) -> Iterator[Unread]:
     """Of these, the ones about rights: a tool that has one must not run. Raises MetadataError."""
-    for one in _unread(Kind.TOOL, suffix, text, file_type):
+    from ryeos.items.headers import parse_header
+
+    header = parse_header(suffix, text, file_type=file_type)
+    for one in (
+        *_unread(Kind.TOOL, suffix, text, file_type),
+        *_inner_rights(suffix, text, header),
+    ):
         if one.field == SANDBOX:
             yield one
 
@@ -276,6 +289,12 @@ def _judged_comments(found: Iterable[Binding | Unread]) -> Iterator[Unread]:
 
 # --- added types ----------------------------------------------------------------------------------
 
+_SUFFIXES_OF_DATA: Mapping[str, str] = {
+    "yaml/yaml": ".yaml",
+    "json/json": ".json",
+    "toml/toml": ".toml",
+}
+
 
 def _of_added_type(text: str, file_type: FileType) -> Iterator[Unread]:
     """Of a type that a space has added: by its parser, or by the lines of its comments."""
@@ -295,8 +314,83 @@ def _of_added_type(text: str, file_type: FileType) -> Iterator[Unread]:
             yield from _judged_comments(
                 comment_bindings(text, file_type.comment, is_block=is_block)
             )
+        case name if suffix := _SUFFIXES_OF_DATA.get(name):
+            from ryeos.items.headers import without_first_lines
+
+            text = without_first_lines(text, file_type.prefix, shebang=file_type.after_shebang)
+            yield from _of_data(suffix, text, _fields_of(Kind.TOOL))
         case _:
             return
+
+
+# --- blocks inside of others ----------------------------------------------------------------------
+
+_RIGHTS = frozenset({"read", "write", "network", "programs", "env"})
+_NO_BLOCKS = frozenset({"none", "any", "nothing"})
+_NAMES_OF_CALLERS = frozenset(
+    {"properties", "params", "parameters", "arguments", "args", "env", "headers", "body", "json"}
+    | {"data", "query", "config_schema", "input_schema", "CONFIG_SCHEMA", "INPUT_SCHEMA"}
+    | {"PARAMETERS"}
+)
+"""Fields whose keys an author chooses, or another program: schemas, parameters, variables."""
+
+
+def _inner_blocks(suffix: str, header: Mapping[str, Any]) -> Iterator[str]:
+    """The keys inside of a header's blocks, at any depth, that seem to declare rights.
+
+    In code, only inside of constants that are fields of a header or are called after it.
+    """
+    is_data = suffix in _DATA_SUFFIXES
+    left: list[Any] = [
+        value
+        for key, value in header.items()
+        if isinstance(value, (dict, list))
+        and key not in _NAMES_OF_CALLERS
+        and not key.startswith("x-")
+        and _FIELDS.get(key) != SANDBOX
+        and (is_data or key in _FIELDS or key[:2] == "__" or key.upper() in _HEADERS)
+    ]
+    while left:
+        block = left.pop()
+        if isinstance(block, list):
+            left += block
+        elif isinstance(block, dict):
+            for key, value in block.items():
+                if key in _NAMES_OF_CALLERS or key.startswith("x-"):
+                    continue
+                if seems_sandbox(key) and _seems_rights(key, value):
+                    yield key
+                left.append(value)
+
+
+_HEADERS = frozenset({"HEADER", "META", "METADATA", "TOOL", "TOOL_CONFIG"})
+
+
+def _seems_rights(key: str, value: object) -> bool:
+    """Whether a value looks like rights: a switch or a name below the same key does not."""
+    match value:
+        case dict() | list():
+            names = [squashed(name) for name in value if isinstance(name, str)]
+            near = any(is_one_slip(name, right) for name in names for right in _RIGHTS)
+            return not value or near
+        case None:
+            return True
+        case str():
+            is_word = squashed(key) == SANDBOX and value.strip().casefold() in _NO_BLOCKS
+            return is_word or value.lstrip().startswith("{")
+        case _:
+            return False
+
+
+def _inner_rights(suffix: str, text: str, header: Mapping[str, Any]) -> Iterator[Unread]:
+    for key in dict.fromkeys(_inner_blocks(suffix, header)):
+        found = re.finditer(rf'["\']?\b{re.escape(key)}["\']?\s*[:=\]]', text)
+        lines = [line_of(text, one.start()) for one in found]
+        raw = text.split("\n")
+        inner = [one for one in lines if not raw[one - 1].startswith(key)] or lines or [1]
+        line = lines[-1] if suffix == ".toml" and lines else inner[0]
+        problem = "stands in another block; Rye reads it at the top level of the header alone"
+        yield Unread(line=line, name=key, field=SANDBOX, problem=f"{problem}; move or remove it")
 
 
 # --- data -----------------------------------------------------------------------------------------

@@ -5,7 +5,9 @@ A file of its own, imported late by `ryeos.items.declarations` and the readers o
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
+from lillux.patterns import pattern
 from lillux.values import dataclass
 
 # Letters that look like those of a field's name; full-width ones are folded by NFKC.
@@ -44,6 +46,76 @@ def is_one_slip(word: str, wanted: str) -> bool:
         swapped = long[:at] + long[at + 1 : at + 2] + long[at : at + 1] + long[at + 2 :]
         return short[at + 1 :] == long[at + 1 :] or short == swapped
     return len(short) + 1 == len(long) and short[at:] == long[at + 1 :]
+
+
+# --- words of a text ------------------------------------------------------------------------------
+
+# One slip of ``sandbox`` leaves one of these whole; see `is_one_slip`.
+_CORES = pattern(r"(?i)s_*a_*n_*b_*d_*o_*x|s_*a_*n_*d(?:[ -]?b_*o_*x)?|b_*o_*x")
+_LONGEST = 40
+_SIGNS = pattern(r"(?:={1,3}>?|:=?|->)\s*[\"'`(]*[{\[](?!\s*(?:\.\.\.|\u2026))")
+_NAMED = re.compile(r"(\w+(?:[ -]\w+)?)(?:\s*:\s*([\w.]+))?[\s\"'`)\]*>]*\Z")
+_FIRST = pattern(r"[^\w@]*(@?)(\w+(?:-\w+)*)[\"'`)\]*]*[ \t\u00a0]*([:=]?)[ \t\u00a0]*(.*)")
+_VALUE = pattern(
+    r"(?i)[^\w\s]*|[({\[].*|[\"'`]*(?:any|none|null|nothing|true|false|undefined)\b\W*"
+)
+
+
+def sandbox_words(text: str) -> Iterator[str]:
+    """The words of a text that seem to name the block of rights.
+
+    Looks around the letters that such a word has, so that a long text takes one pass.
+    """
+    text = skeleton(text) if not text.isascii() else text
+    last = -1
+    for core in _CORES.finditer(text):
+        start, end = core.span()
+        if start < last:
+            continue
+        while start and core.start() - start < _LONGEST and _is_letter(text[start - 1]):
+            start -= 1
+        while end < len(text) and end - core.end() < _LONGEST and _is_letter(text[end]):
+            end += 1
+        last = end
+        if seems_sandbox(text[start:end]):
+            yield text[start:end]
+
+
+def _is_letter(one: str) -> bool:
+    return one.isalnum() or one == "_"
+
+
+def declared_in_comment(comment: str, *, is_header: bool = False) -> str:
+    """The name with which a line of a comment seems to declare rights, ``""`` where it does not.
+
+    That is a name like ``sandbox`` with a sign and a bracket, wherever it stands; or as the first
+    word with what looks like a value. ``is_header``: among comments that declare fields, where
+    nothing behind the sign is prose.
+    """
+    if next(sandbox_words(comment), None) is None:
+        return ""
+    for sign in _SIGNS.finditer(comment):
+        named = _NAMED.search(comment, max(sign.start() - _LONGEST, 0), sign.start())
+        if named:
+            for name in (named[1], re.split("[ -]", named[1])[-1], named[2]):
+                if name and seems_sandbox(name):
+                    return name
+    found = _FIRST.match(comment.rstrip("\r"))
+    if not found or not seems_sandbox(found[2]):
+        return ""
+    tag, name, sign_behind, value = found.groups()
+    if value.startswith(("{", "[")) and not value.startswith(("{...", "{\u2026")):
+        return name
+    is_exact = squashed(name) == SANDBOX
+    is_value = is_header or bool(tag) or bool(_VALUE.fullmatch(value))
+    return name if is_exact and (sign_behind or tag) and is_value else ""
+
+
+def has_sandbox_words(lowered: str) -> bool:
+    """Whether `sandbox_words` may find any in a text of small ASCII letters: a quick search."""
+    if "_" in lowered:
+        lowered = lowered.replace("_", "")
+    return "sand" in lowered or "box" in lowered or "sanbdox" in lowered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

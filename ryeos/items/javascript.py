@@ -308,7 +308,13 @@ _TOGETHER = "is assigned together with other names"
 _CHANGES_OF_OBJECTS = frozenset(
     {"assign", "defineProperty", "defineProperties", "setPrototypeOf", "set", "deleteProperty"}
 )
-_COMMENT = re.compile(r"(?m)^[ \t]*(?://+|/?\*+|#)[ \t!]*(@?)(\w+)[ \t]*(:?)[ \t]*\{")
+# A line that would declare rights if it were no text: see `_texts`.
+_LINE_DECLARES = re.compile(
+    r"[ \t]*(?P<word>(?:export[ \t]+)?(?:const|let|var)[ \t]+)?"
+    r"(?:(?:module[ \t]*\.[ \t]*)?exports[ \t]*\.)?"
+    r"[ \t]*(?P<name>\w+)[ \t]*(?::[^=\n]*)?(?P<sign>=(?![=>]))?[ \t]*(?P<value>.?)"
+)
+_ASSIGNS = re.compile(r"(\w+)[\"'`]?\]?\s*(?::[^=\n]{0,80})?=(?![=>])\s*(.?)")
 
 
 def javascript_bindings(text: str) -> "Iterator[Binding | Unread]":
@@ -479,18 +485,14 @@ def _closing(tokens: Sequence[Token], at: int) -> int:
 
 def _hidden(tokens: Sequence[Token], text: str) -> "Iterator[Unread]":
     """Comments that seem to declare rights, and characters that end lines or names elsewhere."""
-    from ryeos.items.header_names import seems_sandbox
-
     starts = [token.start for token in tokens]
 
     def is_in_text(position: int) -> bool:
-        token = tokens[max(bisect_right(starts, position) - 1, 0)]
-        return position < token.start + len(token.text)
+        at = bisect_right(starts, position) - 1
+        return at >= 0 and position < tokens[at].start + len(tokens[at].text)
 
-    for found in _COMMENT.finditer(text):
-        if seems_sandbox(found[2]) and (found[1] or found[3]) and not is_in_text(found.start(2)):
-            problem = "is a comment; Rye does not read it; write const SANDBOX = {...}"
-            yield _hidden_at(text, found.start(2), found[2], problem)
+    yield from _comments(tokens, text)
+    yield from _texts(tokens, text)
     for end in re.finditer("\r(?!\n)|[\u2028\u2029]", text):
         if not is_in_text(end.start()):
             problem = "is the end of a line for JavaScript alone; save the file with LF line ends"
@@ -504,6 +506,120 @@ def _hidden(tokens: Sequence[Token], text: str) -> "Iterator[Unread]":
         if token.kind == MARK and (is_open or (is_end and at)):
             problem = "begins a comment for some readers of JavaScript; write // instead"
             yield _hidden_at(text, token.start, "<!--" if is_open else "-->", problem)
+
+
+def _comments(tokens: Sequence[Token], text: str) -> "Iterator[Unread]":
+    """Lines of comments that seem to declare rights: all that stands between tokens is one."""
+    from ryeos.items.header_names import declared_in_comment
+
+    end = 0
+    for token in tokens:
+        if token.start - end > len("//"):
+            position = end
+            for line in text[end : token.start].split("\n"):
+                name = declared_in_comment(line) or _declared_by_line(
+                    line.lstrip(" \t/*#!"), is_comment=True
+                )
+                if name:
+                    problem = "is a comment; Rye does not read it; write const SANDBOX = {...}"
+                    yield _hidden_at(text, position, name, problem)
+                position += len(line) + 1
+        end = token.start + len(token.text)
+
+
+def _texts(tokens: Sequence[Token], text: str) -> "Iterator[Unread]":
+    """Lines of strings, templates and regular expressions that would declare rights outside.
+
+    Those that begin a line count always, as this reader has no grammar to say for certain where
+    such a text ends; all others in a file with a slash that may divide or begin an expression.
+    """
+    from ryeos.items.header_names import sandbox_words
+
+    if next(sandbox_words(text), None) is None:
+        return
+    is_doubtful = any(_is_doubtful(tokens, at, text) for at in range(len(tokens)))
+    end = 0
+    for token in tokens:
+        if is_doubtful and token.start - end > len("//"):
+            yield from _texts_in(text, end, token.start, is_code=True, is_doubtful=True)
+        end = token.start + len(token.text)
+        if token.kind in {STRING, TEMPLATE, REGEX, MARK} and len(token.text) > len(_SHORT):
+            yield from _texts_in(text, token.start, end, is_code=False, is_doubtful=is_doubtful)
+
+
+def _texts_in(
+    text: str, start: int, end: int, *, is_code: bool, is_doubtful: bool
+) -> "Iterator[Unread]":
+    from ryeos.items.header_names import declared_in_comment
+
+    problem = "is in a text, and seems to declare rights; write the text to a file of its own"
+    for number, line in enumerate(text[start:end].split("\n")):
+        name = ""
+        if number and not is_code:
+            is_comment = line.lstrip().startswith(("//", "/*", "*"))
+            name = declared_in_comment(line) if is_comment else _declared_by_line(line)
+        if not name and is_doubtful:
+            assigned = ((one[1], one[2]) for one in _ASSIGNS.finditer(line))
+            name = next((name for name, value in assigned if _is_declared(name, value)), "")
+        if name:
+            yield _hidden_at(text, start, name, f"{problem}, or put another word before it")
+        start += len(line) + 1
+
+
+_SHORT = "sandbx"
+
+
+def _is_declared(name: str, value: str) -> bool:
+    """Whether an assignment seems to declare rights, by its name and how its value begins."""
+    from ryeos.items.header_names import seems_sandbox
+
+    is_constant = name.upper() == name or name.startswith("__")
+    return (is_constant or value in {"{", "["}) and seems_sandbox(name)
+
+
+def _declared_by_line(line: str, *, is_comment: bool = False) -> str:
+    """The name of rights that a line would declare as code, or ``""``.
+
+    ``is_comment``: it may be prose, so that a name with a sign is no declaration yet.
+    """
+    from ryeos.items.header_names import seems_sandbox
+
+    found = _LINE_DECLARES.match(line)
+    if not found or not seems_sandbox(found["name"]):
+        return ""
+    is_value = found["sign"] and not is_comment and _is_declared(found["name"], found["value"])
+    return found["name"] if found["word"] or is_value else ""
+
+
+_MAYBE_BEFORE_A_VALUE = frozenset({")", "}", "++", "--", "!", ">"})
+_MAYBE_NAMES = frozenset(
+    {"of", "in", "await", "yield", "let", "default", "extends", "as", "satisfies", "from", "async"}
+)
+_LONG = 2000
+_SHIFTS = frozenset("\"'`")
+
+
+def _is_doubtful(tokens: Sequence[Token], at: int, text: str) -> bool:
+    """Whether a slash begins an expression for this reader alone, or for others, and it matters.
+
+    It matters if the expression has quotes or the marks of comments in it.
+    """
+    token = tokens[at]
+    if token.text[:1] != "/" or token.kind not in {MARK, REGEX} or at == 0:
+        return False
+    before = tokens[at - 1]
+    is_key = _text_at(tokens, at - 2) in {".", "?."}
+    is_name = before.kind == NAME and (
+        before.text in _MAYBE_NAMES or (is_key and before.text in _KEYWORDS_BEFORE_A_VALUE)
+    )
+    if not is_name and before.text not in _MAYBE_BEFORE_A_VALUE:
+        return False
+    matched = _REGEX.match(text, token.start, token.start + _LONG)
+    if matched is None:
+        ends = _LINE_END.search(text, token.start, token.start + _LONG)
+        return ends is None and len(text) - token.start > _LONG
+    inside = matched[0][1:]
+    return bool(_SHIFTS & set(inside)) or "/*" in inside or "//" in inside
 
 
 def _hidden_at(text: str, position: int, name: str, problem: str) -> "Unread":

@@ -8,8 +8,7 @@ import ast
 from collections.abc import Iterator
 
 from lillux.patterns import pattern
-from ryeos.items.header_names import Binding, Unread, seems_sandbox
-from ryeos.items.header_values import line_of
+from ryeos.items.header_names import Binding, Unread, declared_in_comment, sandbox_words
 from ryeos.items.headers import is_literal, syntax_tree
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -19,7 +18,7 @@ _CHANGES = frozenset(
 )
 _NAMESPACES = frozenset({"globals", "locals", "vars"})
 _BY_NAME = frozenset({"setattr", "delattr", "exec", "eval", "__setattr__"})
-_COMMENT = pattern(r"(?m)^[ \t]*#[# \t!]*@?(\w+)[ \t]*(?::|[ \t])[ \t]*\{")
+_TAKEN_OUT = pattern(r"[#\s]*\w+[ \t]*(?::[^={]*)?=")
 
 
 def python_bindings(text: str) -> Iterator[Binding | Unread]:
@@ -158,27 +157,31 @@ def _is_names(node: ast.expr) -> bool:
 
 
 def _comments(text: str) -> Iterator[Unread]:
-    """Comments in the form of shell scripts, which a Python file declares nothing with."""
-    found = [one for one in _COMMENT.finditer(text) if seems_sandbox(one[1])]
+    """Comments in the form of other file types, which a Python file declares nothing with.
+
+    A comment with ``NAME = ...`` is code that somebody took out, as every reader knows.
+    """
+    found = {
+        number
+        for number, line in enumerate(text.split("\n"), 1)
+        if "#" in line and next(sandbox_words(line), None)
+    }
     if not found:
         return
-    comments = _comment_lines(text)
-    for one in found:
-        line = line_of(text, one.start(1))
-        if line in comments:
+    for line, comment in _comment_lines(text):
+        name = declared_in_comment(comment) if line in found else ""
+        if name and not _TAKEN_OUT.match(comment):
             problem = "is a comment; Rye does not read it; in Python write SANDBOX = {...}"
-            yield Unread(line=line, name=one[1], field="sandbox", problem=problem)
+            yield Unread(line=line, name=name, field="sandbox", problem=problem)
 
 
-def _comment_lines(text: str) -> frozenset[int]:
+def _comment_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The comments of a text, each with its line; all lines of one that Python cannot read."""
     import io
     import tokenize
 
-    lines = set()
     try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.COMMENT:
-                lines.add(token.start[0])
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (tokenize.TokenError, SyntaxError):
-        return frozenset(range(text.count("\n") + 2))
-    return frozenset(lines)
+        return enumerate(text.split("\n"), 1)
+    return ((one.start[0], one.string) for one in tokens if one.type == tokenize.COMMENT)

@@ -9,7 +9,13 @@ from collections.abc import Iterator, Sequence
 
 from lillux.patterns import pattern
 from lillux.values import dataclass
-from ryeos.items.header_names import Binding, Unread, is_one_slip, seems_sandbox
+from ryeos.items.header_names import (
+    Binding,
+    Unread,
+    declared_in_comment,
+    is_one_slip,
+    seems_sandbox,
+)
 from ryeos.items.header_values import TAGS
 
 _HEREDOC = pattern(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([A-Za-z_][\w-]*))")
@@ -17,6 +23,7 @@ _FURTHER = frozenset({"config_schema", "input_schema", "sandbox"})
 _NAMES = frozenset(TAGS) | _FURTHER
 _COMMENT = pattern(r"[#\s!*/-]*(@?)(\w+)[ \t\u00a0]*([:=]?)[ \t\u00a0]*(.*)")
 _ASSIGNED = pattern(r"(?<![\w$\-{./])(\w+)(?:\[[^\]\n]*\])?\+?=(.*)")
+_LINE_ASSIGNED = pattern(r"\s*(?:(?:export|readonly|local|declare|typeset|-\w+)\s+)*(\w+)\+?=(.?)")
 _LINE_ENDS = pattern("\r(?!$)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _VALUES = {
     "version": pattern(r"v?\d+\.\d+(\.\d+)?\S*"),
@@ -109,9 +116,29 @@ def shell_bindings(text: str) -> Iterator[Binding | Unread]:
             if name.strip("_") in _NAMES:
                 problem = "is part of a text, and Rye would read it; indent the line"
                 yield _unread(number, name, problem)
+        elif number not in seen:
+            yield from _in_text(line, number)
     for one in lines:
         for found in _ASSIGNED.finditer(one.code):
             yield from _assignment(found[1], one.number, raw[one.number - 1], found[2])
+
+
+def _in_text(line: str, number: int) -> Iterator[Unread]:
+    """A line of a text over several lines that would declare rights if it were none.
+
+    Where a shell takes such a text to end is more than this reader knows.
+    """
+    found = _LINE_ASSIGNED.match(line)
+    name = found[1] if found else ""
+    if found and seems_sandbox(name) and (name.upper() == name or found[2] == "{"):
+        pass
+    elif line.lstrip().startswith("#"):
+        name = declared_in_comment(line, is_header=True)
+    else:
+        return
+    if name:
+        problem = "begins a line of a text, and seems to declare rights; write the text to a file"
+        yield _unread(number, name, f"{problem} of its own, or put another word before it")
 
 
 def _assignment(name: str, number: int, line: str, value: str) -> Iterator[Binding | Unread]:
@@ -175,16 +202,14 @@ def _in_header(comment: str, number: int) -> Iterator[Binding | Unread]:
 
 def _in_body(comment: str, number: int) -> Iterator[Unread]:
     """A comment that Rye does not read and that has the form of a declaration."""
+    if name := declared_in_comment(comment, is_header=True):
+        problem = "is not read; in the comments at the top write # sandbox: {...}, or remove it"
+        yield _unread(number, name, problem)
+        return
     found = _COMMENT.fullmatch(comment.rstrip("\r"))
     if not found:
         return
     tag, name, sign, value = found.groups()
-    if seems_sandbox(name):
-        is_exact = name.strip("_").casefold() == "sandbox"
-        if value[:1] in {"{", "["} or (is_exact and (sign or tag)):
-            problem = "is not read; in the comments at the top write # sandbox: {...}, or remove it"
-            yield _unread(number, name, problem)
-        return
     field = next((one for one in _VALUES if is_one_slip(name.strip("_").casefold(), one)), "")
     is_exact = name.strip("_").casefold() == field
     if field and is_exact and (sign or tag) and _VALUES[field].fullmatch(value.strip("\"' ")):

@@ -261,13 +261,13 @@ def require_rights_read(item: VerifiedItem, *, has_rights: bool) -> None:
     Signing refuses it too, but did not always. Items of bundles are not examined: a bundle is
     approved as a whole. Raises ChainError with the lines.
     """
-    text = item.text.lower()
-    seen = max(text.count("sand"), text.count("box"))
+    text = item.text.lower().replace("_", "")
+    seen = max(text.count("sand"), text.count("box")) + text.count("sanbdox")
     if item.target.space.tier == SYSTEM or (seen <= has_rights and text.isascii()):
         return
     from ryeos.items.declarations import may_have_unread_rights, unread_rights
 
-    if not may_have_unread_rights(text, has_rights=has_rights):
+    if not may_have_unread_rights(item.text, has_rights=has_rights):
         return
     target = item.target
     found = [str(one) for one in unread_rights(target.suffix, item.text, target.file_type)]

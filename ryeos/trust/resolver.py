@@ -341,26 +341,32 @@ def escaped(path: Path, space: Space) -> IntegrityError:
     )
 
 
-def locations(space: Space, kind: Kind, below: str = "") -> Iterator[Location]:
-    """Every item file of a kind in a space, sorted by path; hidden ones left out."""
+def locations(
+    space: Space, kind: Kind, below: str = "", *, modules: bool = False
+) -> Iterator[Location]:
+    """Every item file of a kind in a space, sorted by path; hidden ones left out.
+
+    With ``modules`` also those like ``__init__.py``, which no reference finds by itself.
+    """
     root = space.directory(kind)
-    for _, found in item_folders(space, kind, below):
+    for _, found in item_folders(space, kind, below, modules=modules):
         for item_id, suffix in found:
             path = Path(f"{root}{os.sep}{item_id}{suffix}")
             yield Location(ref=ItemRef(kind, item_id), space=space, path=path)
 
 
 def item_folders(
-    space: Space, kind: Kind, below: str = ""
+    space: Space, kind: Kind, below: str = "", *, modules: bool = False
 ) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Every folder that may hold items of a kind, with the id and the suffix of each in it."""
     root, suffixes = str(space.directory(kind)), space.suffixes(kind)
+    hidden = "." if modules else "._"
     for folder, names in folders_below(f"{root}{os.sep}{below}" if below else root):
         category = folder[len(root) + 1 :].replace(os.sep, "/")
         found: list[tuple[str, str]] = []
         for name in names:
             stem, dot, end = name.rpartition(".")
-            if name[0] not in "._" and f"{dot}{end}".lower() in suffixes:
+            if name[0] not in hidden and f"{dot}{end}".lower() in suffixes:
                 found.append((f"{category}/{stem}" if category else stem, f"{dot}{end}"))
         yield folder, found
 

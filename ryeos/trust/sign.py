@@ -126,6 +126,7 @@ def _names(header: Mapping[str, Any], key: str) -> frozenset[str]:
 
 GLOB_CHARACTERS = frozenset("*?[")
 NO_EXCLUSIONS = Exclusions()
+_NAMED_FILES = 5
 SKIPPED_FILES = frozenset({"package.json", "package-lock.json", "yarn.lock", "pnpm-lock.yaml"})
 
 
@@ -181,23 +182,37 @@ def targets_of_reference(reference: Reference, space: Space) -> tuple[SignTarget
 
 
 def targets_of_glob(
-    kind: Kind | None, pattern: str, space: Space, excluded: Exclusions = NO_EXCLUSIONS
+    kind: Kind | None,
+    pattern: str,
+    space: Space,
+    excluded: Exclusions = NO_EXCLUSIONS,
+    *,
+    warn: Callable[[str], None] | None = None,
 ) -> tuple[SignTarget, ...]:
     """Every item of a space whose id matches, by id. Raises ItemNotFoundError for none.
 
     Without a slash the pattern is for the last segment at any depth; with one it starts at the
     kind's folder, ``*`` stays within a segment and ``**`` stands for any number of them.
+    Modules beside tools count, also ``__init__.py``: a tool that imports them needs them signed.
+    ``warn`` is told which files match and are left out.
     """
     matches = glob_matcher(pattern)
     kinds = (kind,) if kind else (Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE)
-    found = [
-        SignTarget(path=location.path, kind=one, space=space, ref=location.ref)
-        for one in kinds
-        for location in locations(space, one)
-        if location.path.name not in SKIPPED_FILES
-        and matches(location.ref.id)
-        and not excluded.leave_out(location.path, space, one)
-    ]
+    found: list[SignTarget] = []
+    left_out: list[str] = []
+    for one in kinds:
+        for location in locations(space, one, modules=one is Kind.TOOL):
+            path, ref = location.path, location.ref
+            if not matches(ref.id):
+                continue
+            if path.name in SKIPPED_FILES or excluded.leave_out(path, space, one):
+                left_out.append(path.relative_to(space.directory(one)).as_posix())
+            else:
+                found.append(SignTarget(path=path, kind=one, space=space, ref=ref))
+    if left_out and found and warn:
+        names = ", ".join(left_out[:_NAMED_FILES])
+        more = f" and {len(left_out) - _NAMED_FILES} more" if len(left_out) > _NAMED_FILES else ""
+        warn(f"the pattern leaves out {names}{more}; to sign one of them, give its path")
     if not found:
         raise ItemNotFoundError(f"{kind.value}:{pattern}" if kind else pattern, [space.label])
     return tuple(sorted(found, key=lambda target: str(target.ref)))

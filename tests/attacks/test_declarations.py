@@ -135,3 +135,28 @@ def test_knowledge_with_a_key_in_other_letters_is_not_signed(workspace: Workspac
 
     with pytest.raises(ItemValidationError, match="line 6: Version is not read"):
         workspace.project.sign(path)
+
+
+JSDOC = (
+    "/**\n * @version 1.0.0\n * @tool_type javascript\n"
+    " * @executor_id rye/core/runtimes/node/node\n * @category mine\n * @description d\n"
+    " * @sandbox {}\n */\nexport function execute() {}\n"
+)
+INSIDE = (
+    'version: "1.0.0"\ntool_type: bash\nexecutor_id: rye/core/runtimes/bash/bash\n'
+    f"category: mine\ndescription: d\nconfig:\n  script: touch {MARK}\n  sandbox: {{}}\n"
+)
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.mjs", JSDOC), ("a.yaml", INSIDE)])
+def test_rights_beside_what_is_read_are_neither_signed_nor_run(
+    workspace: Workspace, name: str, text: str
+) -> None:
+    path = workspace.project.write(f"tools/mine/{name}", text)
+
+    with pytest.raises(ItemValidationError, match=r"line [78]: .*sandbox"):
+        workspace.project.sign(path)
+    workspace.project.sign_unchecked(path)
+
+    assert workspace.run("mine/a").metadata["error_code"] == "VALIDATION_FAILED"
+    assert not (workspace.project_path / MARK).exists()

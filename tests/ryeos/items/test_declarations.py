@@ -83,6 +83,15 @@ REFUSED_IN_PYTHON = {
     "a Cyrillic letter": ("S\u0410NDBOX = {}\n", [5]),
     "full-width and twice": (ONE + "\uff33\uff21\uff2e\uff24\uff22\uff2f\uff38 = {}\n", [5]),
     "a shell's comment": ("# sandbox: {}\n", [5]),
+    "a comment in quotes": ('# "sandbox": {}\n', [5]),
+    "a comment in brackets": ("# (sandbox: {})\n", [5]),
+    "a tag": ("# @sandbox none\n", [5]),
+    "SANBDOX": ("SANBDOX = {}\n", [5]),
+    "S_AN_DB_OX": ("S_AN_DB_OX = {}\n", [5]),
+    "in a constant": ('CONFIG = {\n    "sandbox": {"write": []}}\n', [6]),
+    "deep in a constant": ('ENV_CONFIG = {"a": [{"sandbox": {}}]}\n', [5]),
+    "beside a block": ('SANDBOX = {}\nCONFIG = {"sandbox": {}}\n', [6]),
+    "in letters of numbers": ('CONFIG = {"s\\x61ndbox": {}}\n', [1]),
     "the version": ('__version__ = "2.0.0"\n', [2]),
     "the executor": ('if True:\n    __executor_id__ = "c/d"\n', [6]),
     "the executor, imported": ("from x import __executor_id__\n", [5]),
@@ -107,6 +116,9 @@ ACCEPTED_IN_PYTHON = {
     "in a string": '"""Write SANDBOX = {} or # sandbox: {}"""\nTEXT = "SANDBOX = {}"\n',
     "in a text of many lines": "print('''\nSANDBOX = {}\n# sandbox: {}\n''')\n",
     "in prose": "# The SANDBOX of this tool is narrow: see sandbox, Sandbox.\n" + ONE,
+    "code that was taken out": '# SANDBOX = {"network": "any"}\n' + ONE,
+    "in a schema": 'CONFIG_SCHEMA = {"properties": {"sandbox": {}}}\n',
+    "a switch": 'CONFIG = {"sandbox": True}\nDATA = {"sandbox": {}}\n',
     "a local": "def f(sandbox):\n    sandbox = sandbox or {}\n    config = {}\n",
     "a private name": "_sandbox = None\n",
     "ordinary variables": 'name = "a"\nname = "b"\nconfig = dict()\nVERSION = "1"\n',
@@ -176,6 +188,21 @@ REFUSED_IN_JAVASCRIPT = {
     "a comment of HTML": ("<!-- const SANDBOX = {};\n", [3]),
     "a shell's comment": ("// sandbox: {}\n", [3]),
     "a tag": ("/**\n * @sandbox {}\n */\n", [4]),
+    "a tag without braces": ("/**\n * @sandbox none\n */\n", [4]),
+    "a field in a comment": ('/**\n * sandbox: {"write": []}\n */\n', [4]),
+    "an empty field": ("/**\n * sandbox:\n *   write: []\n */\n", [4]),
+    "quoted in a comment": ('/* rights: "sandbox": {} */\n', [3]),
+    "code in a comment": ("/* const SANDBOX = Object.freeze({}); */\n", [3]),
+    "in a template": ("const T = `\nconst SANDBOX = {};\n`;\n", [4]),
+    "a comment in a template": ("const T = `\n// sandbox: {}\n`;\n", [4]),
+    "a string over lines": ("const T = 'a\\\nSANDBOX = {}';\n", [4]),
+    "a regex behind a bracket": (
+        'if (true) /`/.test("");\nexport const SANDBOX = {};\n/`/.test("");\n',
+        [4],
+    ),
+    "on one line": ('if (1) /"/.test(""); const SANDBOX = {}; /"/.test("")\n', [3]),
+    "behind a false comment": ("if (1) /[/*]/.test(''); SANDBOX = f(); /[*/]/.test('');\n", [3]),
+    "in a constant": ("const CONFIG = {\n  sandbox: {write: []} };\n", [4]),
     "the version": ('const __version__ = "2.0.0";\n', [1]),
     "the executor": ('exports.__executor_id__ = "a/b";\n', [3]),
 }
@@ -197,7 +224,11 @@ ACCEPTED_IN_JAVASCRIPT = {
     "with a type": "const SANDBOX: Rights = {};\n",
     "used": "const SANDBOX = {};\nconsole.log(SANDBOX.read, { SANDBOX });\n",
     "exported": "const SANDBOX = {};\nexport { SANDBOX };\nmodule.exports = { SANDBOX };\n",
-    "in a template": "const T = `\nconst SANDBOX = {};\n// sandbox: {}\n`;\n",
+    "in a template": "const T = `\n  the const SANDBOX = {}; or sandbox: {}\n`;\n",
+    "an attribute in a template": 'const T = `<iframe\n  sandbox="allow-scripts">`;\n',
+    "a slash that divides": "const a = (1 + 2) / 3; const T = 'const SANDBOX = {}';\n",
+    "prose in a comment": "/**\n * The sandbox: see docs. Write SANDBOX = {...} yourself.\n */\n",
+    "other keys": "const CONFIG = { sandbox: true, other: { sandbox: 'docker' } };\n",
     "in a string": "const T = 'const SANDBOX = {}';\n",
     "in prose": "// SANDBOX = what may be done, see sandbox\n",
     "ordinary": "const f = (sandbox) => { const config = {}; return config; };\n",
@@ -234,6 +265,22 @@ REFUSED_IN_SHELL = {
     "another schema": ('# config_schema: {}\n# input_schema: {"a": 1}\n', [6]),
     "a schema below": ("echo\n# config_schema: {}\n", [6]),
     "Tool_Type": ("# Tool_Type: python\n", [5]),
+    "in a heredoc": ("cat <<'EOF'\n# sandbox: {}\nEOF\n", [6]),
+    "in an indented heredoc": ("cat <<-EOF\n\t# sandbox: {}\n\tEOF\n", [6]),
+    "in a string": ("echo '\n# sandbox: {}\n'\n", [6]),
+    "assigned in a string": ("echo '\nexport SANDBOX={}\n'\n", [6]),
+    "a shift that is no heredoc": (": $((1<<true))\n# sandbox: {}\ntrue\n", [6]),
+    "SANBDOX": ("# SANBDOX: {}\n", [5]),
+    "S_A_N_D_B_O_X": ("# S_A_N_D_B_O_X: {}\n", [5]),
+    "in quotes": ('# "sandbox": {}\n', [5]),
+    "in brackets": ("# (sandbox: {})\n", [5]),
+    "behind words": ("# rights of this tool: sandbox: {}\n", [5]),
+    "with equals": ("# my sandbox = {}\n", [5]),
+    "with an arrow": ("# my sandbox => {}\n", [5]),
+    "in two words": ("# sand box: {}\n", [5]),
+    "with a line": ("# sand-box: {}\n", [5]),
+    "in Markdown": ("# **sandbox**: {}\n", [5]),
+    "a list": ("# - sandbox: {}\n", [5]),
     "a quote that is no heredoc": ("echo '<<EOF'\n# sandbox: {}\n", [6]),
 }
 
@@ -249,9 +296,10 @@ ACCEPTED_IN_SHELL = {
     "read once": "# sandbox: {}\nset -e\n",
     "without a blank": "#sandbox: {}\n",
     "over lines": '# sandbox: {"read":\n#   ["/a"]}\n',
-    "in a heredoc": "cat <<'EOF'\n# sandbox: {}\nEOF\n",
-    "in an indented heredoc": "cat <<-EOF\n\t# sandbox: {}\n\tEOF\n",
-    "in a string": "echo '\n# sandbox: {}\n'\n",
+    "prose in a heredoc": "cat <<'EOF'\nwrite # sandbox: {}\n# the sandbox\nEOF\n",
+    "Python in a heredoc": "cat <<'EOF' >x.py\nSANDBOX = {}\nEOF\n",
+    "on the line of a string": "echo '# sandbox: {}'\n",
+    "prose in the header": "# What may be done, the sandbox {...}, is below.\n",
     "prose": "echo\n# version: see below\n# The sandbox is small\nname=$1\nversion=$2\n",
     "an ordinary variable": "sandbox=$(mktemp -d)\n",
     "the same again": "# version: 1.0.0\n",
@@ -275,6 +323,16 @@ REFUSED_DATA = {
     "taken in": (".yaml", "x-a: &a {sandbox: {}}\n" + YAML + "<<: *a\nsandbox: {read: any}\n", [5]),
     "a Cyrillic letter": (".yaml", YAML + "s\u0430ndbox: {}\n", [4]),
     "of JSON": (".json", '{"tool_type": "x",\n"Sandbox": {}}', [2]),
+    "inside": (".yaml", YAML + "config:\n  script: a\n  sandbox: {}\n", [6]),
+    "inside on one line": (".yaml", YAML + "env_config: {sandbox: {}}\n", [4]),
+    "inside in other letters": (".yaml", YAML + "config: {Sandbx: {write: []}}\n", [4]),
+    "inside of unknown keys": (".yaml", YAML + "metadata: {a: [{sandbox: none}]}\n", [4]),
+    "inside without a value": (".yaml", YAML + "config:\n  sandbox:\n", [5]),
+    "inside beside a block": (".yaml", YAML + "sandbox: {}\nconfig:\n  sandbox: {}\n", [6]),
+    "inside of JSON": (".json", '{"tool_type": "x",\n"config": {"sandbox": {}}}', [2]),
+    "below a table of TOML": (".toml", 'tool_type = "x"\n[config]\nsandbox = {}\n', [3]),
+    "a table of TOML": (".toml", 'tool_type = "x"\n[config.sandbox]\nread = []\n', [2]),
+    "a text of TOML": (".toml", 'tool_type = "x"\n[config]\nsandbox = "{}"\n', [3]),
     "of TOML": (".toml", 'tool_type = "x"\nSandbox = {}\n', [2]),
 }
 
@@ -287,7 +345,17 @@ def test_a_key_that_seems_to_declare_is_refused_with_the_line(
 
 
 @pytest.mark.parametrize(
-    "more", ["sandbox: {}\n", "x-sandbox: {}\n", "config_schema: {properties: {Sandbox: {}}}\n"]
+    "more",
+    [
+        "sandbox: {}\n",
+        "x-sandbox: {}\n",
+        "x-a: {sandbox: {}}\n",
+        "config_schema: {properties: {Sandbox: {}}}\n",
+        "parameters: [{name: sandbox, sandbox: {}}]\n",
+        "config: {params: {sandbox: {}}, env: {SANDBOX: none}}\n",
+        "config: {sandbox: true}\n",
+        "config: {sandbox: {enabled: true}, name: sandbox}\n",
+    ],
 )
 def test_other_keys_are_accepted(more: str) -> None:
     assert lines(".yaml", YAML + more) == []
@@ -376,7 +444,9 @@ def test_more_is_not_near(word: str) -> None:
     + [(".sh", SHELL + more) for more, _ in REFUSED_IN_SHELL.values()],
 )
 def test_the_quick_search_of_a_run_misses_no_rights(suffix: str, text: str) -> None:
-    found = [one for one in unread_rights(suffix, text) if one.name.isidentifier()]
+    found = [
+        one for one in unread_rights(suffix, text) if one.name.isidentifier() and one.name in text
+    ]
     has_rights = "sandbox" in extract(Kind.TOOL, suffix, text, "x")
 
     assert not found or may_have_unread_rights(text, has_rights=has_rights)

@@ -89,21 +89,21 @@ def test_a_missing_item_is_not_found(space: Space, item_id: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "ids"),
     [
-        ("*", ["a/b/c/deep", "a/b/one", "a/one", "a/two", "ab/one", "top"]),
+        ("*", ["a/_private", "a/b/c/deep", "a/b/one", "a/one", "a/two", "ab/one", "top"]),
         ("one", ["a/b/one", "a/one", "ab/one"]),
         ("t*", ["a/two", "top"]),
         ("t?p", ["top"]),
         ("[td]*", ["a/b/c/deep", "a/two", "top"]),
-        ("[!td]*", ["a/b/one", "a/one", "ab/one"]),
-        ("a/*", ["a/one", "a/two"]),
-        ("a/[!o]*", ["a/two"]),
+        ("[!td]*", ["a/_private", "a/b/one", "a/one", "ab/one"]),
+        ("a/*", ["a/_private", "a/one", "a/two"]),
+        ("a/[!o]*", ["a/_private", "a/two"]),
         ("a*/one", ["a/one", "ab/one"]),
         ("?/one", ["a/one"]),
-        ("a/**", ["a/b/c/deep", "a/b/one", "a/one", "a/two"]),
+        ("a/**", ["a/_private", "a/b/c/deep", "a/b/one", "a/one", "a/two"]),
         ("**/one", ["a/b/one", "a/one", "ab/one"]),
         ("a/**/one", ["a/b/one", "a/one"]),
         ("**/b/**", ["a/b/c/deep", "a/b/one"]),
-        ("**", ["a/b/c/deep", "a/b/one", "a/one", "a/two", "ab/one", "top"]),
+        ("**", ["a/_private", "a/b/c/deep", "a/b/one", "a/one", "a/two", "ab/one", "top"]),
         ("**/top", ["top"]),
         ("a/b/*/deep", ["a/b/c/deep"]),
     ],
@@ -112,6 +112,28 @@ def test_a_glob_names_items_by_their_ids(space: Space, pattern: str, ids: list[s
     targets = targets_of_glob(Kind.TOOL, pattern, space)
 
     assert labels(targets) == [f"tool:{item_id}" for item_id in ids]
+
+
+def test_a_glob_names_the_modules_beside_tools(workspace: Workspace) -> None:
+    workspace.project.tool("shop/sell")
+    workspace.project.write("tools/shop/__init__.py", "")
+    workspace.project.write("tools/shop/_words.py", "")
+    workspace.project.write("tools/shop/.hidden.py", "")
+
+    targets = targets_of_glob(Kind.TOOL, "shop/**", workspace.project.space)
+
+    assert labels(targets) == ["tool:shop/__init__", "tool:shop/_words", "tool:shop/sell"]
+
+
+def test_what_a_glob_leaves_out_is_reported(space: Space) -> None:
+    warnings: list[str] = []
+
+    targets_of_glob(Kind.TOOL, "a/*", space, warn=warnings.append)
+    targets_of_glob(Kind.TOOL, "a/b/*", space, warn=warnings.append)
+
+    assert warnings == [
+        "the pattern leaves out a/package.json; to sign one of them, give its path",
+    ]
 
 
 def test_a_glob_without_a_kind_names_all_runnable_items(space: Space) -> None:
