@@ -384,7 +384,7 @@ def _python(rye: Rye, probe: ScriptProbe, folder: Path) -> str:
     from ryeos.run.packages import ENVIRONMENTS, Installer, PackageList
 
     context = rye.context
-    installer = Installer(ProcessManager(), context.process_env, context.platform)
+    installer = Installer(ProcessManager(), context.own_environment, context.platform)
     requirements = installer.resolve(probe.block, sys.executable, folder)
     place = context.spaces.user.ai / ENVIRONMENTS
     listed = PackageList(None, requirements)

@@ -485,7 +485,7 @@ def pin_package(rye: Rye, server: Location, *, again: bool = False) -> list[Tool
     package = read_package(_config_of(server, body), server.ref.name)
     if package is None or (package.digest and not again):
         return []
-    installer = ServerInstaller(ProcessManager(), rye.context.process_env, rye.context.platform)
+    installer = ServerInstaller(ProcessManager(), rye.context.own_environment, rye.context.platform)
     with TemporaryDirectory(prefix="rye-packages-") as folder:
         found = installer.resolve(newest(package), sys.executable, Path(folder))
     if found.config["list"] == package.digest:

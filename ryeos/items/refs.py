@@ -21,6 +21,10 @@ REPLACED_FOLDER, REPLACED_SETTINGS_FOLDER = "state/replaced", "state/replaced-se
 """Where user space keeps what a command replaced: texts of items, and settings with tokens."""
 PRIVATE_FOLDERS = ("config/keys/signing", "config/keys/receipts", REPLACED_SETTINGS_FOLDER)
 """Folders below ``.ai/`` that contain private keys or tokens. They stay on this machine."""
+SHELLS = frozenset(
+    {"rye/bash/bash", "rye/core/primitives/execute", "rye/core/primitives/subprocess"}
+)
+"""Items that run what their caller writes: a person approved them, not what they will run."""
 EXTRACTORS_FOLDER = "rye/core/extractors"
 MAX_REF_BYTES = 512
 TEST_SUFFIX = ".test"

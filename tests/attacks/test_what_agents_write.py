@@ -411,6 +411,76 @@ def test_a_process_of_its_own_is_held_until_it_is_waited_for(prepared: Workspace
     assert found == ["False", "0"]
 
 
+# --- programs on the path -------------------------------------------------------------------------
+
+USERS_TOOL = '''"""Says who runs it"""
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python/function"
+__category__ = "mine"
+__tool_description__ = "says who runs it"
+import shutil
+def execute(params, project_path):
+    return [shutil.which(name) or "" for name in ("python3", "planted")]
+'''
+
+
+@pytest.fixture
+def planted(prepared: Workspace, tmp_path: Path) -> Path:
+    """What programs of an agent wrote, in folders of projects that are on the user's PATH."""
+    mark = tmp_path / "mark"
+    other = tmp_path / "other"
+    (other / ".ai").mkdir(parents=True)
+    folders = [prepared.project_path / ".venv/bin", other / "node_modules/.bin"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        for name in ("bash", "python3", "python", "node", "git", "planted"):
+            real = {"python": sys.executable, "python3": sys.executable}.get(name, f"/bin/{name}")
+            text = f'#!/bin/sh\necho {name} >> {mark}\nexec {real} "$@"\n'
+            (folder / name).write_text(text, "utf-8")
+            (folder / name).chmod(0o755)
+    prepared.env["PATH"] = ":".join([*map(str, folders), prepared.env["PATH"]])
+    return mark
+
+
+@pytest.mark.parametrize("space", ["user", "project"])
+def test_no_program_of_a_project_on_the_path_runs_a_tool(
+    prepared: Workspace, planted: Path, space: str
+) -> None:
+    (prepared.user if space == "user" else prepared.project).signed("tools/mine/who.py", USERS_TOOL)
+
+    result = prepared.rye().executor.execute(ExecutionRequest(item_id="mine/who"))
+
+    assert result.success, result.error
+    assert not planted.exists()
+    assert result.data[1] == ""
+    notes = " ".join(result.metadata["warnings"])
+    assert ".venv/bin" in notes
+    assert "node_modules/.bin: left out of the PATH, as it lies in a project" in notes
+
+
+def test_no_program_of_a_project_on_the_path_runs_a_tool_of_the_bundle(
+    prepared: Workspace, planted: Path
+) -> None:
+    request = ExecutionRequest(item_id="rye/bash/bash", parameters={"command": "git --version"})
+
+    result = prepared.rye().executor.execute(request)
+
+    assert output(result).startswith("git version")
+    assert not planted.exists()
+
+
+def test_a_shell_of_an_agent_has_the_programs_of_its_project(
+    prepared: Workspace, planted: Path
+) -> None:
+    result = shell(prepared, "command -v planted python3")
+
+    folder = prepared.project_path / ".venv/bin"
+    assert output(result).split() == [f"{folder}/planted", f"{folder}/python3"]
+    assert not planted.exists()
+    assert not any("PATH" in one for one in result.metadata.get("warnings", ()))
+
+
 # --- policy ---------------------------------------------------------------------------------------
 
 
