@@ -203,7 +203,7 @@ def write_signed(
     where = str(target.path)
     data = key.signed_text(target.kind, valid.signed, form, where, valid.identity).encode()
     within = target.space.within
-    with locked(target.space.ai / "state" / "sign.lock", within=within):
+    with locked(target.space.lock("sign"), within=within):
         make_directory(target.path.parent, within=within)
         if before is None:
             create_file(target.path, data, within=within)

@@ -411,6 +411,24 @@ def test_a_process_of_its_own_is_held_until_it_is_waited_for(prepared: Workspace
     assert found == ["False", "0"]
 
 
+def test_no_lock_of_user_space_is_held(prepared: Workspace) -> None:
+    prepared.rye().receipts.log.append({"item": "tool:a"}, [])
+    locks = list(prepared.user.space.ai.rglob("*.lock"))
+
+    found = calling(
+        prepared,
+        "import fcntl\n"
+        f"for path in {[*map(str, locks)]}:\n"
+        "    try:\n"
+        "        with open(path) as file: fcntl.flock(file, fcntl.LOCK_SH)\n"
+        "        print('held', path)\n"
+        "    except PermissionError: print('refused')",
+    )
+
+    assert any(path.name == "receipts.lock" for path in locks)
+    assert set(found) == {"refused"}
+
+
 # --- programs on the path -------------------------------------------------------------------------
 
 USERS_TOOL = '''"""Says who runs it"""
