@@ -124,25 +124,30 @@ class Search:
     warns: bool = False
 
 
-def find_on_path(name: str, search_path: str, *, platform: str) -> str | None:
+def find_on_path(
+    name: str, search_path: str, *, platform: str, allows: Allows | None = None
+) -> str | None:
     """The program ``name`` in the folders of ``search_path``, as an absolute path, or None.
 
     Empty and relative entries are passed over: they mean whatever folder a process stands in. An
     absolute name is found where it is, a relative one with a separator nowhere. On Windows a name
-    is tried with ``.exe`` and ``.cmd`` before it is tried as it stands.
+    is tried with ``.exe`` and ``.cmd`` before it is tried as it stands. What ``allows`` refuses is
+    passed over.
     """
+    allows = allows or everything_counts
     if Path(name).is_absolute():
-        return first_program((Path(name),), platform)
+        return first_program((Path(name),), platform, allows)
     if not name or not _is_bare(name, platform):
         return None
     folders = _directories(search_path, platform)
-    return first_program((Path(folder, name) for folder in folders), platform)
+    return first_program((Path(folder, name) for folder in folders), platform, allows)
 
 
 def search_names(names: tuple[str, ...], around: SearchEnvironment) -> Search:
     """The first of the names that PATH knows, or that is the absolute path of a program."""
     search_path = around.variables.get("PATH", "" if around.platform == "win32" else os.defpath)
-    programs = (find_on_path(name, search_path, platform=around.platform) for name in names)
+    platform, allows = around.platform, around.allows
+    programs = (find_on_path(name, search_path, platform=platform, allows=allows) for name in names)
     found = next(filter(None, programs), None)
     looked_up = any(_is_bare(name, around.platform) for name in names)
     directories = _directories(search_path, around.platform) if looked_up else ()

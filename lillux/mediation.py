@@ -130,6 +130,8 @@ _STATUS = re.compile(
     re.DOTALL,
 )
 
+_KIN = re.compile(rb"\nTgid:\t(\d+)\n.*?\nPPid:\t(\d+)\n", re.DOTALL)
+
 
 class User(NamedTuple):
     """What the system decides by when a thread reaches for a file."""
@@ -152,12 +154,7 @@ class Status(NamedTuple):
 
 def status_of(pid: int | str) -> Status:
     """The status of a thread. Raises OSError."""
-    descriptor = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        text = os.read(descriptor, 8192)
-    finally:
-        os.close(descriptor)
-    found = _STATUS.search(text)
+    found = _STATUS.search(_status_text(pid))
     if found is None:  # a zombie has no umask
         raise OSError(errno.ESRCH, os.strerror(errno.ESRCH))
     umask, leader, parent, *user, filters = found.groups()
@@ -168,6 +165,28 @@ def status_of(pid: int | str) -> Status:
         user=_user(*user),
         filters=int(filters or 0),
     )
+
+
+def kin_of(pid: int) -> tuple[int, int]:
+    """The leader of a thread's process, and its parent; also of one that has ended and waits.
+
+    Raises ProcessLookupError where there is none.
+    """
+    try:
+        found = _KIN.search(_status_text(pid))
+    except FileNotFoundError:
+        found = None
+    if found is None:
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+    return int(found[1]), int(found[2])
+
+
+def _status_text(pid: int | str) -> bytes:
+    descriptor = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 8192)
+    finally:
+        os.close(descriptor)
 
 
 @lru_cache(maxsize=64)

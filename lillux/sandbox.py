@@ -240,10 +240,9 @@ def _libc() -> ctypes.CDLL:
 # is allowed by itself: a confined child makes no new entry in those folders. Measured: about 0.4 ms
 # for a child with the usual folders of a home.
 
-# What root could get around it with: raw devices, modules, mounts, other processes' memory.
-_DANGEROUS_CAPABILITIES = (2, 16, 17, 19, 21, 22, 27, 38, 39)
-
-_NETWORK_CAPABILITIES = (12, 13)  # routes of the machine, and packets of any form
+# What the work of root with files and processes of its own needs: CHOWN, DAC_OVERRIDE, FOWNER,
+# FSETID, KILL, SETGID, SETUID. All else reaches the machine: its clock, network, devices, log.
+_KEPT_CAPABILITIES = (0, 1, 3, 4, 5, 6, 7)
 _DEVICES = Path("/dev")
 _MEMORY = frozenset({_DEVICES / "shm", _DEVICES / "mqueue"})  # files, no devices
 
@@ -290,7 +289,7 @@ class FolderRestrictions:
         with _made_lock:  # a ruleset that is replaced is closed
             ruleset = self._ruleset(_rights(version), _scopes(version))
             _raise_for_errno(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-            _drop_dangerous_capabilities()
+            _keep_ordinary_capabilities()
             _raise_for_errno(_call(_RESTRICT_SELF, ruleset, 0))
         return True
 
@@ -385,14 +384,15 @@ def _entries(folder: Path) -> tuple[int, int, int]:
     return max(status.st_mtime_ns, status.st_ctime_ns), status.st_ino, status.st_dev
 
 
-def _drop_dangerous_capabilities(*further: int) -> None:
+def _keep_ordinary_capabilities() -> None:
+    """Root keeps what its own files and processes need; with no new privileges that is final."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION_3, 0)
     held = (ctypes.c_uint32 * 6)()
     _raise_for_errno(_libc().capget(header, held))
-    for number in (*_DANGEROUS_CAPABILITIES, *further):
-        word, bit = divmod(number, 32)
-        for which in range(3):  # effective, permitted, inheritable
-            held[3 * word + which] &= ~(1 << bit) & 0xFFFF_FFFF
+    kept = sum(1 << number for number in _KEPT_CAPABILITIES)
+    for which in range(3):  # effective, permitted, inheritable
+        held[which] &= kept
+        held[3 + which] = 0
     _raise_for_errno(_libc().capset(header, held))
 
 
@@ -434,6 +434,7 @@ class Confinement:
     hosts        ``NAME:PORT`` that a forwarder leads to, for `Reach.PROXY`
     withholding  what is out of reach besides
     is_hardened  calls that reach other processes or the kernel are refused
+    may_trace    but for those of debuggers, as far as Landlock keeps them to its own processes
     watches      its accesses are reported to the starting process
     """
 
@@ -447,6 +448,7 @@ class Confinement:
     hosts: tuple[str, ...] = ()
     withholding: FolderRestrictions | None = None
     is_hardened: bool = False
+    may_trace: bool = False
     watches: bool = False
 
     @property
@@ -559,7 +561,7 @@ class Confinement:
             with _made_lock:
                 ruleset = self._ruleset(version)
                 _raise_for_errno(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-                _drop_dangerous_capabilities(*(_NETWORK_CAPABILITIES if self.addresses else ()))
+                _keep_ordinary_capabilities()
                 _raise_for_errno(_call(_RESTRICT_SELF, ruleset, 0))
         wanted = self.filter_for(version)
         if wanted is None or not seccomp.can_filter(platform=platform):
@@ -598,6 +600,7 @@ class Confinement:
         return Filter(
             sockets=sockets,
             is_hardened=self.is_hardened,
+            may_trace=self.may_trace and landlock > 0,
             refused=("truncate",) if cuts_files else (),
             supervised=() if is_inner else supervised,
             writes=Hold.ASKED if self.mediated and not is_inner else Hold.FREE,

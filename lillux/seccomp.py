@@ -105,7 +105,15 @@ _X86_64 = {
     "shmat": 30,
     "shmctl": 31,
     "msgget": 68,
+    "msgsnd": 69,
+    "msgrcv": 70,
+    "msgctl": 71,
     "semget": 64,
+    "semop": 65,
+    "semctl": 66,
+    "semtimedop": 220,
+    "mq_open": 240,
+    "mq_unlink": 241,
     "open_by_handle_at": 304,
     "kexec_load": 246,
     "init_module": 175,
@@ -195,7 +203,15 @@ _AARCH64 = {
     "shmat": 196,
     "shmctl": 195,
     "msgget": 186,
+    "msgctl": 187,
+    "msgrcv": 188,
+    "msgsnd": 189,
     "semget": 190,
+    "semctl": 191,
+    "semtimedop": 192,
+    "semop": 193,
+    "mq_open": 180,
+    "mq_unlink": 181,
     "open_by_handle_at": 265,
     "kexec_load": 104,
     "init_module": 105,
@@ -245,10 +261,15 @@ _MACHINES = {
     "aarch64": _Machine(0xC000_00B7, _COMMON | _AARCH64),
 }
 
+TRACING = ("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd")
+"""The calls by which a debugger works. Landlock keeps them to what a confined process started."""
+
 HARDENED = (
-    *("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "bpf", "mount"),
-    *("umount2", "pivot_root", "chroot", "unshare", "setns", "perf_event_open", "userfaultfd"),
-    *("keyctl", "add_key", "request_key", "shmget", "shmat", "shmctl", "msgget", "semget"),
+    *TRACING,
+    *("bpf", "mount", "umount2", "pivot_root", "chroot", "unshare", "setns", "perf_event_open"),
+    *("userfaultfd", "keyctl", "add_key", "request_key", "shmget", "shmat", "shmctl"),
+    *("msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semctl", "semtimedop"),
+    *("mq_open", "mq_unlink"),
     *("open_by_handle_at", "kexec_load", "init_module", "finit_module", "open_tree", "move_mount"),
     *("fsopen", "fsmount", "mount_setattr"),
 )
@@ -374,10 +395,12 @@ class Filter:
     messages        datagrams to an address
     starts_named    programs start by their path alone, from no file without a name
     limits_local    no local datagrams, which need no connection to reach a service
+    may_trace       of what is hardened, not `TRACING`
     """
 
     sockets: Sockets
     is_hardened: bool = False
+    may_trace: bool = False
     refused: tuple[str, ...] = ()
     supervised: tuple[str, ...] = ()
     writes: Hold = Hold.FREE
@@ -459,7 +482,7 @@ def instructions(machine: str, wanted: Filter | Sockets) -> Sequence[Instruction
         lines += [(_IF_AT_LEAST, 0, 1, _X32), _refuse(errno.ENOSYS)]
     lines += _for_call(calls["io_uring_setup"], [_refuse(errno.ENOSYS)])
     if rules.is_hardened:
-        for name in HARDENED:
+        for name in HARDENED[len(TRACING) if rules.may_trace else 0 :]:
             lines += _for_call(calls[name], [_refuse(errno.EPERM)])
         lines += _for_call(calls["clone3"], [_refuse(errno.ENOSYS)])
         lines += _for_call(

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import select
+import signal
 import struct
 import time
 from contextlib import suppress
@@ -34,7 +35,7 @@ from lillux.mediation import (
     WriteRules,
     as_signed,
     descriptor_of,
-    status_of,
+    kin_of,
 )
 from lillux.seccomp import (
     ADDRESSED,
@@ -174,8 +175,7 @@ class Supervisor:
                 raise GoOn
             self._change(call, self._changes)
         elif name in NEIGHBOURS:
-            self._require_own(call)
-            raise GoOn  # the number of the process is in a register, which no thread changes
+            self._reach_own(call)
         elif name in ADDRESSED or name in MESSAGES:
             self._reach(call)
         elif name in STARTS:
@@ -230,32 +230,47 @@ class Supervisor:
 
     # ------------------------------------------------------------------ neighbours
 
-    def _require_own(self, call: "_Call") -> None:
-        """Refuse a call that reaches a process which is none of the run's own."""
+    def _reach_own(self, call: "_Call") -> None:
+        """Let a call go on that reaches a process of the run's own; answer for any other.
+
+        The process is held meanwhile: its number became no other's while it was looked at. Raises
+        GoOn, PermissionError, ProcessLookupError.
+        """
         by_kind = call.name in {"setpriority", "ioprio_set"}
         target = as_signed(call.words[1 if by_kind else 0])
         first = 1 if call.name == "ioprio_set" else 0  # the kind that is one process
-        if by_kind and call.words[0] & 0xFFFF_FFFF != first:
+        if target <= 0 or (by_kind and call.words[0] & 0xFFFF_FFFF != first):
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-        if not self._is_own(target, call.pid):
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        leader, _ = kin_of(target)
+        held = os.pidfd_open(leader)
+        try:
+            self._require_own(target, call.pid)
+            signal.pidfd_send_signal(held, 0)  # it is there still
+            if call.name != "pidfd_open":
+                raise GoOn  # the number of the process is in a register, which no thread changes
+            wanted = os.pidfd_open(target, call.words[1] & 0xFFFF_FFFF)
+            try:
+                signal.pidfd_send_signal(held, 0)
+            except OSError:
+                os.close(wanted)
+                raise
+        finally:
+            os.close(held)
+        self._return(call, 0, wanted)
 
-    def _is_own(self, target: int, caller: int) -> bool:
-        """Whether a process is one of the run, or is not there at all."""
-        own = {self.root, status_of(caller).leader} - {0}
+    def _require_own(self, target: int, caller: int) -> None:
+        """Refuse a process that is none of the run's. Raises PermissionError, ProcessLookupError.
+
+        One that is not there is nobody's yet, and may be anyone's a moment later.
+        """
+        own = {self.root, kin_of(caller)[0]} - {0}
         for _ in range(_MAX_ANCESTORS):
             if target <= 0:
-                return False
-            try:
-                status = status_of(target)
-            except FileNotFoundError:
-                return True
-            except OSError:
-                return False
-            if status.leader in own:
-                return True
-            target = status.parent
-        return False
+                break
+            leader, target = kin_of(target)
+            if leader in own:
+                return
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     # ------------------------------------------------------------------ starts
 
@@ -347,6 +362,8 @@ class _Call(FileCall):
                 flags = self.words[2]
             case "openat2":
                 (flags,) = struct.unpack("<Q", self.memory(self.words[2], 8))
+            case "pidfd_open":  # whatever its flags
+                flags = os.O_CLOEXEC
             case _:
                 flags = 0
         return bool(flags & os.O_CLOEXEC)

@@ -44,7 +44,7 @@ from ryeos.imports.plan import (
 )
 from ryeos.imports.server_items import SERVER_FOLDER, unpinned
 from ryeos.items.errors import target_exists_error
-from ryeos.items.refs import PROJECT, Space
+from ryeos.items.refs import PROJECT, Space, user_lock
 from ryeos.items.replaced import keep_replaced
 from ryeos.items.rights import Rights
 from ryeos.trust.resolver import candidates
@@ -253,7 +253,7 @@ def keep_secrets(secrets: Sequence[MovedSecret], env_file: Path) -> None:
     if not secrets:
         return
     make_directory(env_file.parent)
-    with locked(env_file.parent / "state" / "env.lock"):
+    with locked(user_lock(env_file.parent, "env")):
         before = _bytes_at(env_file)
         known = read_dotenv(env_file.parent, {}, name=env_file.name).variables
         new = {one.variable: one.value for one in secrets if known.get(one.variable) != one.value}
@@ -390,7 +390,7 @@ def _python(rye: Rye, probe: ScriptProbe, folder: Path) -> str:
     from ryeos.run.packages import ENVIRONMENTS, Installer, PackageList
 
     context = rye.context
-    installer = Installer(ProcessManager(), context.process_env, context.platform)
+    installer = Installer(ProcessManager(), context.own_environment, context.platform)
     requirements = installer.resolve(probe.block, sys.executable, folder)
     place = context.spaces.user.ai / ENVIRONMENTS
     listed = PackageList(None, requirements)

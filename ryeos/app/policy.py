@@ -25,15 +25,11 @@ from typing import Any, TypeVar
 
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError, UsageError
-from ryeos.items.refs import USER, ItemRef, Kind
+from ryeos.items.refs import SHELLS, USER, ItemRef, Kind
 from ryeos.trust.config import ConfigReader
 from ryeos.trust.sign import glob_matcher
 
 POLICY_PATH = "agents/policy.yaml"
-SHELLS = frozenset(
-    {"rye/bash/bash", "rye/core/primitives/execute", "rye/core/primitives/subprocess"}
-)
-"""Items that run what their caller writes: a person approved them, not what they will run."""
 _KEYS = {"version", "category", "description", "sign", "shells", "rules", "tools", "projects"}
 _RULE_KEYS = {"client", "items", "decision"}
 

@@ -203,7 +203,7 @@ def write_signed(
     where = str(target.path)
     data = key.signed_text(target.kind, valid.signed, form, where, valid.identity).encode()
     within = target.space.within
-    with locked(target.space.ai / "state" / "sign.lock", within=within):
+    with locked(target.space.lock("sign"), within=within):
         make_directory(target.path.parent, within=within)
         if before is None:
             create_file(target.path, data, within=within)
@@ -485,7 +485,7 @@ def pin_package(rye: Rye, server: Location, *, again: bool = False) -> list[Tool
     package = read_package(_config_of(server, body), server.ref.name)
     if package is None or (package.digest and not again):
         return []
-    installer = ServerInstaller(ProcessManager(), rye.context.process_env, rye.context.platform)
+    installer = ServerInstaller(ProcessManager(), rye.context.own_environment, rye.context.platform)
     with TemporaryDirectory(prefix="rye-packages-") as folder:
         found = installer.resolve(newest(package), sys.executable, Path(folder))
     if found.config["list"] == package.digest:

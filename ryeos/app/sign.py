@@ -374,7 +374,7 @@ class RunRules:
 
         from lillux.process import ProcessManager
 
-        installer = Installer(ProcessManager(), context.process_env, context.platform)
+        installer = Installer(ProcessManager(), context.own_environment, context.platform)
         with TemporaryDirectory(prefix="rye-packages-") as folder:
             made_for = installer.platform_of(sys.executable, Path(folder))
             if is_of_block and f"  made_for: {json.dumps(made_for)}\n" in signed:

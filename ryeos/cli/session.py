@@ -182,6 +182,9 @@ class Session:
             tool_programs=self.bundle.programs,
             program_words=own_words,
         )
+        if self.environ is os.environ and context.project_programs:
+            # For pagers, editors and whatever else this program starts by a bare name.
+            os.environ["PATH"] = context.own_environment["PATH"]
         from lillux.values import replace
 
         return _with_installed_bundles(replace(context, passphrase=self._passphrase))

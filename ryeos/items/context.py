@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lillux.values import dataclass, field
 from ryeos.items.errors import UsageError, no_project_error
-from ryeos.items.places import named_folder, project_folder, user_folder
+from ryeos.items.places import folders_in_projects, named_folder, project_folder, user_folder
 from ryeos.items.refs import PRIVATE_FOLDERS, PROJECT, USER, Space, Spaces
 
 if TYPE_CHECKING:
@@ -131,11 +131,37 @@ class Context:
 
         return {PROGRAM_VARIABLE: json.dumps([*words, "--user-space", str(self.spaces.user.base)])}
 
-    def tool_environment(self) -> Mapping[str, str]:
+    @property
+    def project_programs(self) -> tuple[str, ...]:
+        """The folders of the PATH that lie in a project, as those of an activated environment.
+
+        What is there an agent may write: Rye finds no program in them.
+        """
+        path = self.process_env.get(self._path_variable(), "")
+        project = str(self.project_path or "")
+        env = self.process_env
+        homes = (str(self.spaces.user.base), env.get("USERPROFILE", ""), env.get("HOME", ""))
+        return folders_in_projects(path, self.platform, project, homes)
+
+    @property
+    def own_environment(self) -> Mapping[str, str]:
+        """The environment of programs that Rye itself starts: without `project_programs`."""
+        name = self._path_variable()
+        inside = self.project_programs
+        if not inside:
+            return self.process_env
+        separator = ";" if self.platform == "win32" else ":"
+        kept = (one for one in self.process_env[name].split(separator) if one not in inside)
+        return {**self.process_env, name: separator.join(kept)}
+
+    def tool_environment(
+        self, keeps: Callable[[str], bool] = nothing_approved
+    ) -> Mapping[str, str]:
         """The environment that tools start from.
 
         Our own folder comes last on its PATH: nothing in it takes the place of a program of the
-        user. Relative and empty entries are left out, which would be in the project.
+        user. Relative and empty entries are left out, which would be in the project, and those of
+        `project_programs` that ``keeps`` does not keep.
         """
         on_windows = self.platform == "win32"
         name = self._path_variable() if on_windows else "PATH"
@@ -143,6 +169,9 @@ class Context:
         folders = path.split(";" if on_windows else ":")
         if not on_windows:
             folders = [one for one in folders if one.startswith("/")] or os.defpath.split(":")
+        inside = self.project_programs
+        if inside:
+            folders = [one for one in folders if one not in inside or keeps(one)]
         ours = self.tool_programs()
         if ours is not None:
             folders.append(ours)
@@ -150,6 +179,8 @@ class Context:
 
     def _path_variable(self) -> str:
         """How this environment spells it: Windows does not mind the case."""
+        if self.platform != "win32":
+            return "PATH"
         return next((name for name in self.process_env if name.upper() == "PATH"), "PATH")
 
     @property

@@ -60,3 +60,36 @@ def _join_path(cwd: str, path: str, home: str) -> str:
 def _without_ai(path: str) -> str:
     above, name = os.path.split(path.rstrip(os.sep) or path)
     return above if name == AI_FOLDER else path
+
+
+def folders_in_projects(
+    search_path: str, platform: str, project: str, homes: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The folders of a search path in the project, or below another folder that has ``.ai``."""
+    above = {os.path.realpath(one) for one in homes if one}
+    root = os.path.realpath(project) if project else ""
+    if any(_is_within(one, root) for one in above):  # then it is none that an agent may write
+        project = root = ""
+    known: dict[str, bool] = {}
+
+    def is_inside(folder: str) -> bool:
+        if root and _is_within(folder, root):
+            return True
+        if folder in known:
+            return known[folder]
+        parent = os.path.dirname(folder)
+        is_project = folder not in above and os.path.isdir(os.path.join(folder, AI_FOLDER))
+        known[folder] = is_project or (parent != folder and is_inside(parent))
+        return known[folder]
+
+    entries = search_path.split(";" if platform == "win32" else ":")
+    return tuple(
+        one
+        for one in dict.fromkeys(filter(os.path.isabs, entries))
+        if is_inside(os.path.realpath(one))
+        or (project and _is_within(os.path.normpath(one), project))
+    )
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return bool(folder) and (path == folder or path.startswith(folder.rstrip(os.sep) + os.sep))

@@ -19,8 +19,19 @@ from ryeos.items.places import AI_FOLDER
 AI_DIRECTORY = AI_FOLDER
 REPLACED_FOLDER, REPLACED_SETTINGS_FOLDER = "state/replaced", "state/replaced-settings"
 """Where user space keeps what a command replaced: texts of items, and settings with tokens."""
-PRIVATE_FOLDERS = ("config/keys/signing", "config/keys/receipts", REPLACED_SETTINGS_FOLDER)
-"""Folders below ``.ai/`` that contain private keys or tokens. They stay on this machine."""
+LOCKS_FOLDER = "state/locks"
+PRIVATE_FOLDERS = (
+    *("config/keys/signing", "config/keys/receipts"),
+    *(REPLACED_SETTINGS_FOLDER, LOCKS_FOLDER),
+)
+"""Folders below ``.ai/`` that no agent's program reads, and that stay on this machine.
+
+They contain private keys or tokens, or files that Rye locks: who can read one can lock it.
+"""
+SHELLS = frozenset(
+    {"rye/bash/bash", "rye/core/primitives/execute", "rye/core/primitives/subprocess"}
+)
+"""Items that run what their caller writes: a person approved them, not what they will run."""
 EXTRACTORS_FOLDER = "rye/core/extractors"
 MAX_REF_BYTES = 512
 TEST_SUFFIX = ".test"
@@ -182,6 +193,11 @@ def no_types() -> "Mapping[str, FileType]":
     return {}
 
 
+def user_lock(ai: Path, name: str) -> Path:
+    """The file of user space that is locked while what is named is changed."""
+    return ai / LOCKS_FOLDER / f"{name.replace('/', '-')}.lock"
+
+
 @dataclass(frozen=True, slots=True)
 class Space:
     """One of the three tiers: ``project``, ``user``, or a bundle, ``system:<bundle id>``.
@@ -213,6 +229,10 @@ class Space:
     def ai(self) -> Path:
         """The ``.ai`` folder."""
         return _folder_in(self.base, AI_DIRECTORY)
+
+    def lock(self, name: str) -> Path:
+        """The file that is locked while this space is changed."""
+        return user_lock(self.ai, name) if self.tier == USER else self.ai / "state" / f"{name}.lock"
 
     @property
     def within(self) -> Path | None:

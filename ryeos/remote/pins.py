@@ -19,7 +19,7 @@ from lillux.patterns import pattern
 from lillux.sealing import decode_box_key, encode_box_key
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError
-from ryeos.items.refs import AI_DIRECTORY, USER, Space
+from ryeos.items.refs import AI_DIRECTORY, USER, Space, user_lock
 from ryeos.remote.errors import pin_error
 from ryeos.remote.requests import NodeIdentity
 from ryeos.trust.keys import SigningKey, verifies_with
@@ -111,6 +111,7 @@ class Pins:
         self._user = Space(USER, user_space)
         self._key = key
         self._folder = user_space / AI_DIRECTORY / PINS_FOLDER
+        self._lock = user_lock(user_space / AI_DIRECTORY, PINS_FOLDER)
 
     def check(
         self, name: str, netloc: str, identity: NodeIdentity, *, expected: str | None
@@ -202,7 +203,7 @@ class Pins:
         )
         try:
             make_directory(self._folder, mode=0o700)
-            with locked(self._folder / ".lock"):
+            with locked(self._lock):
                 known = self._known_pin(name, netloc)
                 if known is None or _is_to_complete(known, identity):
                     self._write(name, netloc, identity)

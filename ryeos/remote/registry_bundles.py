@@ -33,7 +33,15 @@ from lillux.files import (
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass, field, replace
 from ryeos.items.errors import RyeError
-from ryeos.items.refs import AI_DIRECTORY, EXECUTABLE_KINDS, SYSTEM, Kind, Space, kind_of_directory
+from ryeos.items.refs import (
+    AI_DIRECTORY,
+    EXECUTABLE_KINDS,
+    SYSTEM,
+    Kind,
+    Space,
+    kind_of_directory,
+    user_lock,
+)
 from ryeos.remote.registry import BundleReply, RegistryClient
 from ryeos.remote.registry_items import verify_bundle_attestation
 from ryeos.remote.registry_settings import (
@@ -550,7 +558,7 @@ class InstalledBundles:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         make_directory(self._folder)
-        with locked(self._user.ai / "state" / "bundles.lock"):
+        with locked(user_lock(self._user.ai, "bundles")):
             yield
 
 

@@ -444,7 +444,7 @@ class ItemPlacer:
         entries = self.lock.entries()  # one that cannot be read keeps the file from being written
         path, within = self.path(item), self.space.within
         make_directory(path.parent, within=within)
-        with locked(self.space.ai / "state" / "sign.lock", within=within):
+        with locked(self.space.lock("sign"), within=within):
             placed = self._write(item, path, entries.get(str(item.ref)), replace)
         self.lock.put(
             LockEntry(

@@ -26,6 +26,7 @@ from ryeos.items.refs import (
     Kind,
     Reference,
     Space,
+    user_lock,
 )
 from ryeos.items.yaml import parse_yaml, with_entry, without_entry
 from ryeos.remote.errors import pin_error
@@ -262,6 +263,7 @@ class RegistryPins:
         self._user = Space(USER, user_space)
         self._key = key
         self._folder = user_space / AI_DIRECTORY / PINS_FOLDER
+        self._lock = user_lock(user_space / AI_DIRECTORY, PINS_FOLDER)
 
     def check(
         self,
@@ -341,7 +343,7 @@ class RegistryPins:
         self, name: str, netloc: str, public_pem: bytes, identity_pem: bytes
     ) -> RegistryPin:
         make_directory(self._folder, mode=0o700)
-        with locked(self._folder / ".lock"):
+        with locked(self._lock):
             known = self.find(name, netloc)
             if known:
                 return known

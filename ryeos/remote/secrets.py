@@ -25,7 +25,7 @@ from lillux.sealing import (
 )
 from lillux.variables import NEVER_FROM_DOTENV
 from ryeos.items.errors import RyeError
-from ryeos.items.refs import AI_DIRECTORY
+from ryeos.items.refs import AI_DIRECTORY, user_lock
 from ryeos.remote.errors import RemoteError, RemoteReplyError
 from ryeos.remote.node import Node, rows_at
 from ryeos.remote.requests import principal_id
@@ -290,6 +290,7 @@ class LocalSecrets:
 
     def __init__(self, user_space: Path, private_pem: bytes) -> None:
         self.path = user_space / AI_DIRECTORY / STORE_PATH
+        self._lock = user_lock(user_space / AI_DIRECTORY, "secrets")
         self._private_pem = private_pem
 
     def values(self) -> dict[str, str]:
@@ -343,7 +344,7 @@ class LocalSecrets:
 
     def _alone(self) -> AbstractContextManager[None]:
         make_directory(self.path.parent, mode=0o700)
-        return locked(self.path.with_name(".lock"))
+        return locked(self._lock)
 
 
 def _values_in(text: bytes) -> dict[str, str]:

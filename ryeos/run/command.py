@@ -31,7 +31,7 @@ from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, replace
 from ryeos.items.context import ORIGINAL_VARIABLE, Context
 from ryeos.items.errors import SpecError
-from ryeos.items.refs import AI_DIRECTORY, PROJECT, SYSTEM, tier_of
+from ryeos.items.refs import AI_DIRECTORY, PROJECT, SHELLS, SYSTEM, tier_of
 from ryeos.items.specs import ParamsMode, type_name
 from ryeos.run.anchor import Anchor
 from ryeos.run.calls import MappedResult, Materials, OnStderr, Services, ending, map_outcome
@@ -605,7 +605,7 @@ def resolved_environment(
     resolver = EnvResolver(
         project_path=context.project_path,
         user_base=context.spaces.user.base,
-        process_env=context.tool_environment(),
+        process_env=context.tool_environment(gate.allows_folder),
         platform=context.platform,
         runner=runner,
         allows=gate.allows,
@@ -625,6 +625,16 @@ def resolved_environment(
         dotenv=env.dotenv,
         approved=tuple(gate.used),
     )
+
+
+def left_out_of_path(folder: str) -> str:
+    """The note on a folder of the user's PATH in which agents may put programs."""
+    return f"{folder}: left out of the PATH, as it lies in a project"
+
+
+def is_shell(chain: Chain) -> bool:
+    """Whether it runs what its caller writes."""
+    return chain.tool.item_id in SHELLS and tier_of(chain.tool.space) == SYSTEM
 
 
 def original_variables(
@@ -656,6 +666,14 @@ class ProjectGate:
     def uses_python(self) -> bool:
         """Whether a Python of the project counts."""
         return any(path.rpartition("/")[2].startswith(("python", "pypy")) for path in self.used)
+
+    def allows_folder(self, path: str) -> bool:
+        """Whether a folder of the PATH that lies in a project counts: the project's own does."""
+        is_here = path_in_project(self._context.project_path, path) is not None
+        if self._is_own and is_here:
+            return self.allows(path)
+        self.notes.append(left_out_of_path(path))
+        return False
 
     def allows(self, path: str, data: bytes | None = None) -> bool:
         """Whether a program, a folder of them, a ``.env`` or a file that names a version counts.

@@ -445,6 +445,8 @@ class CallRights:
                 withholding=self.withholding,
                 mediated=self._mediation(),
                 local_sockets=self._local_sockets(),
+                is_hardened=self.withholding is not None,
+                may_trace=True,
                 watches=self.watches,
             )
             return self._as_far_as_held(wanted)
@@ -473,6 +475,7 @@ class CallRights:
             is_loopback = rights.network == (LOOPBACK,)
             addresses = Addresses(Reach.LOOPBACK if is_loopback else Reach.PROXY)
             hosts = () if is_loopback else rights.network
+        is_limited = self.on_node or rights != ANYTHING
         wanted = Confinement(
             readable=readable,
             writable=writable,
@@ -483,7 +486,8 @@ class CallRights:
             withholding=self.withholding,
             mediated=self._mediation(),
             local_sockets=self._local_sockets(),
-            is_hardened=self.on_node or rights != ANYTHING,
+            is_hardened=is_limited or self.withholding is not None,
+            may_trace=not is_limited,
             watches=self.watches,
         )
         if not (wanted.needs_landlock or wanted.needs_filter or wanted.withholding):

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
+from lillux.interpreter_searches import everything_counts
 from lillux.interpreters import ResolvedEnv
 from lillux.process import ProcessManager
 from lillux.process.model import ProcessRunner
@@ -58,7 +59,13 @@ from ryeos.run.chain import (
     ChainValidator,
     merged_config,
 )
-from ryeos.run.command import original_variables, process_environment, resolved_environment
+from ryeos.run.command import (
+    is_shell,
+    left_out_of_path,
+    original_variables,
+    process_environment,
+    resolved_environment,
+)
 from ryeos.run.confinement import (
     AGENTS_WHERE,
     CallRights,
@@ -123,7 +130,7 @@ class PrimitiveExecutor:
         self._services = Services(
             runner=self._runner,
             companion=self._chains.companion,
-            process_env=context.process_env,
+            process_env=context.own_environment,
             functions=functions,
             graphs=graphs,
             companion_at=self._chains.companion_at,
@@ -409,7 +416,7 @@ class PrimitiveExecutor:
             return env
         context = self._context
         place = context.spaces.user.ai / ENVIRONMENTS
-        installer = Installer(self._runner, context.process_env, context.platform)
+        installer = Installer(self._runner, context.own_environment, context.platform)
         made = installer.python_with(listed, python, place, make=not request.dry_run)
         if not made:
             log.warnings.append(f"its packages would be installed first, below {place}")
@@ -460,6 +467,12 @@ class PrimitiveExecutor:
             self._context.platform,
             allows=rights.allows_variable(env),
         )
+        inside = self._context.project_programs
+        if inside and rights.allowance and is_shell(chain):
+            # What its caller writes could name these programs as well, and is held either way.
+            child_env["PATH"] = self._context.tool_environment(everything_counts)["PATH"]
+            notes = [left_out_of_path(one) for one in inside]
+            log.warnings[:] = [one for one in log.warnings if one not in notes]
         return Materials(
             chain=chain,
             config=config,

@@ -204,7 +204,7 @@ class ReceiptLog:
     ) -> str:
         """Write a receipt; its digest. Nothing half-written stays. Raises LilluxError."""
         make_directory(self.folder, mode=0o700)
-        with locked(self.folder / ".lock"):
+        with locked(self.folder.parent / "locks" / "receipts.lock"):
             pair = self.key.pair()  # the first one makes it
             key_id = compute_key_digest(pair.public_pem)
             head = self._settled_head(pair.public_pem)

@@ -490,7 +490,7 @@ class RunnerSeals:
         if key:
             return key
         make_directory(self._path.parent, mode=0o700)
-        with locked(self._path.with_name(f"{KEY_FILE}.lock")):
+        with locked(self._path.parent / "locks" / f"{KEY_FILE}.lock"):
             key = self._known_key() or os.urandom(KEY_BYTES)
             write_atomic(self._path, key, mode=0o600)
         return key

@@ -54,6 +54,7 @@ from ryeos.items.refs import (
     Space,
     Spaces,
     kind_of_directory,
+    user_lock,
     valid_id,
 )
 from ryeos.items.specs import EXTRACTOR_TYPE, tool_spec
@@ -353,7 +354,7 @@ class Signer:
                 spaces = {t.space.ai: t.space for t in targets if t.space.tier != SYSTEM}
                 try:
                     for ai in sorted(spaces):
-                        held = locked(ai / "state" / "sign.lock", within=spaces[ai].within)
+                        held = locked(spaces[ai].lock("sign"), within=spaces[ai].within)
                         locks.enter_context(held)
                     reports = self._sign_batch(batch, require, force=force)
                 except LilluxError as error:
@@ -985,7 +986,7 @@ class UserConfigFile:
 
     def alone(self) -> AbstractContextManager[None]:
         """Held while the file is read, changed and written: commands take turns."""
-        return locked(self._user.ai / "state" / f"{self.path.stem}.lock")
+        return locked(user_lock(self._user.ai, self.path.stem))
 
     def read(self) -> tuple[str, bool]:
         """The text below the signature line, and whether the file is to be signed.

@@ -26,7 +26,7 @@ from lillux.signing import (
 from lillux.values import dataclass, field
 from ryeos.items.context import utc_now
 from ryeos.items.errors import SignatureFormatError, key_document_error
-from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, Space, Spaces
+from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, Space, Spaces, user_lock
 from ryeos.trust.signature import Signature, content_hash, decode, form_for, split
 
 # --- approvals ------------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ class Approvals:
 
     def __init__(self, user_ai: Path) -> None:
         self.path = user_ai / "config" / "keys" / "approved.json"
-        self._lock = user_ai / "state" / "approvals.lock"
+        self._lock = user_lock(user_ai, "approvals")
         self._projects: dict[str, list[str]] = {}
         self._originals: dict[str, str] = {}
         self._state: tuple[int, ...] = ()

@@ -25,7 +25,7 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import is_directory, locked, make_directory, read_bytes, write_atomic
 from ryeos.items.errors import IntegrityError
-from ryeos.items.refs import ItemRef, Space
+from ryeos.items.refs import ItemRef, Space, user_lock
 from ryeos.trust.store import FINGERPRINT_DIGITS
 
 VERSIONS_FOLDER = "state/versions"
@@ -52,6 +52,7 @@ class VersionRecord:
 
     def __init__(self, user: Space, project: Path | None) -> None:
         self._folder = user.ai / VERSIONS_FOLDER
+        self._lock = user_lock(user.ai, "versions")
         self._has_place = user.ai
         self._place = os.path.realpath(project) if project else "user"
 
@@ -90,7 +91,7 @@ class VersionRecord:
     def _write(self, ref: ItemRef, more: Mapping[str, Mapping[str, str]]) -> None:
         path = self._path(ref)
         make_directory(path.parent, mode=0o700)
-        with locked(self._folder / ".lock"):
+        with locked(self._lock):
             record = self._read(ref)
             for name, entries in more.items():
                 record[name] = {**record.get(name, {}), **entries}

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from lillux.sandbox import landlock_version
-from lillux.seccomp import can_filter
+from lillux.seccomp import HARDENED, TRACING, can_filter, number_of
 from lillux.supervisor import can_supervise
 from ryeos.items.errors import SpecError
 from ryeos.run.model import ExecutionRequest, ExecutionResult
@@ -315,6 +315,188 @@ def test_work_in_the_project_goes_on_as_before(prepared: Workspace, what: str) -
 
     assert result.success, (result.error, result.data)
     assert "denied" not in output(result)
+
+
+# --- the system -----------------------------------------------------------------------------------
+
+CALLS = """
+import ctypes, os, signal, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def tell(number, *words):
+    ok = libc.syscall(number, *map(ctypes.c_long, words)) >= 0
+    print("done" if ok else os.strerror(ctypes.get_errno()))
+"""
+
+
+def calling(workspace: Workspace, code: str) -> list[str]:
+    """What Python code of an agent prints, with ``tell`` to call the system."""
+    (workspace.project_path / "src/calls.py").write_text(CALLS + code, "utf-8")
+    return output(shell(workspace, f"{sys.executable} src/calls.py")).splitlines()
+
+
+@pytest.mark.parametrize("name", [one for one in HARDENED if one not in TRACING])
+def test_calls_that_reach_the_kernel_or_shared_memory_are_refused(
+    prepared: Workspace, name: str
+) -> None:
+    found = calling(prepared, f"tell({number_of(name)}, 0, 0, 0, 0, 0)")
+
+    assert found == ["Operation not permitted"]
+
+
+def test_a_process_of_its_own_is_traced_and_no_other(prepared: Workspace) -> None:
+    trace = number_of("ptrace")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        found = calling(
+            prepared,
+            "import subprocess\n"
+            "own = subprocess.Popen(['/bin/sleep', '60'])\n"
+            f"tell({trace}, 16, own.pid, 0, 0)\n"
+            f"tell({trace}, 16, {other.pid}, 0, 0)\n"
+            "own.kill()",
+        )
+        other.communicate(b"\n")
+
+    assert found == ["done", "Operation not permitted"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="others have no capabilities")
+def test_root_keeps_no_capabilities_but_those_for_files_and_processes(prepared: Workspace) -> None:
+    found = output(shell(prepared, "grep -E 'Cap(Inh|Prm|Eff)' /proc/self/status")).split()
+
+    ordinary = sum(1 << number for number in (0, 1, 3, 4, 5, 6, 7))
+    assert all(int(word, 16) & ~ordinary == 0 for word in found[1::2])
+    # To set what is set already changes nothing.
+    tick = "b = ctypes.create_string_buffer(208); libc.adjtimex(b); b[0:4] = b'\\0\\x40\\0\\0'\n"
+    assert calling(prepared, f"{tick}print(libc.adjtimex(b))") == ["-1"]
+
+
+def test_files_of_root_are_given_to_others_as_before(prepared: Workspace) -> None:
+    user = 1234 if os.getuid() == 0 else os.getuid()
+
+    result = shell(prepared, f"echo x > new && chown {user} new && chmod 4755 new && rm new")
+
+    assert result.success, result.data
+
+
+def test_limits_of_a_process_that_is_not_there_are_not_set(prepared: Workspace) -> None:
+    with subprocess.Popen(["/bin/true"]) as ended:
+        pass
+
+    found = calling(
+        prepared,
+        "limits = (ctypes.c_uint64 * 2)(77, 77)\n"
+        f"tell({number_of('prlimit64')}, {ended.pid}, 7, ctypes.addressof(limits), 0)\n"
+        f"tell({number_of('setpriority')}, 0, {ended.pid}, 5)\n"
+        f"tell({number_of('sched_setaffinity')}, {ended.pid}, 8, ctypes.addressof(limits))\n"
+        f"tell({number_of('pidfd_open')}, {ended.pid}, 0)",
+    )
+
+    assert found == ["No such process"] * 4
+
+
+def test_a_process_of_its_own_is_held_until_it_is_waited_for(prepared: Workspace) -> None:
+    found = calling(
+        prepared,
+        "import resource, select, subprocess\n"
+        "own = subprocess.Popen(['/bin/cat'], stdin=subprocess.PIPE)\n"
+        "resource.prlimit(own.pid, resource.RLIMIT_CORE, (0, 0))\n"
+        "held = os.pidfd_open(own.pid)\n"
+        "print(os.get_inheritable(held))\n"
+        "own.stdin.close()\n"
+        "select.select([held], [], [])\n"
+        "os.close(os.pidfd_open(own.pid))\n"
+        "print(own.wait())",
+    )
+
+    assert found == ["False", "0"]
+
+
+def test_no_lock_of_user_space_is_held(prepared: Workspace) -> None:
+    prepared.rye().receipts.log.append({"item": "tool:a"}, [])
+    locks = list(prepared.user.space.ai.rglob("*.lock"))
+
+    found = calling(
+        prepared,
+        "import fcntl\n"
+        f"for path in {[*map(str, locks)]}:\n"
+        "    try:\n"
+        "        with open(path) as file: fcntl.flock(file, fcntl.LOCK_SH)\n"
+        "        print('held', path)\n"
+        "    except PermissionError: print('refused')",
+    )
+
+    assert any(path.name == "receipts.lock" for path in locks)
+    assert set(found) == {"refused"}
+
+
+# --- programs on the path -------------------------------------------------------------------------
+
+USERS_TOOL = '''"""Says who runs it"""
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python/function"
+__category__ = "mine"
+__tool_description__ = "says who runs it"
+import shutil
+def execute(params, project_path):
+    return [shutil.which(name) or "" for name in ("python3", "planted")]
+'''
+
+
+@pytest.fixture
+def planted(prepared: Workspace, tmp_path: Path) -> Path:
+    """What programs of an agent wrote, in folders of projects that are on the user's PATH."""
+    mark = tmp_path / "mark"
+    other = tmp_path / "other"
+    (other / ".ai").mkdir(parents=True)
+    folders = [prepared.project_path / ".venv/bin", other / "node_modules/.bin"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        for name in ("bash", "python3", "python", "node", "git", "planted"):
+            real = {"python": sys.executable, "python3": sys.executable}.get(name, f"/bin/{name}")
+            text = f'#!/bin/sh\necho {name} >> {mark}\nexec {real} "$@"\n'
+            (folder / name).write_text(text, "utf-8")
+            (folder / name).chmod(0o755)
+    prepared.env["PATH"] = ":".join([*map(str, folders), prepared.env["PATH"]])
+    return mark
+
+
+@pytest.mark.parametrize("space", ["user", "project"])
+def test_no_program_of_a_project_on_the_path_runs_a_tool(
+    prepared: Workspace, planted: Path, space: str
+) -> None:
+    (prepared.user if space == "user" else prepared.project).signed("tools/mine/who.py", USERS_TOOL)
+
+    result = prepared.rye().executor.execute(ExecutionRequest(item_id="mine/who"))
+
+    assert result.success, result.error
+    assert not planted.exists()
+    assert result.data[1] == ""
+    notes = " ".join(result.metadata["warnings"])
+    assert ".venv/bin" in notes
+    assert "node_modules/.bin: left out of the PATH, as it lies in a project" in notes
+
+
+def test_no_program_of_a_project_on_the_path_runs_a_tool_of_the_bundle(
+    prepared: Workspace, planted: Path
+) -> None:
+    request = ExecutionRequest(item_id="rye/bash/bash", parameters={"command": "git --version"})
+
+    result = prepared.rye().executor.execute(request)
+
+    assert output(result).startswith("git version")
+    assert not planted.exists()
+
+
+def test_a_shell_of_an_agent_has_the_programs_of_its_project(
+    prepared: Workspace, planted: Path
+) -> None:
+    result = shell(prepared, "command -v planted python3")
+
+    folder = prepared.project_path / ".venv/bin"
+    assert output(result).split() == [f"{folder}/planted", f"{folder}/python3"]
+    assert not planted.exists()
+    assert not any("PATH" in one for one in result.metadata.get("warnings", ()))
 
 
 # --- policy ---------------------------------------------------------------------------------------
