@@ -305,7 +305,7 @@ def _hidden(context: Context, keys: str, home: str) -> Iterator[str]:
     """Keys, ``.env`` of user space, devices and terminals, cookies of graphical sessions."""
     ai = os.path.realpath(context.spaces.user.ai)
     yield from (f"{ai}/{folder}" for folder in PRIVATE_FOLDERS)
-    yield from (keys, f"{ai}/.env")
+    yield from (keys, f"{ai}/.env", f"{ai}/state/runners.key")
     yield from (_filled(one, home) for one in _OF_SESSION if home)
     yield from map(os.path.realpath, _absolute(context.process_env.get("XAUTHORITY", "")))
     if sys.platform != "win32":
