@@ -97,6 +97,7 @@ class Context:
     receipts      ``on`` or ``full`` where each run leaves a receipt, ``""`` where graphs do
     on_node       tools run on a node, for another user
     node_policy   what the operator of that node lets tools do at most, as a policy file says it
+    reaches_sockets  the operator lets tools connect to any local socket
     passphrase    gives that of the user's key, whose file is named; None without a terminal
     approves      whether the user approved a path of the project (``rye trust``)
     holds         gives an approved environment with its bytes, by the path of its Python
@@ -119,6 +120,7 @@ class Context:
     sandbox: str = ""
     on_node: bool = False
     node_policy: Mapping[str, object] = field(default_factory=dict)
+    reaches_sockets: bool = False
     receipts: str = ""
     passphrase: Passphrase = no_passphrase
 

@@ -293,7 +293,9 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
         kept=tuple(p for p in dict.fromkeys(held) if any(is_below(p, one) for one in write)),
         hidden=tuple(dict.fromkeys(_hidden(context, keys, home))),
         shown=(f"{keys}/public_key.pem", "/dev/shm"),  # noqa: S108 - files of the user, as in /tmp
-        sockets=tuple(_filled(one, home) for one in (*_LOOKUP_SOCKETS, *policy.sockets)),
+        sockets=("/",)
+        if context.on_node and context.reaches_sockets
+        else tuple(_filled(one, home) for one in (*_LOOKUP_SOCKETS, *policy.sockets)),
         items="" if items in protected else items,
         never=(*programs, *protected),
         missing=tuple(_missing(policy, context, home, given)),

@@ -88,6 +88,7 @@ def _context(job: Job) -> Context:
         confines=True,
         on_node=True,
         node_policy=job.policy,
+        reaches_sockets=job.unix_sockets,
         receipts="on",
         pages_are_signed_later=True,  # by the server, when all of this has ended
     )
