@@ -261,7 +261,7 @@ class Supervisor:
     def _require_own(self, target: int, caller: int) -> None:
         """Refuse a process that is none of the run's. Raises PermissionError, ProcessLookupError.
 
-        One that is not there is nobody's yet, and may be anyone's a moment later.
+        One that is not there belongs to no one yet, and may be another's a moment later.
         """
         own = {self.root, kin_of(caller)[0]} - {0}
         for _ in range(_MAX_ANCESTORS):

@@ -3,8 +3,8 @@
     FILES = [("scripts/report.py", "<SHA-256>")]
 
 The tree of the text decides, however the line is written. Where a tool names ``FILES`` together
-with a digest in a way that is not this one literal, nobody could show which files it runs: it is
-not signed. Page: ``docs/moving-in.md``.
+with a digest in a way that is not this one literal, no list of the files that it runs can be
+shown: it is not signed. Page: ``docs/moving-in.md``.
 """
 
 import ast

@@ -159,7 +159,7 @@ def _is_names(node: ast.expr) -> bool:
 def _comments(text: str) -> Iterator[Unread]:
     """Comments in the form of other file types, which a Python file declares nothing with.
 
-    A comment with ``NAME = ...`` is code that somebody took out, as every reader knows.
+    A comment with ``NAME = ...`` is code that its author took out, as every reader knows.
     """
     found = {
         number

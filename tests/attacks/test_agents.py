@@ -221,7 +221,7 @@ def test_a_text_that_is_too_long_for_a_form_is_no_question(machine: Machine, sta
 
 
 def test_above_the_text_of_a_question_stands_what_it_is(machine: Machine, start: Start) -> None:
-    write(machine, TOOL + "sandbox: {read: ['{project}']}\n# p\u0430th\u2028# more\n")
+    write(machine, TOOL + "sandbox: {read: ['{project}']}\n# p\u0430th\u200b# more\n")
 
     _, question = start(elicitation=True).question_on("sign", item_id="tool:mine/x")
 
@@ -232,7 +232,7 @@ def test_above_the_text_of_a_question_stands_what_it_is(machine: Machine, start:
     ]
     assert "reads {project}; writes nothing; no network; starts no program" in facts[3]
     assert "nothing: it is new" in facts[5]
-    assert "2 characters are shown as escapes: 1 line separator, 1 look-alike" in facts[6]
+    assert "2 characters are shown as escapes: 1 invisible character, 1 look-alike" in facts[6]
 
 
 def test_a_client_that_cannot_ask_after_all_signs_nothing(machine: Machine, start: Start) -> None:

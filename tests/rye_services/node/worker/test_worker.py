@@ -1,10 +1,12 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -21,6 +23,7 @@ from rye_services.node.worker.process import WorkerDiedError, WorkerEndedError, 
 from ryeos.app.workspace import Rye
 from ryeos.items.refs import Space
 from tests.support.children import Lifeline
+from tests.support.databases import children_of
 from tests.support.workspace import VERSION, Workspace
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
@@ -394,11 +397,19 @@ def test_a_job_ends_when_its_server_is_killed(
 def test_a_worker_that_is_killed_is_reported(
     workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
-    shell_tool(workspace, "kill -9 $(ps -o ppid= -p $$)")
+    lifeline = Lifeline(workspace.project_path)
+    shell_tool(workspace, f"{lifeline.hold}; sleep 600")
+    others = set(children_of(os.getpid()))
 
-    with pytest.raises(WorkerDiedError) as error:
-        process.do_job(job("tool:t"), launch)
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(process.do_job, job("tool:t"), launch)
+        lifeline.await_held()
+        for worker in set(children_of(os.getpid())) - others:
+            os.kill(worker, signal.SIGKILL)
+        with pytest.raises(WorkerDiedError) as error:
+            ended.result()
 
+    lifeline.close()
     assert str(error.value) == "the worker of this execution ended without an answer"
 
 

@@ -45,7 +45,7 @@ function makeRules(tool, anchor, packages = "", copies = "") {
  * target     file or URL that the specifier was resolved to
  *
  * What the interpreter and packages load among themselves is theirs, but for packages that lie in a
- * folder above them, where anybody may have put what they only ask for if it is there.
+ * folder above them, where any program may have put what they only ask for if it is there.
  */
 function refusal(rules, specifier, importer, target) {
   const file = fileOf(target);
