@@ -195,7 +195,7 @@ def targets_of_glob(
     Without a slash the pattern is for the last segment at any depth; with one it starts at the
     kind's folder, ``*`` stays within a segment and ``**`` stands for any number of them.
     Modules beside tools count, also ``__init__.py``: a tool that imports them needs them signed.
-    ``warn`` is told which files match and are left out.
+    ``warn`` learns which files match and are left out.
     """
     matches = glob_matcher(pattern)
     kinds = (kind,) if kind else (Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE)

@@ -410,7 +410,7 @@ def test_a_worker_that_is_killed_is_reported(
             ended.result()
 
     lifeline.close()
-    assert str(error.value) == "the worker of this execution ended without an answer"
+    assert str(error.value) == "the worker of this execution was ended by signal 9"
 
 
 def test_a_tool_gets_no_memory_above_the_limit(
