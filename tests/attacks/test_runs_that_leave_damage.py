@@ -1,6 +1,5 @@
 """Tools and pushes that could make a node fail: each is answered, and the node goes on."""
 
-import json
 import os
 import sys
 
@@ -47,7 +46,6 @@ def test_output_or_folders_of_extreme_depth_are_an_answer(
 @pytest.mark.parametrize(
     "script",
     [
-        "mv .ai away; ln -s away .ai",
         f"rm -rf .ai/state; mkdir -p {SHARD}; ln -s /etc/passwd {SHARD}/{'a' * 64}",
         f"rm -rf .ai/state; mkdir -p {SHARD}; mkfifo {SHARD}/{'a' * 64}",
         f"rm -rf .ai/state; mkdir -p {SHARD}; echo other > {SHARD}/{'a' * 64}",
@@ -65,45 +63,31 @@ def test_a_run_whose_files_cannot_be_stored_has_failed(project: RemoteProject, s
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-@pytest.mark.parametrize(
-    "script",
-    [
-        "kill -9 $(ps -o ppid= -p $$)",
-        "for f in /proc/$PPID/fd/*; do (echo '{\\\"envelope\\\": 5}' > $f) & done; true",
-    ],
-)
-def test_a_tool_that_turns_on_its_runner_has_failed(project: RemoteProject, script: str) -> None:
-    reply = project.script(script)
+def test_a_tool_that_turns_on_its_runner_ends_itself_alone(project: RemoteProject) -> None:
+    reply = project.script("kill -9 $(ps -o ppid= -p $$) $$")
 
     assert (reply.status, reply.json["status"]) == (200, "error"), reply.json
-    assert "ended without an answer" in reply.json["result"]["error"]
     assert project.thread(reply.json["thread_id"])["error_phase"] == "execution"
 
 
-@pytest.mark.parametrize(
-    "rules",
-    [
-        "sync: {include: 5}\n",
-        "manifest: {hard_exclude: {patterns: ['(']}}\n",
-        "sync: {include: [[[a]]]}\n",
-        "manifest: [[1]]\n",
-    ],
-)
-def test_invalid_rules_are_named_to_the_user_who_pushed_them(
-    project: RemoteProject, rules: str
-) -> None:
-    path = ".ai/config/cas/manifest.yaml"
-    code = f"from pathlib import Path\nPath({path!r}).write_text({rules!r})\n"
-    project.workspace.project.signed_tool("break", code)
-    project.push()
-    project.execute("tool:break")
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_tool_forges_no_answer_of_its_runner(project: RemoteProject) -> None:
+    forged = "(echo '{\\\"envelope\\\": 5}' > $f) 2> /dev/null &"
 
-    reply = project.ask("tool:echo")
+    reply = project.script(f"for f in /proc/$PPID/fd/*; do {forged} done; wait; echo own")
 
-    assert reply.status == 400, reply.json
-    assert reply.json["detail"]["phase"] == "materialization"
-    assert "/project/.ai/config/cas/manifest.yaml" in reply.json["detail"]["error"]
-    assert str(project.user.node.data) not in json.dumps(reply.json)
+    assert (reply.status, reply.json["status"]) == (200, "success"), reply.json
+    assert reply.json["result"]["data"]["stdout"] == "own\n"
+
+
+@pytest.mark.parametrize("script", ["mv .ai away", "echo 'sync: 5' > .ai/config/cas/manifest.yaml"])
+def test_a_run_changes_no_rules_of_its_project(project: RemoteProject, script: str) -> None:
+    project.script("true")
+
+    reply = project.script(f"mkdir -p .ai/config/cas; {script}")
+
+    assert reply.json["status"] == "error", reply.json
+    assert project.execute("tool:echo")["merge_type"] == "no-op"
 
 
 def test_the_row_of_a_thread_has_no_more_than_the_start_of_an_error(

@@ -48,7 +48,10 @@ class Environment:
     def starts(self) -> str:
         """What the interpreter says when it starts, and nothing else."""
         ran = subprocess.run(
-            [self.project / PYTHON, "-c", "pass"], capture_output=True, text=True, check=False
+            [self.project / PYTHON, "-c", "pass"],
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
         )
         return ran.stdout
 
@@ -385,7 +388,7 @@ def test_a_real_interpreter_in_the_project_is_held_with_its_library(
     workspace.approve()
     used = workspace.run("mine/t").data["stdout"]
     evil = f"\ntry: open({str(environment.canary)!r}, 'w')\nexcept NameError: pass\n"
-    with (project / f"py/lib/{VERSION}/encodings/__init__.py").open("a") as file:
+    with (project / f"py/lib/{VERSION}/encodings/__init__.py").open("a", encoding="utf-8") as file:
         file.write(evil)
 
     result = workspace.run("mine/t")

@@ -172,7 +172,7 @@ class Agent:
             env=self._environment(),
             cwd=self.project,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             check=True,
         )
 
@@ -196,7 +196,7 @@ class Agent:
             cwd=self.project,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
+            encoding="utf-8",
         ) as server:
             assert server.stdin
             assert server.stdout

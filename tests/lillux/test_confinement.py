@@ -617,7 +617,7 @@ def test_what_lies_beside_a_kept_folder_is_written_without_a_supervisor(tmp_path
     done = subprocess.run(
         [sys.executable, "-c", text],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
         cwd=Path(__file__).parents[2],
     )
