@@ -77,7 +77,7 @@ def test_a_tool_forges_no_answer_of_its_runner(project: RemoteProject) -> None:
     reply = project.script(f"for f in /proc/$PPID/fd/*; do {forged} done; wait; echo own")
 
     assert (reply.status, reply.json["status"]) == (200, "success"), reply.json
-    assert reply.json["result"]["data"]["stdout"] == "own\n"
+    assert reply.json["result"]["data"]["stdout"].endswith("own\n")
 
 
 @pytest.mark.parametrize("script", ["mv .ai away", "echo 'sync: 5' > .ai/config/cas/manifest.yaml"])

@@ -249,7 +249,7 @@ def test_what_is_typed_before_the_question_signs_nothing(
 def test_a_text_that_is_not_as_it_looks_needs_yes_in_full(
     signer: CommandLine, at_terminal: Start
 ) -> None:
-    path = propose(signer, HARMLESS + "# only these\u2028# p\u0430th\n")
+    path = propose(signer, HARMLESS + "# only these\u200b# p\u0430th\n")
 
     with at_terminal("approve") as shown:
         text = shown.type("", until="?] ")
@@ -259,8 +259,8 @@ def test_a_text_that_is_not_as_it_looks_needs_yes_in_full(
         shown.type("y\n", until="write yes: ")
         shown.type("yes\n", until="signed ")
 
-    assert "+# only these\\u2028\\(line end)\r\n+# p\\u0430th\r\n" in text  # as YAML ends lines
-    assert "2 characters are shown as escapes: 1 line separator, 1 look-alike" in text
+    assert "+# only these\\u200b# p\\u0430th\r\n" in text
+    assert "2 characters are shown as escapes: 1 invisible character, 1 look-alike" in text
     assert text.index("warning:") < text.index("+version")
     assert "rye:signed" in path.read_text(encoding="utf-8")
 

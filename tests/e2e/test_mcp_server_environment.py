@@ -119,11 +119,15 @@ def test_no_variable_at_all_is_enough(items: Machine) -> None:
     assert (found["status"], explained["status"]) == ("success", "success")
 
 
-def test_a_tool_runs_without_any_variable(items: Machine) -> None:
+def test_without_a_user_space_nothing_starts_that_should_leave_a_receipt(items: Machine) -> None:
     with server(items, env={}) as client:
         client.initialize()
 
-        assert echo(client, "echo hi")["data"]["stdout"] == "hi\n"
+        refused = echo(client, "echo hi")
+
+    assert refused["code"] == "FILE_SYSTEM_ERROR"
+    assert "nothing was started" in refused["error"]
+    assert "USER_SPACE" in refused["hint"]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +174,7 @@ def test_a_server_in_the_home_folder_writes_no_file_there(items: Machine) -> Non
     assert sorted(items.home.iterdir()) == before
 
 
-def test_the_project_of_an_argument_counts_wherever_the_server_is(items: Machine) -> None:
+def test_the_project_of_an_argument_is_one_that_the_user_named(items: Machine) -> None:
     with server(items, cwd=Path("/")) as client:
         client.initialize()
 
@@ -178,7 +182,8 @@ def test_the_project_of_an_argument_counts_wherever_the_server_is(items: Machine
             "execute", item_id="knowledge:mine/fact", project_path=str(items.project)
         )
 
-    assert answer["content"].strip() == "Water is wet."
+    assert answer["code"] == "PERMISSION_DENIED"
+    assert "projects" in answer["hint"]
 
 
 def test_the_project_that_a_client_names_counts(items: Machine) -> None:

@@ -283,7 +283,7 @@ def test_a_missing_interpreter_is_reported_with_every_name_and_folder(shop: Shop
     document = shop.runs("mine/tool", PATH="/usr/none:/usr/nothing", RYE_PYTHON="")
 
     said, _, searched = document["error"].partition(" (searched: ")
-    own, programs, *path = searched.removesuffix(")").split(", ")
+    own, *path, programs = searched.removesuffix(")").split(", ")
     assert said == "program 'gone, lost or away': no such interpreter"
     assert own == f"{shop.machine.project}/bin"
     assert programs.startswith(f"{shop.machine.cache}/programs/")
