@@ -260,7 +260,7 @@ def test_a_text_that_is_not_as_it_looks_needs_yes_in_full(
         shown.type("yes\n", until="signed ")
 
     assert "+# only these\\u200b# p\\u0430th\r\n" in text
-    assert "2 characters are shown as escapes: 1 invisible character, 1 look-alike" in text
+    assert "2 characters are shown as escapes: 1 invisible character" in text
     assert text.index("warning:") < text.index("+version")
     assert "rye:signed" in path.read_text(encoding="utf-8")
 
