@@ -33,9 +33,9 @@ FULL_PIPE_BYTES = 47_000
 
 
 @pytest.fixture
-def family(tmp_path: Path) -> Iterator[Family]:
-    """A script that does not want to end."""
-    made = Family(tmp_path / "family")
+def family(machine: Machine) -> Iterator[Family]:
+    """A script that does not want to end; its pipe is where what an agent starts may write."""
+    made = Family(machine.project / "family")
     yield made
     made.close()
 
