@@ -16,7 +16,8 @@ from lillux.process import ProcessManager
 from lillux.process.model import Command
 from lillux.sandbox import Confinement, system_places
 from lillux.seccomp import Sockets
-from ryeos.run.receipts import ReceiptKey, ReceiptLog
+from ryeos.run.receipt_key import ReceiptKey
+from ryeos.run.receipts import ReceiptLog
 
 STARTS, RUNS, RECEIPTS, DOWNLOADS = 200, 40, 300, 7
 SIZE = 100 * 1000 * 1000
