@@ -22,7 +22,7 @@ from lillux.errors import LilluxError
 from lillux.files import file_system_error, locked, make_directory, read_bytes
 from lillux.signing import KeyPair, compute_key_digest
 from lillux.values import dataclass, field
-from ryeos.items.context import Context, utc_now
+from ryeos.items.context import CONFINE_VARIABLE, Context, utc_now
 from ryeos.items.errors import Answer, ItemNotFoundError, RyeError
 from ryeos.run.programs import Program, ProgramDigests
 from ryeos.run.receipt_key import ReceiptKey
@@ -494,7 +494,8 @@ class Receipts:
             return self.log.append(predicate, subject, START_TYPE), ""
         except LilluxError as error:
             problem = f"no receipt can be written: {error}"
-            if caller.get("kind") == "cli" and not self._context.confines:
+            is_person = caller.get("kind") == "cli" and not self._context.confines
+            if is_person or self._is_inner(error):
                 return "", problem
             raise RyeError(
                 f"{problem}; nothing was started",
@@ -502,6 +503,14 @@ class Receipts:
                 hint=error.hint or f"make {self.log.folder} writable, with space on its disk",
                 path=str(self.log.folder),
             ) from error
+
+    def _is_inner(self, error: LilluxError) -> bool:
+        """Whether this program runs inside of a confined run, whose own receipt covers it.
+
+        The kernel keeps it from the log; no run can take that right from a program outside.
+        """
+        is_confined = self._context.process_env.get(CONFINE_VARIABLE) == "1"
+        return is_confined and isinstance(error.__cause__, PermissionError)
 
     def leave(
         self,

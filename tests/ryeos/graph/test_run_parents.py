@@ -215,8 +215,10 @@ def test_a_process_that_a_node_starts_is_bound_by_its_run(ground: GraphGround) -
         permissions='["rye.execute.tool.demo.shell"]',
     )
 
-    ground.run("demo/outer")
+    ended = ground.run("demo/outer")
 
     inner = [run_id for run_id in ground.runs() if run_id.startswith("demo-inner")]
+    assert ended["errors"], "the inner run did not fail"
+    assert "nothing was started" not in str(ended["errors"])
     # Where the kernel keeps it from writing runs, it does not even begin.
     assert {ground.thread(run_id).error for run_id in inner} <= {DENIED}
