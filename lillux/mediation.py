@@ -572,7 +572,11 @@ class Changes:
             try:
                 return 0, self._open_spot(call, spot, (flags, mode), confirm)
             except OSError as error:
-                if error.errno != errno.ELOOP or flags & os.O_NOFOLLOW or resolve:
+                # With O_DIRECTORY a link that is not followed is "not a directory".
+                may_be_link = error.errno in (errno.ELOOP, errno.ENOTDIR)
+                if flags & os.O_NOFOLLOW or resolve or not may_be_link:
+                    raise
+                if not stat.S_ISLNK(_kind(spot)):
                     raise
             spot = way.followed(spot)
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))

@@ -38,7 +38,8 @@ _PATH = Path(".ai", "tools", "site", "count.sh")
 _QUESTION = "?] "
 _COLUMNS, _LINE_PX, _LETTER_PX, _MARGIN_PX = 84, 19, 8.4, 18
 _CLASSES = {"31": "red", "32": "green", "2": "dim", "1": "bold"}
-# Of a signed text, in which the time of its signature stands.
+# The time of a signature, and the digest of a signed text, in which that time stands.
+_TIME = re.compile(r"(?<=signed )\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _DIGEST = re.compile(r"(?<=  sha256 )[0-9a-f]{16}")
 _COLOUR = re.compile(r"\x1b\[([\d;]*)m")
 _STYLE = """\
@@ -87,7 +88,7 @@ class _Rye:
         """The command as it is typed, and what it prints."""
         yield ("said", f"$ rye {words}")
         for line in self.terminal(*words.split(), answer=answer).splitlines():
-            yield ("", _DIGEST.sub("...", line.replace(str(self._home), "~")))
+            yield ("", _without_times(line.replace(str(self._home), "~")))
 
     def terminal(self, *words: str, answer: str = "") -> str:
         """What a command prints, with its colours; ``answer`` is typed at its question."""
@@ -107,6 +108,10 @@ class _Rye:
         os.waitpid(pid, 0)
         os.close(terminal)
         return printed.decode("utf-8").replace("\r\n", "\n")
+
+
+def _without_times(line: str) -> str:
+    return _TIME.sub("2026-11-27T12:00:00Z", _DIGEST.sub("...", line))
 
 
 def _read(terminal: int) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from lillux.values import dataclass, field
 from ryeos.items.errors import UsageError, no_project_error
@@ -19,6 +19,7 @@ from ryeos.items.refs import PRIVATE_FOLDERS, PROJECT, USER, Space, Spaces
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from typing import Any
 
     from lillux.sandbox import FolderRestrictions
 
@@ -55,11 +56,10 @@ def no_passphrase(path: Path) -> None:
     """There is no terminal to ask at."""
 
 
-class Approves(Protocol):
-    """Whether the user approved a path of the project: `ryeos.trust.approvals.ProjectApproval`."""
-
-    def __call__(self, relative: str, data: bytes | None = None) -> bool:
-        """``data`` is the text of the file where it was read already, to be used."""
+# Whether the user approved a path of the project, see `ryeos.trust.approvals.ProjectApproval`. A
+# second argument is the text of the file, where it was read already and is to be used. No Protocol:
+# every start would import `typing` for it.
+Approves = Callable[..., bool]
 
 
 def nothing_approved(relative: str, data: bytes | None = None) -> bool:  # noqa: ARG001 - no path of the project counts
@@ -67,7 +67,7 @@ def nothing_approved(relative: str, data: bytes | None = None) -> bool:  # noqa:
     return False
 
 
-Holds = Callable[[str], Any]
+Holds = Callable[[str], "Any"]
 
 
 def nothing_held(program: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lillux.process import ProcessManager
@@ -81,6 +81,7 @@ ACTS = st.one_of(
 
 
 @given(st.lists(ACTS, max_size=25))
+@example([("symlink", "a", "b"), ("open", "b", os.O_RDWR | os.O_DIRECTORY | os.O_NONBLOCK, 0o600)])
 def test_a_sequence_of_changes_has_the_result_that_it_has_elsewhere(
     acts: list[tuple[object, ...]],
 ) -> None:
