@@ -572,11 +572,7 @@ class Changes:
             try:
                 return 0, self._open_spot(call, spot, (flags, mode), confirm)
             except OSError as error:
-                # With O_DIRECTORY a link that is not followed is "not a directory".
-                may_be_link = error.errno in (errno.ELOOP, errno.ENOTDIR)
-                if flags & os.O_NOFOLLOW or resolve or not may_be_link:
-                    raise
-                if not stat.S_ISLNK(_kind(spot)):
+                if flags & os.O_NOFOLLOW or resolve or not _is_link(spot, error):
                     raise
             spot = way.followed(spot)
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -996,6 +992,11 @@ def _joined(folder: str, name: str) -> str:
 
 def _kind(spot: _Spot) -> int:
     return os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False).st_mode
+
+
+def _is_link(spot: _Spot, error: OSError) -> bool:
+    """Whether a file was not opened as it is a link; with O_DIRECTORY the error is ENOTDIR."""
+    return error.errno in (errno.ELOOP, errno.ENOTDIR) and stat.S_ISLNK(_kind(spot))
 
 
 def _as_asked(found: int, flags: int) -> int:
