@@ -189,6 +189,12 @@ def read_tag(comment: str) -> tuple[str, str] | None:
     return (found[1].strip("_"), unquoted(found[2])) if found else None
 
 
+def read_block(comment: str) -> str:
+    """What a comment says behind the name of an object that may go on below it, ``""`` else."""
+    found = _SCHEMA.fullmatch(comment) or _SANDBOX.fullmatch(comment)
+    return found[1] if found else ""
+
+
 def assigned_by_shell(line: str) -> dict[str, str]:
     """The assignment that `parse_shell` reads in a line, by its name."""
     return _assignments(line)

@@ -710,6 +710,9 @@ PATTERN = r"\{input:(?P<input>[A-Za-z_][\w-]*)(?:(?P<optional>\?)|[:|](?P<defaul
 _OTHER_FENCE = re.compile(r"[ \t]{0,3}(?:`{3,}|~{3,})[ \t]*(\w*)")
 _KEY_LINE = re.compile(r"[ \t]*[\"']?[A-Za-z_][\w-]*[\"']?[ \t]*:(?:[ \t].*)?")
 _DIRECTIVE_TAG = re.compile(r"[ \t]*<(?:[\w-]+:)?directive[\s/>]", re.IGNORECASE)
+_OF_DIRECTIVE = frozenset({"name", "version", "extends"})
+_BLOCKS = frozenset({"metadata", "inputs", "outputs", "description"})
+_SHORT_TAG = 5
 _ONLY_IN_METADATA = FIELDS - {"description"}
 
 
@@ -752,15 +755,49 @@ def _unread_elements(root: Element) -> "Iterator[Unread]":
     for first, *more in filter(None, (metadata, descriptions)):
         problem = f"is there twice; line {first.line} counts; remove one"
         yield from (_unread(one, problem) for one in more)
+    for block in (root, *metadata):
+        yield from _unread_attributes(block)
     for child in root.children:
         small = child.tag.casefold()
         if small in _ONLY_IN_METADATA:
             yield _unread(child, f"is not read here; write <{small}> inside of <metadata>")
-        elif small != child.tag and small in {"metadata", "inputs", "outputs", "description"}:
-            yield _unread(child, f"is not read; write <{small}>")
+        elif small in _OF_DIRECTIVE:
+            yield _unread(child, f'is not read; write {small}="..." into <directive>')
+        elif child.tag not in _BLOCKS and (near := _near(child.tag, _BLOCKS | FIELDS)):
+            yield _unread(child, f"is not read; write <{near}>")
     for child in inside:
-        if child.tag not in FIELDS and child.tag.casefold() in FIELDS:
-            yield _unread(child, f"is not read; write <{child.tag.casefold()}>")
+        if child.tag.casefold() in _OF_DIRECTIVE:
+            yield _unread(child, f'is not read; write {child.tag.casefold()}="..." at <directive>')
+        elif child.tag not in FIELDS and (near := _near(child.tag, FIELDS)):
+            yield _unread(child, f"is not read; write <{near}>")
+        elif child.tag.casefold() in _BLOCKS - FIELDS:
+            yield _unread(child, f"is not read here; write <{child.tag.casefold()}> below it")
+
+
+def _unread_attributes(element: Element) -> "Iterator[Unread]":
+    """Attributes of the header's elements that are a field's name, and are none of theirs."""
+    own = _OF_DIRECTIVE if element.tag == "directive" else frozenset[str]()
+    for name in element.attributes:
+        small = name.casefold()
+        if name not in own and small in _OF_DIRECTIVE | FIELDS:
+            place = "<directive>" if small in _OF_DIRECTIVE else f"<{small}> inside of <metadata>"
+            problem = f"is an attribute that is not read; write it as {place} has it, or remove it"
+            yield _unread_line(line=element.line, name=name, field=small, problem=problem)
+
+
+def _near(tag: str, known: frozenset[str]) -> str:
+    """The known tag that another one is in other letters, or for long ones with one slip."""
+    from ryeos.items.header_names import is_one_slip, squashed
+
+    word = squashed(tag)
+    return next(
+        (
+            one
+            for one in sorted(known)
+            if word == squashed(one) or (len(one) > _SHORT_TAG and is_one_slip(word, one))
+        ),
+        "",
+    )
 
 
 def _unread(element: Element, problem: str) -> "Unread":
