@@ -63,7 +63,7 @@ def _field_in_code(name: str, *, is_inner: bool) -> str | None:
         return None if is_private or (is_inner and not is_constant) else SANDBOX
     if is_inner or name in _VARIABLES:
         return None
-    is_spelt = "_" in name.strip("_") or name.startswith("__")
+    is_spelt = "_" in name.strip("_") or name.startswith("__") or name == "executorId"
     return _SQUASHED.get(squashed(name)) if is_spelt else None
 
 
@@ -110,7 +110,7 @@ def _has_further_words(text: str, header: Mapping[str, Any]) -> bool:
     read = [name for name in header if name in _FIELDS and name in text]
     if text.count("__") > 2 * sum(name.startswith("__") for name in read):
         for name in _DUNDERS:
-            if lowered.count(name) > (name in read) and not _is_main(name, text):
+            if lowered.count(name[:-2]) > (name in read) and not _is_main(name, text):
                 return True
     for word in _PLAIN_CONSTANTS:
         if text.count(word) > sum(word in name for name in read):
@@ -407,8 +407,9 @@ def _inner_names(suffix: str, header: Mapping[str, Any]) -> Iterator[tuple[str, 
         for key, value, is_direct in _keys_inside(block):
             inner = _SQUASHED.get(squashed(key), "")
             is_field = isinstance(value, _INNER_FIELDS.get(inner, ()))
-            is_field &= "_" in key or "-" in key
-            if is_field or (is_direct and field == "config" and inner in _INNER_FLAGS):
+            is_field &= is_direct or "_" in key or "-" in key
+            is_own = is_direct and field in {"config", "env_config"}
+            if is_field or (is_own and inner in _INNER_FLAGS):
                 yield key, inner
 
 
@@ -421,9 +422,11 @@ def _keys_inside(block: object) -> Iterator[tuple[str, object, bool]]:
             left += [(part, False) for part in one]
         elif isinstance(one, dict):
             for key, value in one.items():
-                if key not in _NAMES_OF_CALLERS and not key.startswith("x-"):
-                    yield key, value, is_direct
+                is_free = key in _NAMES_OF_CALLERS or key.startswith("x-")
+                if not is_free:
                     left.append((value, False))
+                if not is_free or (is_direct and key in SPELLINGS["config_schema"]):
+                    yield key, value, is_direct
 
 
 def _inner_fields(suffix: str, text: str, header: Mapping[str, Any]) -> Iterator[Unread]:

@@ -713,6 +713,7 @@ _DIRECTIVE_TAG = re.compile(r"[ \t]*<(?:[\w-]+:)?directive[\s/>]", re.IGNORECASE
 _OF_DIRECTIVE = frozenset({"name", "version", "extends"})
 _BLOCKS = frozenset({"metadata", "inputs", "outputs", "description"})
 _SHORT_TAG = 5
+_RIGHTS_TAG = re.compile(r"[ \t]*<(permissions|limits|metadata)[\s/>]", re.IGNORECASE)
 _ONLY_IN_METADATA = FIELDS - {"description"}
 
 
@@ -743,6 +744,10 @@ def unread_directive_parts(text: str) -> "Iterator[Unread]":
         if _DIRECTIVE_TAG.match(line) and not first < number <= last:
             problem = f"begins a second header; line {root.line} counts; remove one"
             yield _unread_line(line=number, name="<directive>", field="directive", problem=problem)
+    for number, line in _lines_without_fences(text):
+        if (found := _RIGHTS_TAG.match(line)) and not first < number <= last:
+            name, problem = found[1].lower(), f"is not read here; line {root.line} begins the header"
+            yield _unread_line(line=number, name=f"<{found[1]}>", field=name, problem=problem)
     yield from _front_matter_of(text, f"line {root.line} counts")
     yield from _unread_elements(root)
 
@@ -820,13 +825,21 @@ def unread_knowledge_parts(text: str) -> "Iterator[Unread]":
         fence = find_fence(text, "yaml")
         counting = f"line {fence.lines_above + 1} counts" if fence else "none counts"
         yield from _front_matter_of(text, counting)
+        if fence:
+            closing = fence.lines_above + fence.inside.count("\n") + 1
+            yield from _directly_below(lines, closing, counting)
         return
     closing = next(
         (n for n in range(signed + 1, len(lines)) if lines[n].rstrip() == _FRONT_MATTER), len(lines)
     )
+    yield from _directly_below(lines, closing, f"line {signed + 1} counts")
+
+
+def _directly_below(lines: list[str], closing: int, counting: str) -> "Iterator[Unread]":
+    """Front matter that begins below the last line of a header, with nothing between."""
     below = [n for n in range(closing + 1, len(lines)) if lines[n].strip()]
     if below and lines[below[0]].rstrip() == _FRONT_MATTER:
-        yield from _keys_between(lines, below[0], f"line {signed + 1} counts")
+        yield from _keys_between(lines, below[0], counting)
 
 
 def _front_matter_of(text: str, counting: str) -> "Iterator[Unread]":
@@ -850,6 +863,19 @@ def _keys_between(lines: list[str], opening: int, counting: str) -> "Iterator[Un
                 problem = f"begins front matter that is not read; {counting}; remove one"
                 yield _unread_line(line=opening + 1, name="---", field="header", problem=problem)
             return
+
+
+def _lines_without_fences(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text that are in no fence."""
+    mark = ""
+    for number, line in shown_lines(text):
+        bare = line.strip()
+        if not mark and _OTHER_FENCE.match(line):
+            mark = bare[: len(bare) - len(bare.lstrip(bare[0]))]
+        elif mark and bare.startswith(mark) and not bare.strip(mark[0]):
+            mark = ""
+        elif not mark:
+            yield number, line
 
 
 def shown_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -22,6 +22,7 @@ _FURTHER = frozenset({"config_schema", "input_schema", "sandbox"})
 _NAMES = frozenset(TAGS) | _FURTHER
 _ASSIGNED = pattern(r"(?<![\w$\-{./])(\w+)(?:\[[^\]\n]*\])?\+?=(.*)")
 _LINE_ASSIGNED = pattern(r"\s*(?:(?:export|readonly|local|declare|typeset|-\w+)\s+)*(\w+)\+?=(.?)")
+_WORDS = pattern(r"^\s*(?:(?:export|readonly|local|declare|typeset|-\w+)\s+)*")
 _LINE_ENDS = pattern("\r(?!$)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _ALSO_IN_BODY = frozenset({"version", "tool_type", "params_mode"})
 """Fields that count below the header with an exact value, besides those that prose never has."""
@@ -147,6 +148,24 @@ def _assignment(name: str, number: int, line: str, value: str) -> Iterator[Bindi
         else:
             problem = "is computed, or not at the beginning of a line: Rye does not read it"
             yield _unread(number, name, f"{problem}; write {name.lower()}=VALUE on its own line")
+    else:
+        yield from _variable(number, line)
+
+
+def _variable(number: int, line: str) -> Iterator[Unread]:
+    """An ordinary variable with the name and the value of a field: ``EXECUTOR_ID=a/b``."""
+    from ryeos.items.comment_fields import field_in
+
+    if _LINE_ASSIGNED.match(line) and (found := field_in(_WORDS.sub("", line), is_header=False)):
+        problem = f"is a variable; Rye does not read it; {_fix(found.field)}, or rename it"
+        yield Unread(line=number, name=found.name, field=found.field, problem=problem)
+
+
+def _fix(field: str) -> str:
+    """What to do for a field, in the imperative."""
+    if field in _NAMES:
+        return f"in the comments at the top write # {field}: VALUE"
+    return "a shell script cannot say it: write the tool as YAML"
 
 
 def comment_bindings(
@@ -216,11 +235,7 @@ def _in_header(comment: str, number: int, *, is_inside: bool) -> Iterator[Bindin
     if found is None or found.field == "sandbox":
         yield from _of_rights(comment, number)
         return
-    if found.field in _NAMES:
-        fix = f"write # {found.field}: VALUE"
-    else:
-        fix = "a shell script cannot say it; write the tool as YAML"
-    problem = f"is not read; {fix}, or remove it"
+    problem = f"is not read; {_fix(found.field)}, or remove it"
     yield Unread(line=number, name=found.name, field=found.field, problem=problem)
 
 
@@ -235,8 +250,7 @@ def _in_body(comment: str, number: int) -> Iterator[Unread]:
         return
     is_exact = found.field in _ALSO_IN_BODY and found.name.strip("_").casefold() == found.field
     if is_exact or field_in(comment, is_header=False):
-        problem = "is not read; in the comments at the top write"
-        problem += f" # {found.field}: VALUE, or remove it"
+        problem = f"is not read; {_fix(found.field)}, or remove it"
         yield Unread(line=number, name=found.name, field=found.field, problem=problem)
 
 
