@@ -11,7 +11,6 @@ so is what stands in a string. Pages: ``docs/items.md``, ``docs/writing-tools.md
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any

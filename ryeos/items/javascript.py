@@ -539,14 +539,27 @@ def unread_comments(text: str, header: Mapping[str, Any]) -> "Iterator[Unread]":
     inside = JavaScriptTokens(text).doc_comment
     first = text.find(f"/*{inside}*/") if inside else -1
     last = first + len(inside)
-    fix = "write one constant, or one tag of the first comment"
+    lines = {
+        name: line_of(text, at)
+        for at, constant in _declared_constants(JavaScriptTokens(text), text)
+        for name in constant
+    }
+    constants = frozenset(lines)
+    if inside:
+        above = line_of(text, first)
+        for number, line in enumerate(inside.split("\n"), above):
+            if (tag := _doc_comment_tag(line)) and tag[0] not in constants:
+                lines[tag[0]] = number
+    fix = "write {field} once, as a constant at the top level"
     for position, line in _lines_of_comments(tokens, text):
         is_first = first <= position <= last if inside else False
         number = line_of(text, position)
         tag = _doc_comment_tag(line.removeprefix("/*").removesuffix("*/")) if is_first else None
         if tag and header_field(header, fields.get(tag[0], tag[0])) != tag[1]:
-            name, problem = tag[0].strip("_"), "is declared a second time with another value"
-            yield Unread(line=number, name=name, field=name, problem=f"{problem}; remove one")
+            name = tag[0].strip("_")
+            counts = f"; line {lines[tag[0]]} counts" if tag[0] in lines else ""
+            problem = f"is declared a second time with another value{counts}; remove one"
+            yield Unread(line=number, name=name, field=name, problem=problem)
         elif not tag:
             yield from unread_lines([(number, line)], header, is_header=position < end, fix=fix)
             found = misspelt_prose(line) if is_first and "@" in line else None

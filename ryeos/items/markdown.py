@@ -746,7 +746,10 @@ def unread_directive_parts(text: str) -> "Iterator[Unread]":
             yield _unread_line(line=number, name="<directive>", field="directive", problem=problem)
     for number, line in _lines_without_fences(text):
         if (found := _RIGHTS_TAG.match(line)) and not first < number <= last:
-            name, problem = found[1].lower(), f"is not read here; line {root.line} begins the header"
+            name, problem = (
+                found[1].lower(),
+                f"is not read here; line {root.line} begins the header",
+            )
             yield _unread_line(line=number, name=f"<{found[1]}>", field=name, problem=problem)
     yield from _front_matter_of(text, f"line {root.line} counts")
     yield from _unread_elements(root)
@@ -770,6 +773,10 @@ def _unread_elements(root: Element) -> "Iterator[Unread]":
             yield _unread(child, f'is not read; write {small}="..." into <directive>')
         elif child.tag not in _BLOCKS and (near := _near(child.tag, _BLOCKS | FIELDS)):
             yield _unread(child, f"is not read; write <{near}>")
+    yield from _unread_metadata(inside)
+
+
+def _unread_metadata(inside: list[Element]) -> "Iterator[Unread]":
     for child in inside:
         if child.tag.casefold() in _OF_DIRECTIVE:
             yield _unread(child, f'is not read; write {child.tag.casefold()}="..." at <directive>')

@@ -9,7 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lillux.patterns import pattern
-from ryeos.items.header_names import Binding, Unread, declared_in_comment, sandbox_words, seems_sandbox
+from ryeos.items.header_names import (
+    Binding,
+    Unread,
+    declared_in_comment,
+    sandbox_words,
+    seems_sandbox,
+)
 from ryeos.items.headers import is_literal, syntax_tree
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)

@@ -268,7 +268,6 @@ def test_other_tags_are_accepted(tag: str, below: str) -> None:
     assert lines(".mjs", JSDOC % (tag, below)) == []
 
 
-
 @pytest.mark.parametrize(
     ("more", "expected"), REFUSED_IN_JAVASCRIPT.values(), ids=REFUSED_IN_JAVASCRIPT
 )
