@@ -245,6 +245,16 @@ def test_what_node_loads_before_a_server_is_what_was_compared(
     assert not pinned.call()
 
 
+def test_a_module_of_node_in_a_folder_below_is_held(pinned: Pinned) -> None:
+    pinned.write("hours.mjs", f'import "./lib/part.mjs";\n{HOURS_MJS}')
+    part = pinned.write("lib/part.mjs", "export const VALUE = 1;\n")
+    pinned.start(str(require_program("node")), "hours.mjs")
+
+    assert pinned.call()
+    assert pinned.call(meanwhile=pinned.poison(part))
+    assert not pinned.call()
+
+
 def test_a_script_of_a_shell_is_what_was_compared(pinned: Pinned) -> None:
     pinned.write("hours.py", HOURS_PY)
     script = pinned.write("serve", f"exec {sys.executable} hours.py\n")
