@@ -13,8 +13,7 @@ from typing import Any
 from lillux.patterns import pattern
 from lillux.values import dataclass
 from ryeos.items.header_names import Unread, squashed
-from ryeos.items.header_values import TAGS
-from ryeos.items.headers import unquoted
+from ryeos.items.header_values import TAGS, unquoted
 from ryeos.items.specs import SPELLINGS, header_field
 
 _BLOCK = pattern(r"(?s)[\[{]\s*(?:$|[\"'\[\]{}].*|[\w-]+\s*:.*)")
