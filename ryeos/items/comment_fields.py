@@ -2,7 +2,7 @@
 
 Which fields count depends on the place. Among the lines of a header every field counts whose value
 looks like one of its own; further down only names that no prose has, as ``executor_id``, with the
-exact value. A line that says what Rye reads of the header anyway misleads nobody.
+exact value. A line that says what Rye reads of the header anyway misleads no one.
 
 A file of its own, imported late by `ryeos.items.declarations` and the readers of file types.
 """

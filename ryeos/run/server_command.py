@@ -36,7 +36,7 @@ _LOADS = frozenset(
     {"-r", "--require", "--import", "--loader", "--experimental-loader", "--preload"}
     | {"--import-map", "--config", "--rcfile", "--init-file", "--tsconfig", "-P", "--project"}
 )
-"""Options of interpreters that load a file, or are told by it what to load."""
+"""Options of interpreters whose value is a file that is loaded, or that says what is loaded."""
 _TAKES_VALUE = frozenset({"-W", "-X", "-C", "-O", "-o", "--conditions", "--check-hash-based-pycs"})
 _COMMANDS = frozenset({"run", "exec", "x", "start", "serve"})
 _RELATIVE = re.compile(r"""["'](\.{1,2}/[^"'\0\n]{1,500})["']""")
