@@ -37,6 +37,20 @@ _NETWORK = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|connect EACCES|[Ss]ocket\b|Network is unreachable|"
     r"Failed to connect|Couldn't connect|Tunnel connection failed: 403|CONNECT tunnel failed"
 )
+_TERMINALS = "/dev/ptmx"
+# They name no path: POSIX semaphores and shared memory, and terminals.
+_WITHOUT_PATH = (
+    (
+        re.compile(r"SemLock|sem_open|shm_open|_posixshmem|multiprocessing[/.]synchronize"),
+        "/dev/shm",  # noqa: S108 - named for a person, nothing is made there
+    ),
+    (re.compile(r"pseudo-?terminal|openpty|posix_openpt|forkpty|out of pty"), _TERMINALS),
+)
+_REFUSED = re.compile(
+    r"\[Errno (?:1|13|30|38)\]|Permission denied|Operation not permitted|Function not implemented"
+    r"|out of pty"
+)
+_OF_PROCESSES = ("/proc/", "/sys/")
 _KEYS = {"read": "read", "write": "write", "run": "programs", "connect": "network"}
 _KEYS |= {"bind": "network", "variable": "env"}
 
@@ -108,17 +122,17 @@ def _beyond_allowance(
     allowance = rights.allowance
     if allowance is None:
         return ()
-    names = _Complaints(mapped, confinement).names()
+    names = tuple(_Complaints(mapped, confinement).names())
     paths = dict.fromkeys(os.path.normpath(Path(cwd, name)) for name in names)
     return tuple(
         {
-            "what": "write",
+            "what": "read" if path.startswith(_OF_PROCESSES) else "write",
             "target": path,
             "allow": "",
             "policy": allowance.hint(path, rights.template_of),
         }
         for path in paths
-        if allowance.may_complain_of(path) and _is_writable_for_us(path)
+        if (allowance.may_complain_of(path) or path == _TERMINALS) and _is_writable_for_us(path)
     )[:MAX_REFUSALS]
 
 
@@ -181,6 +195,8 @@ class _Complaints:
         for pattern in _DENIED:
             for match in pattern.finditer(self._text):
                 yield from (name.strip() for name in filter(None, match.groups()))
+        if _REFUSED.search(self._text):
+            yield from (path for said, path in _WITHOUT_PATH if said.search(self._text))
 
     def files(self, cwd: str, search_path: str) -> Iterator[Refusal]:
         """The files and programs in its error messages, as far as these were refused."""
