@@ -22,6 +22,20 @@ def user_folder(env: Mapping[str, str], named: str, platform: str, cwd: str) -> 
     return _without_ai(base)
 
 
+def home_of_account() -> str:
+    """The home folder that the system has for the user of this process, ``""`` for none.
+
+    It counts where HOME is not set, as after ``env -i`` or under some supervisors of services.
+    """
+    try:
+        import pwd
+
+        home = pwd.getpwuid(os.geteuid()).pw_dir
+    except (ImportError, KeyError):  # no such module on Windows, no such user in a container
+        return ""
+    return home if os.path.isabs(home) else ""
+
+
 def project_folder(
     env: Mapping[str, str], named: str, cwd: str, user_base: str
 ) -> tuple[str | None, str]:

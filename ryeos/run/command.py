@@ -1020,6 +1020,7 @@ class FunctionCall:
 
     def _function(self, invocation: Invocation) -> "Function":
         from ryeos.run.functions import Function
+        from ryeos.run.programs import program_at
 
         variables = invocation.held.variables if invocation.held else {}
         return Function(
@@ -1034,6 +1035,7 @@ class FunctionCall:
             confinement=invocation.confinement,
             environment=self.environment,
             needs_folder=self.single.rights.needs_folder,
+            program=program_at(invocation.argv[0]),
         )
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lillux.run_folders import WorkerFolder
     from lillux.sandbox import Confinement
     from ryeos.run.held import HeldStart
+    from ryeos.run.programs import Program
 
 # --- function worker ------------------------------------------------------------------------------
 # One end of the wire to a warm worker; the other is the runtime's ``function_host.py``.
@@ -340,6 +341,8 @@ class Function:
     starter, host_text  the bytes that a worker runs, ``host`` being the path of the latter
     files               the tool and the verified files around it, packed
     needs_folder        each call has a private temporary folder
+    program             the interpreter as it was when it was looked at: another one that stands at
+                        its path since is none that a worker of before runs
     """
 
     interpreter: str
@@ -353,6 +356,7 @@ class Function:
     confinement: "Confinement | None" = None
     environment: "HeldStart | None" = None
     needs_folder: bool = False
+    program: "Program | None" = None
 
     @property
     def worker_key(self) -> tuple[object, ...]:
@@ -364,7 +368,7 @@ class Function:
         )
         environment = self.environment and self.environment.environment.digest
         worker = self.starter, self.host, self.host_text, environment
-        place = self.interpreter, worker, self.project_path
+        place = self.interpreter, self.program, worker, self.project_path
         return *place, self.confinement, self.needs_folder, *start
 
     @property
@@ -584,9 +588,12 @@ class FunctionHost:
 
 
 def _is_older(known: Function, function: Function) -> bool:
-    """Whether this is what the same tool was before its files were changed."""
-    same_tool = known.tool_path == function.tool_path and known.worker_key == function.worker_key
-    return same_tool and known.code_key != function.code_key
+    """Whether this is what the same tool was before its files, or its interpreter, were changed."""
+    if known.tool_path != function.tool_path:
+        return False
+    if known.interpreter == function.interpreter and known.program != function.program:
+        return True
+    return known.worker_key == function.worker_key and known.code_key != function.code_key
 
 
 def _with_output_of(imported: Outcome | None, outcome: Outcome) -> Outcome:
