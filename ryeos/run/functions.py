@@ -20,6 +20,7 @@ from threading import Lock
 from time import monotonic
 from typing import IO, TYPE_CHECKING, Any
 
+from lillux.attempts import Hearers, OnAttempt
 from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
 from lillux.process.children import sealed_file, spawn
@@ -88,6 +89,7 @@ class FunctionWorker:
         self._next_number = 0
         self._folder = _worker_folder(function)
         env, confinement = function.env, function.confinement
+        self.hearers = Hearers()
         self._wire, theirs = socket.socketpair()
         with theirs, ExitStack() as ours:
             ours.enter_context(self._wire)
@@ -102,6 +104,7 @@ class FunctionWorker:
                 env={name: value for name, value in env.items() if name not in AT_START},
                 cwd=Path(function.project_path),
                 confinement=confinement,
+                on_attempt=self.hearers,
                 sealed=held.packed(),
             )
             self._process = spawn(command, control=theirs.fileno())
@@ -221,6 +224,10 @@ class LoadedTool:
     def call_folder(self) -> "AbstractContextManager[Path | None]":
         """See `FunctionWorker.call_folder`."""
         return self._worker.call_folder()
+
+    def heard_by(self, on_attempt: OnAttempt) -> "AbstractContextManager[None]":
+        """Within the block, ``on_attempt`` hears what the worker's processes are refused."""
+        return self._worker.hearers.heard_by(on_attempt)
 
     def call(self, cwd: Path, folder: Path | None = None) -> "RunningCall":
         """Fork a process that makes one call, with a temporary folder. Raises LostError."""
@@ -497,7 +504,8 @@ class FunctionHost:
         except LostError:
             self._drop(worker)
             return None
-        outcome = self._manager.supervise(lambda: loading, **limits.supervise_options())
+        with worker.hearers.heard_by(invocation.attempts.append):
+            outcome = self._manager.supervise(lambda: loading, **limits.supervise_options())
         match loading.answer:
             case "ready":
                 slot.tool = loading.tool()
@@ -514,7 +522,7 @@ class FunctionHost:
 
     def _call(self, tool: LoadedTool, invocation: Invocation, limits: _Limits) -> Outcome | None:
         """What came of a call; None when it was not begun and the tool must be imported again."""
-        with tool.call_folder() as folder:
+        with tool.heard_by(invocation.attempts.append), tool.call_folder() as folder:
             try:
                 running = tool.call(invocation.cwd, folder)
             except LostError:

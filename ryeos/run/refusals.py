@@ -7,16 +7,17 @@ system tells a program no more than that permission was denied.
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lillux.attempts import MAX_REFUSED, UNHEARD
 from lillux.interpreter_searches import find_on_path
 from lillux.values import dataclass, replace
 from ryeos.run.calls import MappedResult
 
 if TYPE_CHECKING:
-    from lillux.attempts import Attempt
+    from lillux.attempts import Attempt, Attempts
     from lillux.sandbox import Confinement
     from ryeos.run.confinement import CallRights
 
@@ -39,6 +40,8 @@ _NETWORK = re.compile(
 )
 _KEYS = {"read": "read", "write": "write", "run": "programs", "connect": "network"}
 _KEYS |= {"bind": "network", "variable": "env"}
+_WATCHED = ("read", "write", "run")
+_MAX_TARGET = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def with_refusals(
     mapped: MappedResult,
     confinement: "Confinement | None",
     rights: "CallRights",
-    attempts: Sequence["Attempt"],
+    attempts: Iterable["Attempt"],
     *,
     cwd: str,
     search_path: str,
@@ -148,9 +151,13 @@ def hint_of(item_id: str, refused: Sequence[dict[str, Any]]) -> str:
 
 def _seen_refusals(attempts: Iterable["Attempt"], confinement: "Confinement") -> Iterator[Refusal]:
     for attempt in attempts:
+        if attempt.what not in _KEYS or attempt.is_shared:
+            continue
         if attempt.what in {"connect", "bind"}:
             if attempt.was_refused:
                 yield Refusal(attempt.what, attempt.target)
+        elif attempt.what == "write" and attempt.was_refused:
+            continue  # of a program that failed, its own words say whether this was why
         elif _is_there(attempt) and not confinement.allows(attempt.what, attempt.target):
             yield Refusal(attempt.what, attempt.target)
 
@@ -163,6 +170,49 @@ def _is_there(attempt: "Attempt") -> bool:
     if attempt.what == "write":
         return target.parent.is_dir()
     return target.exists() and not target.is_dir()
+
+
+def refusals_of_receipt(
+    attempts: "Attempts", confinement: "Confinement | None", known: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The fields of a receipt about refused accesses, of a run that succeeded or failed.
+
+    ``known`` are those that its result shows. Page: ``docs/rights.md``.
+    """
+    heard, unheard = confinement.heard_refusals() if confinement else ((), ())
+    if any(one.what == UNHEARD for one in attempts):
+        heard, unheard = (), (*heard, *unheard)
+    if not attempts.is_complete:  # of accesses that are only watched there were too many
+        lost = [kind for kind in heard if kind in _WATCHED]
+        heard, unheard = tuple(k for k in heard if k not in lost), (*lost, *unheard)
+    shown = {(one["what"], one["target"]) for one in known}
+    refused = [dict(one) for one in known]
+    for attempt in _refused_attempts(attempts, confinement):
+        if (attempt.what, attempt.target) in shown:
+            continue
+        shown.add((attempt.what, attempt.target))
+        more = {"shared": True} if attempt.is_shared else {}
+        refused.append({"what": attempt.what, "target": _cut(attempt.target), **more})
+    said: dict[str, Any] = {"refused": refused[:MAX_REFUSED]} if refused else {}
+    if attempts.refused_count > len(refused):
+        said["refusedCount"] = attempts.refused_count
+    return {**said, "refusalsObserved": list(heard), "refusalsNotObserved": list(unheard)}
+
+
+def _refused_attempts(
+    attempts: "Attempts", confinement: "Confinement | None"
+) -> Iterator["Attempt"]:
+    for attempt in attempts:
+        is_watched = confinement and confinement.watches and attempt.what in _WATCHED
+        if attempt.was_refused:
+            yield attempt
+        elif is_watched and _is_there(attempt):
+            if not confinement.allows(attempt.what, attempt.target):
+                yield attempt
+
+
+def _cut(target: str) -> str:
+    return target if len(target) <= _MAX_TARGET else f"{target[:_MAX_TARGET]}..."
 
 
 class _Complaints:
