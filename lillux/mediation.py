@@ -47,7 +47,7 @@ _RETRIES = 8
 class GoOn(Exception):  # noqa: N818 - not an error
     """A call continues, and the kernel decides by its own rules.
 
-    ``refused`` is the place of a change that it will refuse by them, ``""`` where that is not known.
+    ``refused`` is the place of a change that it will refuse by them, ``""`` where none is known.
     """
 
     def __init__(self, refused: str = "") -> None:

@@ -3,7 +3,7 @@
 It is a file of its own because the MCP server greets with the project before anything else is
 imported: `pathlib` and `typing` would slow that start.
 """
-# ruff: noqa: PTH100, PTH112, PTH118, PTH120
+# ruff: noqa: PTH100, PTH112, PTH117, PTH118, PTH120
 
 import os
 from collections.abc import Mapping

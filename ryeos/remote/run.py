@@ -385,9 +385,7 @@ class FinishedRun:
     warnings: tuple[str, ...] = ()
 
 
-def execute(
-    link: Link, run: RemoteRun, *, sign_page: SignPage | None = None
-) -> FinishedRun:
+def execute(link: Link, run: RemoteRun, *, sign_page: SignPage | None = None) -> FinishedRun:
     """Run an item on the node. Raises what a push raises, and RemoteError."""
     with naming_merged(link) as naming:
         pushed = push(naming)  # (1)

@@ -202,13 +202,14 @@ def refusals_of_receipt(
 def _refused_attempts(
     attempts: "Attempts", confinement: "Confinement | None"
 ) -> Iterator["Attempt"]:
+    watching = confinement if confinement and confinement.watches else None
     for attempt in attempts:
-        is_watched = confinement and confinement.watches and attempt.what in _WATCHED
         if attempt.was_refused:
             yield attempt
-        elif is_watched and _is_there(attempt):
-            if not confinement.allows(attempt.what, attempt.target):
-                yield attempt
+        elif watching is None or attempt.what not in _WATCHED:
+            continue
+        elif _is_there(attempt) and not watching.allows(attempt.what, attempt.target):
+            yield attempt
 
 
 def _cut(target: str) -> str:

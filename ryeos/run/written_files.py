@@ -75,7 +75,8 @@ class WrittenFiles:
 
 def look_at(folders: Sequence[str]) -> Look:
     """The folders themselves and all that is in them; links are not followed."""
-    at_ns, found = time.time_ns(), {}
+    at_ns = time.time_ns()
+    found: dict[str, Entry] = {}
     for entry in _entries(folders):
         if entry is None or len(found) == MAX_ENTRIES:
             return Look(tuple(folders), at_ns, found, is_complete=False)
