@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
@@ -32,7 +32,7 @@ from ryeos.items.errors import (
     UsageError,
     no_project_error,
 )
-from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference
+from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference, Space
 from ryeos.remote.link import Link, RemoteEnvironment, open_link
 from ryeos.remote.node import Node, RemoteExecution
 from ryeos.remote.pull import pull
@@ -45,6 +45,9 @@ from ryeos.run.primitives import is_graph
 from ryeos.run.workspace import Workspace
 from ryeos.sync.objects import OutputsBundle, outputs_bundle_of
 from ryeos.sync.paths import UnsafeManifestError, fold, safe_target, why_never
+
+if TYPE_CHECKING:
+    from ryeos.trust.sign import Signer
 
 # --- options --------------------------------------------------------------------------------------
 # How an item is to be run on a node, besides what a run here has too.
@@ -687,13 +690,17 @@ def _secrets(around: RemoteEnvironment) -> Mapping[str, str]:
 
 
 def _page_signer(around: RemoteEnvironment) -> SignPage:
-    """What signs the bytes of a page, where its file has just these."""
-    from ryeos.trust.sign import ReadItem, Signer, SignTarget
+    from ryeos.trust.sign import Signer
 
     space = around.context.spaces.project
     if space is None:
         raise no_project_error("there is no page to sign")
-    signer = Signer(around.workspace.signing_key(), around.workspace.verifier)
+    return page_signer(space, Signer(around.workspace.signing_key(), around.workspace.verifier))
+
+
+def page_signer(space: Space, signer: "Signer") -> SignPage:
+    """What signs the bytes of a page of a project; refused where its file has others by then."""
+    from ryeos.trust.sign import ReadItem, SignTarget
 
     def sign(path: Path, data: bytes) -> object:
         relative = path.relative_to(space.directory(Kind.KNOWLEDGE)).with_suffix("").as_posix()
