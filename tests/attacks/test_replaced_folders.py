@@ -66,8 +66,10 @@ REPLACING = {
     "a cache, removed": ("~/.cache/pip", "rmdir {0}; ln -s ~ {0}"),
     "a cache, exchanged": (
         "~/.cache/pip",
-        "ln -s ~ link; python3 -c 'import ctypes, os; ctypes.CDLL(None).renameat2("
-        '-100, b"link", -100, os.path.expanduser("{0}").encode(), 2)\'',
+        (
+            "ln -s ~ link; python3 -c 'import ctypes, os; ctypes.CDLL(None).renameat2("
+            '-100, b"link", -100, os.path.expanduser("{0}").encode(), 2)\''
+        ),
     ),
     "a folder of the policy": ("~/data", "rmdir {0}; ln -s ~/.ssh {0}"),
 }

@@ -15,9 +15,9 @@ from tests.support.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
 BODY = """
-import os
+import os, sys
 def execute(params):
-    return {"parent": os.getppid(), "by": os.environ.get("STARTED_BY", "")}
+    return {"parent": os.getppid(), "by": sys._xoptions.get("by", "")}
 """
 
 
@@ -34,7 +34,7 @@ def python(workspace: Workspace) -> Path:
 def write(python: Path, name: str) -> None:
     """An interpreter that tells its name to the programs that it runs."""
     real = shutil.which("python3") or ""
-    make_program(python, f'STARTED_BY={name} exec {real} "$@"\n')
+    make_program(python, f'exec {real} -X by={name} "$@"\n')
 
 
 def test_a_worker_serves_the_next_call_while_its_interpreter_is_the_same(
