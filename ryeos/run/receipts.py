@@ -25,9 +25,9 @@ from lillux.signing import KeyPair, compute_key_digest
 from lillux.values import dataclass, field
 from ryeos.items.context import CONFINE_VARIABLE, Context, utc_now
 from ryeos.items.errors import Answer, ItemNotFoundError, RyeError
+from ryeos.run.heard_refusals import refusals_of_receipt
 from ryeos.run.programs import Program, ProgramDigests
 from ryeos.run.receipt_key import ReceiptKey
-from ryeos.run.refusals import refusals_of_receipt
 from ryeos.run.written_files import Look, WrittenFiles, written_files
 from ryeos.trust.keys import require_user_space
 

@@ -7,17 +7,17 @@ system tells a program no more than that permission was denied.
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lillux.attempts import MAX_REFUSED, UNHEARD
 from lillux.interpreter_searches import find_on_path
 from lillux.values import dataclass, replace
 from ryeos.run.calls import MappedResult
+from ryeos.run.heard_refusals import is_there
 
 if TYPE_CHECKING:
-    from lillux.attempts import Attempt, Attempts
+    from lillux.attempts import Attempt
     from lillux.sandbox import Confinement
     from ryeos.run.confinement import CallRights
 
@@ -40,8 +40,6 @@ _NETWORK = re.compile(
 )
 _KEYS = {"read": "read", "write": "write", "run": "programs", "connect": "network"}
 _KEYS |= {"bind": "network", "variable": "env"}
-_WATCHED = ("read", "write", "run")
-_MAX_TARGET = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,62 +156,8 @@ def _seen_refusals(attempts: Iterable["Attempt"], confinement: "Confinement") ->
                 yield Refusal(attempt.what, attempt.target)
         elif attempt.what == "write" and attempt.was_refused:
             continue  # of a program that failed, its own words say whether this was why
-        elif _is_there(attempt) and not confinement.allows(attempt.what, attempt.target):
+        elif is_there(attempt) and not confinement.allows(attempt.what, attempt.target):
             yield Refusal(attempt.what, attempt.target)
-
-
-def _is_there(attempt: "Attempt") -> bool:
-    """Whether the target exists: programs look for many files that do not."""
-    target = Path(attempt.target)
-    if attempt.target == "/dev/tty":  # shells and git look whether there is a terminal
-        return False
-    if attempt.what == "write":
-        return target.parent.is_dir()
-    return target.exists() and not target.is_dir()
-
-
-def refusals_of_receipt(
-    attempts: "Attempts", confinement: "Confinement | None", known: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """The fields of a receipt about refused accesses, of a run that succeeded or failed.
-
-    ``known`` are those that its result shows. Page: ``docs/rights.md``.
-    """
-    heard, unheard = confinement.heard_refusals() if confinement else ((), ())
-    if any(one.what == UNHEARD for one in attempts):
-        heard, unheard = (), (*heard, *unheard)
-    if not attempts.is_complete:  # of accesses that are only watched there were too many
-        lost = [kind for kind in heard if kind in _WATCHED]
-        heard, unheard = tuple(k for k in heard if k not in lost), (*lost, *unheard)
-    shown = {(one["what"], one["target"]) for one in known}
-    refused = [dict(one) for one in known]
-    for attempt in _refused_attempts(attempts, confinement):
-        if (attempt.what, attempt.target) in shown:
-            continue
-        shown.add((attempt.what, attempt.target))
-        more = {"shared": True} if attempt.is_shared else {}
-        refused.append({"what": attempt.what, "target": _cut(attempt.target), **more})
-    said: dict[str, Any] = {"refused": refused[:MAX_REFUSED]} if refused else {}
-    if attempts.refused_count > len(refused):
-        said["refusedCount"] = attempts.refused_count
-    return {**said, "refusalsObserved": list(heard), "refusalsNotObserved": list(unheard)}
-
-
-def _refused_attempts(
-    attempts: "Attempts", confinement: "Confinement | None"
-) -> Iterator["Attempt"]:
-    watching = confinement if confinement and confinement.watches else None
-    for attempt in attempts:
-        if attempt.was_refused:
-            yield attempt
-        elif watching is None or attempt.what not in _WATCHED:
-            continue
-        elif _is_there(attempt) and not watching.allows(attempt.what, attempt.target):
-            yield attempt
-
-
-def _cut(target: str) -> str:
-    return target if len(target) <= _MAX_TARGET else f"{target[:_MAX_TARGET]}..."
 
 
 class _Complaints:

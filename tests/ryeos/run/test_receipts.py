@@ -25,6 +25,7 @@ from lillux.signing import compute_key_digest, generate_keypair
 from ryeos.items.errors import Answer, RyeError
 from ryeos.items.refs import parse_reference
 from ryeos.run.functions import FunctionHost
+from ryeos.run.heard_refusals import refusals_of_receipt
 from ryeos.run.model import ExecutionRequest
 from ryeos.run.programs import program_at
 from ryeos.run.receipt_key import ReceiptKey
@@ -39,7 +40,6 @@ from ryeos.run.receipts import (
     ReceiptLog,
     slsa_statement,
 )
-from ryeos.run.refusals import refusals_of_receipt
 from tests.support.workspace import Workspace
 
 BODY = """
