@@ -286,7 +286,7 @@ def follow(rye: Rye, reports: Sequence[SignReport]) -> list[str]:
     for report in signed:
         identity, ref = report.identity, report.target.ref
         if identity and ref and report.signature:
-            rye.accept_version(ref, report.signature.fingerprint, identity.version)
+            rye.note_signed(ref, report.target.space, report.signature, identity.version)
         if identity and identity.kind == Kind.TOOL.value:
             names |= {identity.id, report.target.path.name}
             paths.add(report.target.path.resolve())

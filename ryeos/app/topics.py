@@ -709,7 +709,7 @@ CODES: Mapping[str, str] = {
     "REQUEST_SIGNATURE": "A request or delivery is not signed as it should be.",
     "RESOURCE_EXCEEDED": "Something is larger than what is read, kept or sent.",
     "SANDBOX_UNAVAILABLE": "This machine cannot hold the rights that an item declares.",
-    "ROLLBACK": "A lower version than one by the same signer that was here before.",
+    "ROLLBACK": "An older version or text than one by the same signer that was here before.",
     "RUN_NOT_FOUND": "There is no record of a graph run with this id.",
     "SECRET_NOT_FOUND": "A run asks for a secret that its user has not set on the node.",
     "SECRET_UNREADABLE": "Secrets were sealed to a box key that this node no longer has.",

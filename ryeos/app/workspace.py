@@ -58,6 +58,7 @@ from ryeos.trust.resolver import Resolver, with_added_types
 from ryeos.trust.signature import MAX_ITEM_BYTES
 from ryeos.trust.store import Approvals, TrustStore
 from ryeos.trust.verify import Coverage, Target, VerifiedItem, Verifier, require_place
+from ryeos.trust.versions import Edition
 
 if TYPE_CHECKING:  # a run of a tool needs neither
     from ryeos.run.functions import FunctionHost
@@ -69,6 +70,7 @@ if TYPE_CHECKING:  # a run of a tool needs neither
     from ryeos.search.search import SearchRequest, SearchResult
     from ryeos.trust.keys import SigningKey
     from ryeos.trust.sign import AuditReport
+    from ryeos.trust.signature import Signature
     from ryeos.trust.skill_files import Skill
 
 __all__ = ["Rye"]
@@ -283,9 +285,9 @@ class Rye:
     def _require_newest(self, ref: ItemRef, item: VerifiedItem) -> None:
         """Refuse a version below one that was signed or rendered before. Raises RollbackError."""
         if item.signer and item.identity:
-            versions, version = self.executor.versions, item.identity.version
-            versions.require_newest(ref, item.signer, version, item.target.path)
-            versions.note(ref, item.signer, version)
+            edition = Edition.of(ref, item, item.identity.version)
+            self.executor.versions.require_newest(edition, item.target.path)
+            self.executor.versions.note(edition)
 
     def kind_of(
         self, reference: Reference, resolution: Resolution | None = None
@@ -480,7 +482,7 @@ class Rye:
         if not item.signer:
             return
         version = item.identity.version if item.identity else ""
-        self.executor.versions.require_newest(ref, item.signer, version, item.target.path)
+        self.executor.versions.require_newest(Edition.of(ref, item, version), item.target.path)
         if ref.kind is not Kind.TOOL or not self.executor.lockfiles.exists(ref.id, version):
             return
         found = self.resolver.resolve(Reference(ref.kind, ref.id)).location.path
@@ -510,12 +512,13 @@ class Rye:
         where, added = str(location.path), location.file_type
         return version_in(extract(location.ref.kind, location.suffix, item.text, where, added))
 
-    def accept_version(self, ref: ItemRef, fingerprint: str, version: str) -> None:
-        """Accept a version that was just signed in this project, whatever ran before."""
-        key, versions = self.trust.get_key(fingerprint, USER), self.executor.versions
-        signer = key.digest if key else fingerprint
-        if not versions.accept(ref, signer, version):
-            versions.note(ref, signer, version)
+    def note_signed(self, ref: ItemRef, space: Space, signature: "Signature", version: str) -> None:
+        """Let what was just signed count in this project, whatever ran before."""
+        key = self.trust.get_key(signature.fingerprint, USER)
+        signer = key.digest if key else signature.fingerprint
+        self.executor.versions.note_signed(
+            Edition(ref, signer, version, signature.content_hash, space.label)
+        )
 
     def space(self, label: str) -> Space:
         """The project or user space. Raises RyeError `NO_PROJECT` outside a project."""

@@ -15,6 +15,7 @@ from ryeos.trust.approvals import NETWORK_SETTINGS, Part, parts_of, read_part
 from ryeos.trust.keys import KeyState, key_states
 from ryeos.trust.store import FINGERPRINT_DIGITS
 from ryeos.trust.verify import Target
+from ryeos.trust.versions import Edition
 
 MAX_INDEX_BYTES = 256 * 1024 * 1024
 MAX_OUTSIDE = 8
@@ -250,13 +251,13 @@ def _accept_older(session: Session) -> int:
         Target(path=location.path, kind=location.ref.kind, space=location.space)
     )
     version = session.rye.version_of(location, item)
-    is_new = bool(item.signer) and session.rye.executor.versions.accept(
-        location.ref, item.signer, version
-    )
+    edition = Edition.of(location.ref, item, version)
+    is_new = bool(item.signer) and session.rye.executor.versions.accept(edition)
     envelope = {"status": "success", "ref": str(location.ref), "version": version}
     words = "counts in this project now" if is_new else "counts already"
     session.output.answer(
-        {**envelope, "unchanged": not is_new}, f"{location.ref} {version} {words}"
+        {**envelope, "unchanged": not is_new},
+        f"{location.ref} {version or 'as it is here'} {words}",
     )
     return 0
 

@@ -260,10 +260,7 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
     """The allowance of a call. Raises SpecError for a policy that gives what it must not."""
     home = _home(context)
     given = [_filled(path, home) for path in policy.write]
-    programs = {
-        *(os.path.realpath(one) for one in _absolute(context.process_env.get("PATH", ""))),
-        *(_filled(one, home) for one in _PROGRAM_FOLDERS if home),
-    }
+    programs = _programs(context, home)
     protected = tuple(_protected(context))
     for entry, path in zip(policy.write, given, strict=True):
         problem = _harm(path, home, programs, protected)
@@ -303,6 +300,32 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
         missing=tuple(_missing(policy, context, home, given)),
         names_sockets=bool(policy.sockets),
     )
+
+
+def kept_from(written: Sequence[str], context: Context) -> tuple[str, ...]:
+    """What a person's wide ``sandbox.write`` does not give: what has rights or runs with all.
+
+    User space, Rye's caches and program, and folders of programs, as far as they lie below an entry
+    that names none of them. An entry that does name one is what a person read and signed.
+    """
+    programs = _programs(context, _home(context))
+    project = os.path.realpath(context.project_path) if context.project_path else ""
+    elsewhere = (one for one in programs if not (project and is_below(one, project)))
+    held = dict.fromkeys((*_protected(context), *sorted(elsewhere)))
+    return tuple(
+        one
+        for one in held
+        if any(is_below(one, entry) for entry in written)
+        and not any(is_below(entry, one) for entry in written)
+    )
+
+
+def _programs(context: Context, home: str) -> set[str]:
+    """Folders of programs: on the PATH here, and those that are on it in a shell of the user."""
+    return {
+        *(os.path.realpath(one) for one in _absolute(context.process_env.get("PATH", ""))),
+        *(_filled(one, home) for one in _PROGRAM_FOLDERS if home),
+    }
 
 
 def _hidden(context: Context, keys: str, home: str) -> Iterator[str]:

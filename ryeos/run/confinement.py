@@ -304,6 +304,7 @@ class CallRights:
                  asks for nothing
     own_files    files of the call itself, always readable
     allowance    what may be written at most; None for what a person starts
+    context      where what a person starts looks for what no wide folder gives
     """
 
     level: Level
@@ -318,6 +319,7 @@ class CallRights:
     on_node: bool = False
     watches: bool = False
     filling: PathFiller | None = field(default=None, repr=False)
+    context: Context | None = field(default=None, repr=False)
 
     def narrowed(self, other: Rights | None) -> "CallRights":
         """The same under further rights, whose paths are filled here. Raises SpecError."""
@@ -471,9 +473,12 @@ class CallRights:
             given = (*rights.read, *(authorities if rights.network != () else ()))
             programs = places.readable(rights.programs)
             readable = (*own, *programs, *devices, *(Path(one) for one in given if one))
+        mediated = self._mediation()
         if rights.write is not None or self.allowance:
-            # Below an allowance the supervisor makes the changes: `_mediation`.
-            writable = devices if self.allowance else (*devices, *map(Path, rights.write or ()))
+            # In what is mediated the supervisor makes the changes.
+            folders = tuple(map(Path, rights.write or ())) if not self.allowance else ()
+            own_way = mediated.folders if mediated else ()
+            writable = (*devices, *(one for one in folders if one not in own_way))
         if rights.programs is not None:
             executable = tuple(places.executable(rights.programs))
         hosts: tuple[str, ...] = ()
@@ -497,7 +502,7 @@ class CallRights:
             addresses=addresses,
             hosts=hosts,
             withholding=self.withholding,
-            mediated=self._mediation(),
+            mediated=mediated,
             local_sockets=self._local_sockets(),
             is_hardened=is_limited or self.withholding is not None,
             may_trace=not is_limited,
@@ -522,26 +527,43 @@ class CallRights:
         Without a supervisor for sockets there are no local ones; without one for changes a folder
         of which a part is kept gets no new entries, which Landlock alone holds.
         """
-        if self.allowance is None or sys.platform != "linux":
+        mediated = wanted.mediated
+        if mediated is None or sys.platform != "linux":
             return wanted
-        from lillux.sandbox import can_mediate
+        from lillux.sandbox import Access, FolderRestrictions, can_mediate
         from lillux.supervisor import can_supervise
 
-        if not can_supervise():
+        if self.allowance and not can_supervise():
             sockets = replace(wanted.sockets, local=False)
             wanted = replace(wanted, sockets=sockets, local_sockets=None)
-        if not can_mediate():
-            wanted = replace(wanted, mediated=None, writable=None)
-        return wanted
+        if can_mediate():
+            return wanted
+        if self.allowance:
+            return replace(wanted, mediated=None, writable=None)
+        kept = FolderRestrictions(tuple((path, Access.READ) for path in mediated.kept))
+        folders = (*(wanted.writable or ()), *mediated.folders)
+        return replace(wanted, mediated=None, writable=folders, withholding=kept)
 
     def _local_sockets(self) -> tuple[Path, ...] | None:
         return tuple(map(Path, self.allowance.sockets)) if self.allowance else None
 
     def _mediation(self) -> "Mediation | None":
-        """The folders in which changes may be made: what is declared, within the allowance."""
-        if self.allowance is None:
+        """The folders in which changes are mediated, and what is kept in them.
+
+        Below an allowance all that is declared; for a person folders that have in them what gives
+        rights or is run with all of them.
+        """
+        written = self.rights.write if self.rights else None
+        if self.allowance is not None:
+            return self.allowance.within(written).mediation()
+        if not written or self.context is None:
             return None
-        return self.allowance.within(self.rights.write if self.rights else None).mediation()
+        from lillux.sandbox import Mediation
+        from ryeos.run.allowance import kept_from
+
+        kept = kept_from(written, self.context)
+        wide = tuple(one for one in written if any(is_below(each, one) for each in kept))
+        return Mediation(tuple(map(Path, wide)), tuple(map(Path, kept))) if wide else None
 
     def forwarder(self, named: Sequence[str] | None = None) -> "Forwarder | None":
         """What leads to the hosts that may be reached; None where there are none to lead to.
@@ -690,6 +712,7 @@ def rights_of(
         network_env=context.process_env,
         on_node=context.on_node,
         filling=PathFiller(anchor, context, tool, resolved),
+        context=None if is_baseline else context,
     )
     if policy.level is Level.OFF and not context.on_node:
         return call

@@ -91,7 +91,7 @@ from ryeos.run.primitives import PRIMITIVES, ExecutePrimitive, is_graph
 from ryeos.trust.config import ConfigReader, Layer
 from ryeos.trust.resolver import Resolver
 from ryeos.trust.verify import DependencyRules, VerifiedItem, Verifier, unchanged, verify_tree
-from ryeos.trust.versions import VersionRecord
+from ryeos.trust.versions import Edition, VersionRecord
 
 if TYPE_CHECKING:
     from ryeos.run.allowance import AgentPolicy, Allowance
@@ -386,8 +386,8 @@ class PrimitiveExecutor:
 
         Raises RollbackError.
         """
-        for ref, item, version in _versioned(chain, files):
-            self.versions.require_newest(ref, item.signer, version, item.target.path)
+        for edition, path in _editions(chain, files):
+            self.versions.require_newest(edition, path)
 
     def require_pinned(self, item_id: str) -> None:
         """Refuse a tool for what `execute` would refuse its files for. Raises as it."""
@@ -570,8 +570,8 @@ class PrimitiveExecutor:
         if mapped.code:
             metadata["error_code"] = mapped.code
         if mapped.success:
-            for ref, item, version in _versioned(prepared.chain, prepared.files):
-                self.versions.note(ref, item.signer, version)
+            for edition, _ in _editions(prepared.chain, prepared.files):
+                self.versions.note(edition)
         if prepared.locked:
             metadata["lockfile_used"] = True
         elif mapped.success and request.use_lockfile and request.may_pin:
@@ -605,15 +605,17 @@ class PrimitiveExecutor:
         return verify_tree(target.path.parent, rules, target.space, self._verifier, log_warning)
 
 
-def _versioned(chain: Chain, files: AnchoredFiles) -> Iterator[tuple[ItemRef, VerifiedItem, str]]:
-    """The elements and modules that a key other than a bundle's signed in a version."""
+def _editions(chain: Chain, files: AnchoredFiles) -> Iterator[tuple[Edition, Path]]:
+    """The elements and modules that a key other than a bundle's signed, and their files."""
     for element in chain.elements:
         if element.item and element.item.signer and element.spec.version:
-            yield ItemRef(Kind.TOOL, element.item_id), element.item, element.spec.version
+            ref = ItemRef(Kind.TOOL, element.item_id)
+            yield Edition.of(ref, element.item, element.spec.version), element.item.target.path
     for item in files.items:
         identity = item.identity
-        if identity and identity.version and item.signer and identity.kind == Kind.TOOL.value:
-            yield ItemRef(Kind.TOOL, identity.id), item, identity.version
+        if identity and item.signer and identity.kind == Kind.TOOL.value:
+            ref = ItemRef(Kind.TOOL, identity.id)
+            yield Edition.of(ref, item, identity.version), item.target.path
 
 
 def _as_evidence(element: ChainElement) -> dict[str, Any]:

@@ -8,10 +8,14 @@ A file for each item, ``.ai/state/versions/<digest of the ref>.json``::
 
     {"version": 1, "ref": "tool:shop/total",
      "highest": {"<digest of the key>": "1.2.0"},
-     "older": {"<real path of a project>": "1.1.0"}}
+     "older": {"<real path of a project>": "1.1.0"},
+     "texts": {"<real path of a project, or user>":
+               {"newest": "<content hash>", "replaced": ["<content hash>"], "accepted": []}}}
 
-``older`` is the lowest version that was accepted in a project. The file is one of its own because a
-run reads that of its tool and no other.
+``older`` is the lowest version that was accepted in a project. ``texts`` is for files without a
+version that can be compared, as modules beside a tool mostly are: which text is new is known by
+what was signed or has run after it, in one place. The file is one of its own because a run reads
+those of its own files and no other.
 """
 
 import json
@@ -19,18 +23,22 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import is_directory, locked, make_directory, read_bytes, write_atomic
+from lillux.values import dataclass
 from ryeos.items.errors import IntegrityError
-from ryeos.items.refs import ItemRef, Space, user_lock
+from ryeos.items.refs import PROJECT, USER, ItemRef, Space, user_lock
 from ryeos.trust.store import FINGERPRINT_DIGITS
+
+if TYPE_CHECKING:
+    from ryeos.trust.verify import VerifiedItem
 
 VERSIONS_FOLDER = "state/versions"
 MAX_RECORD_BYTES = 256 * 1024
-_PARTS, _MAX_DIGITS = 3, 9
+_PARTS, _MAX_DIGITS, _MAX_TEXTS = 3, 9, 64
 
 
 class RollbackError(IntegrityError):
@@ -39,12 +47,36 @@ class RollbackError(IntegrityError):
     code = "ROLLBACK"
     state = "rollback"
 
-    def __init__(self, path: str, ref: str, found: str, highest: str) -> None:
+    def __init__(self, path: str, edition: "Edition", before: str) -> None:
+        ref, version = edition.ref, edition.version
+        found = f"version {version}" if _parse_version(version) else "an older text"
         super().__init__(
             path,
-            f"{ref} is version {found}, and {highest} by the same signer was here before",
+            f"{ref} is {found}, and {before} by the same signer was here before",
             hint=f"if you want the older one in this project: rye trust --older {ref}",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """One text of an item: what is compared with those that were here before.
+
+    signer   digest of its key
+    version  as it is written, ``""`` where there is none
+    text     its content hash
+    space    the label of the space that it lies in
+    """
+
+    ref: ItemRef
+    signer: str
+    version: str
+    text: str
+    space: str
+
+    @classmethod
+    def of(cls, ref: ItemRef, item: "VerifiedItem", version: str) -> "Edition":
+        """That of verified bytes."""
+        return cls(ref, item.signer, version, item.content_hash, item.target.space.label)
 
 
 class VersionRecord:
@@ -54,41 +86,94 @@ class VersionRecord:
         self._folder = user.ai / VERSIONS_FOLDER
         self._lock = user_lock(user.ai, "versions")
         self._has_place = user.ai
-        self._place = os.path.realpath(project) if project else "user"
+        self._place = os.path.realpath(project) if project else USER
 
-    def require_newest(self, ref: ItemRef, signer: str, version: str, path: Path) -> None:
-        """Raise RollbackError for a version below the highest, unless it was accepted here."""
-        found = _parse_version(version)
-        record = self._read(ref) if found else {}
-        highest = _highest(record, signer)
-        if not found or not highest or found >= highest:
+    def require_newest(self, edition: Edition, path: Path) -> None:
+        """Raise RollbackError for what is older than what was here, unless it was accepted here.
+
+        Older is a version below the highest; without one, a text that another has replaced.
+        """
+        record = self._read(edition.ref)
+        found, highest = _parse_version(edition.version), _highest(record, edition.signer)
+        if found is None:
+            if edition.text in self._texts(record, edition)["replaced"]:
+                raise RollbackError(str(path), edition, "a newer text of it")
+            return
+        if not highest or found >= highest:
             return
         accepted = _parse_version(record.get("older", {}).get(self._place, ""))
         if accepted is None or found < accepted:
-            raise RollbackError(str(path), str(ref), version, ".".join(map(str, highest)))
+            raise RollbackError(str(path), edition, ".".join(map(str, highest)))
 
-    def note(self, ref: ItemRef, signer: str, version: str) -> None:
-        """Keep a version that has run, if it is a new highest. A record that fails is no error."""
-        found = _parse_version(version)
-        highest = _highest(self._read(ref), signer)
-        if found and (highest is None or found > highest) and is_directory(self._has_place):
+    def note(self, edition: Edition) -> None:
+        """Keep what has run, if it is a new highest. A record that fails is no error."""
+        record = self._read(edition.ref)
+        found, highest = _parse_version(edition.version), _highest(record, edition.signer)
+        more: Mapping[str, Mapping[str, Any]] = {}
+        if found is None:
+            texts = self._texts(record, edition)
+            # An accepted text replaces none: who changes between branches is asked once for each.
+            if edition.text != texts["newest"] and edition.text not in texts["accepted"]:
+                more = self._with_newest(texts, edition)
+        elif highest is None or found > highest:
+            more = {"highest": {edition.signer: edition.version}}
+        if more and is_directory(self._has_place):
             with suppress(LilluxError, OSError):
-                self._write(ref, {"highest": {signer: version}})
+                self._write(edition.ref, more)
 
-    def accept(self, ref: ItemRef, signer: str, version: str) -> bool:
-        """Accept a version in this project, whatever the highest is; False if it did.
+    def note_signed(self, edition: Edition) -> None:
+        """Keep what was signed here: whatever was here before, it counts now.
 
         Raises FileSystemError.
         """
-        record = self._read(ref)
-        found, highest = _parse_version(version), _highest(record, signer)
+        if _parse_version(edition.version) is None:
+            texts = self._texts(self._read(edition.ref), edition)
+            if edition.text != texts["newest"]:
+                texts["replaced"] = [one for one in texts["replaced"] if one != edition.text]
+                self._write(edition.ref, self._with_newest(texts, edition))
+        elif not self.accept(edition):
+            self.note(edition)
+
+    def accept(self, edition: Edition) -> bool:
+        """Accept what is older in this project; False if it counted already.
+
+        Raises FileSystemError.
+        """
+        record = self._read(edition.ref)
+        found, highest = _parse_version(edition.version), _highest(record, edition.signer)
+        if found is None:
+            texts = self._texts(record, edition)
+            if edition.text not in texts["replaced"]:
+                return False
+            texts["replaced"].remove(edition.text)
+            texts["accepted"] = [*texts["accepted"], edition.text][-_MAX_TEXTS:]
+            self._write(edition.ref, {"texts": {self._place_of(edition): texts}})
+            return True
         accepted = _parse_version(record.get("older", {}).get(self._place, ""))
-        if not found or not highest or found >= highest or (accepted and found >= accepted):
+        if not highest or found >= highest or (accepted and found >= accepted):
             return False
-        self._write(ref, {"older": {self._place: version}})
+        self._write(edition.ref, {"older": {self._place: edition.version}})
         return True
 
-    def _write(self, ref: ItemRef, more: Mapping[str, Mapping[str, str]]) -> None:
+    def _with_newest(self, texts: Mapping[str, Any], edition: Edition) -> dict[str, dict[str, Any]]:
+        """The entry of a record in which a text has replaced the newest."""
+        before, replaced = texts["newest"], texts["replaced"]
+        if before and before not in texts["accepted"]:
+            replaced = [*replaced, before][-_MAX_TEXTS:]
+        noted = {**texts, "newest": edition.text, "replaced": replaced}
+        return {"texts": {self._place_of(edition): noted}}
+
+    def _texts(self, record: Mapping[str, Mapping[str, Any]], edition: Edition) -> dict[str, Any]:
+        kept = record.get("texts", {}).get(self._place_of(edition))
+        kept = kept if isinstance(kept, dict) else {}
+        named = {name: kept.get(name) for name in ("replaced", "accepted")}
+        lists = {name: found if isinstance(found, list) else [] for name, found in named.items()}
+        return {"newest": str(kept.get("newest") or ""), **lists}
+
+    def _place_of(self, edition: Edition) -> str:
+        return self._place if edition.space == PROJECT else USER
+
+    def _write(self, ref: ItemRef, more: Mapping[str, Mapping[str, Any]]) -> None:
         path = self._path(ref)
         make_directory(path.parent, mode=0o700)
         with locked(self._lock):
@@ -106,7 +191,7 @@ class VersionRecord:
             return {}
         if not isinstance(document, dict):
             return {}
-        named = {name: document.get(name) for name in ("highest", "older")}
+        named = {name: document.get(name) for name in ("highest", "older", "texts")}
         return {name: found for name, found in named.items() if isinstance(found, dict)}
 
     def _path(self, ref: ItemRef) -> Path:

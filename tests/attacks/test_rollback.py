@@ -8,9 +8,11 @@ import pytest
 
 from lillux.signing import compute_key_digest
 from ryeos.app.sign import follow
+from ryeos.items.refs import ItemRef, Kind
 from ryeos.run.model import ExecutionRequest
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.sign import Signer
+from ryeos.trust.versions import Edition
 from tests.support.workspace import Workspace
 
 TOOL = "mine/deploy"
@@ -32,6 +34,12 @@ def signed(workspace: Workspace, version: str, body: str = "print('{}')") -> Pat
 
 def code(workspace: Workspace) -> str:
     return str(workspace.run(TOOL).metadata.get("error_code", "")) or "ran"
+
+
+def code_elsewhere(workspace: Workspace) -> str:
+    """The same for a user who has the project with its lockfiles and ran nothing of it before."""
+    shutil.rmtree(workspace.home / ".ai/state/versions")
+    return code(workspace)
 
 
 def test_an_older_version_is_refused_though_its_signature_holds(workspace: Workspace) -> None:
@@ -180,7 +188,7 @@ def test_an_older_module_is_refused_though_its_signature_holds(workspace: Worksp
     assert code(workspace) == "ran"
     module.write_bytes(old)
 
-    assert code(workspace) == "LOCKFILE_MISMATCH"
+    assert code_elsewhere(workspace) == "LOCKFILE_MISMATCH"
 
 
 def test_signing_the_tool_does_not_heal_an_older_module(workspace: Workspace) -> None:
@@ -195,8 +203,8 @@ def test_signing_the_tool_does_not_heal_an_older_module(workspace: Workspace) ->
     assert sign_paths(workspace, tool) == []
 
     assert lock.read_bytes() == before
-    assert code(workspace) == "LOCKFILE_MISMATCH"
-    assert any(f"{module} differs too" in warning for warning in workspace.warnings)
+    assert code_elsewhere(workspace) == "LOCKFILE_MISMATCH"
+    assert any(str(module) in warning for warning in workspace.warnings)
 
 
 def test_signing_one_module_does_not_heal_another(workspace: Workspace) -> None:
@@ -208,7 +216,7 @@ def test_signing_one_module_does_not_heal_another(workspace: Workspace) -> None:
 
     signed_module(workspace, "mine_one", "N = 3\n")
 
-    assert code(workspace) == "LOCKFILE_MISMATCH"
+    assert code_elsewhere(workspace) == "LOCKFILE_MISMATCH"
 
 
 def test_a_module_that_was_signed_is_followed(workspace: Workspace) -> None:
@@ -239,7 +247,7 @@ def test_a_file_of_the_same_name_elsewhere_is_not_followed(workspace: Workspace)
     other = workspace.project.write("tools/other/mine/mine_one.py", "N = 5\n")
 
     assert sign_paths(workspace, other) == []
-    assert code(workspace) == "LOCKFILE_MISMATCH"
+    assert code_elsewhere(workspace) == "LOCKFILE_MISMATCH"
 
 
 def test_an_older_version_of_a_module_is_refused_without_a_lockfile(workspace: Workspace) -> None:
@@ -253,6 +261,79 @@ def test_an_older_version_of_a_module_is_refused_without_a_lockfile(workspace: W
     shutil.rmtree(workspace.project.space.ai / "lockfiles", ignore_errors=True)
 
     assert code(workspace) == "ROLLBACK"
+
+
+def replaced_module(workspace: Workspace) -> tuple[Path, bytes]:
+    """A module without a version that a newer one has replaced, put back."""
+    with_modules(workspace)
+    module = workspace.project.space.ai / "tools/mine/mine_one.py"
+    old = module.read_bytes()
+    signed_module(workspace, "mine_one", "N = 2\n")
+    module.write_bytes(old)
+    shutil.rmtree(workspace.project.space.ai / "lockfiles")
+    return module, old
+
+
+def test_an_older_text_of_a_module_without_a_version_is_refused_without_a_lockfile(
+    workspace: Workspace,
+) -> None:
+    replaced_module(workspace)
+
+    assert code(workspace) == "ROLLBACK"
+
+
+def test_a_text_that_a_pull_replaced_is_refused_too(workspace: Workspace) -> None:
+    with_modules(workspace)
+    module = workspace.project.space.ai / "tools/mine/mine_one.py"
+    old = module.read_bytes()
+    workspace.project.write("tools/mine/mine_one.py", "N = 2\n")
+    workspace.project.sign(module)  # elsewhere: no record of this user space knows of it
+    shutil.rmtree(workspace.project.space.ai / "lockfiles")
+    assert code(workspace) == "ran"
+    module.write_bytes(old)
+    shutil.rmtree(workspace.project.space.ai / "lockfiles")
+
+    assert code(workspace) == "ROLLBACK"
+
+
+def test_an_older_text_that_is_signed_again_counts_and_the_newer_one_does_not(
+    workspace: Workspace,
+) -> None:
+    module, _ = replaced_module(workspace)
+    signed_module(workspace, "mine_one", "N = 2\n")
+    newer = module.read_bytes()
+    signed_module(workspace, "mine_one", "N = 1\n")
+    assert code(workspace) == "ran"
+    shutil.rmtree(workspace.project.space.ai / "lockfiles")
+    module.write_bytes(newer)
+
+    assert code(workspace) == "ROLLBACK"
+
+
+def test_two_accepted_texts_can_take_turns(workspace: Workspace) -> None:
+    module, old = replaced_module(workspace)
+    item = workspace.rye().verifier.verify(workspace.project.target(module).verify_target)
+    assert workspace.rye().executor.versions.accept(
+        Edition.of(ItemRef(Kind.TOOL, "mine/mine_one"), item, "")
+    )
+    assert code(workspace) == "ran"
+    signed_module(workspace, "mine_one", "N = 2\n")
+    assert code(workspace) == "ran"
+    shutil.rmtree(workspace.project.space.ai / "lockfiles")
+    module.write_bytes(old)
+
+    assert code(workspace) == "ran"
+
+
+def test_another_project_may_have_another_module_of_that_name(workspace: Workspace) -> None:
+    _, old = replaced_module(workspace)
+    other = workspace.folder / "other"
+    shutil.copytree(workspace.project.space.ai, other / ".ai")
+
+    result = workspace.rye().at(str(other)).executor.execute(ExecutionRequest(item_id=TOOL))
+
+    assert result.success, result
+    assert (other / ".ai/tools/mine/mine_one.py").read_bytes() == old
 
 
 def test_the_lockfile_of_another_tool_is_refused(workspace: Workspace) -> None:

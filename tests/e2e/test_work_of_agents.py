@@ -15,7 +15,7 @@ from lillux.sandbox import landlock_version
 from lillux.supervisor import can_supervise
 from lillux.values import dataclass
 from tests.support.built import BASE_PYTHON
-from tests.support.programs import require_program, unavailable
+from tests.support.programs import require_program
 
 pytestmark = [
     pytest.mark.heavy,
@@ -231,7 +231,8 @@ def test_it_works_in_a_writable_project_under_an_agent(agent: Agent, name: str) 
     agent.give()
     usable = agent.call(f"test -x {program}")
     if usable["status"] != "success":
-        unavailable(f"{program} is not for the user of this test")
+        # It is there, for root: the other half of the test has run it.
+        pytest.skip(f"{program} is not for the user of this test")
 
     reply = agent.call(job.command)
 
