@@ -1,4 +1,7 @@
-"""The refused accesses of a run as its receipt has them: what was heard, and what was not."""
+"""The refused accesses of a run as its receipt has them: what was heard, and what was not.
+
+A file of its own: receipts are imported by what the hints of `ryeos.run.refusals` are made from.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
