@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lillux.beneath import open_folder
+from lillux.errors import UnsafePathError
 from lillux.interpreter_searches import find_on_path
 from lillux.values import dataclass, replace
 from ryeos.items.context import Context, cache_root
@@ -192,7 +194,7 @@ class Allowance:
         """Make the folders that are missing, as far as that is possible: a start needs none."""
         for path in self.missing:
             if not os.path.lexists(path) and os.path.realpath(path) == path:
-                with suppress(OSError):
+                with suppress(OSError, UnsafePathError):
                     _make_private(Path(path))
 
     @property
@@ -428,10 +430,14 @@ def _missing(
 
 
 def _make_private(path: Path) -> None:
-    """Make a folder and what is missing above it, for this user alone."""
-    for parent in (*reversed(path.parents), path):
-        with suppress(FileExistsError):
-            parent.mkdir(mode=0o700)
+    """Make a folder and what is missing above it, for this user alone, and through no link.
+
+    Raises OSError, UnsafePathError.
+    """
+    root = Path(path.anchor)
+    for one in (*reversed(path.parents), path):
+        if not one.exists():
+            open_folder(one, root, make=True, mode=0o700).close()
 
 
 def _home(context: Context) -> str:

@@ -61,6 +61,7 @@ from ryeos.trust.verify import DependencyRules, VerifiedItem, dependency_rules, 
 
 if TYPE_CHECKING:
     from lillux.http.model import Address
+    from lillux.sandbox import Confinement
     from ryeos.run.confinement import CallRights
 
 
@@ -763,6 +764,11 @@ class McpStdioCall:
         """The program that it starts."""
         return self.server.argv[0]
 
+    @property
+    def confinement(self) -> "Confinement | None":
+        """What the server may not do."""
+        return self.invocation.confinement
+
     def describe(self) -> dict[str, Any]:
         """The server's command, and which of its tools."""
         return {
@@ -862,6 +868,11 @@ class McpHttpCall:
     def program(self) -> str:
         """Empty: no program is started."""
         return ""
+
+    @property
+    def confinement(self) -> None:
+        """None: no program is started."""
+        return
 
     def describe(self) -> dict[str, Any]:
         """The server's address, and which of its tools."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lillux.interpreter_searches import find_on_path
 from lillux.values import dataclass, replace
 from ryeos.run.calls import MappedResult
+from ryeos.run.heard_refusals import is_there
 
 if TYPE_CHECKING:
     from lillux.attempts import Attempt
@@ -78,7 +79,7 @@ def with_refusals(
     mapped: MappedResult,
     confinement: "Confinement | None",
     rights: "CallRights",
-    attempts: Sequence["Attempt"],
+    attempts: Iterable["Attempt"],
     *,
     cwd: str,
     search_path: str,
@@ -162,21 +163,15 @@ def hint_of(item_id: str, refused: Sequence[dict[str, Any]]) -> str:
 
 def _seen_refusals(attempts: Iterable["Attempt"], confinement: "Confinement") -> Iterator[Refusal]:
     for attempt in attempts:
+        if attempt.what not in _KEYS or attempt.is_shared:
+            continue
         if attempt.what in {"connect", "bind"}:
             if attempt.was_refused:
                 yield Refusal(attempt.what, attempt.target)
-        elif _is_there(attempt) and not confinement.allows(attempt.what, attempt.target):
+        elif attempt.what == "write" and attempt.was_refused:
+            continue  # of a program that failed, its own words say whether this was why
+        elif is_there(attempt) and not confinement.allows(attempt.what, attempt.target):
             yield Refusal(attempt.what, attempt.target)
-
-
-def _is_there(attempt: "Attempt") -> bool:
-    """Whether the target exists: programs look for many files that do not."""
-    target = Path(attempt.target)
-    if attempt.target == "/dev/tty":  # shells and git look whether there is a terminal
-        return False
-    if attempt.what == "write":
-        return target.parent.is_dir()
-    return target.exists() and not target.is_dir()
 
 
 class _Complaints:
