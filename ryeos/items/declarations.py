@@ -392,6 +392,8 @@ _INNER_FLAGS = frozenset({"retryable", "native_async", "params_mode", "execution
     "execution_params",
 }
 """Those that other programs may have further down: they count directly inside of ``config``."""
+_READ_IN_CONFIG = frozenset({"params_mode"})
+"""Those that are read there as well, see `ryeos.items.specs`."""
 
 
 def _inner_names(suffix: str, header: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -408,6 +410,8 @@ def _inner_names(suffix: str, header: Mapping[str, Any]) -> Iterator[tuple[str, 
             is_field = isinstance(value, _INNER_FIELDS.get(inner, ()))
             is_field &= is_direct or "_" in key or "-" in key
             is_own = is_direct and field in {"config", "env_config"}
+            if is_own and field == "config" and key in _READ_IN_CONFIG:
+                continue
             if is_field or (is_own and inner in _INNER_FLAGS):
                 yield key, inner
 
