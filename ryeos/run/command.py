@@ -849,6 +849,7 @@ def _folder(invocation: Invocation, materials: Materials) -> "HeldFolder | None"
         names=tuple({*anchor.env, *anchor.env_paths} - {"PATH"}),
         rules=files.rules,
         is_guarded=materials.config.get(GUARDED) is True,
+        is_bare=files.rules.leaves_out and not anchor.active,
         root=os.path.realpath(tool.target.space.base),
     )
     names_files = any(map(held.place_of, invocation.argv))

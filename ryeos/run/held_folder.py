@@ -43,6 +43,7 @@ class HeldFolder:
     files       the verified bytes, by path
     folders     the real path of each verified folder, by the path that names it
     names       variables that hold paths of these folders
+    is_bare     the tool asks for nothing that lies beside its file
     is_guarded  the runtime itself refuses to load what is no copy: all else is linked, also what
                 lies beside the folders above, as far as ``root``
     """
@@ -53,6 +54,7 @@ class HeldFolder:
     names: tuple[str, ...] = ()
     rules: DependencyRules = field(default_factory=DependencyRules)
     is_guarded: bool = False
+    is_bare: bool = False
     root: str = ""
 
     @contextmanager
@@ -75,7 +77,7 @@ class HeldFolder:
 
     def _fill(self) -> None:
         copy = _Copy(self)
-        for top in self._tops():
+        for top in self._tops() if not self.is_bare else ():
             copy.folder(top)
         copy.files()
         for top in self._tops() if self.is_guarded else ():
