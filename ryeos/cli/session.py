@@ -85,11 +85,13 @@ class Session:
     def server_rye(self, warn: Callable[[str], None], grace_s: float) -> Rye:
         """The public API for many calls: with warm workers, and less patience at the end."""
         from lillux.process import ProcessManager
+        from lillux.process.guard import begin_guarding
         from lillux.values import replace
         from ryeos.app.agent_projects import without_home
         from ryeos.app.workspace import Rye
         from ryeos.run.functions import FunctionHost
 
+        begin_guarding()
         manager = ProcessManager(grace_s=grace_s)
         context = without_home(self.context)
         return Rye(
@@ -228,6 +230,13 @@ def own_program(context: Context) -> Program:
     from ryeos.items.context import CONFINE_VARIABLE, RECEIPTS_VARIABLE, SANDBOX_VARIABLE
     from ryeos.run.thread_control import Program
 
+    packed = packed_program()
+    if packed and packed.is_written_over:
+        from ryeos.items.errors import UnsupportedError
+
+        raise UnsupportedError(
+            f"{program_path()} was replaced by another file while it ran", hint="start it again"
+        )
     flags = ["--user-space", str(context.spaces.user.base)]
     if context.project_path:
         flags += ["--project", str(context.project_path)]
