@@ -36,7 +36,7 @@ def written(text: str, name: str, folder: Path) -> ImportPlan:
 
 def test_scripts_of_a_package_are_tools_but_those_that_npm_runs_with_others() -> None:
     assert shown(plan_of("package.json")) == {
-        "build": "echo built",
+        "build": "prebuild: echo before; echo built",
         "say": "node say.js",
         "lint:fix": "eslint --fix . && echo done",
     }
@@ -60,7 +60,7 @@ def test_tasks_of_mise_are_tools_and_their_files_are_pinned() -> None:
     assert shown(plan) == {
         "lint": "ruff check .; mypy .",
         "hello": "echo hello",
-        "deploy": "deploy.sh",
+        "deploy": "the file deploy.sh",
     }
     assert b"'deploy.sh'" in deploy.data
 
@@ -70,7 +70,7 @@ def test_recipes_are_read_without_just_too() -> None:
     plan = plan_of("justfile")
     build = plan.items[0]
 
-    assert list(shown(plan)) == ["build", "count"]
+    assert list(shown(plan)) == ["build", "count", "hello"]
     assert b"('target', '', 'value'), ('flags', '', 'list')" in build.data
     assert b"'more.just'" in build.data
     assert "small reader" in plan.notes[0]
@@ -147,5 +147,6 @@ def test_no_text_of_a_makefile_becomes_code(text: str) -> None:
             found = [
                 n.names[0].name for n in ast.parse(item.data).body if isinstance(n, ast.Import)
             ]
-            assert found == ["hashlib", "json", "pathlib", "re", "shutil", "subprocess", "sys"]
+            own = ["hashlib", "json", "os", "pathlib", "re", "shutil", "subprocess", "sys"]
+            assert found == own
             assert item.shown.isprintable()
