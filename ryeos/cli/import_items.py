@@ -1,6 +1,7 @@
 """``rye import`` and ``rye skill``: make items of existing files, which a person signs."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -59,13 +60,20 @@ def _configure(parser: Arguments) -> None:
     add("--only", metavar="NAME", action="append", help="of what is there only this one")
     add("--space", choices=(PROJECT, USER), default=PROJECT, help="default: project")
     add("--dry-run", action="store_true", help="show what would be made; start and write nothing")
+    add("--server", metavar="URL", default="", help="of an OpenAPI document: where it is served")
     add("--force", action="store_true", help="replace items that are there; their text is kept")
     add("--replace", action="store_true", help="put rye in their place in the client's settings")
     add("--yes", action="store_true", help="write and sign all of it without asking")
 
 
 def _run(session: Session) -> int:
-    return import_sources(session, _sources(session, _space(session)))
+    server = session.arguments.server
+    if server and not re.fullmatch(r"https?://[^/?#@\s{}$]+(/[^?#\s{}$]*)?", server):
+        raise UsageError(f"--server: expected https://HOST, found {server[:80]!r}")
+    found = _sources(session, _space(session))
+    return import_sources(
+        session, [(kind, replace(source, server=server)) for kind, source in found]
+    )
 
 
 def import_sources(session: Session, found: Sequence[tuple[ImportKind, ImportSource]]) -> int:

@@ -47,6 +47,7 @@ class ImportSource:
     client   the client whose settings these are, ``""`` where only the file is known
     base     the folder that holds the ``.ai`` of the space, for what is signed where it lies
     copies   whether what could stay where it lies is copied
+    server   the address that a document without one is about
     """
 
     path: Path
@@ -54,6 +55,7 @@ class ImportSource:
     client: str = ""
     base: Path | None = None
     copies: bool = False
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)

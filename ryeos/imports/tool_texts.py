@@ -122,7 +122,12 @@ _RUN_SCRIPT = """\
     sys.argv = [path, *words(given)]
     module = sys.modules["__main__"] = types.ModuleType("__main__")
     module.__file__ = path
-    exec(compile(sources[0], path, "exec"), module.__dict__)
+    try:
+        code = compile(sources[0], path, "exec")
+    except SyntaxError as error:
+        python = f"to Python {sys.version.split()[0]}; RYE_PYTHON names another"
+        sys.exit(f"{path}, line {error.lineno}: {error.msg}, {python}")
+    exec(code, module.__dict__)
 """
 _CHECK_ABSENT = """\
     for name in ABSENT:

@@ -54,6 +54,7 @@ def test_each_operation_of_the_example_is_a_tool() -> None:
         "auth": {"type": "api_key", "key": "${API_SHOP_API_SHOPKEY}", "header": "X-Shop-Key"},
         "query": {"page-size": "{page_size}", "sort": "{sort}"},
         "headers": {"X-Trace": "{X_Trace}"},
+        "cookies": {"session": "{session}"},
     }
     assert listed["sandbox"]["network"] == ["eu.shop.example:443"]
     assert listed["sandbox"]["env"] == ["API_SHOP_API_SHOPKEY"]
