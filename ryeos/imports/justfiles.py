@@ -12,9 +12,10 @@ from typing import Any
 
 from lillux.values import dataclass, field
 from ryeos.imports.help_pages import Argument
-from ryeos.imports.plan import MAX_ITEMS, ImportSource
+from ryeos.imports.plan import MAX_ITEMS, ImportSource, source_text
 from ryeos.imports.task_steps import Recipe, called_names, names_in_order, steps_of
 from ryeos.imports.tasks import MAX_LINE, Part, Task, TaskFile, part_text, plain_line
+from ryeos.imports.tool_texts import MAX_FILE
 
 _MAX_PARTS = 100
 _JUST = re.compile(r"(?<![\w./-])just\s+")
@@ -49,7 +50,7 @@ class _Justfile:
 def read_justfile(source: ImportSource) -> TaskFile:
     """The recipes but private ones, each with those that it depends on."""
     files = _Files(source.path.parent)
-    files.read(source.path.name)
+    files.take(source.path.name, source_text(source.path, MAX_FILE))
     said, problem = _dump(source.path)
     if said is None:
         listed = _Justfile(notes=[problem])
@@ -140,8 +141,11 @@ class _Files:
     def read(self, name: str, prefix: str = "") -> None:
         """Take a file, and those that it names. ``prefix`` is the module that it belongs to."""
         text = part_text(self._folder, name)
-        if text is None:
-            return
+        if text is not None:
+            self.take(name, text, prefix)
+
+    def take(self, name: str, text: str, prefix: str = "") -> None:
+        """Take the text of a file."""
         self.texts.append((name, prefix, text))
         is_first = len(self.texts) == 1
         above = f"{name.rpartition('/')[0]}/" if "/" in name else ""

@@ -529,55 +529,25 @@ def _path_of(place: str, project: Path | None) -> Path:
     return Path(place.replace("{project}", str(project)) if project else place).expanduser()
 
 
-_MODULES = "node_modules"
-_PACKAGE_MARKS = ("package.json", _MODULES)
-_SCRIPTS = (".js", ".mjs", ".cjs", ".ts")
-
-
 def _code_folders(code: str, project: Path | None) -> list[str]:
-    """The folders that a program's file is read with.
+    """The folders that a program's file is read with: its own, and the packages that it imports.
 
-    That of the file; for one of Node also the ``node_modules`` that it imports from: those that it
-    lies in, or that lie beside it or above it, up to the package that it belongs to. Where the file
-    is a link, as those in ``.bin`` are, the same for what it leads to.
+    Where the file is a link, as those in ``.bin`` are, also those of what it leads to.
     """
-    found = [_folder(code)]
-    path = _path_of(code, project)
-    real = Path(os.path.realpath(path)) if path.is_absolute() else path
-    if real != path and real.is_file() and _MODULES in real.parts:
-        found.append(_modules_above(str(real)))
-    if _MODULES in re.split(r"[/\\]", code):
-        found.append(_modules_above(code))
-    elif code.lower().endswith(_SCRIPTS) and path.is_absolute():
-        package = _package_folder(path)
-        if package and package != path.parent:
-            found.append(_as_place(package, project))
+    from ryeos.run.node_places import packages_root
+
+    found, path = [_folder(code)], _path_of(code, project)
+    if path.is_absolute():
+        real = Path(os.path.realpath(path))
+        roots = [packages_root(path), packages_root(real) if real != path else None]
+        found += [_as_place(root, project) for root in roots if root]
     return list(dict.fromkeys(found))
-
-
-def _modules_above(path: str) -> str:
-    """The outermost folder ``node_modules`` of a path."""
-    start, _, _ = re.sub(r"\\", "/", path).partition(f"/{_MODULES}/")
-    return f"{start}/{_MODULES}"
-
-
-def _package_folder(path: Path) -> Path | None:
-    """The folder of the package that a file belongs to, by what lies there."""
-    for folder in path.parents[:_MAX_ABOVE]:
-        if folder in (Path.home(), Path(folder.anchor)):
-            return None
-        if any((folder / mark).exists() for mark in _PACKAGE_MARKS):
-            return folder
-    return None
 
 
 def _as_place(folder: Path, project: Path | None) -> str:
     if project and folder.is_relative_to(project):
         return f"{{project}}/{folder.relative_to(project).as_posix()}".removesuffix("/.")
     return str(folder)
-
-
-_MAX_ABOVE = 8
 
 
 def _folder(path: str) -> str:

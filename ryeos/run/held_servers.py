@@ -47,9 +47,18 @@ def held_server(
         files=files,
         folders={folder: own},
         is_guarded=True,
-        root=root if own.startswith(root + os.sep) else own,
+        root=root
+        if own.startswith(root + os.sep)
+        else _packages_of(os.path.join(own, os.path.basename(paths[at]))),
     )
     return replace(invocation, argv=words, folder=copies)
+
+
+def _packages_of(path: str) -> str:
+    """The folder whose other entries a server's file may import."""
+    from ryeos.run.node_places import packages_root
+
+    return str(packages_root(Path(path)) or os.path.dirname(path))
 
 
 def moved_server(invocation: Invocation) -> Invocation:

@@ -136,7 +136,7 @@ def test_no_text_of_a_script_becomes_code_of_the_tool(text: str, tmp_path: Path)
 
 
 def test_a_script_that_is_no_python_is_refused(tmp_path: Path) -> None:
-    assert "expected Python" in script(tmp_path, "def (").problems[0]
+    assert "to Python 3." in script(tmp_path, "(" * 5000).problems[0]
     assert "expected Python" in script(tmp_path, "(" * 5000).problems[0]
     assert (
         "expected a package"
