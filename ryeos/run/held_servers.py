@@ -54,11 +54,11 @@ def held_server(
     return replace(invocation, argv=words, folder=copies)
 
 
-def _packages_of(path: str) -> str:
-    """The folder whose other entries a server's file may import."""
+def _packages_of(folder: str, path: str) -> str:
+    """The folder whose other entries a server's file may import; ``folder`` is its real one."""
     from ryeos.run.node_places import packages_root
 
-    return str(packages_root(Path(path)) or os.path.dirname(path))
+    return str(packages_root(Path(folder, os.path.basename(path))) or folder)
 
 
 def moved_server(invocation: Invocation) -> Invocation:

@@ -1,6 +1,5 @@
 """Where a file of Node.js takes its packages from, by its path. Nothing of it is run."""
 
-import os
 from pathlib import Path
 
 _MODULES = "node_modules"
@@ -21,7 +20,7 @@ def packages_root(file: Path) -> Path | None:
     if file.suffix.lower() not in _SUFFIXES:
         return None
     for folder in folders[:_MAX_ABOVE]:
-        if folder == folder.parent or str(folder) == os.path.expanduser("~"):
+        if folder == folder.parent or folder == Path("~").expanduser():
             return None
         if any((folder / mark).exists() for mark in _MARKS):
             return folder if folder != file.parent else None
