@@ -134,8 +134,11 @@ class Folder:
         place = self.path if self._descriptor is None else self._descriptor
         return os.listdir(place)  # noqa: PTH208 - a descriptor
 
-    def enter(self, name: str) -> "Folder":
-        """A folder in it. Where links count, a link is refused."""
+    def enter(self, name: str, *, is_passed: bool = False) -> "Folder":
+        """A folder in it. Where links count, a link is refused.
+
+        One that is passed on the way alone need not be readable, as a folder of homes may be.
+        """
         path = self.path / name
         if self._descriptor is None:
             self.require_no_link(name)
@@ -143,6 +146,7 @@ class Folder:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
             return Folder(path, None, self.within)
         flags = _ROOT if self.within is None else _FOLDER
+        flags |= getattr(os, "O_PATH", 0) if is_passed else 0
         try:
             return Folder(path, os.open(name, flags, dir_fd=self._descriptor), self.within)
         except OSError as error:
@@ -218,14 +222,15 @@ def _segments(path: Path, within: Path) -> tuple[str, ...]:
 def _walk(folder: Folder, segments: tuple[str, ...], *, make: bool, mode: int) -> Folder:
     """The folder at the end of the segments, entered one by one; all others are closed."""
     for number, segment in enumerate(segments, 1):
+        is_last = number == len(segments)
         with folder:
             try:
-                inner = folder.enter(segment)
+                inner = folder.enter(segment, is_passed=not is_last)
             except FileNotFoundError:
                 if not make:
                     raise
-                folder.make_folder(segment, mode if number == len(segments) else 0o777)
-                inner = folder.enter(segment)
+                folder.make_folder(segment, mode if is_last else 0o777)
+                inner = folder.enter(segment, is_passed=not is_last)
         folder = inner
     return folder
 

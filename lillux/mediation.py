@@ -19,7 +19,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -45,7 +45,25 @@ _RETRIES = 8
 
 
 class GoOn(Exception):  # noqa: N818 - not an error
-    """A call continues, and the kernel decides by its own rules."""
+    """A call continues, and the kernel decides by its own rules.
+
+    ``refused`` is the place of a change that it will refuse by them, ``""`` where none is known.
+    """
+
+    def __init__(self, refused: str = "") -> None:
+        self.refused = refused
+        super().__init__(refused)
+
+
+class RefusedError(PermissionError):
+    """A call that the rules refuse: what it is, as `lillux.attempts.Attempt` says it, and of what.
+
+    The kernel refuses changes too, for reasons of its own, which are no matter of these rules.
+    """
+
+    def __init__(self, what: str, target: str) -> None:
+        super().__init__(errno.EPERM, os.strerror(errno.EPERM))
+        self.what, self.target = what, target
 
 
 class Blocks(Exception):  # noqa: N818 - not an error
@@ -89,6 +107,18 @@ class WriteRules:
     def is_above_kept(self, place: str) -> bool:
         """Whether something kept lies, or would lie, below a real path."""
         return any(_is_within(one, place) for one in self.kept)
+
+    def refuses(self, place: str) -> bool:
+        """Whether the kernel holds what is at a real path from being changed, by native rules."""
+        if self.keeps(place):
+            return True
+        if self.native is None or not place.startswith("/"):  # pipes have no path
+            return False
+        if any(_is_within(place, one) for one in self.mediated):
+            return False
+        if not any(_is_within(place, one) for one in self.native):
+            return True
+        return not all(_nearest(layer, place) for layer in self.layers)
 
     def may_change(self, place: str) -> bool:
         """Whether what is at a real path may be changed at all."""
@@ -517,14 +547,29 @@ class Changes:
     def _write(self, way: Way, confirm: Confirm) -> tuple[int, int | None]:
         return _WRITERS[way.call.name](self, way, confirm)
 
-    def _require_mediated(self, *spots: _Spot) -> None:
-        """Go on where no spot is mediated, or one may not be changed."""
+    def _require_mediated(self, *spots: _Spot, there: Sequence[bool | None] = (None,)) -> None:
+        """Go on where no spot is mediated, or one may not be changed.
+
+        ``there``: of each spot whether something stands there, where the call fails otherwise for
+        that alone.
+        """
         rules = self._rules
-        if not any(rules.mediates(one.place) for one in spots):
-            raise GoOn
+        mediated = [rules.mediates(one.place) for one in spots]
+        if all(mediated) and not any(spot.name == "." for spot in spots):
+            return
+        refused = (self._refused(spot, one) for spot, one in zip(spots, there, strict=True))
+        place = next(filter(None, refused), "")
+        if not any(mediated) or place:
+            raise GoOn(place)
         for spot in spots:
             if not rules.may_change(spot.place) or spot.name == ".":
                 raise GoOn
+
+    def _refused(self, spot: _Spot, there: bool | None = None) -> str:  # noqa: FBT001 - as above
+        """The place of a spot where the kernel refuses the change, ``""`` where it may not."""
+        if not self._rules.refuses(spot.place):
+            return ""
+        return "" if there is not None and _is_there(spot) != there else spot.place
 
     def _require_replaceable(self, *spots: _Spot) -> None:
         """Go on where something kept lies, or would lie, below: native rules refuse that.
@@ -532,10 +577,12 @@ class Changes:
         Raises PermissionError for a folder that was given as a whole: a link in its place would
         lead the rules of the next start elsewhere.
         """
-        if any(self._rules.is_given(one.place) for one in spots):
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-        if any(self._rules.is_above_kept(one.place) for one in spots):
-            raise GoOn
+        for one in spots:
+            if self._rules.is_given(one.place):
+                raise RefusedError("write", one.place)
+        for one in spots:
+            if self._rules.is_above_kept(one.place):
+                raise GoOn(one.place)
 
     @contextmanager
     def _as_caller(self, call: FileCall, confirm: Confirm, *, is_native: bool) -> Iterator[int]:
@@ -556,6 +603,7 @@ class Changes:
         if flags & _TEMPORARY:
             return self._open_temporary(way, (at, path, flags, mode), confirm)
         spot = way.spot(at, path, resolve)
+        there = _there_for(flags)
         for _ in range(_MAX_LINKS):
             if way.own_descriptor(spot) is not None:
                 found, spot = way.final(spot)
@@ -564,9 +612,9 @@ class Changes:
                 try:
                     spot = way.followed(spot)
                 except OSError:
-                    raise GoOn from None
+                    raise GoOn(self._refused(spot, there)) from None
                 continue
-            self._require_mediated(spot)
+            self._require_mediated(spot, there=(there,))
             if self._rules.is_above_kept(spot.place):
                 raise GoOn
             try:
@@ -617,8 +665,9 @@ class Changes:
         call, opened = way.call, way.opened
         base = opened.keep(_found_out(call.open_base, at, path))
         folder = opened.keep(_found_out(_open_folder, base, path, 0))
-        if not self._rules.mediates(real_place(folder)):
-            raise GoOn
+        place = real_place(folder)
+        if not self._rules.mediates(place):
+            raise GoOn(place if self._rules.refuses(place) else "")
         with self._as_caller(call, confirm, is_native=True) as mask:
             made = os.open(".", flags | os.O_CLOEXEC, mode & 0o7777 & mask, dir_fd=folder)
         return 0, made
@@ -627,7 +676,7 @@ class Changes:
         call = way.call
         at, address, mode = _at_words(call, "mkdirat")[:3]
         spot = way.spot(at, call.text(address))
-        self._require_mediated(spot)
+        self._require_mediated(spot, there=(False,))
         with self._as_caller(call, confirm, is_native=True) as mask:
             os.mkdir(spot.as_given, mode & 0o7777 & mask, dir_fd=spot.folder)
         return 0, None
@@ -642,7 +691,7 @@ class Changes:
         if flags & ~_REMOVE_FOLDER:
             raise GoOn
         spot = way.spot(at, call.text(address))
-        self._require_mediated(spot)
+        self._require_mediated(spot, there=(True,))
         self._require_replaceable(spot)
         with self._as_caller(call, confirm, is_native=True):
             if flags:
@@ -664,7 +713,7 @@ class Changes:
             raise GoOn
         first = way.spot(old_at, call.text(old))
         second = way.spot(new_at, call.text(new))
-        self._require_mediated(first, second)
+        self._require_mediated(first, second, there=(True, None))
         self._require_replaceable(first, second)
         with self._as_caller(call, confirm, is_native=True):
             _require(
@@ -696,7 +745,7 @@ class Changes:
                 found, first = way.final(first)
             else:
                 found = opened.keep(os.open(first.name, _OPEN_ANY, dir_fd=first.folder))
-        self._require_mediated(first, second)
+        self._require_mediated(first, second, there=(None, False))
         self._require_replaceable(first, second)
         with self._as_caller(call, confirm, is_native=True):
             # What was looked at is linked, not what stands under its name by now.
@@ -714,7 +763,7 @@ class Changes:
             (words[0], _AT_FDCWD, words[1]) if call.name == "symlink" else words[:3]
         )
         spot = way.spot(at, call.text(address))
-        self._require_mediated(spot)
+        self._require_mediated(spot, there=(False,))
         self._require_replaceable(spot)
         text = call.text(target)
         with self._as_caller(call, confirm, is_native=True):
@@ -726,10 +775,10 @@ class Changes:
         at, address, mode = _at_words(call, "mknodat")[:3]
         kind = stat.S_IFMT(mode & 0xFFFF)
         spot = way.spot(at, call.text(address))
-        self._require_mediated(spot)
+        self._require_mediated(spot, there=(False,))
         self._require_replaceable(spot)
         if kind not in {0, stat.S_IFREG, stat.S_IFIFO, stat.S_IFSOCK}:
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+            raise RefusedError("write", spot.place)
         with self._as_caller(call, confirm, is_native=True) as mask:
             os.mknod(spot.as_given, kind | (mode & 0o7777 & mask), dir_fd=spot.folder)
         return 0, None
@@ -739,7 +788,7 @@ class Changes:
         path = call.text(call.words[0])
         found, spot = way.final(way.spot(_AT_FDCWD, path))
         if not self._rules.mediates(spot.place) or not stat.S_ISREG(os.fstat(found).st_mode):
-            raise GoOn
+            raise GoOn(self._refused(spot))
         with self._as_caller(call, confirm, is_native=True):
             os.truncate(f"/proc/self/fd/{found}", ctypes.c_int64(call.words[1]).value)
         return 0, None
@@ -749,8 +798,8 @@ class Changes:
     def _describe(self, way: Way, confirm: Confirm) -> int:
         """Change mode, owner, times or attributes. Nothing native holds these: no GoOn."""
         call, opened = way.call, way.opened
+        wanted = _metadata_call(call)
         try:
-            wanted = _metadata_call(call)
             if wanted.path is None:
                 found = opened.keep(call.open_own(wanted.at))
                 spot = _Spot(found, "", real_place(found))
@@ -762,9 +811,9 @@ class Changes:
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
                 place = spot.place if spot.name != "." else real_place(found)
                 if not self._rules.may_change(place):
-                    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+                    raise RefusedError("metadata", place)
         except GoOn:
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM)) from None
+            raise RefusedError("metadata", _target_text(wanted.at, wanted.path)) from None
         with self._as_caller(call, confirm, is_native=False):
             wanted.apply(found, spot, is_link=stat.S_ISLNK(os.fstat(found).st_mode))
         return 0
@@ -779,7 +828,7 @@ class Changes:
         if place.startswith("/memfd:") and status.st_nlink == 0:
             return
         if not self._rules.may_change(place):
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+            raise RefusedError("metadata", place)
 
 
 _Writer = Callable[[Changes, Way, Confirm], tuple[int, int | None]]
@@ -855,7 +904,7 @@ def _metadata_call(call: FileCall) -> _Metadata:  # noqa: PLR0911 - a table
             value, size, how = struct.unpack("=QII", call.memory(words[4], 16))
             return _attribute_call(call, [words[3], value, size, how], target)
         case _:  # file_setattr
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+            raise RefusedError("metadata", name)
 
 
 _Target = tuple[int, str | None, bool]
@@ -924,7 +973,7 @@ def _attribute_call(call: FileCall, words: list[int], target: _Target) -> _Metad
     at, path, follows = target
     name = call.text(words[0])
     if name.startswith(_PRIVATE_ATTRIBUTES):
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        raise RefusedError("metadata", f"{name} of {_target_text(at, path)}")
     if "remove" in call.name:
         return _Metadata(at=at, path=path, follows=follows, what="removexattr", name=name)
     size = words[2]
@@ -988,6 +1037,26 @@ def _joined(folder: str, name: str) -> str:
     if name == ".":
         return folder
     return f"{folder.rstrip('/')}/{name}"
+
+
+def _target_text(at: int, path: str | None) -> str:
+    """A path as a call names it, or the number of its open file."""
+    return f"descriptor {as_signed(at)}" if path is None else path
+
+
+def _is_there(spot: _Spot) -> bool:
+    try:
+        _kind(spot)
+    except OSError:
+        return False
+    return True
+
+
+def _there_for(flags: int) -> bool | None:
+    """Whether a file must be there, or must not, to be opened for writing with these flags."""
+    if not flags & os.O_CREAT:
+        return True
+    return False if flags & os.O_EXCL else None
 
 
 def _kind(spot: _Spot) -> int:

@@ -494,6 +494,32 @@ class Confinement:
         """Whether the supervisor needs the sockets of callers."""
         return self.addresses is not None or self.local_sockets is not None or self.watches
 
+    def heard_refusals(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The kinds of refused accesses that are reported, and those that are refused unheard.
+
+        Kinds are those of `lillux.attempts.Attempt`, and ``signal`` and ``system-call``. What is
+        not limited is in neither.
+        """
+        changes = self._changes
+        has_rules = self.needs_landlock or self.withholding is not None
+        has_places = self.addresses is not None or self.mediated is not None
+        kinds = (
+            ("read", self.readable is not None or self.withholding is not None, self.watches),
+            ("write", self.limits_writing, self.watches or self.mediated is not None),
+            ("metadata", changes is not Hold.FREE, changes is Hold.ASKED),
+            ("run", self.executable is not None, self.watches),
+            ("connect", self.addresses is not None or self.local_sockets is not None, True),
+            ("bind", self.addresses is not None or self.limits_writing, has_places),
+            ("socket", self.sockets != Sockets(local=True), False),
+            ("process", self.limits_writing, True),
+            ("signal", has_rules, False),
+            ("system-call", self.is_hardened, False),
+        )
+        has_supervisor = self.is_supervised and landlock_version() > 0 and seccomp.can_filter()
+        limited = [(kind, is_heard and has_supervisor) for kind, is_so, is_heard in kinds if is_so]
+        heard = tuple(kind for kind, is_heard in limited if is_heard)
+        return heard, tuple(kind for kind, is_heard in limited if not is_heard)
+
     @property
     def _changes(self) -> Hold:
         """What becomes of changes of metadata: the supervisor makes them where one may be made."""

@@ -150,8 +150,8 @@ class Sockets:
             try:
                 spot = way.spot(_AT_FDCWD, path)
                 if call.name == "bind":
-                    if not rules.mediates(spot.place):
-                        raise GoOn  # noqa: TRY301 - Landlock decides where a file may be made
+                    if not rules.mediates(spot.place):  # Landlock decides where one may be made
+                        raise GoOn(spot.place if rules.refuses(spot.place) else "")  # noqa: TRY301
                     place = f"/proc/self/fd/{spot.folder}/{spot.name}"
                 else:
                     found, spot = way.final(spot)
@@ -160,6 +160,7 @@ class Sockets:
             except GoOn:
                 if call.name == "bind":
                     raise
+                self._refuse(path)
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
             thread().become_for_good(status_of(call.pid), call.pid)
             (ours.connect if call.name == "connect" else ours.bind)(place)
@@ -170,8 +171,12 @@ class Sockets:
     def _reach_abstract(self, call: FileCall, ours: socket.socket, given: bytes) -> int:
         """A name without a file. Connecting here would not be held by the scopes of Landlock."""
         if call.name == "connect" and self._local is not None:
+            self._refuse("@" + os.fsdecode(given[3:]).rstrip("\0"))
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return _give(call.name, ours, given)
+
+    def _refuse(self, target: str) -> None:
+        self._on_attempt(Attempt("socket", target, was_refused=True))
 
     def _require_local(self, place: str, rules: WriteRules) -> None:
         if self._local is None or rules.may_change(place):
@@ -212,10 +217,15 @@ class Sockets:
         if message.address and is_local:  # no streams need one, and datagrams cannot be made
             kind = ours.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE)
             if kind not in {socket.SOCK_STREAM, socket.SOCK_SEQPACKET}:
+                self._refuse("a datagram to a local socket")
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         held: list[int] = []
         try:
-            control = _lent_control(message.control, is_local=is_local, pidfd=pidfd, held=held)
+            try:
+                control = _lent_control(message.control, is_local=is_local, pidfd=pidfd, held=held)
+            except PermissionError:
+                self._refuse("a message with further data")
+                raise
             flags = flags & 0xFFFF_FFFF | socket.MSG_NOSIGNAL
             return _sendmsg(ours, message, control, flags)
         finally:

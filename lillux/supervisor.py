@@ -30,6 +30,7 @@ from lillux.mediation import (
     GoOn,
     Impersonation,
     Opened,
+    RefusedError,
     Status,
     Way,
     WriteRules,
@@ -159,13 +160,28 @@ class Supervisor:
                 self._watch(call)
         try:
             self._decide(call)
-        except GoOn:
+        except GoOn as go_on:
+            self._report(go_on)
             self._answer(call, _GO_ON)
         except OSError as error:
+            self._report(error)
             self._answer(call, 0, error.errno or errno.EACCES)
         except Exception:  # else no later call would be answered
             logging.getLogger(__name__).exception("%s of process %s", call.name, pid)
             self._answer(call, 0, errno.EINVAL)
+
+    def _report(self, ended: GoOn | OSError) -> None:
+        """Report a call that the rules refuse, before its caller goes on."""
+        if isinstance(ended, RefusedError):
+            what, target = ended.what, ended.target
+        elif isinstance(ended, GoOn) and ended.refused:
+            what, target = "write", ended.refused
+        else:
+            return
+        own = f"/proc/{os.getpid()}/"  # as /proc/self was resolved here
+        if target.startswith(own):
+            target = f"/proc/self/{target[len(own) :]}"
+        self._on_attempt(Attempt(what, target, was_refused=True))
 
     def _decide(self, call: "_Call") -> None:
         """Make a call, or begin to. Raises OSError for what it returns else, and GoOn."""
@@ -205,9 +221,11 @@ class Supervisor:
                 value, descriptor = changes.make(call, lambda: self._require_there(call))
             except Blocks:
                 time.sleep(_PAUSE_S)
-            except GoOn:
+            except GoOn as go_on:
+                self._report(go_on)
                 return self._answer(call, _GO_ON)
             except OSError as error:
+                self._report(error)
                 return self._answer(call, 0, error.errno or errno.EACCES)
             else:
                 return self._return(call, value, descriptor)
@@ -240,11 +258,11 @@ class Supervisor:
         target = as_signed(call.words[1 if by_kind else 0])
         first = 1 if call.name == "ioprio_set" else 0  # the kind that is one process
         if target <= 0 or (by_kind and call.words[0] & 0xFFFF_FFFF != first):
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+            raise RefusedError("process", call.name)
         leader, _ = kin_of(target)
         held = os.pidfd_open(leader)
         try:
-            self._require_own(target, call.pid)
+            self._require_own(target, call)
             signal.pidfd_send_signal(held, 0)  # it is there still
             if call.name != "pidfd_open":
                 raise GoOn  # the number of the process is in a register, which no thread changes
@@ -258,19 +276,20 @@ class Supervisor:
             os.close(held)
         self._return(call, 0, wanted)
 
-    def _require_own(self, target: int, caller: int) -> None:
-        """Refuse a process that is none of the run's. Raises PermissionError, ProcessLookupError.
+    def _require_own(self, target: int, call: "_Call") -> None:
+        """Refuse a process that is none of the run's. Raises RefusedError, ProcessLookupError.
 
         One that is not there belongs to no one yet, and may be another's a moment later.
         """
-        own = {self.root, kin_of(caller)[0]} - {0}
+        refused = RefusedError("process", f"{call.name} of process {target}")
+        own = {self.root, kin_of(call.pid)[0]} - {0}
         for _ in range(_MAX_ANCESTORS):
             if target <= 0:
                 break
             leader, target = kin_of(target)
             if leader in own:
                 return
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        raise refused
 
     # ------------------------------------------------------------------ starts
 
@@ -316,11 +335,15 @@ class Supervisor:
                 lambda: Impersonation(self._entered),
                 lambda: self._require_there(call),
             )
-        except GoOn:
+        except GoOn as go_on:
+            self._report(go_on)
             self._answer(call, _GO_ON)
         except OSError as error:
+            self._report(error)
             self._answer(call, 0, error.errno or errno.EACCES)
         except (ValueError, OverflowError):  # no address that this module knows
+            problem = f"{call.name} with an address of another kind"
+            self._on_attempt(Attempt("socket", problem, was_refused=True))
             self._answer(call, 0, errno.EACCES)
         else:
             self._answer(call, 0, value=value)

@@ -37,8 +37,6 @@ ELSEWHERE: Mapping[str, str] = {
     "remote/registry_settings.py": USER,
     "remote/secrets.py": USER,
     "remote/settle.py": "removes empty folders",
-    "run/allowance.py": "the folders that user policy lists",
-    "run/confinement.py": "the folders of a signed tool's sandbox.write",
     "run/engine.py": "the method of this name, which says it",
     "run/held_folder.py": "a private folder of one run",
     "run/installed.py": CACHE,

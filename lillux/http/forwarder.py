@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from lillux.addresses import Ip, is_near, is_public, is_this_machine
-from lillux.attempts import Attempt
+from lillux.attempts import Attempt, Hearers
 from lillux.http.model import HttpClientError, InvalidUrlError, is_loopback, parse_address
 from lillux.http.proxies import Proxy, proxy_for
 from lillux.values import dataclass, field
@@ -28,7 +28,6 @@ from lillux.values import dataclass, field
 _MAX_HEAD = 32 * 1024
 _HEAD_S, _CONNECT_S = 30.0, 30.0
 _PIECE = 1 << 20
-_MAX_NOTED = 50
 _MAX_RUNNING = 256
 _USER = "rye"
 _REQUEST = re.compile(r"([A-Z]{1,20}) (\S{1,8000}) HTTP/1\.[01]")
@@ -111,7 +110,8 @@ class Forwarder:
 
     def __init__(self, hosts: Hosts, resolve: Resolve = socket.getaddrinfo) -> None:
         self._hosts, self._resolve = hosts, resolve
-        self.attempts: list[Attempt] = []
+        self.hearers = Hearers()
+        """Those who hear of each host that is asked for."""
         # Other programs may reach this port too, with a list of hosts of their own, or without one.
         self._password = secrets.token_urlsafe(24)
         pair = b64encode(f"{_USER}:{self._password}".encode()).decode("ascii")
@@ -163,7 +163,7 @@ class Forwarder:
         host, port, path = _target(method, target)
         is_named = self._hosts.names(host, port)
         shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self._note(Attempt("connect", shown, was_refused=not is_named))
+        self.hearers(Attempt("connect", shown, was_refused=not is_named))
         if not is_named:
             problem = f"{shown}: refused, the item's sandbox.network does not name it"
             raise _RefusedError("403 Forbidden", problem)
@@ -210,7 +210,7 @@ class Forwarder:
         for family, kind, protocol, _, place in found:
             ip = ip_address(str(place[0]).partition("%")[0])
             if not self._hosts.may_reach(host, ip):
-                self._note(Attempt("connect", f"{host}:{port} ({ip})", was_refused=True))
+                self.hearers(Attempt("connect", f"{host}:{port} ({ip})", was_refused=True))
                 problem = f"{host}: refused, it is the private address {ip}"
                 continue
             server = socket.socket(family, kind, protocol)
@@ -225,10 +225,6 @@ class Forwarder:
         raise _RefusedError(
             "403 Forbidden" if "refused, " in problem else "502 Bad Gateway", problem
         )
-
-    def _note(self, attempt: Attempt) -> None:
-        if len(self.attempts) < _MAX_NOTED and attempt not in self.attempts:
-            self.attempts.append(attempt)
 
 
 class _Upstream(NamedTuple):

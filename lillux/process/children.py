@@ -195,6 +195,10 @@ def confined(
                 supervisor = Supervisor(
                     listeners[0], confinement.supervision(), entered, on_attempt
                 )
+            elif on_attempt:
+                from lillux.attempts import UNHEARD, Attempt
+
+                on_attempt(Attempt(UNHEARD, ""))
             may_start.set()
         thread.join()
     if failed:

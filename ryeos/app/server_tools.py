@@ -38,12 +38,14 @@ from ryeos.items.yaml import parse_yaml
 from ryeos.run.calls import OnStderr
 from ryeos.run.chain import PACKAGES_SUFFIX
 from ryeos.run.model import ExecutionRequest
+from ryeos.run.server_command import PROJECT_PLACE, NamedFile, files_of_config
 from ryeos.run.server_pins import (
     NPM,
     PACKAGE,
     PINS,
     PYPI,
     ServerInstaller,
+    ServerPins,
     files_digest,
     newest,
     read_package,
@@ -399,8 +401,7 @@ def pin_tools(
         fresh = {name: now[name] for name in now if name in chosen}
         pinned = {**known, **fresh} if wish.update else {**fresh, **known}
     said: dict[str, Any] = {"tools": dict(sorted(pinned.items()))}
-    if pins.files:
-        said |= {"file": pins.file, "files": pins.files}
+    said |= pins.described_files()
     if said == config.get(PINS):
         return None
     return _server_change(server, before, with_config(body, {PINS: said}))
@@ -434,23 +435,31 @@ def _server_change(server: Location, before: bytes | None, text: str) -> ToolCha
     )
 
 
-def _file_pin(rye: Rye, config: Mapping[str, Any]) -> tuple[str, str]:
-    """The local file of a server and its digest, each ``""`` for one that is no file."""
-    from ryeos.imports.launches import PROJECT_PLACE, launch_of
-
-    words = [config.get("command"), *(config.get("args") or ())]
-    texts = [word for word in words if isinstance(word, str)]
+def _file_pins(rye: Rye, config: Mapping[str, Any]) -> ServerPins:
+    """The local files that a server's command line names, and their digest; empty for none."""
     project = rye.context.project_path
-    if PACKAGE in config or not texts or len(texts) < len(words) or project is None:
-        return "", ""
-    file = launch_of(texts).file
+    if PACKAGE in config or project is None:
+        return ServerPins()
     env = rye.context.process_env
     home = env.get("USERPROFILE" if rye.context.platform == "win32" else "HOME", "")
-    plain = file.replace(PROJECT_PLACE, str(project)).replace("${HOME}", home)
-    if not file or "{" in plain:
-        return "", ""
-    digest, _ = files_digest(project / (config.get("cwd") or "") / plain, project)
-    return (file, digest) if digest else ("", "")
+    cwd = project / str(config.get("cwd") or "").replace(PROJECT_PLACE, str(project))
+    named = files_of_config(config, cwd, project=str(project), home=home)
+    digest, count = files_digest(named, project)
+    if not count:
+        return ServerPins()
+    words = [config["command"], *(config.get("args") or ())]
+    file, *also = (_written(one, words, project) for one in named)
+    return ServerPins(file=file, files=digest, also=tuple(also))
+
+
+def _written(named: NamedFile, words: Sequence[object], project: Path) -> str:
+    """A path as the item has it: the word itself, else from the project, else the whole path."""
+    word = str(words[named.at]).removeprefix(named.prefix) if named.at >= 0 else ""
+    if word and not named.module and Path(word).name == named.path.name:
+        return word
+    if named.path.is_relative_to(project):
+        return f"{PROJECT_PLACE}/{named.path.relative_to(project).as_posix()}"
+    return str(named.path)
 
 
 def pin_files(rye: Rye, server: Location, *, again: bool = False) -> list[ToolChange]:
@@ -461,12 +470,28 @@ def pin_files(rye: Rye, server: Location, *, again: bool = False) -> list[ToolCh
     body, before = _signed_body(rye, server)
     config = _config_of(server, body)
     pins = read_pins(config)
-    file, digest = _file_pin(rye, config)
-    if not digest or (pins.files and not again) or (file, digest) == (pins.file, pins.files):
+    now = _file_pins(rye, config)
+    said = now.described_files()
+    if not said or (pins.files and not again) or said == pins.described_files():
         return []
     tools = {"tools": dict(pins.tools)} if pins.tools is not None else {}
-    text = with_config(body, {PINS: {**tools, "file": file, "files": digest}})
+    text = with_config(body, {PINS: {**tools, **said}})
     return [replace(_server_change(server, before, text), reason="the files of the server")]
+
+
+def uncovered(rye: Rye, server: Location) -> str:
+    """What of a server's program no pin holds, in one line; ``""`` for one at an address."""
+    body, _ = _signed_body(rye, server)
+    config = _config_of(server, body)
+    command = config.get("command")
+    if PACKAGE in config or not isinstance(command, str):
+        return ""
+    if not read_pins(config).files:
+        return f"its program: {command} and what that loads; its tools alone are pinned"
+    return (
+        "what its files load by other ways than an import of code beside them, the data that they"
+        f" read, and {command} itself with its packages"
+    )
 
 
 def pin_package(rye: Rye, server: Location, *, again: bool = False) -> list[ToolChange]:

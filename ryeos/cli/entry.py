@@ -28,12 +28,23 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
     """
     arguments = sys.argv[1:] if argv is None else argv
     _replace_closed_streams()
+    if "HOME" not in os.environ:
+        _set_home()
     try:
         return _run(arguments, bundle)
     except (KeyboardInterrupt, BrokenPipeError) as error:
         from ryeos.app.output import interrupted_status
 
         return interrupted_status(error, as_json="--json" in arguments)
+
+
+def _set_home() -> None:
+    """Name the home folder where the environment does not: for Rye, and for what it starts."""
+    from ryeos.items.places import home_of_account
+
+    home = home_of_account()
+    if home:
+        os.environ["HOME"] = home
 
 
 def _run(arguments: list[str], bundle: BundleHome | None) -> int:

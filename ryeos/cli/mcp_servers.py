@@ -36,6 +36,7 @@ from ryeos.app.server_tools import (
     remove_untouched,
     server_location,
     target_of,
+    uncovered,
     write_signed,
     write_unsigned,
 )
@@ -258,6 +259,7 @@ def _report(
 ) -> RefreshResult:
     """What became of each tool, and of the pins."""
     pinned, is_pinned = pins
+    not_covered = uncovered(session.rye, server_location(session.rye, name))
     counts = Counter(change.state.value for change, _ in done)
     envelope = {
         "status": "success",
@@ -265,11 +267,17 @@ def _report(
         "dry_run": not is_pinned,
         "tools": [change.describe(done=is_done) for change, is_done in done],
         "counts": {state.value: counts[state.value] for state in ToolState},
-        "pins": {"changed": pinned is not None, "done": pinned is not None and is_pinned},
+        "pins": {
+            "changed": pinned is not None,
+            "done": pinned is not None and is_pinned,
+            "not_covered": not_covered,
+        },
         "truncated": listed.envelope["data"]["truncated"],
     }
     if is_pinned:
         envelope["signed_by"] = session.rye.signing_key().fingerprint
+    if not_covered:
+        session.output.note(f"no pin holds {one_line(not_covered)}")
     lines = [_change_line(session, change, is_done) for change, is_done in done]
     if pinned and is_pinned:
         session.output.note(f"pinned in {one_line(str(pinned.ref))}: each tool, by its digest")

@@ -1,7 +1,7 @@
 """``rye receipts``: list, show, verify and export receipts."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -133,20 +133,40 @@ def _text(receipt: Receipt, said: Mapping[str, Any]) -> list[str]:
         f"params   {json.dumps(parameters.get('values', parameters), ensure_ascii=False)}",
         *rights_text(said.get("rights") or {"level": "unknown"}),
     ]
-    lines += [f"refused  {one['what']} {one['target']}" for one in said.get("refused") or ()]
-    if said.get("refusalsObserved") == NONE and not receipt.is_start:
-        lines.append("refused  not observed: rye run --trace observes each access")
+    lines += _refusals(said)
     lines += [
         f"made     {one['name']}  {one['digest']['sha256']}"
         for one in receipt.statement.get("subject") or ()
     ]
     if said.get("filesObserved") in {SOME, NONE}:
         lines.append(f"made     {_UNSEEN[said['filesObserved']]}")
+    lines += map(_change, said.get("changes") or ())
     lines += [
         f"step     {one if isinstance(one, str) else one.get('item')}"
         for one in said.get("steps") or ()
     ]
     return [steers_nothing(line) for line in lines]
+
+
+def _refusals(said: Mapping[str, Any]) -> Iterator[str]:
+    """The refused accesses, and which kinds of them were not observed."""
+    for one in said.get("refused") or ():
+        shared = " (it, or a run at the same time)" if one.get("shared") else ""
+        yield f"refused  {one['what']} {one['target']}{shared}"
+    if said.get("refusedCount"):
+        yield f"refused  {said['refusedCount']} times in all"
+    unseen = said.get("refusalsNotObserved")
+    if unseen:
+        trace = " (rye run --trace observes reads and starts)" if "read" in unseen else ""
+        yield f"refused  not observed: {', '.join(map(str, unseen))}{trace}"
+    elif said.get("refusalsObserved") == NONE:  # as receipts said it until 0.1.0
+        yield "refused  not observed: rye run --trace observes each access"
+
+
+def _change(one: Mapping[str, Any]) -> str:
+    more = [f"-> {one['target']}"] if "target" in one else []
+    more += [f"{name} {one[name]}" for name in ("mode", "owner") if name in one]
+    return f"{one['change']:<8} {one['path']}  {' '.join([one['kind'], *more])}"
 
 
 _UNSEEN = {

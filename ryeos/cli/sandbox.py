@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from lillux.attempts import Attempt
+from lillux.attempts import Attempt, Attempts
 from lillux.run_folders import temporary_base
 from lillux.sandbox import program_places, system_places
 from lillux.supervisor import can_supervise
@@ -50,7 +50,7 @@ def suggest(rye: Rye, reference: Reference, request: ExecutionRequest) -> Sugges
             code="SANDBOX_UNAVAILABLE",
             hint="write the block by hand: docs/rights.md",
         )
-    attempts: list[Attempt] = []
+    attempts = Attempts()
     answer = rye.execute(
         Reference(Kind.TOOL, reference.id),
         ExecutionRequest(

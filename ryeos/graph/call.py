@@ -261,6 +261,11 @@ class GraphCall:
         """Empty: no program is started."""
         return ""
 
+    @property
+    def confinement(self) -> None:
+        """None: no program is started."""
+        return
+
     def describe(self) -> dict[str, Any]:
         """What the graph is, and what is odd about it.
 

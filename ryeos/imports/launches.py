@@ -19,6 +19,7 @@ from lillux.values import dataclass, field
 from ryeos.imports.plan import ImportSource, MovedSecret
 from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.rights import ANY, LOOPBACK, NONE, read_rights
+from ryeos.run.server_command import CONTAINERS, PROJECT_PLACE, program_name
 
 
 class EntryError(RyeError):
@@ -34,7 +35,6 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _WITH_DEFAULT = re.compile(r"([A-Z_][A-Z0-9_]*):-[^{}]*")
 _BARE = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
 _REFERENCE = re.compile(r"\$\{[A-Z_][A-Z0-9_]*(?::-[^}]*)?\}|\{project_path\}")
-PROJECT_PLACE = "{project_path}"
 _FIXED = {
     "workspaceFolder": PROJECT_PLACE,
     "workspaceRoot": PROJECT_PLACE,
@@ -146,12 +146,6 @@ def _split(command: str) -> tuple[str, ...]:
         return tuple(shlex.split(command))
     except ValueError as error:
         raise EntryError(f"command: {error}") from None
-
-
-def program_name(word: str) -> str:
-    """The name of a program less its folder and what Windows adds."""
-    name = re.split(r"[/\\]", word)[-1].lower()
-    return re.sub(r"\.(exe|cmd|bat|ps1)$", "", name)
 
 
 # --- secrets --------------------------------------------------------------------------------------
@@ -339,7 +333,7 @@ def launch_of(words: Sequence[str]) -> Launch:
         return Launch(
             words=tuple(words), held=f"tools only: {name} with words that Rye cannot read"
         )
-    if name in ("docker", "podman", "nerdctl"):
+    if name in CONTAINERS:
         return _container(words)
     file = _local_file(words)
     if file:
@@ -479,7 +473,7 @@ def proposed_rights(
     and it never writes code that they name.
     """
     name = program_name(launch.words[0]) if launch.words and not launch.package else ""
-    if name in ("docker", "podman", "nerdctl") or name in _STARTS_OTHERS:
+    if name in CONTAINERS or name in _STARTS_OTHERS:
         named = sorted(set(variables))
         return {"read": ANY, "write": ANY, "network": ANY, "programs": ANY, "env": named or NONE}
     own = 0 if launch.package else (launch.words.index(launch.file) if launch.file else 0) + 1

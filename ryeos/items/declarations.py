@@ -11,7 +11,6 @@ so is what stands in a string. Pages: ``docs/items.md``, ``docs/writing-tools.md
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -63,7 +62,7 @@ def _field_in_code(name: str, *, is_inner: bool) -> str | None:
         return None if is_private or (is_inner and not is_constant) else SANDBOX
     if is_inner or name in _VARIABLES:
         return None
-    is_spelt = "_" in name.strip("_") or name.startswith("__")
+    is_spelt = "_" in name.strip("_") or name.startswith("__") or name == "executorId"
     return _SQUASHED.get(squashed(name)) if is_spelt else None
 
 
@@ -74,33 +73,25 @@ _SPELT = tuple(
     sorted({name.lower() for name in _FIELDS if "_" in name.strip("_") and name[0] != "_"})
 )
 _MAIN = pattern(r"__name__ *[=!]=|[(\[] *__name__ *[)\]]")
-_SHELL_FIELDS = pattern(
-    r"(?i)(?:@(\w+)|\b(__\w+__|version|name|tool_type|executor_id|category|description"
-    r"|tool_description|author|params_mode|config_schema|input_schema))[ \t]*(?:[:=]|(?<=@)[ \t])"
-)
-_TAGS = pattern(r"<([A-Za-z_]+)")
-_ELEMENTS = frozenset({"directive", "metadata", "inputs", "outputs", "description"})
-_METADATA_FIELDS = frozenset(
-    {"category", "author", "model", "model_class", "limits", "permissions", "context", "hooks"}
-    | {"runtime"}
-)
 _LINE_ENDS = pattern("\r(?!\n)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
 def may_have_unread(kind: Kind, suffix: str, text: str, header: Mapping[str, Any]) -> bool:
     """Whether a text has words that `unread_declarations` must look at: a quick search."""
-    if kind is Kind.DIRECTIVE:
-        return _directive_is_doubtful(text)
+    from ryeos.items.comment_fields import may_have_fields
+
     if kind is Kind.TOOL and next(_inner_blocks(suffix, header), None):
+        return True
+    if kind is Kind.TOOL and next(_inner_names(suffix, header), None):
         return True
     if kind is Kind.KNOWLEDGE or suffix in _DATA_SUFFIXES:
         fields = _fields_of(kind)
         is_doubtful = "<<" in text or "\n---" in text or text.startswith("---\n---")
         return is_doubtful or next(_doubtful_keys(header, fields), None) is not None
     if suffix == ".py" and text.isascii():
-        return _has_further_words(text, header)
+        return _has_further_words(text, header) or may_have_fields(text)
     if suffix == ".sh" and text.isascii() and not _LINE_ENDS.search(text):
-        return _shell_is_doubtful(text, header)
+        return next(sandbox_words(text), None) is not None or may_have_fields(text)
     return True
 
 
@@ -118,7 +109,7 @@ def _has_further_words(text: str, header: Mapping[str, Any]) -> bool:
     read = [name for name in header if name in _FIELDS and name in text]
     if text.count("__") > 2 * sum(name.startswith("__") for name in read):
         for name in _DUNDERS:
-            if lowered.count(name) > (name in read) and not _is_main(name, text):
+            if lowered.count(name[:-2]) > (name in read) and not _is_main(name, text):
                 return True
     for word in _PLAIN_CONSTANTS:
         if text.count(word) > sum(word in name for name in read):
@@ -130,36 +121,6 @@ def _has_further_words(text: str, header: Mapping[str, Any]) -> bool:
 def _is_main(name: str, text: str) -> bool:
     """Whether ``__name__`` is there only to be compared."""
     return name == "__name__" and text.count(name) == len(_MAIN.findall(text))
-
-
-def _shell_is_doubtful(text: str, header: Mapping[str, Any]) -> bool:
-    blocks = list(sandbox_words(text))
-    if len(blocks) > 1 or (blocks and (blocks != [SANDBOX] or SANDBOX not in header)):
-        return True
-    found = [tag or word for tag, word in _SHELL_FIELDS.findall(text)]
-    fields = [_SQUASHED.get(squashed(name), "") for name in found]
-    is_again = len(fields) > len(set(fields)) or not header.keys() >= {*fields} - {"name", ""}
-    return is_again or any(name != name.lower() for name in found)
-
-
-def _directive_is_doubtful(text: str) -> bool:
-    """Whether a directive has a header's element twice, in other letters, or outside of its own."""
-    if text.startswith("---") or "\n---" in text:
-        return True
-    above, _, below = text.partition("</metadata>")
-    once: Counter[str] = Counter()
-    tags = []
-    for tag in _TAGS.findall(text):
-        if tag.lower() in _ELEMENTS or tag.lower() in _METADATA_FIELDS:
-            tags.append(tag)
-            once[tag.lower()] += 1
-    return (
-        any(once[tag] > 1 for tag in ("directive", "metadata", "description"))
-        or any(tag != tag.lower() for tag in tags)
-        or any(tag in _METADATA_FIELDS for tag in _TAGS.findall(below))
-        or any(tag in _METADATA_FIELDS for tag in _TAGS.findall(above.partition("<metadata")[0]))
-        or once["metadata"] == 0
-    )
 
 
 def may_have_unread_rights(text: str, *, has_rights: bool) -> bool:
@@ -192,8 +153,10 @@ def unread_declarations(
     if file_type is None and not may_have_unread(kind, suffix, text, header):
         return
     found = list(_unread(kind, suffix, text, file_type))
+    if kind is Kind.TOOL:
+        found += _in_comments(suffix, text, header, file_type)
     if kind is Kind.TOOL and not is_module:
-        found += _inner_rights(suffix, text, header)
+        found += [*_inner_rights(suffix, text, header), *_inner_fields(suffix, text, header)]
     for one in sorted(found, key=lambda one: one.line):
         if not is_module or one.field in _DECIDING:
             yield one
@@ -238,6 +201,24 @@ def _unread(kind: Kind, suffix: str, text: str, file_type: FileType | None) -> I
         from ryeos.items.javascript import javascript_bindings
 
         yield from _judged(javascript_bindings(text))
+
+
+_PARSED_AS = {"python/ast": ".py", "javascript/javascript": ".js"}
+
+
+def _in_comments(
+    suffix: str, text: str, header: Mapping[str, Any], file_type: FileType | None
+) -> Iterator[Unread]:
+    """Fields that comments of a program seem to declare, of those that its header has elsewhere."""
+    as_suffix = _PARSED_AS.get(file_type.parser, "") if file_type else suffix
+    if as_suffix == ".py":
+        from ryeos.items.python_bindings import unread_fields
+
+        yield from unread_fields(text, header)
+    elif as_suffix in {".js", ".ts", ".mjs", ".cjs"}:
+        from ryeos.items.javascript import unread_comments
+
+        yield from unread_comments(text, header)
 
 
 _FIX = "write it once, at the top level, as {name} = and one literal"
@@ -384,13 +365,72 @@ def _seems_rights(key: str, value: object) -> bool:
 
 def _inner_rights(suffix: str, text: str, header: Mapping[str, Any]) -> Iterator[Unread]:
     for key in dict.fromkeys(_inner_blocks(suffix, header)):
-        found = re.finditer(rf'["\']?\b{re.escape(key)}["\']?\s*[:=\]]', text)
-        lines = [line_of(text, one.start()) for one in found]
-        raw = text.split("\n")
-        inner = [one for one in lines if not raw[one - 1].startswith(key)] or lines or [1]
-        line = lines[-1] if suffix == ".toml" and lines else inner[0]
-        problem = "stands in another block; Rye reads it at the top level of the header alone"
-        yield Unread(line=line, name=key, field=SANDBOX, problem=f"{problem}; move or remove it")
+        yield _inner_unread(suffix, text, key, SANDBOX)
+
+
+def _inner_unread(suffix: str, text: str, key: str, field: str) -> Unread:
+    found = re.finditer(rf'["\']?\b{re.escape(key)}["\']?\s*[:=\]]', text)
+    lines = [line_of(text, one.start()) for one in found]
+    raw = text.split("\n")
+    inner = [one for one in lines if not raw[one - 1].startswith(key)] or lines or [1]
+    line = lines[-1] if suffix == ".toml" and lines else inner[0]
+    problem = "stands in another block; Rye reads it at the top level of the header alone"
+    return Unread(line=line, name=key, field=field, problem=f"{problem}; move or remove it")
+
+
+_INNER_FIELDS: Mapping[str, type[str] | type[dict[str, Any]]] = {
+    "executor_id": str,
+    "tool_type": str,
+    "config_schema": dict,
+    "env_config": dict,
+}
+"""Fields that no other block has under these names, at whatever depth, by what their values are."""
+_INNER_FLAGS = frozenset({"retryable", "native_async", "params_mode", "execution_owner"}) | {
+    "verify_deps",
+    "config_resolve",
+    "child_constraints",
+    "execution_params",
+}
+"""Those that other programs may have further down: they count directly inside of ``config``."""
+
+
+def _inner_names(suffix: str, header: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The keys inside of a header's blocks that seem to be fields of it, each with its field."""
+    is_data = suffix in _DATA_SUFFIXES
+    for name, block in header.items():
+        field = _FIELDS.get(name)
+        if name in _NAMES_OF_CALLERS or field == SANDBOX or name.startswith("x-"):
+            continue
+        if field is None and not is_data:
+            continue
+        for key, value, is_direct in _keys_inside(block):
+            inner = _SQUASHED.get(squashed(key), "")
+            is_field = isinstance(value, _INNER_FIELDS.get(inner, ()))
+            is_field &= is_direct or "_" in key or "-" in key
+            is_own = is_direct and field in {"config", "env_config"}
+            if is_field or (is_own and inner in _INNER_FLAGS):
+                yield key, inner
+
+
+def _keys_inside(block: object) -> Iterator[tuple[str, object, bool]]:
+    """The keys of a block and of those inside of it, and whether they stand in it directly."""
+    left = [(block, True)]
+    while left:
+        one, is_direct = left.pop()
+        if isinstance(one, list):
+            left += [(part, False) for part in one]
+        elif isinstance(one, dict):
+            for key, value in one.items():
+                is_free = key in _NAMES_OF_CALLERS or key.startswith("x-")
+                if not is_free:
+                    left.append((value, False))
+                if not is_free or (is_direct and key in SPELLINGS["config_schema"]):
+                    yield key, value, is_direct
+
+
+def _inner_fields(suffix: str, text: str, header: Mapping[str, Any]) -> Iterator[Unread]:
+    for key, field in dict.fromkeys(_inner_names(suffix, header)):
+        yield _inner_unread(suffix, text, key, field)
 
 
 # --- data -----------------------------------------------------------------------------------------

@@ -69,6 +69,14 @@ TAGS: Mapping[str, str] = {
 """Tag -> the name that a constant of the same meaning has. Other words in comments are prose."""
 
 
+def unquoted(words: str) -> str:
+    """A value without the blanks around it and one pair of quotes."""
+    value = words.strip()
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1]
+    return value
+
+
 # --- values ---------------------------------------------------------------------------------------
 # What a header can say: the values of JSON, whatever format they were written in.
 #

@@ -19,6 +19,7 @@ from ryeos.items.header_values import (
     plain_value,
     require_parsable_text,
     shown,
+    unquoted,
 )
 
 if TYPE_CHECKING:
@@ -189,6 +190,12 @@ def read_tag(comment: str) -> tuple[str, str] | None:
     return (found[1].strip("_"), unquoted(found[2])) if found else None
 
 
+def read_block(comment: str) -> str:
+    """What a comment says behind the name of an object that may go on below it, ``""`` else."""
+    found = _SCHEMA.fullmatch(comment) or _SANDBOX.fullmatch(comment)
+    return found[1] if found else ""
+
+
 def assigned_by_shell(line: str) -> dict[str, str]:
     """The assignment that `parse_shell` reads in a line, by its name."""
     return _assignments(line)
@@ -252,14 +259,6 @@ def without_first_lines(text: str, prefix: str, *, shebang: bool) -> str:
     if at < len(lines) and lines[at].startswith(f"{prefix} rye:signed:"):
         lines[at] = ""
     return "\n".join(lines)
-
-
-def unquoted(words: str) -> str:
-    """A value without the blanks around it and one pair of quotes."""
-    value = words.strip()
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-        return value[1:-1]
-    return value
 
 
 def _comments(text: str, mark: str) -> Iterator[tuple[int, str]]:

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ryeos.items.header_values import (
@@ -239,12 +239,15 @@ def _declared_constants(
 
 
 def _doc_comment_tags(comment: str) -> dict[str, Any]:
-    tags: dict[str, Any] = {}
-    for line in comment.split("\n"):
-        tag, *rest = line.strip().lstrip("*").split(maxsplit=1) or [""]
-        if rest and tag.startswith("@") and tag[1:] in TAGS:
-            tags[TAGS[tag[1:]]] = rest[0]
-    return tags
+    return dict(filter(None, map(_doc_comment_tag, comment.split("\n"))))
+
+
+def _doc_comment_tag(line: str) -> tuple[str, str] | None:
+    """The tag that a line of the comment declares, under the name of its constant."""
+    tag, *rest = line.strip().lstrip("*").split(maxsplit=1) or [""]
+    if rest and tag.startswith("@") and tag[1:] in TAGS:
+        return TAGS[tag[1:]], rest[0]
+    return None
 
 
 def _declared_constant(tokens: JavaScriptTokens, text: str) -> dict[str, Any]:
@@ -512,17 +515,77 @@ def _comments(tokens: Sequence[Token], text: str) -> "Iterator[Unread]":
     """Lines of comments that seem to declare rights: all that stands between tokens is one."""
     from ryeos.items.header_names import declared_in_comment
 
+    for position, line in _lines_of_comments(tokens, text):
+        name = declared_in_comment(line) or _declared_by_line(
+            line.lstrip(" \t/*#!"), is_comment=True
+        )
+        if name:
+            problem = "is a comment; Rye does not read it; write const SANDBOX = {...}"
+            yield _hidden_at(text, position, name, problem)
+
+
+def unread_comments(text: str, header: Mapping[str, Any]) -> "Iterator[Unread]":
+    """Comments that seem to declare fields: tags that another value goes before, and other forms.
+
+    ``header`` is what is read of the text. Raises MetadataError.
+    """
+    from ryeos.items.comment_fields import misspelt_prose, unread_lines
+    from ryeos.items.header_names import Unread
+    from ryeos.items.specs import SPELLINGS, header_field
+
+    fields = {name: field for field, names in SPELLINGS.items() for name in names}
+    tokens = _all_tokens(text)
+    end = next((one.start for one in tokens if _ends_header(one)), len(text))
+    inside = JavaScriptTokens(text).doc_comment
+    first = text.find(f"/*{inside}*/") if inside else -1
+    last = first + len(inside)
+    lines = {
+        name: line_of(text, at)
+        for at, constant in _declared_constants(JavaScriptTokens(text), text)
+        for name in constant
+    }
+    constants = frozenset(lines)
+    if inside:
+        above = line_of(text, first)
+        for number, line in enumerate(inside.split("\n"), above):
+            if (tag := _doc_comment_tag(line)) and tag[0] not in constants:
+                lines[tag[0]] = number
+    fix = "write {field} once, as a constant at the top level"
+    for position, line in _lines_of_comments(tokens, text):
+        is_first = first <= position <= last if inside else False
+        number = line_of(text, position)
+        tag = _doc_comment_tag(line.removeprefix("/*").removesuffix("*/")) if is_first else None
+        if tag and header_field(header, fields.get(tag[0], tag[0])) != tag[1]:
+            name = tag[0].strip("_")
+            counts = f"; line {lines[tag[0]]} counts" if tag[0] in lines else ""
+            problem = f"is declared a second time with another value{counts}; remove one"
+            yield Unread(line=number, name=name, field=name, problem=problem)
+        elif not tag:
+            yield from unread_lines([(number, line)], header, is_header=position < end, fix=fix)
+            found = misspelt_prose(line) if is_first and "@" in line else None
+            if found:
+                problem = f"is not read; write @{found.field}, or remove it"
+                yield Unread(line=number, name=found.name, field=found.field, problem=problem)
+
+
+_ENDS_HEADER = frozenset(
+    {"function", "class", "async", "if", "for", "while", "do", "try", "switch", "interface"}
+)
+
+
+def _ends_header(token: Token) -> bool:
+    """Whether a token begins what is no constant and no import."""
+    return token.kind == END or (token.depth == 0 and token.text in _ENDS_HEADER)
+
+
+def _lines_of_comments(tokens: Sequence[Token], text: str) -> Iterator[tuple[int, str]]:
+    """The lines of all that stands between tokens, each with its position."""
     end = 0
     for token in tokens:
         if token.start - end > len("//"):
             position = end
             for line in text[end : token.start].split("\n"):
-                name = declared_in_comment(line) or _declared_by_line(
-                    line.lstrip(" \t/*#!"), is_comment=True
-                )
-                if name:
-                    problem = "is a comment; Rye does not read it; write const SANDBOX = {...}"
-                    yield _hidden_at(text, position, name, problem)
+                yield position, line
                 position += len(line) + 1
         end = token.start + len(token.text)
 

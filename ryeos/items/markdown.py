@@ -710,6 +710,10 @@ PATTERN = r"\{input:(?P<input>[A-Za-z_][\w-]*)(?:(?P<optional>\?)|[:|](?P<defaul
 _OTHER_FENCE = re.compile(r"[ \t]{0,3}(?:`{3,}|~{3,})[ \t]*(\w*)")
 _KEY_LINE = re.compile(r"[ \t]*[\"']?[A-Za-z_][\w-]*[\"']?[ \t]*:(?:[ \t].*)?")
 _DIRECTIVE_TAG = re.compile(r"[ \t]*<(?:[\w-]+:)?directive[\s/>]", re.IGNORECASE)
+_OF_DIRECTIVE = frozenset({"name", "version", "extends"})
+_BLOCKS = frozenset({"metadata", "inputs", "outputs", "description"})
+_SHORT_TAG = 5
+_RIGHTS_TAG = re.compile(r"[ \t]*<(permissions|limits|metadata)[\s/>]", re.IGNORECASE)
 _ONLY_IN_METADATA = FIELDS - {"description"}
 
 
@@ -740,6 +744,13 @@ def unread_directive_parts(text: str) -> "Iterator[Unread]":
         if _DIRECTIVE_TAG.match(line) and not first < number <= last:
             problem = f"begins a second header; line {root.line} counts; remove one"
             yield _unread_line(line=number, name="<directive>", field="directive", problem=problem)
+    for number, line in _lines_without_fences(text):
+        if (found := _RIGHTS_TAG.match(line)) and not first < number <= last:
+            name, problem = (
+                found[1].lower(),
+                f"is not read here; line {root.line} begins the header",
+            )
+            yield _unread_line(line=number, name=f"<{found[1]}>", field=name, problem=problem)
     yield from _front_matter_of(text, f"line {root.line} counts")
     yield from _unread_elements(root)
 
@@ -752,15 +763,53 @@ def _unread_elements(root: Element) -> "Iterator[Unread]":
     for first, *more in filter(None, (metadata, descriptions)):
         problem = f"is there twice; line {first.line} counts; remove one"
         yield from (_unread(one, problem) for one in more)
+    for block in (root, *metadata):
+        yield from _unread_attributes(block)
     for child in root.children:
         small = child.tag.casefold()
         if small in _ONLY_IN_METADATA:
             yield _unread(child, f"is not read here; write <{small}> inside of <metadata>")
-        elif small != child.tag and small in {"metadata", "inputs", "outputs", "description"}:
-            yield _unread(child, f"is not read; write <{small}>")
+        elif small in _OF_DIRECTIVE:
+            yield _unread(child, f'is not read; write {small}="..." into <directive>')
+        elif child.tag not in _BLOCKS and (near := _near(child.tag, _BLOCKS | FIELDS)):
+            yield _unread(child, f"is not read; write <{near}>")
+    yield from _unread_metadata(inside)
+
+
+def _unread_metadata(inside: list[Element]) -> "Iterator[Unread]":
     for child in inside:
-        if child.tag not in FIELDS and child.tag.casefold() in FIELDS:
-            yield _unread(child, f"is not read; write <{child.tag.casefold()}>")
+        if child.tag.casefold() in _OF_DIRECTIVE:
+            yield _unread(child, f'is not read; write {child.tag.casefold()}="..." at <directive>')
+        elif child.tag not in FIELDS and (near := _near(child.tag, FIELDS)):
+            yield _unread(child, f"is not read; write <{near}>")
+        elif child.tag.casefold() in _BLOCKS - FIELDS:
+            yield _unread(child, f"is not read here; write <{child.tag.casefold()}> below it")
+
+
+def _unread_attributes(element: Element) -> "Iterator[Unread]":
+    """Attributes of the header's elements that are a field's name, and are none of theirs."""
+    own = _OF_DIRECTIVE if element.tag == "directive" else frozenset[str]()
+    for name in element.attributes:
+        small = name.casefold()
+        if name not in own and small in _OF_DIRECTIVE | FIELDS:
+            place = "<directive>" if small in _OF_DIRECTIVE else f"<{small}> inside of <metadata>"
+            problem = f"is an attribute that is not read; write it as {place} has it, or remove it"
+            yield _unread_line(line=element.line, name=name, field=small, problem=problem)
+
+
+def _near(tag: str, known: frozenset[str]) -> str:
+    """The known tag that another one is in other letters, or for long ones with one slip."""
+    from ryeos.items.header_names import is_one_slip, squashed
+
+    word = squashed(tag)
+    return next(
+        (
+            one
+            for one in sorted(known)
+            if word == squashed(one) or (len(one) > _SHORT_TAG and is_one_slip(word, one))
+        ),
+        "",
+    )
 
 
 def _unread(element: Element, problem: str) -> "Unread":
@@ -783,13 +832,21 @@ def unread_knowledge_parts(text: str) -> "Iterator[Unread]":
         fence = find_fence(text, "yaml")
         counting = f"line {fence.lines_above + 1} counts" if fence else "none counts"
         yield from _front_matter_of(text, counting)
+        if fence:
+            closing = fence.lines_above + fence.inside.count("\n") + 1
+            yield from _directly_below(lines, closing, counting)
         return
     closing = next(
         (n for n in range(signed + 1, len(lines)) if lines[n].rstrip() == _FRONT_MATTER), len(lines)
     )
+    yield from _directly_below(lines, closing, f"line {signed + 1} counts")
+
+
+def _directly_below(lines: list[str], closing: int, counting: str) -> "Iterator[Unread]":
+    """Front matter that begins below the last line of a header, with nothing between."""
     below = [n for n in range(closing + 1, len(lines)) if lines[n].strip()]
     if below and lines[below[0]].rstrip() == _FRONT_MATTER:
-        yield from _keys_between(lines, below[0], f"line {signed + 1} counts")
+        yield from _keys_between(lines, below[0], counting)
 
 
 def _front_matter_of(text: str, counting: str) -> "Iterator[Unread]":
@@ -813,6 +870,19 @@ def _keys_between(lines: list[str], opening: int, counting: str) -> "Iterator[Un
                 problem = f"begins front matter that is not read; {counting}; remove one"
                 yield _unread_line(line=opening + 1, name="---", field="header", problem=problem)
             return
+
+
+def _lines_without_fences(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text that are in no fence."""
+    mark = ""
+    for number, line in shown_lines(text):
+        bare = line.strip()
+        if not mark and _OTHER_FENCE.match(line):
+            mark = bare[: len(bare) - len(bare.lstrip(bare[0]))]
+        elif mark and bare.startswith(mark) and not bare.strip(mark[0]):
+            mark = ""
+        elif not mark:
+            yield number, line
 
 
 def shown_lines(text: str) -> Iterator[tuple[int, str]]:

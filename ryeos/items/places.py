@@ -3,7 +3,7 @@
 It is a file of its own because the MCP server greets with the project before anything else is
 imported: `pathlib` and `typing` would slow that start.
 """
-# ruff: noqa: PTH100, PTH112, PTH118, PTH120
+# ruff: noqa: PTH100, PTH112, PTH117, PTH118, PTH120
 
 import os
 from collections.abc import Mapping
@@ -20,6 +20,20 @@ def user_folder(env: Mapping[str, str], named: str, platform: str, cwd: str) -> 
     )
     # An older convention let the variable name the .ai folder itself.
     return _without_ai(base)
+
+
+def home_of_account() -> str:
+    """The home folder that the system has for the user of this process, ``""`` for none.
+
+    It counts where HOME is not set, as after ``env -i`` or under some supervisors of services.
+    """
+    try:
+        import pwd
+
+        home = pwd.getpwuid(os.geteuid()).pw_dir
+    except (ImportError, KeyError):  # no such module on Windows, no such user in a container
+        return ""
+    return home if os.path.isabs(home) else ""
 
 
 def project_folder(

@@ -5,10 +5,17 @@ A file of its own, as most texts are never looked at this closely: see
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from lillux.patterns import pattern
-from ryeos.items.header_names import Binding, Unread, declared_in_comment, sandbox_words
+from ryeos.items.header_names import (
+    Binding,
+    Unread,
+    declared_in_comment,
+    sandbox_words,
+    seems_sandbox,
+)
 from ryeos.items.headers import is_literal, syntax_tree
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -18,7 +25,11 @@ _CHANGES = frozenset(
 )
 _NAMESPACES = frozenset({"globals", "locals", "vars"})
 _BY_NAME = frozenset({"setattr", "delattr", "exec", "eval", "__setattr__"})
-_TAKEN_OUT = pattern(r"[#\s]*\w+[ \t]*(?::[^={]*)?=")
+# Code that its author took out; in small letters it is the form of other file types.
+_TAKEN_OUT = pattern(r"[#\s]*(?!sandbox\b)[A-Za-z]\w*[ \t]*(?::[^={]*)?=")
+
+
+_FIRST_WORD = pattern(r"\W*(\w+)")
 
 
 def python_bindings(text: str) -> Iterator[Binding | Unread]:
@@ -173,6 +184,45 @@ def _comments(text: str) -> Iterator[Unread]:
         if name and not _TAKEN_OUT.match(comment):
             problem = "is a comment; Rye does not read it; in Python write SANDBOX = {...}"
             yield Unread(line=line, name=name, field="sandbox", problem=problem)
+
+
+def unread_fields(text: str, header: Mapping[str, Any]) -> Iterator[Unread]:
+    """Comments and docstrings that seem to declare fields, which Python declares by constants.
+
+    Raises MetadataError.
+    """
+    from ryeos.items.comment_fields import unread_lines
+
+    body = syntax_tree(text).body
+    end = next((one.lineno for one in body if not isinstance(one, _HEADER_STATEMENTS)), None)
+    in_header, below = list[tuple[int, str]](), list[tuple[int, str]]()
+    for line, comment in _comment_lines(text):
+        if not _TAKEN_OUT.match(comment):
+            (in_header if end is None or line < end else below).append((line, comment))
+    documented = list(_lines_of_docstrings(body, end))
+    fix = "in Python write a constant at the top level"
+    yield from unread_lines([*in_header, *documented], header, is_header=True, fix=fix)
+    yield from unread_lines(below, header, is_header=False, fix=fix)
+    for line, said in documented:
+        first = _FIRST_WORD.match(said)
+        if first and seems_sandbox(first[1]) and (name := declared_in_comment(said)):
+            problem = "is a text; Rye does not read it; in Python write SANDBOX = {...}"
+            yield Unread(line=line, name=name, field="sandbox", problem=problem)
+
+
+_HEADER_STATEMENTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Expr)
+
+
+def _lines_of_docstrings(body: list[ast.stmt], end: int | None) -> Iterator[tuple[int, str]]:
+    """The lines of the texts that stand by themselves in the header."""
+    for statement in body:
+        if end is not None and statement.lineno >= end:
+            return
+        match statement:
+            case ast.Expr(value=ast.Constant(value=str(said))):
+                yield from enumerate(said.split("\n"), statement.lineno)
+            case _:
+                continue
 
 
 def _comment_lines(text: str) -> Iterator[tuple[int, str]]:

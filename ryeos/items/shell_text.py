@@ -13,7 +13,6 @@ from ryeos.items.header_names import (
     Binding,
     Unread,
     declared_in_comment,
-    is_one_slip,
     seems_sandbox,
 )
 from ryeos.items.header_values import TAGS
@@ -21,19 +20,12 @@ from ryeos.items.header_values import TAGS
 _HEREDOC = pattern(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([A-Za-z_][\w-]*))")
 _FURTHER = frozenset({"config_schema", "input_schema", "sandbox"})
 _NAMES = frozenset(TAGS) | _FURTHER
-_COMMENT = pattern(r"[#\s!*/-]*(@?)(\w+)[ \t\u00a0]*([:=]?)[ \t\u00a0]*(.*)")
 _ASSIGNED = pattern(r"(?<![\w$\-{./])(\w+)(?:\[[^\]\n]*\])?\+?=(.*)")
 _LINE_ASSIGNED = pattern(r"\s*(?:(?:export|readonly|local|declare|typeset|-\w+)\s+)*(\w+)\+?=(.?)")
+_WORDS = pattern(r"^\s*(?:(?:export|readonly|local|declare|typeset|-\w+)\s+)*")
 _LINE_ENDS = pattern("\r(?!$)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_VALUES = {
-    "version": pattern(r"v?\d+\.\d+(\.\d+)?\S*"),
-    "executor_id": pattern(r"[\w./-]+/[\w./-]+"),
-    "tool_type": pattern(r"\w+"),
-    "params_mode": pattern(r"\w+"),
-    "config_schema": pattern(r"\{.*"),
-    "input_schema": pattern(r"\{.*"),
-}
-"""What the value of a field looks like; a comment below the header with another is prose."""
+_ALSO_IN_BODY = frozenset({"version", "tool_type", "params_mode"})
+"""Fields that count below the header with an exact value, besides those that prose never has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +148,24 @@ def _assignment(name: str, number: int, line: str, value: str) -> Iterator[Bindi
         else:
             problem = "is computed, or not at the beginning of a line: Rye does not read it"
             yield _unread(number, name, f"{problem}; write {name.lower()}=VALUE on its own line")
+    else:
+        yield from _variable(number, line)
+
+
+def _variable(number: int, line: str) -> Iterator[Unread]:
+    """An ordinary variable with the name and the value of a field: ``EXECUTOR_ID=a/b``."""
+    from ryeos.items.comment_fields import field_in
+
+    if _LINE_ASSIGNED.match(line) and (found := field_in(_WORDS.sub("", line), is_header=False)):
+        problem = f"is a variable; Rye does not read it; {_fix(found.field)}, or rename it"
+        yield Unread(line=number, name=found.name, field=found.field, problem=problem)
+
+
+def _fix(field: str) -> str:
+    """What to do for a field, in the imperative."""
+    if field in _NAMES:
+        return f"in the comments at the top write # {field}: VALUE"
+    return "a shell script cannot say it: write the tool as YAML"
 
 
 def comment_bindings(
@@ -166,6 +176,8 @@ def comment_bindings(
     ``below`` are the comments of a script; without it every line with the mark is one. With
     ``is_block`` the comments at the top are YAML between two ``---``.
     """
+    from ryeos.items.headers import read_block
+
     raw = text.split("\n")
     end = len(raw)
     for number, line in enumerate(raw, 1):
@@ -176,9 +188,15 @@ def comment_bindings(
         if odd:
             problem = "ends a line for some readers, in the comments of the header; remove it"
             yield _unread(number, ascii(odd[0])[1:-1], problem)
-    for number, line in enumerate(raw[: end - 1] if end < len(raw) else raw, 1):
+    top = raw[: end - 1] if end < len(raw) else raw
+    inside = 0  # the last line of an object that goes on over several
+    for number, line in enumerate(top, 1):
         if line.startswith(mark) and not is_block:
-            yield from _in_header(line[len(mark) :], number)
+            comment = line[len(mark) :]
+            yield from _in_header(comment, number, is_inside=number <= inside)
+            if block := read_block(comment).strip():
+                below_it = [one[len(mark) :] for one in top[number:]]
+                inside = number + _lines_of_object(block, below_it)
     others = [(one.number, one.comment or "") for one in below] or [
         (number, line.lstrip()[len(mark) :])
         for number, line in enumerate(raw, 1)
@@ -189,32 +207,57 @@ def comment_bindings(
             yield from _in_body(comment, number)
 
 
-def _in_header(comment: str, number: int) -> Iterator[Binding | Unread]:
-    """A comment at the top: what is read of it, or that it seems to be read."""
+def _lines_of_object(first: str, below: Sequence[str]) -> int:
+    """The number of comments below its first one over which an object goes on."""
+    import json
+
+    said = "\n".join([first, *below])
+    try:
+        _, end = json.JSONDecoder().raw_decode(said)
+    except (ValueError, RecursionError):
+        return 0
+    return said.count("\n", 0, end)
+
+
+def _in_header(comment: str, number: int, *, is_inside: bool) -> Iterator[Binding | Unread]:
+    """A comment at the top: what is read of it, or that it seems to be read.
+
+    ``is_inside``: it is a part of an object that was read.
+    """
+    from ryeos.items.comment_fields import field_in, misspelt_prose
     from ryeos.items.headers import read_tag
 
     said = read_tag(comment)
     if said is not None:
         yield Binding(name=said[0], line=number, how="is declared", is_read=True, value=said[1])
         return
-    yield from _in_body(comment, number)
+    found = None if is_inside else field_in(comment, is_header=True) or misspelt_prose(comment)
+    if found is None or found.field == "sandbox":
+        yield from _of_rights(comment, number)
+        return
+    problem = f"is not read; {_fix(found.field)}, or remove it"
+    yield Unread(line=number, name=found.name, field=found.field, problem=problem)
 
 
 def _in_body(comment: str, number: int) -> Iterator[Unread]:
     """A comment that Rye does not read and that has the form of a declaration."""
+    from ryeos.items.comment_fields import field_in
+
+    rights = list(_of_rights(comment, number))
+    yield from rights
+    found = None if rights else field_in(comment, is_header=True)
+    if found is None:
+        return
+    is_exact = found.field in _ALSO_IN_BODY and found.name.strip("_").casefold() == found.field
+    if is_exact or field_in(comment, is_header=False):
+        problem = f"is not read; {_fix(found.field)}, or remove it"
+        yield Unread(line=number, name=found.name, field=found.field, problem=problem)
+
+
+def _of_rights(comment: str, number: int) -> Iterator[Unread]:
     if name := declared_in_comment(comment, is_header=True):
         problem = "is not read; in the comments at the top write # sandbox: {...}, or remove it"
         yield _unread(number, name, problem)
-        return
-    found = _COMMENT.fullmatch(comment.rstrip("\r"))
-    if not found:
-        return
-    tag, name, sign, value = found.groups()
-    field = next((one for one in _VALUES if is_one_slip(name.strip("_").casefold(), one)), "")
-    is_exact = name.strip("_").casefold() == field
-    if field and is_exact and (sign or tag) and _VALUES[field].fullmatch(value.strip("\"' ")):
-        problem = f"is not read; in the comments at the top write # {field}: VALUE, or remove it"
-        yield Unread(line=number, name=name, field=field, problem=problem)
 
 
 def _unread(number: int, name: str, problem: str) -> Unread:

@@ -232,14 +232,21 @@ def keep_conflicts(
     manifests: tuple[SourceManifest | None, SourceManifest, SourceManifest],
     contents: LayeredContents,
 ) -> ConflictRecord:
-    """Keep every version, for a person to choose from. What was settled before, stays so."""
+    """Keep every version, for a person to choose from. What was settled before, stays so.
+
+    So does what has the node's version here: settling it was cut off before the record said so.
+    """
     empty = SourceManifest("project")
     sides = [manifest or empty for manifest in manifests]
     blobs = Blobs(contents)
     last = link.conflicts.read()
     former = last.conflicts if last and last.is_of_run == record.is_of_run else {}
     contested = {conflict.path for conflict in conflicts}
-    kept = {path: one for path, one in former.items() if one.is_settled and path not in contested}
+    kept = {
+        path: replace(one, is_settled=True)
+        for path, one in former.items()
+        if path not in contested and (one.is_settled or _is_taken(path, one, sides))
+    }
     link.conflicts.forget_others(kept.keys())
     for conflict in conflicts:
         path = conflict.path
@@ -262,6 +269,11 @@ def keep_conflicts(
     record = replace(record, conflicts=kept)
     link.conflicts.write(record)
     return record
+
+
+def _is_taken(path: str, former: KeptConflict, sides: Sequence[SourceManifest]) -> bool:
+    """Whether a conflict is open no more as the file here has become what the node has."""
+    return entry_at(sides[1], path) == entry_at(sides[2], path) == former.entry
 
 
 def _was_seen(former: KeptConflict | None, entry: str | None) -> bool:

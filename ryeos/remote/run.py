@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
@@ -32,7 +32,7 @@ from ryeos.items.errors import (
     UsageError,
     no_project_error,
 )
-from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference
+from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference, Space
 from ryeos.remote.link import Link, RemoteEnvironment, open_link
 from ryeos.remote.node import Node, RemoteExecution
 from ryeos.remote.pull import pull
@@ -45,6 +45,9 @@ from ryeos.run.primitives import is_graph
 from ryeos.run.workspace import Workspace
 from ryeos.sync.objects import OutputsBundle, outputs_bundle_of
 from ryeos.sync.paths import UnsafeManifestError, fold, safe_target, why_never
+
+if TYPE_CHECKING:
+    from ryeos.trust.sign import Signer
 
 # --- options --------------------------------------------------------------------------------------
 # How an item is to be run on a node, besides what a run here has too.
@@ -188,21 +191,20 @@ _MAX_BOOK_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The paths that were written, and those that were not, with the reason."""
+    """The paths that were written, and those that were not, with the reason.
+
+    ``pages`` are the pages of knowledge among them, with the bytes that were verified and written.
+    """
 
     written: tuple[str, ...] = ()
     kept: Mapping[str, str] | None = None
+    pages: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What a person should hear about files that were not written."""
         kept = self.kept or {}
         return tuple(problem for path, problem in kept.items() if not _is_of_every_run(path))
-
-    @property
-    def pages(self) -> tuple[str, ...]:
-        """The pages of knowledge among them."""
-        return tuple(path for path in self.written if path.startswith(PAGES))
 
 
 def why_refused(path: str) -> str:
@@ -247,6 +249,7 @@ def write_outputs(
     """
     ours = _read_book(book)
     written: list[str] = []
+    pages: dict[str, bytes] = {}
     kept: dict[str, str] = {}
     for path in sorted(bundle.files, key=lambda path: (path.startswith(REFS), path)):
         digest = bundle.files[path]
@@ -257,11 +260,13 @@ def write_outputs(
                 make_directory(target.parent, within=project)
                 write_atomic(target, data, through=through, within=project)
                 written.append(path)
+                if path.startswith(PAGES):
+                    pages[path] = data
             ours[path] = digest
         except LilluxError as error:
             kept[path] = str(error)
     _write_book(book, ours, project)
-    return Outputs(tuple(written), kept)
+    return Outputs(tuple(written), kept, pages)
 
 
 def _wanted_content(
@@ -339,6 +344,10 @@ _REFUSED = "refused"  # in a project of a team: who may only run changes nothing
 _UNMERGED = ("conflict", "retry_exhausted", _REFUSED)
 
 
+SignPage = Callable[[Path, bytes], object]
+"""Signs a page at a path, as these bytes that were verified."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteRun:
     """What is to be run.
@@ -379,9 +388,7 @@ class FinishedRun:
     warnings: tuple[str, ...] = ()
 
 
-def execute(
-    link: Link, run: RemoteRun, *, sign_page: Callable[[Path], object] | None = None
-) -> FinishedRun:
+def execute(link: Link, run: RemoteRun, *, sign_page: SignPage | None = None) -> FinishedRun:
     """Run an item on the node. Raises what a push raises, and RemoteError."""
     with naming_merged(link) as naming:
         pushed = push(naming)  # (1)
@@ -533,11 +540,11 @@ class _RunFollowUp:
         if applied.paths:
             self._link.report_merged(self._link.node.name, applied)
 
-    def sign_pages(self, sign_page: Callable[[Path], object]) -> None:
+    def sign_pages(self, sign_page: SignPage) -> None:
         """Pages count here under the user's key, not under the node's."""
-        for path in self._outputs.pages:
+        for path, data in self._outputs.pages.items():
             try:
-                sign_page(self._link.working_tree.project / path)
+                sign_page(self._link.working_tree.project / path, data)
             except LilluxError as error:
                 self._warn(f"{path} was not signed", error)
 
@@ -682,19 +689,24 @@ def _secrets(around: RemoteEnvironment) -> Mapping[str, str]:
     return LocalSecrets(context.spaces.user.base, private_pem).values()
 
 
-def _page_signer(around: RemoteEnvironment) -> Callable[[Path], object]:
-    from ryeos.trust.sign import Signer, SignTarget
+def _page_signer(around: RemoteEnvironment) -> SignPage:
+    from ryeos.trust.sign import Signer
 
     space = around.context.spaces.project
     if space is None:
         raise no_project_error("there is no page to sign")
-    signer = Signer(around.workspace.signing_key(), around.workspace.verifier)
+    return page_signer(space, Signer(around.workspace.signing_key(), around.workspace.verifier))
 
-    def sign(path: Path) -> object:
+
+def page_signer(space: Space, signer: "Signer") -> SignPage:
+    """What signs the bytes of a page of a project; refused where its file has others by then."""
+    from ryeos.trust.sign import ReadItem, SignTarget
+
+    def sign(path: Path, data: bytes) -> object:
         relative = path.relative_to(space.directory(Kind.KNOWLEDGE)).with_suffix("").as_posix()
         ref = ItemRef(Kind.KNOWLEDGE, relative)
         target = SignTarget(path=path, kind=Kind.KNOWLEDGE, space=space, ref=ref)
-        return signer.sign(target, force=True)
+        return signer.sign(ReadItem(target, data), force=True)
 
     return sign
 

@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lillux.beneath import open_folder
+from lillux.errors import UnsafePathError
 from lillux.interpreter_searches import find_on_path
 from lillux.values import dataclass, replace
 from ryeos.items.context import Context, cache_root
@@ -70,6 +72,30 @@ _PROGRAM_FOLDERS = (
     *("~/bin", "~/.local/bin", "~/.cargo/bin", "~/go/bin", "~/.npm-global/bin", "~/.deno/bin"),
     *("~/.bun/bin", "~/.pyenv/shims", "~/.rbenv/shims", "~/.asdf/shims", "~/.volta/bin"),
 )
+_AT_START = (
+    *("~/.profile", "~/.login", "~/.logout", "~/.bashrc", "~/.bash_profile", "~/.bash_login"),
+    *("~/.bash_logout", "~/.bash_aliases", "~/.zshrc", "~/.zshenv", "~/.zprofile", "~/.zlogin"),
+    *("~/.zlogout", "~/.kshrc", "~/.mkshrc", "~/.cshrc", "~/.tcshrc", "~/.inputrc", "~/.xprofile"),
+    *("~/.xinitrc", "~/.xsession", "~/.xsessionrc", "~/.pam_environment", "~/.forward"),
+    *("~/.gitconfig", "~/.config/git", "~/.ssh", "~/.gnupg", "~/.netrc", "~/.npmrc", "~/.pypirc"),
+    *("~/.vimrc", "~/.vim", "~/.config/nvim", "~/.emacs", "~/.emacs.d", "~/.tmux.conf"),
+    *("~/.config/fish", "~/.config/autostart", "~/.config/systemd", "~/.config/environment.d"),
+    *("~/.config/pip", "~/.pip", "~/.cargo/config.toml", "~/.docker", "~/.kube", "~/.aws"),
+    *("~/.local/share/systemd", "~/.local/share/applications", "~/.config/direnv", "~/.screenrc"),
+    *("~/Library/LaunchAgents", "~/Library/Preferences", "~/.psqlrc", "~/.gdbinit", "~/.irbrc"),
+)
+"""What shells, sessions and tools of the user act upon at their start, and what holds passwords."""
+_OF_SYSTEM = (
+    *("/proc", "/sys", "/dev", "/etc", "/boot", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
+    *("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec"),
+    *("/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/var/spool/cron"),
+    *("/System", "/Library", "/private/etc"),
+)
+"""What belongs to the system and to other processes; of it only what is shared can be given."""
+_ON_PATH = "is a folder of programs on your PATH: what lies there runs with all your rights"
+_READ_AT_START = "is read by your shells or tools at their start, or holds passwords"
+_RYES = "belongs to Rye: what lies there gives rights"
+_SYSTEMS = "belongs to the system or to other processes"
 _SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names, nothing is made there
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 # What lets into a session of the user: cookies of X11, what lies beside the sockets.
@@ -147,7 +173,8 @@ class Allowance:
     shown    paths in these that can be read
     sockets  local sockets that may be connected to
     items    the ``.ai`` of the project, ``""`` without one
-    never    paths that no policy can give
+    never    paths that no policy can give, each with why
+    home     the home folder of the user, ``""`` for none
     missing  folders that may be written and are made before the first start
     names_sockets  the user's policy names some of these
     """
@@ -158,7 +185,8 @@ class Allowance:
     shown: tuple[str, ...]
     sockets: tuple[str, ...]
     items: str = ""
-    never: tuple[str, ...] = ()
+    never: tuple[tuple[str, str], ...] = ()
+    home: str = ""
     missing: tuple[str, ...] = ()
     names_sockets: bool = False
 
@@ -166,7 +194,7 @@ class Allowance:
         """Make the folders that are missing, as far as that is possible: a start needs none."""
         for path in self.missing:
             if not os.path.lexists(path) and os.path.realpath(path) == path:
-                with suppress(OSError):
+                with suppress(OSError, UnsafePathError):
                     _make_private(Path(path))
 
     @property
@@ -219,9 +247,7 @@ class Allowance:
 
     def is_kept(self, path: str) -> bool:
         """Whether no policy can give a path."""
-        return self._nearest(path) in {"kept", "hidden"} or any(
-            is_below(os.path.realpath(path), one) for one in self.never
-        )
+        return self._nearest(path) in {"kept", "hidden"} or bool(self._reason(path))
 
     def hint(self, path: str, shown: Callable[[Path], str]) -> str:
         """What to do about a path that may not be written; ``shown`` names it as a header would."""
@@ -232,15 +258,21 @@ class Allowance:
                 " with sign and content"
             )
         if self.is_kept(real):
-            return "it gives rights, or is a program that runs with all rights: no policy gives it"
+            reason = self._reason(real) or "gives rights, or is a program that runs with all rights"
+            return f"agents do not get this: it {reason}"
         folder = Path(real)
         is_named = shown(folder).startswith(("~", "{"))
         shared = next((one for one in _SHARED if is_below(real, one) and not is_named), "")
-        if not folder.is_dir() and shown(folder.parent) != "~":
+        # A file of a folder that nothing gives is named by itself.
+        if not folder.is_dir() and not self._reason(str(folder.parent)):
             folder = folder.parent
         line = f'agents: {{write: ["{shared or shown(folder)}"]}}'
-        own = "$TMPDIR is a private folder of the run; " if shared else ""
+        own = "$TMPDIR is a private folder of the run; " if shared in _SHARED[:2] else ""
         return f"{own}your policy allows it with: {line}"
+
+    def _reason(self, path: str) -> str:
+        """Why no policy gives a path, ``""`` if one can."""
+        return _harm(os.path.realpath(path), self.home, self.never)
 
     def _nearest(self, path: str) -> str:
         """Which list names the nearest folder above a path; ``""`` if none does."""
@@ -260,8 +292,14 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
     given = [_filled(path, home) for path in policy.write]
     programs = _programs(context, home)
     protected = tuple(_protected(context))
+    at_start = tuple(_filled(one, home) for one in _AT_START if home)
+    never = (
+        *((one, _ON_PATH) for one in sorted(programs)),
+        *((one, _RYES) for one in protected),
+        *((one, _READ_AT_START) for one in at_start),
+    )
     for entry, path in zip(policy.write, given, strict=True):
-        problem = _harm(path, home, programs, protected)
+        problem = _harm(path, home, never)
         if not _is_plain(entry, home):
             problem = f"leads through a link to {path}"
         if problem:
@@ -278,7 +316,7 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
         if not any(is_below(path, one) for one in programs)
     ]
     write = tuple(dict.fromkeys(filter(None, (project, TMP_MARK, *caches, *given))))
-    elsewhere = [one for one in programs if not (project and is_below(one, project))]
+    elsewhere = [one for one in (*programs, *at_start) if not (project and is_below(one, project))]
     held = [*protected, *elsewhere]
     items = f"{project}/{AI_DIRECTORY}" if project else ""
     if items:
@@ -289,12 +327,13 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
         # Each rule costs a look into every folder above it: what nothing gives is not named.
         kept=tuple(p for p in dict.fromkeys(held) if any(is_below(p, one) for one in write)),
         hidden=tuple(dict.fromkeys(_hidden(context, keys, home))),
-        shown=(f"{keys}/public_key.pem", "/dev/shm"),  # noqa: S108 - files of the user, as in /tmp
+        shown=tuple(one for one in (f"{keys}/public_key.pem", _SHARED[-1]) if one not in given),
         sockets=("/",)
         if context.on_node and context.reaches_sockets
         else tuple(_filled(one, home) for one in (*_LOOKUP_SOCKETS, *policy.sockets)),
         items="" if items in protected else items,
-        never=(*programs, *protected),
+        never=never,
+        home=home,
         missing=tuple(_missing(policy, context, home, given)),
         names_sockets=bool(policy.sockets),
     )
@@ -351,14 +390,17 @@ def _protected(context: Context) -> Iterator[str]:
         yield os.path.realpath(bundle.base)
 
 
-def _harm(path: str, home: str, programs: set[str], protected: Sequence[str]) -> str:
+def _harm(path: str, home: str, never: Sequence[tuple[str, str]]) -> str:
     """Why a path is more than a place to write to, ``""`` if it is no more."""
     if _is_around(path, home):
         return "has your home folder in it, and so what your shells read at their start"
-    if any(is_below(path, one) for one in programs):
-        return "is a folder of programs on your PATH: what lies there runs with all your rights"
-    if any(is_below(path, one) for one in protected):
-        return "belongs to Rye: what lies there gives rights"
+    for one, why in never:
+        if is_below(path, one):
+            return why
+    is_shared = any(is_below(path, one) for one in _SHARED)
+    is_of_user = bool(home) and is_below(path, home)
+    if not (is_shared or is_of_user) and any(is_below(path, one) for one in _OF_SYSTEM):
+        return _SYSTEMS
     return ""
 
 
@@ -388,10 +430,14 @@ def _missing(
 
 
 def _make_private(path: Path) -> None:
-    """Make a folder and what is missing above it, for this user alone."""
-    for parent in (*reversed(path.parents), path):
-        with suppress(FileExistsError):
-            parent.mkdir(mode=0o700)
+    """Make a folder and what is missing above it, for this user alone, and through no link.
+
+    Raises OSError, UnsafePathError.
+    """
+    root = Path(path.anchor)
+    for one in (*reversed(path.parents), path):
+        if not one.exists():
+            open_folder(one, root, make=True, mode=0o700).close()
 
 
 def _home(context: Context) -> str:

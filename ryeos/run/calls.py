@@ -23,6 +23,7 @@ from ryeos.run.parameters import CallerValues
 from ryeos.trust.verify import DependencyRules, VerifiedItem
 
 if TYPE_CHECKING:
+    from lillux.sandbox import Confinement
     from ryeos.run.confinement import CallRights
     from ryeos.run.functions import FunctionHost
 
@@ -317,6 +318,11 @@ class Call(Protocol):
     @property
     def program(self) -> str:
         """The program that it starts, ``""`` if it starts none."""
+        ...
+
+    @property
+    def confinement(self) -> "Confinement | None":
+        """What the program may not do; None where it is not limited, or none is started."""
         ...
 
     def run(

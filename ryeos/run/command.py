@@ -51,6 +51,7 @@ from ryeos.trust.approvals import DOTENV_FILES, path_in_project
 from ryeos.trust.verify import VerifiedItem
 
 if TYPE_CHECKING:
+    from lillux.sandbox import Confinement
     from ryeos.run.confinement import CallRights
     from ryeos.run.functions import Function, FunctionHost
     from ryeos.run.held_folder import HeldFolder
@@ -773,6 +774,11 @@ class ProcessCall:
         """The program that it starts."""
         return self.invocation.argv[0]
 
+    @property
+    def confinement(self) -> "Confinement | None":
+        """What the program may not do."""
+        return self.invocation.confinement
+
     def describe(self) -> dict[str, Any]:
         """The command, its folder, its limit, and the names of the variables that were set."""
         return describe_invocation(self.invocation, self.rights)
@@ -793,12 +799,11 @@ class ProcessCall:
             return mapped
         from ryeos.run.refusals import with_refusals
 
-        forwarder = rights.forwarder()
         return with_refusals(
             mapped,
             invocation.confinement,
             rights,
-            (*invocation.attempts, *(forwarder.attempts if forwarder else ())),
+            invocation.attempts,
             cwd=str(invocation.cwd),
             search_path=invocation.env.get("PATH", os.defpath),
             withheld=invocation.withheld,
@@ -911,7 +916,8 @@ def opened(invocation: Invocation, rights: "CallRights") -> Iterator[Invocation]
         return
     with rights.temporary_folder(invocation.env) as folder:
         rights.prepare_folders(folder)
-        yield _with_hosts(placed_invocation(invocation, folder), rights)
+        with _with_hosts(placed_invocation(invocation, folder), rights) as given:
+            yield given
 
 
 def placed_invocation(invocation: Invocation, folder: Path | None) -> Invocation:
@@ -929,19 +935,23 @@ def placed_invocation(invocation: Invocation, folder: Path | None) -> Invocation
     )
 
 
-def _with_hosts(invocation: Invocation, rights: "CallRights") -> Invocation:
+@contextmanager
+def _with_hosts(invocation: Invocation, rights: "CallRights") -> Iterator[Invocation]:
+    """The invocation with a way to its hosts, whose refusals it hears within the block."""
     confinement = invocation.confinement
     forwarder = rights.forwarder() if confinement else None
     if forwarder is None or confinement is None:
-        return invocation
+        yield invocation
+        return
     from lillux.seccomp import Addresses, Reach
 
     addresses = Addresses(Reach.PROXY, forwarder.port)
-    return replace(
-        invocation,
-        env=rights.proxied(invocation.env, forwarder),
-        confinement=replace(confinement, addresses=addresses),
-    )
+    with forwarder.hearers.heard_by(invocation.attempts.append):
+        yield replace(
+            invocation,
+            env=rights.proxied(invocation.env, forwarder),
+            confinement=replace(confinement, addresses=addresses),
+        )
 
 
 def describe_invocation(invocation: Invocation, rights: "CallRights") -> dict[str, Any]:
@@ -992,6 +1002,11 @@ class FunctionCall:
         """The program that it starts."""
         return self.single.program
 
+    @property
+    def confinement(self) -> "Confinement | None":
+        """What the program may not do."""
+        return self.single.confinement
+
     def describe(self) -> dict[str, Any]:
         """The command of a process of its own, and what goes with it."""
         return describe_invocation(self.single.invocation, self.single.rights)
@@ -1007,19 +1022,20 @@ class FunctionCall:
     def _outcome(self, cancellation: Cancellation | None, on_stderr: OnStderr | None) -> Outcome:
         if self.functions and not self.single.rights.watches:
             self.single.rights.prepare_folders(None)
-            invocation = _with_hosts(self.single.invocation, self.single.rights)
-            outcome = self.functions.call(
-                self._function(invocation),
-                invocation,
-                cancellation=cancellation,
-                on_stderr=on_stderr,
-            )
+            with _with_hosts(self.single.invocation, self.single.rights) as invocation:
+                outcome = self.functions.call(
+                    self._function(invocation),
+                    invocation,
+                    cancellation=cancellation,
+                    on_stderr=on_stderr,
+                )
             if outcome:
                 return outcome
         return self.single.outcome(cancellation=cancellation, on_stderr=on_stderr)
 
     def _function(self, invocation: Invocation) -> "Function":
         from ryeos.run.functions import Function
+        from ryeos.run.programs import program_at
 
         variables = invocation.held.variables if invocation.held else {}
         return Function(
@@ -1034,6 +1050,7 @@ class FunctionCall:
             confinement=invocation.confinement,
             environment=self.environment,
             needs_folder=self.single.rights.needs_folder,
+            program=program_at(invocation.argv[0]),
         )
 
 

@@ -261,6 +261,12 @@ class PathFiller:
             )
         return [real]
 
+    def roots(self) -> Iterator[Path]:
+        """The real folders of the project and of the home, as far as they are known."""
+        for name in _SHOWN_FOLDERS:
+            if os.path.isabs(self._folders[name]):  # noqa: PTH117 - "" is not absolute
+                yield Path(os.path.realpath(self._folders[name]))
+
     def template_of(self, path: str) -> str:
         """How a header would name a path."""
         real = os.path.realpath(path)
@@ -403,7 +409,9 @@ class CallRights:
     def prepare_folders(self, folder: Path | None) -> None:
         """Make the folders that may be written and are not there yet.
 
-        ``folder`` is the private one of the run. Raises FileSystemError.
+        Their paths were real ones when they were decided about; so no link is followed on the way,
+        where one could have been put since. ``folder`` is the private one of the run. Raises
+        FileSystemError, LinkOnTheWayError.
         """
         from lillux.files import make_directory
 
@@ -414,9 +422,14 @@ class CallRights:
             if os.path.lexists(path) or path.suffix or is_below(str(path), TMP_MARK):
                 continue  # a file is for the tool
             if folder and path.is_relative_to(folder):
-                make_directory(path, mode=0o700)
+                make_directory(path, mode=0o700, within=folder)
             elif self.allowance is None or self.allowance.allows_writing(entry):
-                make_directory(path)
+                make_directory(path, within=self._root_of(path))
+
+    def _root_of(self, path: Path) -> Path:
+        """The folder from which a folder to be written is reached: the project, else the home."""
+        roots = self.filling.roots() if self.filling else ()
+        return next((one for one in roots if path.is_relative_to(one)), Path(path.anchor))
 
     def program(self, program: str, env: Mapping[str, str], cwd: str) -> str:
         """The program that is started where ``program`` is asked for: no shim, where confined."""

@@ -536,11 +536,13 @@ class PrimitiveExecutor:
         """The evidence for a receipt, collected just before the call."""
         from ryeos.run.programs import program_at
         from ryeos.run.receipts import Evidence
+        from ryeos.run.written_files import look_at
 
         env = prepared.env
         rights = self._rights(prepared, request)
         allows = rights.allows_variable(env)
         names = env.variables.keys() if allows is None else filter(allows, env.variables)
+        folders = rights.lasting_folders
         return Evidence(
             item_id=prepared.chain.tool.item_id,
             chain=tuple(map(_as_evidence, prepared.chain.elements)),
@@ -550,8 +552,9 @@ class PrimitiveExecutor:
             rights=rights.describe(),
             program=program_at(call.program) if call.program else None,
             approvals=env.approved,
-            writable=rights.lasting_folders,
-            observes=rights.watches,
+            confinement=call.confinement,
+            attempts=request.attempts,
+            before=None if folders is None else look_at(folders),
         )
 
     def _result(

@@ -20,6 +20,7 @@ from threading import Lock
 from time import monotonic
 from typing import IO, TYPE_CHECKING, Any
 
+from lillux.attempts import Hearers, OnAttempt
 from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
 from lillux.process.children import sealed_file, spawn
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lillux.run_folders import WorkerFolder
     from lillux.sandbox import Confinement
     from ryeos.run.held import HeldStart
+    from ryeos.run.programs import Program
 
 # --- function worker ------------------------------------------------------------------------------
 # One end of the wire to a warm worker; the other is the runtime's ``function_host.py``.
@@ -87,6 +89,7 @@ class FunctionWorker:
         self._next_number = 0
         self._folder = _worker_folder(function)
         env, confinement = function.env, function.confinement
+        self.hearers = Hearers()
         self._wire, theirs = socket.socketpair()
         with theirs, ExitStack() as ours:
             ours.enter_context(self._wire)
@@ -101,6 +104,7 @@ class FunctionWorker:
                 env={name: value for name, value in env.items() if name not in AT_START},
                 cwd=Path(function.project_path),
                 confinement=confinement,
+                on_attempt=self.hearers,
                 sealed=held.packed(),
             )
             self._process = spawn(command, control=theirs.fileno())
@@ -221,6 +225,10 @@ class LoadedTool:
         """See `FunctionWorker.call_folder`."""
         return self._worker.call_folder()
 
+    def heard_by(self, on_attempt: OnAttempt) -> "AbstractContextManager[None]":
+        """Within the block, ``on_attempt`` hears what the worker's processes are refused."""
+        return self._worker.hearers.heard_by(on_attempt)
+
     def call(self, cwd: Path, folder: Path | None = None) -> "RunningCall":
         """Fork a process that makes one call, with a temporary folder. Raises LostError."""
         line, theirs = socket.socketpair()
@@ -340,6 +348,8 @@ class Function:
     starter, host_text  the bytes that a worker runs, ``host`` being the path of the latter
     files               the tool and the verified files around it, packed
     needs_folder        each call has a private temporary folder
+    program             the interpreter as it was when it was looked at: another one that stands at
+                        its path since is none that a worker of before runs
     """
 
     interpreter: str
@@ -353,6 +363,7 @@ class Function:
     confinement: "Confinement | None" = None
     environment: "HeldStart | None" = None
     needs_folder: bool = False
+    program: "Program | None" = None
 
     @property
     def worker_key(self) -> tuple[object, ...]:
@@ -364,7 +375,7 @@ class Function:
         )
         environment = self.environment and self.environment.environment.digest
         worker = self.starter, self.host, self.host_text, environment
-        place = self.interpreter, worker, self.project_path
+        place = self.interpreter, self.program, worker, self.project_path
         return *place, self.confinement, self.needs_folder, *start
 
     @property
@@ -493,7 +504,8 @@ class FunctionHost:
         except LostError:
             self._drop(worker)
             return None
-        outcome = self._manager.supervise(lambda: loading, **limits.supervise_options())
+        with worker.hearers.heard_by(invocation.attempts.append):
+            outcome = self._manager.supervise(lambda: loading, **limits.supervise_options())
         match loading.answer:
             case "ready":
                 slot.tool = loading.tool()
@@ -510,7 +522,7 @@ class FunctionHost:
 
     def _call(self, tool: LoadedTool, invocation: Invocation, limits: _Limits) -> Outcome | None:
         """What came of a call; None when it was not begun and the tool must be imported again."""
-        with tool.call_folder() as folder:
+        with tool.heard_by(invocation.attempts.append), tool.call_folder() as folder:
             try:
                 running = tool.call(invocation.cwd, folder)
             except LostError:
@@ -584,9 +596,12 @@ class FunctionHost:
 
 
 def _is_older(known: Function, function: Function) -> bool:
-    """Whether this is what the same tool was before its files were changed."""
-    same_tool = known.tool_path == function.tool_path and known.worker_key == function.worker_key
-    return same_tool and known.code_key != function.code_key
+    """Whether this is what the same tool was before its files, or its interpreter, were changed."""
+    if known.tool_path != function.tool_path:
+        return False
+    if known.interpreter == function.interpreter and known.program != function.program:
+        return True
+    return known.worker_key == function.worker_key and known.code_key != function.code_key
 
 
 def _with_output_of(imported: Outcome | None, outcome: Outcome) -> Outcome:

@@ -184,11 +184,10 @@ class _Copy:
 
     def _is_passed_over(self, entry: "os.DirEntry[str]") -> bool:
         """Whether nothing in a folder was verified; it is linked then as a whole."""
-        if not self._held.rules.enabled:
-            return True
         start = entry.path + os.sep
-        is_excluded = entry.name in self._held.rules.exclude_dirs
-        return is_excluded and not any(path.startswith(start) for path in self._verified)
+        if any(path.startswith(start) for path in self._verified):
+            return False
+        return not self._held.rules.enabled or entry.name in self._held.rules.exclude_dirs
 
     def _link(self, real: str, place: str) -> None:
         self._links += 1

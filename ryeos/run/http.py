@@ -619,6 +619,11 @@ class HttpCall:
         """Empty: no program is started."""
         return ""
 
+    @property
+    def confinement(self) -> None:
+        """None: no program is started."""
+        return
+
     def describe(self) -> dict[str, Any]:
         """The request, its limit, and where events would go; secrets are masked."""
         shown: dict[str, Any] = {"request": dict(self.plan.description)}

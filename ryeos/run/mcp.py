@@ -44,6 +44,7 @@ from ryeos.run.command import (
 from ryeos.run.held import STARTER, HeldStart, in_environment
 from ryeos.run.model import ChainElement, Invocation
 from ryeos.run.parameters import valid_limit
+from ryeos.run.server_command import files_of_config
 from ryeos.run.server_pins import (
     NPM,
     ServerInstaller,
@@ -60,6 +61,7 @@ from ryeos.trust.verify import DependencyRules, VerifiedItem, dependency_rules, 
 
 if TYPE_CHECKING:
     from lillux.http.model import Address
+    from lillux.sandbox import Confinement
     from ryeos.run.confinement import CallRights
 
 
@@ -762,6 +764,11 @@ class McpStdioCall:
         """The program that it starts."""
         return self.server.argv[0]
 
+    @property
+    def confinement(self) -> "Confinement | None":
+        """What the server may not do."""
+        return self.invocation.confinement
+
     def describe(self) -> dict[str, Any]:
         """The server's command, and which of its tools."""
         return {
@@ -818,17 +825,23 @@ class McpStdioCall:
         Raises ServerChangedError for a local server that is not the one that was approved.
         """
         pins, fixed = self.found.pins, self.found.names.fixed
-        file = self.server.cwd / as_text(fill(pins.file, self.found.names))
-        project = str(fixed["project_path"])
-        pinned = require_files(_label(self.found, str(fixed["tool_id"])), pins, file, Path(project))
+        project, home = str(fixed["project_path"]), self.found.variables.values.get("HOME", "")
+        named = files_of_config(self.found.config, self.server.cwd, project=project, home=home)
+        paths = [
+            self.server.cwd / as_text(fill(one, self.found.names))
+            for one in (pins.file, *pins.also)
+        ]
+        label = _label(self.found, str(fixed["tool_id"]))
+        pinned = require_files(label, pins, paths, named, Path(project))
         files = {os.path.normpath(path): data for path, data in pinned.items()}
         files |= {str(item.target.path): item.data for item in self.server.files}
         if not files:
             return invocation
-        from ryeos.run.held_servers import held_server
+        from ryeos.run.held_servers import ServerFiles, held_server
 
         user_ai = Path(str(fixed["user_space"]), AI_DIRECTORY)
-        held = held_server(invocation, files, self.starter, user_ai=user_ai, root=project)
+        files_of_server = ServerFiles(files, named, self.starter)
+        held = held_server(invocation, files_of_server, user_ai=user_ai, root=project)
         return in_environment(held, self.environment)
 
     def _shown_command(self) -> list[str]:
@@ -855,6 +868,11 @@ class McpHttpCall:
     def program(self) -> str:
         """Empty: no program is started."""
         return ""
+
+    @property
+    def confinement(self) -> None:
+        """None: no program is started."""
+        return
 
     def describe(self) -> dict[str, Any]:
         """The server's address, and which of its tools."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lillux.attempts import Attempts
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.values import dataclass, field
@@ -12,7 +13,6 @@ from ryeos.items.specs import ToolSpec
 from ryeos.trust.verify import VerifiedItem
 
 if TYPE_CHECKING:
-    from lillux.attempts import Attempt
     from lillux.sandbox import Confinement
     from ryeos.items.rights import Rights
     from ryeos.run.held_folder import HeldFolder
@@ -149,7 +149,7 @@ class ExecutionRequest:
     wants_receipt: bool = False
     caller: Mapping[str, Any] = field(default_factory=dict)
     is_watched: bool = False
-    attempts: "list[Attempt]" = field(default_factory=list, repr=False, compare=False)
+    attempts: Attempts = field(default_factory=Attempts, repr=False, compare=False)
     on_stdout: Callable[[bytes], None] | None = field(default=None, repr=False, compare=False)
     is_one_of_many: bool = False
 
@@ -208,7 +208,7 @@ class Invocation:
     timeout_s: float | None
     max_output_bytes: int
     confinement: "Confinement | None" = None
-    attempts: "list[Attempt]" = field(default_factory=list, repr=False, compare=False)
+    attempts: Attempts = field(default_factory=Attempts, repr=False, compare=False)
     withheld: tuple[str, ...] = ()
     sealed: bytes | None = field(default=None, repr=False)
     held: HeldFiles | None = field(default=None, repr=False)

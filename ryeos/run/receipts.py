@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux import dsse
+from lillux.attempts import Attempts
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import file_system_error, locked, make_directory, read_bytes
@@ -24,10 +25,14 @@ from lillux.signing import KeyPair, compute_key_digest
 from lillux.values import dataclass, field
 from ryeos.items.context import CONFINE_VARIABLE, Context, utc_now
 from ryeos.items.errors import Answer, ItemNotFoundError, RyeError
+from ryeos.run.heard_refusals import refusals_of_receipt
 from ryeos.run.programs import Program, ProgramDigests
 from ryeos.run.receipt_key import ReceiptKey
-from ryeos.run.written_files import written_files
+from ryeos.run.written_files import Look, WrittenFiles, written_files
 from ryeos.trust.keys import require_user_space
+
+if TYPE_CHECKING:
+    from lillux.sandbox import Confinement
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE, START_TYPE = "https://rye.dev/run/v1", "https://rye.dev/run-start/v1"
@@ -51,8 +56,9 @@ class Evidence:
     parameters   as they were checked
     environment  the names of the variables that the program got
     program      the program that is started, as it is before the start; None for none
-    writable     the folders that it could write; None where none were named
-    observes     whether each refused access is reported, also of a run that succeeds
+    confinement  what the program may not do, as far as it is limited
+    attempts     gets what it is refused while it runs
+    before       the folders that it could write, before the start; None where none were named
     """
 
     item_id: str
@@ -63,8 +69,9 @@ class Evidence:
     rights: Mapping[str, Any]
     program: Program | None = None
     approvals: tuple[str, ...] = ()
-    writable: tuple[str, ...] | None = None
-    observes: bool = False
+    confinement: "Confinement | None" = field(default=None, repr=False)
+    attempts: Attempts = field(default_factory=Attempts, repr=False, compare=False)
+    before: Look | None = field(default=None, repr=False)
 
 
 def digest_of(value: object) -> str:
@@ -529,7 +536,7 @@ class Receipts:
         data = envelope.get("data")
         run_id = data.get("graph_run_id") if isinstance(data, dict) else None
         steps = self._steps.pop(run_id, []) if isinstance(run_id, str) else []
-        written = written_files(evidence.writable or (), started_ns)
+        written = written_files(evidence.before) if evidence.before else WrittenFiles()
         predicate = predicate_of(
             evidence,
             caller=caller,
@@ -540,6 +547,8 @@ class Receipts:
             steps=steps,
         )
         predicate["filesObserved"] = _observed(evidence, is_complete=written.is_complete)
+        if written.changes:
+            predicate["changes"] = [dict(one) for one in written.changes]
         if start:
             predicate["start"] = start
         if isinstance(run_id, str):
@@ -599,9 +608,8 @@ class Receipts:
             outcome["exitCode"] = metadata["return_code"]
         if envelope["status"] == "error":
             outcome["error"] = envelope.get("code", "EXECUTION_FAILED")
-        if metadata.get("refused"):
-            outcome["refused"] = metadata["refused"]
-        outcome["refusalsObserved"] = ALL if evidence.observes else NONE
+        known = metadata.get("refused") or ()
+        outcome |= refusals_of_receipt(evidence.attempts, evidence.confinement, known)
         if evidence.program and self._has_place:
             digest = self._programs.digest(evidence.program)
             outcome["interpreter"] = {"path": evidence.program.path, "sha256": digest}
@@ -610,6 +618,6 @@ class Receipts:
 
 def _observed(evidence: Evidence, *, is_complete: bool) -> str:
     """How many of the files that a run wrote its receipt names."""
-    if evidence.writable is None:
+    if evidence.before is None:
         return NONE
     return ALL if is_complete else SOME

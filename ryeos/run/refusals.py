@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lillux.interpreter_searches import find_on_path
 from lillux.values import dataclass, replace
 from ryeos.run.calls import MappedResult
+from ryeos.run.heard_refusals import is_there
 
 if TYPE_CHECKING:
     from lillux.attempts import Attempt
@@ -37,6 +38,20 @@ _NETWORK = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|connect EACCES|[Ss]ocket\b|Network is unreachable|"
     r"Failed to connect|Couldn't connect|Tunnel connection failed: 403|CONNECT tunnel failed"
 )
+_TERMINALS = "/dev/ptmx"
+# They name no path: POSIX semaphores and shared memory, and terminals.
+_WITHOUT_PATH = (
+    (
+        re.compile(r"SemLock|sem_open|shm_open|_posixshmem|multiprocessing[/.]synchronize"),
+        "/dev/shm",  # noqa: S108 - named for a person, nothing is made there
+    ),
+    (re.compile(r"pseudo-?terminal|openpty|posix_openpt|forkpty|out of pty"), _TERMINALS),
+)
+_REFUSED = re.compile(
+    r"\[Errno (?:1|13|30|38)\]|Permission denied|Operation not permitted|Function not implemented"
+    r"|out of pty"
+)
+_OF_PROCESSES = ("/proc/", "/sys/")
 _KEYS = {"read": "read", "write": "write", "run": "programs", "connect": "network"}
 _KEYS |= {"bind": "network", "variable": "env"}
 
@@ -64,7 +79,7 @@ def with_refusals(
     mapped: MappedResult,
     confinement: "Confinement | None",
     rights: "CallRights",
-    attempts: Sequence["Attempt"],
+    attempts: Iterable["Attempt"],
     *,
     cwd: str,
     search_path: str,
@@ -108,17 +123,17 @@ def _beyond_allowance(
     allowance = rights.allowance
     if allowance is None:
         return ()
-    names = _Complaints(mapped, confinement).names()
+    names = tuple(_Complaints(mapped, confinement).names())
     paths = dict.fromkeys(os.path.normpath(Path(cwd, name)) for name in names)
     return tuple(
         {
-            "what": "write",
+            "what": "read" if path.startswith(_OF_PROCESSES) else "write",
             "target": path,
             "allow": "",
             "policy": allowance.hint(path, rights.template_of),
         }
         for path in paths
-        if allowance.may_complain_of(path) and _is_writable_for_us(path)
+        if (allowance.may_complain_of(path) or path == _TERMINALS) and _is_writable_for_us(path)
     )[:MAX_REFUSALS]
 
 
@@ -148,21 +163,15 @@ def hint_of(item_id: str, refused: Sequence[dict[str, Any]]) -> str:
 
 def _seen_refusals(attempts: Iterable["Attempt"], confinement: "Confinement") -> Iterator[Refusal]:
     for attempt in attempts:
+        if attempt.what not in _KEYS or attempt.is_shared:
+            continue
         if attempt.what in {"connect", "bind"}:
             if attempt.was_refused:
                 yield Refusal(attempt.what, attempt.target)
-        elif _is_there(attempt) and not confinement.allows(attempt.what, attempt.target):
+        elif attempt.what == "write" and attempt.was_refused:
+            continue  # of a program that failed, its own words say whether this was why
+        elif is_there(attempt) and not confinement.allows(attempt.what, attempt.target):
             yield Refusal(attempt.what, attempt.target)
-
-
-def _is_there(attempt: "Attempt") -> bool:
-    """Whether the target exists: programs look for many files that do not."""
-    target = Path(attempt.target)
-    if attempt.target == "/dev/tty":  # shells and git look whether there is a terminal
-        return False
-    if attempt.what == "write":
-        return target.parent.is_dir()
-    return target.exists() and not target.is_dir()
 
 
 class _Complaints:
@@ -181,6 +190,8 @@ class _Complaints:
         for pattern in _DENIED:
             for match in pattern.finditer(self._text):
                 yield from (name.strip() for name in filter(None, match.groups()))
+        if _REFUSED.search(self._text):
+            yield from (path for said, path in _WITHOUT_PATH if said.search(self._text))
 
     def files(self, cwd: str, search_path: str) -> Iterator[Refusal]:
         """The files and programs in its error messages, as far as these were refused."""

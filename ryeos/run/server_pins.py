@@ -5,7 +5,8 @@ In the config of a server item::
     pins:
       tools: {echo: SHA256, add: SHA256}   # of each tool, as the server lists it
       file: "/srv/echo/index.js"           # the local file that is the server
-      files: SHA256                        # of it, and of the code beside and below it
+      also: ["/srv/echo/hook.mjs"]         # further ones that its command line names
+      files: SHA256                        # of these, and of the code beside and below them
     package: {npm: "name@1.2.3", integrity: "sha512-...", bin: "dist/index.js", list: SHA256}
     package: {pypi: "name==1.2.3", program: "name", list: SHA256}   # or so
 
@@ -40,6 +41,7 @@ from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.specs import ToolSpec
 from ryeos.run.installed import InstalledTree
 from ryeos.run.packages import Block, Installer, PackageList, PackagesError
+from ryeos.run.server_command import NamedFile
 
 PINS = "pins"
 MAX_FILES, MAX_FILES_BYTES = 2000, 64 * 1024 * 1024
@@ -94,6 +96,14 @@ class ServerPins:
     tools: Mapping[str, str] | None = None
     file: str = ""
     files: str = ""
+    also: tuple[str, ...] = ()
+
+    def described_files(self) -> dict[str, Any]:
+        """The keys about files, as the config has them."""
+        if not self.files:
+            return {}
+        also = {"also": list(self.also)} if self.also else {}
+        return {"file": self.file, **also, "files": self.files}
 
 
 def read_pins(config: Mapping[str, Any]) -> ServerPins:
@@ -101,15 +111,18 @@ def read_pins(config: Mapping[str, Any]) -> ServerPins:
     said = config.get(PINS)
     if said is None:
         return ServerPins()
-    if not isinstance(said, Mapping) or set(said) - {"tools", "file", "files"}:
-        raise SpecError("config.pins", "expected a mapping with tools, file and files")
+    if not isinstance(said, Mapping) or set(said) - {"tools", "file", "also", "files"}:
+        raise SpecError("config.pins", "expected a mapping with tools, file, also and files")
     tools, file, files = said.get("tools"), said.get("file", ""), said.get("files", "")
     is_list = isinstance(tools, Mapping) and all(isinstance(one, str) for one in tools.values())
     if tools is not None and not is_list:
         raise SpecError("config.pins.tools", "expected a digest for each tool")
     if not isinstance(files, str) or not isinstance(file, str) or bool(file) != bool(files):
         raise SpecError("config.pins", "expected a path as file and a digest as files, or neither")
-    return ServerPins(tools=tools, file=file, files=files)
+    also = said.get("also", [])
+    if not isinstance(also, list) or not all(isinstance(one, str) for one in also):
+        raise SpecError("config.pins.also", "expected a list of paths")
+    return ServerPins(tools=tools, file=file, files=files, also=tuple(also))
 
 
 # --- tools ----------------------------------------------------------------------------------------
@@ -224,28 +237,30 @@ def approved_tool(spec: ToolSpec) -> dict[str, Any]:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def files_digest(file: Path, project: Path | None) -> tuple[str, int]:
+def files_digest(named: Sequence[NamedFile], project: Path | None) -> tuple[str, int]:
     """The digest of a local server and how many files are in it; ``("", 0)`` where none is.
 
     Raises FileTooLargeError, FileSystemError.
     """
-    files = server_files(file, project)
-    return _digest_of(file, files), len(files)
+    several = [server_files(one, project) for one in named]
+    return _digest_of(named, several), len({path for files in several for path in files})
 
 
-def server_files(file: Path, project: Path | None) -> dict[Path, bytes]:
-    """The files of a local server, each read once; none where it is not there.
+def server_files(named: NamedFile, project: Path | None) -> dict[Path, bytes]:
+    """A file that a command line names, and what goes with it, each read once; none without it.
 
     The file itself, and all code in its folder and below. Where that folder is the project or holds
-    it, or has too much in it: the file, and the code there that it imports by a statement.
+    it, or has too much in it: the file, its package, and the code there that it imports by a
+    statement. Of a module the folder is the one in which Python looks for it.
     Raises FileTooLargeError, FileSystemError.
     """
+    file, folder = named.path, named.folder
     if not file.is_file():
         return {}
-    folder, files, left = file.parent, dict[Path, bytes](), MAX_FILES_BYTES
+    files, left = dict[Path, bytes](), MAX_FILES_BYTES
     is_broad = project is not None and is_inside(project, folder)
     found = [] if is_broad else _code_files(folder)
-    waiting = sorted({file, *found}, reverse=True)
+    waiting = sorted({file, *(found or _package_of(file, folder))}, reverse=True)
     while waiting:
         path = waiting.pop()
         if path in files:
@@ -259,14 +274,23 @@ def server_files(file: Path, project: Path | None) -> dict[Path, bytes]:
     return files
 
 
-def _digest_of(file: Path, files: Mapping[Path, bytes]) -> str:
-    if not files:
-        return ""
-    lines = (
-        f"{path.relative_to(file.parent).as_posix()}\0{sha256_hex(data)}\n"
-        for path, data in sorted(files.items())
-    )
-    return sha256_hex("".join(lines).encode("utf-8", "surrogateescape"))
+def _package_of(file: Path, folder: Path) -> list[Path]:
+    """The code of the package in a folder that a file belongs to."""
+    inside = file.relative_to(folder).parts
+    return _code_files(folder / inside[0]) if len(inside) > 1 else []
+
+
+def _digest_of(named: Sequence[NamedFile], several: Sequence[Mapping[Path, bytes]]) -> str:
+    """One digest of all files, as they lie around each of those that are named."""
+    digests = []
+    for one, files in zip(named, several, strict=True):
+        lines = (
+            f"{Path(os.path.relpath(path, one.path.parent)).as_posix()}\0{sha256_hex(data)}\n"
+            for path, data in sorted(files.items())
+        )
+        text = "".join(lines).encode("utf-8", "surrogateescape")
+        digests.append(sha256_hex(text) if files else "")
+    return digests[0] if len(digests) == 1 else sha256_hex("\n".join(digests).encode())
 
 
 def _imported(path: Path, data: bytes, folder: Path) -> Iterator[Path]:
@@ -302,16 +326,27 @@ def _code_files(folder: Path) -> list[Path]:
     return found
 
 
-def require_files(server: str, pins: ServerPins, file: Path, project: Path) -> Mapping[Path, bytes]:
+def require_files(
+    server: str, pins: ServerPins, paths: Sequence[Path], named: Sequence[NamedFile], project: Path
+) -> Mapping[Path, bytes]:
     """The local files that were approved, to be started: step (1); none where none are pinned.
 
-    Raises ServerChangedError where they are others, FileSystemError.
+    ``paths`` are those of the pins, ``named`` what the command line names now. Raises
+    ServerChangedError where they are others, FileSystemError.
     """
     if not pins.files:
         return {}
-    files = server_files(file, project)
-    if _digest_of(file, files) != pins.files:
-        what = f"{len(files)} files at {file}" if files else f"nothing at {file}"
+    known = {one.path: one for one in named}
+    normal = [Path(os.path.normpath(path)) for path in paths]
+    for one in known:
+        if one not in normal:
+            raise ServerChangedError(server, f"its command names {one}, which you did not approve")
+    pinned = [known.get(path) or NamedFile(path=path, folder=path.parent) for path in normal]
+    several = [server_files(one, project) for one in pinned]
+    files = {path: data for part in several for path, data in part.items()}
+    if _digest_of(pinned, several) != pins.files:
+        where = ", ".join(map(str, normal))
+        what = f"{len(files)} files at {where}" if files else f"nothing at {where}"
         raise ServerChangedError(server, f"its files are not those that you approved: {what}")
     return files
 

@@ -234,7 +234,8 @@ def require_user_space(context: Context) -> Space:
     user = context.spaces.user
     if user.base == user.base.parent:
         raise RyeError(
-            f"no user space: expected a home folder, found {user.base!s}",
+            f"no user space: expected a home folder, found {user.base!s}: neither HOME nor the"
+            " system's entry of this user names another",
             code="CONFIG_ERROR",
             hint="name a folder: USER_SPACE=DIR in the environment, or --user-space DIR",
         )

@@ -160,3 +160,27 @@ def test_rights_beside_what_is_read_are_neither_signed_nor_run(
 
     assert workspace.run("mine/a").metadata["error_code"] == "VALIDATION_FAILED"
     assert not (workspace.project_path / MARK).exists()
+
+
+HEADER = "# version: 1.0.0\n# tool_type: bash\n# category: mine\n# description: d\n"
+NOT_READ = {
+    "a flag of a script": ("a.sh", f"#!/bin/bash\n{HEADER}# retryable: true\n"),
+    "a block of a script": ("a.sh", f'#!/bin/bash\n{HEADER}# env_config: {{"unset": ["X"]}}\n'),
+    "a block of JSDoc": (
+        "a.mjs",
+        JSDOC.replace("@sandbox {}", '@config_schema {"type": "object"}'),
+    ),
+    "a second comment": (
+        "a.mjs",
+        JSDOC.replace(" * @sandbox {}\n */", " */\n/** @version 2.0.0 */"),
+    ),
+    "a field below config": ("a.yaml", INSIDE.replace("sandbox: {}", "executor_id: x/y")),
+}
+
+
+@pytest.mark.parametrize(("name", "text"), NOT_READ.values(), ids=NOT_READ)
+def test_a_field_that_is_not_read_is_not_signed(workspace: Workspace, name: str, text: str) -> None:
+    path = workspace.project.write(f"tools/mine/{name}", text)
+
+    with pytest.raises(ItemValidationError, match=r"line \d+: "):
+        workspace.project.sign(path)

@@ -43,6 +43,20 @@ class Pinned:
         assert done.status == 0, done.stdout + done.stderr
         return file
 
+    def start(self, command: str, *args: str) -> None:
+        """Add a server by its command line, and approve it as it is."""
+        added = self.cli("mcp", "add", "hours", "--", command, *args)
+        assert added.status == 0, added.stderr
+        found = self.cli("mcp", "discover", "hours", "--yes")
+        assert found.status == 0, found.stdout + found.stderr
+
+    def write(self, path: str, text: str) -> Path:
+        """A file of the project."""
+        file = self.cli.project / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+        return file
+
     def call(self, *, meanwhile: Callable[[], object] = lambda: None) -> bool:
         """Whether the server answers as it should."""
 
@@ -153,3 +167,109 @@ def test_a_server_sees_its_own_path(pinned: Pinned) -> None:
     pinned.add("servers", ".py", sys.executable, before=before)
 
     assert pinned.call()
+
+
+HOURS_PY = (VECTORS / "hours.py").read_text("utf-8")
+HOURS_MJS = (VECTORS / "hours.mjs").read_text("utf-8")
+OF_PYTHON = {
+    "a module": ("hours.py", ("-m", "hours")),
+    "a module behind letters": ("hours.py", ("-u", "-Bm", "hours")),
+    "a module of a package": ("pkg/hours.py", ("-m", "pkg.hours")),
+    "a package": ("pkg/__main__.py", ("-m", "pkg")),
+    "a folder": ("pkg/__main__.py", ("pkg",)),
+    "code": ("hours.py", ("-c", "import hours")),
+}
+
+
+@pytest.mark.parametrize(("path", "words"), OF_PYTHON.values(), ids=OF_PYTHON)
+def test_what_python_runs_by_a_name_is_what_was_compared(
+    pinned: Pinned, path: str, words: tuple[str, ...]
+) -> None:
+    file = pinned.write(path, HOURS_PY.replace('if __name__ == "__main__":', "if True:"))
+    if words[-1].startswith("pkg") and words[0] == "-m":
+        pinned.write("pkg/__init__.py", "")
+    pinned.start(sys.executable, *words)
+
+    assert pinned.call()
+    assert pinned.call(meanwhile=pinned.poison(file))
+    assert not pinned.call()  # now it is another one
+
+
+def test_a_module_beside_a_package_that_is_run_is_held(pinned: Pinned) -> None:
+    pinned.write("pkg/__init__.py", "")
+    pinned.write("pkg/__main__.py", f"import helper\nfrom . import part\n{HOURS_PY}")
+    helper = pinned.write("helper.py", "VALUE = 1\n")
+    part = pinned.write("pkg/part.py", "VALUE = 1\n")
+    pinned.start(sys.executable, "-m", "pkg")
+
+    assert pinned.call()
+    assert pinned.call(meanwhile=pinned.poison(helper))
+    assert not pinned.call()
+    helper.write_text("VALUE = 1\n", "utf-8")
+    assert pinned.call(meanwhile=pinned.poison(part))
+    assert not pinned.call()
+
+
+def test_a_package_that_appears_before_a_module_is_not_run(pinned: Pinned) -> None:
+    pinned.write("hours.py", HOURS_PY)
+    pinned.start(sys.executable, "-m", "hours")
+    pinned.write("hours/__init__.py", "")
+    pinned.write("hours/__main__.py", EVIL[".py"])
+
+    assert not pinned.call()
+    assert "SERVER_CHANGED" in pinned.cli("run", HOURS, "hour:=15", "--json").stdout
+
+
+OF_NODE = {
+    "imported": ("hook.mjs", ("--import", "{project_path}/lib/hook.mjs")),
+    "imported with a sign": ("hook.mjs", ("--import=./lib/hook.mjs",)),
+    "required": ("hook.cjs", ("-r", "./lib/hook.cjs")),
+    "required without a suffix": ("hook.js", ("--require", "./lib/hook")),
+}
+
+
+@pytest.mark.parametrize(("hook", "words"), OF_NODE.values(), ids=OF_NODE)
+def test_what_node_loads_before_a_server_is_what_was_compared(
+    pinned: Pinned, hook: str, words: tuple[str, ...]
+) -> None:
+    server = pinned.write("hours.mjs", HOURS_MJS)
+    file = pinned.write(f"lib/{hook}", "globalThis.loaded = 1;\n")
+    evil = EVIL[".mjs"]
+    pinned.start(str(require_program("node")), *words, "hours.mjs")
+
+    assert pinned.call()
+    assert pinned.call(meanwhile=lambda: file.write_text(evil, "utf-8"))
+    assert not pinned.call()
+    file.write_text("globalThis.loaded = 1;\n", "utf-8")
+    assert pinned.call(meanwhile=pinned.poison(server))
+    assert not pinned.call()
+
+
+def test_a_module_of_node_in_a_folder_below_is_held(pinned: Pinned) -> None:
+    pinned.write("hours.mjs", f'import "./lib/part.mjs";\n{HOURS_MJS}')
+    part = pinned.write("lib/part.mjs", "export const VALUE = 1;\n")
+    pinned.start(str(require_program("node")), "hours.mjs")
+
+    assert pinned.call()
+    assert pinned.call(meanwhile=pinned.poison(part))
+    assert not pinned.call()
+
+
+def test_a_script_of_a_shell_is_what_was_compared(pinned: Pinned) -> None:
+    pinned.write("hours.py", HOURS_PY)
+    script = pinned.write("serve", f"exec {sys.executable} hours.py\n")
+    pinned.start("bash", "serve")
+
+    assert pinned.call()
+    assert pinned.call(meanwhile=lambda: script.write_text("exit 3\n", "utf-8"))
+    assert not pinned.call()
+
+
+def test_what_no_pin_holds_is_said(pinned: Pinned) -> None:
+    pinned.write("hours.py", HOURS_PY)
+    added = pinned.cli("mcp", "add", "hours", "--", sys.executable, "-m", "hours")
+    assert added.status == 0
+
+    found = pinned.cli("mcp", "discover", "hours", "--yes", "--json")
+
+    assert "import of code beside them" in found.json["pins"]["not_covered"]

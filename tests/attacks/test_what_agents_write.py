@@ -542,6 +542,12 @@ def test_the_refusal_names_the_line_of_the_policy(prepared: Workspace) -> None:
         ("~/.ai", "belongs to Rye"),
         ("~/.ai/state/cache", "belongs to Rye"),
         ("~/.cache/rye/programs", "belongs to Rye"),
+        ("~/.local/bin", "programs on your PATH"),
+        ("/usr/bin", "programs on your PATH"),
+        ("~/.bashrc", "read by your shells"),
+        ("~/.config/git", "read by your shells"),
+        ("/proc/1", "belongs to the system"),
+        ("/etc", "belongs to the system"),
     ],
 )
 def test_a_policy_that_gives_more_than_a_place_to_write_to_is_refused(
@@ -553,6 +559,57 @@ def test_a_policy_that_gives_more_than_a_place_to_write_to_is_refused(
 
     assert isinstance(result.failure, SpecError)
     assert expected in str(result.failure)
+
+
+REFUSED = {
+    "the mode of the home": ("chmod 700 $A", "write", "has your home folder in it"),
+    "a process": ("cat /proc/1/maps", "read", "belongs to the system"),
+    "a startup file": ("touch $A/.bashrc", "write", "read by your shells"),
+    "a new startup file": ("touch $A/.zshenv", "write", "read by your shells"),
+    "a folder on the PATH": ("touch /usr/bin/zz", "write", "programs on your PATH"),
+    "a folder of programs": ("mkdir -p $A/.local/bin", "write", "programs on your PATH"),
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="others are refused by modes before")
+@pytest.mark.parametrize(("command", "what", "why"), REFUSED.values(), ids=REFUSED)
+def test_no_hint_names_what_no_policy_gives(
+    prepared: Workspace, command: str, what: str, why: str
+) -> None:
+    (prepared.home / ".local").mkdir(exist_ok=True)
+
+    (refused,) = shell(prepared, f"{command}; exit 1").metadata["refused"]
+
+    assert refused["what"] == what
+    assert refused["policy"].startswith("agents do not get this: ")
+    assert why in refused["policy"]
+    assert "agents: {" not in refused["policy"]
+
+
+def test_a_refused_semaphore_names_shared_memory(prepared: Workspace) -> None:
+    lock = "/usr/bin/env python3 -c 'import multiprocessing as m; m.Lock()'"
+
+    with TemporaryDirectory(dir="/var/tmp") as home:  # the other one may lie in /dev/shm
+        prepared.env |= {"HOME": home}
+        (refused,) = shell(prepared, lock).metadata["refused"]
+
+    assert refused["policy"] == 'your policy allows it with: agents: {write: ["/dev/shm"]}'
+
+
+def test_a_file_of_a_folder_that_nothing_gives_is_named_by_itself(prepared: Workspace) -> None:
+    (refused,) = shell(prepared, "mkdir $A/newdir; exit 1").metadata["refused"]
+
+    assert refused["policy"].endswith('agents: {write: ["~/newdir"]}')
+
+
+def test_startup_files_below_a_folder_that_the_policy_gives_are_kept(prepared: Workspace) -> None:
+    policy(prepared, 'agents: {write: ["~/.config"]}')
+
+    shell(prepared, "echo x > $A/.config/git/config; mkdir $A/.config/fish; echo x > $A/.config/c")
+
+    assert (prepared.home / ".config/git/config").read_text("utf-8") == "mine"
+    assert not (prepared.home / ".config/fish").exists()
+    assert (prepared.home / ".config/c").is_file()
 
 
 def test_programs_below_a_folder_that_the_policy_gives_are_kept(prepared: Workspace) -> None:

@@ -112,7 +112,7 @@ def put_back(before: Path, root: Path) -> None:
     shutil.copytree(before, root)
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 8, 18])
 def test_a_push_after_resolving_was_killed_sends_only_versions_that_the_user_chose(
     torn: Client, step: int
 ) -> None:

@@ -18,7 +18,7 @@ NOTE = """\
 config_schema: {type: object, required: [word], properties: {word: {type: string}}}
 config:
   command: >-
-    if [ -p gate-{word} ]; then echo . > gate-{word}; read -r _ < gate-{word}; fi;
+    if [ -p gate-{word} ]; then echo . > gate-{word}; read -r _ < way-{word}; fi;
     echo {word} >> log; echo {word}
 """
 STEPS = 10
@@ -128,11 +128,16 @@ class GraphMachine:
 
 
 class Gate:
-    """Holds a call of ``t/note`` with this word after its start, before its note."""
+    """Holds a call of ``t/note`` with this word after its start, before its note.
+
+    A pipe for each direction: in one, the call could read its own word.
+    """
 
     def __init__(self, graphs: GraphMachine, word: str) -> None:
         self.path: Path = graphs.project / f"gate-{word}"
+        self._way: Path = graphs.project / f"way-{word}"
         os.mkfifo(self.path)
+        os.mkfifo(self._way)
 
     def await_call(self) -> None:
         """Return when the call waits."""
@@ -141,9 +146,10 @@ class Gate:
 
     def open(self) -> None:
         """Let the call go on."""
-        with self.path.open("wb") as pipe:
+        with self._way.open("wb") as pipe:
             pipe.write(b".\n")
 
     def remove(self) -> None:
         """Hold no further call."""
         self.path.unlink()
+        self._way.unlink()

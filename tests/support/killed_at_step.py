@@ -2,7 +2,8 @@
 
 ``python killed_at_step.py STEP FOLDER PROGRAM ARGUMENT...``: steps count from 1. A program that
 makes fewer changes ends by itself. Changes are audit events of the interpreter: files
-opened for writing, renamed and removed, folders made and removed.
+opened for writing, renamed and removed, folders made and removed. A name without a folder counts
+as one below it: the event does not tell the descriptor of the folder that it lies in.
 """
 
 import os
@@ -27,7 +28,8 @@ def kill_before(step: int, folder: str) -> None:
             is_change = isinstance(flags, int) and bool(flags & _WRITING)
         else:
             path, is_change = (arguments or (None,))[0], event in _CHANGING
-        if is_change and isinstance(path, str | Path) and str(path).startswith(folder):
+        is_name = isinstance(path, str | Path) and not os.path.isabs(path)
+        if is_change and (is_name or str(path).startswith(folder)):
             seen += 1
             if seen == step:
                 os.kill(os.getpid(), signal.SIGKILL)

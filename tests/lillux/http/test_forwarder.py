@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from lillux.addresses import is_public
+from lillux.attempts import Attempt
 from lillux.http.forwarder import ANYWHERE, Forwarder, Hosts, fits
 
 
@@ -87,12 +88,14 @@ def test_a_client_without_its_secret_is_refused(port: int) -> None:
         "\r\n\r\n", "\r\nProxy-Authorization: Basic cnllOng=\r\n\r\n"
     )
 
-    answers = [
-        ask(forwarder, one, shows=False) for one in (get(f"http://127.0.0.1:{port}/"), wrong)
-    ]
+    attempts: list[Attempt] = []
+    with forwarder.hearers.heard_by(attempts.append):
+        answers = [
+            ask(forwarder, one, shows=False) for one in (get(f"http://127.0.0.1:{port}/"), wrong)
+        ]
 
     assert [answer.split()[1] for answer in answers] == ["407", "407"]
-    assert forwarder.attempts == []
+    assert attempts == []
 
 
 def test_a_tunnel_leads_to_a_named_host_and_carries_both_ways(port: int) -> None:
@@ -119,10 +122,12 @@ def test_a_tunnel_leads_to_a_named_host_and_carries_both_ways(port: int) -> None
 def test_other_hosts_and_ports_are_refused_by_name(request_text: str) -> None:
     forwarder = Forwarder(Hosts(("api.example:443",)), found("192.0.2.1"))
 
-    answer = ask(forwarder, request_text)
+    attempts: list[Attempt] = []
+    with forwarder.hearers.heard_by(attempts.append):
+        answer = ask(forwarder, request_text)
 
     assert answer.startswith(("HTTP/1.1 403 Forbidden", "HTTP/1.1 400 Bad Request"))
-    assert all(one.was_refused for one in forwarder.attempts)
+    assert all(one.was_refused for one in attempts)
 
 
 @pytest.mark.parametrize(

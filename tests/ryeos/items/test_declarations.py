@@ -99,6 +99,17 @@ REFUSED_IN_PYTHON = {
     "EXECUTOR_ID": ('EXECUTOR_ID = "a/b"\n', [5]),
     "a schema, changed": ('CONFIG_SCHEMA = {}\nCONFIG_SCHEMA["a"] = 1\n', [6]),
     "inputs, computed": ("INPUTS = tuple()\n", [5]),
+    "a shell's executor": ("# executor_id: c/d\n", [5]),
+    "a shell's schema": ('# config_schema: {"type": "object"}\n', [5]),
+    "another version in a comment": ("# version: 2.0.0\n", [5]),
+    "a flag in a comment": ("# @retryable true\n", [5]),
+    "small letters in a comment": ('# sandbox = {"write": []}\n', [5]),
+    "a commented constant of another kind": ('# __executor_id__ = "c/d"\n', [5]),
+    "a tag in a text": ('"""\n@version 2.0\n"""\n', [6]),
+    "a sandbox in a text": ('"""\nsandbox: {"write": []}\n"""\n', [6]),
+    "an executor far below": ("def f(): pass\n# executor_id: c/d\n", [6]),
+    "an executor in a constant": ('CONFIG = {"executor_id": "c/d"}\n', [5]),
+    "without its end": ('__version = "2.0.0"\n', [5]),
 }
 
 
@@ -127,6 +138,12 @@ ACCEPTED_IN_PYTHON = {
     "main": 'if __name__ == "__main__":\n    print()\n',
     "inboxes": "INBOX = 1\nsandboxed_folder = 2\nSANDBAG = 3\n",
     "named functions": "def f():\n    f.__name__ = 'g'\n",
+    "the same in a comment": "# version: 1.0.0\n# executor_id: a/b\n",
+    "prose with a field's word": "# config: read from /etc\n# version: see the changelog\n",
+    "arguments in a docstring": '"""\nArgs:\n  config: the settings\n  version: which one\n"""\n',
+    "a version far below": "def f(): pass\n# version: 1.2.3\n# config: {'a': 1}\n",
+    "a constant taken out": '# CONFIG = {"timeout": 1}\n',
+    "tools of a model": 'TOOL = {"name": "a", "input_schema": {"type": "object"}}\n',
 }
 
 
@@ -205,7 +222,50 @@ REFUSED_IN_JAVASCRIPT = {
     "in a constant": ("const CONFIG = {\n  sandbox: {write: []} };\n", [4]),
     "the version": ('const __version__ = "2.0.0";\n', [1]),
     "the executor": ('exports.__executor_id__ = "a/b";\n', [3]),
+    "the executor in a comment": ("// executor_id: c/d\n", [3]),
+    "a version in a comment": ("// version: 2.0.0\n", [3]),
+    "a schema further down": ("function f() {}\n/* config_schema: {} */\n", [4]),
+    "the executor as a variable": ('const executorId = "a/b";\n', [3]),
 }
+
+JSDOC = "/**\n * @version 1.0.0\n * @tool_type javascript\n * @executor_id a/b\n * %s\n */\n%s\n"
+
+REFUSED_IN_JSDOC = {
+    "a schema": ('@config_schema {"type": "object"}', "", [5]),
+    "a flag": ("@retryable true", "", [5]),
+    "an environment": ('@env_config {"unset": ["X"]}', "", [5]),
+    "a config": ('@config {"timeout": 1}', "", [5]),
+    "in other letters": ("@Version 2.0.0", "", [5]),
+    "prose in other letters": ("@Description other", "", [5]),
+    "in one word": ("@executorId c/d", "", [5]),
+    "without the mark": ("executor_id: c/d", "", [5]),
+    "twice": ("@version 2.0.0", "", [2]),
+    "a second comment": ("", "/** @version 2.0.0 */", [7]),
+    "a plain comment": ("", "/* @executor_id c/d */", [7]),
+    "a constant with another value": ("", 'export const __executor_id__ = "c/d";', [4]),
+}
+
+
+@pytest.mark.parametrize(
+    ("tag", "below", "expected"), REFUSED_IN_JSDOC.values(), ids=REFUSED_IN_JSDOC
+)
+def test_tags_that_are_not_what_is_read_are_refused_with_the_line(
+    tag: str, below: str, expected: list[int]
+) -> None:
+    assert lines(".mjs", JSDOC % (tag, below)) == expected
+
+
+@pytest.mark.parametrize(
+    ("tag", "below"),
+    [
+        ("@param {Object} config the settings", 'export const __version__ = "1.0.0";'),
+        ("@name x", "/** @description Runs it. */\nexport function execute() {}"),
+        ("", "// config: read from /etc\n// version: see the changelog"),
+        ("", "function f() {}\n/** @version 1.2.3 */\nfunction g() {}"),
+    ],
+)
+def test_other_tags_are_accepted(tag: str, below: str) -> None:
+    assert lines(".mjs", JSDOC % (tag, below)) == []
 
 
 @pytest.mark.parametrize(
@@ -282,6 +342,21 @@ REFUSED_IN_SHELL = {
     "in Markdown": ("# **sandbox**: {}\n", [5]),
     "a list": ("# - sandbox: {}\n", [5]),
     "a quote that is no heredoc": ("echo '<<EOF'\n# sandbox: {}\n", [6]),
+    "a flag": ("# retryable: true\n", [5]),
+    "an environment": ('# env_config: {"unset": ["X"]}\n', [5]),
+    "a config": ('# config: {"timeout": 1}\n', [5]),
+    "a config over lines": ("# config: {\n# }\n", [5]),
+    "a schema with a line": ("# config-schema: {}\n", [5]),
+    "a schema in one word": ("# configSchema: {}\n", [5]),
+    "parameters": ('# parameters: {"type": "object"}\n', [5]),
+    "Executor_Id": ("# Executor_Id: c/d\n", [5]),
+    "in two words again": ("# executor id: c/d\n", [5]),
+    "an executor with equals": ("# executor_id = c/d\n", [5]),
+    "prose in other letters": ("# Description: other\n", [5]),
+    "a Cyrillic letter": ("# \u0435xecutor_id: c/d\n", [5]),
+    "a variable": ("EXECUTOR_ID=c/d\n", [5]),
+    "a block as a variable": ("export ENV_CONFIG='{\"a\": 1}'\n", [5]),
+    "the version is prose": ("# version: see the changelog\n", [5]),
 }
 
 
@@ -304,6 +379,11 @@ ACCEPTED_IN_SHELL = {
     "an ordinary variable": "sandbox=$(mktemp -d)\n",
     "the same again": "# version: 1.0.0\n",
     "a quote in a comment": "echo\n# don't\nsandbox=1\n",
+    "prose with a field's word": "# config: read from /etc\n# outputs: one line [or two]\n",
+    "keys of a schema": '# config_schema: {"properties":\n#   {"config": {"type": "object"},\n'
+    '#    "version": {}}}\nset -e\n',
+    "prose far below": 'echo\n# version: see the changelog\n# config: {"a": 1}\n',
+    "a variable of many scripts": "CONFIG='{\"timeout\": 1}'\nconfig=/etc/x\n",
 }
 
 
@@ -333,6 +413,12 @@ REFUSED_DATA = {
     "below a table of TOML": (".toml", 'tool_type = "x"\n[config]\nsandbox = {}\n', [3]),
     "a table of TOML": (".toml", 'tool_type = "x"\n[config.sandbox]\nread = []\n', [2]),
     "a text of TOML": (".toml", 'tool_type = "x"\n[config]\nsandbox = "{}"\n', [3]),
+    "an executor inside": (".yaml", YAML + "config:\n  executor_id: c/d\n", [5]),
+    "an executor deep inside": (".yaml", YAML + "config: {a: [{executor_id: c/d}]}\n", [4]),
+    "a schema inside": (".yaml", YAML + "config: {config_schema: {type: object}}\n", [4]),
+    "a flag inside": (".yaml", YAML + "config:\n  retryable: true\n", [5]),
+    "an environment inside": (".yaml", YAML + "metadata: {env_config: {unset: [X]}}\n", [4]),
+    "a flag of TOML": (".toml", 'tool_type = "x"\n[config]\nretryable = true\n', [3]),
     "of TOML": (".toml", 'tool_type = "x"\nSandbox = {}\n', [2]),
 }
 
@@ -355,6 +441,9 @@ def test_a_key_that_seems_to_declare_is_refused_with_the_line(
         "config: {params: {sandbox: {}}, env: {SANDBOX: none}}\n",
         "config: {sandbox: true}\n",
         "config: {sandbox: {enabled: true}, name: sandbox}\n",
+        "config: {params: {executor_id: a/b}, env: {RETRYABLE: x}}\n",
+        "config: {listed: {inputSchema: {type: object}}, version: 2, inputs: {}}\n",
+        "x-a: {executor_id: a/b}\n",
     ],
 )
 def test_other_keys_are_accepted(more: str) -> None:
@@ -386,6 +475,36 @@ REFUSED_MARKDOWN = {
         DIRECTIVE.replace("</metadata>", '<Limits turns="1"/></metadata>'),
         [7],
     ),
+    "an attribute of another element": (
+        Kind.DIRECTIVE,
+        DIRECTIVE.replace("<metadata>", '<metadata version="2.0.0">'),
+        [5],
+    ),
+    "Version of a directive": (
+        Kind.DIRECTIVE,
+        DIRECTIVE.replace(' version="1', ' Version="2.0.0" version="1'),
+        [4],
+    ),
+    "a version as an element": (
+        Kind.DIRECTIVE,
+        DIRECTIVE.replace("</metadata>", "<version>2.0.0</version></metadata>"),
+        [7],
+    ),
+    "one slip from permissions": (
+        Kind.DIRECTIVE,
+        DIRECTIVE.replace("</metadata>", "<permission>*</permission></metadata>"),
+        [7],
+    ),
+    "permissions in the body": (
+        Kind.DIRECTIVE,
+        DIRECTIVE + "\n<permissions><execute>*</execute></permissions>\n",
+        [11],
+    ),
+    "front matter below a block": (
+        Kind.KNOWLEDGE,
+        KNOWLEDGE.replace("\n\nText.", "\n\n---\nversion: 2.0.0\n---\n"),
+        [8],
+    ),
     "front matter and a block": (Kind.KNOWLEDGE, "---\nname: x\n---\n```yaml\na: 1\n```\n", None),
     "two front matters": (
         Kind.KNOWLEDGE,
@@ -414,6 +533,7 @@ def test_a_second_header_of_a_text_is_refused_with_the_line(
     [
         (Kind.DIRECTIVE, DIRECTIVE),
         (Kind.DIRECTIVE, DIRECTIVE + "\n````md\n" + BLOCK + "````\n"),
+        (Kind.DIRECTIVE, DIRECTIVE + "\n```xml\n<permissions>*</permissions>\n```\n"),
         (Kind.DIRECTIVE, DIRECTIVE + "\nUse `<directive>` so.\n\n---\n\nMore.\n"),
         (Kind.KNOWLEDGE, KNOWLEDGE),
         (Kind.KNOWLEDGE, KNOWLEDGE + "\n```yaml\nversion: 2\nsandbox: {}\n```\n"),

@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from ryeos.items.errors import error_envelope
+from ryeos.items.refs import PROJECT, Space
 from ryeos.remote.apply import AppliedChanges
 from ryeos.remote.errors import RemoteError
 from ryeos.remote.node import NodeReply
-from ryeos.remote.run import RemoteRun, answer_of, execute
+from ryeos.remote.run import RemoteRun, answer_of, execute, page_signer
 from ryeos.remote.secrets import open_envelope
 from tests.support.memory_node import MemoryNode, Run, reply
 from tests.support.remote_project import RemoteProject
+from tests.support.workspace import Workspace
 
 RUN = RemoteRun(item_ref="tool:mine/hello", parameters={"name": "Ann"})
 PAGE = ".ai/knowledge/state/graphs/demo/run-1.md"
@@ -142,11 +144,29 @@ def test_outputs_are_written(project: RemoteProject, memory_node: MemoryNode) ->
 
 def test_pages_are_signed_again_on_request(project: RemoteProject, memory_node: MemoryNode) -> None:
     memory_node.outputs = {PAGE: b"page\n"}
-    signed: list[Path] = []
+    signed: list[tuple[Path, bytes]] = []
 
-    execute(project.link, RUN, sign_page=signed.append)
+    execute(project.link, RUN, sign_page=lambda *page: signed.append(page))
 
-    assert signed == [project.root / PAGE]
+    assert signed == [(project.root / PAGE, b"page\n")]
+
+
+def test_a_page_that_was_exchanged_before_it_is_signed_gets_no_signature(
+    project: RemoteProject, memory_node: MemoryNode, workspace: Workspace
+) -> None:
+    text = workspace.project.knowledge("state/graphs/demo/run-1").read_text("utf-8")
+    memory_node.outputs = {PAGE: text.encode()}
+    place, other = project.root / PAGE, f"{text}exchanged\n"
+    sign = page_signer(Space(PROJECT, project.root), workspace.signer())
+
+    def exchange_and_sign(path: Path, data: bytes) -> object:
+        path.write_text(other, encoding="utf-8")
+        return sign(path, data)
+
+    ran = execute(project.link, RUN, sign_page=exchange_and_sign)
+
+    assert place.read_text("utf-8") == other
+    assert [one.partition(":")[0] for one in ran.warnings] == [f"{PAGE} was not signed"]
 
 
 def test_secrets_are_sealed_for_the_node(project: RemoteProject, memory_node: MemoryNode) -> None:

@@ -52,7 +52,7 @@ def test_outputs_are_written_and_refs_come_last(machine: Machine) -> None:
     outputs = machine.bring_all(files)
 
     assert outputs.written == (PAGE, TRANSCRIPT, REF)
-    assert outputs.pages == (PAGE,)
+    assert outputs.pages == {PAGE: b"page\n"}
     assert {path: (machine.root / path).read_bytes() for path in files} == files
 
 

@@ -5,6 +5,7 @@ import os
 import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,14 @@ from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer._key import SSlibKey
 
 from lillux import dsse
+from lillux.attempts import MAX_REFUSED, UNHEARD, Attempt, Attempts, Hearers
 from lillux.errors import LilluxError
+from lillux.sandbox import Confinement, Mediation, obstacle
 from lillux.signing import compute_key_digest, generate_keypair
 from ryeos.items.errors import Answer, RyeError
 from ryeos.items.refs import parse_reference
+from ryeos.run.functions import FunctionHost
+from ryeos.run.heard_refusals import refusals_of_receipt
 from ryeos.run.model import ExecutionRequest
 from ryeos.run.programs import program_at
 from ryeos.run.receipt_key import ReceiptKey
@@ -42,6 +47,10 @@ def execute(params, project_path):
     open(project_path + "/out/made.txt", "w").write("made")
     return {"n": params.get("n", 0)}
 """
+held = pytest.mark.skipif(
+    bool(obstacle(Confinement(mediated=Mediation(()), is_hardened=True))),
+    reason="Linux has a supervisor",
+)
 FUNCTION = "rye/core/runtimes/python/function"
 
 
@@ -100,12 +109,120 @@ def test_a_receipt_records_chain_rights_and_result(
         predicate["number"],
         predicate["previous"],
     ) == ("success", 0, 2, predicate["start"])
-    assert (predicate["filesObserved"], predicate["refusalsObserved"]) == ("all", "none")
+    assert predicate["filesObserved"] == "all"
+    observed, unobserved = predicate["refusalsObserved"], predicate["refusalsNotObserved"]
+    assert not {*observed} & {*unobserved}
+    assert "refused" not in predicate
     made = [one["name"] for one in receipt.statement["subject"]]
     assert made == ["result", str(workspace.project_path / "out/made.txt")]
     text = json.dumps(receipt.statement)
     assert '"n"' not in text
     assert "secret" not in text
+
+
+def test_a_receipt_names_links_folders_and_what_was_removed(workspace: Workspace) -> None:
+    out = workspace.project_path / "out"
+    out.mkdir()
+    (out / "old").write_text("old", encoding="utf-8")
+    workspace.project.signed_yaml(
+        "mine/x",
+        'sandbox: {write: ["{project}/out"], programs: any}\n'
+        "config: {script: 'ln -s /etc/passwd out/link; mkdir out/folder; mv out/old out/new'}\n",
+    )
+    rye = workspace.rye(receipts="on")
+
+    answer = rye.execute(parse_reference("tool:mine/x"), ExecutionRequest(item_id="mine/x"))
+
+    receipt = rye.receipts.log.find(answer.envelope["metadata"]["receipt"])
+    assert receipt.predicate["changes"] == [
+        {"path": f"{out}/folder", "kind": "folder", "change": "made"},
+        {"path": f"{out}/link", "kind": "link", "change": "made", "target": "/etc/passwd"},
+        {"path": f"{out}/old", "kind": "file", "change": "removed"},
+    ]
+    assert [one["name"] for one in receipt.statement["subject"]] == ["result", f"{out}/new"]
+    validate(dict(receipt.statement))
+
+
+@held
+def test_refused_accesses_are_there_also_in_a_run_that_succeeds(workspace: Workspace) -> None:
+    outside = workspace.folder / "outside"
+    outside.mkdir()
+    body = f"""
+import os
+def execute(params, project_path):
+    for act in (lambda: open("{outside}/x", "w"), lambda: os.chmod("{outside}", 0o777)):
+        for _ in range(2):
+            try:
+                act()
+            except OSError:
+                pass
+    open(project_path + "/inside", "w").close()
+    return {{}}
+"""
+    workspace.project.signed_tool("mine/x", body, executor=FUNCTION)
+    with closing(FunctionHost()) as functions:
+        for host in (None, functions):  # in a process of its own, and in a warm worker
+            rye = workspace.rye(receipts="on", confines=True, functions=host)
+            rye.caller = lambda: {"kind": "mcp", "client": "a"}
+
+            answer = rye.execute(parse_reference("tool:mine/x"), ExecutionRequest(item_id="mine/x"))
+
+            assert answer.envelope["status"] == "success", answer.envelope
+            said = rye.receipts.log.find(answer.envelope["metadata"]["receipt"]).predicate
+            # A shim of the interpreter is a shell, which looks for a terminal.
+            found = [one for one in said["refused"] if not one["target"].startswith("/dev/tty")]
+            assert found == [
+                {"what": "write", "target": f"{outside}/x"},
+                {"what": "metadata", "target": str(outside)},
+            ]
+            assert said["refusedCount"] >= 4
+            assert {"write", "metadata", "connect"} <= {*said["refusalsObserved"]}
+            assert {"read", "signal", "system-call"} <= {*said["refusalsNotObserved"]}
+
+
+@held
+def test_a_run_that_is_refused_very_much_has_a_receipt_all_the_same(workspace: Workspace) -> None:
+    name = "\N{EURO SIGN}" * 80
+    body = f"""
+import os
+def execute(params, project_path):
+    for number in range(300):
+        try:
+            open("/" + str(number) + "{name}", "w")
+        except OSError:
+            pass
+    return {{}}
+"""
+    workspace.project.signed_tool("mine/x", body, executor=FUNCTION)
+    rye = workspace.rye(receipts="on", confines=True)
+    rye.caller = lambda: {"kind": "mcp", "client": "a"}
+
+    answer = rye.execute(parse_reference("tool:mine/x"), ExecutionRequest(item_id="mine/x"))
+
+    said = rye.receipts.log.find(answer.envelope["metadata"]["receipt"]).predicate
+    assert len(said["refused"]) == MAX_REFUSED
+    assert said["refusedCount"] >= 300
+
+
+def test_what_several_runs_of_a_worker_are_refused_is_marked_as_shared() -> None:
+    hearers, one, other = Hearers(), Attempts(), Attempts()
+    with hearers.heard_by(one.append):
+        hearers(Attempt("write", "/a", was_refused=True))
+        with hearers.heard_by(other.append):
+            hearers(Attempt("write", "/b", was_refused=True))
+
+    assert [(found.target, found.is_shared) for found in one] == [("/a", False), ("/b", True)]
+    assert [(found.target, found.is_shared) for found in other] == [("/b", True)]
+
+
+def test_without_a_supervisor_no_kind_is_said_to_be_observed() -> None:
+    attempts = Attempts()
+    attempts.append(Attempt(UNHEARD, ""))
+
+    said = refusals_of_receipt(attempts, Confinement(is_hardened=True, watches=True), ())
+
+    assert said["refusalsObserved"] == []
+    assert "system-call" in said["refusalsNotObserved"]
 
 
 def test_a_full_receipt_has_the_values_of_the_parameters(workspace: Workspace) -> None:
