@@ -244,6 +244,8 @@ class _Reader:
         template = self._config.get("body")
         if template is None or isinstance(template, bytes):
             return template, False
+        if self._is_left_out(template):
+            return None, False
         value = self._body_value(template)
         if isinstance(value, str) and isinstance(template, str):
             return value.encode("utf-8", "surrogatepass"), False
