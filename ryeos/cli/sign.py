@@ -281,7 +281,8 @@ def _configure(parser: Arguments) -> None:
     add("--all", action="store_true", help="show them, and sign them without asking about each")
     add("--yes", action="store_true", help="the same as --all")
     add("--drop", action="store_true", help="drop them instead")
-    add("--list", action="store_true", help="list them, decide nothing")
+    add("--list", action="store_true", help="a line for each, decide nothing")
+    add("--diff", action="store_true", help="with --list: show each as it would be asked")
 
 
 def _run(session: Session) -> int:
@@ -292,7 +293,7 @@ def _run(session: Session) -> int:
     mode = Mode.ALL if is_all else Mode.DROP if arguments.drop else Mode.ASK
     mode = Mode.LIST if arguments.list else mode
     found = _chosen_proposals(Proposals(session.context.spaces.user), arguments.id)
-    is_shown = not arguments.list or not session.output.as_json
+    is_shown = not session.output.as_json if arguments.diff else not arguments.list
     rows = decide(session, found, mode, is_shown=is_shown)
     failed = [row for row in rows if row["state"] == FAILED]
     envelope: dict[str, Any] = {"status": "error" if failed else "success", "proposals": rows}
@@ -334,8 +335,15 @@ def decide(
 
 def decided_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """The same for a person."""
-    lines = [f"{row['state']:<8} {row['id']}  {one_line(row['ref'])}" for row in rows]
-    return lines or ["nothing waits for approval"]
+    return [_decided_line(row) for row in rows] or ["nothing waits for approval"]
+
+
+def _decided_line(row: Mapping[str, Any]) -> str:
+    line = f"{row['state']:<8} {row['id']}  {one_line(row['ref'])}"
+    if row["state"] != WAITING or "change" not in row:
+        return line
+    by = one_line(row.get("client") or "an agent")
+    return f"{line}  {row['change']}, by {by}, {row['proposed_at']}"
 
 
 def _chosen_proposals(waiting: Proposals, named: list[str]) -> list[Proposal]:
@@ -373,7 +381,9 @@ def _decide(
         problem = f"{proposal.label}: {error}; an agent may propose it again"
         return {**row, "state": FAILED, "problem": problem}, ""
     wanted_by = f"{proposal.client or 'an agent'}, {proposal.proposed_at}, proposal {proposal.id}"
-    lines = review_of(rye, item, wanted_by=wanted_by).lines()
+    review = review_of(rye, item, wanted_by=wanted_by)
+    lines = review.lines()
+    row["change"] = "new" if review.is_new else "changed"
     is_asked = mode is Mode.ASK and session.can_ask
     if is_asked:
         decided = decide_one(session, rye, item, wanted_by=wanted_by, may_drop=True)
@@ -429,7 +439,8 @@ COMMANDS = {
         _run,
         [
             "rye approve",
-            "rye approve --list --json",
+            "rye approve --list",
+            "rye approve --list --diff",
             "rye approve tool:shop/total",
             "rye approve --all",
             "rye approve --drop 1f0c9a77d2b4",

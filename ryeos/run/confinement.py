@@ -26,6 +26,7 @@ from ryeos.items.rights import (
     ANYTHING,
     LOOPBACK,
     TMP_MARK,
+    Entries,
     Rights,
     fits_variable,
     is_below,
@@ -450,8 +451,7 @@ class CallRights:
         is_free = rights is None or (rights == ANYTHING and not self.on_node)
         if is_free and not self.withholding and not self.watches:
             return None
-        from lillux.sandbox import Confinement, obstacle
-        from lillux.seccomp import Addresses, Reach, Sockets
+        from lillux.sandbox import Confinement
 
         devices = tuple(Path("/dev", name) for name in _DEVICES)
         if rights is None:
@@ -481,36 +481,41 @@ class CallRights:
             writable = (*devices, *(one for one in folders if one not in own_way))
         if rights.programs is not None:
             executable = tuple(places.executable(rights.programs))
-        hosts: tuple[str, ...] = ()
-        addresses = None
-        if rights.network is None:
-            sockets = Sockets(local=True)
-            addresses = Addresses(Reach.PUBLIC) if self.on_node else None
-        elif not rights.network:
-            sockets = Sockets(local=False, network=False)
-        else:
-            sockets = Sockets(local=False, streams_only=True)
-            is_loopback = rights.network == (LOOPBACK,)
-            addresses = Addresses(Reach.LOOPBACK if is_loopback else Reach.PROXY)
-            hosts = () if is_loopback else rights.network
         is_limited = self.on_node or rights != ANYTHING
         wanted = Confinement(
             readable=readable,
             writable=writable,
             executable=executable,
-            sockets=sockets,
-            addresses=addresses,
-            hosts=hosts,
             withholding=self.withholding,
             mediated=mediated,
             local_sockets=self._local_sockets(),
             is_hardened=is_limited or self.withholding is not None,
             may_trace=not is_limited,
             watches=self.watches,
+            **self._in_network(rights.network),
         )
         if not (wanted.needs_landlock or wanted.needs_filter or wanted.withholding):
             return None
-        wanted = self._as_far_as_held(wanted)
+        return self._held(self._as_far_as_held(wanted))
+
+    def _in_network(self, network: Entries | None) -> dict[str, Any]:
+        """The sockets of a program that reaches these hosts, None for any."""
+        from lillux.seccomp import Addresses, Reach, Sockets
+
+        if network is None:
+            own = Addresses(Reach.PUBLIC) if self.on_node else None
+            return {"sockets": Sockets(local=True), "addresses": own}
+        if not network:
+            return {"sockets": Sockets(local=False, network=False)}
+        sockets = Sockets(local=False, streams_only=True)
+        if network == (LOOPBACK,):
+            return {"sockets": sockets, "addresses": Addresses(Reach.LOOPBACK)}
+        return {"sockets": sockets, "addresses": Addresses(Reach.PROXY), "hosts": network}
+
+    def _held(self, wanted: "Confinement") -> "Confinement":
+        """The same. Raises RyeError where this machine cannot hold it."""
+        from lillux.sandbox import obstacle
+
         problem = obstacle(wanted, bubblewrap=_bubblewrap())
         if problem:
             raise RyeError(

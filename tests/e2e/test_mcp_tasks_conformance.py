@@ -71,7 +71,9 @@ def command_of(name: object, arguments: dict[str, Any]) -> str | None:
 def test_a_scenario_for_tasks_passes(tmp_path: Path, machine: Machine, scenario: str) -> None:
     suite = node_packages(CLIENTS) / "node_modules" / "@modelcontextprotocol" / "conformance"
     # The suite has no person: its shells run without a question.
-    machine.write_policy(RUNS_SHELLS)
+    policy = machine.home / ".ai/config/agents/policy.yaml"
+    policy.parent.mkdir(parents=True, exist_ok=True)
+    policy.write_text('version: "1.0.0"\ncategory: agents\nshells: allow\n', "utf-8")
     place = Place(machine.project, machine.environ(), translated)
 
     with bridged([*machine.rye, "mcp"], place) as url:

@@ -28,7 +28,7 @@ def kill_before(step: int, folder: str) -> None:
             is_change = isinstance(flags, int) and bool(flags & _WRITING)
         else:
             path, is_change = (arguments or (None,))[0], event in _CHANGING
-        is_name = isinstance(path, str | Path) and not os.path.isabs(path)
+        is_name = isinstance(path, str | Path) and not Path(path).is_absolute()
         if is_change and (is_name or str(path).startswith(folder)):
             seen += 1
             if seen == step:
