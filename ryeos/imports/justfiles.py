@@ -13,8 +13,8 @@ from typing import Any
 from lillux.values import dataclass, field
 from ryeos.imports.help_pages import Argument
 from ryeos.imports.plan import MAX_ITEMS, ImportSource, source_text
+from ryeos.imports.task_files import MAX_LINE, Part, Task, TaskFile, part_text, plain_line
 from ryeos.imports.task_steps import Recipe, called_names, names_in_order, steps_of
-from ryeos.imports.tasks import MAX_LINE, Part, Task, TaskFile, part_text, plain_line
 from ryeos.imports.tool_texts import MAX_FILE
 
 _MAX_PARTS = 100

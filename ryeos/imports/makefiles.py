@@ -11,8 +11,8 @@ from pathlib import Path
 from lillux.values import dataclass, field
 from ryeos.imports.help_pages import Argument
 from ryeos.imports.plan import MAX_ITEMS, ImportSource, source_text
+from ryeos.imports.task_files import MAX_LINE, Part, Task, TaskFile, part_text, plain_line
 from ryeos.imports.task_steps import Recipe, called_names, steps_of
-from ryeos.imports.tasks import MAX_LINE, Part, Task, TaskFile, part_text, plain_line
 from ryeos.imports.tool_texts import MAX_FILE
 
 _MAX_INCLUDED, _MAX_EXPANDED = 100, 20

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ryeos.imports.plan import MAX_ITEMS, ImportSource, source_error, source_text
+from ryeos.imports.task_files import Part, Task, TaskFile
 from ryeos.imports.task_steps import Recipe, called_names, names_in_order, steps_of
-from ryeos.imports.tasks import Part, Task, TaskFile
 from ryeos.imports.tool_texts import MAX_FILE
 
 # --- npm ------------------------------------------------------------------------------------------

@@ -12,23 +12,20 @@ from pathlib import Path
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import path_inside, read_bytes
-from lillux.values import dataclass, field
-from ryeos.imports.help_pages import Argument, HelpPage
+from ryeos.imports.help_pages import HelpPage
 from ryeos.imports.plan import (
     ImportPlan,
     ImportSource,
     ProposedItem,
     plain_name,
     shown_path,
-    source_text,
 )
+from ryeos.imports.task_files import Part, Task, TaskFile, plain_line
 from ryeos.imports.task_steps import too_much
 from ryeos.imports.tool_texts import MAX_FILE, NAME_OF_TASK, ToolParts, tool_text
 from ryeos.items.line_ends import lf_bytes
 from ryeos.items.refs import ItemRef, Kind
 
-MAX_LINE = 2000
-_MAX_TEXT = 300
 _RIGHTS = {
     "read": ["{project}"],
     "write": ["{project}", "{tmp}"],
@@ -36,46 +33,6 @@ _RIGHTS = {
     "programs": "any",
     "env": [],
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A further file that a runner reads, by its path from the folder of the file with the tasks.
-
-    ``where`` is the line that names it. The runner goes on without one that is optional.
-    """
-
-    path: str
-    where: str
-    is_optional: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """A task of a file. ``steps`` are all lines that it runs, ``parts`` what it is made of."""
-
-    name: str
-    steps: tuple[str, ...]
-    command: tuple[str, ...]
-    description: str = ""
-    arguments: tuple[Argument, ...] = ()
-    takes_words: bool = False
-    parts: tuple[Part, ...] = ()
-    notes: tuple[str, ...] = ()
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFile:
-    """What a reader found in a file.
-
-    ``notes`` are on lines that it did not take, ``left_out`` are tasks beyond `MAX_ITEMS`.
-    """
-
-    runner: str
-    tasks: list[Task] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
 
 
 def read_tasks(source: ImportSource) -> ImportPlan:
@@ -180,19 +137,3 @@ class _Held:
             return
         if place not in dict(self.files):
             self.files.append((place, sha256_hex(lf_bytes(data))))
-
-
-def part_text(folder: Path, name: str) -> str | None:
-    """The text of a part that lies in the folder of the tasks; None for any other."""
-    try:
-        if path_inside((folder / name).resolve(), folder.resolve()) is None:
-            return None
-        return source_text(folder / name, MAX_FILE)
-    except (LilluxError, OSError, ValueError):
-        return None  # the part itself says why
-
-
-def plain_line(text: str) -> str:
-    """A text on one line of bounded length."""
-    plain = " ".join(text.split())[:_MAX_TEXT]
-    return "".join(letter for letter in plain if letter.isprintable())
