@@ -1,4 +1,7 @@
-"""What is read of a file with tasks: the tasks, and the parts that it is made of."""
+"""What is read of a file with tasks: the tasks, and the parts that it is made of.
+
+A file of its own: each reader gives it, and `ryeos.imports.tasks` imports the readers.
+"""
 
 from pathlib import Path
 

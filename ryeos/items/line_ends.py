@@ -1,7 +1,8 @@
 """Line ends that git changes in a clone (``core.autocrlf``): the same text, other bytes. Pure.
 
 A pinned file has the digest of its text with LF. Only a text whose every line ends with CR and LF,
-as git writes it, is taken for the other form of it.
+as git writes it, is taken for the other form of it. A file of its own: skills, scripts and tasks
+are pinned by it.
 """
 
 from lillux.digests import sha256_hex

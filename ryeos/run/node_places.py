@@ -1,4 +1,7 @@
-"""Where a file of Node.js takes its packages from, by its path. Nothing of it is run."""
+"""Where a file of Node.js takes its packages from, by its path. Nothing of it is run.
+
+A file of its own: an import proposes rights by it, and a start of a server holds folders by it.
+"""
 
 from pathlib import Path
 
