@@ -123,6 +123,7 @@ def _named_in(lines: Sequence[str], variables: Mapping[str, str]) -> list[str]:
 
 _IMPORT = re.compile(r"import(\??)\s+(?:x?('[^']*'|\"[^\"]*\"))\s*(?:#.*)?")
 _MODULE = re.compile(r"mod(\??)\s+([A-Za-z_][\w-]*)(?:\s+('[^']*'|\"[^\"]*\"))?\s*(?:#.*)?")
+_SEEMS_PART = re.compile(r"(?:import|mod)\??\s+(?!:=)[^\s:]")
 _SET = re.compile(r"set\s+([\w-]+)\s*(?::=\s*(.*))?")
 
 
@@ -149,12 +150,15 @@ class _Files:
         self.texts.append((name, prefix, text))
         is_first = len(self.texts) == 1
         above = f"{name.rpartition('/')[0]}/" if "/" in name else ""
-        for number, line in enumerate(_lines(text), 1):
+        for number, line in enumerate((one.rstrip("\r") for one in text.split("\n")), 1):
             where = f"line {number}" if is_first else f"{name}, line {number}"
             if found := _IMPORT.fullmatch(line):
                 self._add(f"{above}{found[2][1:-1]}", where, prefix, is_optional=bool(found[1]))
             elif found := _MODULE.fullmatch(line):
                 self._module(found, above, where, prefix)
+            elif _SEEMS_PART.match(line) and not _RECIPE.fullmatch(line[:MAX_LINE]):
+                shown = f"{plain_line(line)[:60]}*"  # in a form that is not read: never pinned
+                self.parts[shown] = Part(path=shown, where=where)
             elif found := _SET.match(line):
                 self._setting(found[1], found[2] or "true", where)
 
@@ -185,11 +189,6 @@ class _Files:
             self.notes.append(f"{where}: set {name}: what it reads is not pinned")
         if name == "fallback" and value != "false":
             self.notes.append(f"{where}: set fallback: just also looks in folders above")
-
-
-def _lines(text: str) -> list[str]:
-    """The lines of a text, for what is read of their beginning."""
-    return [line[:MAX_LINE].rstrip("\r") for line in text.split("\n")]
 
 
 # --- just --dump ----------------------------------------------------------------------------------

@@ -11,11 +11,11 @@ from pathlib import Path
 from lillux.values import dataclass, field
 from ryeos.imports.help_pages import Argument
 from ryeos.imports.plan import MAX_ITEMS, ImportSource, source_text
-from ryeos.imports.task_files import MAX_LINE, Part, Task, TaskFile, part_text, plain_line
+from ryeos.imports.task_files import Part, Task, TaskFile, part_text, plain_line
 from ryeos.imports.task_steps import Recipe, called_names, steps_of
 from ryeos.imports.tool_texts import MAX_FILE
 
-_MAX_INCLUDED, _MAX_EXPANDED = 100, 20
+_MAX_INCLUDED, _MAX_EXPANDED, _MAX_READ = 100, 20, 64 * 1024
 _VARIABLE = re.compile(
     r"\s*(?:(?:override|export|private)\s+)*([^\s:#=!?+]+)\s*(\?|\+|!|:{1,3})?=(.*)", re.DOTALL
 )
@@ -79,6 +79,7 @@ def read_makefile(source: ImportSource) -> TaskFile:
                 description=rule.about,
                 arguments=tuple(found.arguments(steps)),
                 parts=parts,
+                problem=found.problem,
             )
         )
     return said
@@ -95,6 +96,8 @@ class _Makefile:
         self.variables: dict[str, list[str]] = {}
         self.phony: set[str] = set()
         self.notes: list[str] = []
+        self.problem = ""
+        # Values that no branch, caller or later line changes: an include is found by them.
         self._values: dict[str, str] = {}
         self._defaults: dict[str, str] = {}
         self._at_once: list[str] = []
@@ -127,7 +130,9 @@ class _Makefile:
 
     def _line(self, line: str, where: str, above: str) -> str:
         """Take a line outside of recipes; the name of a variable whose ``define`` begins here."""
-        short = line[:MAX_LINE]
+        short = line[:_MAX_READ]
+        if len(line) > _MAX_READ:
+            self.problem = f"{where}: expected at most {_MAX_READ} characters, found {len(line)}"
         if found := _CONDITION.match(short):
             self._condition(found[1], found[2].strip())
             return ""
@@ -144,6 +149,7 @@ class _Makefile:
         elif not self._rule(line, where, above) and not _DIRECTIVE.match(short):
             if "$" in short:
                 self._at_once.append(line.strip())
+                self._values.clear()
             else:
                 self.notes.append(f"{where}: not understood, and left out: {plain_line(line)[:60]}")
         return ""
@@ -162,7 +168,7 @@ class _Makefile:
                 continue
             is_optional = bool(mark or self._conditions)
             self.parts[name] = Part(path=name, where=where, is_optional=is_optional)
-            if word == "load" or set("$*?[") & set(name):
+            if word == "load" or set("$*?[\\") & set(name) or name.startswith("~"):
                 continue  # cannot be pinned, which is said of the part
             text = part_text(self._folder, name)
             if text is not None:
@@ -177,11 +183,16 @@ class _Makefile:
             self._defaults.setdefault(name, value)
         if kind == "!" or _RUNS_AT_ONCE.search(value):
             self._at_once.append(line.strip())
-        self._values[name] = f"{self._values.get(name, '')} {value}" if kind == "+" else value
+        is_sure = kind not in {"?", "+", "!"} and not self._conditions
+        if re.search(r"\$[({]eval\b", value):
+            self._values.clear()
+        elif is_sure and len(self.variables[name]) == 1:
+            self._values[name] = value
 
     def _set(self, name: str, said: str) -> None:
         under = f"  ({self._conditions[-1]})" if self._conditions else ""
         self.variables.setdefault(name, []).append(f"{said}{under}")
+        self._values.pop(name, None)
 
     def _rule(self, line: str, where: str, above: str) -> bool:
         """Take a rule; False for a line that is none."""
@@ -240,7 +251,7 @@ class _Makefile:
     def _expanded(self, text: str) -> str:
         """The text with variables that are plain words; others stay as they are written."""
         for _ in range(_MAX_EXPANDED):
-            filled = _LONE.sub(lambda found: self._values.get(found[1], found[0]), text[:MAX_LINE])
+            filled = _LONE.sub(lambda found: self._values.get(found[1], found[0]), text[:_MAX_READ])
             if filled == text:
                 break
             text = filled

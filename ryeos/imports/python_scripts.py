@@ -79,9 +79,9 @@ def _script(source: ImportSource, ref: ItemRef, origin: str) -> ProposedItem:
     if code.is_unread:
         required = required_python(text, origin)
         notes.append(
-            f"it needs Python {required}, and Rye runs on {_OWN_PYTHON}: it runs by such a Python"
-            " in .venv, or by the one that RYE_PYTHON names; it takes args, a list of words"
+            f"it needs Python {required}, not Rye's {_OWN_PYTHON}: in .venv, or RYE_PYTHON"
         )
+        notes.append("it takes args, a list of words")
     found = _BLOCK.search(text)
     written = ToolParts(
         description=description,

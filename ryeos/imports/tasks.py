@@ -120,7 +120,7 @@ class _Held:
         shown = f"{part.where}: {plain_line(part.path)[:80]}"
         try:
             place = path_inside((self._folder / part.path).resolve(), self._base)
-            if place is None or set("$*?[") & set(part.path):
+            if place is None or set("$*?[\\") & set(part.path) or part.path.startswith("~"):
                 self.problems.append(f"{shown}: a part that cannot be pinned")
                 return
             data = read_bytes(self._base / place, MAX_FILE)

@@ -440,3 +440,51 @@ def test_a_chain_without_an_end_is_refused_and_not_walked(tmp_path: Path) -> Non
     assert len(plan.items) == 2000
     assert plan.left_out == 1000
     assert "more than 1000 lines" in plan.items[0].problems[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "X = a\nX = b\ninclude $(X).mk\n",
+        "X ?= a\ninclude $(X).mk\n",
+        "ifdef Y\nX = a\nendif\n-include $(X).mk\n",
+        "X = a\n$(eval X = b)\n-include $(X).mk\n",
+        "-include ~/a.mk\n",
+        "-include a\\b.mk\n",
+        "-include mk/*.mk\n",
+    ],
+)
+def test_an_include_whose_file_is_not_sure_is_not_taken(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.mk").write_text("", "utf-8")
+    (tmp_path / "b.mk").write_text("", "utf-8")
+    (item,) = written(f"{text}t:\n\techo\n", "Makefile", tmp_path).items
+
+    assert "a part that cannot be pinned" in item.problems[0]
+
+
+def test_an_include_by_a_variable_of_one_value_is_pinned(tmp_path: Path) -> None:
+    (tmp_path / "a.mk").write_text("", "utf-8")
+    (item,) = written("X := a\ninclude $(X).mk\nt:\n\techo\n", "Makefile", tmp_path).items
+
+    assert item.problems == ()
+    assert b"'a.mk'" in item.data
+
+
+@pytest.mark.parametrize(
+    "line", ["import '''a.just'''", 'import? "\\x61.just"', "import?    x'~/a.just'", "mod a = b"]
+)
+def test_a_part_of_a_justfile_in_another_form_is_not_passed_over(
+    line: str, no_just: None, tmp_path: Path
+) -> None:
+    (item,) = written(f"{line}\nt:\n    echo\n", "justfile", tmp_path).items
+
+    assert "line 1: " in item.problems[0]
+
+
+def test_long_lists_of_needs_are_shown_whole(tmp_path: Path) -> None:
+    needs = " ".join(f"need{n}" for n in range(600))
+    rules = "".join(f"need{n}:\n\techo {n}\n" for n in range(600))
+
+    plan = written(f"all: {needs}\n{rules}", "Makefile", tmp_path)
+
+    assert steps(plan, "all")[-1] == "need599: echo 599"
