@@ -143,7 +143,8 @@ class Context:
         project = str(self.project_path or "")
         env = self.process_env
         homes = (str(self.spaces.user.base), env.get("USERPROFILE", ""), env.get("HOME", ""))
-        return folders_in_projects(path, self.platform, project, homes)
+        # On a node a folder with .ai above its programs is the home of who operates it.
+        return folders_in_projects(path, self.platform, project, homes, is_alone=self.on_node)
 
     @property
     def own_environment(self) -> Mapping[str, str]:

@@ -77,9 +77,17 @@ def _without_ai(path: str) -> str:
 
 
 def folders_in_projects(
-    search_path: str, platform: str, project: str, homes: tuple[str, ...]
+    search_path: str,
+    platform: str,
+    project: str,
+    homes: tuple[str, ...],
+    *,
+    is_alone: bool = False,
 ) -> tuple[str, ...]:
-    """The folders of a search path in the project, or below another folder that has ``.ai``."""
+    """The folders of a search path in the project, or below another folder that has ``.ai``.
+
+    ``is_alone``: whoever started this has no other project here.
+    """
     above = {os.path.realpath(one) for one in homes if one}
     root = os.path.realpath(project) if project else ""
     if any(_is_within(one, root) for one in above):  # then it is none that an agent may write
@@ -89,10 +97,13 @@ def folders_in_projects(
     def is_inside(folder: str) -> bool:
         if root and _is_within(folder, root):
             return True
+        if is_alone:
+            return False
         if folder in known:
             return known[folder]
         parent = os.path.dirname(folder)
-        is_project = folder not in above and os.path.isdir(os.path.join(folder, AI_FOLDER))
+        has_ai = folder not in above and os.path.isdir(os.path.join(folder, AI_FOLDER))
+        is_project = has_ai and folder != os.path.realpath(home_of_account())
         known[folder] = is_project or (parent != folder and is_inside(parent))
         return known[folder]
 

@@ -102,19 +102,21 @@ def servers_ended(home: Path) -> Iterator[None]:
 def test_every_command_of_a_page_prints_the_text_of_the_page(
     page: str, tmp_path: Path, built_pyz: Path
 ) -> None:
-    programs = tmp_path / "bin"
+    # Beside the home, not in it: a second person of a page has another home.
+    programs, home = tmp_path / "bin", tmp_path / "home"
     programs.mkdir()
+    home.mkdir()
     for name, file in (("rye", built_pyz), ("rye-node", ROOT / "rye_node.py")):
         program = programs / name
         program.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{file}' \"$@\"\n", "utf-8")
         program.chmod(0o755)
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    env = {"HOME": str(tmp_path), "PATH": path, "LANG": "C.UTF-8"}
-    folder = tmp_path
+    env = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8"}
+    folder = home
     text = (ROOT / page).read_text("utf-8")
     left_out: set[str] = set()
 
-    with servers_ended(tmp_path):
+    with servers_ended(home):
         for part, missing in parts(with_free_ports(text)):
             left_out |= missing
             if isinstance(part, Proposal):
@@ -122,7 +124,7 @@ def test_every_command_of_a_page_prints_the_text_of_the_page(
                 continue
             for step in () if missing else part:
                 if step.command.startswith("cd "):
-                    folder /= step.command[3:].replace("~", str(tmp_path))
+                    folder /= step.command[3:].replace("~", str(home))
                     continue
                 done = subprocess.run(
                     ["bash", "-c", step.command],
