@@ -186,7 +186,7 @@ def _decided(
             return rows, left, error
         rows += decide(session, waiting, mode)
         if any(row["state"] == WAITING for row in rows) and mode is Mode.ASK:
-            mode = Mode.LIST  # nobody is there, or has had enough
+            mode = Mode.LIST  # no person is there, or the person stopped
     return rows, (), LilluxError("")
 
 

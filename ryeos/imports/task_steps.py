@@ -49,7 +49,7 @@ def steps_of(name: str, recipes: Mapping[str, Recipe], missing: str) -> tuple[st
 def too_much(steps: Sequence[str]) -> str:
     """Why these lines are more than a person reads; ``""`` for few enough."""
     if len(steps) > MAX_STEPS:
-        return f"it runs more than {MAX_STEPS} lines, which are shown to nobody as a whole"
+        return f"it runs more than {MAX_STEPS} lines, more than a person reads"
     size = sum(map(len, steps))
     if size > MAX_SHOWN:
         return f"its lines have {size} characters; expected at most {MAX_SHOWN}"
