@@ -109,6 +109,10 @@ class Proposals:
         write_atomic(file, text.encode() + b"\n", mode=0o600)
         return proposal
 
+    def room(self) -> int:
+        """How many more may wait."""
+        return max(0, MAX_PROPOSALS - len(self._files()))
+
     def all(self) -> list[Proposal]:
         """Every proposal that can be read, the oldest first."""
         found = filter(None, map(_read, self._files()))
