@@ -121,7 +121,8 @@ _AUTH: _Schema = {
     "additionalProperties": False,
 }
 _HTTP_BLOCKS: Mapping[str, _Schema] = {
-    "auth": {"anyOf": [_AUTH, {"type": "array", "items": _AUTH}]},
+    # One, or a list: each keyword counts for its own type, and errors name the key.
+    "auth": {**_AUTH, "type": ["object", "array"], "items": _AUTH},
     "retry": _only(max_attempts=_ANY, backoff=_ANY, on_status=_ANY, max_delay_s=_ANY),
     "stream": _only(transport=_ANY, destinations=_ANY, buffer_events=_ANY, max_buffer_size=_ANY),
 }

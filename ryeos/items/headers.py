@@ -460,9 +460,9 @@ def parse_shell(text: str) -> dict[str, Any]:
 
 
 BARE_SCRIPT = {
-    "version": "0.0.0",
-    "tool_type": "bash",
-    "executor_id": "rye/core/runtimes/bash/bash",
+    "__version__": "0.0.0",
+    "__tool_type__": "bash",
+    "__executor_id__": "rye/core/runtimes/bash/bash",
 }
 """What a shell script is that begins with ``#!`` and does not say what it is.
 

@@ -37,7 +37,7 @@ def test_a_shell_script_without_a_shebang_is_a_text() -> None:
 def test_a_shell_script_that_says_what_it_is_is_nothing_else() -> None:
     text = "#!/bin/sh\n# executor_id: a/b\n"
 
-    assert parse_header(".sh", text) == {"executor_id": "a/b"}
+    assert parse_header(".sh", text) == {"__executor_id__": "a/b"}
 
 
 def test_the_suffix_is_compared_without_case() -> None:
