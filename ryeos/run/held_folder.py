@@ -230,9 +230,7 @@ def _named(folder: str) -> "list[os.DirEntry[str]]":
 
 def new_place(user_ai: Path) -> Path:
     """The path of a folder for one run, below the ``.ai`` of user space."""
-    from secrets import token_hex
-
-    return user_ai / PLACE / token_hex(8)
+    return user_ai / PLACE / os.urandom(8).hex()
 
 
 def _is_within(path: str, folder: str) -> bool:
@@ -283,7 +281,14 @@ def _remove_left_behind(parent: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder; links in it are removed and not followed."""
-    from shutil import rmtree
+    """Remove a folder; links in it are removed and not followed.
 
-    rmtree(path, ignore_errors=True)
+    By hand, as each start of a script does it: `shutil` imports every kind of archive.
+    """
+    for folder, folders, names in os.walk(path, topdown=False):
+        for name in (*names, *folders):
+            place = os.path.join(folder, name)
+            with suppress(OSError):
+                (os.rmdir if name in folders and not os.path.islink(place) else os.unlink)(place)
+    with suppress(OSError):
+        path.rmdir()
