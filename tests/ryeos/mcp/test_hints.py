@@ -108,7 +108,9 @@ _CALL = re.compile(r"\b(execute|load|search|sign|help|fetch) (\{.*?\}+)(?=[^}]|$
             'list what there is with: search {"item_type": "tool"}',
         ),
         (ItemNotFoundError("tool:x", ["project"]).hint, "list what there is with: search {}"),
-        (NoSigningKeyError("/k").hint, f"{NoSigningKeyError('/k').hint} {USERS_COMMAND}"),
+        (NoSigningKeyError("/k").hint, "make one: ask your user to run: rye keys generate"),
+        ("see: rye keys --help", "see: ask your user to run: rye keys --help"),
+        ("rye trust shows it", "ask your user to run: rye trust shows it"),
         ("your user decides with: rye approve", "your user decides with: rye approve"),
     ],
 )
@@ -123,14 +125,20 @@ def test_a_warning_is_reworded_too() -> None:
 
     result = tool_result({"status": "success", "warnings": [warning]})
 
-    assert result["structuredContent"]["warnings"] == [f"{warning} {USERS_COMMAND}"]
+    assert result["structuredContent"]["warnings"] == [
+        warning.replace("rye trust", f"{USERS_COMMAND}rye trust")
+    ]
 
 
 def test_a_refusal_names_tools_but_keeps_the_flags_of_the_server() -> None:
     data = refusal(no_project_error("x")).data, refusal(SystemImmutableError("tool:a/b")).data
 
     assert data == (
-        {"code": "NO_PROJECT", "hint": f"{no_project_error('x').hint} {USERS_COMMAND}"},
+        {
+            "code": "NO_PROJECT",
+            "hint": "name one with --project DIR, or make one: ask your user to run: rye init"
+            " --project",
+        },
         {
             "code": "SYSTEM_IMMUTABLE",
             "hint": 'copy it first: load {"item_id": "tool:a/b", "destination": "project"}',
