@@ -175,7 +175,7 @@ def naming_tools(hint: str) -> str:
 
 
 def for_user(hint: str) -> str:
-    """The hint; a command that is left in it is one for the user, which is said before the first."""
+    """The hint; before a command that is left in it stands that it is one for the user."""
     if _is_said(hint):
         return hint
     return _FIRST_COMMAND.sub(_asked, hint, count=1)

@@ -450,7 +450,7 @@ class PrimitiveExecutor:
         log.warnings.extend(values.warnings)
         requested = {} if request.timeout_s is None else {"timeout": request.timeout_s}
         caller = {**values.steering, **requested}
-        sources = _limit_sources(prepared, caller)
+        sources = replace(_limit_sources(prepared, caller), in_background=request.in_background)
         timeout_s = limit("timeout", sources)
         lowered = at_most(timeout_s, request.at_most_s)
         rights = self._rights(prepared, request)
