@@ -89,7 +89,7 @@ class Proposals:
         """
         path = os.path.realpath(item.target.path)
         proposal = Proposal(
-            id=sha256_hex(os.fsencode(path))[:12],
+            id=_id_of(path),
             label=item.target.label,
             path=Path(path),
             project=project,
@@ -108,6 +108,10 @@ class Proposals:
         text = json.dumps(proposal.describe(), indent=2)
         write_atomic(file, text.encode() + b"\n", mode=0o600)
         return proposal
+
+    def of(self, path: Path) -> Proposal | None:
+        """The proposal that waits for a file, if one does."""
+        return _read(self._folder / f"{_id_of(os.path.realpath(path))}.json")
 
     def all(self) -> list[Proposal]:
         """Every proposal that can be read, the oldest first."""
@@ -145,6 +149,10 @@ def read_proposal(rye: Rye, proposal: Proposal) -> ReadItem:
     if item.sha256 != proposal.sha256:
         raise FileChangedError(str(proposal.path))
     return item
+
+
+def _id_of(path: str) -> str:
+    return sha256_hex(os.fsencode(path))[:12]
 
 
 def _read(file: Path) -> Proposal | None:

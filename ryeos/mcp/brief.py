@@ -134,12 +134,14 @@ def _graph_run(data: Mapping[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
         return {**kept, "data": data.get("output", seen), **noted}
     kept.pop("data")
     graph = {"item_id": kept["item_id"]} if "item_id" in kept else {}
-    call = {"name": "execute", "arguments": {**graph, "resume_thread_id": run_id}}
+    resumed = {**graph, "resume_thread_id": run_id, "parameters": {"force": True}}
+    call = {"name": "execute", "arguments": resumed}
     hint = {"hint": kept.pop("hint", _BEFORE_RESUMING)}
     return {**kept, **hint, **({"state": seen} if seen else {}), "next": [call]}
 
 
 _BEFORE_RESUMING = "repair what failed, sign it, then resume: the run keeps its inputs"
+"""With ``force``, which goes on although the graph itself was what was repaired."""
 
 
 def _failures_in_short(value: object) -> object:

@@ -25,7 +25,8 @@ class Model:
     def __init__(self, workspace: Workspace, functions: FunctionHost) -> None:
         self.workspace = workspace
         self.rye = workspace.rye(functions=functions, confines=True)
-        save_keypair(self.rye.context.key_directory, workspace.keypair)
+        if not self.rye.context.key_directory.exists():
+            save_keypair(self.rye.context.key_directory, workspace.keypair)
         self.conversation = Conversation(self.rye)
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
@@ -42,6 +43,17 @@ class Model:
         found: str = self.call(tool, **arguments)["content"][0]["text"]
         return found
 
+    def put(self, item_id: str, content: str) -> None:
+        """The user writes an item and signs it."""
+        given = {"item_id": item_id, "content": content, "force": True}
+        signed = sign(self.rye, given).envelope
+        assert signed["status"] == "signed", signed
+
+    def approve(self, item_id: str) -> None:
+        """The user signs an item as it is."""
+        signed = sign(self.rye, {"item_id": item_id}).envelope
+        assert signed["status"] == "signed", signed
+
     def run(self, item_id: str, **parameters: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
         """The structure of the answer of an item."""
         return self.answer("execute", item_id=item_id, parameters=parameters)
@@ -52,6 +64,108 @@ def model(workspace: Workspace) -> Iterator[Model]:
     """A model in a project with a bundle and a key of its user."""
     with closing(FunctionHost()) as functions:
         yield Model(workspace, functions)
+
+
+@pytest.fixture
+def other(workspace: Workspace) -> Iterator[Model]:
+    """Another model in the same project, with a server of its own."""
+    with closing(FunctionHost()) as functions:
+        yield Model(workspace, functions)
+
+
+def tool(body: str) -> str:
+    """The text of a Python function."""
+    return (
+        f'__version__ = "1.0.0"\n__tool_type__ = "python"\n__executor_id__ = "{FUNCTION}"\n'
+        f'__category__ = "mine"\n__tool_description__ = "test"\n\ndef execute(params):\n    {body}\n'
+    )
+
+
+GRAPH = """\
+version: "1.0.0"
+tool_type: graph
+executor_id: rye/core/runtimes/state-graph/runtime
+category: mine
+description: one step
+permissions: ["rye.execute.tool.mine.*"]
+config:
+  start: only
+  nodes:
+    only:
+      action: {item_id: "tool:mine/step"}
+      assign: {value: "${result.value}"}
+      next: done
+    done: {type: return, output: {value: "${state.value}"}}
+"""
+
+
+# --- proposals
+
+
+def test_a_call_of_what_waits_says_so_and_names_the_call_to_repeat(model: Model) -> None:
+    first = {"item_id": "tool:mine/x", "content": tool("return {'value': 1}")}
+    proposed = model.answer("sign", **first, try_parameters={"a": 1})
+    early = model.answer("execute", **proposed["next"][0]["arguments"])
+    model.approve("tool:mine/x")
+    ran = model.answer("execute", **early["next"][0]["arguments"])
+
+    assert proposed["next"][0]["arguments"] == {"item_id": "tool:mine/x", "parameters": {"a": 1}}
+    assert "ask your user to run: rye approve" in proposed["hint"]
+    assert early["code"] == "UNSIGNED"
+    assert "tool:mine/x waits for approval: ask your user to run: rye approve" in early["hint"]
+    assert ran["data"] == {"value": 1}
+
+
+def test_a_run_is_resumed_after_a_repair_of_its_step_or_of_the_graph_itself(model: Model) -> None:
+    for repaired in ("tool:mine/step", "tool:mine/g"):
+        model.put("tool:mine/step", tool("raise ValueError(1)"))
+        model.put("tool:mine/g", GRAPH)
+        failed = model.run("mine/g")
+        changed = GRAPH.replace("mine/step", "mine/other")
+        model.put("tool:mine/other", tool("return {'value': 2}"))
+        text = changed if repaired == "tool:mine/g" else tool("return {'value': 2}")
+        model.answer("sign", item_id=repaired, content=text)
+        waiting = model.answer("execute", **failed["next"][0]["arguments"])
+        model.approve(repaired)
+        resumed = model.answer("execute", **waiting["next"][0]["arguments"])
+
+        assert f"{repaired} waits for approval" in waiting["hint"]
+        assert resumed.get("data") == {"value": 2}, resumed
+
+
+def test_a_run_of_a_changed_graph_names_the_call_that_resumes_it(model: Model) -> None:
+    model.put("tool:mine/step", tool("raise ValueError(1)"))
+    model.put("tool:mine/other", tool("return {'value': 2}"))
+    model.put("tool:mine/g", GRAPH)
+    failed = model.run("mine/g")
+    model.put("tool:mine/g", GRAPH.replace("mine/step", "mine/other"))
+    thread = failed["next"][0]["arguments"]["resume_thread_id"]
+    refused = model.answer("execute", resume_thread_id=thread)
+    resumed = model.answer("execute", **refused["next"][0]["arguments"])
+
+    assert refused["code"] == "CONFLICT"
+    assert resumed["data"] == {"value": 2}
+
+
+def test_of_two_agents_the_second_hears_that_it_replaces_and_the_first_runs_its_own_text_alone(
+    model: Model, other: Model
+) -> None:
+    texts = [tool(f"return {{'by': {number}}}") for number in (1, 2)]
+    first = model.answer("sign", item_id="tool:mine/x", content=texts[0])
+    again = model.answer("sign", item_id="tool:mine/x", content=f"# first\n{texts[0]}")
+    second = other.answer("sign", item_id="tool:mine/x", content=texts[1])
+    model.approve("tool:mine/x")
+    refused = model.run("mine/x")
+    theirs = other.run("mine/x")
+    model.call("load", item_id="tool:mine/x", text=True)
+    known = model.run("mine/x")
+
+    assert "warnings" not in first
+    assert "warnings" not in again
+    assert "in place of a text that" in second["warnings"][0]
+    assert refused["code"] == "CONFLICT"
+    assert "another text than the one that you proposed was approved" in refused["error"]
+    assert (theirs["data"], known["data"]) == ({"by": 2}, {"by": 2})
 
 
 # --- warm workers
