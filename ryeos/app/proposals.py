@@ -71,7 +71,7 @@ def require_no_rights(targets: Sequence[SignTarget]) -> None:
             raise RyeError(
                 f"{target.label}: an agent signs nothing that gives rights",
                 code="PERMISSION_DENIED",
-                hint=f"a person signs it, after reading it: rye sign {as_word(target.path)}",
+                hint=f"a person reads it, then: rye sign {as_word(target.path)}",
                 path=str(target.path),
             )
 
@@ -102,7 +102,7 @@ class Proposals:
             raise RyeError(
                 f"{MAX_PROPOSALS} proposals wait already",
                 code="RESOURCE_EXCEEDED",
-                hint="your user decides about them with: rye approve",
+                hint="decide about them with: rye approve",
             )
         make_directory(self._folder, mode=0o700)
         text = json.dumps(proposal.describe(), indent=2)

@@ -91,7 +91,7 @@ def sign_for_agent(
 ) -> dict[str, Any] | Mapping[str, Any]:
     """The envelope of a ``sign`` over MCP, or the result that asks the user."""
     here, targets, values = sign_targets(rye, arguments)
-    require_no_rights(targets)
+    require_no_rights([one.target if isinstance(one, ReadItem) else one for one in targets])
     items = read_all(targets)
     todo = [
         item
@@ -106,7 +106,7 @@ def sign_for_agent(
         raise RyeError(
             "this server signs nothing: its user wants that",
             code="APPROVAL_REQUIRED",
-            hint="your user signs it, after reading it, with: rye sign",
+            hint=f"ask your user to run: rye sign {todo[0].target.label}",
         )
     found = sorted((str(item.target.path), item.sha256) for item in todo)
     key = f"sign:{sha256_hex(repr(found).encode())[:32]}"

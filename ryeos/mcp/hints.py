@@ -42,7 +42,7 @@ COMMAND_WORDS = (
 )
 COMMAND = re.compile(rf"\brye (?:{'|'.join(COMMAND_WORDS)})\b")
 """A command of ``rye``, where one begins."""
-_FIRST_COMMAND = re.compile(rf"(?:,? (?:with|run|by): )?(?={COMMAND.pattern})")
+_FIRST_COMMAND = re.compile(rf"(?:(?:,? (?:with|run|by)|, then): )?(?={COMMAND.pattern})")
 
 # The id of a run as it is kept; agents know its short form. A tool's own words stay as they are.
 _OF_RUNS = frozenset({"AMBIGUOUS_ITEM", "CONFLICT", "RUN_NOT_FOUND", "THREAD_NOT_FOUND"})
@@ -187,7 +187,7 @@ def _asked(found: re.Match[str]) -> str:
 
 def _is_said(hint: str) -> bool:
     """Whether a hint says itself that its command is the user's."""
-    return "your user" in hint or "a person" in hint
+    return USERS_COMMAND in hint
 
 
 def _reworded(hint: str, wordings: _Wordings) -> str:

@@ -5,6 +5,7 @@ item. Both hear of it: the second one in the answer of ``sign``, the first one w
 run a text that is not its own.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,13 +16,15 @@ from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from ryeos.app.proposals import Proposal, Proposals
 from ryeos.items.errors import RyeError
-from ryeos.items.refs import ItemRef, Kind, Location, Space
+from ryeos.items.refs import ItemRef, Kind, Location, Space, id_gives_rights
 from ryeos.trust.sign import ReadItem
 from ryeos.trust.signature import MAX_ITEM_BYTES, SignedText, decode, form_for, split
 
 ASK_USER = "ask your user to run: rye approve"
 ITS_USER_DECIDES = f"{ASK_USER}; then make the call in next"
 _RESUMED_BY = "--force"
+_UNREADABLE = frozenset({"PARSING_ERROR", "CONFIG_ERROR", "METADATA_ERROR"})
+_PROJECT_CONFIG = re.compile(r"/\.ai/config/([\w./-]+)\.(?:ya?ml|json|toml)\b")
 
 
 def with_next(
@@ -36,6 +39,12 @@ def with_next(
         again = {**arguments, "parameters": forced}
         return {**envelope, "next": [{"name": name, "arguments": again}]}
     error = str(envelope.get("error"))
+    config = _PROJECT_CONFIG.search(error) if envelope.get("code") in _UNREADABLE else None
+    if config:
+        label = f"config:{config[1]}"
+        wish = f'propose its repair: sign {{"item_id": "{label}", "content": "..."}}'
+        needs_user = id_gives_rights(config[1])
+        return {**envelope, "hint": "ask your user to repair it" if needs_user else wish}
     waiting = [one for one in Proposals(user).all() if str(one.path) in error]
     if not waiting:
         return envelope

@@ -192,6 +192,19 @@ def limit(name: str, sources: LimitSources) -> int | float | None:
     return None if is_of_item else BUILT_IN.get(name)
 
 
+def require_valid_limits(tool_id: str, layers: Sequence[Layer]) -> None:
+    """Raise a SpecError for a limit of a tool that these layers set wrongly, with its file."""
+    for layer in layers:
+        sources = LimitSources(
+            tool_id=tool_id, caller={}, tool_config={}, runtime_config={}, layers=(layer,)
+        )
+        try:
+            for name in BUILT_IN:
+                limit(name, sources)
+        except SpecError as error:
+            raise SpecError(str(layer.path), str(error)) from None
+
+
 def graph_limits(sources: LimitSources) -> dict[str, int]:
     """The limits of a run of a graph. Raises SpecError, also for unlimited: a run must end."""
     limits: dict[str, int] = {}

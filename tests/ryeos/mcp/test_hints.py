@@ -111,7 +111,8 @@ _CALL = re.compile(r"\b(execute|load|search|sign|help|fetch) (\{.*?\}+)(?=[^}]|$
         (NoSigningKeyError("/k").hint, "make one: ask your user to run: rye keys generate"),
         ("see: rye keys --help", "see: ask your user to run: rye keys --help"),
         ("rye trust shows it", "ask your user to run: rye trust shows it"),
-        ("your user decides with: rye approve", "your user decides with: rye approve"),
+        ("decide with: rye approve", "decide: ask your user to run: rye approve"),
+        ("ask your user to run: rye approve", "ask your user to run: rye approve"),
     ],
 )
 def test_a_hint_over_mcp_names_a_call_and_no_command_or_flag(hint: str, expected: str) -> None:
@@ -209,10 +210,10 @@ def _problem(place: str, hint: str) -> str:
     """The problem of an agent with a hint; ``""`` where there is none."""
     text = for_callers({"hint": hint})["hint"]
     left = {word for word in re.findall(r"\brye ([a-z]+)", text) if word in COMMAND_WORDS}
-    is_said = "your user" in text or "a person" in text
-    if left and not is_said:
+    if left and USERS_COMMAND not in text:
         return f"{place}: {text}: does not say whose command it is"
-    if left & DONE_BY_TOOLS and USERS_COMMAND in text and not place.startswith("ryeos/cli/"):
+    is_added = USERS_COMMAND in text and USERS_COMMAND not in hint
+    if left & DONE_BY_TOOLS and is_added and not place.startswith("ryeos/cli/"):
         return f"{place}: {text}: a tool does that"
     for _, arguments in _CALL.findall(text):
         json.loads(arguments)

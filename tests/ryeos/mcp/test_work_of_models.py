@@ -77,7 +77,8 @@ def tool(body: str) -> str:
     """The text of a Python function."""
     return (
         f'__version__ = "1.0.0"\n__tool_type__ = "python"\n__executor_id__ = "{FUNCTION}"\n'
-        f'__category__ = "mine"\n__tool_description__ = "test"\n\ndef execute(params):\n    {body}\n'
+        '__category__ = "mine"\n__tool_description__ = "test"\n\n'
+        f"def execute(params):\n    {body}\n"
     )
 
 
@@ -166,6 +167,64 @@ def test_of_two_agents_the_second_hears_that_it_replaces_and_the_first_runs_its_
     assert refused["code"] == "CONFLICT"
     assert "another text than the one that you proposed was approved" in refused["error"]
     assert (theirs["data"], known["data"]) == ({"by": 2}, {"by": 2})
+
+
+# --- settings that cannot be read
+
+
+@pytest.mark.parametrize(
+    "text", ["version: [\n  bad: : yaml\n", 'version: "1.0.0"\ndefaults: {timeout: soon}\n']
+)
+def test_limits_of_a_project_that_cannot_be_read_stop_no_tool_and_are_repaired_by_a_proposal(
+    model: Model, text: str
+) -> None:
+    path = model.workspace.project.write("config/execution/execution.yaml", text)
+    ran = model.run("rye/bash/bash", command="echo hi")
+    right = 'version: "1.0.0"\ncategory: execution\ndefaults: {timeout: 100}\n'
+    proposed = model.answer("sign", item_id="config:execution/execution", content=right)
+    model.approve("config:execution/execution")
+    again = model.run("rye/bash/bash", command="echo hi")
+
+    assert ran["data"]["stdout"] == "hi\n"
+    assert any(str(path) in one for one in ran["warnings"])
+    assert proposed["proposals"][0]["ref"] == "config:execution/execution"
+    assert "warnings" not in again
+
+
+def test_settings_that_cannot_be_read_fail_the_tools_that_use_them_alone(model: Model) -> None:
+    project = model.workspace.project
+    for name in ("web/access", "mine/own"):
+        project.write(f"config/{name}.yaml", "version: [\n  bad: : yaml\n")
+    uses = 'CONFIG_RESOLVE = {"path": "mine/own.yaml"}\n'
+    body = "def execute(params):\n    return {}\n"
+    project.signed_tool("mine/uses", body, executor=FUNCTION, extra=uses)
+    project.signed_tool("mine/plain", body, executor=FUNCTION)
+
+    refused, plain = model.run("mine/uses"), model.run("mine/plain")
+
+    assert plain["status"] == "success"
+    assert "config/mine/own.yaml: yaml header, line 2" in refused["error"]
+    assert refused["hint"] == (
+        'propose its repair: sign {"item_id": "config:mine/own", "content": "..."}'
+    )
+
+
+@pytest.mark.parametrize("is_dry", [True, False])
+def test_an_agent_writes_no_settings_that_give_rights(model: Model, *, is_dry: bool) -> None:
+    answer = model.answer(
+        "sign", item_id="config:sandbox/policy", content="level: off\n", dry_run=is_dry
+    )
+
+    assert answer["code"] == "PERMISSION_DENIED"
+    assert not (model.workspace.project_path / ".ai/config/sandbox").exists()
+
+
+def test_a_text_is_checked_without_being_written(model: Model) -> None:
+    wrong = model.answer("sign", item_id="tool:mine/x", content="version: [\n", dry_run=True)
+    right = model.answer("sign", item_id="tool:mine/x", content=tool("return {}"), dry_run=True)
+
+    assert (wrong["code"], right["status"]) == ("PARSING_ERROR", "validation_passed")
+    assert not list((model.workspace.project_path / ".ai").rglob("x.*"))
 
 
 # --- warm workers
