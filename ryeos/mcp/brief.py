@@ -133,6 +133,9 @@ def _graph_run(data: Mapping[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
         noted = {} if is_whole else {"state": data.get("status"), "errors": data.get("errors")}
         return {**kept, "data": data.get("output", seen), **noted}
     kept.pop("data")
+    node = data.get("node")
+    if isinstance(node, str) and not str(kept.get("error")).startswith((node, f"node {node}")):
+        kept["error"] = f"node {node}: {kept.get('error')}"
     graph = {"item_id": kept["item_id"]} if "item_id" in kept else {}
     resumed = {**graph, "resume_thread_id": run_id, "parameters": {"force": True}}
     call = {"name": "execute", "arguments": resumed}

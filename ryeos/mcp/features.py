@@ -253,7 +253,10 @@ class RyeFeatures:
                 arguments = {"item_id": named, "parameters": arguments}
                 tool = tool_named("execute")
         if tool is None:
-            raise RpcError(INVALID_PARAMS, f"unknown tool: {name[:200]}")
+            from ryeos.mcp.other_names import unknown_tool
+
+            said, instead = unknown_tool(name, arguments)
+            raise RpcError(INVALID_PARAMS, said, {"next": [instead]} if instead else None)
         calling = CallContext(
             cancellation=cancellation,
             progress=progress,

@@ -47,3 +47,49 @@ def test_a_background_run_has_no_limit_but_that_of_its_item_or_its_call(machine:
     assert waited["code"] == "TIMEOUT"
     assert (started["time_limit"], ended["data"]["stdout"]) == ("none", "done\n")
     assert (named["time_limit"], cut["code"]) == ("1 s", "TIMEOUT")
+
+
+STEP = """\
+version: "1.0.0"
+tool_type: bash
+executor_id: rye/core/runtimes/bash/bash
+category: mine
+description: fails
+config: {command: "exit 3"}
+"""
+GRAPH = """\
+version: "1.0.0"
+tool_type: graph
+executor_id: rye/core/runtimes/state-graph/runtime
+category: mine
+description: one step
+permissions: ["rye.execute.tool.mine.*"]
+config:
+  start: only
+  nodes:
+    only: {action: {item_id: "tool:mine/step"}, next: done}
+    done: {type: return}
+"""
+
+
+def test_an_agent_ends_a_run_by_its_id_and_sees_the_steps_of_a_failed_one(machine: Machine) -> None:
+    machine.ask("keys", "generate", "-q")
+    folder = machine.project / ".ai/tools/mine"
+    folder.mkdir(parents=True)
+    for name, text in {"step": STEP, "g": GRAPH}.items():
+        (folder / f"{name}.yaml").write_text(text, "utf-8")
+    machine.ask("sign", "-q", "tool:mine/step", "tool:mine/g")
+    processes = "rye/core/processes"
+    slow = {"item_id": "rye/bash/bash", "parameters": {"command": "sleep 60"}, "async": True}
+    with server(machine) as client:
+        client.initialize()
+        named = {"thread_id": client.envelope("execute", **slow)["thread_id"]}
+        ended = client.envelope("execute", item_id=f"{processes}/cancel", parameters=named)
+        failed = client.envelope("execute", item_id="mine/g")
+        run = {"thread_id": failed["next"][0]["arguments"]["resume_thread_id"]}
+        steps = client.envelope("execute", item_id=f"{processes}/steps", parameters=run)
+
+    assert (ended["data"]["killed"], ended["data"]["state"]) == (True, "killed")
+    assert steps["status"] == "success"
+    assert steps["data"]["state"] == "error"
+    assert {node["node"] for node in steps["data"]["nodes"]} == {"only", "done"}

@@ -11,6 +11,7 @@ import pytest
 from lillux.sandbox import landlock_version
 from lillux.signing import save_keypair
 from ryeos.app.sign import sign
+from ryeos.graph.conditions import OPERATORS
 from ryeos.run.functions import FunctionHost
 from tests.support.mcp_conversation import Conversation
 from tests.support.workspace import Workspace
@@ -167,6 +168,51 @@ def test_of_two_agents_the_second_hears_that_it_replaces_and_the_first_runs_its_
     assert refused["code"] == "CONFLICT"
     assert "another text than the one that you proposed was approved" in refused["error"]
     assert (theirs["data"], known["data"]) == ({"by": 2}, {"by": 2})
+
+
+# --- names of other programs, failures that name their place
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "item_id", "parameters"),
+    [
+        ("bash", {"command": "ls"}, "rye/bash/bash", {"command": "ls"}),
+        ("mcp__x__Read_File", {"file_path": "a"}, "rye/file-system/read", {"path": "a"}),
+        ("str_replace", {}, "rye/file-system/edit_lines", {}),
+        ("rye/web/fetch", {"url": "http://a"}, "rye/web/fetch", {"url": "http://a"}),
+    ],
+)
+def test_a_tool_of_another_program_is_answered_with_the_call_of_execute(
+    model: Model, name: str, given: dict[str, Any], item_id: str, parameters: dict[str, Any]
+) -> None:
+    error = model.conversation.error("tools/call", name=name, arguments=given)
+
+    call = {"name": "execute", "arguments": {"item_id": item_id, "parameters": parameters}}
+    assert error["data"] == {"next": [call]}
+    assert f'execute {{"item_id": "{item_id}"' in error["message"]
+
+
+def test_an_unknown_tool_is_answered_with_the_call_of_search(model: Model) -> None:
+    error = model.conversation.error("tools/call", name="launch", arguments={})
+
+    assert error["message"] == 'unknown tool: launch; find an item: search {"query": "..."}'
+
+
+def test_the_failed_node_of_a_graph_is_named(model: Model) -> None:
+    model.put("tool:mine/step", tool("raise ValueError(1)"))
+    model.put("tool:mine/g", GRAPH)
+
+    assert model.run("mine/g")["error"].startswith("node only: ValueError")
+
+
+def test_an_unknown_operator_lists_all_of_them(model: Model) -> None:
+    routes = "next: [{when: {path: state.value, op: above, value: 1}, to: done}]"
+    odd = GRAPH.replace("next: done", routes)
+
+    answer = model.answer("sign", item_id="tool:mine/g", content=odd, dry_run=True)
+
+    assert "unknown operator 'above'" in answer["error"]
+    assert ", ".join(OPERATORS) in answer["error"]
 
 
 # --- settings that cannot be read
