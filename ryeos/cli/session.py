@@ -289,9 +289,14 @@ def run_command(
             _say_no_project(session, error)
         if not error.hint and error.code == "INVALID_PARAMS" and error.exit_status == USAGE:
             error.hint = f"see: rye {entry.words} --help"
+        shown = error
+        if session and session.environ.get("RYE_CONFINE") == "1":
+            from ryeos.cli.persons import left_to_person
+
+            shown = left_to_person(error, entry.words, arguments)
         if command.refused:
-            command.refused(error)
-        raise
+            command.refused(shown)
+        raise shown from error.__cause__
 
 
 def _searched_project(error: LilluxError) -> bool:

@@ -133,8 +133,15 @@ def _beyond_allowance(
             "policy": allowance.hint(path, rights.template_of),
         }
         for path in paths
-        if (allowance.may_complain_of(path) or path == _TERMINALS) and _is_writable_for_us(path)
+        if (allowance.may_complain_of(path) or path == _TERMINALS)
+        and _is_writable_for_us(path)
+        and not _is_unreadable(path, confinement)
     )[:MAX_REFUSALS]
+
+
+def _is_unreadable(path: str, confinement: "Confinement") -> bool:
+    """Whether something there may not even be read: that is for the header of the item to name."""
+    return not confinement.allows("read", path) and _is_possible_target("read", path)
 
 
 def _is_writable_for_us(path: str) -> bool:
