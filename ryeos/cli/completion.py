@@ -25,7 +25,7 @@ _FILES = {"FILE", "PATH", "FILE.pem", "FILE|-", "PEMFILE|DOCUMENT.toml|FINGERPRI
 _REFERENCES = re.compile(r".*\bPATH\b.*")  # a file is one of what may stand there
 _INSTALL = {
     "bash": "{bin} completion bash > ~/.local/share/bash-completion/completions/{bin}",
-    "zsh": "{bin} completion zsh > a folder of $fpath, as _{bin}",
+    "zsh": "{bin} completion zsh > ~/.zfunc/_{bin}, a folder of $fpath",
     "fish": "{bin} completion fish > ~/.config/fish/completions/{bin}.fish",
     "tcsh": "{bin} completion tcsh > ~/.{bin}.tcsh, and source it in ~/.tcshrc",
     "powershell": "{bin} completion powershell >> $PROFILE",
