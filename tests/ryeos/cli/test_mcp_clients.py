@@ -354,11 +354,11 @@ def test_a_bare_environment_and_any_folder_are_enough(
     assert entry == {"command": sys.executable, "args": [str(ROOT / "rye.py"), "mcp"]}
 
 
-def test_without_any_environment_the_missing_home_is_named() -> None:
+def test_without_a_home_the_missing_home_is_named() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "rye.py", "mcp", "install", "cursor"],
         cwd="/",
-        env={},
+        env={"HOME": ""},
         capture_output=True,
         encoding="utf-8",
         check=False,
