@@ -39,6 +39,7 @@ from ryeos.remote.registry_bundles import (
 )
 from ryeos.remote.registry_settings import is_bundle_id, valid_bundle_id, valid_version
 from ryeos.trust.keys import require_user_space
+from ryeos.trust.store import typed_fingerprint
 
 _FINGERPRINT_DIGITS = 16
 
@@ -117,7 +118,7 @@ def _inspect(session: Session) -> int:
 
 def _looked_at(session: Session) -> LookedAt:
     named = session.arguments.bundle
-    expected = (getattr(session.arguments, "key", None) or "").lower()
+    expected = typed_fingerprint(getattr(session.arguments, "key", None) or "")
     if expected and (len(expected) != _FINGERPRINT_DIGITS or expected.strip("0123456789abcdef")):
         raise UsageError(f"--key: expected a fingerprint of 16 hex digits, found {expected[:60]!a}")
     used = {bundle.bundle_id: bundle for bundle in session.context.spaces.bundles}
@@ -427,7 +428,7 @@ def _bundle_in(folder: Path, expected: str) -> CheckedBundle:
 
 
 def _expected_key(session: Session) -> str:
-    key = (session.arguments.key or "").lower()
+    key = typed_fingerprint(session.arguments.key or "")
     if key and (len(key) != _FINGERPRINT_DIGITS or key.strip("0123456789abcdef")):
         raise UsageError(f"--key: expected a fingerprint of 16 hex digits, found {key[:60]!a}")
     return key

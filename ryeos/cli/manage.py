@@ -50,6 +50,7 @@ from ryeos.trust.file_types import extract
 from ryeos.trust.resolver import candidates, locations
 from ryeos.trust.sign import SignTarget, read_item
 from ryeos.trust.signature import MAX_ITEM_BYTES
+from ryeos.trust.store import typed_fingerprint
 
 _SHOWN_KINDS = (Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE)
 _MOST_CHANGES = 20
@@ -64,6 +65,7 @@ def _configure_list(parser: Arguments) -> None:
     add("--type", choices=[kind.value for kind in Kind], help="only of this kind")
     add("--space", choices=(PROJECT, USER, SYSTEM), help="default: project and user")
     add("--all", action="store_true", help="the items of bundles too")
+    add("--signer", metavar="KEY", nargs="?", const="", help="show who signed; only of this key")
 
 
 def _list(session: Session) -> int:
@@ -80,14 +82,18 @@ def _list(session: Session) -> int:
         for location in sorted(locations(space, kind, folder), key=lambda one: one.ref.id)
         if not location.ref.is_test
     ]
+    if arguments.signer:
+        wanted = typed_fingerprint(arguments.signer)
+        rows = [row for row in rows if wanted in (row["fingerprint"], str(row["signer"]).lower())]
     width = max((len(row["ref"]) for row in rows), default=0)
     lines = [
         f"{row['state']:<9} {row['space']:<8} {one_line(row['ref']):<{width}}"
+        f"{_signer_column(row) if arguments.signer is not None else ''}"
         f"  {one_line(row['description'], 80)}".rstrip()
         for row in rows
     ]
     session.output.answer({"status": "success", "items": rows}, "\n".join(lines))
-    is_narrow = bool(folder or arguments.type or arguments.space)
+    is_narrow = bool(folder or arguments.type or arguments.space or arguments.signer)
     if not rows and is_narrow and not session.no_project:
         session.output.note("no items there; all of them: rye list, those of bundles too: --all")
     elif not rows:
@@ -100,17 +106,27 @@ def _list(session: Session) -> int:
     return 0
 
 
+def _signer_column(row: dict[str, Any]) -> str:
+    owner = f" ({one_line(row['signer'], 20)})" if row["signer"] else ""
+    return f"  {row['fingerprint'] or '-':<16}{owner}"
+
+
 def _row(rye: Rye, location: Location) -> dict[str, Any]:
     """An item as a list has it; one that does not verify says nothing of itself."""
     row = {"ref": str(location.ref), "space": location.space.tier, "path": str(location.path)}
     try:
         item = rye.verifier.verify_location(location)
     except LilluxError as error:
-        return {**row, "state": error.code.lower().replace("_", " "), "description": ""}
+        state = error.code.lower().replace("_", " ")
+        return {**row, "state": state, "description": "", "fingerprint": None, "signer": None}
     kind, where = location.ref.kind, str(location.path)
     header = item.header or extract(kind, location.suffix, item.text, where, location.file_type)
     about = header.get("description") or header.get("title") or ""
-    return {**row, "state": "signed", "description": str(about)}
+    signed = {
+        "fingerprint": item.key.fingerprint if item.key else None,
+        "signer": item.key.owner if item.key else None,
+    }
+    return {**row, "state": "signed", "description": str(about), **signed}
 
 
 # --- info -----------------------------------------------------------------------------------------
@@ -134,8 +150,12 @@ def _info(session: Session) -> int:
         "version": session.rye.version_of(location, item),
         "signer": item.key.fingerprint if item.key else None,
         "sha256": item.content_hash,
+        "file_sha256": item.sha256,
     }
-    lines = [f"{name + ':':<9} {value}" for name, value in facts.items() if value]
+    said = {name: value for name, value in facts.items() if not name.endswith("sha256")}
+    said["sha256"] = f"{item.sha256}  (of the file)"
+    said["signed"] = f"{item.content_hash}  (sha256 of the signed text)"
+    lines = [f"{name + ':':<9} {value}" for name, value in said.items() if value]
     if location.ref.kind is Kind.TOOL:
         try:
             rights = session.rye.executor.rights(location.ref.id).describe()
