@@ -184,6 +184,7 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("doctor", "doctor", "check this installation", _SETUP),
     CommandEntry("self where", "program", "show where this program and its files are", _SETUP),
     CommandEntry("self verify", "program", "verify this file, or another copy", _SETUP),
+    CommandEntry("self update", "self_update", "look for a newer version of this file", _SETUP),
     CommandEntry("self extract", "program", "unpack this file to a folder", _SETUP),
     CommandEntry("self clean", "program", "clear the cache of this program", _SETUP),
     CommandEntry(
@@ -203,7 +204,10 @@ DAILY = (
 )
 # For rye itself, see `ryeos.run.thread_control`: no user types it, no help lists it.
 HIDDEN: tuple[CommandEntry, ...] = (CommandEntry("_thread", "thread_runner", "run a thread", ""),)
-_UPDATES = "rye registry update (items), or: rye mcp refresh NAME (the tools of a server)"
+_UPDATES = (
+    "rye self update --check (this program), rye registry update (items), or: rye mcp refresh NAME"
+    " (tools of a server)"
+)
 # Other words for a command, those of other programs among them: only where one thing can be meant.
 ALIASES = {
     "execute": "run",

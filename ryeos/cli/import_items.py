@@ -23,7 +23,7 @@ from ryeos.app.skills import SkillState, export_skill, skills
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.mcp_clients import machine_of
 from ryeos.cli.mcp_servers import RefreshResult, bring_up_to_date
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import CommandSpec, Session, with_way_out
 from ryeos.cli.sign import Mode, decide
 from ryeos.imports.clients import NAMES as CLIENT_NAMES
 from ryeos.imports.clients import client_of, find_client
@@ -125,7 +125,7 @@ def _write_and_ask(
         waiting = propose(session.rye, items)
     except LilluxError as error:
         # What an agent starts writes no proposals; the files are there for a person to sign.
-        session.output.note(f"written, and not proposed: {error}")
+        session.output.note(with_way_out(session, f"written, and not proposed: {error}"))
         following = f"rye sign {' '.join(target.label for target in targets)}"
         session.output.answer({**envelope, "next": following}, f"next: {following}")
         return 0
