@@ -10,6 +10,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -468,6 +469,7 @@ def _status(session: Session) -> int:
     changed = [row for row in rows if row["state"] != "signed"]
     waiting = _proposals(rye)
     running = [one.thread_id for one in rye.threads.active()] if project else []
+    resumable = _resumable(rye) if project else []
     envelope = {
         "status": "success",
         "project": str(project) if project else None,
@@ -475,6 +477,7 @@ def _status(session: Session) -> int:
         "not_signed": [{"ref": row["ref"], "state": row["state"]} for row in changed],
         "proposals": waiting,
         "running": running,
+        "resumable": resumable,
     }
     lines = [session.no_project or f"project: {project}", f"items: {len(rows)}"]
     lines += [f"  {row['state']}: {one_line(row['ref'])}" for row in changed[:_MOST_CHANGES]]
@@ -482,12 +485,32 @@ def _status(session: Session) -> int:
         lines.append(f"  and {len(changed) - _MOST_CHANGES} more: rye list")
     lines += [f"proposals: {len(waiting)}"] if waiting else []
     lines += [f"running: {', '.join(running)}"] if running else []
+    lines += [
+        f"can be resumed: {one['run_id']} ({one_line(str(one['graph']))}, {one['status']}"
+        f" at {one_line(one['node'], 40)})"
+        for one in resumable
+    ]
     session.output.answer(envelope, "\n".join(lines))
     if changed:
         session.output.note(f"next, after you have read it: rye sign {changed[0]['ref']}")
     if waiting:
         session.output.note("next: rye approve")
+    if resumable:
+        named = f" {resumable[0]['run_id']}" if len(resumable) > 1 else ""
+        session.output.note(f"next: rye graph resume{named}")
     return 0
+
+
+def _resumable(rye: Rye) -> list[dict[str, Any]]:
+    """The latest runs of graphs that stopped and can go on."""
+    if not rye.threads.place.registry.is_file():
+        return []
+    from ryeos.graph.recording import resumable_runs
+
+    try:
+        return [one.describe() for one in islice(resumable_runs(rye, rye.threads), _MOST_CHANGES)]
+    except LilluxError:
+        return []
 
 
 def _proposals(rye: Rye) -> list[str]:
