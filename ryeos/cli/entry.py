@@ -86,12 +86,7 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
     if not words and ("-V" in flags or "--version" in flags):
         words = ["version"]
     entry = commands.find(words) or (None if words else commands.find(["help"]))
-    if (
-        entry is None
-        and _HELP_FLAGS & set(flags)
-        and len(words) == 1
-        and commands.actions(words[0])
-    ):
+    if entry is None and len(words) == 1 and commands.actions(words[0]):  # `rye remote` alone
         words_only = [argument for argument in arguments if argument not in _HELP_FLAGS]
         return _dispatch(["help", *words_only], bundle)
     if entry is None or _is_wrong_action(entry.words, words, arguments):
@@ -159,21 +154,17 @@ def _replace_closed_streams() -> None:
 
 def _unknown_command(words: list[str]) -> LilluxError:
     """The failure to raise for words that are no command, with the closest one."""
-    from difflib import get_close_matches
-
+    from lillux.text import likely_meant
     from ryeos.items.errors import UsageError
 
     actions = commands.actions(words[0])
     typed = words[1] if actions and len(words) > 1 else words[0]
     known = actions or commands.first_words()
-    close = get_close_matches(typed, known, 1, 0.6)
+    close = likely_meant(typed, known)
     group = f"{words[0]} " if actions else ""
-    if actions and len(words) == 1:
-        return UsageError(
-            f"{words[0]}: expected one of {', '.join(actions)}", hint=f"rye help {words[0]}"
-        )
-    meant = f"rye {group}{close[0]}" if close else ""
+    meant = f"rye {group}{close}" if close else ""
     if not actions:
         meant = commands.HABITS.get(typed, meant)
-    hint = f"did you mean: {meant}" if meant else "list the commands with: rye help"
+    listed = f"list the commands with: rye help {group}".rstrip()
+    hint = f"did you mean: {meant}" if meant else listed
     return UsageError(f"unknown command {group}{typed!r}", hint=hint)

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from ryeos.app.skills import SkillState, export_skill, skills
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.mcp_clients import machine_of
 from ryeos.cli.mcp_servers import RefreshResult, bring_up_to_date
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import CommandSpec, Session, with_way_out
 from ryeos.cli.sign import Mode, decide
 from ryeos.imports.clients import NAMES as CLIENT_NAMES
 from ryeos.imports.clients import client_of, find_client
@@ -32,7 +33,7 @@ from ryeos.imports.kinds import NAMES, ImportKind, find_kind, sources_at
 from ryeos.imports.plan import MAX_ITEMS, ImportPlan, ImportSource, shown_path
 from ryeos.imports.server_items import SERVER_FOLDER
 from ryeos.items.errors import RyeError, UsageError, error_envelope
-from ryeos.items.refs import PROJECT, USER, Space, parse_reference
+from ryeos.items.refs import PROJECT, USER, Reference, Space, parse_reference
 from ryeos.trust.keys import require_user_space
 from ryeos.trust.sign import ReadItem
 
@@ -96,6 +97,11 @@ def import_sources(session: Session, found: Sequence[tuple[ImportKind, ImportSou
         session.output.warn(f"{plan.left_out} more are left out: expected at most {MAX_ITEMS}")
     table = "\n".join(_table(session, plan, writes)) or "nothing to import"
     due = [write for write in writes if write.is_due]
+    if arguments.replace and not due and not arguments.dry_run:
+        session.output.note(table)
+        envelope["replaced"] = _replaced(session, sources, writes)
+        session.output.answer(envelope, _replaced_text(envelope["replaced"]))
+        return 1 if any(_is_refused(write) for write in writes) else 0
     if arguments.dry_run or not due:
         session.output.answer(envelope, table)
         is_refused = any(_is_refused(write) for write in writes)
@@ -136,7 +142,7 @@ def _write_and_ask(
     if unproposed:
         # What an agent starts writes no proposals; the files are there for a person to sign.
         count = f"{len(unproposed)} of {len(items)}"
-        session.output.note(f"written, and not proposed: {count}: {problem}")
+        session.output.note(with_way_out(session, f"written, and not proposed: {count}: {problem}"))
         following = f"rye sign {' '.join(one.target.label for one in unproposed)}"
         if not rows:
             session.output.answer({**envelope, "next": following}, f"next: {following}")
@@ -161,9 +167,7 @@ def _write_and_ask(
         lines += said.lines
         status = status or (1 if said.envelope["status"] == "error" else 0)
     if session.arguments.replace:
-        envelope["replaced"] = [
-            _replace_servers(session, source, writes, servers) for _, source in sources
-        ]
+        envelope["replaced"] = _replaced(session, sources, writes)
     session.output.answer(envelope, "\n".join(lines))
     return status
 
@@ -190,8 +194,32 @@ def _decided(
     return rows, (), LilluxError("")
 
 
+def _replaced(
+    session: Session,
+    sources: Sequence[tuple[ImportKind, ImportSource]],
+    writes: Sequence[PlannedWrite],
+) -> list[dict[str, Any]]:
+    """Put Rye in the place of the servers whose items are signed: just now, or before."""
+    signed = []
+    for write in writes:
+        ref = write.item.ref
+        if _is_refused(write) or ref.category != SERVER_FOLDER:
+            continue
+        with suppress(LilluxError):
+            found, _ = session.rye.load(Reference(ref.kind, ref.id))
+            signed += [ref.name] if found.location.path == write.target.path else []
+    return [_replace_servers(session, source, writes, signed) for _, source in sources]
+
+
+def _replaced_text(changes: Sequence[dict[str, Any]]) -> str:
+    done = [change for change in changes if change["done"]]
+    if not done:
+        return "nothing was replaced"
+    return "\n".join(f"{change['path']}: rye for {', '.join(change['servers'])}" for change in done)
+
+
 def _replace_servers(
-    session: Session, source: ImportSource, writes: list[PlannedWrite], signed: Sequence[str]
+    session: Session, source: ImportSource, writes: Sequence[PlannedWrite], signed: Sequence[str]
 ) -> dict[str, Any]:
     """Put Rye in the place of servers in a client's settings, after a diff; what was done.
 

@@ -108,6 +108,70 @@ def outermost_keys(text: str) -> Iterator[tuple[str, int]]:
     yield from taken_in
 
 
+Place = tuple[str | int, ...]
+"""Of a value in a document: keys, and indices of lists."""
+
+
+def places(text: str) -> dict[Place, tuple[int, int]]:
+    """Line and column, from 1, of each key and element of a text that `parse_yaml` reads.
+
+    What an alias or ``<<`` takes in stands elsewhere, and has the place of that word.
+    """
+    import yaml
+
+    loader_class: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader = loader_class(text)
+    reader = _PlaceReader()
+    try:
+        while not isinstance(event := loader.get_event(), yaml.StreamEndEvent):
+            if isinstance(event, yaml.CollectionEndEvent):
+                reader.end()
+            elif isinstance(event, yaml.NodeEvent):
+                reader.take(event)
+    except yaml.YAMLError as error:
+        raise _foreign_error(error, "yaml") from error
+    finally:
+        loader.dispose()
+    return reader.found
+
+
+class _PlaceReader:
+    """Follows the events of a document, and notes where each key and element begins."""
+
+    def __init__(self) -> None:
+        self.found: dict[Place, tuple[int, int]] = {}
+        # Collections that are open: their place, and the next key or index; None before a key.
+        self._opened: list[tuple[Place, str | int | None]] = []
+
+    def end(self) -> None:
+        """A collection has ended."""
+        self._opened.pop()
+
+    def take(self, event: "yaml.NodeEvent") -> None:
+        """A key, or a value; where it is a collection, what follows is in it."""
+        import yaml
+
+        place: Place = ()
+        if self._opened:
+            above, here = self._opened[-1]
+            if here is None:
+                name = str(getattr(event, "value", ""))
+                self._opened[-1] = (above, name)
+                self._note((*above, name), event)
+                return
+            place = (*above, here)
+            self._opened[-1] = (above, here + 1 if isinstance(here, int) else None)
+            if isinstance(here, int):
+                self._note(place, event)
+        if isinstance(event, yaml.CollectionStartEvent):
+            self._opened.append((place, 0 if isinstance(event, yaml.SequenceStartEvent) else None))
+
+    def _note(self, place: Place, event: "yaml.NodeEvent") -> None:
+        mark = event.start_mark
+        if mark is not None:
+            self.found[place] = (mark.line + 1, mark.column + 1)
+
+
 def _foreign_error(error: Exception, where: str) -> MetadataError:
     """PyYAML's error in our words; its two parsers differ in which fields they fill."""
     mark = getattr(error, "problem_mark", None)

@@ -146,6 +146,68 @@ def test_rye_takes_the_place_of_the_servers_in_a_client(
     assert "k3y-of-add" not in done.stdout + done.stderr
 
 
+def test_servers_that_were_imported_before_are_replaced_by_a_second_import(
+    signer: CommandLine, tmp_path: Path
+) -> None:
+    settings(signer, add=offering(signer), other=ECHO)
+    program = str(program_of(signer, tmp_path))
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [program, "import", ".mcp.json", *words],
+            cwd=signer.project,
+            env=signer.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+
+    assert run("--only", "add", "--yes").returncode == 0
+    run("--only", "other")  # it waits for a person
+    file = signer.project / ".mcp.json"
+    before = file.read_text("utf-8")
+
+    dry = run("--replace", "--dry-run")
+    unchanged = file.read_text("utf-8")
+    done = run("--replace", "--yes")
+
+    left = json.loads(file.read_text("utf-8"))["mcpServers"]
+    assert (dry.returncode, unchanged) == (0, before)
+    assert done.returncode == 0, done.stderr
+    # What nobody signed stays with its client.
+    assert sorted(left) == ["other", "rye"]
+    assert done.stdout == f"{file}: rye for add\n"
+
+
+def test_a_server_whose_settings_say_something_else_than_its_item_is_not_replaced(
+    signer: CommandLine, tmp_path: Path
+) -> None:
+    settings(signer, add=offering(signer))
+    program = str(program_of(signer, tmp_path))
+    words = [program, "import", ".mcp.json", "--yes", "--json"]
+
+    def run(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*words, *more],
+            cwd=signer.project,
+            env=signer.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+            check=False,
+        )
+
+    assert run().returncode == 0
+    settings(signer, add={"command": "sh", "args": ["-c", "another"]})
+
+    done = run("--replace")
+
+    assert done.returncode == 1
+    assert [one["done"] for one in json.loads(done.stdout)["replaced"]] == [False]
+    assert "add" in (signer.project / ".mcp.json").read_text("utf-8")
+
+
 def test_the_settings_of_a_client_are_found_by_its_name(signer: CommandLine) -> None:
     folder = signer.home / ".cursor"
     folder.mkdir()
