@@ -1,4 +1,7 @@
-"""Commands that an agent started and that are a person's: what it asks its user to run instead."""
+"""Commands that an agent started and that are a person's: what it asks its user to run instead.
+
+It is a file of its own as only a command that was refused imports it.
+"""
 
 import os
 import shlex

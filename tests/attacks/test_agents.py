@@ -600,8 +600,8 @@ def test_a_text_that_an_agent_sends_to_sign_waits_for_its_user(
 @pytest.mark.parametrize(
     ("item_id", "item_type", "code"),
     [
-        ("config:agents/policy", None, "INVALID_PARAMS"),
-        ("agents/policy", "config", "INVALID_PARAMS"),
+        ("config:agents/policy", None, "PERMISSION_DENIED"),
+        ("agents/policy", "config", "PERMISSION_DENIED"),
         ("tool:../../out", None, "INVALID_REF"),
         ("tool:mine/*", None, "INVALID_PARAMS"),
         ("tool:linked/out", None, "INVALID_REF"),
