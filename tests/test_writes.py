@@ -25,6 +25,7 @@ ELSEWHERE: Mapping[str, str] = {
     "cli/program.py": "the folder that a person named",
     "cli/receipts.py": "the file that a person named",
     "cli/remote_teams.py": "a project on a node, which has another name then",
+    "cli/self_update.py": "beside the program itself",
     "cli/test.py": "the file that a person named with --junit",
     "graph/run_log.py": "the folder of user space, before anything below it",
     "items/context.py": CACHE,

@@ -210,28 +210,30 @@ class Rye:
         self._elsewhere[path].caller = self.caller
         return self._elsewhere[path]
 
-    @overload
-    def execute(
-        self,
-        item: Reference,
-        request: ExecutionRequest,
-        *,
-        cancellation: Cancellation | None = None,
-        on_stderr: OnStderr | None = None,
-        on_step: OnStep | None = None,
-    ) -> Answer: ...
+    if TYPE_CHECKING:  # no start pays for importing `typing`
 
-    @overload
-    def execute(
-        self,
-        item: str,
-        request: Mapping[str, Any] | None = None,
-        *,
-        cancellation: Cancellation | None = None,
-        on_stderr: OnStderr | None = None,
-        on_step: OnStep | None = None,
-        dry_run: bool = False,
-    ) -> dict[str, Any]: ...
+        @overload
+        def execute(
+            self,
+            item: Reference,
+            request: ExecutionRequest,
+            *,
+            cancellation: Cancellation | None = None,
+            on_stderr: OnStderr | None = None,
+            on_step: OnStep | None = None,
+        ) -> Answer: ...
+
+        @overload
+        def execute(
+            self,
+            item: str,
+            request: Mapping[str, Any] | None = None,
+            *,
+            cancellation: Cancellation | None = None,
+            on_stderr: OnStderr | None = None,
+            on_step: OnStep | None = None,
+            dry_run: bool = False,
+        ) -> dict[str, Any]: ...
 
     def execute(
         self,

@@ -60,6 +60,7 @@ def test_a_run_continues_without_the_command_and_ends_with_its_result(
         "execution_mode": "inline",
         "state": "running",
         "pid": pid,
+        "time_limit": "none",
     }
     status, waited = threads_command(machine, "wait", thread_id)
     assert (status, waited["status"]) == (0, "success")

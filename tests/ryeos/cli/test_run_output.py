@@ -194,7 +194,7 @@ def test_no_beginning_of_a_document_is_taken_for_other_text(
 @pytest.mark.parametrize(
     "text", ["one", "[INFO] ready\n", '{"n": 1}\n{', '"a" and b\n', "{hello}\n", "[1] [2]\n"]
 )
-def test_text_that_begins_like_a_document_is_told_apart(text: str) -> None:
+def test_text_that_begins_like_a_document_is_no_document(text: str) -> None:
     assert not may_be_json(text.encode())
 
 
