@@ -204,6 +204,8 @@ def _load_answer(
     schema: dict[str, Any] = {
         name: kept.pop(name) for name in ("input_schema", "sandbox") if name in kept
     }
+    if isinstance(schema.get("sandbox"), Mapping):
+        schema["sandbox"] = _short_rights(schema["sandbox"])
     if not (asks_for_text and is_tool):  # else the text has it
         shown |= schema
         kept.pop("total_chars", None)
@@ -215,6 +217,18 @@ def _load_answer(
         call = {"item_id": envelope.get("ref"), "text": True, "offset": next_offset}
         rest["next"] = [{"name": verb, "arguments": call}]
     return {**shown, **rest, "content": _SIGNATURE.sub(r"\1", str(content), count=1)}
+
+
+_MAX_WRITES = 3
+
+
+def _short_rights(rights: Mapping[str, Any]) -> dict[str, Any]:
+    """Rights with the first of many folders: those of package managers are many."""
+    writes = rights.get("write")
+    if not isinstance(writes, list) or len(writes) <= _MAX_WRITES:
+        return dict(rights)
+    left = len(writes) - _MAX_WRITES
+    return {**rights, "write": [*writes[:_MAX_WRITES], f"... and {left} more: verbose"]}
 
 
 def _help_answer(

@@ -27,7 +27,7 @@ class Model:
     """The calls of a model, and its user's workspace."""
 
     def __init__(self, workspace: Workspace, functions: FunctionHost) -> None:
-        self.workspace = workspace
+        self.workspace, self.functions = workspace, functions
         self.rye = workspace.rye(functions=functions, confines=True)
         if not self.rye.context.key_directory.exists():
             save_keypair(self.rye.context.key_directory, workspace.keypair)
@@ -280,6 +280,44 @@ def test_a_picture_of_an_imported_server_is_one_beside_its_text_and_its_structur
 
     assert result["content"][1:] == [PICTURE]
     assert ('"a":1' if more else "here it is") in result["content"][0]["text"]
+
+
+# --- rights
+
+
+def test_a_tool_is_described_with_the_rights_that_hold_for_an_agent(model: Model) -> None:
+    shell = model.answer("load", item_id="tool:rye/bash/bash")["sandbox"]
+    model.put("tool:mine/plain", tool("return {}"))
+    plain = model.answer("load", item_id="tool:mine/plain")["sandbox"]
+
+    assert shell["write"][:2] == plain["write"][:2] == ["{project}", "{tmp}"]
+    assert shell["network"] == "any"
+
+
+@held
+def test_a_variable_or_a_temporary_folder_that_its_sandbox_withholds_is_hinted(
+    model: Model,
+) -> None:
+    model.workspace.env["SHOP_TOKEN"] = "abc12345"
+    rights = 'SANDBOX = {"network": "none"}\n'
+    bodies = {
+        "env": "import os\ndef execute(params):\n    return os.environ['SHOP_TOKEN']\n",
+        "tmp": "import tempfile\ndef execute(params):\n    return tempfile.mkdtemp()\n",
+    }
+    rye = Model(model.workspace, model.functions)
+    for name, body in bodies.items():
+        model.workspace.project.signed_tool(f"mine/{name}", body, executor=FUNCTION, extra=rights)
+
+    hints = [rye.run(f"mine/{name}")["hint"] for name in bodies]
+
+    assert 'sandbox: {env: ["SHOP_TOKEN"]}' in hints[0]
+    assert 'sandbox: {write: ["{tmp}"]}' in hints[1]
+
+
+def test_api_key_finds_the_page_on_secrets(model: Model) -> None:
+    hits = model.answer("search", query="api key")["results"]
+
+    assert hits[0]["id"] == "rye/core/secrets"
 
 
 # --- settings that cannot be read

@@ -11,6 +11,7 @@ __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/file-system"
 __tool_description__ = "Edit a file: replace a text, or replace, insert and delete lines"
+__tags__ = "edit replace rename symbol refactor patch apply insert line change"
 
 ANCHOR = {
     "enabled": True,

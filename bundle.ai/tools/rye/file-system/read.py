@@ -9,7 +9,8 @@ __version__ = "1.1.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/file-system"
-__tool_description__ = "Read a text file or a picture of the project; ids name lines for edit_lines"
+__tool_description__ = "Read a file of the project: a text, or a picture"
+__tags__ = ["read", "open", "view", "show", "file", "image", "picture", "png", "screenshot"]
 
 ANCHOR = {
     "enabled": True,
