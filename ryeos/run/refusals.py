@@ -109,7 +109,7 @@ def with_refusals(
             found += words.temporary()
     kept = confinement.withholding
     if kept:  # no header allows an agent to read a key
-        found = [one for one in found if not kept.takes(one.what, one.target)]
+        found = [one for one in found if one.target == _TMP or not kept.takes(one.what, one.target)]
     refused = list(dict.fromkeys(found))[:MAX_REFUSALS]
     if not refused:
         return mapped

@@ -85,11 +85,11 @@ _QUESTIONS = {
     "secrets": "knowledge:rye/core/secrets",
     "environment variable": "knowledge:rye/core/secrets",
     "mcp server": "tool:rye/mcp/manager|knowledge:rye/mcp/mcp-integration",
-    "add mcp server": "tool:rye/mcp/manager|directive:rye/mcp/set_up_server",
+    "add mcp server": "tool:rye/mcp/manager|knowledge:rye/mcp/mcp-integration",
     "run on another machine": (
         "tool:rye/core/remote/remote|knowledge:rye/core/remote/remote-operations"
     ),
-    "publish an item": "tool:rye/core/registry/registry",
+    "publish an item": "tool:rye/core/registry/registry|knowledge:rye/core/registry/registry-api",
     "validate item": (
         "knowledge:rye/primary/sign-semantics|"
         "tool:rye/core/testing/test|"
