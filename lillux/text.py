@@ -1,6 +1,7 @@
 """Text: edit distance, and regular expressions that do a bounded amount of work."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -8,6 +9,9 @@ from lillux.patterns import pattern as late_pattern
 from lillux.values import dataclass
 
 # --- edit distance --------------------------------------------------------------------------------
+
+
+_LONGEST_WORD = 80
 
 
 def edit_distance(first: str, second: str, limit: int, *, swap_cost: int = 1) -> int:
@@ -30,6 +34,14 @@ def edit_distance(first: str, second: str, limit: int, *, swap_cost: int = 1) ->
         if min(row) > limit and min(before) > limit:
             return limit + 1
     return min(row[-1], limit + 1)
+
+
+def likely_meant(typed: str, known: Iterable[str]) -> str:
+    """The known word that was meant, with at most a third of its letters wrong; else ``""``."""
+    limit = max(len(typed[:_LONGEST_WORD]) // 3, 1)
+    distances = {word: edit_distance(typed[:_LONGEST_WORD], word, limit) for word in known}
+    near = min(distances, key=lambda word: distances[word], default="")
+    return near if near and distances[near] <= limit else ""
 
 
 # --- regex parts ----------------------------------------------------------------------------------

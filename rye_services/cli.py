@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError
+from lillux.first_steps import begin
+from lillux.text import likely_meant
 from lillux.values import dataclass
 from rye_services.actors import Actor, acting
 from rye_services.operator_commands import (
@@ -177,7 +179,7 @@ def _create_api_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> C
     from rye_services.credentials import DEFAULT_SCOPES
 
     token, key = _api_keys(parsed, environ).create(
-        parsed.user or _only_user(parsed, environ),
+        (parsed.user or _only_user(parsed, environ)).removeprefix("fp:"),
         name=parsed.name,
         scopes=tuple(parsed.scope or DEFAULT_SCOPES),
         expires_after=timedelta(days=parsed.expires_days) if parsed.expires_days else None,
@@ -294,6 +296,8 @@ statuses: 0 done, 2 usage, 3 not found, 6 configuration, 130 interrupted; docs/n
 
 def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int:
     """Run the command line; the exit status. ``bundle`` is where the standard bundle lies."""
+    if argv is None:
+        begin()
     arguments = sys.argv[1:] if argv is None else argv
     # What is left then goes with the process: looking for garbage among it would take 0.5 s.
     atexit.register(gc.freeze)
@@ -415,6 +419,31 @@ class _Parser(argparse.ArgumentParser):
         return f"did you mean {close[0]}?" if close else f"see: {self.prog} --help"
 
 
+class _GroupParser(_Parser):
+    """Parser of a group of commands like ``users``: alone it prints help, else it lists actions."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401 - argparse's
+        """As any; without a word the help."""
+        if args == []:
+            self.print_help()
+            raise SystemExit(0)
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse a command line, and name the actions where one is missing."""
+        found = _INVALID_CHOICE.search(message)
+        actions = [word for action in self._actions for word in action.choices or ()]
+        is_typed = bool(found) and bool(likely_meant(found[1] if found else "", actions))
+        if _ACTION not in message or is_typed:
+            super().error(message)
+        words = self.prog.rpartition(" ")[2]
+        raise UsageError(
+            f"{self.prog}: expected an action: {', '.join(actions)}",
+            hint=f"the action comes first, like: rye-node.pyz {words} {actions[0]} --data DIR",
+        )
+
+
+_ACTION = "ACTION"
 _STORE_FLAGS = (
     ("--store", "URL", "object storage like s3://bucket/prefix, named when the node is made"),
     ("--store-endpoint", "URL", "where that is served, if not by AWS"),
@@ -484,7 +513,8 @@ def _command(commands: Any, name: str, run: Any, words: str) -> argparse.Argumen
 
 def _group(commands: Any, name: str, words: str) -> Any:  # noqa: ANN401 - argparse's
     parser = commands.add_parser(name, help=words, description=words, allow_abbrev=False)
-    return parser.add_subparsers(metavar="ACTION", required=True, parser_class=_Parser)
+    parser.__class__ = _GroupParser
+    return parser.add_subparsers(metavar=_ACTION, required=True, parser_class=_Parser)
 
 
 def _declare_serve(parser: argparse.ArgumentParser) -> None:
@@ -941,14 +971,15 @@ def _examine_stores(fsck: Any, parsed: argparse.Namespace) -> list[Any]:  # noqa
     """A report of each store. Raises RyeError for a user without one."""
     users = fsck.users()
     if parsed.user is not None:
-        if parsed.user not in users:
+        user = parsed.user.removeprefix("fp:")
+        if user not in users:
             known = ", ".join(users) or "none"
             raise RyeError(
                 f"--user {parsed.user}: expected a user who has a store, found {known}",
                 code="ITEM_NOT_FOUND",
                 hint="without --user every store is read",
             )
-        users = (parsed.user,)
+        users = (user,)
     of_user = fsck.repair if parsed.repair else fsck.examine
     of_registry = fsck.repair_registry if parsed.repair else fsck.examine_registry
     reports = [of_user(user) for user in users]

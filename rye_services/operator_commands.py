@@ -468,10 +468,11 @@ def _add_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Command
     scopes = typed_scopes(parsed)
     with _open_node(parsed, environ) as (_, database):
         people = People(database)
-        people.add(parsed.id)
+        user_id = parsed.id.removeprefix("fp:")
+        people.add(user_id)
         if pem is not None:
-            people.add_key(parsed.id, pem, label="", scopes=scopes, by=_by())
-    return CommandAnswer({"status": "success", "user_id": parsed.id}, f"{parsed.id} is a user now")
+            people.add_key(user_id, pem, label="", scopes=scopes, by=_by())
+    return CommandAnswer({"status": "success", "user_id": user_id}, f"{user_id} is a user now")
 
 
 def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:

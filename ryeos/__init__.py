@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         resolve_remote,
     )
     from ryeos.app.workspace import Rye
+    from ryeos.items.errors import RyeError
 
 __all__ = [
     "DirectiveResolver",
@@ -26,6 +27,7 @@ __all__ = [
     "MetadataManager",
     "PrimitiveExecutor",
     "Rye",
+    "RyeError",
     "ToolResolver",
     "aio",
     "export_objects",
@@ -43,8 +45,8 @@ def __getattr__(name: str) -> object:
 
     if name == "aio":
         return import_module("ryeos.app.aio")
-    module = "workspace" if name == "Rye" else "embedding"
-    return getattr(import_module(f"ryeos.app.{module}"), name)
+    module = {"Rye": "app.workspace", "RyeError": "items.errors"}.get(name, "app.embedding")
+    return getattr(import_module(f"ryeos.{module}"), name)
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 from lillux.cancellation import Cancellation
 from ryeos.app.embedding import PrimitiveExecutor, open_workspace
 from ryeos.app.workspace import Rye
-from ryeos.run.model import ExecutionRequest, ExecutionResult
+from ryeos.run.model import ExecutionResult
 
 _Result = TypeVar("_Result")
 
@@ -41,16 +41,12 @@ class AsyncWorkspace:
         returns. Raises InvalidRefError, ItemNotFoundError.
         """
         cancellation = Cancellation()
-
-        def work() -> dict[str, Any]:
-            reference = self.workspace.reference(item)
-            request = ExecutionRequest(
-                item_id=reference.id, parameters=dict(parameters or {}), dry_run=dry_run
-            )
-            answer = self.workspace.execute(reference, request, cancellation=cancellation)
-            return dict(answer.envelope)
-
-        return await _in_thread(work, cancellation)
+        return await _in_thread(
+            lambda: self.workspace.execute(
+                item, parameters, cancellation=cancellation, dry_run=dry_run
+            ),
+            cancellation,
+        )
 
 
 class AsyncExecutor:
@@ -81,7 +77,7 @@ class AsyncExecutor:
         )
 
 
-async def open_async(path: str | os.PathLike[str], **options: Any) -> AsyncWorkspace:  # noqa: ANN401
+async def open_async(path: str | os.PathLike[str] | None = None, **options: Any) -> AsyncWorkspace:  # noqa: ANN401
     """As `ryeos.open_workspace`, without blocking the loop while files are read."""
     return AsyncWorkspace(await asyncio.to_thread(lambda: open_workspace(path, **options)))
 

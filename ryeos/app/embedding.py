@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 
 
 def open_workspace(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     *,
     environ: Mapping[str, str] | None = None,
     user_space: str | None = None,
     bundle: "Space | None" = None,
 ) -> Rye:
-    """The workspace of a project folder. Close it, or use it in a ``with`` of `contextlib.closing`.
+    """The workspace of a project folder, for a ``with``, or `Rye.close` it.
 
+    path        the folder; without one the project that ``rye`` finds from the working directory
     environ     the environment that tools get and settings come from; that of this process
     user_space  the folder whose ``.ai`` is the user's; the home
     bundle      the items of Rye itself; those of the installed package
@@ -48,9 +49,13 @@ def open_workspace(
         if bundle is None
         else (bundle,)
     )
-    project = str(Path(path).absolute())
+    folder = None if path is None else Path(path).absolute()
     context = context_from(
-        env, cwd=Path(project), project=project, user_space=user_space, bundles=spaces
+        env,
+        cwd=folder or Path.cwd(),
+        project=str(folder) if folder else None,
+        user_space=user_space,
+        bundles=spaces,
     )
     if bundle is None:
         installed = installed_bundles(context.spaces.user, {one.label for one in spaces})

@@ -39,6 +39,13 @@ class OutputError(LilluxError):
             hint="the answer is lost, the command was carried out",
         )
 
+    @classmethod
+    def of_stream(cls, error: OSError) -> OutputError:
+        """The error of standard output, which takes nothing any more."""
+        # What is still buffered goes nowhere, or the interpreter fails once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return cls(error)
+
 
 class Output:
     """Shows answers as text or JSON, in colour only where that makes sense."""
@@ -104,9 +111,7 @@ class Output:
         except BrokenPipeError:  # the reader is gone, which is no failure
             raise
         except OSError as error:
-            # What is still buffered goes nowhere, or the interpreter fails once more at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            raise OutputError(error) from error
+            raise OutputError.of_stream(error) from error
 
     def _say(self, text: str) -> None:
         encoding = sys.stderr.encoding or "utf-8"

@@ -109,6 +109,10 @@ class Proposals:
         write_atomic(file, text.encode() + b"\n", mode=0o600)
         return proposal
 
+    def room(self) -> int:
+        """How many more may wait."""
+        return max(0, MAX_PROPOSALS - len(self._files()))
+
     def of(self, path: Path) -> Proposal | None:
         """The proposal that waits for a file, if one does."""
         return _read(self._folder / f"{_id_of(os.path.realpath(path))}.json")

@@ -1,6 +1,6 @@
 """Tools of MCP servers as items: discover them, write and refresh their files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +19,7 @@ from lillux.files import (
 from lillux.values import dataclass, replace
 from ryeos.app.output import one_line
 from ryeos.app.shown_text import shown_text
+from ryeos.app.sign import follow_locks
 from ryeos.app.workspace import Rye
 from ryeos.imports.server_items import (
     RUNTIMES,
@@ -211,7 +212,9 @@ def write_signed(
             create_file(target.path, data, within=within)
         else:
             write_atomic(target.path, data, expected=before, within=within)
-        rye.verifier.verify(target.verify_target)
+        written = rye.verifier.verify(target.verify_target)
+    if written.signature and written.identity and target.ref:  # signing decides for this version
+        rye.note_signed(target.ref, target.space, written.signature, written.identity.version)
 
 
 def write_change(rye: Rye, key: SigningKey, space: Space, change: ToolChange) -> ToolChange:
@@ -266,7 +269,7 @@ def _change(space: Space, offer: ServerTool) -> ToolChange:
         path=target.path,
         text=text,
         before=before,
-        reason=reason,
+        reason="; ".join(filter(None, (reason, *offer.notes))),
     )
 
 
@@ -364,10 +367,18 @@ def planned_changes(
 
 
 def carry_out(
-    rye: Rye, space: Space, planned: Sequence[tuple[ToolChange, bool]]
+    rye: Rye,
+    space: Space,
+    planned: Sequence[tuple[ToolChange, bool]],
+    on_lock: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[ToolChange, bool]]:
-    """Write and sign what is due; each change, and whether it was carried out."""
+    """Write and sign what is due; each change, and whether it was carried out.
+
+    Lockfiles that pin what was written follow: ``on_lock`` gets the tool of each.
+    """
     key = rye.signing_key()
+    names: set[str] = set()
+    paths: set[Path] = set()
     for change, is_due in planned:
         if not is_due:
             yield change, False
@@ -375,7 +386,12 @@ def carry_out(
             yield change, remove_untouched(change, space)
         else:
             written = write_change(rye, key, space, change)
+            if written is change and change.ref and change.path:
+                names |= {change.ref.id, change.path.name}
+                paths.add(change.path.resolve())
             yield written, written is change
+    for item_id in follow_locks(rye, names, paths):
+        on_lock(item_id)
 
 
 # --- pins -----------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """``sign``: validate and sign one item, or all that a pattern matches."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -327,6 +327,15 @@ def follow(rye: Rye, reports: Sequence[SignReport]) -> list[str]:
         from ryeos.app.review import keep_signed
 
         keep_signed(rye.context.spaces.user, signed)
+    return follow_locks(rye, names, paths)
+
+
+def follow_locks(rye: Rye, names: Collection[str], paths: Collection[Path]) -> list[str]:
+    """Write the lockfiles anew that pin one of these files, as they were before a person signed.
+
+    ``names`` are ids of tools, and file names; ``paths`` the very files. One that cannot follow is
+    a warning. The tools whose lock changed.
+    """
     if not names:
         return []
     updated = []

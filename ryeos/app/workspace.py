@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import product
 from pathlib import Path
 from time import perf_counter, time_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from lillux.cancellation import Cancellation
 from lillux.fields import ABSENT
@@ -123,6 +123,12 @@ class Rye:
         )
         self.config = ConfigReader(context.spaces, self.verifier)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """End the warm workers, if there are any."""
         if self._functions:
@@ -204,19 +210,62 @@ class Rye:
         self._elsewhere[path].caller = self.caller
         return self._elsewhere[path]
 
+    @overload
     def execute(
         self,
-        reference: Reference,
+        item: Reference,
         request: ExecutionRequest,
         *,
         cancellation: Cancellation | None = None,
         on_stderr: OnStderr | None = None,
         on_step: OnStep | None = None,
-    ) -> Answer:
+    ) -> Answer: ...
+
+    @overload
+    def execute(
+        self,
+        item: str,
+        request: Mapping[str, Any] | None = None,
+        *,
+        cancellation: Cancellation | None = None,
+        on_stderr: OnStderr | None = None,
+        on_step: OnStep | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any]: ...
+
+    def execute(
+        self,
+        item: Reference | str,
+        request: ExecutionRequest | Mapping[str, Any] | None = None,
+        *,
+        cancellation: Cancellation | None = None,
+        on_stderr: OnStderr | None = None,
+        on_step: OnStep | None = None,
+        dry_run: bool = False,
+    ) -> Answer | dict[str, Any]:
         """Run a tool, render a directive, or give a knowledge text.
 
+        An item in words takes its parameters, and gives the envelope, also of a failure. A
+        `Reference` takes an `ExecutionRequest`, and gives the whole answer.
         Raises LilluxError for an item that cannot be found; what goes wrong later is an answer.
         """
+        if isinstance(request, ExecutionRequest):
+            reference = item if isinstance(item, Reference) else self.reference(item)
+            return self._execute(reference, request, cancellation, on_stderr, on_step)
+        reference = self.reference(str(item))
+        request = ExecutionRequest(
+            item_id=reference.id, parameters=dict(request or {}), dry_run=dry_run
+        )
+        return dict(self._execute(reference, request, cancellation, on_stderr, on_step).envelope)
+
+    def _execute(
+        self,
+        reference: Reference,
+        request: ExecutionRequest,
+        cancellation: Cancellation | None,
+        on_stderr: OnStderr | None,
+        on_step: OnStep | None,
+    ) -> Answer:
         kind, resolution = self.kind_of(reference, request.resolution)
         if kind is Kind.CONFIG:
             raise UsageError(f"{reference}: configuration is read by tools, never run")

@@ -30,15 +30,18 @@ from ryeos.remote.registry_bundles import (
     CheckedBundle,
     Installation,
     InstalledBundles,
+    bundle_id_in,
     bundle_id_of,
     fetched_bundle,
     push_bundle,
+    read_bundle_archive,
     read_bundle_files,
     verify_bundle_files,
     write_bundle_files,
 )
 from ryeos.remote.registry_settings import is_bundle_id, valid_bundle_id, valid_version
 from ryeos.trust.keys import require_user_space
+from ryeos.trust.store import typed_fingerprint
 
 _FINGERPRINT_DIGITS = 16
 
@@ -117,7 +120,7 @@ def _inspect(session: Session) -> int:
 
 def _looked_at(session: Session) -> LookedAt:
     named = session.arguments.bundle
-    expected = (getattr(session.arguments, "key", None) or "").lower()
+    expected = typed_fingerprint(getattr(session.arguments, "key", None) or "")
     if expected and (len(expected) != _FINGERPRINT_DIGITS or expected.strip("0123456789abcdef")):
         raise UsageError(f"--key: expected a fingerprint of 16 hex digits, found {expected[:60]!a}")
     used = {bundle.bundle_id: bundle for bundle in session.context.spaces.bundles}
@@ -217,7 +220,8 @@ def _row_line(row: Mapping[str, Any]) -> str:
 
 
 def _configure_install(parser: Arguments) -> None:
-    parser.add_argument("bundle", metavar="ID|DIR", help="a published bundle, or a bundle's folder")
+    what = "a published bundle, a bundle's folder, or a tar file of it"
+    parser.add_argument("bundle", metavar="ID|DIR|FILE.tar", help=what)
     _take_version(parser)
     take_registry(parser)
 
@@ -246,13 +250,13 @@ def _install(session: Session) -> int:
 
 
 def _is_folder(session: Session, word: str) -> bool:
-    """Whether the user means a folder. A word that can be an id is one, whatever lies here.
+    """Whether the user means a path. A word that can be an id is one, whatever lies here.
 
     Else a folder that came with a clone would be installed in place of the published bundle.
     """
     folder = Path(word)
     if not is_bundle_id(word):
-        return "/" in word or is_directory(folder)
+        return "/" in word or folder.exists()
     if is_directory(folder):
         session.output.note(f"the folder {word} here is not looked at; if you mean it: ./{word}")
     return False
@@ -421,13 +425,18 @@ def _fetch_bundle(session: Session, expected: str) -> tuple[CheckedBundle, str, 
 
 
 def _bundle_in(folder: Path, expected: str) -> CheckedBundle:
+    if folder.is_file():
+        files = read_bundle_archive(folder)
+        return verify_bundle_files(files, bundle_id_in(folder.name, files), expected=expected)
     if not is_directory(folder):
-        raise UsageError(f"{folder}: expected a folder that holds .ai and public_key.pem")
+        raise UsageError(
+            f"{folder}: expected a folder that holds .ai and public_key.pem, or a tar file of it"
+        )
     return verify_bundle_files(read_bundle_files(folder), bundle_id_of(folder), expected=expected)
 
 
 def _expected_key(session: Session) -> str:
-    key = (session.arguments.key or "").lower()
+    key = typed_fingerprint(session.arguments.key or "")
     if key and (len(key) != _FINGERPRINT_DIGITS or key.strip("0123456789abcdef")):
         raise UsageError(f"--key: expected a fingerprint of 16 hex digits, found {key[:60]!a}")
     return key

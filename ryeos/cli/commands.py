@@ -184,6 +184,7 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("doctor", "doctor", "check this installation", _SETUP),
     CommandEntry("self where", "program", "show where this program and its files are", _SETUP),
     CommandEntry("self verify", "program", "verify this file, or another copy", _SETUP),
+    CommandEntry("self update", "self_update", "look for a newer version of this file", _SETUP),
     CommandEntry("self extract", "program", "unpack this file to a folder", _SETUP),
     CommandEntry("self clean", "program", "clear the cache of this program", _SETUP),
     CommandEntry(
@@ -198,28 +199,46 @@ TABLE: tuple[CommandEntry, ...] = (
 )
 # The commands of a day, which ``rye`` alone shows.
 DAILY = (
-    *("init", "new", "sign", "verify", "run", "test", "search", "load"),
+    *("init", "import", "new", "sign", "approve", "verify", "run", "test", "search", "load"),
     *("graph run", "threads list", "mcp install", "doctor"),
 )
 # For rye itself, see `ryeos.run.thread_control`: no user types it, no help lists it.
 HIDDEN: tuple[CommandEntry, ...] = (CommandEntry("_thread", "thread_runner", "run a thread", ""),)
-ALIASES = {"execute": "run"}
-# What people type from the habit of other programs, and the command that is meant.
+_UPDATES = (
+    "rye self update --check (this program), rye registry update (items), or: rye mcp refresh NAME"
+    " (tools of a server)"
+)
+# Other words for a command, those of other programs among them: only where one thing can be meant.
+ALIASES = {
+    "execute": "run",
+    "cat": "load",
+    "delete": "rm",
+    "ls": "list",
+    "move": "mv",
+    "open": "edit",
+    "remove": "rm",
+    "rename": "mv",
+    "show": "info",
+}
+# What people type from the habit of other programs, and the commands that may be meant.
 HABITS = {
     "add": "rye new tool mine/hello, or: rye registry pull ITEM",
+    "audit": "rye verify (signatures), or: rye receipts list (what ran)",
+    "check": "rye verify (signatures), rye doctor (this installation), or: rye graph validate",
     "create": "rye new tool mine/hello",
-    "cat": "rye load REF",
-    "show": "rye info REF",
-    "open": "rye edit REF",
-    "ls": "rye list",
-    "delete": "rye rm REF",
-    "remove": "rye rm REF",
-    "move": "rye mv REF NEW_ID",
-    "rename": "rye mv REF NEW_ID",
-    "upgrade": "rye registry update",
-    "update": "rye registry update",
+    "exec": "rye run REF",
+    "history": "rye receipts list (what ran here), or: rye remote history",
+    "key": "rye keys show",
+    "resume": "rye graph resume",
+    "settings": "rye help config",
+    "start": "rye run REF, or in the background: rye run REF --async",
+    "stop": "rye threads kill ID",
+    "validate": "rye verify, or: rye graph validate",
+    "upgrade": _UPDATES,
+    "update": _UPDATES,
     "install": "rye bundle install NAME, or: rye registry pull ITEM",
     "watch": "rye dev REF, or: rye threads logs ID --follow",
+    "log": "rye threads logs ID, or: rye receipts list",
     "logs": "rye threads logs ID",
     "ps": "rye threads list",
     "kill": "rye threads kill ID",
@@ -227,7 +246,7 @@ HABITS = {
     "pull": "rye remote pull, or: rye registry pull ITEM",
     "push": "rye remote push, or: rye registry push REF",
     "diff": "rye remote diff",
-    "config": "rye doctor",
+    "config": "rye help config",
 }
 # Programs of layer 1 that this one stands in for: all behind their name is theirs to read.
 PROGRAMS = ("lillux-proc", "lillux-watch")

@@ -25,7 +25,7 @@ _FILES = {"FILE", "PATH", "FILE.pem", "FILE|-", "PEMFILE|DOCUMENT.toml|FINGERPRI
 _REFERENCES = re.compile(r".*\bPATH\b.*")  # a file is one of what may stand there
 _INSTALL = {
     "bash": "{bin} completion bash > ~/.local/share/bash-completion/completions/{bin}",
-    "zsh": "{bin} completion zsh > a folder of $fpath, as _{bin}",
+    "zsh": "{bin} completion zsh > ~/.zfunc/_{bin}, a folder of $fpath",
     "fish": "{bin} completion fish > ~/.config/fish/completions/{bin}.fish",
     "tcsh": "{bin} completion tcsh > ~/.{bin}.tcsh, and source it in ~/.tcshrc",
     "powershell": "{bin} completion powershell >> $PROFILE",
@@ -205,13 +205,14 @@ _BASH_FUNCTION = """\
 @_WORD() { @_offer SORT "$1"; }
 """
 _BASH_END = """
-# bash ends a word at a colon: hand over whole words, and give back what follows the last colon.
+# bash ends a word at a colon and =: hand over whole words, and give back what follows the last one.
 @_complete() {
   local -a words=()
   local word line="${COMP_LINE:0:$COMP_POINT}" last=-1 index
   for ((index = 0; index <= COMP_CWORD; index++)); do
     word="${COMP_WORDS[index]}"
-    if [[ $last -gt 0 && $line != [[:space:]]* && ($word == :* || ${words[last]} == *:) ]]; then
+    if [[ $last -gt 0 && $line != [[:space:]]* && ($word == [:=]* || ${words[last]} == *[:=]) &&
+        ("$word${words[last]}" != *=* || " ${COMP_WORDS[*]} " == *" "@(RUNS)" "*) ]]; then
       words[last]+="$word"
     else
       last=$((last + 1))
@@ -222,7 +223,7 @@ _BASH_END = """
   local -a COMP_WORDS=("${words[@]}")
   local COMP_CWORD=$last typed="${words[last]}"
   SHTAB "$@"
-  if [[ $typed == --* && " ${words[*]} " == *" "@(run|execute|dev)" "* ]]; then
+  if [[ $typed == --* && " ${words[*]} " == *" "@(RUNS)" "* ]]; then
     while IFS= read -r word; do COMPREPLY+=("$word"); done < <(@_offer parameters "$typed")
   fi
   if [[ ${#COMPREPLY[@]} -eq 0 && $typed != -* ]]; then
@@ -231,10 +232,10 @@ _BASH_END = """
         compopt -o filenames 2>/dev/null
         while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "$typed") ;;
     esac
-  elif [[ $typed == *:* && $COMP_WORDBREAKS == *:* ]]; then
-    COMPREPLY=("${COMPREPLY[@]#"${typed%"${typed##*:}"}"}")
+  elif [[ $typed == *[:=]* && $COMP_WORDBREAKS == *[:=]* ]]; then
+    COMPREPLY=("${COMPREPLY[@]#"${typed%"${typed##*[:=]}"}"}")
   fi
-  [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
+  [[ ${COMPREPLY[0]} == *[=/] ]] && compopt -o nospace 2>/dev/null
 }
 
 complete -o bashdefault -F @_complete NAME
@@ -247,7 +248,7 @@ _ZSH = """\
     eval 'NAME __complete "$what" "${(Q)PREFIX}" "${(@)typed[2,-1]}"' 2>/dev/null </dev/null)"
   found=("${(@f)names}")
   found=("${(@)found:#}")
-  [[ ${found[1]} == *= ]] && set -- "$@" -S ''
+  [[ ${found[1]} == *[=/] ]] && set -- "$@" -S ''
   (( $#found )) && compadd "$@" -a found
 }
 """
@@ -257,11 +258,20 @@ _ZSH_END = """
   local -a typed=("${(@)words[1,CURRENT]}")
   local found=1
   SHTAB "$@" && found=0
-  if [[ " $typed " == *" "(run|execute|dev)" "* ]]; then
+  if [[ " $typed " == *" "(RUNS)" "* ]]; then
     [[ $PREFIX == --* || ($found == 1 && ${typed[-2]} == --*) ]] && @_offer parameters && found=0
   fi
   return found
 }
+"""
+# Of a folder of $fpath it is a function that is called; else it is read by source or eval.
+_ZSH_CALLS = """
+if [[ $zsh_eval_context[-1] == (eval|file) ]]; then
+  (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
+  compdef @_complete -N NAME
+else
+  @_complete "$@"
+fi
 """
 _ZSH_FUNCTION = """\
 @_WORD() { @_offer SORT "$@" }
@@ -348,12 +358,13 @@ def ending(shell: str, name: str, prefix: str, registered: str) -> str:
 
 def around_zsh(script: str, name: str, prefix: str, registered: str) -> str:
     """The script for zsh, which calls a function of ours around shtab's, ``registered``."""
-    body, mark, calls = script.rpartition("\ntypeset -A opt_args\n")
+    body, mark, _ = script.rpartition("\ntypeset -A opt_args\n")
     ours = _fill_template(_ZSH_END.replace("SHTAB", registered), name, prefix)
-    return f"{body}{ours}{mark}{calls.replace(registered, f'{prefix}_complete')}"
+    return f"{body}{ours}{mark}{_fill_template(_ZSH_CALLS, name, prefix)}"
 
 
 def _fill_template(text: str, name: str, prefix: str) -> str:
+    text = text.replace("RUNS", "run|execute|dev")
     return text.replace("@_", f"{prefix}_").replace("NAME", name)
 
 

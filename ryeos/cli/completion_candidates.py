@@ -177,7 +177,7 @@ def _parameters(session: Session, typed: str) -> Iterator[str]:
         rules: Mapping[str, object] = found if isinstance(found, Mapping) else {}
         before = next((n for n in (line.flag, line.flag.replace("-", "_")) if n in rules), "")
         if before and not _is_boolean(rules[before]):
-            yield from filter(None, _values(rules[before]))
+            yield from filter(None, _offered(session, before, rules[before], typed))
             return
         ours = {} if line.is_behind_dashes else own
         refused = (
@@ -186,12 +186,54 @@ def _parameters(session: Session, typed: str) -> Iterator[str]:
         for name, rule in rules.items():
             if name in line.given or name in refused or not _is_safe(name):
                 continue
-            if not typed.startswith("-"):
-                yield from (f"{name}={value}" for value in _values(rule))
-            elif "=" in typed and not _is_boolean(rule):
-                yield from (f"--{name}={value}" for value in _values(rule))
-            else:
+            flag = "--" if typed.startswith("-") else ""
+            if flag and ("=" not in typed or _is_boolean(rule)):
                 yield f"--{name}"
+                continue
+            start = f"{flag}{name}="
+            value = typed.removeprefix(start) if typed.startswith(start) else None
+            yield from (f"{start}{one}" for one in _offered(session, name, rule, value))
+
+
+def _offered(session: Session, name: str, rule: object, typed: str | None) -> Iterable[str]:
+    """What a parameter may be; files, once the value of one that is a path is being typed."""
+    base = None if typed is None else _base_of_paths(session, name, rule)
+    if typed is None or base is None:
+        return _values(rule)
+    return sorted(_paths(base, typed))
+
+
+def _base_of_paths(session: Session, name: str, rule: object) -> str | None:
+    """The folder that a path of this parameter starts at; None where it is no path."""
+    rule = rule if isinstance(rule, Mapping) else {}
+    if rule.get("format") == "path":
+        return os.getcwd()  # noqa: PTH109 - as `in_shell` of a run
+    is_text = rule.get("type", "string") == "string" and "enum" not in rule
+    if is_text and (name in {"path", "file", "folder", "directory"} or name.endswith("_path")):
+        project = session.context.project_path
+        return str(project) if project else None
+    return None
+
+
+def _paths(base: str, typed: str) -> Iterator[str]:
+    """Files and folders that begin as a path that is typed; a folder ends with a slash."""
+    above, _, start = typed.rpartition("/")
+    above = f"{above}/" if "/" in typed else ""
+    folder = os.path.join(base, os.path.expanduser(above))  # noqa: PTH111, PTH118 - as they are typed
+    try:
+        with os.scandir(folder) as entries:
+            for number, entry in enumerate(entries):
+                if number >= MAX_FILES:
+                    return
+                is_hidden = entry.name.startswith(".") and not start.startswith(".")
+                if entry.name.startswith(start) and not is_hidden and _is_safe_file(entry.name):
+                    yield f"{above}{entry.name}{'/' if entry.is_dir() else ''}"
+    except OSError:
+        return
+
+
+def _is_safe_file(name: str) -> bool:
+    return _is_safe(name.removeprefix("."))
 
 
 def _is_boolean(rule: object) -> bool:

@@ -13,7 +13,7 @@ from lillux.errors import LilluxError, as_word
 from ryeos.app.review import review_of
 from ryeos.app.sign import follow, is_signed, signing
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.run import execute, in_shell, prepare, values_of, with_paths
+from ryeos.cli.run import OWN, execute, in_shell, prepare, values_of, with_paths
 from ryeos.cli.session import CommandSpec, Session, interrupt_on_signals
 from ryeos.items.errors import SystemImmutableError
 from ryeos.items.refs import SYSTEM
@@ -42,7 +42,8 @@ def _dev(session: Session) -> int:
     item = read_item(target)
     question = f"sign and run {location.ref} whenever {location.path} is saved, until Ctrl-C?"
     shown = review_of(session.rye, item).lines()
-    line = f"rye dev {' '.join(map(as_word, [session.arguments.ref, *session.arguments.pairs]))}"
+    pairs = [pair for pair in session.arguments.pairs if not pair.startswith(OWN)]
+    line = f"rye dev {' '.join(map(as_word, [session.arguments.ref, *pairs]))}"
     if not session.confirm(question, shown if session.can_ask else (), f"{line} --yes"):
         session.output.note("nothing was signed")
         return 1

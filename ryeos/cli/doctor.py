@@ -31,7 +31,7 @@ from ryeos.cli.findings import (
     keep_from_others,
     make_user_space,
 )
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import ANOTHER_USER_SPACE, CommandSpec, Session, is_writable
 
 _COLORS = {OK: "green", WARN: "yellow", FAIL: "red", DONE: "green"}
 
@@ -136,18 +136,18 @@ def _user_space(session: Session) -> Iterator[Finding]:
     # What may not even be looked at counts as missing here: os.path never raises.
     there = os.path.isdir(ai)  # noqa: PTH112
     above = next((folder for folder in ai.parents if os.path.exists(folder)), ai.parent)  # noqa: PTH110
-    if not there and not os.access(above, os.W_OK | os.X_OK):
+    if not there and not is_writable(ai):
         message = f"{ai}: not there, and {above} cannot be written to"
-        yield Finding("user space", WARN, message, "name another: USER_SPACE=DIR")
+        yield Finding("user space", WARN, message, ANOTHER_USER_SPACE)
     elif not there:
         fix = "only needed to sign, and for items of your own: rye init"
         # A user who named it so would find it nowhere else.
         is_lasting = not relative_user_space(session)
         apply = make_user_space(require_user_space(session.context)) if is_lasting else None
         yield Finding("user space", WARN, f"{ai}: not there yet", fix, apply)
-    elif not os.access(ai, os.W_OK):
+    elif not is_writable(ai):
         message = f"{ai}: read-only; keys and approvals cannot be kept"
-        yield Finding("user space", WARN, message, "name another: USER_SPACE=DIR")
+        yield Finding("user space", WARN, message, ANOTHER_USER_SPACE)
     else:
         yield Finding("user space", OK, str(ai))
 

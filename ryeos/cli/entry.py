@@ -27,6 +27,10 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
     Without one it is the folder ``bundle`` of this package, where a wheel has it.
     """
     arguments = sys.argv[1:] if argv is None else argv
+    if argv is None and _is_odd_place():
+        from lillux.first_steps import begin
+
+        begin()
     _replace_closed_streams()
     if "HOME" not in os.environ:
         _set_home()
@@ -36,6 +40,14 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
         from ryeos.app.output import interrupted_status
 
         return interrupted_status(error, as_json="--json" in arguments)
+
+
+def _is_odd_place() -> bool:
+    """Whether this is the first process of a container, or text here is not UTF-8."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    encodings = {getattr(stream, "encoding", None) or "utf-8" for stream in streams}
+    encodings.add(sys.getfilesystemencoding())
+    return os.getpid() == 1 or encodings != {"utf-8"}
 
 
 def _set_home() -> None:
@@ -74,12 +86,7 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
     if not words and ("-V" in flags or "--version" in flags):
         words = ["version"]
     entry = commands.find(words) or (None if words else commands.find(["help"]))
-    if (
-        entry is None
-        and _HELP_FLAGS & set(flags)
-        and len(words) == 1
-        and commands.actions(words[0])
-    ):
+    if entry is None and len(words) == 1 and commands.actions(words[0]):  # `rye remote` alone
         words_only = [argument for argument in arguments if argument not in _HELP_FLAGS]
         return _dispatch(["help", *words_only], bundle)
     if entry is None or _is_wrong_action(entry.words, words, arguments):
@@ -147,21 +154,17 @@ def _replace_closed_streams() -> None:
 
 def _unknown_command(words: list[str]) -> LilluxError:
     """The failure to raise for words that are no command, with the closest one."""
-    from difflib import get_close_matches
-
+    from lillux.text import likely_meant
     from ryeos.items.errors import UsageError
 
     actions = commands.actions(words[0])
     typed = words[1] if actions and len(words) > 1 else words[0]
     known = actions or commands.first_words()
-    close = get_close_matches(typed, known, 1, 0.6)
+    close = likely_meant(typed, known)
     group = f"{words[0]} " if actions else ""
-    if actions and len(words) == 1:
-        return UsageError(
-            f"{words[0]}: expected one of {', '.join(actions)}", hint=f"rye help {words[0]}"
-        )
-    meant = f"rye {group}{close[0]}" if close else ""
+    meant = f"rye {group}{close}" if close else ""
     if not actions:
         meant = commands.HABITS.get(typed, meant)
-    hint = f"did you mean: {meant}" if meant else "list the commands with: rye help"
+    listed = f"list the commands with: rye help {group}".rstrip()
+    hint = f"did you mean: {meant}" if meant else listed
     return UsageError(f"unknown command {group}{typed!r}", hint=hint)

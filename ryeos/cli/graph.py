@@ -1,19 +1,22 @@
 """``rye graph run|validate|show|step|resume``."""
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
+from lillux.values import dataclass, field, replace
 from ryeos.app.output import one_line
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.graph.model import Graph, edges_of, error_target
-from ryeos.graph.problems import GraphInvalidError
+from ryeos.graph.problems import GraphInvalidError, GraphProblem, lines_of, position_of
 from ryeos.graph.reading import GraphReading, read_graph
-from ryeos.items.errors import InvalidRefError, UsageError
+from ryeos.graph.subgraphs import subgraph_problems
+from ryeos.items.errors import InvalidRefError, RyeError, UsageError
 from ryeos.items.headers import parse_header
 from ryeos.items.refs import Kind, Reference, parse_reference
 from ryeos.run.model import ExecutionRequest
@@ -21,6 +24,9 @@ from ryeos.trust.signature import MAX_ITEM_BYTES
 
 if TYPE_CHECKING:
     from ryeos.graph.pictures import NodeState
+
+
+_SHOWN_RUNS = 10
 
 
 # --- graph run ------------------------------------------------------------------------------------
@@ -40,7 +46,8 @@ def _configure_step(parser: Arguments) -> None:
 
 def _configure_resume(parser: Arguments) -> None:
     add = parser.add_argument
-    add("run_id", metavar="ID", help="a run, or as much of its id as is needed")
+    what = "a run, or as much of its id as is needed; without it the only one that can go on"
+    add("run_id", metavar="ID", nargs="?", help=what)
     add("pairs", metavar="k=v", nargs="*", help="with --override-inputs: inputs, as for run")
     add("--override-inputs", action="store_true", help="lay inputs over those of the first run")
     add(
@@ -67,12 +74,16 @@ def _step(session: Session) -> int:
 
 def _resume(session: Session) -> int:
     arguments, registry = session.arguments, session.rye.threads
+    if arguments.run_id and "=" in arguments.run_id:  # no id has one: it is the first input
+        arguments.pairs = [arguments.run_id, *arguments.pairs]
+        arguments.run_id = None
     if arguments.pairs and not arguments.override_inputs:
         raise UsageError(
             "inputs: a resumed run has those of the first one",
             hint="lay others over them with --override-inputs",
         )
-    thread = registry.get(registry.find(arguments.run_id))
+    run_id = registry.find(arguments.run_id) if arguments.run_id else _only_resumable(session)
+    thread = registry.get(run_id)
     reference = parse_reference(thread.item_id or thread.directive)
     typed = run.values_of(arguments.pairs, lambda: session.rye.schema_of(reference))
     given: dict[str, Any] = typed | _state(session) | {"resume_run_id": thread.thread_id}
@@ -83,6 +94,28 @@ def _resume(session: Session) -> int:
     if arguments.max_steps is not None:
         given["max_steps"] = arguments.max_steps
     return _execute(session, reference, given)
+
+
+def _only_resumable(session: Session) -> str:
+    """The id of the only run that can go on. Raises RyeError `RUN_NOT_FOUND`, UsageError."""
+    from ryeos.graph.recording import resumable_runs
+
+    found = list(islice(resumable_runs(session.rye, session.rye.threads), _SHOWN_RUNS + 1))
+    if not found:
+        raise RyeError(
+            "no run of a graph stopped here that can go on",
+            code="RUN_NOT_FOUND",
+            hint="list the latest runs with: rye threads list",
+        )
+    if len(found) > 1:
+        ids = [one.thread.thread_id for one in found[:_SHOWN_RUNS]]
+        more = " and more" if len(found) > _SHOWN_RUNS else ""
+        raise UsageError(
+            f"ID: expected one of {', '.join(ids)}{more}, found none",
+            hint=f"rye graph resume {ids[0]}",
+        )
+    session.output.note(f"resuming {found[0].thread.thread_id} at {one_line(found[0].node, 60)}")
+    return found[0].thread.thread_id
 
 
 def _state(session: Session) -> dict[str, Any]:
@@ -137,31 +170,49 @@ def _configure_show(parser: Arguments) -> None:
 
 
 def _validate(session: Session) -> int:
-    where, reading = _read(session, session.arguments.ref)
-    reading = reading.before_signing
+    source = _source(session, session.arguments.ref)
+    where, reading = source.name, source.read().before_signing
+    if reading.graph:
+        reading = _with_called(session, reading.graph, reading)
     envelope: dict[str, Any] = {
         "status": "error" if reading.errors else "success",
         "graph": where,
         "node_count": len(reading.graph.nodes) if reading.graph else 0,
-        "errors": [problem.described() for problem in reading.errors],
-        "warnings": [problem.described() for problem in reading.warnings],
+        "path": str(source.path),
+        "errors": [source.described(problem) for problem in reading.errors],
+        "warnings": [source.described(problem) for problem in reading.warnings],
     }
     if reading.errors:
         count = len(reading.errors)
         envelope |= {"error": f"{where}: {count} error{'s' * (count > 1)}"}
         envelope |= {"code": "VALIDATION_FAILED"}
-    session.output.answer(envelope, "\n".join(_verdict(session, where, reading)))
+    session.output.answer(envelope, "\n".join(_verdict(session, source, reading)))
     return 1 if reading.errors else 0
 
 
-def _verdict(session: Session, where: str, reading: GraphReading) -> Iterator[str]:
+def _with_called(session: Session, graph: Graph, reading: GraphReading) -> GraphReading:
+    """The reading, with what it takes from graphs that it calls and that those do not give."""
+
+    def called(item_id: str) -> Graph | None:
+        try:
+            source = _source(session, f"{Kind.TOOL}:{item_id}")
+            return source.read().graph
+        except LilluxError:  # it may come later; a run says that it is missing
+            return None
+
+    more = subgraph_problems(graph, called)
+    return replace(reading, errors=(*reading.errors, *more))
+
+
+def _verdict(session: Session, source: "_Source", reading: GraphReading) -> Iterator[str]:
+    """A line for each problem, ``FILE:LINE:COLUMN: error: ...``, as editors and CI read them."""
     paint = session.output.paint
     for problem in reading.errors:
-        yield f"{paint('error', 'red')}    {one_line(str(problem))}"
+        yield f"{source.position(problem)}: {paint('error', 'red')}: {one_line(str(problem))}"
     for problem in reading.warnings:
-        yield f"{paint('warning', 'yellow')}  {one_line(str(problem))}"
+        yield f"{source.position(problem)}: {paint('warning', 'yellow')}: {one_line(str(problem))}"
     if reading.graph and not reading.errors:
-        yield f"{where}: valid, {len(reading.graph.nodes)} nodes"
+        yield f"{source.name}: valid, {len(reading.graph.nodes)} nodes"
 
 
 def _show(session: Session) -> int:
@@ -237,19 +288,64 @@ def _lines(graph: Graph, states: "Mapping[str, NodeState] | None") -> Iterator[s
         yield line + (f"  [{described['state']}]" if "state" in described else "")
 
 
-def _read(session: Session, text: str) -> tuple[str, GraphReading]:
-    """What it is called, and what is in it. An unsigned file may be looked at, not run."""
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A graph file. An unsigned one may be looked at, not run.
+
+    name      what the user calls it
+    path      as it is shown: relative where it is below the working directory
+    graph_id  the id that it has, or would have
+    """
+
+    name: str
+    path: Path
+    graph_id: str
+    text: str = field(repr=False)
+    _lines: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
+
+    def read(self) -> GraphReading:
+        """What is in it. Raises MetadataError."""
+        header = parse_header(self.path.suffix, self.text, str(self.path))
+        return read_graph(header, self.graph_id)
+
+    def position(self, problem: GraphProblem) -> str:
+        """``FILE:LINE:COLUMN`` of a problem."""
+        line, column = self._place(problem)
+        return f"{one_line(str(self.path))}:{line}:{column}"
+
+    def described(self, problem: GraphProblem) -> dict[str, Any]:
+        """The problem as JSON."""
+        line, column = self._place(problem)
+        return {**problem.described(), "line": line, "column": column}
+
+    def _place(self, problem: GraphProblem) -> tuple[int, int]:
+        if not self._lines:
+            self._lines.update(lines_of(self.text))
+        return position_of(problem.path, self._lines)
+
+
+def _source(session: Session, text: str) -> _Source:
+    """The file that is meant. Raises UsageError, ItemNotFoundError, FileSystemError."""
     path = Path(text)
     if path.suffix in _SUFFIXES and path.is_file():
         data = read_bytes(path, MAX_ITEM_BYTES).decode("utf-8", "replace")
-        return text, read_graph(parse_header(path.suffix, data, text), _id_of(session, path))
+        return _Source(text, path, _id_of(session, path), data)
     reference = session.rye.reference(text)
     if reference.kind not in (None, Kind.TOOL):
         raise UsageError(f"{reference}: only a tool can be a graph")
-    resolution, item = session.rye.load(reference)
-    location = resolution.location
-    header = item.header or parse_header(location.suffix, item.text, str(location.path))
-    return location.ref.id, read_graph(header, location.ref.id)
+    location = session.rye.resolver.resolve(Reference(Kind.TOOL, reference.id)).location
+    if location.suffix not in _SUFFIXES:
+        raise UsageError(f"{location.ref}: expected a graph, a YAML file, found {location.path}")
+    found = read_bytes(location.path, MAX_ITEM_BYTES, within=location.space.within)
+    cwd, path = session.context.cwd, location.path
+    shown = path.relative_to(cwd) if path.is_relative_to(cwd) else path
+    return _Source(location.ref.id, shown, location.ref.id, found.decode("utf-8", "replace"))
+
+
+def _read(session: Session, text: str) -> tuple[str, GraphReading]:
+    """What it is called, and what is in it."""
+    source = _source(session, text)
+    return source.name, source.read()
 
 
 def _id_of(session: Session, path: Path) -> str:

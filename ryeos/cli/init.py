@@ -5,7 +5,7 @@ and says so. ``rye uninstall`` takes rye out of clients and empties its cache; w
 and keys, it only names.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -216,9 +216,11 @@ def _uninstall(session: Session) -> int:
             {"what": step.what, "path": str(step.path), "status": step.status} for step in steps
         ],
     }
+    pastes = ("; to ", ": run: ")  # a line that pastes ends where its command ends
     lines = [
-        f"{step.status}: {step.what}" + (f", {step.path}" if "; to " not in step.what else "")
-        for step in steps  # a line that pastes ends with its path
+        f"{step.status}: {step.what}"
+        + ("" if any(one in step.what for one in pastes) else f", {step.path}")
+        for step in steps
     ]
     session.output.answer(envelope, "\n".join(lines))
     return 0
@@ -249,8 +251,10 @@ def _removals(session: Session, *, make: bool) -> Iterator[Step]:
 
 
 def _kept_by_user(session: Session) -> Iterator[Step]:
-    """What is a person's own: the program, the user space with its keys, items of projects."""
+    """What stays: the program, user space with its keys, this project, shared settings, caches."""
+    from ryeos.cli.mcp_clients import project_entries
     from ryeos.cli.session import program_path
+    from ryeos.items.context import cache_root
 
     user, project = session.context.spaces.user, session.context.spaces.project
     program = program_path()
@@ -260,6 +264,23 @@ def _kept_by_user(session: Session) -> Iterator[Step]:
         yield Step(f"your keys and items; to remove them: rm -r {as_word(user.ai)}", user.ai, LEFT)
     if project and project.ai.is_dir() and project.ai != user.ai:
         yield Step("the items of this project", project.ai, LEFT)
+    yield from project_entries(session)
+    for shell, path in completion_files(session.environ):
+        if path.is_file():
+            line = f"rm {as_word(path)}"
+            yield Step(f"completion for {shell}; to remove it: {line}", path, LEFT)
+    cache = cache_root(session.environ, session.context.platform)
+    if cache and cache.is_dir() and any(cache.iterdir()):
+        yield Step(f"the cache; to remove it: rm -r {as_word(cache)}", cache, LEFT)
+
+
+def completion_files(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """Where `rye completion` says that its scripts of this user go, by shell."""
+    home = environ.get("HOME", "")
+    if home:
+        yield "bash", Path(home, ".local/share/bash-completion/completions/rye")
+        yield "zsh", Path(home, ".zfunc/_rye")
+        yield "fish", Path(home, ".config/fish/completions/rye.fish")
 
 
 COMMANDS = {

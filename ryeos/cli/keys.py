@@ -76,6 +76,7 @@ from ryeos.trust.store import (
     KeyDocument,
     document_path,
     parse_key_document,
+    typed_fingerprint,
     valid_owner,
 )
 
@@ -493,7 +494,8 @@ def _configure_trust(parser: Arguments) -> None:
 def _trust(session: Session) -> int:
     arguments = session.arguments
     typed = Path(arguments.key)
-    fingerprint = arguments.key.lower()
+    fingerprint = typed_fingerprint(arguments.key)
+    arguments.fingerprint = arguments.fingerprint and typed_fingerprint(arguments.fingerprint)
     if arguments.fingerprint and not _FINGERPRINT.fullmatch(arguments.fingerprint):
         found = f"found {arguments.fingerprint[:60]!r}"
         raise UsageError(f"--fingerprint: expected 16 hex digits, {found}")
@@ -611,7 +613,7 @@ def _configure_untrust(parser: Arguments) -> None:
 
 
 def _untrust(session: Session) -> int:
-    fingerprint = session.arguments.fingerprint.lower()
+    fingerprint = typed_fingerprint(session.arguments.fingerprint)
     if not _FINGERPRINT.fullmatch(fingerprint):
         raise UsageError(f"{fingerprint[:60]!r}: expected a fingerprint of 16 hex digits")
     is_own = fingerprint == own_fingerprint(session.context.key_directory)

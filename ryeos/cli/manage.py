@@ -10,6 +10,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ from ryeos.trust.file_types import extract
 from ryeos.trust.resolver import candidates, locations
 from ryeos.trust.sign import SignTarget, read_item
 from ryeos.trust.signature import MAX_ITEM_BYTES
+from ryeos.trust.store import typed_fingerprint
 
 _SHOWN_KINDS = (Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE)
 _MOST_CHANGES = 20
@@ -64,6 +66,7 @@ def _configure_list(parser: Arguments) -> None:
     add("--type", choices=[kind.value for kind in Kind], help="only of this kind")
     add("--space", choices=(PROJECT, USER, SYSTEM), help="default: project and user")
     add("--all", action="store_true", help="the items of bundles too")
+    add("--signer", metavar="KEY", nargs="?", const="", help="show who signed; only of this key")
 
 
 def _list(session: Session) -> int:
@@ -80,14 +83,18 @@ def _list(session: Session) -> int:
         for location in sorted(locations(space, kind, folder), key=lambda one: one.ref.id)
         if not location.ref.is_test
     ]
+    if arguments.signer:
+        wanted = typed_fingerprint(arguments.signer)
+        rows = [row for row in rows if wanted in (row["fingerprint"], str(row["signer"]).lower())]
     width = max((len(row["ref"]) for row in rows), default=0)
     lines = [
         f"{row['state']:<9} {row['space']:<8} {one_line(row['ref']):<{width}}"
+        f"{_signer_column(row) if arguments.signer is not None else ''}"
         f"  {one_line(row['description'], 80)}".rstrip()
         for row in rows
     ]
     session.output.answer({"status": "success", "items": rows}, "\n".join(lines))
-    is_narrow = bool(folder or arguments.type or arguments.space)
+    is_narrow = bool(folder or arguments.type or arguments.space or arguments.signer)
     if not rows and is_narrow and not session.no_project:
         session.output.note("no items there; all of them: rye list, those of bundles too: --all")
     elif not rows:
@@ -100,17 +107,27 @@ def _list(session: Session) -> int:
     return 0
 
 
+def _signer_column(row: dict[str, Any]) -> str:
+    owner = f" ({one_line(row['signer'], 20)})" if row["signer"] else ""
+    return f"  {row['fingerprint'] or '-':<16}{owner}"
+
+
 def _row(rye: Rye, location: Location) -> dict[str, Any]:
     """An item as a list has it; one that does not verify says nothing of itself."""
     row = {"ref": str(location.ref), "space": location.space.tier, "path": str(location.path)}
     try:
         item = rye.verifier.verify_location(location)
     except LilluxError as error:
-        return {**row, "state": error.code.lower().replace("_", " "), "description": ""}
+        state = error.code.lower().replace("_", " ")
+        return {**row, "state": state, "description": "", "fingerprint": None, "signer": None}
     kind, where = location.ref.kind, str(location.path)
     header = item.header or extract(kind, location.suffix, item.text, where, location.file_type)
     about = header.get("description") or header.get("title") or ""
-    return {**row, "state": "signed", "description": str(about)}
+    signed = {
+        "fingerprint": item.key.fingerprint if item.key else None,
+        "signer": item.key.owner if item.key else None,
+    }
+    return {**row, "state": "signed", "description": str(about), **signed}
 
 
 # --- info -----------------------------------------------------------------------------------------
@@ -134,8 +151,12 @@ def _info(session: Session) -> int:
         "version": session.rye.version_of(location, item),
         "signer": item.key.fingerprint if item.key else None,
         "sha256": item.content_hash,
+        "file_sha256": item.sha256,
     }
-    lines = [f"{name + ':':<9} {value}" for name, value in facts.items() if value]
+    said = {name: value for name, value in facts.items() if not name.endswith("sha256")}
+    said["sha256"] = f"{item.sha256}  (of the file)"
+    said["signed"] = f"{item.content_hash}  (sha256 of the signed text)"
+    lines = [f"{name + ':':<9} {value}" for name, value in said.items() if value]
     if location.ref.kind is Kind.TOOL:
         try:
             rights = session.rye.executor.rights(location.ref.id).describe()
@@ -448,6 +469,7 @@ def _status(session: Session) -> int:
     changed = [row for row in rows if row["state"] != "signed"]
     waiting = _proposals(rye)
     running = [one.thread_id for one in rye.threads.active()] if project else []
+    resumable = _resumable(rye) if project else []
     envelope = {
         "status": "success",
         "project": str(project) if project else None,
@@ -455,6 +477,7 @@ def _status(session: Session) -> int:
         "not_signed": [{"ref": row["ref"], "state": row["state"]} for row in changed],
         "proposals": waiting,
         "running": running,
+        "resumable": resumable,
     }
     lines = [session.no_project or f"project: {project}", f"items: {len(rows)}"]
     lines += [f"  {row['state']}: {one_line(row['ref'])}" for row in changed[:_MOST_CHANGES]]
@@ -462,12 +485,32 @@ def _status(session: Session) -> int:
         lines.append(f"  and {len(changed) - _MOST_CHANGES} more: rye list")
     lines += [f"proposals: {len(waiting)}"] if waiting else []
     lines += [f"running: {', '.join(running)}"] if running else []
+    lines += [
+        f"can be resumed: {one['run_id']} ({one_line(str(one['graph']))}, {one['status']}"
+        f" at {one_line(one['node'], 40)})"
+        for one in resumable
+    ]
     session.output.answer(envelope, "\n".join(lines))
     if changed:
         session.output.note(f"next, after you have read it: rye sign {changed[0]['ref']}")
     if waiting:
         session.output.note("next: rye approve")
+    if resumable:
+        named = f" {resumable[0]['run_id']}" if len(resumable) > 1 else ""
+        session.output.note(f"next: rye graph resume{named}")
     return 0
+
+
+def _resumable(rye: Rye) -> list[dict[str, Any]]:
+    """The latest runs of graphs that stopped and can go on."""
+    if not rye.threads.place.registry.is_file():
+        return []
+    from ryeos.graph.recording import resumable_runs
+
+    try:
+        return [one.describe() for one in islice(resumable_runs(rye, rye.threads), _MOST_CHANGES)]
+    except LilluxError:
+        return []
 
 
 def _proposals(rye: Rye) -> list[str]:

@@ -1,14 +1,18 @@
 """``rye mcp config|install|uninstall|list-clients``: Rye in the settings of its clients."""
 
 import json
+import os
 import shlex
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
+from lillux.files import file_system_error
 from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.client_settings import (
@@ -31,7 +35,7 @@ from ryeos.cli.client_settings import (
 from ryeos.cli.findings import LEFT, MADE, REMOVED, THERE, WOULD_MAKE, WOULD_REMOVE, Step
 from ryeos.cli.session import CommandSpec, Session, program_path
 from ryeos.imports.clients import CLIENTS, ENTRY_NAME, Client, Format, Machine, find_client
-from ryeos.items.errors import UnsupportedError, UsageError
+from ryeos.items.errors import RyeError, UnsupportedError, UsageError
 
 # The user's own may hold keys of other servers; those of a project are for every user who has it.
 SETTINGS_MODES = {SettingsScope.USER: 0o600, SettingsScope.PROJECT: 0o644}
@@ -59,12 +63,19 @@ def _configure_install(parser: Arguments) -> None:
     _configure_config(parser)
     parser.add_argument("--dry-run", action="store_true", help="show what would change")
     parser.add_argument("--force", action="store_true", help="also an entry of another program")
+    _configure_yes(parser)
+
+
+def _configure_yes(parser: Arguments) -> None:
+    what = "run the command line of a client that alone changes its settings, without asking"
+    parser.add_argument("--yes", action="store_true", help=what)
 
 
 def _configure_uninstall(parser: Arguments) -> None:
     _configure_client(parser)
     parser.add_argument("--dry-run", action="store_true", help="show what would change")
     parser.add_argument("--force", action="store_true", help="also an entry of another program")
+    _configure_yes(parser)
 
 
 def _configure_list(_: Arguments) -> None:
@@ -130,6 +141,12 @@ def _install(session: Session) -> int:
         SettingsScope(arguments.scope or SettingsScope.USER),
     )
     launch = _launch(session, client, scope, python=arguments.python, program=arguments.program)
+    if scope is SettingsScope.USER and client.user_is_its_own:
+        settings = _own_settings(session, client)
+        change, _ = with_entry(settings, launch, force=arguments.force)
+        # The client refuses to add what is there.
+        removed = (client.removes,) if change is EntryChange.UPDATED else ()
+        return _have_changed(session, settings, change, (*removed, launch.command_line(client)))
     settings = _settings(session, client, scope, launch.command_line(client))
     change, text = with_entry(settings, launch, force=arguments.force)
     _finish(session, settings, scope, change, text)
@@ -142,10 +159,108 @@ def _uninstall(session: Session) -> int:
         find_client(arguments.client),
         SettingsScope(arguments.scope or SettingsScope.USER),
     )
+    if scope is SettingsScope.USER and client.user_is_its_own:
+        settings = _own_settings(session, client)
+        change, _ = without_entry(settings, _any_launch(session), force=arguments.force)
+        return _have_changed(session, settings, change, (client.removes,))
     settings = _settings(session, client, scope, client.removes)
     change, text = without_entry(settings, _any_launch(session), force=arguments.force)
     _finish(session, settings, scope, change, text)
     return 0
+
+
+# --- clients that change their settings themselves ------------------------------------------------
+
+
+def _own_settings(session: Session, client: Client) -> ClientSettings:
+    path = settings_path(client, SettingsScope.USER, machine_of(session), None)
+    return read_settings(client, path)
+
+
+def _have_changed(
+    session: Session,
+    settings: ClientSettings,
+    change: EntryChange,
+    commands: Sequence[tuple[str, ...]],
+) -> int:
+    """Have the client change its settings by its own command lines, once a person agreed.
+
+    Raises UnsupportedError where it is not on the PATH or nobody can agree, RyeError
+    `EXECUTION_FAILED` where it fails.
+    """
+    client, arguments = settings.client, session.arguments
+    lines = [_shell_line(words, session.context.platform) for words in commands]
+    is_change = change in _SAID
+    if is_change and not arguments.dry_run:
+        if own_program_of(session, client) is None or not (arguments.yes or session.can_ask):
+            raise _only_by_client(session, client, commands)
+        if not session.confirm(f"{client.title} changes its settings itself. Run this?", lines):
+            session.output.answer({"status": "cancelled"}, "nothing was changed")
+            return 1
+        for words in commands:
+            run_own_program(session, client, words)
+    envelope = {
+        "status": "success",
+        "client": client.name,
+        "scope": str(SettingsScope.USER),
+        "path": str(settings.path),
+        "change": str(change),
+        "dry_run": bool(arguments.dry_run),
+        "backup": None,
+        "commands": lines if is_change else [],
+    }
+    said = f"would {_SAID[change]}" if arguments.dry_run and is_change else str(change)
+    shown = [f"{said}: {ENTRY_NAME} in the settings of {client.title}, {settings.path}"]
+    shown += [f"would run: {line}" for line in lines if arguments.dry_run and is_change]
+    session.output.answer(envelope, "\n".join(shown))
+    return 0
+
+
+def own_program_of(session: Session, client: Client) -> str | None:
+    """The program of a client that changes its settings; never one of the project."""
+    path = session.context.own_environment.get("PATH", os.defpath)
+    return shutil.which(client.removes[0], path=path)
+
+
+def run_own_program(session: Session, client: Client, words: Sequence[str]) -> None:
+    """Run a command line of a client. Raises RyeError `EXECUTION_FAILED`, FileSystemError."""
+    program = own_program_of(session, client) or words[0]
+    line = _shell_line(tuple(words), session.context.platform)
+    try:
+        ended = subprocess.run(
+            [program, *words[1:]],
+            env=session.context.own_environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    except OSError as error:
+        raise file_system_error(program, error) from error
+    said = ended.stdout.decode("utf-8", "replace").strip()
+    if ended.returncode:
+        shown = f": {one_line(said, 400)}" if said else ""
+        raise RyeError(
+            f"{client.title}: {words[0]} ended with status {ended.returncode}{shown}",
+            code="EXECUTION_FAILED",
+            hint=f"run it yourself: {line}",
+        )
+    for row in said.splitlines():
+        session.output.note(one_line(row, 400))
+
+
+def _only_by_client(
+    session: Session, client: Client, commands: Sequence[tuple[str, ...]]
+) -> UnsupportedError:
+    path = user_path(client, machine_of(session))
+    line = " && ".join(_shell_line(words, session.context.platform) for words in commands)
+    return UnsupportedError(
+        f"{client.name}: {path} is changed by {client.title} only",
+        hint=f"run: {line} (or use --scope project)",
+    )
+
+
+# --- init, uninstall ------------------------------------------------------------------------------
 
 
 def install_for_user(session: Session, client: Client, *, make: bool) -> tuple[EntryChange, Path]:
@@ -182,9 +297,12 @@ def uninstall_for_user(session: Session, client: Client, *, make: bool) -> Step 
         return None
     what = f"rye in {client.title}"
     if client.user_is_its_own:
-        line = _shell_line(client.removes, session.context.platform)
-        return Step(f"{what}: run: {line}", path, LEFT)
-    if make:
+        if own_program_of(session, client) is None:
+            line = _shell_line(client.removes, session.context.platform)
+            return Step(f"{what}: run: {line}", path, LEFT)
+        if make:
+            run_own_program(session, client, client.removes)
+    elif make:
         _, text = without_entry(settings, _any_launch(session))
         write_settings(
             settings,
@@ -193,6 +311,24 @@ def uninstall_for_user(session: Session, client: Client, *, make: bool) -> Step 
             user=session.context.spaces.user,
         )
     return Step(what, path, REMOVED if make else WOULD_REMOVE)
+
+
+def project_entries(session: Session) -> Iterator[Step]:
+    """Rye in the settings of clients that this project holds: whoever has the project has them."""
+    project = session.context.project_path
+    seen = set()
+    for client in CLIENTS if project else ():
+        if not client.project or client.project in seen:
+            continue
+        seen.add(client.project)
+        try:
+            path = settings_path(client, SettingsScope.PROJECT, machine_of(session), project)
+            entry = read_settings(client, path, project=project).entry()
+        except LilluxError:
+            continue  # doctor reports what is wrong with it
+        if entry is not None and is_ours(entry, _any_launch(session)):
+            line = f"rye mcp uninstall {client.name} --scope project"
+            yield Step(f"rye in {client.project} of this project; to remove it: {line}", path, LEFT)
 
 
 def _launch(
@@ -221,10 +357,7 @@ def _settings(
     project = session.context.project_path if scope is SettingsScope.PROJECT else None
     path = settings_path(client, scope, machine_of(session), project)
     if scope is SettingsScope.USER and client.user_is_its_own:
-        raise UnsupportedError(
-            f"{client.name}: {path} is changed by {client.title} only",
-            hint=f"run: {_shell_line(own, session.context.platform)} (or use --scope project)",
-        )
+        raise _only_by_client(session, client, (own,))
     return read_settings(client, path, project=project)
 
 
@@ -439,6 +572,7 @@ COMMANDS = {
             "rye mcp install claude-desktop --project ~/shop",
             "rye mcp install vscode --scope project",
             "rye mcp install codex --dry-run",
+            "rye mcp install claude-code --yes",
         ],
     ),
     "mcp uninstall": CommandSpec(_configure_uninstall, _uninstall, ["rye mcp uninstall cursor"]),

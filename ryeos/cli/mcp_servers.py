@@ -211,6 +211,10 @@ def bring_up_to_date(session: Session, name: str, wish: RefreshOptions) -> Refre
         are refused
     """
     rye, server = session.rye, server_location(session.rye, name)
+
+    def told(item_id: str) -> None:
+        session.output.note(f"the lockfile of {one_line(item_id)} follows")
+
     if not wish.dry_run and not wish.propose:
         rye.signing_key()  # before a program is started for nothing
     rye.verifier.verify_location(server)
@@ -220,7 +224,7 @@ def bring_up_to_date(session: Session, name: str, wish: RefreshOptions) -> Refre
     if started:
         is_new = not wish.update
         _require_yes(session, name, started, "run this, and ask it for its tools", is_new=is_new)
-        list(carry_out(rye, server.space, [(change, True) for change in started]))
+        list(carry_out(rye, server.space, [(change, True) for change in started], told))
     listed = ask_server(rye, server, cancellation=cancelled_by_signals(), on_stderr=live_stderr)
     if listed.exit_status:  # (2)
         return RefreshResult(listed.envelope, (), failed=listed)
@@ -239,7 +243,7 @@ def bring_up_to_date(session: Session, name: str, wish: RefreshOptions) -> Refre
             session, name, due, f"sign what {name} offers now", is_new=not wish.update
         )  # (3)
     every = [*planned, *([(pins, True)] if pins else [])]
-    done = list(carry_out(rye, server.space, every))[: len(planned)]  # (4)
+    done = list(carry_out(rye, server.space, every, told))[: len(planned)]  # (4)
     _note_what_is_left(session, name, done, wish)
     return _report(session, name, listed, done, (pins, True))
 

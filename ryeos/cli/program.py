@@ -260,7 +260,7 @@ def _run(session: Session) -> int:
     compared = _compare_digest(path, digest)
     listed = _compare_contents(path, digest)
     signature = _signature(path)
-    public_pem = _wanted_key(session)
+    public_pem = wanted_key(session)
     _check(path, digest, signature, public_pem)
     envelope = {
         "status": "success",
@@ -296,7 +296,8 @@ def _file(session: Session) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
-def _wanted_key(session: Session) -> bytes:
+def wanted_key(session: Session) -> bytes:
+    """The public key of ``--key``, else that of this program's publisher."""
     named: str | None = session.arguments.key
     if named is not None:
         return _read(Path(named), MAX_PEM_BYTES)

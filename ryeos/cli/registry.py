@@ -27,6 +27,7 @@ from ryeos.remote.settings import (
     validate_setting,
 )
 from ryeos.trust.keys import OfferedKey, require_user_space, trust_key, trust_own_key
+from ryeos.trust.store import typed_fingerprint
 
 _WRONG_KEY, _NO_ACCOUNT = (401, 403), 403
 TRUSTED_OWNER = "rye-registry"
@@ -86,7 +87,7 @@ def _settings(session: Session, file: RegistriesFile, name: str) -> dict[str, ob
     said = {
         "url": _url(arguments.url),
         "key_env": arguments.key_env,
-        "fingerprint": arguments.fingerprint and arguments.fingerprint.lower(),
+        "fingerprint": arguments.fingerprint and typed_fingerprint(arguments.fingerprint),
         "timeout": arguments.timeout,
         "allow_insecure": arguments.allow_insecure or None,
     }
@@ -215,7 +216,7 @@ def _configure_pin(parser: Arguments) -> None:
 
 def _pin(session: Session) -> int:
     """Pin a registry, if its key is the one that its operator gave."""
-    fingerprint = session.arguments.fingerprint.lower()
+    fingerprint = typed_fingerprint(session.arguments.fingerprint)
     registry = registry_of(session)
     pin = registry.pin(fingerprint)
     envelope = {
@@ -272,7 +273,7 @@ def _configure_trust(parser: Arguments) -> None:
 def _trust(session: Session) -> int:
     """Trust all that a registry signs: typing the fingerprint is the approval."""
     config = config_of(session)
-    typed = session.arguments.fingerprint.lower()
+    typed = typed_fingerprint(session.arguments.fingerprint)
     key = session.rye.signing_key()
     pin = registry_of(session, config).pin(typed)
     user = require_user_space(session.context)
@@ -481,7 +482,7 @@ def _signing(session: Session) -> int:
         envelope["fingerprint"] = word(registry.add_signing_key(key, now), "fingerprint")
         text = f"what you push is checked by your key {key.fingerprint} from now on"
     elif arguments.action == "remove":
-        fingerprint = arguments.fingerprint.lower()
+        fingerprint = typed_fingerprint(arguments.fingerprint)
         if not _FINGERPRINT.fullmatch(fingerprint):
             raise UsageError(f"FINGERPRINT: expected 16 hex digits, found {fingerprint[:60]!a}")
         registry.remove_signing_key(fingerprint)

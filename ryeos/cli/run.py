@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from lillux.values import replace
-from ryeos.app.output import escaped, steers_nothing
+from ryeos.app.output import OutputError, escaped, steers_nothing
 from ryeos.cli.arguments import Arguments, PlainArguments, declare_shared
 from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.items.errors import Answer, UsageError
@@ -138,7 +138,7 @@ def target_remote(target: str) -> str | None:
 def execute(session: Session, reference: "Reference", request: ExecutionRequest) -> int:
     """Run an item here, and show what it gave; what it writes, as it comes."""
     steps, written = _LateSteps(session), ToolOutput()
-    if sys.stdout.isatty() and not session.output.as_json:
+    if not session.output.as_json:
         request = replace(request, on_stdout=written.stdout)
     answer = session.rye.execute(
         reference,
@@ -150,6 +150,7 @@ def execute(session: Session, reference: "Reference", request: ExecutionRequest)
     steps.end()
     traceback = written.end(has_failed=answer.envelope["status"] == "error")
     show(session, answer, was_shown=written.was_shown, traceback=traceback)
+    written.require_shown()
     return answer.exit_status
 
 
@@ -233,9 +234,7 @@ def _show_failure(
     if envelope.get("hint"):
         sys.stderr.write(f"  hint: {envelope['hint']}\n")
     if traceback:
-        from ryeos.run.calls import own_frames
-
-        sys.stderr.write(own_frames(traceback).rstrip() + "\n")
+        sys.stderr.write(traceback.rstrip() + "\n")
 
 
 def _streamed_code(error: str, data: Any) -> int:  # noqa: ANN401 - JSON passes through
@@ -746,14 +745,38 @@ COMMANDS = {
 
 
 # --- tool output ----------------------------------------------------------------------------------
-# What a tool writes, shown as it comes.
+# What a tool writes, shown as it comes, at a terminal and in a pipe.
 #
-# Standard output only on a terminal, and only where it is no JSON, which is laid out at the end. A
-# traceback on standard error is held back: if the tool fails with it, its last line comes first.
+# Standard output that is one JSON document is laid out at the end. A traceback on standard error is
+# held back: if the tool fails with it, its last line comes first.
 
 _MAX_HELD_BYTES = 1024 * 1024
+_MAX_DOUBT_BYTES = 16 * 1024
+"""Of the start of standard output: whether it is JSON is asked so far, or not any more."""
 # How the text begins that another traceback follows.
 _LINKS = (b"During handling of", b"The above exception")
+
+
+def may_be_json(data: bytes) -> bool:
+    """Whether a beginning of a text may be one JSON document, as far as its whole lines say.
+
+    Lines of a log may begin like one (``[INFO] ready``), and a document may stand on each line.
+    """
+    start = data.lstrip()
+    if not start:
+        return True
+    if not start.startswith((b"{", b"[", b'"')):
+        return False
+    lines = start[: start.rfind(b"\n") + 1].decode("utf-8", "replace").rstrip()
+    if not lines or len(data) > _MAX_DOUBT_BYTES:
+        return True
+    try:
+        _, end = json.JSONDecoder().raw_decode(lines)
+    except RecursionError:
+        return True
+    except json.JSONDecodeError as error:
+        return error.pos >= len(lines)  # no line ends within a word of JSON
+    return not start[len(lines[:end].encode()) :].strip()
 
 
 class ToolOutput:
@@ -765,8 +788,8 @@ class ToolOutput:
         self._marker = TRACEBACK.encode()
         # Of standard output: what might become JSON, and the last byte that was shown.
         self._unsure: bytearray | None = bytearray()
-        self._is_json = False
         self._last = b""
+        self._problem: OSError | None = None
         # Of standard error: the last line so far, whether a part of it was passed on, a traceback,
         # and whether that one has its message.
         self._line = b""
@@ -781,19 +804,30 @@ class ToolOutput:
 
     def stdout(self, chunk: bytes) -> None:
         """Pass on standard output, from its first line on, unless that may be the start of JSON."""
-        if self._is_json or not chunk:
-            return
         if self._unsure is not None:
+            # Kept no longer than the answer is in doubt: the run has all of it.
+            if len(self._unsure) > _MAX_DOUBT_BYTES:
+                return
             self._unsure += chunk
-            text = bytes(self._unsure).lstrip()
-            self._is_json = text.startswith((b"{", b"[", b'"'))
-            if not text or self._is_json:
+            if may_be_json(bytes(self._unsure)):
                 return
             chunk, self._unsure = bytes(self._unsure), None
-        sys.stdout.flush()
-        sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
+        if not chunk or self._problem:
+            return
         self._last = chunk[-1:]
+        try:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:  # the reader is gone, which ends the run
+            raise
+        except OSError as error:
+            self._problem = error
+
+    def require_shown(self) -> None:
+        """Raise OutputError where standard output took not all of it."""
+        if self._problem:
+            raise OutputError.of_stream(self._problem)
 
     def stderr(self, chunk: bytes) -> None:
         """Pass on standard error, but for a traceback that may be its end."""

@@ -76,7 +76,7 @@ class Session:
                 self.output.warn("RYE_DEV_MODE=1: integrity errors are only warnings")
             self._rye = Rye(
                 self.context,
-                warn=self.output.warn,
+                warn=lambda text: self.output.warn(with_way_out(self, text)),
                 restore=self.bundle.restore,
                 program=own_program,
             )
@@ -85,11 +85,13 @@ class Session:
     def server_rye(self, warn: Callable[[str], None], grace_s: float) -> Rye:
         """The public API for many calls: with warm workers, and less patience at the end."""
         from lillux.process import ProcessManager
+        from lillux.process.guard import begin_guarding
         from lillux.values import replace
         from ryeos.app.agent_projects import without_home
         from ryeos.app.workspace import Rye
         from ryeos.run.functions import FunctionHost
 
+        begin_guarding()
         manager = ProcessManager(grace_s=grace_s)
         context = without_home(self.context)
         return Rye(
@@ -228,6 +230,13 @@ def own_program(context: Context) -> Program:
     from ryeos.items.context import CONFINE_VARIABLE, RECEIPTS_VARIABLE, SANDBOX_VARIABLE
     from ryeos.run.thread_control import Program
 
+    packed = packed_program()
+    if packed and packed.is_written_over:
+        from ryeos.items.errors import UnsupportedError
+
+        raise UnsupportedError(
+            f"{program_path()} was replaced by another file while it ran", hint="start it again"
+        )
     flags = ["--user-space", str(context.spaces.user.base)]
     if context.project_path:
         flags += ["--project", str(context.project_path)]
@@ -278,6 +287,8 @@ def run_command(
     except LilluxError as error:
         if session and _searched_project(error):
             _say_no_project(session, error)
+        if session:
+            _say_read_only(session, error)
         if not error.hint and error.code == "INVALID_PARAMS" and error.exit_status == USAGE:
             error.hint = f"see: rye {entry.words} --help"
         shown = error
@@ -301,6 +312,37 @@ def _say_no_project(session: Session, error: LilluxError) -> None:
         error.args = (f"{session.no_project}; {error}",)
         if not error.hint.startswith("did you mean"):
             error.hint = "name your project: rye -p DIR ...; or make one here: rye init --project"
+
+
+ANOTHER_USER_SPACE = "name another: USER_SPACE=DIR"
+
+
+def _say_read_only(session: Session, error: LilluxError) -> None:
+    """Have an error that a read-only user space caused say how to name another."""
+    path = getattr(error, "path", None) or getattr(error, "directory", "")
+    is_about_files = error.code in ("FILE_SYSTEM_ERROR", "NO_SIGNING_KEY")
+    if is_about_files and isinstance(path, str) and _is_read_only(session, path):
+        error.hint = f"{session.context.spaces.user.ai} cannot be written; {ANOTHER_USER_SPACE}"
+
+
+def with_way_out(session: Session, text: str) -> str:
+    """A warning about a file of user space that cannot be written, and how to name another."""
+    ai = str(session.context.spaces.user.ai)
+    if ai in text and _is_read_only(session, ai):
+        return f"{text}; {ANOTHER_USER_SPACE}"
+    return text
+
+
+def _is_read_only(session: Session, path: str) -> bool:
+    """Whether a path is one of user space, and that cannot be written."""
+    user = session.context.spaces.user
+    return path.startswith(str(user.ai)) and not is_writable(user.ai)
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether a folder can be written, or made where it is not there."""
+    above = next((one for one in (folder, *folder.parents) if os.path.exists(one)), folder)  # noqa: PTH110
+    return os.access(above, os.W_OK | os.X_OK)
 
 
 # Commands that run until the user ends them, have a screen of their own, or answer at once.

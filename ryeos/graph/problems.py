@@ -99,6 +99,29 @@ def listed(problems: Iterable[GraphProblem], noun: str) -> tuple[GraphProblem, .
     return (*found[:MAX_PROBLEMS], GraphProblem("", f"{rest} more {noun} are not listed"))
 
 
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def lines_of(text: str) -> dict[str, tuple[int, int]]:
+    """Line and column of each path of a YAML text, as problems name it."""
+    from ryeos.items.yaml import places
+
+    found = {}
+    for place, position in places(text).items():
+        path = ""
+        for key in place:
+            path = below(path, key)
+        found[path] = position
+    return found
+
+
+def position_of(path: str, known: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    """Where a problem's path stands; that of what holds it, where it is not there itself."""
+    while path and path not in known:
+        path = path.rpartition("[" if path.endswith("]") else ".")[0]
+    return known.get(path, (1, 1))
+
+
 # --- fields ---------------------------------------------------------------------------------------
 # Typed reads of one mapping of a graph file: a wrong value is noted, and reading continues.
 

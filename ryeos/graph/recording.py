@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import cached_property
@@ -35,6 +35,8 @@ from ryeos.graph.problems import (
 )
 from ryeos.graph.reading import read_graph
 from ryeos.graph.run_log import (
+    COMPLETED,
+    TRANSCRIPT,
     KeyLookup,
     NodeCache,
     NodeInput,
@@ -754,6 +756,56 @@ def _still_at(position: Position) -> Callable[[LoadedRun], None]:
             )
 
     return check
+
+
+# --- resumable runs -------------------------------------------------------------------------------
+
+_LOOKED_AT = 200
+"""Of the latest threads: an older run is resumed by its id."""
+_STOPPED = frozenset({Status.ERROR, Status.CANCELLED, Status.KILLED})
+
+
+@dataclass(frozen=True, slots=True)
+class ResumableRun:
+    """A run of a graph that stopped before its end. ``node`` is where it would continue."""
+
+    thread: Thread
+    node: str
+
+    def describe(self) -> dict[str, Any]:
+        """The run as JSON."""
+        return {
+            "run_id": self.thread.thread_id,
+            "graph": self.thread.item_id or self.thread.directive,
+            "status": str(self.thread.status),
+            "node": self.node,
+            "stopped_at": self.thread.completed_at or self.thread.updated_at,
+        }
+
+
+def resumable_runs(workspace: Workspace, registry: ThreadRegistry) -> "Iterator[ResumableRun]":
+    """The runs of graphs here that stopped and can go on, the latest first.
+
+    Runs that another run started are left out: they go on with that one.
+    """
+    place = run_place(workspace.context.spaces)
+    trusted = key_lookup(workspace, place)
+    for one in registry.threads(limit=_LOOKED_AT):
+        if one.parent_id:
+            continue
+        thread = refreshed(registry, one)
+        try:
+            if thread.status not in _STOPPED or not _has_transcript(place, thread.thread_id):
+                continue
+            run = load_run(place, thread.thread_id, trusted)
+        except LilluxError:  # what is damaged is not resumed; asked for by its id it says why
+            continue
+        if run.status not in COMPLETED and run.current_node:
+            yield ResumableRun(thread, run.current_node)
+
+
+def _has_transcript(place: RunPlace, run_id: str) -> bool:
+    return place.run_file(run_id, TRANSCRIPT).is_file()
 
 
 # --- kept results ---------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ COMMAND_WORDS = (
         "store",
     ),
     *("test", "threads", "trust", "uninstall", "verify", "version"),
+    *("cat", "delete", "ls", "move", "open", "remove", "rename", "show"),
 )
 COMMAND = re.compile(rf"\brye (?:{'|'.join(COMMAND_WORDS)})\b")
 """A command of ``rye``, where one begins."""

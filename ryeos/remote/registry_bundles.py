@@ -17,8 +17,9 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import StrEnum
+from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.digests import compute_integrity
 from lillux.errors import LilluxError
@@ -65,8 +66,12 @@ from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
 
 # --- bundle contents ------------------------------------------------------------------------------
 
+if TYPE_CHECKING:
+    import tarfile
+
 MAX_FILES = 10_000
 MAX_BUNDLE_BYTES = 64 * 1024 * 1024
+_MAX_ARCHIVE_BYTES = 2 * MAX_BUNDLE_BYTES
 MAX_PATH_BYTES = 512
 KEY_NAME = "public_key.pem"
 _RESERVED = "rye"
@@ -617,6 +622,51 @@ def _walk(folder: Path, below: Path) -> Iterator[Path]:
             yield path
 
 
+def read_bundle_archive(archive: Path) -> dict[str, bytes]:
+    """The files of a bundle in a tar file, by path: nothing is unpacked to a disk.
+
+    The bundle is the whole of it, or its only folder. Anything but files and folders is refused,
+    and more than a bundle may have before it is read. A compressed file is refused, whose size says
+    nothing. Raises RyeError `INTEGRITY`, FileSystemError, FileTooLargeError.
+    """
+    import tarfile
+
+    data = read_bytes(archive, _MAX_ARCHIVE_BYTES)
+    try:
+        with tarfile.open(fileobj=BytesIO(data), mode="r:") as members:
+            files = dict(_members(archive.name, members))
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        problem = f"expected a tar file that is not compressed: {error}"
+        raise bundle_content_error(archive.name, problem) from None
+    tops = {path.partition("/")[0] for path in files}
+    if len(tops) == 1 and not tops & {AI_DIRECTORY, KEY_NAME}:
+        files = {path.partition("/")[2]: data for path, data in files.items()}
+    wanted = (f"{AI_DIRECTORY}/", KEY_NAME)
+    return {path: data for path, data in files.items() if path.startswith(wanted)}
+
+
+def _members(name: str, members: "tarfile.TarFile") -> Iterator[tuple[str, bytes]]:
+    """Path and bytes of each file. Raises RyeError `INTEGRITY`."""
+    count = total = 0
+    for member in members:
+        path = PurePosixPath(member.name).as_posix()  # without ./ at its beginning
+        if member.isdir():
+            continue
+        count, total = count + 1, total + member.size
+        if not member.isreg():
+            raise bundle_content_error(
+                name, f"{path[:200]!a}: expected files and folders, no links"
+            )
+        if count > MAX_FILES or member.size > MAX_ITEM_BYTES or total > MAX_BUNDLE_BYTES:
+            raise bundle_content_error(
+                name,
+                f"expected at most {MAX_FILES} files of {MAX_ITEM_BYTES} bytes each,"
+                f" {MAX_BUNDLE_BYTES} in all",
+            )
+        data = members.extractfile(member)
+        yield path, data.read(member.size) if data else b""
+
+
 def bundle_id_of(folder: Path) -> str:
     """The id of the bundle in a folder, by its manifest. Raises RyeError `INTEGRITY`."""
     manifests = folder / AI_DIRECTORY / "bundles"
@@ -624,9 +674,20 @@ def bundle_id_of(folder: Path) -> str:
         names = sorted(entry.name for entry in os.scandir(manifests) if entry.is_dir())
     except OSError:
         names = []
+    return _only_bundle(folder.name, names)
+
+
+def bundle_id_in(name: str, files: Mapping[str, bytes]) -> str:
+    """The same of files by path. ``name`` is what they came in."""
+    start = f"{AI_DIRECTORY}/bundles/"
+    found = (path.removeprefix(start) for path in files if path.startswith(start))
+    return _only_bundle(name, sorted({path.partition("/")[0] for path in found if "/" in path}))
+
+
+def _only_bundle(name: str, names: list[str]) -> str:
     if len(names) != 1:
         raise bundle_content_error(
-            folder.name,
+            name,
             f"expected one folder with its manifest in {AI_DIRECTORY}/bundles, found {len(names)}",
             hint="make bundles with: rye bundle create",
         )

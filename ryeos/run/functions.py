@@ -24,6 +24,7 @@ from lillux.attempts import Hearers, OnAttempt
 from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
 from lillux.process.children import sealed_file, spawn
+from lillux.process.guard import program_ends
 from lillux.process.model import CapturedStream, Command, Outcome, SpawnError
 from lillux.process.pumps import Pump, SelectorPump, Sink, Stdin
 from lillux.values import dataclass, field, replace
@@ -148,6 +149,7 @@ class FunctionWorker:
     def close(self) -> None:
         """End the worker with everything it has forked."""
         self._wire.close()
+        program_ends(self._process.pid)
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:

@@ -1,5 +1,6 @@
 """Parameters of a call: defaults, then all problems against the tool's schema. Pure."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -53,8 +54,28 @@ def _validated(
     found = violations(filled, schema)
     if found or not isinstance(filled, dict):
         hint = next(_hints(found, parameters, schema, ref))
-        raise ParameterError([str(violation) for violation in found], hint=hint)
+        listed = schema.get("properties")
+        known = listed if isinstance(listed, dict) else {}
+        raise ParameterError([_problem(one, known) for one in found], hint=hint)
     return filled
+
+
+def _problem(
+    violation: Any,  # noqa: ANN401 - of `lillux.schema`, which is imported late
+    known: Mapping[str, Any],
+) -> str:
+    """What is wrong, in the words of someone who calls a tool."""
+    name = violation.pointer.removeprefix("/")
+    if not violation.expected.startswith("no such key") or "/" in name:
+        return str(violation)
+    from lillux.schema_keywords import printable
+
+    takes = printable(", ".join(known)) or "none"
+    problem = f"unknown parameter {printable(name)}, it takes {takes}"
+    other = next((one for one in known if one.casefold() == name.casefold()), "")
+    guess = re.search(r'did you mean "([^"]+)"', violation.expected)
+    meant = other or (guess[1] if guess else "")
+    return f"{problem}; did you mean {meant}?" if meant else problem
 
 
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:

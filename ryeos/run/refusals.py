@@ -217,7 +217,9 @@ class _Complaints:
             yield Refusal("run", program)
             return
         path = os.path.normpath(Path(cwd, name))
-        for what in ("read", "run", "write"):
+        # What has no path of its own is made and opened for writing: that right says it all.
+        is_shared = any(name == shared for _, shared in _WITHOUT_PATH)
+        for what in ("write",) if is_shared else ("read", "run", "write"):
             if not self._confinement.allows(what, path) and _is_possible_target(what, path):
                 yield Refusal(what, path)
                 return

@@ -41,6 +41,19 @@ FINGERPRINT_DIGITS = 16
 APPROVALS_VERSION = 1
 
 
+def typed_fingerprint(text: str) -> str:
+    """The fingerprint that a person typed: as a list shows it, as a node does, or all 64 digits.
+
+    Other text comes back as it is, in small letters: the caller says what it expected.
+    """
+    found = text.strip().lower().removeprefix("fp:")
+    is_whole = len(found) == _DIGEST_DIGITS and not found.strip("0123456789abcdef")
+    return found[:FINGERPRINT_DIGITS] if is_whole else found
+
+
+_DIGEST_DIGITS = 64
+
+
 class Approvals:
     """The approvals file of one user space; read when first asked."""
 

@@ -103,6 +103,61 @@ def test_the_wheel_of_the_node_has_every_file_of_it(installed: Path) -> None:
     assert missing == []
 
 
+_PROGRAM = """\
+import asyncio
+
+import ryeos
+from ryeos import aio
+
+
+def run(command: str) -> str:
+    with ryeos.open_workspace() as rye:
+        try:
+            envelope = rye.execute("tool:rye/bash/bash", {"command": command})
+        except ryeos.RyeError as error:
+            return error.code
+        return str(envelope["data"]["stdout"])
+
+
+async def awaited(command: str) -> str:
+    async with await aio.open_async() as rye:
+        envelope = await rye.execute("tool:rye/bash/bash", {"command": command})
+        return str(envelope["data"]["stdout"])
+
+
+print(run("echo one") + asyncio.run(awaited("echo two")), end="")
+"""
+
+
+@pytest.mark.heavy
+def test_mypy_in_strict_mode_checks_a_program_against_the_wheel(
+    installed: Path, tmp_path: Path
+) -> None:
+    program, wrong = tmp_path / "program.py", tmp_path / "wrong.py"
+    program.write_text(_PROGRAM, "utf-8")
+    wrong.write_text("import ryeos\n\nryeos.open_workspace().execute(3)\n", "utf-8")
+    # As any program's author has it: no configuration of ours, and no sources beside it.
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir=cache"]
+
+    def checked(path: Path) -> tuple[int, str]:
+        done = subprocess.run(
+            [*mypy, str(path)],
+            env=environment(installed, tmp_path),
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    assert checked(program) == (0, "Success: no issues found in 1 source file\n")
+    status, said = checked(wrong)
+    assert (status, "call-overload" in said) == (1, True)
+    env = environment(installed, tmp_path)
+    run = [sys.executable, str(program)]
+    assert subprocess.check_output(run, env=env, cwd=tmp_path, encoding="utf-8") == "one\ntwo\n"
+
+
 def read(url: str) -> str:
     with urlopen(url) as answer:  # noqa: S310 - of our own server
         return str(answer.read().decode())

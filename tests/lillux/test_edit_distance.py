@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.text import edit_distance
+from lillux.text import edit_distance, likely_meant
 
 WORDS = st.text("abc", max_size=8)
 
@@ -38,3 +38,20 @@ def test_the_limit_only_cuts(first: str, second: str, limit: int, swap_cost: int
     assert edit_distance(first, second, limit, swap_cost=swap_cost) == min(whole, limit + 1)
     assert edit_distance(second, first, 99, swap_cost=swap_cost) == whole
     assert (whole == 0) == (first == second)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("dokter", "doctor"),
+        ("serach", "search"),
+        ("rn", "run"),
+        ("audit", ""),
+        ("", ""),
+        ("stop", ""),
+    ],
+)
+def test_a_word_is_likely_meant_with_at_most_a_third_of_its_letters_wrong(
+    typed: str, meant: str
+) -> None:
+    assert likely_meant(typed, ("doctor", "search", "run", "edit", "store")) == meant

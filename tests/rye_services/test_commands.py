@@ -328,3 +328,49 @@ def test_an_invalid_setting_stops_a_command(
 
     assert status == 6
     assert "RYE_NODE_PORT: expected a whole number from 0 to 65535, found 'http'" in err
+
+
+@pytest.mark.parametrize(
+    "group", ["users", "keys", "api-keys", "accounts", "teams", "quota", "jobs"]
+)
+def test_a_group_alone_prints_its_help_and_without_an_action_lists_them(
+    capsys: pytest.CaptureFixture[str], data: str, group: str
+) -> None:
+    status, shown, _ = ended(capsys, group)
+    refused, _, said = ended(capsys, group, "--data", data)
+
+    assert status == 0
+    assert f"usage: rye-node.pyz {group}" in shown
+    assert "list" in shown
+    assert refused == 2
+    assert f"error: rye-node.pyz {group}: expected an action: " in said
+    assert f"hint: the action comes first, like: rye-node.pyz {group} " in said
+    assert not Path(data).exists()
+
+
+def test_a_mistyped_action_of_a_group_gets_a_suggestion(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, _, said = ended(capsys, "users", "lsit")
+
+    assert said.endswith("hint: did you mean list?\n")
+
+
+@pytest.mark.heavy
+def test_a_fingerprint_as_keys_list_shows_it_names_the_user(
+    capsys: pytest.CaptureFixture[str], data: str, ada: KeyPair, tmp_path: Path
+) -> None:
+    pem = tmp_path / "public_key.pem"
+    pem.write_bytes(ada.public_pem)
+    ended(capsys, "init", "--data", data)
+    ended(capsys, "keys", "add", str(pem), "--data", data)
+    _, listed = answer(capsys, "keys", "list", "--data", data)
+    (shown,) = (one["fingerprint"] for one in listed["keys"])
+
+    created = answer(capsys, "api-keys", "create", "--user", shown, "--name", "ci", "--data", data)
+
+    assert shown.startswith("fp:")
+    assert created[0] == 0
+    _, keys = answer(capsys, "api-keys", "list", "--data", data)
+    assert shown.removeprefix("fp:") in json.dumps(keys)
+    assert ended(capsys, "users", "show", shown, "--data", data)[0] == 0

@@ -63,6 +63,46 @@ def test_a_tool_is_run_by_its_id(opened: ryeos.Rye) -> None:
     assert (failed.success, failed.data["return_code"]) == (False, 3)
 
 
+@posix_only
+def test_an_item_in_words_gives_the_envelope_that_the_awaited_call_gives(
+    opened: ryeos.Rye,
+) -> None:
+    async def awaited(item: str, command: str) -> dict[str, object]:
+        return await aio.AsyncWorkspace(opened).execute(item, {"command": command})
+
+    for command in ("echo hi", "exit 3"):
+        here = opened.execute(f"tool:{BASH}", {"command": command})
+        there = asyncio.run(awaited(f"tool:{BASH}", command))
+        assert (here["status"], here["data"]) == (there["status"], there["data"])
+    checked = opened.execute(f"tool:{BASH}", {"command": "echo hi"}, dry_run=True)
+
+    assert checked["status"] == "validation_passed"
+
+
+def test_a_workspace_is_closed_at_the_end_of_its_with(workspace: Workspace, bundle: Space) -> None:
+    with ryeos.open_workspace(
+        workspace.project_path, environ=workspace.env, bundle=bundle
+    ) as opened:
+        assert opened.execute("knowledge:rye/core/terminology")["status"] == "success"
+
+        with pytest.raises(ryeos.RyeError) as error:
+            opened.execute("no/such/item")
+
+    assert error.value.code == "ITEM_NOT_FOUND"
+
+
+def test_without_a_path_the_project_of_the_working_directory_is_opened(
+    workspace: Workspace, bundle: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = workspace.project_path / "src" / "inner"
+    inner.mkdir(parents=True)
+    (workspace.project_path / ".ai").mkdir(exist_ok=True)
+    monkeypatch.chdir(inner)
+
+    with ryeos.open_workspace(environ=workspace.env, bundle=bundle) as opened:
+        assert opened.context.project_path == workspace.project_path.resolve()
+
+
 def test_items_are_found_and_verified(opened: ryeos.Rye, workspace: Workspace) -> None:
     path = workspace.project.signed_tool("mine/x")
     manager = ryeos.MetadataManager(opened)
@@ -176,6 +216,8 @@ def test_the_example_of_the_page_is_true(workspace: Workspace, bundle: Space) ->
         os.chdir(before)
 
     assert said == [
+        "success hello\n",
+        "ITEM_NOT_FOUND",
         "True hi\n",
         "rye/bash/bash",
         "tool:rye/bash/bash bash.yaml",

@@ -1,8 +1,11 @@
 """Bundles installed from folders and from a real registry."""
 
+import gzip
 import json
 import os
 import shutil
+import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,64 @@ def test_a_bundle_in_a_folder_is_installed_and_runs(cli: CommandLine, publisher:
     assert ran["chain"][0]["space"] == "system:acme"
     [row] = cli.json("bundle", "list")["bundles"]
     assert (row["bundle"], row["state"]) == ("acme", "valid")
+
+
+def packed(folder: Path, archive: Path, top: str) -> Path:
+    with tarfile.open(archive, "w") as file:
+        file.add(folder, top)
+    return archive
+
+
+@pytest.mark.parametrize("top", [".", "acme-1.0.0"])
+def test_a_bundle_in_a_tar_file_is_installed_and_runs(
+    cli: CommandLine, publisher: Publisher, tmp_path: Path, top: str
+) -> None:
+    archive = packed(publisher.bundle("acme"), tmp_path / "acme.tar", top)
+
+    done = cli.json("bundle", "install", archive, "--key", f"fp:{publisher.fingerprint}")
+
+    assert (done["state"], done["source"]) == ("installed", str(archive))
+    assert cli.json("run", "acme/greet")["data"]["stdout"] == "hello 1.0.0\n"
+
+
+def _with_link(archive: Path) -> None:
+    with tarfile.open(archive, "a") as file:
+        member = tarfile.TarInfo(".ai/tools/acme/link.yaml")
+        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        file.addfile(member)
+
+
+def _with_path_outside(archive: Path) -> None:
+    with tarfile.open(archive, "a") as file:
+        file.addfile(tarfile.TarInfo(".ai/../../outside"))
+
+
+def _cut(archive: Path) -> None:
+    archive.write_bytes(archive.read_bytes()[:700])
+
+
+def _compressed(archive: Path) -> None:
+    archive.write_bytes(gzip.compress(archive.read_bytes()))
+
+
+def _with_changed_file(archive: Path) -> None:
+    archive.write_bytes(archive.read_bytes().replace(b"hello", b"jello"))
+
+
+@pytest.mark.parametrize(
+    "damage", [_with_link, _with_path_outside, _cut, _compressed, _with_changed_file]
+)
+def test_a_tar_file_that_is_not_a_bundle_as_it_was_signed_is_refused(
+    cli: CommandLine, publisher: Publisher, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    archive = packed(publisher.bundle("acme"), tmp_path / "acme.tar", ".")
+    damage(archive)
+
+    refused = cli("bundle", "install", archive, "--json")
+
+    assert (refused.status, refused.json["code"]) == (4, "INTEGRITY")
+    assert not installed(cli).exists()
+    assert not (tmp_path / "outside").exists()
 
 
 def test_an_installed_bundle_is_no_trusted_signer_elsewhere(

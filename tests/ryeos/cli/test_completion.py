@@ -242,6 +242,88 @@ def test_zsh_completes_the_flags_of_an_item(
     assert "--shape square " in value
 
 
+PATHS = COLLIDING.replace(
+    "shape: {enum: [round, square]}",
+    "shape: {enum: [round, square]}\n    place: {type: string, format: path}",
+)
+
+
+@pytest.fixture
+def placed(cli: CommandLine, env: dict[str, str]) -> CommandLine:
+    """A signed tool with a path, and files for it."""
+    cli("keys", "generate")
+    (cli.project_space.ai / "tools/mine/placed.yaml").write_text(PATHS, "utf-8")
+    assert cli("sign", "tool:mine/placed").status == 0
+    (cli.project / "inner" / "deep").mkdir(parents=True)
+    (cli.project / "inner" / "notes.md").touch()
+    (cli.project / "$(touch injected)").touch()
+    return cli
+
+
+def test_files_are_offered_for_a_parameter_that_is_a_path(placed: CommandLine) -> None:
+    def offered(typed: str, item: str, cwd: Path | None = None) -> list[str]:
+        return placed("__complete", "parameters", typed, "run", item, typed, cwd=cwd).stdout.split()
+
+    inner = placed.project / "inner"
+    assert offered("place=", "mine/placed") == ["place=inner/"]
+    assert offered("place=inner/n", "mine/placed") == ["place=inner/notes.md"]
+    assert offered("place=", "mine/placed", inner) == ["place=deep/", "place=notes.md"]
+    assert offered("--place=no", "mine/placed", inner) == ["--place=notes.md"]
+    assert offered("place=../in", "mine/placed", inner) == ["place=../inner/"]
+    assert offered("place=no/where/", "mine/placed") == []
+    # What a tool of the bundle calls a path is one of the project.
+    assert offered("path=inner/", "rye/file-system/read", inner) == [
+        "path=inner/deep/",
+        "path=inner/notes.md",
+    ]
+
+
+AT_WORK = {
+    "bash": (["--norc", "--noprofile", "-i"], "source <(rye completion bash)"),
+    "zsh": (["-f", "-i"], "source <(rye completion zsh)"),
+}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("shell", AT_WORK)
+def test_a_script_that_is_sourced_completes_behind_the_id(
+    shell: str, placed: CommandLine, env: dict[str, str]
+) -> None:
+    argv, setup = AT_WORK[shell]
+
+    with Terminal([str(require_program(shell)), *argv], env, placed.project) as terminal:
+        terminal.type(f"{setup} 2>/dev/null; echo re''ady\n", until="ready")
+        path = terminal.type(
+            "rye run mine/placed place=inner/no\t; echo do''ne\n", until="done\r\n"
+        )
+        enum = terminal.type("rye run mine/placed shape=sq\t; echo it''s\n", until="its\r\n")
+
+    assert "place=inner/notes.md" in path
+    assert "shape=square" in enum
+
+
+def test_fish_completes_paths_and_enums_behind_the_id(
+    placed: CommandLine, tmp_path: Path, env: dict[str, str]
+) -> None:
+    fish, script = require_program("fish"), tmp_path / "rye.fish"
+    script.write_text(placed("completion", "fish").stdout, "utf-8")
+
+    def offers(line: str) -> set[str]:
+        code = "source $argv[1]; complete -C $argv[2]"
+        done = subprocess.run(
+            [fish, "--no-config", "-c", code, script, line],
+            cwd=placed.project,
+            env=env,
+            capture_output=True,
+            encoding="utf-8",
+            check=True,
+        )
+        return {line.partition("\t")[0] for line in done.stdout.splitlines()}
+
+    assert offers("rye run mine/placed place=inner/no") == {"place=inner/notes.md"}
+    assert offers("rye run mine/placed shape=sq") == {"shape=square"}
+
+
 def test_another_name_is_completed_too(cli: CommandLine, tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text(cli("completion", "bash", "--bin", "my-rye.pyz").stdout, "utf-8")

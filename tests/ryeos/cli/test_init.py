@@ -102,6 +102,29 @@ def test_uninstall_removes_the_entries_of_init_and_names_the_remaining_files(
     assert cli("uninstall", "--yes").status == 0
 
 
+def test_uninstall_names_settings_of_the_project_completion_and_caches_that_stay(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "rye.pyz"
+    program.touch()
+    monkeypatch.setattr("ryeos.cli.mcp_clients.program_path", lambda: program)
+    cli("init", "--project")
+    cli("mcp", "install", "vscode", "--scope", "project")
+    script = cli.home / ".config" / "fish" / "completions" / "rye.fish"
+    script.parent.mkdir(parents=True)
+    script.write_text("#", "utf-8")
+    cli("search", "bash")
+
+    done = cli("uninstall", "--yes")
+
+    settings = cli.project / ".vscode" / "mcp.json"
+    assert "to remove it: rye mcp uninstall vscode --scope project\n" in done.stdout
+    assert f"to remove it: rm {script}\n" in done.stdout
+    assert settings.is_file()
+    cache = cli.home / ".cache" / "rye"
+    assert (f"rm -r {cache}\n" in done.stdout) == (cache.is_dir() and any(cache.iterdir()))
+
+
 def test_project_without_a_folder_means_this_one(cli: CommandLine) -> None:
     done = cli.json("init", "--project")
 

@@ -1,5 +1,6 @@
 """``rye list``, ``info``, ``edit``, ``mv``, ``rm``, ``status``."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,38 @@ def test_items_are_listed_with_their_state(shop: CommandLine) -> None:
     ]
     assert shop.json("list", "nowhere")["items"] == []
     assert len(shop.json("list", "--all", "--type", "tool")["items"]) > 20
+
+
+def test_a_list_shows_who_signed_and_can_be_of_one_signer(shop: CommandLine) -> None:
+    (tools(shop) / "mine/hello.yaml").write_text("changed", encoding="utf-8")
+    own = shop.json("keys", "show")["fingerprint"]
+
+    shown = shop("list", "mine", "--signer").stdout.splitlines()
+    of_one = shop.json("list", "--signer", f"fp:{own}")["items"]
+
+    assert [line.split()[3] for line in shown] == [own, "-", own]
+    assert [row["ref"] for row in of_one] == ["tool:mine/flow", "directive:mine/review"]
+    assert of_one[0]["fingerprint"] == own
+    assert [r["ref"] for r in shop.json("list", "--signer", "local")["items"]] == [
+        "tool:mine/flow",
+        "directive:mine/review",
+    ]
+    assert shop.json("list", "--signer", "0" * 16)["items"] == []
+    assert len(shop.json("list", "--all", "--type", "tool", "--signer", "ryeos")["items"]) > 20
+
+
+def test_info_says_which_digest_is_of_the_file_and_which_of_the_signed_text(
+    shop: CommandLine,
+) -> None:
+    data = (tools(shop) / "mine/hello.yaml").read_bytes()
+    found = shop.json("info", "mine/hello")
+
+    text = shop("info", "mine/hello").stdout
+
+    assert found["file_sha256"] == hashlib.sha256(data).hexdigest()
+    assert f"sha256:   {found['file_sha256']}  (of the file)\n" in text
+    assert f"signed:   {found['sha256']}  (sha256 of the signed text)\n" in text
+    assert found["file_sha256"] != found["sha256"]
 
 
 def test_a_folder_without_a_project_says_so_first(cli: CommandLine) -> None:
@@ -273,7 +306,7 @@ def test_a_kept_text_is_never_written_over(shop: CommandLine) -> None:
     assert [one.read_bytes() for one in kept] == [signed, between]
 
 
-@pytest.mark.parametrize("word", ["add", "show", "delete", "upgrade", "watch"])
+@pytest.mark.parametrize("word", ["add", "create", "pull", "upgrade", "watch"])
 def test_commands_of_other_programs_get_a_suggestion(word: str, cli: CommandLine) -> None:
     refused = cli(word)
 

@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from ryeos.imports.clients import CLIENTS, NAMES
-from tests.support.command_line import CommandLine
+from tests.support.command_line import CommandLine, program_of
+from tests.support.executables import make_program
 from tests.support.replaced import kept_copies
+from tests.support.terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[3]
 WRITABLE = [client.name for client in CLIENTS if client.user and not client.user_is_its_own]
+posix_only = pytest.mark.skipif(os.name == "nt", reason="programs of these tests are for POSIX")
 IN_PROJECTS = [client.name for client in CLIENTS if client.project]
 
 
@@ -163,6 +166,122 @@ def test_a_client_that_keeps_its_settings_to_itself_gets_its_own_command(rye: Co
     assert (rye.home / ".claude.json").read_text("utf-8") == "{}"
 
 
+CLAUDE = """\
+import json, os, sys
+path = os.path.join(os.environ["HOME"], ".claude.json")
+settings = json.load(open(path, encoding="utf-8")) if os.path.exists(path) else {}
+servers = settings.setdefault("mcpServers", {})
+words = sys.argv[1:]
+if words[:2] == ["mcp", "add"]:
+    if "rye" in servers:
+        sys.exit("rye exists already")
+    command, *args = words[words.index("--") + 1 :]
+    servers["rye"] = {"type": "stdio", "command": command, "args": args, "env": {}}
+elif words[:2] == ["mcp", "remove"]:
+    del servers["rye"]
+json.dump(settings, open(path, "w", encoding="utf-8"))
+print("done by claude:", *words[:2])
+"""
+
+
+@pytest.fixture
+def claude(rye: CommandLine, tmp_path: Path) -> Path:
+    """The settings that a program `claude` of the user keeps, in the way of Claude Code."""
+    source = tmp_path / "claude.py"
+    source.write_text(CLAUDE, "utf-8")
+    words = f'exec {shlex.quote(sys.executable)} {shlex.quote(str(source))} "$@"\n'
+    program = make_program(tmp_path / "claude-bin" / "claude", words)
+    rye.env["PATH"] = f"{program.parent}:{rye.env['PATH']}"
+    return rye.home / ".claude.json"
+
+
+@posix_only
+def test_a_client_changes_its_own_settings_once_a_person_agreed(
+    rye: CommandLine, claude: Path
+) -> None:
+    install = ("mcp", "install", "claude-code", *options(rye), "--yes")
+
+    unasked = rye("mcp", "install", "claude-code", *options(rye))
+    dry = rye(*install, "--dry-run")
+    assert not claude.exists()
+    done = rye(*install)
+    again = rye(*install)
+    entry = json.loads(claude.read_text("utf-8"))["mcpServers"]["rye"]
+
+    assert (unasked.status, dry.status, done.status, again.status) == (2, 0, 0, 0)
+    assert "would run: claude mcp add --transport stdio --scope user rye -- " in dry.stdout
+    assert "done by claude: mcp add" in done.stderr
+    assert done.stdout == f"added: rye in the settings of Claude Code, {claude}\n"
+    assert [entry["command"], *entry["args"]] == argv(rye)
+    assert again.stdout.startswith("there already: ")
+    assert "done by claude" not in again.stderr
+
+
+@posix_only
+def test_a_client_whose_entry_is_of_another_place_removes_it_first(
+    rye: CommandLine, claude: Path
+) -> None:
+    old = {"command": sys.executable, "args": ["/old/rye.pyz", "mcp"]}
+    claude.write_text(json.dumps({"mcpServers": {"rye": old}}), "utf-8")
+
+    done = rye.json("mcp", "install", "claude-code", *options(rye), "--yes")
+
+    assert done["change"] == "updated"
+    assert [line.split()[2] for line in done["commands"]] == ["remove", "add"]
+    assert json.loads(claude.read_text("utf-8"))["mcpServers"]["rye"]["args"] == argv(rye)[1:]
+
+
+@posix_only
+def test_a_client_takes_rye_out_of_its_own_settings(rye: CommandLine, claude: Path) -> None:
+    rye("mcp", "install", "claude-code", *options(rye), "--yes")
+
+    done = rye("mcp", "uninstall", "claude-code", "--yes")
+    again = rye("mcp", "uninstall", "claude-code", "--yes")
+
+    assert "claude mcp remove --scope user rye" in done.stderr
+    assert json.loads(claude.read_text("utf-8"))["mcpServers"] == {}
+    assert (again.status, "done by claude" in again.stderr) == (0, False)
+
+
+@posix_only
+def test_a_client_of_the_project_is_not_started(rye: CommandLine, claude: Path) -> None:
+    (rye.project / ".ai").mkdir()
+    inside = rye.project / "bin" / "claude"
+    make_program(inside, f"touch {rye.home / 'started'}\n")
+    rye.env["PATH"] = f"{inside.parent}:{rye.env['PATH']}"
+
+    assert rye("mcp", "install", "claude-code", *options(rye), "--yes").status == 0
+    assert not (rye.home / "started").exists()
+    assert claude.is_file()
+
+
+@posix_only
+def test_a_client_that_refuses_is_reported_with_its_words(rye: CommandLine, tmp_path: Path) -> None:
+    program = make_program(tmp_path / "refusing" / "claude", "echo not today >&2; exit 3\n")
+    rye.env["PATH"] = f"{program.parent}:{rye.env['PATH']}"
+
+    done = rye("mcp", "install", "claude-code", *options(rye), "--yes")
+
+    assert done.status == 1
+    assert "Claude Code: claude ended with status 3: not today" in done.stderr
+    assert "hint: run it yourself: claude mcp add" in done.stderr
+
+
+@posix_only
+def test_at_a_terminal_the_command_line_of_the_client_is_shown_and_asked_for(
+    rye: CommandLine, claude: Path, tmp_path: Path
+) -> None:
+    words = [str(program_of(rye, tmp_path)), "mcp", "install", "claude-code"]
+
+    with Terminal([*words, *options(rye)], rye.env, rye.project) as terminal:
+        shown = terminal.type("", until="[y/N] ")
+        terminal.type("y\n", until="added: rye")
+        assert terminal.status() == 0
+
+    assert "claude mcp add --transport stdio" in shown.replace("\r\n\u00bb", "")
+    assert "rye" in json.loads(claude.read_text("utf-8"))["mcpServers"]
+
+
 def test_for_a_client_without_a_known_place_the_text_to_paste_is_printed(rye: CommandLine) -> None:
     done = rye("mcp", "install", "windsurf", *options(rye), "--json")
 
@@ -235,11 +354,11 @@ def test_a_bare_environment_and_any_folder_are_enough(
     assert entry == {"command": sys.executable, "args": [str(ROOT / "rye.py"), "mcp"]}
 
 
-def test_without_any_environment_the_missing_home_is_named() -> None:
+def test_without_a_home_the_missing_home_is_named() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "rye.py", "mcp", "install", "cursor"],
         cwd="/",
-        env={},
+        env={"HOME": ""},
         capture_output=True,
         encoding="utf-8",
         check=False,

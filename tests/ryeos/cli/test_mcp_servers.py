@@ -76,6 +76,25 @@ def test_a_changed_description_of_a_server_is_written_by_refresh_alone(lister: L
     assert "Adds numbers" in text
 
 
+def test_lockfiles_of_tools_that_were_run_follow_what_discover_and_refresh_write(
+    lister: Lister,
+) -> None:
+    lister("discover", "demo")
+    run = ("run", "mcp/demo/add", "a:=1")
+    assert lister.cli(*run).status == 0  # which pins its chain
+    lister.offer({**ADD, "description": "Adds numbers"})
+
+    refreshed = lister("refresh", "demo", "--yes")
+    after_refresh = lister.cli(*run)
+    (lister.tools / "demo/add.yaml").unlink()
+    discovered = lister("discover", "demo")
+    after_discover = lister.cli(*run)
+
+    assert "the lockfile of mcp/demo/add follows\n" in refreshed.stderr
+    assert "the lockfile of mcp/demo/add follows\n" in discovered.stderr
+    assert (after_refresh.status, after_discover.status) == (0, 0), after_refresh.stderr
+
+
 def test_an_edited_item_is_a_conflict_and_stays(lister: Lister) -> None:
     lister("discover", "demo")
     path = lister.tools / "demo/add.yaml"

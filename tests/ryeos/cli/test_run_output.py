@@ -1,15 +1,19 @@
 """The output of ``rye run`` for running and failed tools; its input from a pipe."""
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lillux.process.model import CapturedStream, Outcome
 from ryeos.cli.progress import Spinner
-from ryeos.cli.run import ToolOutput
+from ryeos.cli.run import ToolOutput, may_be_json
 from ryeos.run.calls import cause_in, map_outcome
 from tests.support.command_line import CommandLine, program_of
 from tests.support.terminal import Terminal
@@ -89,6 +93,109 @@ def test_a_pipe_gets_no_time_and_no_half_answer(cli: CommandLine, tmp_path: Path
     done = subprocess.run(argv, env=cli.env, cwd=cli.project, capture_output=True, check=True)
 
     assert (done.stdout, done.stderr) == (b"one\n", b"")
+
+
+def piped(
+    cli: CommandLine,
+    tmp_path: Path,
+    *,
+    stdout: int | IO[bytes] = subprocess.PIPE,
+    stderr: int = subprocess.DEVNULL,
+) -> subprocess.Popen[bytes]:
+    """The run of the tool, to a pipe."""
+    argv = [str(program_of(cli, tmp_path)), "run", "mine/say"]
+    return subprocess.Popen(argv, env=cli.env, cwd=cli.project, stdout=stdout, stderr=stderr)
+
+
+def test_a_pipe_gets_each_line_while_the_tool_runs(cli: CommandLine, tmp_path: Path) -> None:
+    tool(cli, WAITS.format(first='print("one")', then='print("two")'))
+
+    with piped(cli, tmp_path) as running:
+        assert running.stdout
+        first = running.stdout.readline()
+        (cli.project / "go").touch()
+        rest = running.stdout.read()
+
+    assert (first, rest) == (b"one\n", b"two\n")
+
+
+def test_a_pipe_of_both_streams_gets_them_in_the_order_they_were_written(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    waits = WAITS.format(first="note('a')\nprint('b')", then="note('c')\nprint('d')")
+    tool(cli, f"import sys\ndef note(text):\n    print(text, file=sys.stderr)\n{waits}")
+
+    with piped(cli, tmp_path, stderr=subprocess.STDOUT) as running:
+        assert running.stdout
+        first = {running.stdout.readline(), running.stdout.readline()}
+        (cli.project / "go").touch()
+        rest = set(running.stdout.read().splitlines(keepends=True))
+
+    assert (first, rest) == ({b"a\n", b"b\n"}, {b"c\n", b"d\n"})
+
+
+def test_the_end_of_its_reader_ends_the_run(cli: CommandLine, tmp_path: Path) -> None:
+    tool(cli, "while True:\n    print('y')\n")
+
+    with piped(cli, tmp_path) as running:
+        assert running.stdout
+        assert running.stdout.readline() == b"y\n"
+        running.stdout.close()
+        assert running.wait(30) == 141
+
+
+def test_a_stream_of_documents_is_passed_on_line_by_line(cli: CommandLine, tmp_path: Path) -> None:
+    first = """print('{"n": 1}'); print('{"n": 2}')"""
+    tool(cli, WAITS.format(first=first, then="""print('{"n": 3}')"""))
+
+    with piped(cli, tmp_path) as running:
+        assert running.stdout
+        shown = [running.stdout.readline(), running.stdout.readline()]
+        (cli.project / "go").touch()
+        rest = running.stdout.read()
+
+    assert (shown, rest) == ([b'{"n": 1}\n', b'{"n": 2}\n'], b'{"n": 3}\n')
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_output_that_nothing_takes_is_an_error_and_the_tool_runs_to_its_end(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    tool(cli, "from pathlib import Path\nprint('one')\nPath('ended').touch()\n")
+
+    with (
+        Path("/dev/full").open("wb") as full,
+        piped(cli, tmp_path, stdout=full, stderr=subprocess.PIPE) as running,
+    ):
+        _, said = running.communicate()
+
+    assert running.returncode == 1
+    assert b"error: standard output: no space left on device" in said
+    assert (cli.project / "ended").exists()
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=20,
+    ).filter(lambda value: isinstance(value, (dict, list, str))),
+    st.sampled_from([None, 2]),
+    st.integers(min_value=0),
+)
+def test_no_beginning_of_a_document_is_taken_for_other_text(
+    value: object, indent: int | None, cut: int
+) -> None:
+    data = json.dumps(value, indent=indent).encode() + b"\n"
+
+    assert may_be_json(data[: cut % (len(data) + 1)])
+
+
+@pytest.mark.parametrize(
+    "text", ["one", "[INFO] ready\n", '{"n": 1}\n{', '"a" and b\n', "{hello}\n", "[1] [2]\n"]
+)
+def test_text_that_begins_like_a_document_is_told_apart(text: str) -> None:
+    assert not may_be_json(text.encode())
 
 
 class Screen(io.StringIO):

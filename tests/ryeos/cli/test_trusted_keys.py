@@ -3,7 +3,13 @@ from typing import Any
 
 import pytest
 
-from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair, load_keypair
+from lillux.signing import (
+    KeyPair,
+    compute_key_digest,
+    compute_key_fingerprint,
+    generate_keypair,
+    load_keypair,
+)
 from ryeos.items.refs import Kind
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import SignedText, form_for
@@ -368,6 +374,21 @@ def test_a_broken_approvals_file_is_named(signer: CommandLine, stranger: Strange
 
 
 # --- untrust --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["{short}", "fp:{short}", "FP:{short}", "{whole}"])
+def test_a_key_is_named_as_any_list_shows_it(
+    signer: CommandLine, stranger: Stranger, form: str, tmp_path: Path
+) -> None:
+    whole = compute_key_digest(stranger.keypair.public_pem)
+    typed = form.format(short=stranger.fingerprint, whole=whole)
+    pem = str(stranger.pem_file(tmp_path))
+
+    trusted = signer("keys", "trust", pem, "--fingerprint", typed)
+    removed = signer("keys", "untrust", typed)
+
+    assert trusted.status == 0, trusted.stderr
+    assert removed.stdout == f"{stranger.fingerprint} is no longer trusted\n"
 
 
 def test_an_untrusted_key_no_longer_counts(signer: CommandLine, stranger: Stranger) -> None:
