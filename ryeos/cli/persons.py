@@ -1,4 +1,7 @@
-"""Commands that an agent started and that are a person's: what it asks its user to run instead."""
+"""Commands that an agent started and that are a person's: what it asks its user to run instead.
+
+A file of its own because only a failed command imports it.
+"""
 
 import os
 import shlex

@@ -1,6 +1,7 @@
 """Tools of other programs that models call by habit, and the items that do the same.
 
-Only named in answers: nothing runs by such a name.
+Only named in answers: nothing runs by such a name. A file of its own because only an unknown name
+needs it.
 """
 
 import json

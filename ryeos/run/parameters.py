@@ -183,7 +183,7 @@ def tool_timeout(limit_s: float | None, values: CallerValues) -> float | None:
 #
 # Highest first: the caller; ``tools.<id>`` of the project's or user's ``execution.yaml``; the
 # tool's config; their ``defaults``; ``tools.<id>`` of a bundle; the runtime's config; the bundle's
-# ``defaults``; the numbers here. In the background nobody waits: what the caller, the tool and
+# ``defaults``; the numbers here. In the background no caller waits: what the caller, the tool and
 # ``tools.<id>`` say counts for the time, and no default.
 
 BUILT_IN = {"timeout": 300, "max_steps": 1000, "max_concurrency": 10}

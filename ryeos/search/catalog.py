@@ -71,7 +71,7 @@ _MARK_TYPES = "qqqQ"
 
 
 _LIBRARY = '"tool_type": "library"'
-"""In the header of a module that tools import: nobody runs it, so nobody searches for it."""
+"""In the header of a module that tools import: it is not run, so it is not searched for."""
 
 
 @dataclass(slots=True)
