@@ -48,7 +48,7 @@ from rye_services.registry.search_index import (
 from rye_services.registry.tables import items, namespaces, versions
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import ItemValidationError, RyeError, SpecError
-from ryeos.items.headers import parse_header
+from ryeos.items.headers import is_bare_script, parse_header
 from ryeos.items.refs import PROJECT, Kind, Space
 from ryeos.items.specs import tool_spec
 from ryeos.trust.file_types import extract
@@ -276,7 +276,10 @@ def publication(
         valid = validate_item(target, data)
         signed = valid.signed
         assert signed is not None  # noqa: S101 - only of detached suffixes, refused by `_target`
-        header = extract(name.kind, found, signed.shebang + signed.body, str(target.path))
+        text = signed.shebang + signed.body
+        header = extract(name.kind, found, text, str(target.path))
+        if is_bare_script(found, text):
+            del header["version"]  # its own is that of every script that names none
         hashed = hashed_text(name.kind, signed, str(target.path))
         publisher = verify_sender(signed, hashed, keys)
     except ItemValidationError as error:

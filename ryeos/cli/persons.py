@@ -1,6 +1,6 @@
 """Commands that an agent started and that are a person's: what it asks its user to run instead.
 
-A file of its own because only a failed command imports it.
+It is a file of its own as only a command that was refused imports it.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""What a graph takes from the results of graphs that it calls, compared with what those give."""
+"""What a graph takes from the results of graphs that it calls, compared with what those give.
+
+It is a file of its own as only validation reads other graphs.
+"""
 
 from collections.abc import Callable, Mapping
 

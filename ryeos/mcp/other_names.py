@@ -1,7 +1,8 @@
 """Tools of other programs that models call by habit, and the items that do the same.
 
-Only named in answers: nothing runs by such a name. A file of its own because only an unknown name
-needs it.
+Only named in answers: nothing runs by such a name.
+
+It is a file of its own as only a call of a tool that is not there imports it.
 """
 
 import json

@@ -649,9 +649,9 @@ def test_a_runtime_of_any_shape_gives_a_result(workspace: Workspace) -> None:
 
 def test_an_execution_file_of_any_shape_gives_a_result(workspace: Workspace) -> None:
     space: SpaceFolder = workspace.project
-    errors = []
+    results = []
     for text in ("- a\n", "tools: 5\n", "defaults: [1]\n", "tools: {rye/bash/bash: 5}\n", "a: [\n"):
         space.write("config/execution/execution.yaml", text)
-        errors.append(shell(workspace, "true").error)
+        results.append(shell(workspace, "true"))
 
-    assert None not in errors
+    assert all(one.error or one.metadata["warnings"] for one in results)

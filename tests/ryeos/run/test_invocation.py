@@ -447,7 +447,8 @@ def test_a_tool_of_any_name_runs(workspace: Workspace, name: str, kind: str) -> 
     result = workspace.run(item_id)
 
     assert result.error is None
-    assert result.data["stdout"] == f"{path}\n"
+    # A script is a copy in a folder of the run, at the same place below it.
+    assert result.data["stdout"].endswith(f"{path}\n")
 
 
 def test_a_project_in_a_folder_of_any_name_works(tmp_path: Path, bundle: Space) -> None:
@@ -529,7 +530,8 @@ def test_a_script_file_sees_its_parameters_and_the_project(workspace: Workspace)
 
     lines = workspace.run("s", params={"a": 1}).data["stdout"].split("\n")
 
-    assert lines[:3] == [str(path), '{"a": 1}', str(workspace.project_path)]
+    assert lines[0].endswith(str(path))
+    assert lines[1:3] == ['{"a": 1}', str(workspace.project_path)]
     assert Path(lines[3]).name == "bash"
     assert lines[4] == '{"a": 1}'
 
