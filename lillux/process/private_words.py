@@ -1,9 +1,10 @@
 """Starts a shell without its arguments on the command line, which any user may read.
 
     bash -c SCRIPT NAME ARGUMENT...   becomes   bash -c STARTER NAME   with the rest in a variable
+    bash FILE ARGUMENT...             becomes   bash -c STARTER FILE   likewise
 
-The starter sets the arguments from a variable, removes it, and evaluates the script: ``$0``, ``$1``
-and the numbers of lines are as they were. Variables of a process can be read by its own user only.
+The starter sets the arguments from a variable, removes it, and evaluates the script or reads the
+file: ``$0``, ``$1``, ``BASH_SOURCE`` and the numbers of lines are as they were. Variables of a process can be read by its own user only.
 A file of its own as it is for shells alone. POSIX.
 """
 
@@ -22,10 +23,12 @@ def with_private_words(command: Command) -> Command:
     """The same command, the arguments of a shell and the text it evaluates kept out of ``argv``."""
     argv = command.argv
     is_shell = os.path.basename(argv[0]) in _SHELLS  # noqa: PTH119 - a text
-    if not is_shell or len(argv) <= _SCRIPT or argv[1] != "-c":
+    if is_shell and len(argv) > _SCRIPT and os.path.isabs(argv[1]):  # noqa: PTH117 - a text
+        argv = (argv[0], "-c", '. "$0"', *argv[1:])
+    elif not is_shell or len(argv) <= _SCRIPT or argv[1] != "-c":
         return command
     script, arguments = argv[_SCRIPT], argv[_NAME + 1 :]
-    if SEALED_PATH in script:  # it names a file that is not there yet, and nothing else
+    if SEALED_PATH in script or script == '. "$0"':  # it names a file that is not there yet, and nothing else
         if not arguments:
             return command
         words, last = arguments, script

@@ -148,15 +148,34 @@ def load_item(rye: Rye, request: LoadRequest) -> Answer:
     schema = _input_schema(item, location, header)
     if schema is not None:
         envelope["input_schema"] = schema
-    if location.ref.kind is Kind.TOOL and header_field(header, "sandbox") is not ABSENT:
-        declared = tool_spec(header, location.suffix).sandbox
-        envelope["sandbox"] = declared.describe() if declared else None
+    if location.ref.kind is Kind.TOOL:
+        envelope |= _rights(rye, location, header)
     warnings = list(resolution.warnings)
     if not item.verified:
         warnings.append("RYE_DEV_MODE: this text is not what a trusted key signed")
     if request.destination:
         envelope |= _copy_item(rye, request, resolution, item, warnings)  # (4)
     return Answer(envelope | ({"warnings": warnings} if warnings else {}))
+
+
+def _rights(rye: Rye, location: Location, header: Mapping[str, Any]) -> dict[str, Any]:
+    """The rights of a tool: what it declares, and for an agent those that hold for it."""
+    declared: dict[str, Any] = {}
+    if header_field(header, "sandbox") is not ABSENT:
+        own = tool_spec(header, location.suffix).sandbox
+        declared = {"sandbox": own.describe() if own else None}
+    found = rye.resolver.find(location.ref) if rye.context.confines else None
+    if found is None or found.location != location:
+        return declared
+    try:
+        held = rye.executor.rights(location.ref.id).describe()
+    except LilluxError:  # a library, or a chain that a run reports
+        return declared
+    level, writes = held.pop("level"), held.pop("allowed_writes", [])
+    held.pop("confined", None)
+    if held.get("write", "any") == "any" and writes:
+        held["write"] = writes
+    return {"sandbox": held if level != "off" else {"level": level, **held}} if held else declared
 
 
 def _header(item: VerifiedItem, location: Location) -> Mapping[str, Any]:

@@ -249,7 +249,7 @@ BUNDLE_TOPICS: Mapping[str, str] = {
     "bundle": """\
 What comes with Rye, and bundles of others
 
-  rye/file-system/     read, edit_lines, write, ls, glob, grep: kept to the project; lines have ids
+  rye/file-system/     read, edit_lines, write, ls, glob, grep: kept to the project
   rye/code/git         a repository, without running what its configuration names
   rye/bash/bash        any command
   rye/web/             fetch, search: pages as Markdown; nothing of this machine's own network

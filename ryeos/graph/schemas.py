@@ -553,6 +553,10 @@ VERIFY_DEPS = mapping(
         "recursive": anything("Folders below too."),
         "extensions": anything("Suffixes to verify, .py; none means nothing is verified."),
         "exclude_dirs": anything("Names of folders that are passed over."),
+        "unverified": {
+            "enum": ["refused", "left_out"],
+            "description": "Whether a file that is not verified refuses the run.",
+        },
     },
 )
 CONFIG = mapping(

@@ -11,6 +11,8 @@ from typing import Any
 from ryeos.mcp.wire import compact
 from ryeos.run.threads import is_short_thread_id, short_thread_id
 
+BLOCKS_KEY = "mcp_content"
+"""Of a tool's result: blocks of content, pictures and sound among them."""
 MAX_PREVIEW_CHARACTERS = 120
 _FACTS = frozenset({"chain", "metadata", "type", "execution_mode", "project_path", "mode"})
 """Facts about a run and its environment that no caller asked for."""
@@ -75,14 +77,19 @@ def brief(
 
 def _of_server(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
     """The answer of another MCP server, once: its structure, its JSON, or its text and media."""
+    blocks = data["content"] if isinstance(data["content"], list) else []
+    media = [one for one in blocks if one.get("type") in _MEDIA]
+    shown = {BLOCKS_KEY: media} if media else {}
     for name in ("structuredContent", "parsed"):
         if name in data:
-            return data[name]
-    blocks = data["content"] if isinstance(data["content"], list) else []
-    texts = [str(one.get("text", "")) for one in blocks if one.get("type") == "text"]
-    if len(texts) == len(blocks):
-        return "\n".join(texts)
-    return {"content": blocks}
+            return {"result": data[name], **shown} if shown else data[name]
+    others = [one for one in blocks if one not in media]
+    texts = [str(one.get("text", "")) for one in others if one.get("type") == "text"]
+    said = "\n".join(texts) if len(texts) == len(others) else others
+    return {**({"content": said} if said else {}), **shown} if shown or said is others else said
+
+
+_MEDIA = frozenset({"image", "audio", "resource_link"})
 
 
 _SAID_IN_WORDS = ("argument", "closest", "expected", "valid", "error_type", "item_id")
@@ -197,6 +204,8 @@ def _load_answer(
     schema: dict[str, Any] = {
         name: kept.pop(name) for name in ("input_schema", "sandbox") if name in kept
     }
+    if isinstance(schema.get("sandbox"), Mapping):
+        schema["sandbox"] = _short_rights(schema["sandbox"])
     if not (asks_for_text and is_tool):  # else the text has it
         shown |= schema
         kept.pop("total_chars", None)
@@ -208,6 +217,18 @@ def _load_answer(
         call = {"item_id": envelope.get("ref"), "text": True, "offset": next_offset}
         rest["next"] = [{"name": verb, "arguments": call}]
     return {**shown, **rest, "content": _SIGNATURE.sub(r"\1", str(content), count=1)}
+
+
+_MAX_WRITES = 3
+
+
+def _short_rights(rights: Mapping[str, Any]) -> dict[str, Any]:
+    """Rights with the first of many folders: those of package managers are many."""
+    writes = rights.get("write")
+    if not isinstance(writes, list) or len(writes) <= _MAX_WRITES:
+        return dict(rights)
+    left = len(writes) - _MAX_WRITES
+    return {**rights, "write": [*writes[:_MAX_WRITES], f"... and {left} more: verbose"]}
 
 
 def _help_answer(
@@ -315,15 +336,26 @@ def _first_lines(rest: dict[str, Any], status: str) -> list[str]:
 
 
 def _text_of_value(value: object) -> str:
-    """A value as a tool said it: text as it is, the streams of a program, else compact JSON."""
+    """A value as a tool said it: text as it is, the streams of a program, else compact JSON.
+
+    The text of a file stands below what is said of it: as JSON each of its lines costs more.
+    """
     if isinstance(value, str):
         return value
+    if isinstance(value, dict) and _is_text_of_file(value):
+        told = {n: v for n, v in value.items() if n not in {"success", "content"}}
+        return f"{compact(told)}\n{value['content']}" if told else str(value["content"])
     if isinstance(value, dict) and value.keys() == {"stdout", "stderr", "exit"}:
         parts = [] if value["exit"] == 0 else [f"exit {value['exit']}"]
         parts += [str(value["stdout"])] if value["stdout"] else []
         parts += [f"stderr:\n{value['stderr']}"] if value["stderr"] else []
         return "\n".join(parts)
     return compact(value)
+
+
+def _is_text_of_file(value: Mapping[str, Any]) -> bool:
+    content = value.get("content")
+    return value.get("success") is True and isinstance(content, str) and "\n" in content
 
 
 def _hit_lines(hits: Sequence[Mapping[str, Any]]) -> str:

@@ -264,11 +264,11 @@ class RyeFeatures:
             extra_env=_trace_variables(call.caller.meta),
         )
         from ryeos.items.errors import error_envelope
-        from ryeos.mcp.results import tool_result
+        from ryeos.mcp.results import sent_once, tool_result
 
         try:
             arguments = with_options(arguments)
-            return self._carried_out(call, tool.name, arguments, calling)
+            return sent_once(self._carried_out(call, tool.name, arguments, calling), arguments)
         except LilluxError as error:
             failed = self._with_next(error_envelope(error), tool.name, arguments)
             return tool_result(failed, verb=tool.name)

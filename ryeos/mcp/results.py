@@ -29,7 +29,7 @@ from ryeos.app.verbs import wants_all
 from ryeos.items.context import Context
 from ryeos.items.errors import VerbArgumentError
 from ryeos.items.specs import type_name
-from ryeos.mcp.brief import brief, text_of
+from ryeos.mcp.brief import BLOCKS_KEY, brief, text_of
 from ryeos.mcp.hints import for_callers
 from ryeos.mcp.listing import MAX_PART_BYTES, StoredOutput, parse_uri, part_uri
 from ryeos.mcp.wire import compact
@@ -40,7 +40,6 @@ from ryeos.mcp.wire import compact
 # A block that is not as the protocol has it ends the whole answer for a strict client: it is left
 # out, with a warning that says why.
 
-BLOCKS_KEY = "mcp_content"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _ROLES = frozenset({"user", "assistant"})
 _MOST_PROBLEMS = 5
@@ -343,6 +342,24 @@ def tool_result(
         "structuredContent": structure,
         "isError": structure.get("status") == "error",
     }
+
+
+MAX_TWICE_CHARACTERS = 2000
+"""A longer text is sent once: a structure beside it would hold all of it again."""
+
+
+def sent_once(result: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The result as a client gets it: without the structure where that would only cost.
+
+    Some clients show their model the structure and nothing else, so it is whole or not there: not
+    beside pictures, which it cannot hold, and not beside a long text, unless ``verbose`` asks.
+    """
+    blocks = result.get("content", ())
+    texts = [one["text"] for one in blocks if one.get("type") == "text"]
+    is_media = any(one.get("type") in {"image", "audio"} for one in blocks)
+    is_long = sum(map(len, texts)) > MAX_TWICE_CHARACTERS and not wants_all(arguments)
+    left_out = {"structuredContent"} if is_media or is_long else set()
+    return {name: value for name, value in result.items() if name not in left_out}
 
 
 def _without_media(

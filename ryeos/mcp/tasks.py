@@ -16,7 +16,7 @@ from ryeos.app.workspace import Rye
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.mcp.listing import LISTED_TIERS, HelpTopic, ProposalName, StoredOutput, parse_uri
 from ryeos.mcp.questions import RequestContext, object_of, refusal, text_of
-from ryeos.mcp.results import output_path, tool_result
+from ryeos.mcp.results import output_path, sent_once, tool_result
 from ryeos.mcp.revisions import (
     TASKS_EXTENSION,
     McpCaller,
@@ -90,7 +90,7 @@ def _whole(rye: Rye, task_id: str, task: Thread) -> dict[str, Any]:
     if status == "completed":
         name = sha256_hex(task_id.encode("utf-8", "surrogatepass"))[:_NAME_CHARACTERS]
         result = tool_result(ended_envelope(now), rye.context, kept_as=name)
-        described["result"] = {"resultType": "complete", **result}
+        described["result"] = {"resultType": "complete", **sent_once(result, {})}
     return described
 
 

@@ -51,6 +51,10 @@ _REFUSED = re.compile(
     r"\[Errno (?:1|13|30|38)\]|Permission denied|Operation not permitted|Function not implemented"
     r"|out of pty"
 )
+_TEMPORARY = re.compile(
+    r"No usable temporary director|mktemp: failed to create|cannot create temp file for here-doc"
+)
+_TMP = "{tmp}"
 _OF_PROCESSES = ("/proc/", "/sys/")
 _KEYS = {"read": "read", "write": "write", "run": "programs", "connect": "network"}
 _KEYS |= {"bind": "network", "variable": "env"}
@@ -101,9 +105,11 @@ def with_refusals(
         if not found and rights.rights and rights.rights.network is not None:
             found += words.network()
         found += words.variables(withheld)
+        if not rights.needs_folder:
+            found += words.temporary()
     kept = confinement.withholding
     if kept:  # no header allows an agent to read a key
-        found = [one for one in found if not kept.takes(one.what, one.target)]
+        found = [one for one in found if one.target == _TMP or not kept.takes(one.what, one.target)]
     refused = list(dict.fromkeys(found))[:MAX_REFUSALS]
     if not refused:
         return mapped
@@ -223,6 +229,11 @@ class _Complaints:
         if _NETWORK.search(self._text):
             yield Refusal("connect", "the network")
 
+    def temporary(self) -> Iterator[Refusal]:
+        """Whether it complains that it has no folder for temporary files."""
+        if _TEMPORARY.search(self._text):
+            yield Refusal("write", _TMP)
+
     def variables(self, withheld: Sequence[str]) -> Iterator[Refusal]:
         """Variables that it names and that are not set."""
         for name in withheld:
@@ -243,6 +254,8 @@ def _is_possible_target(what: str, path: str) -> bool:
 
 def shown_target(refusal: Refusal, rights: "CallRights") -> str:
     """The header entry for a refused access; ``""`` if only the whole right can be given."""
+    if refusal.target == _TMP:
+        return _TMP
     if refusal.what in {"read", "write"}:
         path = Path(refusal.target)
         if refusal.what == "write" and not path.is_dir():

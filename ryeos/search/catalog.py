@@ -70,6 +70,10 @@ _NEVER: Mark = (-(2**63), 0, 0, 0)
 _MARK_TYPES = "qqqQ"
 
 
+_LIBRARY = '"tool_type": "library"'
+"""In the header of a module that tools import: it is not run, so it is not searched for."""
+
+
 @dataclass(slots=True)
 class _Shelf:
     """The items of one kind in one space: its folders as they were listed, its files by id.
@@ -282,6 +286,7 @@ class Catalog:
             if shelf.kind is kind
             for item_id, number in shelf.numbers.items()
             if number not in self._unreadable and _is_in(item_id, prefix)
+            if _LIBRARY not in self._files.headers[number]
         ]
 
     # --- listing ----------------------------------------------------------------------------------

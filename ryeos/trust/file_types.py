@@ -37,6 +37,10 @@ class Extractor:
     search_fields: Mapping[str, float]
 
 
+# The text of a tool is a program, that of a directive for who carries it out: what they are for
+# stands in their header.
+_FIELDS_OF_HEADER = {"title": 3.0, "name": 3.0, "description": 2.0, "category": 1.5, "content": 0.3}
+_FIELDS_OF_PAGE = {"title": 3.0, "name": 3.0, "description": 2.0, "category": 1.5, "content": 0.6}
 _SEARCH_FIELDS = {"title": 3.0, "name": 3.0, "description": 2.0, "category": 1.5, "content": 1.0}
 
 EXTRACTORS: Mapping[Kind, Extractor] = {
@@ -47,7 +51,7 @@ EXTRACTORS: Mapping[Kind, Extractor] = {
             FieldRule("category", checks=("text", "match_path")),
             FieldRule("description"),
         ),
-        _SEARCH_FIELDS,
+        _FIELDS_OF_HEADER,
     ),
     Kind.DIRECTIVE: Extractor(
         (
@@ -57,7 +61,7 @@ EXTRACTORS: Mapping[Kind, Extractor] = {
             FieldRule("category", checks=("text", "match_path")),
             FieldRule("author"),
         ),
-        _SEARCH_FIELDS,
+        _FIELDS_OF_HEADER,
     ),
     Kind.KNOWLEDGE: Extractor(
         (
@@ -67,7 +71,7 @@ EXTRACTORS: Mapping[Kind, Extractor] = {
             FieldRule("entry_type"),
             FieldRule("category", required=False, checks=("text", "match_path")),
         ),
-        _SEARCH_FIELDS,
+        _FIELDS_OF_PAGE,
     ),
     Kind.CONFIG: Extractor(
         (

@@ -433,7 +433,8 @@ def test_rye_in_a_shell_of_an_agent_approves_no_import(machine: Machine, start: 
         f" {program} approve --all; {program} sign --yes tool:scripts/report"
     )
 
-    start().call("execute", item_id="rye/bash/bash", parameters={"command": command})
+    given = {"item_id": "rye/bash/bash", "parameters": {"command": command}}
+    start().client.call("execute", **given)
 
     # Nothing was even written: commands of Rye in an agent's shell are held as the shell is.
     assert not (machine.project / ".ai/tools/scripts").exists()

@@ -26,7 +26,7 @@ def put(project: Path, data: bytes, name: str = "a.txt") -> Path:
 
 
 def ids(project: Path, name: str = "a.txt") -> list[str]:
-    content: str = call(READ, project, path=name)["content"]
+    content: str = call(READ, project, path=name, ids=True)["content"]
     return [line.partition(":")[2].partition("|")[0] for line in content.splitlines()]
 
 
@@ -42,7 +42,7 @@ def edit(project: Path, *edits: dict[str, Any], **more: Any) -> dict[str, Any]: 
 def test_a_line_is_shown_with_its_number_and_id(tmp_path: Path) -> None:
     put(tmp_path, b"a\n}\nb\n}\n")
 
-    answer = call(READ, tmp_path, path="a.txt")
+    answer = call(READ, tmp_path, path="a.txt", ids=True)
 
     content = answer.pop("content")
     assert answer == {
@@ -419,7 +419,7 @@ def test_a_missing_text_is_answered_with_the_most_similar_line(tmp_path: Path) -
         return call(EDIT, tmp_path, path="a.txt", edits=edits)["hint"]
 
     assert hint("return hello + name") == "line 2 is:     return 'hello ' + name"
-    assert hint("zzz") == "as it is in the file, without the ids that read shows"
+    assert hint("zzz") == "as it is in the file, without ids of lines"
 
 
 def test_two_lines_that_are_like_a_text_are_both_shown(tmp_path: Path) -> None:
@@ -440,7 +440,7 @@ def test_of_a_text_that_is_there_twice_none_is_chosen(tmp_path: Path) -> None:
 
 def test_a_line_is_named_by_its_number_where_that_is_certain(tmp_path: Path) -> None:
     path = put(tmp_path, b"one\ntwo\n")
-    seen = call(READ, tmp_path, path="a.txt")
+    seen = call(READ, tmp_path, path="a.txt", ids=True)
     shown = seen["content"].splitlines()[1].partition("|")[0]
     delete = {"action": "delete", "line": "2"}
 

@@ -70,7 +70,7 @@ def test_every_tool_has_an_example_and_every_parameter_a_description(item_id: st
 def test_a_file_is_found_read_and_edited(agent: Machine) -> None:
     found = act(agent, "rye/file-system/grep", pattern="tea", literal=True)
     [path] = [one["path"] for one in found["results"]]
-    shown = act(agent, "rye/file-system/read", path=path)
+    shown = act(agent, "rye/file-system/read", path=path, ids=True)
     line = shown["content"].splitlines()[1].partition(":")[2].partition("|")[0]
 
     edit = {"action": "replace", "line": line, "text": "    return 'tea'"}

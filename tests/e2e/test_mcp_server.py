@@ -290,26 +290,27 @@ def test_a_long_output_is_shown_in_part_and_kept_whole(client: McpClient, items:
         parameters={"command": "head -c 300000 /dev/zero | tr '\\0' x; echo; echo end"},
     )
 
-    answer = envelope_of(result)
-    name = answer["truncated"]["resource"].removeprefix("rye://output/")
-    kept = items.project / ".ai/state/outputs" / f"{name}.log"
-    assert len(answer["data"]["stdout"]) < 8100
-    assert result["content"][0]["text"].startswith(f"[cut: {kept.stat().st_size} bytes in all;")
-    (call,) = answer["next"]
-    rest = client.envelope(call["name"], **call["arguments"])
-    assert (len(rest["content"]), rest["next"][0]["arguments"]["offset"]) == (8000, 12_000)
-    assert answer["data"]["stdout"].endswith("end\n")
+    text, uri = result["content"][0]["text"], result["content"][1]["uri"]
+    kept = items.project / ".ai/state/outputs" / f"{uri.removeprefix('rye://output/')}.log"
+    said, _, shown = text.partition("]\n")
+    assert said.startswith(f"[cut: {kept.stat().st_size} bytes in all; read on with ")
+    assert len(shown) < 8200
+    assert "end\n" in shown
+    call = json.loads(said.partition("read on with ")[2])
+    rest = client.call(call["name"], **call["arguments"])["content"][0]["text"]
+    assert rest.startswith("x" * 8000)
+    assert '"offset":12000' in rest
     assert kept.read_text("utf-8").count("x") == 300_000
-    assert result["content"][1]["uri"] == answer["truncated"]["resource"]
 
 
 def test_the_size_of_outputs_can_be_set(items: Machine) -> None:
     with server(items, env=items.environ(RYE_MAX_OUTPUT_CHARS="2000")) as client:
         client.initialize()
 
-        answer = bash(client, "head -c 3000 /dev/zero | tr '\\0' x")
+        long = {"command": "head -c 3000 /dev/zero | tr '\\0' x"}
+        result = client.call("execute", item_id=BASH, parameters=long)
 
-    assert "[1000 characters left out]" in answer["data"]["stdout"]
+    assert "[1000 characters left out]" in result["content"][0]["text"]
 
 
 def test_a_wrong_size_of_outputs_is_a_warning(items: Machine) -> None:
@@ -328,9 +329,11 @@ def test_no_output_makes_a_message_longer_than_eight_mebibytes(items: Machine) -
         client.initialize()
         fill = "head -c 1000000 /dev/zero | tr '\\0' '\\1'"
 
-        answer = bash(client, f"{fill}; {fill} >&2")
+        both = {"command": f"{fill}; {fill} >&2"}
 
-        assert answer["status"] == "success"
+        result = client.call("execute", item_id=BASH, parameters=both, options={"verbose": True})
+
+        assert result["isError"] is False
         assert 3 * MIB < client.longest_line <= 8 * MIB
 
 
@@ -341,11 +344,8 @@ def test_content_blocks_of_a_tool_follow_the_envelope(client: McpClient) -> None
     assert len(text["text"]) < 2000
     assert (image["type"], image["mimeType"], len(image["data"])) == ("image", "image/png", 400_000)
     assert said == {"type": "text", "text": "a picture"}
-    assert envelope_of(result)["data"]["mcp_content"][0] == {
-        "type": "image",
-        "mimeType": "image/png",
-        "characters": 400_000,
-    }
+    assert '{"type":"image","mimeType":"image/png","characters":400000}' in text["text"]
+    assert "structuredContent" not in result
 
 
 def test_a_picture_too_large_for_a_message_is_left_out_and_reported(client: McpClient) -> None:
@@ -365,4 +365,5 @@ def test_half_characters_do_not_break_the_wire(client: McpClient) -> None:
 def test_pipes_of_a_tool_never_fill_up(client: McpClient) -> None:
     fill = "head -c 3000000 /dev/zero | tr '\\0' x"
 
-    assert bash(client, f"{fill} >&2; {fill}; {fill} >&2")["status"] == "success"
+    long = {"command": f"{fill} >&2; {fill}; {fill} >&2"}
+    assert client.call("execute", item_id=BASH, parameters=long)["isError"] is False

@@ -1,6 +1,8 @@
 """What a model does with the server alone: repairs, questions to its user, wrong names, files."""
 
+import json
 import os
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +14,7 @@ from lillux.sandbox import landlock_version
 from lillux.signing import save_keypair
 from ryeos.app.sign import sign
 from ryeos.graph.conditions import OPERATORS
+from ryeos.mcp.results import tool_result
 from ryeos.run.functions import FunctionHost
 from tests.support.mcp_conversation import Conversation
 from tests.support.workspace import Workspace
@@ -24,7 +27,7 @@ class Model:
     """The calls of a model, and its user's workspace."""
 
     def __init__(self, workspace: Workspace, functions: FunctionHost) -> None:
-        self.workspace = workspace
+        self.workspace, self.functions = workspace, functions
         self.rye = workspace.rye(functions=functions, confines=True)
         if not self.rye.context.key_directory.exists():
             save_keypair(self.rye.context.key_directory, workspace.keypair)
@@ -213,6 +216,108 @@ def test_an_unknown_operator_lists_all_of_them(model: Model) -> None:
 
     assert "unknown operator 'above'" in answer["error"]
     assert ", ".join(OPERATORS) in answer["error"]
+
+
+# --- texts and pictures, once
+
+
+def test_a_file_of_26_kb_takes_at_most_30_on_the_wire(model: Model) -> None:
+    lines = "".join(f'    value_{n} = "text {n}"  # {"-" * 40}\n' for n in range(400))[:26_000]
+    (model.workspace.project_path / "a.py").write_text(lines, encoding="utf-8")
+
+    result = model.call("execute", item_id="rye/file-system/read", parameters={"path": "a.py"})
+
+    assert lines in result["content"][0]["text"]
+    assert len(json.dumps(result)) < 30_000
+
+
+def test_of_a_longer_file_a_range_is_read_and_the_next_is_named(model: Model) -> None:
+    text = "".join(f"line {number}\n" for number in range(9000))
+    (model.workspace.project_path / "a.txt").write_text(text, encoding="utf-8")
+
+    result = model.call("execute", item_id="rye/file-system/read", parameters={"path": "a.txt"})
+
+    assert len(json.dumps(result)) < 30_000
+    assert '"next_offset":' in result["content"][0]["text"]
+
+
+def test_a_structure_is_whole_or_not_there(model: Model) -> None:
+    long = {"command": "seq 2000"}
+    given = {"item_id": "rye/bash/bash", "parameters": long}
+
+    short = model.run("rye/bash/bash", command="echo hi")
+    once = model.call("execute", **given)
+    twice = model.call("execute", **given, options={"verbose": True})
+
+    assert short["data"]["stdout"] == "hi\n"
+    assert "structuredContent" not in once
+    assert "\n1999\n" in once["content"][0]["text"]
+    assert "structuredContent" in twice
+
+
+def test_a_picture_is_read_as_one(model: Model) -> None:
+    data = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+    (model.workspace.project_path / "a.png").write_bytes(data)
+
+    result = model.call("execute", item_id="rye/file-system/read", parameters={"path": "a.png"})
+
+    picture = {"type": "image", "mimeType": "image/png", "data": b64encode(data).decode()}
+    assert result["content"][1] == picture
+    assert "structuredContent" not in result
+
+
+PICTURE = {"type": "image", "mimeType": "image/png", "data": "QUFB"}
+
+
+@pytest.mark.parametrize("more", [{}, {"structuredContent": {"a": 1}}])
+def test_a_picture_of_an_imported_server_is_one_beside_its_text_and_its_structure(
+    more: dict[str, Any],
+) -> None:
+    blocks = [{"type": "text", "text": "here it is"}, PICTURE]
+    data = {"success": True, "tool": "shot", "content": blocks, "isError": False, **more}
+
+    result = tool_result({"status": "success", "data": data})
+
+    assert result["content"][1:] == [PICTURE]
+    assert ('"a":1' if more else "here it is") in result["content"][0]["text"]
+
+
+# --- rights
+
+
+def test_a_tool_is_described_with_the_rights_that_hold_for_an_agent(model: Model) -> None:
+    shell = model.answer("load", item_id="tool:rye/bash/bash")["sandbox"]
+    model.put("tool:mine/plain", tool("return {}"))
+    plain = model.answer("load", item_id="tool:mine/plain")["sandbox"]
+
+    assert shell["write"][:2] == plain["write"][:2] == ["{project}", "{tmp}"]
+    assert shell["network"] == "any"
+
+
+@held
+def test_a_variable_or_a_temporary_folder_that_its_sandbox_withholds_is_hinted(
+    model: Model,
+) -> None:
+    model.workspace.env["SHOP_TOKEN"] = "abc12345"
+    rights = 'SANDBOX = {"network": "none"}\n'
+    bodies = {
+        "env": "import os\ndef execute(params):\n    return os.environ['SHOP_TOKEN']\n",
+        "tmp": "import tempfile\ndef execute(params):\n    return tempfile.mkdtemp()\n",
+    }
+    rye = Model(model.workspace, model.functions)
+    for name, body in bodies.items():
+        model.workspace.project.signed_tool(f"mine/{name}", body, executor=FUNCTION, extra=rights)
+
+    hints = [rye.run(f"mine/{name}")["hint"] for name in bodies]
+
+    assert 'sandbox: {env: ["SHOP_TOKEN"]}' in hints[0]
+    assert 'sandbox: {write: ["{tmp}"]}' in hints[1]
+
+
+def test_api_key_finds_the_page_on_secrets(model: Model) -> None:
+    hits = model.answer("search", query="api key")["results"]
+
+    assert hits[0]["id"] == "rye/core/secrets"
 
 
 # --- settings that cannot be read

@@ -62,7 +62,7 @@ def test_without_any_source_the_built_in_limit_is_used() -> None:
 
 
 @pytest.mark.parametrize("index", range(len(SOURCES)), ids=[name for name, _ in SOURCES])
-def test_no_default_ends_a_background_run_as_no_caller_waits_for_it(index: int) -> None:
+def test_no_default_limits_the_time_of_a_background_run(index: int) -> None:
     name, values = SOURCES[index]
     is_of_item = not name.startswith("defaults") and name != "config of the runtime"
 

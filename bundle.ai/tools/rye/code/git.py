@@ -17,6 +17,7 @@ __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/code"
 __tool_description__ = "git: status, diff, log, show, blame, branches, add, commit and more"
+__tags__ = ["git", "version", "control", "commit", "diff", "branch", "log"]
 
 CONFIG = {"timeout": 120}
 # A work tree may lie elsewhere than its repository, so git reads and writes where its user does.

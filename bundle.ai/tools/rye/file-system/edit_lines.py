@@ -10,7 +10,8 @@ __version__ = "1.1.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/file-system"
-__tool_description__ = "Replace, insert and delete lines of a file by the ids that read shows"
+__tool_description__ = "Edit a file: replace a text, or replace, insert and delete lines"
+__tags__ = "edit replace rename symbol refactor patch apply insert line change"
 
 ANCHOR = {
     "enabled": True,
@@ -60,7 +61,7 @@ CONFIG_SCHEMA = {
                     },
                     "line": {
                         "type": "string",
-                        "description": "An id, NUMBER:ID, or with hash a number; for inserts"
+                        "description": "A number with hash, or an id of read with ids; for inserts"
                         " also start or end, of the file",
                     },
                     "to": {
@@ -177,7 +178,7 @@ class LineNames:
             raise RefusedError(f"{label}: expected {line_id}: {problem}", "read the file again")
         if not line_id and not self.is_same:
             problem = "a number counts with the hash of the file"
-            hint = "give hash, or NUMBER:ID, as read shows them"
+            hint = "give hash, or NUMBER:ID, as read shows them with ids"
             if self.is_stale:
                 problem, hint = f"{problem}, and {self._hash_problem()}", "read it again"
             raise RefusedError(f"{label}: {problem}", hint)
@@ -230,7 +231,7 @@ def nearest(part: str, lines: list) -> str:
     if close and len(first) <= MAX_SHOWN:
         numbers = sorted(stripped[one] for one in close)
         return "; ".join(f"line {at} is: {lines[at - 1][:MAX_SHOWN]}" for at in numbers)
-    return "as it is in the file, without the ids that read shows"
+    return "as it is in the file, without ids of lines"
 
 
 def region(one: dict, label: str, find: object, lines: list) -> tuple:

@@ -12,6 +12,7 @@ __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/file-system"
 __tool_description__ = "Find files of the project by patterns like src/**/*.{py,pyi}"
+__tags__ = ["find", "files", "name", "pattern", "list"]
 
 ANCHOR = {
     "enabled": True,

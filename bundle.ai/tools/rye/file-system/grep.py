@@ -16,7 +16,8 @@ __version__ = "1.0.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/file-system"
-__tool_description__ = "Search the contents of the project's files for text or a regular expression"
+__tool_description__ = "Search the project's files for text, code or a regular expression"
+__tags__ = "find text files string code regex symbol usages function rename where"
 
 ANCHOR = {
     "enabled": True,

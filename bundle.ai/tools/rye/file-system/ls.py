@@ -11,7 +11,8 @@ __version__ = "1.0.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/file-system"
-__tool_description__ = "List a folder of the project: names, kinds, sizes, times"
+__tool_description__ = "List the files and folders of a directory of the project"
+__tags__ = ["list", "directory", "folder", "files", "dir"]
 
 ANCHOR = {
     "enabled": True,

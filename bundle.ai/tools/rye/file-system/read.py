@@ -1,15 +1,16 @@
-"""Reads a text with an id before each line, by which `edit_lines` finds it again."""
+"""Reads a text; on request with an id before each line, by which `edit_lines` finds it again."""
 
 import base64
 
 from confined import RefusedError, answered, digest
 from texts import line_ids, media_type, text_of
 
-__version__ = "1.0.0"
+__version__ = "1.1.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/file-system"
-__tool_description__ = "Read a text file of the project; each line has an id for edit_lines"
+__tool_description__ = "Read a file of the project: a text, or a picture"
+__tags__ = ["read", "open", "view", "show", "file", "image", "picture", "png", "screenshot"]
 
 ANCHOR = {
     "enabled": True,
@@ -36,13 +37,13 @@ CONFIG_SCHEMA = {
             "type": "integer",
             "minimum": 100,
             "maximum": 1000000,
-            "default": 50000,
-            "description": "At most so many bytes of text",
+            "default": 28000,
+            "description": "At most so many bytes of text; next_offset is where more of it begins",
         },
         "ids": {
             "type": "boolean",
-            "default": True,
-            "description": "NUMBER:ID|text for each line; false: the text alone",
+            "default": False,
+            "description": "NUMBER:ID|text for each line, for edit_lines",
         },
         "encoding": {"type": "string", "description": "Its encoding, where it is not seen"},
         "as_base64": {
@@ -55,6 +56,8 @@ CONFIG_SCHEMA = {
 }
 
 MAX_LINE = 2000
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+MAX_PICTURE = 3500000
 
 
 def execute(params: dict, project_path: str) -> dict:
@@ -80,8 +83,18 @@ def read(params: dict, folders: object) -> dict:
             f"{place.shown}: {error}", "leave out encoding, or give another"
         ) from None
     if text is None:
-        return told | {"binary": True, "media_type": media_type(data)}
+        return told | binary(data)
     return told | text.describe() | shown(text.lines, params)
+
+
+def binary(data: bytes) -> dict:
+    """What bytes are that are no text; a picture is shown as one."""
+    kind = media_type(data)
+    told = {"binary": True, "media_type": kind}
+    if kind not in PICTURES or len(data) > MAX_PICTURE:
+        return told
+    picture = {"type": "image", "mimeType": kind, "data": base64.b64encode(data).decode("ascii")}
+    return told | {"mcp_content": [picture]}
 
 
 def shown(lines: list, params: dict) -> dict:

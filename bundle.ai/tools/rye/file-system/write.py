@@ -10,7 +10,10 @@ __version__ = "1.0.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/file-system"
-__tool_description__ = "Write a file of the project whole; an existing one only when asked for"
+__tool_description__ = (
+    "Create a new file and the directory that it is in, or replace one on request"
+)
+__tags__ = ["write", "create", "new", "file", "save", "make", "directory", "folder", "mkdir"]
 
 ANCHOR = {
     "enabled": True,

@@ -10,6 +10,7 @@ __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/mcp"
 __tool_description__ = "Add MCP servers and write signed tools from what they offer"
+__tags__ = "mcp server servers add remove discover tools"
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
 # It starts Rye, which enforces its own rules: under an agent no key is readable.

@@ -10,6 +10,7 @@ __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/web"
 __tool_description__ = "Read a page of the web as Markdown, or any text at an address"
+__tags__ = ["fetch", "download", "url", "page", "website"]
 
 ANCHOR = {
     "enabled": True,

@@ -14,6 +14,7 @@ __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/web"
 __tool_description__ = "Search the web: titles, addresses and what they are about"
+__tags__ = ["internet", "google", "online", "web"]
 
 ANCHOR = {
     "enabled": True,

@@ -7,6 +7,7 @@ __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/core/lock"
 __tool_description__ = "Show, renew and remove the lockfile that pins a tool's chain"
+__tags__ = ["lock", "pin", "versions"]
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
 # It starts Rye, which enforces its own rules: under an agent no key is readable.

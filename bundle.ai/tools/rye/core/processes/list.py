@@ -9,7 +9,8 @@ __version__ = "1.1.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/core/processes"
-__tool_description__ = "List background runs and runs of graphs, the latest first"
+__tool_description__ = "List background runs: running processes, and those that have ended"
+__tags__ = ["list", "running", "processes", "runs", "jobs", "background"]
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
 # It starts Rye, which enforces its own rules: under an agent no key is readable.

@@ -10,6 +10,7 @@ __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/core/processes"
 __tool_description__ = "What became of a background run: state, result, the end of its log"
+__tags__ = ["status", "wait", "result", "output", "run", "job"]
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
 # It starts Rye, which enforces its own rules: under an agent no key is readable.

@@ -9,7 +9,8 @@ __version__ = "1.1.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/core/processes"
-__tool_description__ = "How far a run of a graph is: each node and its state"
+__tool_description__ = "Show the steps of a run of a graph, and the state of each"
+__tags__ = ["steps", "graph", "nodes", "run"]
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
 # It starts Rye, which enforces its own rules: under an agent no key is readable.

@@ -10,7 +10,8 @@ __version__ = "1.0.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/core/registry"
-__tool_description__ = "Search, pull, publish, verify and update items and bundles of a registry"
+__tool_description__ = "Publish to a registry; search, pull, verify and update what is in it"
+__tags__ = ["registry", "publish", "pull", "share", "install", "bundle"]
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
 

@@ -7,6 +7,7 @@ __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/core/testing"
 __tool_description__ = "Run the test cases that are declared beside tools, or list them"
+__tags__ = ["run", "tests", "test", "cases"]
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
 # It starts Rye, which enforces its own rules: under an agent no key is readable.

@@ -28,7 +28,6 @@ KINDS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF8", "image/gif"),
-    (b"RIFF", "image/webp or audio/wav"),
     (b"%PDF-", "application/pdf"),
     (b"PK\x03\x04", "application/zip"),
     (b"\x1f\x8b", "application/gzip"),
@@ -107,6 +106,8 @@ def text_of(data: bytes, encoding: str = "") -> object:
 
 def media_type(data: bytes) -> str:
     """What bytes are that are no text, as far as their beginning says."""
+    if data[:4] == b"RIFF":
+        return {b"WEBP": "image/webp", b"WAVE": "audio/wav"}.get(data[8:12], "application/x-riff")
     return next(
         (name for start, name in KINDS if data.startswith(start)), "application/octet-stream"
     )
