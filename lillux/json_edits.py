@@ -100,6 +100,14 @@ def parse(text: str, dialect: Dialect) -> JsonNode:
     return node
 
 
+def is_blank(text: str, dialect: Dialect) -> bool:
+    """Whether a text holds no value: blanks, and comments where the dialect has them."""
+    try:
+        return _Reader(text, dialect).skip(0) == len(text)
+    except TextSyntaxError:
+        return False
+
+
 def place(text: str, position: int) -> tuple[int, int]:
     """The line and the column of a position, both counted from 1."""
     before = text[:position]
@@ -245,10 +253,13 @@ class _Style:
 def set_member(text: str, path: Sequence[str], value: Any, dialect: Dialect) -> str:  # noqa: ANN401
     """The text with ``value`` at ``path``, a member of nested objects; missing ones are made.
 
-    A text of blanks only is an empty object. Raises TextSyntaxError, TextStructureError.
+    A text of blanks and comments only is an empty object. Raises TextSyntaxError,
+    TextStructureError.
     """
     if not text.strip(" \t\r\n"):
         text = "{}" + (text or "\n")
+    elif is_blank(text, dialect):
+        text = text.rstrip(" \t\r\n") + ("\r\n{}\r\n" if "\r\n" in text else "\n{}\n")
     root = parse(text, dialect)
     edited = _set(text, root, path, value)
     if parse(edited, dialect).value != _with_value(

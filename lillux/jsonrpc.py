@@ -29,6 +29,8 @@ Id = str | int
 _ANSWERS = frozenset({"result", "error"})
 _SHOWN_CHARACTERS = 200
 _START_BYTES = 4096
+_BOM = b"\xef\xbb\xbf"  # some programs begin every file and every pipe with it
+_EXACT = 2**53  # whole numbers up to here are exact in every JSON reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ class MalformedMessage:
     """What came and is no message: the beginning of its text, and what is wrong with it.
 
     ``code`` is what a server answers it with; ``id`` the one it had, if any. What was meant as an
-    answer, as far as can be seen, gets no answer: its id is one of ours.
+    answer, as far as can be seen, gets no answer: its id is one of ours. ``is_empty`` is an answer
+    without an id and with nothing in it, as some servers answer a notification.
     """
 
     problem: str
@@ -79,6 +82,7 @@ class MalformedMessage:
     code: int = INVALID_REQUEST
     id: Id | None = None
     is_answer: bool = False
+    is_empty: bool = False
 
 
 Message = Request | Notification | Result | Failure
@@ -121,6 +125,7 @@ def parse_messages(text: bytes, max_depth: int | None = None) -> tuple[Incoming,
     ``max_depth`` is how many levels of objects and lists a frame may have; without it, as many as
     can be read.
     """
+    text = text.removeprefix(_BOM)
     try:
         value = json.loads(text.decode("utf-8"), parse_constant=_refuse)
     except UnicodeDecodeError:
@@ -171,6 +176,8 @@ def _too_deep(
 
 def _id_of(value: object) -> Id | None:
     given: Any = value.get("id") if isinstance(value, dict) else None
+    if isinstance(given, float) and given.is_integer() and abs(given) < _EXACT:
+        return int(given)  # JSON has one kind of number: 1.0 is 1
     return given if is_id(given) else None
 
 
@@ -196,13 +203,22 @@ def _message(value: object, text: bytes) -> Incoming:
         error = value["error"]
         return Failure(message_id, error["code"], error["message"], error.get("data"))
     if message_id is None:
-        problem = "expected an id that is a string or an integer"
-        return MalformedMessage(problem, _first_text(text), is_answer=True)
+        return MalformedMessage(
+            f"expected an id that is a string or an integer, found {_shown_id(value)}",
+            _first_text(text),
+            is_answer=True,
+            is_empty=value.get("id") is None and not value["result"],
+        )
     return Result(message_id, value["result"])
 
 
+def _shown_id(value: Mapping[str, Any]) -> str:
+    return json.dumps(value["id"])[:80] if "id" in value else "none"
+
+
 def _call(value: Mapping[str, Any], message_id: Id | None, text: bytes) -> Incoming:
-    method, params = value["method"], value.get("params", {})
+    method, params = value["method"], value.get("params")
+    params = {} if params is None else params  # some clients write null for none
     if not isinstance(method, str) or not isinstance(params, dict):
         problem = "expected a method that is a string, and params that are an object"
         return MalformedMessage(problem, _first_text(text), id=message_id)
@@ -272,6 +288,13 @@ class LineDecoder:
                 yield line
             self._is_dropping = False
         yield from self._take(chunk[start:])
+
+    def end(self) -> Iterator[bytes]:
+        """The last line, where the stream ended without the end of a line."""
+        line = bytes(self._begun)
+        self._begun.clear()
+        if line.strip():
+            yield line
 
     def _take(self, part: bytes) -> Iterator[OverlongLine]:
         if self._is_dropping:

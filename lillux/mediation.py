@@ -787,6 +787,7 @@ class Changes:
         call = way.call
         path = call.text(call.words[0])
         found, spot = way.final(way.spot(_AT_FDCWD, path))
+        _require_folder(found, path)
         if not self._rules.mediates(spot.place) or not stat.S_ISREG(os.fstat(found).st_mode):
             raise GoOn(self._refused(spot))
         with self._as_caller(call, confirm, is_native=True):
@@ -807,8 +808,7 @@ class Changes:
             else:
                 start = way.spot(wanted.at, wanted.path)
                 found, spot = way.final(start, follows=wanted.follows)
-                if wanted.path.endswith("/") and not stat.S_ISDIR(os.fstat(found).st_mode):
-                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+                _require_folder(found, wanted.path)
                 place = spot.place if spot.name != "." else real_place(found)
                 if not self._rules.may_change(place):
                     raise RefusedError("metadata", place)
@@ -1066,6 +1066,12 @@ def _kind(spot: _Spot) -> int:
 def _is_link(spot: _Spot, error: OSError) -> bool:
     """Whether a file was not opened as it is a link; with O_DIRECTORY the error is ENOTDIR."""
     return error.errno in (errno.ELOOP, errno.ENOTDIR) and stat.S_ISLNK(_kind(spot))
+
+
+def _require_folder(found: int, path: str) -> None:
+    """Refuse what is no folder where the path ends as that of one. Raises NotADirectoryError."""
+    if path.endswith("/") and not stat.S_ISDIR(os.fstat(found).st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
 
 
 def _as_asked(found: int, flags: int) -> int:

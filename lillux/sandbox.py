@@ -298,19 +298,28 @@ class FolderRestrictions:
 
         The time of a folder that is younger than the clock's steps may hide a change.
         """
-        folders = {Path(os.path.realpath(path)): access for path, access in self.folders}
-        ancestors = {above for path in folders for above in path.parents}
-        state = (os.getpid(), tuple(folders.items()), tuple(map(_entries, sorted(ancestors))))
+        folders, ancestors = self._places()
+        state = (os.getpid(), *self.state())
         known = _made.get(self)
         if known is not None and known[0] == state:
             return known[1]
-        is_settled = all(time.time_ns() - at > _STEP_NS for at, _, _ in state[2])
+        is_settled = _is_settled(state[2])
         ruleset = _new_ruleset(rights, scopes)
         closed = (path for path, one in folders.items() if one is Access.NONE)
         partly_closed = {above for path in closed for above in path.parents}
         named = (folders, ancestors, partly_closed)
         self._grant(ruleset, Path("/"), self.base, named, rights)
         return _keep(self, state if is_settled else None, ruleset)
+
+    def state(self) -> tuple[tuple[tuple[Path, Access], ...], tuple["Entries", ...]]:
+        """What the rules are made from: another one as soon as such a folder has another entry."""
+        folders, ancestors = self._places()
+        return tuple(folders.items()), tuple(map(_entries, sorted(ancestors)))
+
+    def _places(self) -> tuple[dict[Path, Access], set[Path]]:
+        """The real folders that it names, and those above them."""
+        folders = {Path(os.path.realpath(path)): access for path, access in self.folders}
+        return folders, {above for path in folders for above in path.parents}
 
     def _grant(
         self,
@@ -375,7 +384,15 @@ def _keep(owner: "FolderRestrictions | Confinement", state: object, ruleset: int
     return ruleset
 
 
-def _entries(folder: Path) -> tuple[int, int, int]:
+Entries = tuple[int, int, int]
+
+
+def _is_settled(entries: Iterable[Entries]) -> bool:
+    """Whether each time is old enough for a change that follows to have another one."""
+    return all(time.time_ns() - at > _STEP_NS for at, _, _ in entries)
+
+
+def _entries(folder: Path) -> Entries:
     """What changes with the entries of a folder: its time, and which folder it is."""
     try:
         status = folder.stat()
@@ -651,8 +668,7 @@ class Confinement:
         readable, executable = self.readable or (), self.executable or ()
         mediated = self._parted
         paths = (*readable, *executable)
-        entries = tuple(_entries(one) for path in mediated.folders for one in _ways(path, mediated))
-        state = (os.getpid(), (*map(_identity, writable), *map(_identity, paths)), entries)
+        state = (os.getpid(), (*map(_identity, writable), *map(_identity, paths)), self._entries())
         known = _made.get(self)
         if known is not None and known[0] == state:
             return known[1]
@@ -670,6 +686,25 @@ class Confinement:
         for path in mediated.folders:
             _allow_parts(ruleset, path, mediated.kept, handled & every & ~_EXECUTE)
         return _keep(self, state, ruleset)
+
+    def _entries(self) -> tuple[Entries, ...]:
+        """The folders whose entries the rules of its mediated folders name."""
+        mediated = self._parted
+        return tuple(_entries(one) for path in mediated.folders for one in _ways(path, mediated))
+
+    def state(self) -> object:
+        """What its rules are made from; of another state, they are other rules.
+
+        Landlock's rules are about files, not about their paths: a process that goes on may not use
+        a file that has taken the place of another one since its start. Asked before the start.
+        """
+        if not landlock_version():
+            return None
+        paths = (*(self.readable or ()), *(self.writable or ()), *(self.executable or ()))
+        withheld = self.withholding.state() if self.withholding else ((), ())
+        entries = (*withheld[1], *self._entries())
+        younger = () if _is_settled(entries) else (time.time_ns(),)
+        return tuple(map(_identity, paths)), withheld[0], entries, younger
 
     def allows(self, what: str, path: str) -> bool:
         """Whether the rules allow ``read``, ``write`` or ``run`` of a path. For messages only."""

@@ -1,7 +1,8 @@
 """Parser of server-sent events, the whole grammar of the HTML standard. Pure.
 
 Lines end with CR, LF or CRLF. ``data:`` lines of one event are joined by a line feed, a line that
-begins with a colon is a comment, an empty line ends the event; what has no such end is no event.
+begins with a colon is a comment, an empty line ends the event; what has no such end is no event,
+and its ``id:`` does not count: who connects again asks for what came after the last whole event.
 """
 
 from lillux.errors import LilluxError
@@ -44,20 +45,31 @@ class EventParser:
         self._line = bytearray()
         self._is_first_line = True
         self._after_cr = False
-        self._last_id = ""
+        self._last_id = self._id = ""
         self._retry_ms: int | None = None
         self._event_retry_ms: int | None = None
         self._start_event()
 
     @property
     def last_event_id(self) -> str:
-        """What to send as ``Last-Event-ID`` when connecting again."""
+        """The id to send as ``Last-Event-ID`` when connecting again."""
         return self._last_id
 
     @property
     def retry_ms(self) -> int | None:
         """The last wait that the stream asked for, with or without an event."""
         return self._retry_ms
+
+    def begin_again(self) -> None:
+        """Read another stream, which continues this one: what did not end is dropped.
+
+        The last id and the last wait are kept.
+        """
+        self._line = bytearray()
+        self._is_first_line = True
+        self._after_cr = False
+        self._id = self._last_id
+        self._start_event()
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """The events that these bytes complete. Raises EventTooLargeError."""
@@ -95,11 +107,12 @@ class EventParser:
             case "event":
                 self._event = value
             case "id" if "\0" not in value:
-                self._last_id = value
+                self._id = value
             case "retry" if value.isascii() and value.isdigit():
                 self._retry_ms = self._event_retry_ms = int(value[:9])
 
     def _dispatch(self, events: list[ServerSentEvent]) -> None:
+        self._last_id = self._id
         if self._data:
             events.append(
                 ServerSentEvent(

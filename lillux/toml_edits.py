@@ -124,7 +124,9 @@ def _set(container: Any, path: Sequence[str], values: Mapping[str, Any]) -> None
             own = [i for i, (k, v) in enumerate(inner.body) if k and not isinstance(v, Table)]
             inner.append(name, _item(value))
             if own:
-                added = inner.body.pop()
+                # It may stand before blank lines at the end of the table, not behind them.
+                at = next(i for i, (k, _) in enumerate(inner.body) if k and k.key == name)
+                added = inner.body.pop(at)
                 added[1].trivia.indent = inner.body[own[-1]][1].trivia.indent
                 inner.body.insert(own[-1] + 1, added)
 
@@ -218,6 +220,19 @@ def _require(edited: str, expected: Any, path: Sequence[str]) -> None:  # noqa: 
         found: Any = parse_toml(edited)
     except TextSyntaxError:
         found = None
-    if found is None or (found != expected and _remove_values(found, path) != expected):
+    if found is None or not (
+        _is_same(found, expected) or _is_same(_remove_values(found, path), expected)
+    ):
         problem = "expected a table under its own header, found one in another form"
         raise TextStructureError(dotted(path), problem)
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Whether two values are the same. A ``nan`` of TOML is not equal to itself in Python."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    if isinstance(one, float) and isinstance(other, float) and one != one:  # noqa: PLR0124
+        return other != other  # noqa: PLR0124
+    return one == other

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError
+from lillux.first_steps import begin
 from lillux.text import likely_meant
 from lillux.values import dataclass
 from rye_services.actors import Actor, acting
@@ -295,6 +296,8 @@ statuses: 0 done, 2 usage, 3 not found, 6 configuration, 130 interrupted; docs/n
 
 def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int:
     """Run the command line; the exit status. ``bundle`` is where the standard bundle lies."""
+    if argv is None:
+        begin()
     arguments = sys.argv[1:] if argv is None else argv
     # What is left then goes with the process: looking for garbage among it would take 0.5 s.
     atexit.register(gc.freeze)

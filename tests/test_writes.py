@@ -46,6 +46,7 @@ ELSEWHERE: Mapping[str, str] = {
     "run/receipts.py": USER,
     "run/server_pins.py": CACHE,
     "run/threads.py": "the folder of user space, before anything below it; its key",
+    "run/silent_servers.py": CACHE,
     "search/catalog.py": CACHE,
     "sync/checkout.py": "the workspace of a run on a node",
     "sync/tree.py": CACHE,

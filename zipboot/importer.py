@@ -59,6 +59,10 @@ class CodeImporter:
         self._sources: ZipFile | None = None
         self._rare = b""
 
+    def keep(self) -> None:
+        """Keep the code of this interpreter in memory, see `zipboot.parts.Part`."""
+        self._part.keep()
+
     def hold(self) -> None:
         """Keep all code in memory, see `zipboot.parts.Part`."""
         self._blocks = {}  # a new one: another thread may go through the old one

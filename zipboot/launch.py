@@ -58,12 +58,22 @@ class Program:
             self._code = CodeImporter(self._file, code, self._index["modules"], blocks)
         return self._code
 
+    def keep_code(self) -> None:
+        """Keep the code in memory from now on: for a server, before it answers anything."""
+        if self._code:
+            self._code.keep()
+
     def hold(self) -> None:
         """Keep in memory what may still be read: for a server, whose file may be written over."""
         if self._code:
             self._code.hold()
         self.natives.hold()
         self.bundle.hold()
+
+    @property
+    def is_written_over(self) -> bool:
+        """Whether its file holds something else by now: to start it again would run that."""
+        return self._file.is_written_over
 
     @property
     def bundle(self) -> Layout:

@@ -94,6 +94,11 @@ class Archive:
         names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
         return header + _LOCAL_HEADER_BYTES + names, size, method
 
+    @property
+    def is_written_over(self) -> bool:
+        """Whether the file was changed in place. One that is renamed over it is no such change."""
+        return self._state_now() != self._state
+
     def differs(self, piece: str) -> SystemExit:
         """What to raise when a piece is not what the index says: of another file, or damaged."""
         return self.replaced() if self._is_another() else damaged(self.path, piece)
@@ -157,14 +162,25 @@ class Part:
         """``size`` bytes at ``offset``, not checked here. Raises SystemExit, see `Archive`."""
         if not self._start and self._whole is None:
             self._find()
-        if self._whole is not None:
-            return self._whole[offset : offset + size]
+        whole = self._whole  # another thread may let go of it
+        if whole is not None:
+            return whole[offset : offset + size]
         held = self._held.get((offset, size))
         return self._archive.read(self._start + offset, size) if held is None else held
+
+    def keep(self) -> None:
+        """Keep all of it in memory, until `hold` has chosen the pieces: one read."""
+        if not self._start and self._whole is None:
+            self._find()
+        if self._whole is None:
+            size = self._archive.entry(self._entry)[1] - MARK_BYTES
+            self._whole = self._archive.read(self._start, size)
 
     def hold(self, pieces: Iterable[tuple[int, int]]) -> None:
         """Keep pieces in memory, by offset and size: then nothing done to the file matters."""
         self._held = {(offset, size): self.read(offset, size) for offset, size in pieces}
+        if self._start:
+            self._whole = None
 
     def differs(self, piece: str) -> SystemExit:
         """What to raise when a piece is not what the index says, see `Archive`."""

@@ -54,7 +54,7 @@ def _basic(userinfo: str) -> str:
     if not userinfo:
         return ""
     user, _, password = userinfo.partition(":")
-    pair = f"{unquote(user)}:{unquote(password)}".encode()
+    pair = f"{unquote(user)}:{unquote(password)}".encode("utf-8", "surrogateescape")
     return f"Basic {b64encode(pair).decode('ascii')}"
 
 
@@ -79,12 +79,12 @@ def _matches(entry: str, address: Address) -> bool:
 def _host_and_port(entry: str) -> tuple[str, int | None]:
     if (entry.count(":") > 1) is not entry.startswith("["):
         return entry, None  # an IPv6 address, or a bracket too many
-    parts = urlsplit(f"//{entry}")
     try:
-        port = parts.port
-    except ValueError:
+        parts = urlsplit(f"//{entry}")
+        host, port = parts.hostname or "", parts.port
+    except ValueError:  # no port, or no host: the text as it stands, which may be no host's name
         return entry, None
-    return parts.hostname or "", port
+    return host, port
 
 
 def _is_in_network(entry: str, host: str) -> bool:

@@ -48,9 +48,17 @@ from lillux.mcp_client.session import (
     ToolCall,
     ToolListing,
     Turn,
+    answered_id,
     raise_unless_answered,
 )
-from lillux.mcp_client.versions import MODERN, VERSION_KEY, AllowedVersions
+from lillux.mcp_client.versions import (
+    MODERN,
+    PROBE_S,
+    START_HINT,
+    START_S,
+    VERSION_KEY,
+    AllowedVersions,
+)
 from lillux.process.conversation import remaining_s
 from lillux.sse import EventParser, EventTooLargeError
 from lillux.values import dataclass, field
@@ -147,6 +155,9 @@ class HttpServer:
     name         how messages call it
     schema       of the tool's arguments, for those that headers repeat
     timeout_s    of the whole call; None for no limit
+    start_s      of every request but the call of the tool
+    probe_s      of the probe, which a server may leave without an answer
+    on_ignored_probe  called when it did and was waited for
     max_message_bytes  of one message
     """
 
@@ -156,6 +167,9 @@ class HttpServer:
     schema: Mapping[str, Any] | None = None
     timeout_s: float | None
     max_message_bytes: int
+    start_s: float = START_S
+    probe_s: float = PROBE_S
+    on_ignored_probe: Callable[[], None] | None = None
 
 
 class HttpLine:
@@ -173,14 +187,15 @@ class HttpLine:
         self._on_text = on_text
         self._deadline = None if server.timeout_s is None else monotonic() + server.timeout_s
         self.max_bytes = server.max_message_bytes + _ENVELOPE_BYTES
-        self.stage = "start of the conversation"
+        self.stage, self.is_step = "start of the conversation", True
+        self.is_probe = False
 
     @contextmanager
     def stream(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> Iterator[HttpStream]:
         """The response, as long as the whole call may take."""
-        left_s = remaining_s(self._deadline)
+        left_s = self._limit_s() if method == "POST" else remaining_s(self._deadline)
         request = HttpRequest(
             method=method,
             url=url,
@@ -192,6 +207,14 @@ class HttpLine:
         )
         with self.client.stream(request, self._cancellation) as stream:
             yield stream
+
+    def _limit_s(self) -> float | None:
+        """How long the answer to what is posted now may take."""
+        left_s, server = remaining_s(self._deadline), self.server
+        if not self.is_step:
+            return left_s
+        step_s = server.probe_s if self.is_probe else server.start_s
+        return step_s if left_s is None else min(left_s, step_s)
 
     def goodbye(self, headers: Mapping[str, str]) -> None:
         """End a session; whether that works is the server's own business."""
@@ -237,8 +260,11 @@ class HttpLine:
         try:
             yield
         except ExchangeTimeoutError as error:
-            timeout_s = self.server.timeout_s or 0
-            raise McpTimeoutError(self.server.name, self.stage, timeout_s) from error
+            whole_s, start_s = self.server.timeout_s, self.server.start_s
+            is_step = self.is_step and (whole_s is None or whole_s > start_s)
+            timeout_s = start_s if is_step else whole_s or 0
+            hint = START_HINT if is_step else ""
+            raise McpTimeoutError(self.server.name, self.stage, timeout_s, hint=hint) from error
         except ExchangeCancelledError as error:
             raise McpCancelledError(self.server.name) from error
         except (EventTooLargeError, ResponseTooLargeError) as error:
@@ -315,7 +341,12 @@ class _Exchange:
         self._unsent.extend(self._session.start().send)
         while self._unsent and self._session.outcome is None:
             self._line.stage = self._session.stage
-            self._post(self._unsent.pop(0))
+            self._line.is_step = not self._session.awaits_tool
+            self._line.is_probe = self._session.state is SessionState.PROBING
+            if self._line.is_probe:
+                self._probe(self._unsent.pop(0))
+            else:
+                self._post(self._unsent.pop(0))
         if self._session.outcome is None:
             raise McpProtocolError(self._line.server.name, "it took a request and never answered")
 
@@ -323,6 +354,16 @@ class _Exchange:
         """Delete the session, if there is one."""
         if self._session_id:
             self._line.goodbye(self._session_headers())
+
+    def _probe(self, message: Message) -> None:
+        """Post the probe, which a server that does not know it may leave without an answer."""
+        try:
+            self._post(message)
+        except ExchangeTimeoutError:
+            if self._line.server.on_ignored_probe:
+                self._line.server.on_ignored_probe()
+        if self._session.state is SessionState.PROBING:
+            self._follow(self._session.refused(INTERNAL_ERROR, "no answer"))
 
     def _post(self, message: Message) -> None:
         headers = message_headers(
@@ -383,7 +424,7 @@ class _Exchange:
                     continue
                 for message in parse_messages(event.data.encode("utf-8", "replace")):
                     self._follow(self._session.receive(message))
-                    if _is_answer(message, request):
+                    if self._session.outcome or _is_answer(message, request):
                         return True
         return False
 
@@ -401,6 +442,7 @@ class _Exchange:
             with self._line.stream("GET", self._line.server.url, headers) as stream:
                 if stream.status != 200:  # noqa: PLR2004 - it has nothing more to say
                     return
+                parser.begin_again()
                 if self._listen(request, stream, parser):
                     return
 
@@ -419,7 +461,9 @@ class _Exchange:
 
 
 def _is_answer(message: Incoming, request: Request) -> bool:
-    return isinstance(message, Result | Failure) and message.id == request.id
+    if not isinstance(message, Result | Failure) or message.id is None:
+        return False
+    return answered_id(message.id) == request.id
 
 
 # --- http sse -------------------------------------------------------------------------------------

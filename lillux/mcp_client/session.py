@@ -12,16 +12,22 @@ says what an answer means in which state:
                   A call that ``requires`` something of the list asks for it first, in the same
                   conversation: the server that is judged is the one that is called.
 (5) OVER          ``outcome`` says what came of it.
+
+What cannot be an answer to what was asked ends the conversation at once: nothing better will come.
+A number that is written as text (``"1"``) or as ``1.0`` is that number.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, ClassVar
 
 from lillux.errors import LilluxError
 from lillux.jsonrpc import (
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     Failure,
+    Id,
     Incoming,
     MalformedMessage,
     Message,
@@ -86,6 +92,7 @@ class Pages:
 UNSUPPORTED_VERSION = -32022
 PROBE_ID, INITIALIZE_ID, CALL_ID = 1, 2, 3
 _LONGEST_NOTICE = 500
+_ID_DIGITS = 9
 
 
 class SessionState(Enum):
@@ -169,7 +176,11 @@ Handler = Callable[["ClientSession", Any], Turn]
 
 
 class ClientSession:
-    """See the module. Of one thread."""
+    """See the module. Of one thread.
+
+    answers_probe  whether the server has answered the probe, in whichever way
+    noise          the first thing that it wrote and that is no message
+    """
 
     def __init__(
         self, call: ToolCall | ToolListing, client: ClientInfo, wanted: AllowedVersions
@@ -179,6 +190,9 @@ class ClientSession:
         requires = call.requires if isinstance(call, ToolCall) else None
         self._asks: ToolCall | ToolListing = ToolListing() if requires else call
         self.state = SessionState.NEW
+        self.answers_probe = False
+        self.noise = ""
+        self._was_told_of_notification = False
         self.version = ""
         self.outcome: CallOutcome | None = None
 
@@ -193,6 +207,16 @@ class ClientSession:
         return (
             self._asks.method if self.state is SessionState.CALLING else "start of the conversation"
         )
+
+    @property
+    def step(self) -> tuple[bool, int]:
+        """How far the conversation has come; another value after every step."""
+        return self.state is SessionState.CALLING, self.call_id
+
+    @property
+    def awaits_tool(self) -> bool:
+        """Whether the tool itself runs, which may take its time; nothing else may."""
+        return self.state is SessionState.CALLING and isinstance(self._asks, ToolCall)
 
     def start(self) -> Turn:
         """The first message."""
@@ -219,15 +243,43 @@ class ClientSession:
             case Notification():
                 return Turn(notices=_notices(message))
             case MalformedMessage():
-                return Turn(notices=(f"not a message ({message.problem}): {message.shown}",))
+                return self._malformed(message)
             case Failure(id=None):
+                if message.code == METHOD_NOT_FOUND and self._is_of_notification():
+                    return Turn(notices=(f"it refuses a notification: {message.message}"[:500],))
                 return self._refused_unread(message)
             case Result() | Failure():
-                if message.id == CALL_ID != self.call_id:
-                    return NOTHING  # a page that came already
-                request_id = CALL_ID if message.id == self.call_id else message.id
-                handler = self.TRANSITIONS.get((self.state, request_id, type(message)))
-                return handler(self, message) if handler else NOTHING
+                return self._take_answer(message)
+
+    def _take_answer(self, message: Result | Failure) -> Turn:
+        given = "" if message.id is None else message.id
+        answered = answered_id(given)
+        if answered == CALL_ID != self.call_id:
+            return NOTHING  # a page that came already
+        if not (isinstance(answered, int) and PROBE_ID <= answered <= self.call_id):
+            return self._end(InvalidAnswer(_unasked(given)))
+        self.answers_probe |= answered == PROBE_ID
+        request_id = CALL_ID if answered == self.call_id else answered
+        handler = self.TRANSITIONS.get((self.state, request_id, type(message)))
+        return handler(self, message) if handler else NOTHING
+
+    def _malformed(self, message: MalformedMessage) -> Turn:
+        said = f"not a message ({message.problem}): {message.shown}"
+        self.noise = self.noise or message.shown
+        if not message.is_answer or self.state is SessionState.OVER:
+            return Turn(notices=(said,))
+        if message.is_empty and self._is_of_notification():
+            return Turn(notices=(said,))
+        answered = None if message.id is None else answered_id(message.id)
+        if self.state is SessionState.PROBING or answered == PROBE_ID:
+            return self.refused(INVALID_REQUEST, message.problem)
+        return self._end(InvalidAnswer(said))
+
+    def _is_of_notification(self) -> bool:
+        """Whether an answer without an id is one to ``notifications/initialized``; once."""
+        can_be = self.state is SessionState.CALLING and self.version != MODERN
+        is_first, self._was_told_of_notification = not self._was_told_of_notification, True
+        return can_be and is_first
 
     def refused(self, code: int, message: str) -> Turn:
         """The server refused the pending request, without a JSON-RPC answer."""
@@ -242,6 +294,7 @@ class ClientSession:
         pending = waiting.get(self.state)
         if pending is None:
             return NOTHING
+        self.answers_probe |= pending == PROBE_ID
         return self.TRANSITIONS[self.state, pending, Failure](self, failure)
 
     # ------------------------------------------------------------------ transitions
@@ -366,6 +419,17 @@ class ClientSession:
     }
 
 
+def answered_id(given: Id) -> Id:
+    """The number of the request that an answer is to, however the server writes it."""
+    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= _ID_DIGITS:
+        return int(given)
+    return given
+
+
+def _unasked(given: Id) -> str:
+    return f"it answered a request with the id {json.dumps(given)[:80]}, which was never sent"
+
+
 def cancelled(reason: str, call_id: int = CALL_ID) -> Notification:
     """The notification that cancels a call over a pipe, for servers of every revision."""
     return Notification("notifications/cancelled", {"requestId": call_id, "reason": reason})
@@ -432,12 +496,15 @@ class McpClientError(LilluxError):
 class McpServerEndedError(McpClientError):
     """The server's process ended, or closed its output, before it had answered.
 
-    ``ending`` says how; ``was_probed`` that it had been asked nothing but for its revisions.
+    ``ending`` says how; ``was_probed`` that it had been asked nothing but for its revisions;
+    ``noise`` is what it wrote that is no message.
     """
 
-    def __init__(self, server: str, ending: str, stderr: str, *, was_probed: bool) -> None:
+    def __init__(
+        self, server: str, ending: str, stderr: str, *, was_probed: bool, noise: str = ""
+    ) -> None:
         self.ending, self.stderr, self.was_probed = ending, stderr, was_probed
-        last = stderr.strip().rpartition("\n")[2]
+        last = stderr.strip().rpartition("\n")[2] or noise
         super().__init__(
             server,
             f"{ending} before it answered" + (f": {last[:500]}" if last else ""),
@@ -451,9 +518,13 @@ class McpTimeoutError(McpClientError):
     code, exit_status = "TIMEOUT", 124
     kind = "timeout"
 
-    def __init__(self, server: str, stage: str, timeout_s: float) -> None:
+    def __init__(
+        self, server: str, stage: str, timeout_s: float, *, noise: str = "", hint: str = ""
+    ) -> None:
         self.stage, self.timeout_s = stage, timeout_s
-        super().__init__(server, f"{stage}: no answer within {timeout_s:g} seconds")
+        problem = f"{stage}: no answer within {timeout_s:g} seconds"
+        wrote = f"; what it wrote is no message of MCP: {noise}" if noise else ""
+        super().__init__(server, problem + wrote, hint=hint)
 
 
 class McpCancelledError(McpClientError):
@@ -487,12 +558,12 @@ class McpProtocolError(McpClientError):
 
 
 class McpRefusedError(McpClientError):
-    """The server answered with an error. ``rpc_code`` is its number."""
+    """The server answered with an error. ``rpc_code`` is its number, ``stage`` what it refused."""
 
     kind = "server"
 
-    def __init__(self, server: str, rpc_code: int, message: str) -> None:
-        self.rpc_code, self.message = rpc_code, message
+    def __init__(self, server: str, rpc_code: int, message: str, *, stage: str = "") -> None:
+        self.rpc_code, self.message, self.stage = rpc_code, message, stage
         super().__init__(server, f"{message} ({rpc_code})")
 
 
@@ -534,4 +605,4 @@ def _refusal_error(refusal: Refusal, server: str) -> McpRefusedError:
     message = " ".join(refusal.message.split())[:2000]
     if refusal.stage not in ("tools/call", "tools/list"):
         message = f"{refusal.stage} was refused: {message}"
-    return McpRefusedError(server, refusal.code, message)
+    return McpRefusedError(server, refusal.code, message, stage=refusal.stage)

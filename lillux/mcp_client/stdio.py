@@ -25,13 +25,11 @@ from lillux.mcp_client.session import (
     cancelled,
     raise_unless_answered,
 )
-from lillux.mcp_client.versions import AllowedVersions
+from lillux.mcp_client.versions import PROBE_S, START_HINT, START_S, AllowedVersions
 from lillux.process.conversation import Conversation, converse, remaining_s
 from lillux.process.model import BoundedCapture, Command, signal_name
 from lillux.values import dataclass, replace
 
-# A server that does not know the probe may keep silent, or take a while to start.
-PROBE_S = 5.0
 # What a server needs to put its things away when its input is closed.
 PATIENCE_S = 2.0
 _STDERR_TAIL_BYTES = 16 * 1024
@@ -47,19 +45,25 @@ class ServerProcess:
     command  its ``timeout_s`` is that of the whole call, its ``max_output_bytes`` that of a message
     name     how messages call it
     probe_s  how long to wait for an answer to the probe before the older way is tried as well
+    start_s  how long to wait for the answer to anything but the call of the tool
     """
 
     command: Command
     name: str
     probe_s: float = PROBE_S
+    start_s: float = START_S
 
 
 @dataclass(frozen=True, slots=True)
 class StdioAnswer:
-    """The answer, and the end of what the server wrote to its standard error."""
+    """The answer, and the end of what the server wrote to its standard error.
+
+    ``ignores_probe``: it never answered the probe, and waiting for that again is in vain.
+    """
 
     answer: ToolAnswer
     stderr: str
+    ignores_probe: bool = False
 
 
 def call_over_stdio(
@@ -112,7 +116,7 @@ class _Exchange:
         self._max_bytes = server.command.max_output_bytes
         self._lines = LineDecoder(self._max_bytes + _ENVELOPE_BYTES)
         self._stderr = BoundedCapture(_STDERR_TAIL_BYTES)
-        self._is_too_large = False
+        self._is_too_large = self._was_overdue = False
         self._unsent: list[bytes] = []
 
     def run(self, cancellation: Cancellation | None) -> StdioAnswer:
@@ -133,7 +137,11 @@ class _Exchange:
         if self._session.outcome is None:
             raise self._ended_error(codes[0])
         answer = raise_unless_answered(self._session.outcome, self._server.name)
-        return StdioAnswer(answer, self._stderr_text())
+        return StdioAnswer(
+            answer,
+            self._stderr_text(),
+            ignores_probe=self._was_overdue and not self._session.answers_probe,
+        )
 
     def _talk(self, conversation: Conversation, cancellation: Cancellation | None) -> None:
         def is_cancelled() -> bool:
@@ -153,11 +161,17 @@ class _Exchange:
         may_be_silent = self._session.state is SessionState.PROBING and (
             left_s is None or left_s > probe_s
         )
-        if may_be_silent and not conversation.wait_until(is_settled, probe_s):
+        limit_s = self._limit_s()
+        if may_be_silent and not conversation.wait_until(
+            lambda: is_settled() or self._session.state is not SessionState.PROBING, probe_s
+        ):
+            self._was_overdue = True
             self._follow(self._session.probe_is_overdue())
-        in_time = conversation.wait_until(is_settled, remaining_s(self._deadline))
+            limit_s = None if limit_s is None else max(limit_s - probe_s, 0)
+        in_time = self._await_steps(conversation, is_settled, limit_s)
         if conversation.has_exited:
             conversation.drain(1.0)
+            self._take_last_line()
         if self._session.outcome is not None:
             return
         if self._is_too_large:
@@ -166,8 +180,41 @@ class _Exchange:
             self._say_goodbye(conversation)
             if is_cancelled():
                 raise McpCancelledError(self._server.name)
-            timeout_s = self._server.command.timeout_s or 0
-            raise McpTimeoutError(self._server.name, self._session.stage, timeout_s)
+            raise self._timeout_error()
+
+    def _await_steps(
+        self, conversation: Conversation, is_settled: Callable[[], bool], limit_s: float | None
+    ) -> bool:
+        """Wait for the outcome; False where one step, or all together, took too long."""
+        while True:
+            step = self._session.step
+
+            def has_moved(before: tuple[bool, int] = step) -> bool:
+                return is_settled() or self._session.step != before
+
+            if not conversation.wait_until(has_moved, limit_s):
+                return False
+            if is_settled():
+                return True
+            limit_s = self._limit_s()
+
+    def _limit_s(self) -> float | None:
+        """How long the next answer may take."""
+        left_s = remaining_s(self._deadline)
+        if self._session.awaits_tool:
+            return left_s
+        return self._server.start_s if left_s is None else min(left_s, self._server.start_s)
+
+    def _timeout_error(self) -> McpTimeoutError:
+        session, whole_s = self._session, self._server.command.timeout_s
+        is_step = not session.awaits_tool and (whole_s is None or whole_s > self._server.start_s)
+        return McpTimeoutError(
+            self._server.name,
+            session.stage,
+            self._server.start_s if is_step else whole_s or 0,
+            noise=session.noise,
+            hint=START_HINT if is_step else "",
+        )
 
     def _ended_error(self, code: int | None) -> McpServerEndedError:
         """The server went before it had answered."""
@@ -182,6 +229,7 @@ class _Exchange:
             ending,
             self._stderr_text(),
             was_probed=self._session.state in {SessionState.PROBING, SessionState.BOTH_SENT},
+            noise=self._session.noise,
         )
 
     def _say_goodbye(self, conversation: Conversation) -> None:
@@ -193,8 +241,16 @@ class _Exchange:
             if isinstance(line, OverlongLine):
                 self._is_too_large = True
                 return
-            for message in parse_messages(line):
-                self._follow(self._session.receive(message))
+            self._take_line(line)
+
+    def _take_last_line(self) -> None:
+        """The line that an ended server did not end."""
+        for line in self._lines.end():
+            self._take_line(line)
+
+    def _take_line(self, line: bytes) -> None:
+        for message in parse_messages(line):
+            self._follow(self._session.receive(message))
 
     def _take_stderr(self, chunk: bytes) -> None:
         self._stderr.feed(chunk)

@@ -12,6 +12,14 @@ LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 NEWEST_LEGACY = LEGACY[-1]
 KNOWN = (*LEGACY, MODERN)
 
+START_S = 20.0
+"""How long a server may take to answer anything but the call of a tool."""
+PROBE_S = 5.0
+"""How long the probe waits for its answer: a server that does not know it may keep silent."""
+START_HINT = (
+    "look at what it does when it starts; a slow one gets more time by config.start_timeout"
+)
+
 AUTO = "auto"
 _META = "io.modelcontextprotocol/"
 VERSION_KEY = _META + "protocolVersion"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.files import file_system_error
+from lillux.process.guard import program_began, program_begins, program_ends
 from lillux.process.model import SEALED_PATH, Command, ProgramNotFoundError, SpawnError
 from lillux.process.pumps import OpenPump, Pump, Sink, Stdin, pump_for
 from lillux.values import replace
@@ -81,12 +82,17 @@ def spawn(
                 pass_fds=descriptors,
             )
 
+        mark = MARK_VARIABLE if command.leaves_nothing else ""  # else it is that of an outer run
+        program_begins(command.env, mark)
         try:
             if command.confinement is None or is_wrapped or platform != "linux":
-                return start()
-            return confined(command.confinement, start, command.on_attempt)
+                process = start()
+            else:
+                process = confined(command.confinement, start, command.on_attempt)
         except OSError as error:
             raise spawn_error(command, path, error) from error
+        program_began(process.pid, command.env, mark)
+        return process
 
 
 def _given_words(
@@ -470,6 +476,7 @@ class SpawnedChild:
 
     def reap(self, limit_s: float) -> int | None:
         """Its exit code."""
+        program_ends(self._process.pid)
         # Not even KILL ends what took another user's rights. `subprocess` reaps it when it ends.
         with suppress(TimeoutExpired):
             self._process.wait(limit_s)

@@ -169,10 +169,11 @@ class MetadataManager:
         from ryeos.app.sign import sign_targets, signing
 
         here, targets, _ = sign_targets(self._workspace, {"item_id": item})
-        for report in signing(here, targets, dry_run=False, force=False):
+        reports = list(signing(here, targets, dry_run=False, force=False))
+        for report in reports:
             if report.error:
                 raise report.error
-        return self.verify(str(targets[0].ref or item))
+        return self.verify(str(reports[0].target.ref or item))
 
 
 # --- objects --------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from ryeos.app.verbs import TOOLS, boolean, item_reference, rye_of, valid_argume
 from ryeos.app.workspace import Rye
 from ryeos.items.context import Context
 from ryeos.items.errors import TOOL_FAILED, Answer, UnsupportedError, VerbArgumentError
-from ryeos.items.refs import ItemRef, Kind, Reference, parse_reference
+from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference, parse_reference
 from ryeos.run.model import ExecutionRequest
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FORWARDED = ("load",)
 DRY_RUN = "dry_run"
-_STATUS_TOOL = "rye/core/processes/status"
+_STATUS_TOOL, _CANCEL_TOOL = "rye/core/processes/status", "rye/core/processes/cancel"
 INLINE, FORK, LOCAL, REMOTE = "inline", "fork", "local", "remote"
 
 
@@ -80,6 +80,15 @@ def execute(
     if wish.in_background:
         started = rye.start(reference, request, program(rye.context))
         return _await_run(rye, started, values["wait_s"]) if "wait_s" in values else started
+    if _is_cancelling(rye, reference, wish):
+        return _cancelled(rye, reference, request)
+    return _run_here(rye, reference, request, calling)
+
+
+def _run_here(
+    rye: Rye, reference: Reference, request: ExecutionRequest, calling: CallContext
+) -> Answer:
+    """The answer of a run that its caller waits for."""
     if not calling.wants_progress:
         return rye.execute(reference, request, cancellation=calling.cancellation)
     with ToolProgress(calling.progress) as progress:
@@ -90,6 +99,41 @@ def execute(
             on_stderr=progress.feed,
             on_step=progress.step,
         )
+
+
+def _is_cancelling(rye: Rye, reference: Reference, wish: ExecuteOptions) -> bool:
+    """Whether the bundle's tool that ends a run is to be run here, for an agent."""
+    if reference.id != _CANCEL_TOOL or not rye.context.confines:
+        return False
+    found = rye.resolver.find(ItemRef(Kind.TOOL, _CANCEL_TOOL))
+    return not wish.dry_run and found is not None and found.location.space.tier == SYSTEM
+
+
+def _cancelled(rye: Rye, reference: Reference, request: ExecutionRequest) -> Answer:
+    """The answer of the tool that ends a run, from this process.
+
+    What an agent starts cannot read the key by which a runner is known to be this user's, so the
+    tool itself would end none. Raises as `rye threads kill`.
+    """
+    from ryeos.run.thread_control import GRACE_S, kill_thread
+    from ryeos.run.threads import short_thread_id
+
+    checked = rye.check(reference, request)
+    if checked.exit_status:
+        return checked
+    given = request.parameters
+    grace_s = given.get("grace", GRACE_S)
+    thread_id = rye.threads.find(given["thread_id"])
+    ended = kill_thread(rye.threads, thread_id, rye.runner_seals, grace_s=grace_s)
+    left = {"leftovers": ended.orphan_processes} if ended.orphan_processes else {}
+    data = {
+        "success": True,
+        "killed": ended.by_this,
+        "thread_id": short_thread_id(thread_id),
+        "state": ended.thread.status,
+        **left,
+    }
+    return Answer({"status": "success", "type": "tool", "item_id": reference.id, "data": data})
 
 
 _OF_RUNS = frozenset({"item_id", "wait_s", "project_path", "verbose"})

@@ -91,8 +91,21 @@ class PlannedWrite:
 def plan_import(
     sources: Sequence[tuple[ImportKind, ImportSource]], only: Sequence[str] = ()
 ) -> ImportPlan:
-    """The plan for files of these kinds: step (1). Raises RyeError."""
-    return joined(kind.read(source) for kind, source in sources).only(only)
+    """The plan for files of these kinds: step (1).
+
+    Of several files one that cannot be read is named in the notes. Raises RyeError.
+    """
+    plans: list[ImportPlan] = []
+    unread: list[LilluxError] = []
+    for kind, source in sources:
+        try:
+            plans.append(kind.read(source))
+        except LilluxError as error:
+            unread.append(error)
+            plans.append(ImportPlan(notes=(f"not read: {error}",)))
+    if unread and len(unread) == len(sources):
+        raise unread[0]
+    return joined(plans).only(only)
 
 
 def planned_writes(

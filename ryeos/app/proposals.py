@@ -71,7 +71,7 @@ def require_no_rights(targets: Sequence[SignTarget]) -> None:
             raise RyeError(
                 f"{target.label}: an agent signs nothing that gives rights",
                 code="PERMISSION_DENIED",
-                hint=f"a person signs it, after reading it: rye sign {as_word(target.path)}",
+                hint=f"a person reads it, then: rye sign {as_word(target.path)}",
                 path=str(target.path),
             )
 
@@ -89,7 +89,7 @@ class Proposals:
         """
         path = os.path.realpath(item.target.path)
         proposal = Proposal(
-            id=sha256_hex(os.fsencode(path))[:12],
+            id=_id_of(path),
             label=item.target.label,
             path=Path(path),
             project=project,
@@ -102,12 +102,20 @@ class Proposals:
             raise RyeError(
                 f"{MAX_PROPOSALS} proposals wait already",
                 code="RESOURCE_EXCEEDED",
-                hint="your user decides about them with: rye approve",
+                hint="decide about them with: rye approve",
             )
         make_directory(self._folder, mode=0o700)
         text = json.dumps(proposal.describe(), indent=2)
         write_atomic(file, text.encode() + b"\n", mode=0o600)
         return proposal
+
+    def room(self) -> int:
+        """How many more may wait."""
+        return max(0, MAX_PROPOSALS - len(self._files()))
+
+    def of(self, path: Path) -> Proposal | None:
+        """The proposal that waits for a file, if one does."""
+        return _read(self._folder / f"{_id_of(os.path.realpath(path))}.json")
 
     def all(self) -> list[Proposal]:
         """Every proposal that can be read, the oldest first."""
@@ -145,6 +153,10 @@ def read_proposal(rye: Rye, proposal: Proposal) -> ReadItem:
     if item.sha256 != proposal.sha256:
         raise FileChangedError(str(proposal.path))
     return item
+
+
+def _id_of(path: str) -> str:
+    return sha256_hex(os.fsencode(path))[:12]
 
 
 def _read(file: Path) -> Proposal | None:

@@ -269,7 +269,7 @@ def _change(space: Space, offer: ServerTool) -> ToolChange:
         path=target.path,
         text=text,
         before=before,
-        reason=reason,
+        reason="; ".join(filter(None, (reason, *offer.notes))),
     )
 
 

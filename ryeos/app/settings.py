@@ -106,21 +106,23 @@ _PROCESS_KEYS: tuple[str, ...] = (
 )
 _HTTP_KEYS: tuple[str, ...] = (
     *("method", "url", "query", "params", "headers", "body", "auth", "retry", "mode", "stream"),
-    *("timeout", "max_response_bytes", "max_output_bytes", "protocol"),
+    *("timeout", "max_response_bytes", "max_output_bytes", "protocol", "cookies", "styles"),
 )
 _ANY: _Schema = {}
-_HTTP_BLOCKS: Mapping[str, _Schema] = {
-    "auth": {
-        "type": "object",
-        "properties": {
-            "type": {"enum": ["bearer", "api_key"]},
-            "token": _TEXT,
-            "key": _TEXT,
-            "header": _TEXT,
-        },
-        "required": ["type"],
-        "additionalProperties": False,
+_AUTH: _Schema = {
+    "type": "object",
+    "properties": {
+        "type": {"enum": ["bearer", "api_key"]},
+        "token": _TEXT,
+        "key": _TEXT,
+        "header": _TEXT,
     },
+    "required": ["type"],
+    "additionalProperties": False,
+}
+_HTTP_BLOCKS: Mapping[str, _Schema] = {
+    # One, or a list: each keyword counts for its own type, and errors name the key.
+    "auth": {**_AUTH, "type": ["object", "array"], "items": _AUTH},
     "retry": _only(max_attempts=_ANY, backoff=_ANY, on_status=_ANY, max_delay_s=_ANY),
     "stream": _only(transport=_ANY, destinations=_ANY, buffer_events=_ANY, max_buffer_size=_ANY),
 }

@@ -8,6 +8,7 @@ from typing import Any
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, safe_join, write_atomic
+from lillux.values import dataclass
 from ryeos.app.verbs import TOOLS, item_reference, project_of, rye_of, valid_arguments
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import (
@@ -66,10 +67,11 @@ MAX_KEPT_AT_ONCE = 64
 
 def sign_targets(
     rye: Rye, arguments: Mapping[str, object]
-) -> tuple[Rye, tuple[SignTarget, ...], dict[str, Any]]:
+) -> tuple[Rye, tuple[SignTarget | ReadItem, ...], dict[str, Any]]:
     """The project's Rye, the files that the arguments of ``sign`` mean, and these, checked.
 
-    Raises VerbArgumentError, ItemNotFoundError, SystemImmutableError.
+    A ``dry_run`` of a text writes it nowhere: it is that text, in its place. Raises
+    VerbArgumentError, ItemNotFoundError, SystemImmutableError.
     """
     values = valid_arguments(TOOLS["sign"], arguments)
     rye = rye_of(rye, values)
@@ -80,6 +82,8 @@ def sign_targets(
     if "content" in values:
         if label != PROJECT:  # a text there would stand before the bundle's in every project
             raise VerbArgumentError("content", f"expected source {PROJECT}, found {label}")
+        if values["dry_run"]:
+            return rye, (_unwritten(values, rye.space(label)),), values
         text, kept = write_text(values, rye.space(label), rye.context.spaces.user)
         values = {**values, "item_id": text, "prior_text": kept}
     return rye, targets_of(rye, text.replace("\\", "/"), item_type, label), values
@@ -121,7 +125,7 @@ def of_files(values: Mapping[str, Any], report: SignReport) -> dict[str, str]:
     named: dict[str, str] = {}
     if values.get("prior_text"):
         named["prior_text"] = values["prior_text"]
-    if "content" in values and report.error:
+    if "content" in values and report.error and not values["dry_run"]:
         named["unsigned_text"] = _in_space(report.target.path, report.target.space)
     return named
 
@@ -142,21 +146,26 @@ _LANGUAGE_MARKS = (
 )
 
 
-def write_text(values: Mapping[str, Any], space: Space, user: Space) -> tuple[str, str]:
-    """Write the text of an item with its folders; its reference, and where a prior text is now.
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the text of an item belongs, and whether there is one."""
 
-    A text that was there is kept in user space, else that path is ``""``. The suffix is that of the
-    id, of the file that has the id, or that of the language. Raises VerbArgumentError,
-    UnsafePathError, LinkOnTheWayError.
+    ref: ItemRef
+    path: Path
+    is_there: bool
+
+
+def _place_of_text(values: Mapping[str, Any], space: Space) -> _Place:
+    """The file that a text is for.
+
+    The suffix is that of the id, of the file that has the id, or that of the language. Raises
+    VerbArgumentError, UnsafePathError, RyeError for what gives rights.
     """
-    if values["dry_run"] or is_glob(values["item_id"]):
-        found = "dry_run" if values["dry_run"] else "a pattern"
-        raise VerbArgumentError("content", f"expected the id of one item, found {found}")
-    text, data = values["item_id"].replace("\\", "/"), values["content"].encode()
+    if is_glob(values["item_id"]):
+        raise VerbArgumentError("content", "expected the id of one item, found a pattern")
+    text = values["item_id"].replace("\\", "/")
     reference = parse_reference(text, values.get("item_type"))
     kind = reference.kind or Kind.TOOL
-    if kind is Kind.CONFIG:
-        raise VerbArgumentError("content", "expected a tool, a directive or knowledge")
     stem, dot, end = reference.id.rpartition(".")
     suffix = f".{end}" if dot and space.has_suffix(kind, f".{end}") else ""
     ref = ItemRef(kind, stem if suffix else reference.id)
@@ -166,15 +175,37 @@ def write_text(values: Mapping[str, Any], space: Space, user: Space) -> tuple[st
     if there and there != path:
         hint = f"leave out the suffix, or remove {there.name} first"
         raise VerbArgumentError("item_id", f"{there.name} has this id already", hint=hint)
+    if kind is Kind.CONFIG:
+        from ryeos.app.proposals import require_no_rights
+
+        require_no_rights([SignTarget(path=path, kind=kind, space=space, ref=ref)])
+    return _Place(ref, path, is_there=there is not None)
+
+
+def write_text(values: Mapping[str, Any], space: Space, user: Space) -> tuple[str, str]:
+    """Write the text of an item with its folders; its reference, and where a prior text is now.
+
+    A text that was there is kept in user space, else that path is ``""``. Raises as
+    `_place_of_text`, LinkOnTheWayError.
+    """
+    place, data = _place_of_text(values, space), values["content"].encode()
+    path, kind = place.path, place.ref.kind
     make_directory(path.parent, within=space.within)
     kept, prior = "", None
-    if there:
+    if place.is_there:
         prior = read_bytes(path, MAX_ITEM_BYTES, within=space.within)
         if data == prior or values["content"] == _unsigned(prior, kind, path):
-            return str(ref), ""
+            return str(place.ref), ""
         kept = str(keep_replaced(user, path, prior))
     write_atomic(path, data, mode=0o644, expected=prior, within=space.within)
-    return str(ref), kept
+    return str(place.ref), kept
+
+
+def _unwritten(values: Mapping[str, Any], space: Space) -> ReadItem:
+    """A text as it would be in its place. Raises as `_place_of_text`."""
+    place = _place_of_text(values, space)
+    target = SignTarget(path=place.path, kind=place.ref.kind, space=space, ref=place.ref)
+    return ReadItem(target, values["content"].encode())
 
 
 def _unsigned(data: bytes, kind: Kind, path: Path) -> str | None:
@@ -188,6 +219,8 @@ def _unsigned(data: bytes, kind: Kind, path: Path) -> str | None:
 
 def _suffix(kind: Kind, text: str) -> str:
     """The suffix that a text needs, by how its header begins."""
+    if kind is Kind.CONFIG:
+        return ".yaml"
     if kind is not Kind.TOOL:
         return ".md"
     for line in text.splitlines():
@@ -254,12 +287,12 @@ def signing(
         yield checked(rye, item)
 
 
-def read_all(targets: Sequence[SignTarget]) -> list[SignTarget | ReadItem]:
+def read_all(targets: Sequence[SignTarget | ReadItem]) -> list[SignTarget | ReadItem]:
     """Each file with its bytes, read once; one that cannot be read as it is: signing says why."""
     found: list[SignTarget | ReadItem] = []
     for target in targets:
         try:
-            found.append(read_item(target))
+            found.append(target if isinstance(target, ReadItem) else read_item(target))
         except LilluxError:
             found.append(target)
     return found

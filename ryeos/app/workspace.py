@@ -384,6 +384,7 @@ class Rye:
         from ryeos.graph.run_log import new_run_id
         from ryeos.run.primitives import is_graph
         from ryeos.run.thread_control import (
+            NOT_KNOWN,
             Owner,
             owner_of,
             require_detachable,
@@ -394,7 +395,7 @@ class Rye:
         started_at = perf_counter()
         kind, resolution = self.kind_of(reference, request.resolution)
         require_detachable(kind, str(reference))
-        request = replace(request, resolution=resolution)
+        request = replace(request, resolution=resolution, in_background=True)
         checked = self.execute(reference, replace(request, dry_run=True))
         if checked.exit_status:
             return checked
@@ -412,7 +413,8 @@ class Rye:
             warn=self.warn,
             thread_id=new_run_id(chain.tool.item_id) if is_graph(chain) else "",
         )
-        return Answer(started_envelope(thread, (perf_counter() - started_at) * 1000))
+        limit = checked.envelope.get("metadata", {}).get("timeout_s", NOT_KNOWN)
+        return Answer(started_envelope(thread, (perf_counter() - started_at) * 1000, limit))
 
     def start_here(self, reference: Reference, request: ExecutionRequest) -> Answer:
         """As `start`, by this program. Raises UnsupportedError where that is not known."""

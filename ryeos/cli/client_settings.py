@@ -15,7 +15,7 @@ from lillux.files import (
     read_bytes,
     write_atomic,
 )
-from lillux.json_edits import Dialect, TextStructureError, TextSyntaxError, parse
+from lillux.json_edits import Dialect, TextStructureError, TextSyntaxError, is_blank, parse
 from lillux.values import dataclass, field
 from ryeos.imports.clients import (
     ENTRY_NAME,
@@ -310,7 +310,8 @@ class ClientSettings:
                 from lillux.toml_edits import parse_toml
 
                 return parse_toml(self.text)
-            return parse(self.text, _DIALECTS[self.client.format]).value
+            dialect = _DIALECTS[self.client.format]
+            return {} if is_blank(self.text, dialect) else parse(self.text, dialect).value
         except TextSyntaxError as error:
             raise _settings_error(str(self.path), str(error)) from error
 

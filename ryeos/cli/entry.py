@@ -27,6 +27,10 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
     Without one it is the folder ``bundle`` of this package, where a wheel has it.
     """
     arguments = sys.argv[1:] if argv is None else argv
+    if argv is None and _is_odd_place():
+        from lillux.first_steps import begin
+
+        begin()
     _replace_closed_streams()
     if "HOME" not in os.environ:
         _set_home()
@@ -36,6 +40,14 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
         from ryeos.app.output import interrupted_status
 
         return interrupted_status(error, as_json="--json" in arguments)
+
+
+def _is_odd_place() -> bool:
+    """Whether this is the first process of a container, or text here is not UTF-8."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    encodings = {getattr(stream, "encoding", None) or "utf-8" for stream in streams}
+    encodings.add(sys.getfilesystemencoding())
+    return os.getpid() == 1 or encodings != {"utf-8"}
 
 
 def _set_home() -> None:

@@ -1,6 +1,7 @@
 """``rye import`` and ``rye skill``: make items of existing files, which a person signs."""
 
 import json
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from ryeos.app.imports import (
     write_items,
 )
 from ryeos.app.output import one_line, steers_nothing
+from ryeos.app.proposals import WAITING, Proposals
 from ryeos.app.server_tools import RefreshOptions
 from ryeos.app.skills import SkillState, export_skill, skills
 from ryeos.cli.arguments import Arguments
@@ -28,11 +30,12 @@ from ryeos.cli.sign import Mode, decide
 from ryeos.imports.clients import NAMES as CLIENT_NAMES
 from ryeos.imports.clients import client_of, find_client
 from ryeos.imports.kinds import NAMES, ImportKind, find_kind, sources_at
-from ryeos.imports.plan import ImportPlan, ImportSource, shown_path
+from ryeos.imports.plan import MAX_ITEMS, ImportPlan, ImportSource, shown_path
 from ryeos.imports.server_items import SERVER_FOLDER
 from ryeos.items.errors import RyeError, UsageError, error_envelope
 from ryeos.items.refs import PROJECT, USER, Reference, Space, parse_reference
 from ryeos.trust.keys import require_user_space
+from ryeos.trust.sign import ReadItem
 
 _COLORS = {
     WriteState.NEW: "green",
@@ -41,6 +44,8 @@ _COLORS = {
     WriteState.REFUSED: "red",
 }
 _WIDTH = 100
+_AT_ONCE = 100
+"""Proposals that are made before the first of them is decided."""
 
 
 def _configure(parser: Arguments) -> None:
@@ -56,13 +61,20 @@ def _configure(parser: Arguments) -> None:
     add("--only", metavar="NAME", action="append", help="of what is there only this one")
     add("--space", choices=(PROJECT, USER), default=PROJECT, help="default: project")
     add("--dry-run", action="store_true", help="show what would be made; start and write nothing")
+    add("--server", metavar="URL", default="", help="of an OpenAPI document: where it is served")
     add("--force", action="store_true", help="replace items that are there; their text is kept")
     add("--replace", action="store_true", help="put rye in their place in the client's settings")
     add("--yes", action="store_true", help="write and sign all of it without asking")
 
 
 def _run(session: Session) -> int:
-    return import_sources(session, _sources(session, _space(session)))
+    server = session.arguments.server
+    if server and not re.fullmatch(r"https?://[^/?#@\s{}$]+(/[^?#\s{}$]*)?", server):
+        raise UsageError(f"--server: expected https://HOST, found {server[:80]!r}")
+    found = _sources(session, _space(session))
+    return import_sources(
+        session, [(kind, replace(source, server=server)) for kind, source in found]
+    )
 
 
 def import_sources(session: Session, found: Sequence[tuple[ImportKind, ImportSource]]) -> int:
@@ -80,6 +92,9 @@ def import_sources(session: Session, found: Sequence[tuple[ImportKind, ImportSou
         "items": [write.describe() for write in writes],
         "notes": list(plan.notes),
     }
+    if plan.left_out:
+        envelope["left_out"] = plan.left_out
+        session.output.warn(f"{plan.left_out} more are left out: expected at most {MAX_ITEMS}")
     table = "\n".join(_table(session, plan, writes)) or "nothing to import"
     due = [write for write in writes if write.is_due]
     if arguments.replace and not due and not arguments.dry_run:
@@ -90,7 +105,8 @@ def import_sources(session: Session, found: Sequence[tuple[ImportKind, ImportSou
     if arguments.dry_run or not due:
         session.output.answer(envelope, table)
         is_refused = any(_is_refused(write) for write in writes)
-        return 1 if is_refused and not due and not arguments.dry_run else 0
+        is_wrong = is_refused and not due and not arguments.dry_run
+        return 1 if is_wrong or plan.left_out else 0
     if not _is_agreed(session, table, due):
         session.output.answer({**envelope, "status": "cancelled"}, "nothing was written")
         return 1
@@ -103,7 +119,8 @@ def import_sources(session: Session, found: Sequence[tuple[ImportKind, ImportSou
         envelope["items"] = [write.describe() for write in writes]
         for note in (item.notes[-1] for item in plan.items if item.probe and item.notes):
             session.output.note(one_line(note, 400))
-    return _write_and_ask(session, sources, writes, env_file, envelope)
+    status = _write_and_ask(session, sources, writes, env_file, envelope)
+    return status or (1 if plan.left_out else 0)
 
 
 def _write_and_ask(
@@ -121,15 +138,18 @@ def _write_and_ask(
         envelope["prior_texts"] = [str(one) for one in kept]
         for one in kept:
             session.output.note(f"what was replaced: {one}")
-    try:
-        waiting = propose(session.rye, items)
-    except LilluxError as error:
+    rows, unproposed, problem = _decided(session, items)
+    if unproposed:
         # What an agent starts writes no proposals; the files are there for a person to sign.
-        session.output.note(with_way_out(session, f"written, and not proposed: {error}"))
-        following = f"rye sign {' '.join(target.label for target in targets)}"
-        session.output.answer({**envelope, "next": following}, f"next: {following}")
-        return 0
-    rows = decide(session, waiting, Mode.ALL if session.arguments.yes else Mode.ASK)
+        count = f"{len(unproposed)} of {len(items)}"
+        said = f"written, and not proposed: {count}: {problem}"
+        session.output.note(with_way_out(session, said))
+        following = f"rye sign {' '.join(one.target.label for one in unproposed)}"
+        if not rows:
+            session.output.answer({**envelope, "next": following}, f"next: {following}")
+            return 1 if problem.code == "RESOURCE_EXCEEDED" else 0
+        envelope["next"] = following
+        session.output.note(f"next: {following}")
     envelope["proposals"] = rows
     lines = [f"{row['state']:<8} {one_line(row['ref'])}" for row in rows]
     if any(row["state"] == "waiting" for row in rows):
@@ -140,7 +160,7 @@ def _write_and_ask(
         for target in targets
         if target.ref and target.ref.category == SERVER_FOLDER and target.label in signed
     ]
-    status = 1 if any(row["state"] == "failed" for row in rows) else 0
+    status = 1 if unproposed or any(row["state"] == "failed" for row in rows) else 0
     envelope["servers"] = {}
     for name in servers:
         said = _pinned(session, name)
@@ -175,6 +195,28 @@ def _replaced_text(changes: Sequence[dict[str, Any]]) -> str:
     if not done:
         return "nothing was replaced"
     return "\n".join(f"{change['path']}: rye for {', '.join(change['servers'])}" for change in done)
+
+
+def _decided(
+    session: Session, items: Sequence[ReadItem]
+) -> tuple[list[dict[str, Any]], Sequence[ReadItem], LilluxError]:
+    """What became of each item, those that could not be proposed, and why.
+
+    A number of proposals may wait at once: more are made as others are decided.
+    """
+    rows: list[dict[str, Any]] = []
+    mode = Mode.ALL if session.arguments.yes else Mode.ASK
+    room = Proposals(session.context.spaces.user).room
+    while len(rows) < len(items):
+        left = items[len(rows) :]
+        try:
+            waiting = propose(session.rye, left[: min(max(room(), 1), _AT_ONCE)])
+        except LilluxError as error:
+            return rows, left, error
+        rows += decide(session, waiting, mode)
+        if any(row["state"] == WAITING for row in rows) and mode is Mode.ASK:
+            mode = Mode.LIST  # no person is there, or the person stopped
+    return rows, (), LilluxError("")
 
 
 def _replace_servers(
@@ -324,7 +366,9 @@ def _table(session: Session, plan: ImportPlan, writes: list[PlannedWrite]) -> li
         color = _COLORS.get(write.state, "dim")
         ref = one_line(str(item.ref)).ljust(min(width, 60))
         lines.append(f"{session.output.paint(state, color)}  {ref}  {one_line(item.origin, 60)}")
-        notes = [item.shown, item.held and f"pinned: {item.held}", write.reason, *item.notes]
+        lines += [f"{'':<13}    {one_line(step)}" for step in item.steps]
+        shown = "" if item.steps else item.shown
+        notes = [shown, item.held and f"pinned: {item.held}", write.reason, *item.notes]
         notes += [f"its value goes to the variable {one.variable}" for one in item.secrets]
         lines += [f"{'':<13}    {one_line(text, _WIDTH)}" for text in notes if text]
     return [*lines, *(one_line(note, _WIDTH) for note in plan.notes)]

@@ -70,6 +70,7 @@ def _run(session: Session) -> int:
     log = server_log(session.arguments.log_file, session.environ)
     from ryeos.mcp.wire import take_over
 
+    session.bundle.keep_code()  # the program's file may be written over from the first answer on
     wire = take_over()  # before the rest: what is printed from here on is no message
     from ryeos import __version__
     from ryeos.mcp.features import RyeFeatures, server

@@ -234,9 +234,7 @@ def _show_failure(
     if envelope.get("hint"):
         sys.stderr.write(f"  hint: {envelope['hint']}\n")
     if traceback:
-        from ryeos.run.calls import own_frames
-
-        sys.stderr.write(own_frames(traceback).rstrip() + "\n")
+        sys.stderr.write(traceback.rstrip() + "\n")
 
 
 def _streamed_code(error: str, data: Any) -> int:  # noqa: ANN401 - JSON passes through

@@ -85,11 +85,13 @@ class Session:
     def server_rye(self, warn: Callable[[str], None], grace_s: float) -> Rye:
         """The public API for many calls: with warm workers, and less patience at the end."""
         from lillux.process import ProcessManager
+        from lillux.process.guard import begin_guarding
         from lillux.values import replace
         from ryeos.app.agent_projects import without_home
         from ryeos.app.workspace import Rye
         from ryeos.run.functions import FunctionHost
 
+        begin_guarding()
         manager = ProcessManager(grace_s=grace_s)
         context = without_home(self.context)
         return Rye(
@@ -228,6 +230,13 @@ def own_program(context: Context) -> Program:
     from ryeos.items.context import CONFINE_VARIABLE, RECEIPTS_VARIABLE, SANDBOX_VARIABLE
     from ryeos.run.thread_control import Program
 
+    packed = packed_program()
+    if packed and packed.is_written_over:
+        from ryeos.items.errors import UnsupportedError
+
+        raise UnsupportedError(
+            f"{program_path()} was replaced by another file while it ran", hint="start it again"
+        )
     flags = ["--user-space", str(context.spaces.user.base)]
     if context.project_path:
         flags += ["--project", str(context.project_path)]
@@ -282,9 +291,14 @@ def run_command(
             _say_read_only(session, error)
         if not error.hint and error.code == "INVALID_PARAMS" and error.exit_status == USAGE:
             error.hint = f"see: rye {entry.words} --help"
+        shown = error
+        if session and session.environ.get("RYE_CONFINE") == "1":
+            from ryeos.cli.persons import left_to_person
+
+            shown = left_to_person(error, entry.words, arguments)
         if command.refused:
-            command.refused(error)
-        raise
+            command.refused(shown)
+        raise shown from error.__cause__
 
 
 def _searched_project(error: LilluxError) -> bool:

@@ -243,7 +243,9 @@ def _operator(data: Mapping[Any, Any], path: str, problems: list[GraphProblem]) 
         return None
     op = ALIASES.get(op, op)
     if op not in OPERATORS:
-        hint = _suggestion(op, (*OPERATORS, *ALIASES)) or f"known are {', '.join(OPERATORS)}"
+        meant = _suggestion(op, (*OPERATORS, *ALIASES))
+        known = f"{meant} " if meant else ""
+        hint = f"{known}known are {', '.join(OPERATORS)}"
         problems.append(GraphProblem(where, f"unknown operator {op[:_SHOWN]!r}", hint))
         return None
     return op
@@ -300,9 +302,9 @@ def _suggestion(word: str, known: tuple[str, ...]) -> str:
 
 
 def _unknown_operator(op: str, known: Mapping[str, object]) -> str:
-    return (
-        f"unknown operator {op[:_SHOWN]!r}, {_suggestion(op, tuple(known)) or 'see the operators'}"
-    )
+    meant = _suggestion(op, tuple(known))
+    said = f"unknown operator {op[:_SHOWN]!r}, {meant}".rstrip()
+    return f"{said} known are {', '.join(known)}"
 
 
 def _below(path: str, place: str) -> str:

@@ -31,7 +31,10 @@ _OWN = frozenset({"--help", "--version", "--install-completion", "--show-complet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """An argument of a program. ``flag`` is ``""`` for one that is known by its place."""
+    """An argument of a program. ``flag`` is ``""`` for one that is known by its place.
+
+    ``default`` is the text that stands for it where a later place is given, None for unknown.
+    """
 
     name: str
     flag: str = ""
@@ -40,6 +43,7 @@ class Argument:
     choices: tuple[str, ...] = ()
     description: str = ""
     required: bool = False
+    default: str | None = None
 
     def schema(self) -> dict[str, Any]:
         """Its JSON Schema."""

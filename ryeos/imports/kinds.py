@@ -18,8 +18,8 @@ Reader = Callable[[ImportSource], ImportPlan]
 
 SKILL_FOLDERS = (".claude", ".agents", ".codex", ".cursor", ".gemini", ".github", ".opencode")
 """Where clients keep skills, below a project's folder and below the home of a user."""
-MAX_FOUND = 200
-"""Files of one kind that are looked at in a folder."""
+MAX_FOUND = 2000
+"""Files of one kind that are looked at in a folder; more are an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +50,17 @@ class ImportKind:
         return False
 
     def found_in(self, folder: Path) -> Iterator[Path]:
-        """The files of this kind in a folder, in the order of the patterns."""
+        """The files of this kind in a folder, in the order of the patterns.
+
+        Raises UsageError for more than `MAX_FOUND`.
+        """
         for pattern in self.files:
-            found = sorted(path for path in folder.glob(pattern) if path.is_file())[:MAX_FOUND]
+            found = sorted(path for path in folder.glob(pattern) if path.is_file())
+            if len(found) > MAX_FOUND:
+                raise UsageError(
+                    f"{folder / pattern}: expected at most {MAX_FOUND} files, found {len(found)}",
+                    hint="import a folder with fewer of them, or name the files one by one",
+                )
             yield from (path for path in found if not self.mark or _has(path, self.mark))
 
 
@@ -110,6 +118,8 @@ KINDS: tuple[ImportKind, ...] = (
             "claude_desktop_config.json",
             "mcp_config.json",
             "mcp-config.json",
+            ".claude-plugin/plugin.json",
+            "gemini-extension.json",
             ".claude.json",
             "opencode.json",
             "opencode.jsonc",

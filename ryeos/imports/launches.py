@@ -12,10 +12,11 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import MappingProxyType
 from typing import Any
 
 from lillux.values import dataclass, field
-from ryeos.imports.plan import MovedSecret
+from ryeos.imports.plan import ImportSource, MovedSecret
 from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.rights import ANY, LOOPBACK, NONE, read_rights
 from ryeos.run.server_command import CONTAINERS, PROJECT_PLACE, program_name
@@ -43,11 +44,30 @@ _FIXED = {
 }
 
 
-def translated(text: str, where: str, own: Callable[[str], str], *, bare: bool = False) -> str:
+def own_folders(source: ImportSource) -> Mapping[str, str]:
+    """Folders that a client puts in by a name of its own: that of a plugin, and of the project."""
+    folder = source.path.absolute().parent
+    folder = folder.parent if folder.name == ".claude-plugin" else folder
+    place = str(folder)
+    if source.project and folder.is_relative_to(source.project):
+        below = folder.relative_to(source.project).as_posix()
+        place = PROJECT_PLACE if below == "." else f"{PROJECT_PLACE}/{below}"
+    project = {"CLAUDE_PROJECT_DIR": PROJECT_PLACE} if source.project else {}
+    return {"CLAUDE_PLUGIN_ROOT": place, "extensionPath": place, **project}
+
+
+def translated(
+    text: str,
+    where: str,
+    own: Callable[[str], str],
+    *,
+    folders: Mapping[str, str] = MappingProxyType({}),
+    bare: bool = False,
+) -> str:
     """A text with the placeholders of items: step (1). Raises EntryError.
 
-    ``own`` gives the variable for something that the client asks its user for. ``bare`` says that
-    ``$NAME`` is a placeholder too.
+    ``folders`` are what `own_folders` says. ``own`` gives the variable for something that the
+    client asks its user for. ``bare`` says that ``$NAME`` is a placeholder too.
     """
     if any(character < " " and character != "\t" for character in text) or "\x7f" in text:
         raise EntryError(f"{where}: expected a text of one line, found a control character")
@@ -55,6 +75,9 @@ def translated(text: str, where: str, own: Callable[[str], str], *, bare: bool =
     def replacement(found: re.Match[str]) -> str:
         inner = found[1] if found[1] is not None else f"env:{found[2]}"
         kind, _, name = inner.partition(":")
+        folder = folders.get(name if kind == "env" else inner.partition(":-")[0])
+        if folder is not None:
+            return folder
         if inner in _FIXED or kind == "workspaceFolder":
             return _FIXED.get(inner, PROJECT_PLACE)
         if kind == "input" and name:
@@ -68,6 +91,7 @@ def translated(text: str, where: str, own: Callable[[str], str], *, bare: bool =
         )
 
     filled = _PLACEHOLDER.sub(replacement, text)
+    filled = re.sub(r"\$(CLAUDE_\w+)", lambda one: folders.get(one[1], one[0]), filled)
     return _BARE.sub(r"${\1}", filled) if bare else filled
 
 
@@ -455,7 +479,7 @@ def proposed_rights(
     own = 0 if launch.package else (launch.words.index(launch.file) if launch.file else 0) + 1
     places = [place for word in launch.words[own:] if (place := _place(word))]
     code = _place(launch.file)
-    folder = [_folder(code)] if code else []
+    folder = _code_folders(code, project) if code else []
     programs = [place for place in places if is_program(place, project)]
     kept = {*programs, *(place for place in places if _is_code(place))}
     return {
@@ -487,12 +511,37 @@ def is_program(place: str, project: Path | None) -> bool:
     parts = re.split(r"[/\\]", place.lower())
     if _PROGRAM_FOLDERS & set(parts[-2:]) or parts[-1].endswith(_PROGRAM_SUFFIXES):
         return True
-    path = Path(place.replace("{project}", str(project)) if project else place).expanduser()
+    path = _path_of(place, project)
     return path.is_absolute() and path.is_file() and os.access(path, os.X_OK)
 
 
 def _is_code(place: str) -> bool:
     return place.lower().endswith((*_LOCAL_SUFFIXES, ".so", ".dll", ".dylib", ".node", ".wasm"))
+
+
+def _path_of(place: str, project: Path | None) -> Path:
+    return Path(place.replace("{project}", str(project)) if project else place).expanduser()
+
+
+def _code_folders(code: str, project: Path | None) -> list[str]:
+    """The folders that a program's file is read with: its own, and the packages that it imports.
+
+    Where the file is a link, as those in ``.bin`` are, also those of what it leads to.
+    """
+    from ryeos.run.node_places import packages_root
+
+    found, path = [_folder(code)], _path_of(code, project)
+    if path.is_absolute():
+        real = Path(os.path.realpath(path))
+        roots = [packages_root(path), packages_root(real) if real != path else None]
+        found += [_as_place(root, project) for root in roots if root]
+    return list(dict.fromkeys(found))
+
+
+def _as_place(folder: Path, project: Path | None) -> str:
+    if project and folder.is_relative_to(project):
+        return f"{{project}}/{folder.relative_to(project).as_posix()}".removesuffix("/.")
+    return str(folder)
 
 
 def _folder(path: str) -> str:

@@ -7,14 +7,17 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from lillux.errors import LilluxError
 from lillux.schema import validate_schema
+from lillux.values import dataclass
 from ryeos.imports.launches import rights_of_address
 from ryeos.imports.plan import (
+    MAX_ITEMS,
     ImportPlan,
     ImportSource,
     ProposedItem,
@@ -25,15 +28,24 @@ from ryeos.imports.plan import (
 )
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.items.yaml import parse_yaml, yaml_text
+from ryeos.run.http_styles import JSON, PLACES
 
 CATEGORY = "api"
-MAX_DOCUMENT, MAX_OPERATIONS, MAX_DEPTH, MAX_NODES = 16 * 1024 * 1024, 500, 12, 3000
+MAX_DOCUMENT, MAX_CHOICES, MAX_DEPTH, MAX_NODES = 16 * 1024 * 1024, 500, 12, 3000
 MAX_DESCRIPTION = 300
 METHODS = ("get", "post", "put", "patch", "delete", "head", "options")
 _MARKS = re.compile(r"[{}$\x00-\x1f\x7f]")
 _PLACE = re.compile(r"\{([^{}]*)\}")
-_HEADER = re.compile(r"[A-Za-z0-9-]{1,80}")
-_OWN_HEADERS = frozenset({"accept", "authorization", "content-length", "content-type", "host"})
+_HEADER = re.compile(r"[!#%&'*+.^_`|~0-9A-Za-z-]{1,80}")
+# Names that stand for something else in the config of a tool.
+_TAKEN = frozenset(
+    {"anchor_path", "params_json", "project_path", "runtime_lib", "timeout", "tool_id", "tool_path"}
+    | {"protocol", "user_space"}
+)
+_OWN_HEADERS = frozenset({"authorization", "content-length", "host", "cookie"})
+_IGNORED_HEADERS = frozenset({"accept", "content-type"})
+_MAX_DIGITS = 10
+_SAY_SERVER = "say it: --server https://HOST"
 _KEPT = (
     *("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "multipleOf"),
     *("uniqueItems", "minProperties", "maxProperties"),
@@ -52,6 +64,7 @@ def read_openapi(source: ImportSource) -> ImportPlan:
     where = shown_path(source.path, source.project)
     said = _document(source)
     version = said.get("openapi")
+    version = str(version) if isinstance(version, float) else version  # of YAML, without quotes
     if not isinstance(version, str) or not version.startswith(("3.0", "3.1")):
         found = version or (f"swagger {said['swagger']}" if "swagger" in said else "no version")
         raise source_error(where, f"expected OpenAPI 3.0 or 3.1, found {str(found)[:40]}")
@@ -60,18 +73,21 @@ def read_openapi(source: ImportSource) -> ImportPlan:
     if not isinstance(paths, Mapping) or not isinstance(info, Mapping):
         raise source_error(where, "paths, info: expected objects")
     api = plain_name(str(info.get("title") or source.path.stem))
-    items, left = list[ProposedItem](), 0
+    items, left, notes = list[ProposedItem](), 0, list[str]()
     for path, one in paths.items():
-        entry = _resolved_or_empty(said, one)
+        entry, problem = _path_item(said, one)
+        if problem and not str(path).startswith("x-"):
+            notes.append(f"{where}: paths: {_plain(str(path))[:80]}: not taken: {problem}")
         for method in METHODS:
             if not isinstance(entry.get(method), Mapping):
                 continue
-            if len(items) >= MAX_OPERATIONS:
+            if len(items) >= MAX_ITEMS:
                 left += 1
                 continue
-            items.append(_Operation(said, api, str(path), method, entry).item(where))
-    notes = [f"{where}: {left} more operations: choose with --only"] if left else []
-    return ImportPlan(tuple(items), tuple(notes if items else [f"{where}: no operations in it"]))
+            operation = _Operation(said, api, str(path), method, entry, server=source.server)
+            items.append(operation.item(where))
+    notes += [] if items else [f"{where}: no operations in it"]
+    return ImportPlan(tuple(items), tuple(notes), left)
 
 
 def _document(source: ImportSource) -> Mapping[str, Any]:
@@ -79,7 +95,7 @@ def _document(source: ImportSource) -> Mapping[str, Any]:
     text = source_text(source.path, MAX_DOCUMENT)
     if text.lstrip()[:1] != "{":
         try:
-            return parse_yaml(text, where)
+            return parse_yaml(text, where, is_core=True)
         except LilluxError as error:
             raise source_error(where, str(error)) from None
     try:
@@ -102,34 +118,51 @@ def _resolved(said: Mapping[str, Any], value: object, depth: int = 0) -> object:
         raise OperationError(f"$ref {reference[:80]!r}: leads in a circle")
     found: object = said
     for part in reference[2:].split("/"):
-        name = part.replace("~1", "/").replace("~0", "~")
-        found = found.get(name) if isinstance(found, Mapping) else None
+        name = unquote(part).replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list):
+            is_index = name.isascii() and name.isdigit() and len(name) < _MAX_DIGITS
+            found = found[int(name)] if is_index and int(name) < len(found) else None
+        else:
+            found = found.get(name) if isinstance(found, Mapping) else None
     if found is None:
         raise OperationError(f"$ref {reference[:80]!r}: not in the document")
     return _resolved(said, found, depth + 1)
 
 
-def _resolved_or_empty(said: Mapping[str, Any], value: object) -> Mapping[str, Any]:
+def _path_item(said: Mapping[str, Any], value: object) -> tuple[Mapping[str, Any], str]:
+    """What stands under a path, and why nothing does."""
     try:
         found = _resolved(said, value)
-    except OperationError:
-        return {}
-    return found if isinstance(found, Mapping) else {}
+    except OperationError as error:
+        return {}, str(error)
+    if not isinstance(found, Mapping):
+        return {}, "expected an object"
+    beside = value if isinstance(value, Mapping) else {}
+    return {**found, **{key: one for key, one in beside.items() if key != "$ref"}}, ""
 
 
 class _Operation:
     """One operation, on its way to a tool."""
 
     def __init__(
-        self, said: Mapping[str, Any], api: str, path: str, method: str, entry: Mapping[str, Any]
+        self,
+        said: Mapping[str, Any],
+        api: str,
+        path: str,
+        method: str,
+        entry: Mapping[str, Any],
+        *,
+        server: str,
     ) -> None:
         self._said, self._api, self._path, self._method = said, api, path, method
+        self._given_server = server
         self._entry: Mapping[str, Any] = entry
         self._operation: Mapping[str, Any] = entry[method]
         self._properties: dict[str, Any] = {}
         self._required: list[str] = []
         self._variables: list[str] = []
         self._notes: list[str] = []
+        self._styles: dict[str, Any] = {}
 
     def item(self, where: str) -> ProposedItem:
         """The tool; what keeps it from being made is among its problems."""
@@ -161,19 +194,24 @@ class _Operation:
     def _values(self, ref: ItemRef) -> dict[str, Any]:
         base = self._server()
         config: dict[str, Any] = {"method": self._method.upper()}
-        path, query, headers = self._path, dict[str, Any](), dict[str, Any]()
+        path, places = (
+            self._path,
+            {place: dict[str, Any]() for place in ("query", "header", "cookie")},
+        )
         for parameter in self._parameters():
-            place, name = parameter.get("in"), str(parameter.get("name", ""))
-            own = self._add(name, parameter.get("schema"), parameter)
-            if place == "path":
+            place, name = str(parameter.get("in")), str(parameter.get("name", ""))
+            if place == "header" and name.lower() in _IGNORED_HEADERS:
+                continue  # the document says it elsewhere, by the rule of OpenAPI
+            own = self._add(name, self._styled_schema(parameter, place), parameter)
+            is_own = place == "header" and name.lower() in _OWN_HEADERS
+            if place not in PLACES or is_own or not self._style(own, place, name, parameter):
+                self._drop(own, f"{place} {name}"[:80])
+            elif place == "path":
                 path = path.replace(f"{{{name}}}", f"\0{own}\1")
                 self._require(own)
-            elif place == "query":
-                query[_no_marks(name, "query")] = f"{{{own}}}"
-            elif place == "header" and name.lower() not in _OWN_HEADERS:
-                headers[_header(name)] = f"{{{own}}}"
             else:
-                self._drop(own, f"{place} {name}"[:80])
+                spelt = _header(name) if place == "header" else _no_marks(name, place)
+                places[place][spelt] = f"{{{own}}}"
         left = _PLACE.search(path)
         if left:
             raise OperationError(f"path: {left[0][:60]!r} is no parameter of it")
@@ -183,9 +221,10 @@ class _Operation:
             raise OperationError(f"path: expected one that begins with /, found {path[:60]!r}")
         config["url"] = f"{base}{filled}"
         self._body(config)
-        self._security(config, query, headers)
-        config |= {"query": query} if query else {}
-        config |= {"headers": headers} if headers else {}
+        self._security(config, places)
+        keys = {"query": "query", "header": "headers", "cookie": "cookies"}
+        config |= {keys[place]: said for place, said in places.items() if said}
+        config |= {"styles": self._styles} if self._styles else {}
         rights = rights_of_address(base) | {"env": list(dict.fromkeys(self._variables))}
         return {
             "version": "1.0.0",
@@ -209,25 +248,42 @@ class _Operation:
         return _plain(text) or f"{self._method.upper()} {_plain(self._path)}"
 
     def _server(self) -> str:
-        """The address of the server, variables with their defaults."""
+        """The address of the server, variables with their defaults.
+
+        A person may give one: it takes the place of the document's, and is what an address there
+        is relative to.
+        """
         listed = next(
             (one for one in (self._operation, self._entry, self._said) if one.get("servers")), {}
         ).get("servers")
         server = listed[0] if isinstance(listed, list) and listed else {}
         url = server.get("url") if isinstance(server, Mapping) else None
-        if not isinstance(url, str):
-            raise OperationError("servers: expected an address")
-        variables = server.get("variables") or {}
-        for name, one in variables.items() if isinstance(variables, Mapping) else ():
-            default = one.get("default") if isinstance(one, Mapping) else None
-            url = url.replace(f"{{{name}}}", str(default))
+        url = self._filled(url, server.get("variables")) if isinstance(url, str) else ""
+        if self._given_server:
+            is_relative = url.startswith("/") and not url.startswith("//")
+            start = re.match(r"https?://[^/]*", self._given_server)
+            url = f"{start[0]}{url}" if start and is_relative and url != "/" else self._given_server
+        elif not url:
+            raise OperationError(f"servers: expected an address; {_SAY_SERVER}")
         url = _no_marks(url, "servers").rstrip("/")
         if not re.match(r"https?://[^/?#@\s]+(/[^?#\s]*)?$", url):
-            raise OperationError(f"servers: expected https://HOST, found {url[:80]!r}")
+            raise OperationError(
+                f"servers: expected https://HOST, found {url[:80]!r}; {_SAY_SERVER}"
+            )
         if url.startswith("http:"):
             self._notes.append("its server is asked without TLS")
-        if len(listed or ()) > 1:
+        if len(listed or ()) > 1 and not self._given_server:
             self._notes.append("of its servers this is the first")
+        return url
+
+    @staticmethod
+    def _filled(url: str, variables: object) -> str:
+        """An address with the defaults of its variables. Raises OperationError without one."""
+        for name, one in variables.items() if isinstance(variables, Mapping) else ():
+            default = one.get("default") if isinstance(one, Mapping) else None
+            if f"{{{name}}}" in url and not isinstance(default, str | int):
+                raise OperationError(f"servers: expected a default of {str(name)[:40]!r}")
+            url = url.replace(f"{{{name}}}", str(default))
         return url
 
     # ------------------------------------------------------------------ what it takes
@@ -246,7 +302,7 @@ class _Operation:
         """The name of a parameter, once it is among the properties."""
         own = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "value"
         own = own if own[0].isalpha() else f"p_{own}"
-        while own in self._properties:
+        while own in self._properties or own in _TAKEN:
             own += "_"
         written = self._schema(schema)
         about = said.get("description")
@@ -263,9 +319,46 @@ class _Operation:
 
     def _drop(self, own: str, what: str) -> None:
         if own in self._required:
-            raise OperationError(f"{what}: a parameter in this place is not sent")
+            raise OperationError(
+                f"{what}: a parameter in this place, or of this style, is not sent"
+            )
         del self._properties[own]
+        self._styles.pop(own, None)
         self._notes.append(f"left out: {_plain(what)}")
+
+    def _styled_schema(self, parameter: Mapping[str, Any], place: str) -> object:
+        """The schema of a parameter, which may stand under a form of content."""
+        content = parameter.get("content")
+        if isinstance(content, Mapping) and content and place in PLACES:
+            kind, media = next(iter(content.items()))
+            return media.get("schema") if _is_json(str(kind)) and isinstance(media, Mapping) else {}
+        return parameter.get("schema")
+
+    def _style(self, own: str, place: str, name: str, parameter: Mapping[str, Any]) -> bool:
+        """Note how a parameter is written; False for one that cannot be written so."""
+        content = parameter.get("content")
+        if isinstance(content, Mapping) and content:
+            self._styles[own] = {"style": JSON, "name": name}
+            return _is_json(str(next(iter(content))))
+        style = parameter.get("style", PLACES[place][0])
+        explode = parameter.get("explode", style in {"form", "deepObject"})
+        if style not in PLACES[place] or style == JSON or not isinstance(explode, bool):
+            return False
+        kinds = _kinds_of(self._properties[own])
+        is_plain = not kinds & {"array", "object"}
+        if style == "deepObject":
+            explode = True
+            is_known = "object" in kinds
+        elif style in {"spaceDelimited", "pipeDelimited"}:
+            is_known = is_plain or not explode
+        else:
+            # What two of a list in one cookie mean is not said.
+            is_known = place != "cookie" or is_plain or not explode
+        if not is_known:
+            return False
+        if not is_plain or style in {"label", "matrix"}:
+            self._styles[own] = {"style": style, "explode": explode, "name": name}
+        return True
 
     def _body(self, config: dict[str, Any]) -> None:
         body = _resolved(self._said, self._operation.get("requestBody"))
@@ -274,8 +367,7 @@ class _Operation:
         content = body.get("content")
         listed = content if isinstance(content, Mapping) else {}
         for kind, media in listed.items():
-            plain = kind.partition(";")[0].strip().lower()
-            if plain == "application/json" or plain.endswith("+json"):
+            if _is_json(str(kind)):
                 schema = media.get("schema") if isinstance(media, Mapping) else None
                 config["body"] = f"{{{self._add('body', schema, body)}}}"
                 return
@@ -289,52 +381,135 @@ class _Operation:
 
     # ------------------------------------------------------------------ credentials
 
-    def _security(
-        self, config: dict[str, Any], query: dict[str, Any], headers: dict[str, Any]
-    ) -> None:
-        """Credentials as variables: the first of the alternatives."""
+    def _security(self, config: dict[str, Any], places: Mapping[str, dict[str, Any]]) -> None:
+        """Credentials as variables: of the alternatives the first that can be sent, all of it."""
         listed = self._operation.get("security", self._said.get("security"))
-        chosen = listed[0] if isinstance(listed, list) and listed else {}
+        choices = listed if isinstance(listed, list) and listed else [{}]
+        first: OperationError | None = None
+        for number, chosen in enumerate(choices):
+            try:
+                keys = [
+                    self._key(str(name)) for name in (chosen if isinstance(chosen, Mapping) else ())
+                ]
+                _require_all_sent(keys, places)
+            except OperationError as error:
+                first = first or error
+                continue
+            if number:
+                self._notes.append(f"of its alternatives this is number {number + 1}")
+            self._send(keys, config, places)
+            return
+        raise first or OperationError("security: expected a list")
+
+    def _key(self, name: str) -> "_Key":
+        """A scheme of the document. Raises OperationError for one that is not sent."""
         components = self._said.get("components") or {}
         schemes = components.get("securitySchemes") if isinstance(components, Mapping) else {}
-        for name in chosen if isinstance(chosen, Mapping) else ():
-            scheme = _resolved(self._said, (schemes or {}).get(name))
-            if not isinstance(scheme, Mapping):
-                raise OperationError(f"security: {str(name)[:60]!r} is no scheme of the document")
-            kind, place = scheme.get("type"), scheme.get("in")
-            basic = str(scheme.get("scheme", "")).lower() == "basic"
-            word = "PASSWORD" if basic else "KEY" if kind == "apiKey" else "TOKEN"
-            variable = self._variable(str(name), word)
-            key = str(scheme.get("name", ""))
-            if kind == "http" and basic:
-                headers["Authorization"] = f"Basic ${{{variable}}}"
+        scheme = _resolved(self._said, (schemes or {}).get(name))
+        if not isinstance(scheme, Mapping):
+            raise OperationError(f"security: {name[:60]!r} is no scheme of the document")
+        kind, place = scheme.get("type"), scheme.get("in")
+        said = str(scheme.get("scheme", "")).lower()
+        if kind == "http" and said == "basic":
+            return _Key(name, "PASSWORD", "header", "Authorization", "basic")
+        if (kind == "http" and said == "bearer") or kind in {"oauth2", "openIdConnect"}:
+            return _Key(name, "TOKEN", "header", "Authorization", "bearer")
+        spelt = str(scheme.get("name", ""))
+        if kind == "apiKey" and place == "header":
+            return _Key(name, "KEY", "header", _header(spelt), "api_key")
+        if kind == "apiKey" and place in {"query", "cookie"}:
+            return _Key(name, "KEY", str(place), _no_marks(spelt, "security"), "api_key")
+        found = said if kind == "http" else place if kind == "apiKey" else kind
+        raise OperationError(f"security: a key by {str(found)[:40]!r} is not sent")
+
+    def _send(
+        self,
+        keys: "Sequence[_Key]",
+        config: dict[str, Any],
+        places: Mapping[str, dict[str, Any]],
+    ) -> None:
+        auth: list[dict[str, Any]] = []
+        for key in keys:
+            variable = self._variable(key.scheme, key.word)
+            value = f"${{{variable}}}"
+            if key.place != "header":
+                places[key.place][key.name] = value
+            elif key.kind == "basic":
+                places["header"][key.name] = f"Basic {value}"
                 self._notes.append(f"{variable} is user:password in base64")
-            elif kind in {"http", "oauth2", "openIdConnect"}:
-                config["auth"] = {"type": "bearer", "token": f"${{{variable}}}"}
-            elif kind == "apiKey" and place == "header":
-                config["auth"] = {
-                    "type": "api_key",
-                    "key": f"${{{variable}}}",
-                    "header": _header(key),
-                }
-            elif kind == "apiKey" and place == "query":
-                query[_no_marks(key, "security")] = f"${{{variable}}}"
+            elif key.kind == "bearer":
+                auth.append({"type": "bearer", "token": value})
             else:
-                raise OperationError(f"security: a key in {str(place)[:40]!r} is not sent")
+                auth.append({"type": "api_key", "key": value, "header": key.name})
             self._notes.append(f"set {variable} yourself")
+        if auth:
+            config["auth"] = auth[0] if len(auth) == 1 else auth
 
     def _variable(self, name: str, word: str) -> str:
         # A document must not choose a variable that is set for another purpose.
         plain = re.sub(r"[^A-Z0-9]+", "_", f"API_{self._api}_{name}".upper()).strip("_")
-        variable = plain[:60] if plain.endswith(word) else f"{plain[:50]}_{word}"
+        start = variable = plain[:60] if plain.endswith(word) else f"{plain[:50]}_{word}"
+        number = 1
+        while variable in self._variables:
+            number += 1
+            variable = f"{start}_{number}"
         self._variables.append(variable)
         return variable
 
 
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A credential: its scheme, the last word of its variable, and where it is sent as what."""
+
+    scheme: str
+    word: str
+    place: str
+    name: str
+    kind: str
+
+
+def _require_all_sent(keys: Sequence[_Key], places: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise OperationError where two keys, or a key and a parameter, have one place."""
+    taken = {(place, str(name).lower()) for place, said in places.items() for name in said}
+    for key in keys:
+        own = (key.place, key.name.lower())
+        if own in taken:
+            raise OperationError(f"security: two values in the {key.place} {key.name[:60]!r}")
+        taken.add(own)
+
+
+def _is_json(kind: str) -> bool:
+    plain = kind.partition(";")[0].strip().lower()
+    return plain == "application/json" or plain.endswith("+json")
+
+
+def _kinds_of(schema: Mapping[str, Any]) -> set[str]:
+    """The types that a value of a schema may have; all where it does not say."""
+    said = schema.get("type")
+    kinds = {said} if isinstance(said, str) else set(said or ())
+    if kinds:
+        return kinds
+    for key in ("anyOf", "oneOf", "allOf"):
+        found = [_kinds_of(one) for one in schema.get(key) or ()]
+        if found:
+            return set.intersection(*found) if key == "allOf" else set.union(*found)
+    choices = schema.get("enum")
+    if choices and not any(isinstance(one, list | dict) for one in choices):
+        return {"string"}
+    return set(_TYPES)
+
+
 def _schema_of(
-    said: Mapping[str, Any], value: object, left: list[int], above: tuple[str, ...] = ()
+    said: Mapping[str, Any],
+    value: object,
+    left: list[int],
+    above: tuple[str, ...] = (),
+    unsent: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
-    """A schema of the document as JSON Schema without references; ``{}`` is anything."""
+    """A schema of the document as JSON Schema without references; ``{}`` is anything.
+
+    It is that of a request: members that are read only are ``unsent``, and not asked for.
+    """
     left[0] -= 1
     if left[0] < 0 or len(above) > MAX_DEPTH:
         return {}
@@ -342,15 +517,18 @@ def _schema_of(
     if isinstance(reference, str):
         if reference in above:
             return {}
-        return _schema_of(said, _resolved(said, value), left, (*above, reference))
+        return _schema_of(said, _resolved(said, value), left, (*above, reference), unsent)
     if not isinstance(value, Mapping):
         return {}
     deeper = (*above, "")
     written = _of_values(value)
+    unsent |= _read_only(said, value, MAX_DEPTH)
     properties = value.get("properties")
     if isinstance(properties, Mapping):
         written["properties"] = {
-            str(name): _schema_of(said, one, left, deeper) for name, one in properties.items()
+            str(name): _schema_of(said, one, left, deeper)
+            for name, one in properties.items()
+            if name not in unsent
         }
         required = value.get("required")
         if isinstance(required, list):
@@ -359,8 +537,33 @@ def _schema_of(
         written["items"] = _schema_of(said, value["items"], left, deeper)
     for key in ("allOf", "anyOf", "oneOf"):
         if isinstance(value.get(key), list) and value[key]:
-            written[key] = [_schema_of(said, one, left, deeper) for one in value[key]]
+            written[key] = [_schema_of(said, one, left, deeper, unsent) for one in value[key]]
     return written
+
+
+def _read_only(said: Mapping[str, Any], value: object, depth: int) -> frozenset[str]:
+    """Members of an object that only an answer has, of all parts of its schema."""
+    if depth <= 0 or not isinstance(value, Mapping):
+        return frozenset()
+    found = set()
+    properties = value.get("properties")
+    for name, one in properties.items() if isinstance(properties, Mapping) else ():
+        if isinstance(one, Mapping) and _is_read_only(said, one):
+            found.add(str(name))
+    parts = value.get("allOf")
+    for part in parts[:MAX_CHOICES] if isinstance(parts, list) else ():
+        with suppress(OperationError):
+            found |= _read_only(said, _resolved(said, part), depth - 1)
+    return frozenset(found)
+
+
+def _is_read_only(said: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
+    if value.get("readOnly") is True:
+        return True
+    with suppress(OperationError):
+        found = _resolved(said, value)
+        return isinstance(found, Mapping) and found.get("readOnly") is True
+    return False
 
 
 def _of_values(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -377,7 +580,10 @@ def _of_values(value: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(about, str) and about.strip():
         written["description"] = _plain(about)
     written |= {key: value[key] for key in _KEPT if isinstance(value.get(key), int | float)}
-    if isinstance(choices, list) and 0 < len(choices) <= MAX_OPERATIONS:
+    if isinstance(choices, list) and named == ["string"]:
+        # A word that YAML reads as a number or as true is still a text to the server.
+        choices = [one if isinstance(one, str | None) else json.dumps(one) for one in choices]
+    if isinstance(choices, list) and 0 < len(choices) <= MAX_CHOICES:
         written["enum"] = [*choices, *([None] if "null" in named and None not in choices else [])]
     if isinstance(value.get("additionalProperties"), bool):
         written["additionalProperties"] = value["additionalProperties"]

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
 """Of one file that is imported from."""
-MAX_ITEMS = 500
-"""In one plan."""
+MAX_ITEMS = 2000
+"""In one plan: what is more is refused, and said to be."""
 
 
 def source_error(path: str, problem: str, *, hint: str = "") -> RyeError:
@@ -47,6 +47,7 @@ class ImportSource:
     client   the client whose settings these are, ``""`` where only the file is known
     base     the folder that holds the ``.ai`` of the space, for what is signed where it lies
     copies   whether what could stay where it lies is copied
+    server   the address that a document without one is about
     """
 
     path: Path
@@ -54,6 +55,7 @@ class ImportSource:
     client: str = ""
     base: Path | None = None
     copies: bool = False
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class ProposedItem:
     files     further files, by their paths relative to ``.ai``
     origin    where it comes from, for a person: ``.mcp.json: mcpServers.github``
     shown     what it would run, one line for the table; no secret
+    steps     everything that it would run, line by line, in order; ``()`` where ``shown`` says it
     held      what of it can be pinned, for the table; ``""`` where its text is all there is
     notes     what a person should know before signing
     secrets   values that were taken out of the text
@@ -99,6 +102,7 @@ class ProposedItem:
     data: bytes = field(repr=False)
     origin: str
     shown: str = ""
+    steps: tuple[str, ...] = ()
     held: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
@@ -114,6 +118,7 @@ class ProposedItem:
             "suffix": self.suffix,
             "from": self.origin,
             "runs": self.shown,
+            **({"steps": list(self.steps)} if self.steps else {}),
             "held": self.held,
             "files": sorted(self.files),
             "notes": list(self.notes),
@@ -124,10 +129,14 @@ class ProposedItem:
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """Everything that would be made. ``notes`` are about the whole."""
+    """Everything that would be made.
+
+    ``notes`` are about the whole. ``left_out`` counts what is beyond a limit, and no item.
+    """
 
     items: tuple[ProposedItem, ...] = ()
     notes: tuple[str, ...] = ()
+    left_out: int = 0
 
     @property
     def writable(self) -> tuple[ProposedItem, ...]:
@@ -152,7 +161,7 @@ class ImportPlan:
                 )
         chosen = set(names)
         kept = tuple(item for item in self.items if chosen & set(_spellings(item)))
-        return ImportPlan(kept, self.notes)
+        return ImportPlan(kept, self.notes, self.left_out)
 
 
 def _spellings(item: ProposedItem) -> tuple[str, ...]:
@@ -164,14 +173,13 @@ def joined(plans: Iterable[ImportPlan]) -> ImportPlan:
 
     (1) two items of one id, or of ids that differ in case alone: the second is not made
     (2) two ids that look alike, as ``c1`` and ``cl`` do: both say so
-    (3) more than `MAX_ITEMS`: the rest is not made
     """
     listed = list(plans)
     items = [item for plan in listed for item in plan.items]
     first: dict[str, ProposedItem] = {}
     alike = Counter(_skeleton(item.ref) for item in items)
     judged = []
-    for number, item in enumerate(items):
+    for item in items:
         spelt = str(item.ref).casefold()
         other = first.setdefault(spelt, item)
         if other is not item:  # (1)
@@ -180,11 +188,12 @@ def joined(plans: Iterable[ImportPlan]) -> ImportPlan:
         elif alike[_skeleton(item.ref)] > 1:  # (2)
             note = "another id here looks like it: read both letter by letter"
             item = replace(item, notes=(*item.notes, note))  # noqa: PLW2901
-        if number >= MAX_ITEMS:  # (3)
-            problem = f"expected at most {MAX_ITEMS} items at once; choose with --only"
-            item = with_problem(item, problem)  # noqa: PLW2901
         judged.append(item)
-    return ImportPlan(tuple(judged), tuple(note for plan in listed for note in plan.notes))
+    return ImportPlan(
+        tuple(judged),
+        tuple(note for plan in listed for note in plan.notes),
+        sum(plan.left_out for plan in listed),
+    )
 
 
 def with_problem(item: ProposedItem, problem: str) -> ProposedItem:

@@ -13,7 +13,7 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import path_inside, read_bytes
-from lillux.values import replace
+from lillux.values import dataclass, replace
 from ryeos.imports.help_pages import HelpPage, read_help
 from ryeos.imports.plan import (
     ImportPlan,
@@ -25,8 +25,9 @@ from ryeos.imports.plan import (
     source_error,
 )
 from ryeos.imports.tool_texts import ToolParts, tool_text
+from ryeos.items.line_ends import lf_bytes
 from ryeos.items.refs import AI_DIRECTORY, ItemRef, Kind
-from ryeos.run.packages import read_block
+from ryeos.run.packages import allows_python, read_block, required_python
 
 CATEGORY, OWN_FOLDER = "scripts", f"{AI_DIRECTORY}/scripts"
 MAX_SCRIPT = 512 * 1024
@@ -65,20 +66,23 @@ def read_script(source: ImportSource) -> ImportPlan:
 
 def _script(source: ImportSource, ref: ItemRef, origin: str) -> ProposedItem:
     """Raises LilluxError."""
-    data = read_bytes(source.path, MAX_SCRIPT)
-    try:
-        text = data.decode("utf-8-sig")
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise source_error(origin, f"expected Python: {str(error)[:200]}") from None
-    block = read_block(text.replace("\r\n", "\n"), origin)
+    data = lf_bytes(read_bytes(source.path, MAX_SCRIPT))
+    text = _text(data, origin)
+    code = _code(text, origin)
+    block = read_block(text, origin)
     base = source.base or source.project or source.path.parent
     inside = path_inside(source.path.resolve(), base.resolve())
     is_own = not source.copies and inside is not None
     place = inside if is_own and inside else f"{OWN_FOLDER}/{ref.name}.py"
-    description = _one_line(ast.get_docstring(tree) or "") or f"Runs the script {source.path.name}"
-    rights, notes = _rights(tree)
-    found = _BLOCK.search(text.replace("\r\n", "\n"))
+    description = _one_line(code.docstring) or f"Runs the script {source.path.name}"
+    rights, notes = _rights(code)
+    if code.is_unread:
+        required = required_python(text, origin)
+        notes.append(
+            f"it needs Python {required}, not Rye's {_OWN_PYTHON}: in .venv, or RYE_PYTHON"
+        )
+        notes.append("it takes args, a list of words")
+    found = _BLOCK.search(text)
     written = ToolParts(
         description=description,
         rights=rights,
@@ -99,7 +103,60 @@ def _script(source: ImportSource, ref: ItemRef, origin: str) -> ProposedItem:
         held=f"1 file, {place}",
         files={} if is_own else {f"scripts/{ref.name}.py": data},
         notes=tuple(notes),
-        probe=ScriptProbe(data=data, block=block, written=written),
+        probe=None if code.is_unread else ScriptProbe(data=data, block=block, written=written),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Code:
+    """What a script says that is of interest here.
+
+    ``is_unread``: for a newer Python than this one, so that only its lines were looked at.
+    """
+
+    docstring: str
+    imported: frozenset[str]
+    texts: frozenset[str]
+    called: frozenset[str]
+    is_unread: bool = False
+
+
+_OWN_PYTHON = ".".join(map(str, sys.version_info[:2]))
+_IMPORTS = re.compile(r"(?m)^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)")
+_ATTRIBUTES = re.compile(r"\.([A-Za-z_]\w*)")
+_QUOTED = re.compile(r"'([^'\n\\]*)'|\"([^\"\n\\]*)\"")
+_FIRST_TEXT = re.compile(r'(?s)\A(?:[ \t]*(?:#[^\n]*)?\n)*(?:"""(.*?)"""|\'\'\'(.*?)\'\'\')')
+
+
+def _text(data: bytes, origin: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise source_error(origin, f"expected UTF-8: {error.reason}") from None
+
+
+def _code(text: str, origin: str) -> _Code:
+    """What a script says, by its tree, or by its lines where its Python is a newer one.
+
+    Raises RyeError `IMPORT_UNREADABLE`, SpecError.
+    """
+    try:
+        return _code_of(ast.parse(text))
+    except SyntaxError as error:
+        required = required_python(text, origin)
+        if not required or allows_python(required, _OWN_PYTHON):
+            problem = f"line {error.lineno}: {str(error.msg)[:200]}, to Python {_OWN_PYTHON}"
+            hint = 'is it for a newer one? its block may say so: requires-python = ">=3.13"'
+            raise source_error(origin, problem, hint=hint) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise source_error(origin, f"not read as Python: {str(error)[:200]}") from None
+    found = _FIRST_TEXT.match(text)
+    return _Code(
+        docstring=(found[1] or found[2] or "") if found else "",
+        imported=frozenset(_IMPORTS.findall(text)),
+        texts=frozenset(one or other for one, other in _QUOTED.findall(text)),
+        called=frozenset(_ATTRIBUTES.findall(text)),
+        is_unread=True,
     )
 
 
@@ -120,8 +177,7 @@ def with_arguments(item: ProposedItem, page: str, problem: str) -> ProposedItem:
     return replace(item, data=text.encode(), notes=(*item.notes, note))
 
 
-def _rights(tree: ast.Module) -> tuple[dict[str, Any], list[str]]:
-    """Rights that are proposed by what a script imports and reads, and notes on them."""
+def _code_of(tree: ast.Module) -> _Code:
     imported, texts, called = set[str](), set[str](), set[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -132,6 +188,17 @@ def _rights(tree: ast.Module) -> tuple[dict[str, Any], list[str]]:
             texts.add(node.value)
         elif isinstance(node, ast.Attribute):
             called.add(node.attr)
+    return _Code(
+        docstring=ast.get_docstring(tree) or "",
+        imported=frozenset(imported),
+        texts=frozenset(texts),
+        called=frozenset(called),
+    )
+
+
+def _rights(code: _Code) -> tuple[dict[str, Any], list[str]]:
+    """Rights that are proposed by what a script imports and reads, and notes on them."""
+    imported, texts, called = code.imported, code.texts, code.called
     variables = {one for one in texts if _VARIABLE.fullmatch(one) and "_" in one}
     is_writing = _WRITES & (texts | called) or imported & {"shutil"}
     rights: dict[str, Any] = {

@@ -3,12 +3,14 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError, UnsafePathError
 from lillux.files import require_plain_path
-from lillux.schema import validate_schema
+from lillux.schema_keywords import SchemaError, describe_value
+from lillux.schema_repair import readable_schema
 from lillux.values import dataclass, field
 from ryeos.items.errors import UsageError
 from ryeos.items.yaml import with_entry, without_entry, yaml_text
@@ -149,12 +151,16 @@ MAX_NAME_CHARACTERS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTool:
-    """A tool of a server. ``problem`` says why it cannot be an item, ``""`` where it can."""
+    """A tool of a server. ``problem`` says why it cannot be an item, ``""`` where it can.
+
+    ``notes`` name the parts of its schema that are left out, as they cannot be read.
+    """
 
     tool: str
     item_id: str = ""
     values: Mapping[str, Any] = field(default_factory=dict, repr=False)
     problem: str = ""
+    notes: tuple[str, ...] = ()
 
     def text(self, version: str = FIRST_VERSION) -> str:
         """The item's text."""
@@ -186,19 +192,25 @@ def offered_tools(
 
 
 def _offer(server: str, runtime: str, item_id: str, tool: Mapping[str, Any]) -> ServerTool:
-    name, schema = tool["name"], tool.get("inputSchema", {"type": "object"})
-    problem = _schema_problem(schema)
-    if problem:
-        return ServerTool(tool=name, item_id=item_id, problem=f"inputSchema: {problem}")
+    name = tool["name"]
+    try:
+        schema, notes = _usable_schema(tool.get("inputSchema"))
+    except (LilluxError, RecursionError) as error:
+        return ServerTool(tool=name, item_id=item_id, problem=f"inputSchema: {str(error)[:300]}")
+    said_elsewhere = _SAID_ELSEWHERE[:-1] if notes else _SAID_ELSEWHERE
     values = {
         "tool_type": "mcp",
         "executor_id": runtime,
         "category": f"mcp/{server}",
         "description": _description(tool) or f"{_one_line(name)} of the server {server}",
-        "config": {"server": f"{SERVER_FOLDER}/{server}", "tool_name": name, **_other_fields(tool)},
+        "config": {
+            "server": f"{SERVER_FOLDER}/{server}",
+            "tool_name": name,
+            **_other_fields(tool, said_elsewhere),
+        },
         "input_schema": schema,
     }
-    offer = ServerTool(tool=name, item_id=item_id, values=values)
+    offer = ServerTool(tool=name, item_id=item_id, values=values, notes=notes)
     try:
         size = len(offer.text().encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
@@ -209,16 +221,20 @@ def _offer(server: str, runtime: str, item_id: str, tool: Mapping[str, Any]) -> 
     return offer
 
 
-def _schema_problem(schema: object) -> str:
-    if not isinstance(schema, Mapping):
-        return f"expected an object, found {type(schema).__name__}"
-    if schema.get("type", "object") != "object":
-        return "expected the type object"
-    try:
-        validate_schema(schema)
-    except (LilluxError, RecursionError) as error:
-        return str(error)[:300]
-    return ""
+def _usable_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The schema as far as it can be read, and what is left out of it. Raises SchemaError."""
+    if schema is None or schema is True:
+        return {"type": "object"}, ()
+    if not isinstance(schema, dict):
+        raise SchemaError("", f"expected an object, found {describe_value(schema)}")
+    kind = schema.get("type", "object")
+    if kind is None or (isinstance(kind, list) and "object" in kind):
+        schema = {**schema, "type": "object"}
+    elif kind != "object":
+        raise SchemaError("", "expected the type object")
+    usable, left_out = readable_schema(schema)
+    notes = (f"inputSchema{one.pointer}: left out: {one.problem}" for one in left_out)
+    return usable, tuple(_one_line(note)[:300] for note in notes)
 
 
 def _description(tool: Mapping[str, Any]) -> str:
@@ -226,9 +242,9 @@ def _description(tool: Mapping[str, Any]) -> str:
     return _one_line(text) if isinstance(text, str) else ""
 
 
-def _other_fields(tool: Mapping[str, Any]) -> dict[str, Any]:
+def _other_fields(tool: Mapping[str, Any], said_elsewhere: Sequence[str]) -> dict[str, Any]:
     """What else a server says of a tool, for a person who compares it with what it says later."""
-    kept = {key: _plain(tool[key], 8) for key in sorted(tool) if key not in _SAID_ELSEWHERE}
+    kept = {key: _plain(tool[key], 8) for key in sorted(tool) if key not in said_elsewhere}
     return {"listed": kept} if kept else {}
 
 
@@ -239,6 +255,8 @@ def _plain(value: object, depth: int) -> object:
     """JSON with each text on one line of bounded length."""
     if isinstance(value, str):
         return _one_line(value)
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
     if depth and isinstance(value, Mapping):
         return {_one_line(str(key)): _plain(one, depth - 1) for key, one in value.items()}
     if depth and isinstance(value, list):

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.json_edits import Dialect, JsonNode, TextSyntaxError, parse
+from lillux.json_edits import Dialect, JsonNode, TextSyntaxError, is_blank, parse
 from lillux.variables import NEVER_FROM_DOTENV
 from ryeos.imports.clients import find_client, starts_rye
 from ryeos.imports.launches import (
@@ -14,12 +14,14 @@ from ryeos.imports.launches import (
     Launch,
     Secrets,
     launch_of,
+    own_folders,
     proposed_rights,
     rights_of_address,
     translated,
     words_of,
 )
 from ryeos.imports.plan import (
+    MAX_ITEMS,
     ImportPlan,
     ImportSource,
     ProposedItem,
@@ -49,7 +51,7 @@ CONTAINERS = (
     ("mcp",),
     ("amp.mcpServers",),
 )
-MAX_SERVERS = 200
+ADDRESS_KEYS = ("url", "httpUrl", "serverUrl", "endpoint")
 _CHOICES = ("includeTools", "excludeTools", "enabled_tools", "disabled_tools", "alwaysAllow")
 
 
@@ -57,15 +59,28 @@ def read_servers(source: ImportSource) -> ImportPlan:
     """A server item for each entry. Raises RyeError `IMPORT_UNREADABLE`."""
     settings, twice = _settings(source)
     origin = shown_path(source.path, source.project)
-    items = []
-    for path, entries in _containers(settings, source):
-        for name, entry in list(entries.items())[:MAX_SERVERS]:
+    items, left_out = list[ProposedItem](), 0
+    for path, entries in _containers(settings, source) or _flat(settings):
+        left_out += max(0, len(entries) - MAX_ITEMS)
+        for name, entry in list(entries.items())[:MAX_ITEMS]:
             where = ".".join((*path, str(name)))
             doubled = where in twice
             items.append(
                 _Entry(str(name), entry, f"{origin}: {where}", source).item(doubled=doubled)
             )
-    return ImportPlan(tuple(items), () if items else (f"{origin}: no MCP servers in it",))
+    notes = () if items else (f"{origin}: no MCP servers in it",)
+    return ImportPlan(tuple(items), notes, left_out)
+
+
+def _flat(settings: Mapping[str, Any]) -> list[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    """Entries that stand at the top, as in the ``.mcp.json`` of a plugin, by what they have."""
+    found = {
+        name: entry
+        for name, entry in settings.items()
+        if isinstance(entry, Mapping)
+        and any(isinstance(entry.get(key), str | list) for key in ("command", *ADDRESS_KEYS))
+    }
+    return [((), found)] if found else []
 
 
 def _settings(source: ImportSource) -> tuple[Mapping[str, Any], frozenset[str]]:
@@ -79,7 +94,7 @@ def _settings(source: ImportSource) -> tuple[Mapping[str, Any], frozenset[str]]:
         except tomllib.TOMLDecodeError as error:
             raise source_error(where, f"expected TOML: {error}") from None
     try:
-        node = parse(text if text.strip() else "{}", Dialect.JSONC)
+        node = parse("{}" if is_blank(text, Dialect.JSONC) else text, Dialect.JSONC)
     except TextSyntaxError as error:
         raise source_error(where, str(error)) from None
     if not isinstance(node.value, dict):
@@ -98,13 +113,13 @@ def _duplicate_keys(node: JsonNode, path: tuple[str, ...], depth: int = 4) -> It
 
 def _containers(
     settings: Mapping[str, Any], source: ImportSource
-) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+) -> list[tuple[tuple[str, ...], Mapping[str, Any]]]:
     """Where the entries stand: the client's own place, or every place that is known."""
     known = (find_client(source.client).container,) if source.client else CONTAINERS
     places = [*known]
     if source.project:  # Claude Code keeps what belongs to one project by its path
         places.append(("projects", str(source.project), "mcpServers"))
-    seen = []
+    listed: list[tuple[tuple[str, ...], Mapping[str, Any]]] = []
     for path in places:
         found: object = settings
         for name in path:
@@ -112,9 +127,9 @@ def _containers(
         is_other = path == ("mcp",) and isinstance(settings.get("mcp"), Mapping)
         if is_other and "servers" in settings["mcp"]:
             continue  # of VS Code, and read above
-        if isinstance(found, Mapping) and found not in seen:
-            seen.append(found)
-            yield path, found
+        if isinstance(found, Mapping) and all(found is not one for _, one in listed):
+            listed.append((path, found))
+    return listed
 
 
 class _Entry:
@@ -125,6 +140,7 @@ class _Entry:
         self._plain = plain_name(name)
         self._secrets = Secrets(self._plain)
         self._notes: list[str] = []
+        self._folders = own_folders(source)
 
     def item(self, *, doubled: bool) -> ProposedItem:
         """The item; what keeps it from being made is among its problems."""
@@ -157,7 +173,7 @@ class _Entry:
     def _values(self, launch: Launch) -> tuple[Launch, dict[str, Any]]:
         entry = self._entry
         if not isinstance(entry, Mapping):
-            raise EntryError(f"expected an object, found {json.dumps(entry)[:40]}")
+            raise EntryError(f"expected an object, found {json.dumps(entry, default=str)[:40]}")
         started = self._command(entry)
         if started:
             launch, config, rights = started
@@ -244,8 +260,7 @@ class _Entry:
     # ------------------------------------------------------------------ an address
 
     def _address(self, entry: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        keys = ("url", "httpUrl", "serverUrl", "endpoint")
-        url = next((entry[key] for key in keys if isinstance(entry.get(key), str)), "")
+        url = next((entry[key] for key in ADDRESS_KEYS if isinstance(entry.get(key), str)), "")
         if not url:
             raise EntryError("expected a command or a url, found neither")
         address = self._secrets.address(self._text(url, "url"))
@@ -275,7 +290,8 @@ class _Entry:
             yield "Authorization", f"Bearer ${{{bearer}}}"
 
     def _text(self, text: str, where: str, *, bare: bool = False) -> str:
-        return translated(text, where, self._secrets.variable_for_prompt, bare=bare)
+        own = self._secrets.variable_for_prompt
+        return translated(text, where, own, folders=self._folders, bare=bare)
 
 
 def _require_variable(name: object, where: str) -> None:

@@ -14,6 +14,7 @@ from lillux.errors import LilluxError, as_word
 from lillux.files import path_inside, read_bytes
 from ryeos.imports.plan import ImportPlan, ImportSource, ProposedItem, plain_name, shown_path
 from ryeos.items.header_values import MetadataError
+from ryeos.items.line_ends import lf_bytes
 from ryeos.items.refs import AI_DIRECTORY, ItemRef, Kind
 from ryeos.trust.skill_files import (
     FILE,
@@ -182,7 +183,8 @@ def _texts(text: str, files: Mapping[str, bytes]) -> str:
 
 
 def _listed_file(path: str, data: bytes) -> ListedFile:
-    return ListedFile(path, len(data), sha256_hex(data))
+    plain = lf_bytes(data)
+    return ListedFile(path, len(plain), sha256_hex(plain))
 
 
 def _version(path: Path, manifest: SkillManifest) -> str:

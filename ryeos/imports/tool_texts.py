@@ -5,20 +5,22 @@ makes a command line of its parameters, without a shell. Every value is a litera
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, safe_join
 from lillux.values import dataclass
 from ryeos.imports.help_pages import Argument, HelpPage
+from ryeos.items.line_ends import pinned_bytes
 from ryeos.items.pinned_files import literal_of, pinned_files
 from ryeos.items.refs import ItemRef
 from ryeos.trust.skill_files import FurtherFile
 
 MAX_FILE = 4 * 1024 * 1024
+NAME_OF_TASK = re.compile(r"\w[\w:./-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,7 @@ class ToolParts:
     """What a tool says besides its arguments.
 
     files    path below the base and SHA-256 of each file that it depends on; a script is the first
+    absent   paths that must not be there, as the command would read them
     command  the program and its first words; empty for a Python script, which runs by itself
     block    a PEP 723 block
     """
@@ -33,13 +36,15 @@ class ToolParts:
     description: str
     rights: Mapping[str, Any]
     files: tuple[tuple[str, str], ...]
+    absent: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     block: str = ""
 
     @property
     def lists(self) -> str:
         """The lines of a tool that tell it from tools of other files and other commands."""
-        return f"FILES = {list(self.files)!a}\nCOMMAND = {list(self.command)!a}\n"
+        absent = f"ABSENT = {list(self.absent)!a}\n" if self.command else ""
+        return f"FILES = {list(self.files)!a}\n{absent}COMMAND = {list(self.command)!a}\n"
 
 
 def tool_text(ref: ItemRef, parts: ToolParts, page: HelpPage) -> str:
@@ -59,6 +64,7 @@ def tool_text(ref: ItemRef, parts: ToolParts, page: HelpPage) -> str:
     return _TEMPLATE.format(
         docstring=f"Runs {json.dumps(what)}, with its files as they were when it was signed.",
         block=f"{parts.block}\n\n" if parts.block else "",
+        os="import os\n" if parts.command else "",
         imports="import re\nimport shutil\nimport subprocess\n" if parts.command else "",
         types="" if parts.command else "import types\n",
         category=ref.category,
@@ -66,6 +72,8 @@ def tool_text(ref: ItemRef, parts: ToolParts, page: HelpPage) -> str:
         schema=ascii(schema),
         rights=ascii(dict(parts.rights)),
         rows=ascii([(one.name, one.flag, one.kind) for one in arguments]),
+        defaults=ascii({one.name: one.default for one in arguments if one.default is not None}),
+        checks=_CHECK_ABSENT if parts.command else "",
         lists=parts.lists,
         depth=ref.id.count("/") + 2,
         end=_RUN_COMMAND if parts.command else _RUN_SCRIPT,
@@ -86,9 +94,9 @@ def further_files(text: str, base: Path) -> list[FurtherFile]:
             listed.append(FurtherFile("a file of this tool", problem=f"line {line}: {problem}"))
         for place, digest in pinned.files:
             data = read_bytes(safe_join(base, place), MAX_FILE)
-            is_same = sha256_hex(data) == digest
-            problem = "" if is_same else "is not what this tool runs; import it again"
-            listed.append(FurtherFile(place, data if is_same else b"", problem))
+            same = pinned_bytes(data, digest)
+            problem = "" if same is not None else "is not what this tool runs; import it again"
+            listed.append(FurtherFile(place, same or b"", problem))
     except (OSError, LilluxError) as error:
         listed.append(FurtherFile("a file of this tool", problem=f"cannot be read: {error}"))
     return listed
@@ -101,7 +109,10 @@ def is_of_same_source(before: bytes, proposed: bytes) -> bool:
         first, second = pinned_files(one), pinned_files(other)
         if first.problems or not first.files or first.files != second.files:
             return False
-        return bool(literal_of(one, "COMMAND") == literal_of(other, "COMMAND"))
+        return all(
+            (literal_of(one, name) or []) == (literal_of(other, name) or [])
+            for name in ("COMMAND", "ABSENT")
+        )
     except (UnicodeDecodeError, LilluxError):
         return False
 
@@ -111,7 +122,17 @@ _RUN_SCRIPT = """\
     sys.argv = [path, *words(given)]
     module = sys.modules["__main__"] = types.ModuleType("__main__")
     module.__file__ = path
-    exec(compile(sources[0], path, "exec"), module.__dict__)
+    try:
+        code = compile(sources[0], path, "exec")
+    except SyntaxError as error:
+        python = f"to Python {sys.version.split()[0]}; RYE_PYTHON names another"
+        sys.exit(f"{path}, line {error.lineno}: {error.msg}, {python}")
+    exec(code, module.__dict__)
+"""
+_CHECK_ABSENT = """\
+    for name in ABSENT:
+        if os.path.lexists(base / name):
+            sys.exit(f"{name}: was not there when this was signed; read it: rye import --force")
 """
 _RUN_COMMAND = """\
     program, *first = COMMAND
@@ -130,7 +151,7 @@ _TEMPLATE = '''\
 
 {block}import hashlib
 import json
-import pathlib
+{os}import pathlib
 {imports}import sys
 {types}
 __version__ = "1.0.0"
@@ -143,13 +164,25 @@ CONFIG_SCHEMA = {schema}
 SANDBOX = {rights}
 
 {lists}ARGUMENTS = {rows}
+DEFAULTS = {defaults}
+
+
+def has(given, name):
+    """Whether a parameter is given: no list without a word in it."""
+    return given.get(name) is not None and given[name] != []
 
 
 def words(given):
     """The words of a command line for these parameters."""
     named, placed = [], []
-    for name, flag, kind in ARGUMENTS:
+    places = [n for n, row in enumerate(ARGUMENTS) if not row[1] and has(given, row[0])]
+    last = places[-1] if places else -1
+    for number, (name, flag, kind) in enumerate(ARGUMENTS):
         value = given.get(name)
+        if not flag and number < last and not has(given, name):
+            if name not in DEFAULTS:
+                sys.exit(f"{{name}}: expected a value, as {{ARGUMENTS[last][0]}} stands behind it")
+            value = DEFAULTS[name]
         if value is None:
             continue
         values = [str(one) for one in (value if isinstance(value, list) else [value])]
@@ -178,7 +211,11 @@ if __name__ == "__main__":
     sources = []
     for name, digest in FILES:
         with open(base / name, "rb") as file:
-            sources.append(file.read())
-        if hashlib.sha256(sources[-1]).hexdigest() != digest:
+            data = file.read()
+        ends, lines = data.count(b"\\r\\n"), data.replace(b"\\r\\n", b"\\n")
+        if ends == data.count(b"\\n") == data.count(b"\\r") and b"\\0" not in data:
+            data = data if hashlib.sha256(data).hexdigest() == digest else lines  # git wrote it
+        if hashlib.sha256(data).hexdigest() != digest:
             sys.exit(f"{{name}}: changed since it was signed; if it is right: rye import --force")
-{end}'''
+        sources.append(data)
+{checks}{end}'''

@@ -96,7 +96,8 @@ def _javascript(text: str) -> dict[str, Any]:
 
 
 def _shell(text: str) -> dict[str, Any]:
-    return parse_shell(text)
+    header = parse_shell(text)
+    return BARE_SCRIPT | header if _is_bare(text, header) else header
 
 
 def _toml(text: str) -> dict[str, Any]:
@@ -456,6 +457,27 @@ def parse_shell(text: str) -> dict[str, Any]:
         problem = f"expected it in the comments at the top, as # {name}: {{...}}"
         raise MetadataError("shell", problem, line)
     return parse_tags(text, "#") | _assignments(text)
+
+
+BARE_SCRIPT = {
+    "__version__": "0.0.0",
+    "__tool_type__": "bash",
+    "__executor_id__": "rye/core/runtimes/bash/bash",
+}
+"""What a shell script is that begins with ``#!`` and does not say what it is.
+
+No signature covers that line: the version does, which stands in the line of its identity.
+"""
+_SAYS_WHAT = frozenset({"tool_type", "executor_id", "__tool_type__", "__executor_id__"})
+
+
+def is_bare_script(suffix: str, text: str) -> bool:
+    """Whether it is a shell script that does not say what it is. Raises MetadataError."""
+    return suffix == ".sh" and _is_bare(text, parse_shell(text))
+
+
+def _is_bare(text: str, header: Mapping[str, Any]) -> bool:
+    return text.startswith("#!") and _SAYS_WHAT.isdisjoint(header)
 
 
 def _assignments(text: str) -> dict[str, str]:

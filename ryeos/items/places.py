@@ -86,7 +86,7 @@ def folders_in_projects(
 ) -> tuple[str, ...]:
     """The folders of a search path in the project, or below another folder that has ``.ai``.
 
-    ``is_alone``: whoever started this has no other project here.
+    ``is_alone``: the project is the only one whose folders a program of this user can write.
     """
     above = {os.path.realpath(one) for one in homes if one}
     root = os.path.realpath(project) if project else ""

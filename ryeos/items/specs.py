@@ -111,8 +111,8 @@ def header_field(header: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 -
 def tool_spec(header: Mapping[str, Any], suffix: str) -> ToolSpec:
     """Make the value from a parsed header. Raises SpecError with the path of the first problem.
 
-    A shell script says with its header that it is a tool, and runs with bash where that names
-    nothing else. One without a header is a text: no executor, and so nothing that can run.
+    A shell script says with its header, or with ``#!``, that it is a tool, and runs with bash where
+    it names nothing else. One with neither is a text: no executor, and so nothing that can run.
     """
     read = _HeaderFields(header)
     is_shell = suffix == ".sh" and not _KNOWN_KEYS.isdisjoint(header)
@@ -267,7 +267,14 @@ BLOCKS: Mapping[str, tuple[str, ...]] = {
         "env_paths",
         "env",
     ),
-    "verify_deps": ("enabled", "scope", "recursive", "extensions", "exclude_dirs"),
+    "verify_deps": (
+        "enabled",
+        "scope",
+        "recursive",
+        "extensions",
+        "exclude_dirs",
+        "unverified",
+    ),
 }
 _ENV_CONFIG = ("interpreter", "env", "unset", "env_policy")
 _VARIANT = ("suffixes", "when", "config")

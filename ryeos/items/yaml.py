@@ -34,6 +34,7 @@ _TAG_DIRECTIVE = pattern(r"^%TAG\b", re.MULTILINE)
 
 _STANDARD = "tag:yaml.org,2002:"
 _STRING, _MERGE = f"{_STANDARD}str", f"{_STANDARD}merge"
+_INT, _FLOAT = f"{_STANDARD}int", f"{_STANDARD}float"
 _SEQUENCE, _MAPPING = f"{_STANDARD}seq", f"{_STANDARD}map"
 # tag -> the method of PyYAML's safe constructor that converts it; None leaves the text as it is.
 # A date stays text: JSON has no dates, and its author wrote a string.
@@ -48,12 +49,13 @@ _SCALARS: Mapping[str, str | None] = {
 }
 
 
-def parse_yaml(text: str, where: str) -> dict[str, Any]:
+def parse_yaml(text: str, where: str, *, is_core: bool = False) -> dict[str, Any]:
     """The mapping that a YAML 1.1 text of one document holds, in JSON's types.
 
     ``where`` names the text in messages, like ``yaml header``. Values mean what they mean to
     PyYAML's safe loader, but dates, which stay text. Keys of the outermost mapping must be
     strings; further down a key is read as it is written, so ``on: x`` is ``{"on": "x"}``.
+    ``is_core``: plain words mean what they mean in YAML 1.2, where ``NO`` is a text.
 
     Raises MetadataError: not YAML, not a mapping, a key twice, an unknown tag, a number without
     bounds, nesting or aliases beyond the limits of `ryeos.items.header_values`.
@@ -69,7 +71,7 @@ def parse_yaml(text: str, where: str) -> dict[str, Any]:
     try:
         loader = loader_class(text)
         try:
-            value = plain_value(_Document(loader, where).mapping())
+            value = plain_value(_Document(loader, where, is_core=is_core).mapping())
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
@@ -178,11 +180,31 @@ def _foreign_error(error: Exception, where: str) -> MetadataError:
     return MetadataError("yaml", f"expected YAML: {problem[:200]}", line, place=where)
 
 
+# What a plain word is in the core schema of YAML 1.2; any other is a text.
+_CORE = (
+    (pattern(r"null|Null|NULL|~|"), f"{_STANDARD}null"),
+    (pattern(r"true|True|TRUE|false|False|FALSE"), f"{_STANDARD}bool"),
+    (pattern(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+"), _INT),
+    (pattern(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"), _FLOAT),
+)
+
+
+def _core_tag(word: str) -> str:
+    return next((tag for form, tag in _CORE if form.fullmatch(word)), _STRING)
+
+
+def _core_int(word: str) -> int:
+    bases = {"0o": 8, "0x": 16}
+    return int(word, bases.get(word[:2], 10))
+
+
 class _Document:
     """Builds values from the events of one document. Aliases share what they point to."""
 
-    def __init__(self, loader: "yaml.SafeLoader | yaml.CSafeLoader", where: str) -> None:
-        self._loader, self._where = loader, where
+    def __init__(
+        self, loader: "yaml.SafeLoader | yaml.CSafeLoader", where: str, *, is_core: bool = False
+    ) -> None:
+        self._loader, self._where, self._is_core = loader, where, is_core
         self._anchored: dict[str, object] = {}
         self._merged_keys = 0
 
@@ -306,6 +328,8 @@ class _Document:
             problem = f"expected a number of at most {_MAX_NUMBER_CHARACTERS} characters"
             raise self._error(f"{problem}, found {len(event.value)}", event)
         try:
+            if self._is_core and event.tag is None and tag == _INT:
+                return _core_int(event.value)
             value = getattr(self._loader, convert)(yaml.ScalarNode(tag, event.value))
         except (ValueError, LookupError) as error:
             kind = convert.removeprefix("construct_yaml_")
@@ -319,6 +343,8 @@ class _Document:
         import yaml
 
         tag = event.tag
+        if self._is_core and tag is None and event.implicit[0] and event.value != "<<":
+            tag = _core_tag(event.value)
         if tag is None or tag == "!":
             resolve: Callable[..., str] = self._loader.resolve
             tag = resolve(yaml.ScalarNode, event.value, event.implicit)

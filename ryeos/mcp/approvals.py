@@ -43,6 +43,7 @@ from ryeos.mcp.questions import (
     response_of,
 )
 from ryeos.mcp.revisions import McpCall
+from ryeos.mcp.waiting import ASK_USER, ITS_USER_DECIDES, ProposedTexts
 from ryeos.trust.sign import ReadItem, SignReport, SignTarget
 
 APPROVE = "approve"
@@ -61,6 +62,7 @@ class ClientQuestions:
     states: States
     policy: AgentPolicy
     session: dict[str, bool]
+    proposed: ProposedTexts
 
     @property
     def can_ask(self) -> bool:
@@ -89,7 +91,7 @@ def sign_for_agent(
 ) -> dict[str, Any] | Mapping[str, Any]:
     """The envelope of a ``sign`` over MCP, or the result that asks the user."""
     here, targets, values = sign_targets(rye, arguments)
-    require_no_rights(targets)
+    require_no_rights([one.target if isinstance(one, ReadItem) else one for one in targets])
     items = read_all(targets)
     todo = [
         item
@@ -104,7 +106,7 @@ def sign_for_agent(
         raise RyeError(
             "this server signs nothing: its user wants that",
             code="APPROVAL_REQUIRED",
-            hint="your user signs it, after reading it, with: rye sign",
+            hint=f"ask your user to run: rye sign {todo[0].target.label}",
         )
     found = sorted((str(item.target.path), item.sha256) for item in todo)
     key = f"sign:{sha256_hex(repr(found).encode())[:32]}"
@@ -171,7 +173,18 @@ def _waiting(
         }
     waiting = Proposals(rye.context.spaces.user)
     client = questions.call.caller.client
+    before = [waiting.of(one.target.path) for one in items]
     made = [waiting.add(one, project=project_of(rye) or "", client=client) for one in items]
+    questions.proposed.note(items)
+    replaced = [
+        f"{new.label}: in place of a text that {old.client or 'another agent'} proposed at"
+        f" {old.proposed_at} and that waited for approval"
+        for old, new in zip(before, made, strict=True)
+        if old and old.sha256 != new.sha256 and not questions.proposed.has(old)
+    ]
+    given = questions.call.params["arguments"]
+    tried = given.get("try_parameters")
+    next_call = {"item_id": made[0].label, "parameters": tried}
     return {
         "status": "approval_required",
         "code": "APPROVAL_REQUIRED",
@@ -185,7 +198,10 @@ def _waiting(
             for one in made
         ],
         "message": "nothing was signed yet: a person has to approve it",
-        "hint": "tell your user to run: rye approve; subscribe to a proposal's uri to hear of it",
+        "hint": f"it waits: {ITS_USER_DECIDES if tried is not None else ASK_USER}"
+        "; subscribe to a proposal's uri to hear of it",
+        **({"warnings": replaced} if replaced else {}),
+        **({"next": [{"name": "execute", "arguments": next_call}]} if tried is not None else {}),
     }
 
 

@@ -133,13 +133,18 @@ def _graph_run(data: Mapping[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
         noted = {} if is_whole else {"state": data.get("status"), "errors": data.get("errors")}
         return {**kept, "data": data.get("output", seen), **noted}
     kept.pop("data")
+    node = data.get("node")
+    if isinstance(node, str) and not str(kept.get("error")).startswith((node, f"node {node}")):
+        kept["error"] = f"node {node}: {kept.get('error')}"
     graph = {"item_id": kept["item_id"]} if "item_id" in kept else {}
-    call = {"name": "execute", "arguments": {**graph, "resume_thread_id": run_id}}
+    resumed = {**graph, "resume_thread_id": run_id, "parameters": {"force": True}}
+    call = {"name": "execute", "arguments": resumed}
     hint = {"hint": kept.pop("hint", _BEFORE_RESUMING)}
     return {**kept, **hint, **({"state": seen} if seen else {}), "next": [call]}
 
 
 _BEFORE_RESUMING = "repair what failed, sign it, then resume: the run keeps its inputs"
+"""With ``force``, which goes on although the graph itself was what was repaired."""
 
 
 def _failures_in_short(value: object) -> object:

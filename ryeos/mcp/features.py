@@ -25,9 +25,10 @@ if TYPE_CHECKING:  # the engine comes with the first call
     from ryeos.app.progress import CallContext, Progress
     from ryeos.app.workspace import Rye
     from ryeos.items.context import Context
-    from ryeos.items.refs import ItemRef
+    from ryeos.items.refs import ItemRef, Location
     from ryeos.mcp.questions import PriorValues, States
     from ryeos.mcp.tasks import ChangeWatcher
+    from ryeos.mcp.waiting import ProposedTexts
     from ryeos.run.thread_control import Program
 
 _TRACE_FIELDS = ("traceparent", "tracestate", "baggage")
@@ -101,6 +102,7 @@ class RyeFeatures:
         self._lock, self._ready_lock = allocate_lock(), allocate_lock()
         self._is_ready = False
         self._session: dict[str, bool] = {}
+        self._proposed: ProposedTexts | None = None
 
     @property
     def rye(self) -> Rye:
@@ -251,7 +253,10 @@ class RyeFeatures:
                 arguments = {"item_id": named, "parameters": arguments}
                 tool = tool_named("execute")
         if tool is None:
-            raise RpcError(INVALID_PARAMS, f"unknown tool: {name[:200]}")
+            from ryeos.mcp.other_names import unknown_tool
+
+            said, instead = unknown_tool(name, arguments)
+            raise RpcError(INVALID_PARAMS, said, {"next": [instead]} if instead else None)
         calling = CallContext(
             cancellation=cancellation,
             progress=progress,
@@ -265,7 +270,8 @@ class RyeFeatures:
             arguments = with_options(arguments)
             return self._carried_out(call, tool.name, arguments, calling)
         except LilluxError as error:
-            return tool_result(error_envelope(error), verb=tool.name)
+            failed = self._with_next(error_envelope(error), tool.name, arguments)
+            return tool_result(failed, verb=tool.name)
         except RpcError:
             raise
         except Exception as error:  # noqa: BLE001 - a door: the envelope says it to a model
@@ -291,6 +297,8 @@ class RyeFeatures:
             is_question = decided.get("resultType") == "input_required"
             return dict(decided) if is_question else result(decided)
         envelope = self._tool_answer(rye, name, arguments, calling)
+        if self._proposed and name in {"load", "fetch"} and arguments.get("text") is True:
+            self._note_read(rye, arguments)
         if envelope.get("code") == "CONFLICT" and name in {"load", "fetch"}:
             from ryeos.mcp.questions import confirmed
 
@@ -306,7 +314,26 @@ class RyeFeatures:
             task = created(rye, call.caller, envelope)
             if task:
                 return task
-        return result(envelope)
+        return result(self._with_next(envelope, name, arguments))
+
+    def _note_read(self, rye: Rye, arguments: Mapping[str, object]) -> None:
+        """The client has read an item: what it says of another text is known to it."""
+        found = _item_of_execute(rye, arguments)
+        if found and self._proposed:
+            self._proposed.note_read(found)
+
+    def _with_next(
+        self, envelope: Mapping[str, Any], name: str, arguments: Mapping[str, object]
+    ) -> Mapping[str, Any]:
+        """The answer of a failed call with the one that goes on, if there is one."""
+        if envelope.get("status") != "error":
+            return envelope
+        from ryeos.mcp.waiting import with_next
+
+        try:
+            return with_next(envelope, self.rye.context.spaces.user, name, arguments)
+        except LilluxError:  # no Rye could be made: that is the answer
+            return envelope
 
     def _batch(
         self, call: McpCall, arguments: Mapping[str, object], calling: CallContext
@@ -349,16 +376,23 @@ class RyeFeatures:
         from ryeos.app.policy import Decision, may_name_shell
 
         asks = self.policy.may_say(Decision.ASK) or may_name_shell(arguments.get("item_id"))
+        asks = asks or bool(self._proposed)
         if name != "sign" and not (name == "execute" and asks):
             return None
         from ryeos.mcp.approvals import ClientQuestions, may_execute, sign_for_agent
+        from ryeos.mcp.waiting import ProposedTexts
 
-        questions = ClientQuestions(call, self._kept()[0], self.policy, self._session)
+        self._proposed = proposed = self._proposed or ProposedTexts()
+        states = self._kept()[0]
+        questions = ClientQuestions(call, states, self.policy, self._session, proposed)
         if name == "sign":
             signed = sign_for_agent(self.rye, arguments, questions)
             return self._tried(call, signed, arguments, calling)
-        ref = _item_of_execute(self.rye, arguments)
-        return may_execute(ref, arguments, questions) if ref else None
+        found = _item_of_execute(self.rye, arguments)
+        if found is None:
+            return None
+        proposed.require_own(found)
+        return may_execute(found.ref, arguments, questions)
 
     def _tried(
         self,
@@ -453,8 +487,8 @@ def server(
     )
 
 
-def _item_of_execute(rye: Rye, arguments: Mapping[str, object]) -> ItemRef | None:
-    """The item that an ``execute`` means; None for what it refuses itself."""
+def _item_of_execute(rye: Rye, arguments: Mapping[str, object]) -> Location | None:
+    """Where the item is that an ``execute`` means; None for what it refuses itself."""
     from ryeos.app.verbs import item_reference, rye_of
 
     item_id, item_type = arguments.get("item_id"), arguments.get("item_type")
@@ -463,7 +497,7 @@ def _item_of_execute(rye: Rye, arguments: Mapping[str, object]) -> ItemRef | Non
     try:
         here = rye_of(rye, arguments)
         kind = item_type if isinstance(item_type, str) else None
-        return here.resolver.resolve(item_reference(here, item_id, kind)).location.ref
+        return here.resolver.resolve(item_reference(here, item_id, kind)).location
     except LilluxError:
         return None
 

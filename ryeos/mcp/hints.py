@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-USERS_COMMAND = "(rye commands are for your user to run)"
+USERS_COMMAND = "ask your user to run: "
 COMMAND_WORDS = (
     *("approve", "bundle", "chain", "completion", "dev", "doctor", "edit", "execute", "graph"),
     *(
@@ -43,6 +43,7 @@ COMMAND_WORDS = (
 )
 COMMAND = re.compile(rf"\brye (?:{'|'.join(COMMAND_WORDS)})\b")
 """A command of ``rye``, where one begins."""
+_FIRST_COMMAND = re.compile(rf"(?:(?:,? (?:with|run|by)|, then): )?(?={COMMAND.pattern})")
 
 # The id of a run as it is kept; agents know its short form. A tool's own words stay as they are.
 _OF_RUNS = frozenset({"AMBIGUOUS_ITEM", "CONFLICT", "RUN_NOT_FOUND", "THREAD_NOT_FOUND"})
@@ -175,13 +176,19 @@ def naming_tools(hint: str) -> str:
 
 
 def for_user(hint: str) -> str:
-    """The hint; a command that is left in it is one for the user, which is said once."""
-    return hint if _is_said(hint) or not COMMAND.search(hint) else f"{hint} {USERS_COMMAND}"
+    """The hint; before a command that is left in it stands that it is one for the user."""
+    if _is_said(hint):
+        return hint
+    return _FIRST_COMMAND.sub(_asked, hint, count=1)
+
+
+def _asked(found: re.Match[str]) -> str:
+    return f"{': ' if found[0] else ''}{USERS_COMMAND}"
 
 
 def _is_said(hint: str) -> bool:
     """Whether a hint says itself that its command is the user's."""
-    return "your user" in hint or "a person" in hint
+    return USERS_COMMAND in hint
 
 
 def _reworded(hint: str, wordings: _Wordings) -> str:

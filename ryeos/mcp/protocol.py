@@ -82,17 +82,25 @@ class McpSession:
         for line in self._lines.feed(chunk):
             if isinstance(line, OverlongLine):
                 yield from self._overlong(line)
-                continue
-            if self._is_at_start:
-                self._is_at_start = False
-                line = line.removeprefix(_BYTE_ORDER_MARK)  # noqa: PLW2901 - the line without it
-            if not line.strip():
-                continue
-            if line.lstrip()[:1] == b"[" and not self._takes_batches():
-                yield Send(Failure(None, INVALID_REQUEST, "batches are not part of this revision"))
             else:
-                for message in parse_messages(line, MAX_DEPTH):
-                    yield from self._message(message)
+                yield from self._line(line)
+
+    def end_of_input(self) -> Iterator[SessionEvent]:
+        """The events of a last line that has no end."""
+        for line in self._lines.end():
+            yield from self._line(line)
+
+    def _line(self, line: bytes) -> Iterator[SessionEvent]:
+        if self._is_at_start:
+            self._is_at_start = False
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        if not line.strip():
+            return
+        if line.lstrip()[:1] == b"[" and not self._takes_batches():
+            yield Send(Failure(None, INVALID_REQUEST, "batches are not part of this revision"))
+            return
+        for message in parse_messages(line, MAX_DEPTH):
+            yield from self._message(message)
 
     def succeed(self, call_id: Id, result: Mapping[str, Any]) -> Iterator[SessionEvent]:
         """The answer to a call that was carried out; nothing when it was cancelled.

@@ -56,7 +56,7 @@ def answer_first(session: McpSession, wire: Wire) -> Iterable[SessionEvent]:
             wire.send(event.message)
             if isinstance(event.message, Result | Failure):
                 return events
-    return ()
+    return session.end_of_input()
 
 
 @contextmanager

@@ -184,6 +184,8 @@ class McpServer:
             with self._session_lock:
                 events = self._session.receive(chunk)
                 self._carry_out(events)
+        with self._session_lock:
+            self._carry_out(self._session.end_of_input())
 
     def _carry_out(self, events: Iterable[SessionEvent]) -> None:
         for event in events:
@@ -234,6 +236,10 @@ class McpServer:
         except Exception as failure:  # noqa: BLE001 - a door: one call must not end the server
             unexpected = internal_error(failure, self._log)
             self._finish(call, cancellation, lambda: self._session.fail(call.id, unexpected))
+        except SystemExit as gone:  # the program's own file was written over, see `zipboot.parts`
+            why = gone.code if isinstance(gone.code, str) else "rye: its program file is damaged"
+            replaced = RpcError(INTERNAL_ERROR, why)
+            self._finish(call, cancellation, lambda: self._session.fail(call.id, replaced))
         else:
             self._finish(call, cancellation, lambda: self._session.succeed(call.id, result))
         self._log(

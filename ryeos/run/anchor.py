@@ -178,7 +178,22 @@ def _marked_folder(config: Mapping[str, Any], item: VerifiedItem) -> Path | None
     for folder in (tool_dir, *above):
         if any(os.path.exists(folder / marker) for marker in markers):  # noqa: PTH110 - see below
             return folder
-    return tool_dir if config.get("siblings") is True and _imports_sibling(item) else None
+    if config.get("siblings") is not True:
+        return None
+    if item.target.suffix == ".sh":
+        return _folder_of_script(item, top)
+    return tool_dir if _imports_sibling(item) else None
+
+
+_OWN_PATH = r"\$\{?0\b|BASH_SOURCE"
+"""How a shell script asks for its own path."""
+
+
+def _folder_of_script(item: VerifiedItem, top: Path) -> Path | None:
+    """What a shell script finds by its own path: its folder, with ``..`` all folders of tools."""
+    if not re.search(_OWN_PATH, item.text):
+        return None
+    return top if "/.." in item.text else item.target.path.parent
 
 
 # Compiled when a Python tool without a marker first asks.
@@ -292,12 +307,19 @@ def verify_anchored_files(
     items: list[VerifiedItem] = []
     pins: dict[str, str] = {}
     places: dict[str, Path] = {}
+
+    def heard(line: str) -> None:
+        """Of what is left out beside a tool, a line for what its text names."""
+        name = Path(line.partition(": ")[0]).name
+        if not rules.leaves_out or name in item.text:
+            warn(line)
+
     # Of these the tool's own file alone was verified, unless they come again below.
     folders = {str(one): os.path.realpath(one) for one in {tool_dir, anchor.path}}
     for prefix, folder, space in _dependency_folders(chain, anchor, rules.scope, tool_dir):
         base = folder.resolve()
         folders[str(folder)] = str(base)
-        for found in verify_tree(base, rules, space, verifier, warn, kept=tool_dir.resolve()):
+        for found in verify_tree(base, rules, space, verifier, heard, kept=tool_dir.resolve()):
             items.append(found)
             name = prefix + found.target.path.relative_to(base).as_posix()
             pins[name], places[name] = found.content_hash, found.target.path

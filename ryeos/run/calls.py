@@ -57,7 +57,7 @@ def map_outcome(
     outcome: Outcome, timeout_s: float | None, *, is_text: bool = False
 ) -> MappedResult:
     """The result of a finished process; ``is_text`` says that its output is never read as JSON."""
-    stdout, stderr = _text(outcome.stdout), own_frames(_text(outcome.stderr))
+    stdout, stderr = _text(outcome.stdout), _text(outcome.stderr)
     metadata = _metadata(outcome, stderr)
     interruption = _interruption(outcome, timeout_s)
     if interruption:
@@ -100,8 +100,11 @@ def parse_output(stdout: str) -> tuple[Any, str]:
 
 
 def json_or(text: str, otherwise: object) -> Any:  # noqa: ANN401 - JSON passes through
-    """The value that a text is the JSON of, else ``otherwise``."""
-    value = _json(text)
+    """The value that a text is the JSON of, else ``otherwise``.
+
+    Some servers begin all that they send with a byte order mark.
+    """
+    value = _json(text.removeprefix("\ufeff"))
     return otherwise if isinstance(value, _NotJson) else value
 
 
@@ -187,8 +190,6 @@ def _own_words(outcome: Outcome, stderr: str) -> str:
 
 TRACEBACK = "Traceback (most recent call last):"
 # Compiled when they are first needed: most runs do not fail.
-# The frame of `rye/core/runtimes/python/script`, which starts the tool's own code.
-_STARTER = rf'(?m)^({TRACEBACK[:9]} .*\n)  File "<string>", line \d+, in <module>\n(?=  File )'
 # What Node.js writes of an uncaught error.
 _NODE_ERROR = r"(?m)^(?:Uncaught )?(\w*(?:Error|Exception)\b.*)\n {4}at "
 _MAX_CAUSE = 500
@@ -203,11 +204,6 @@ def cause_in(stderr: str) -> str:
     lines = stderr[found:].splitlines()[1:]
     said = next((n for n, line in enumerate(lines) if line and not line[0].isspace()), None)
     return "" if said is None else "\n".join(lines[said:]).strip()[:_MAX_CAUSE]
-
-
-def own_frames(text: str) -> str:
-    """A text with the tracebacks in it as those of the tool: without the frames of Rye."""
-    return re.sub(_STARTER, r"\1", text) if TRACEBACK in text else text
 
 
 def ending(outcome: Outcome) -> str:

@@ -721,12 +721,30 @@ def process_environment(
     if allows is not None:
         kept = {name: value for name, value in kept.items() if allows(name)}
     return {
-        **_without_empty_entries(kept),
+        **_in_utf8(_without_empty_entries(kept), env.contributed),
         "RYE_PROJECT_PATH": anchor.names["project_path"],
         "RYE_TOOL_PATH": anchor.names["tool_path"],
         "RYE_TOOL_ID": chain.tool.item_id,
         **extra,
     }
+
+
+def _in_utf8(env: Mapping[str, str], declared: Sequence[str]) -> Mapping[str, str]:
+    """What Python programs write is UTF-8, as it is read here, whatever the locale says.
+
+    ``declared`` are the variables that items set, which stay. In the locale C Python does that.
+    """
+    words = [env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")]
+    locale = next(filter(None, words), "").lower()
+    is_utf8 = "utf-8" in locale or "utf8" in locale
+    is_plain = locale in ("", "c", "posix") and env.get("PYTHONUTF8") != "0"
+    encoding = env.get("PYTHONIOENCODING", "utf-8").partition(":")[0].lower()
+    changed = dict(env)
+    if not (is_utf8 or is_plain or "PYTHONUTF8" in declared):
+        changed["PYTHONUTF8"] = "1"
+    if encoding not in ("", "utf-8", "utf8") and "PYTHONIOENCODING" not in declared:
+        del changed["PYTHONIOENCODING"]
+    return changed
 
 
 def _without_empty_entries(env: Mapping[str, str]) -> dict[str, str]:
@@ -849,6 +867,7 @@ def _folder(invocation: Invocation, materials: Materials) -> "HeldFolder | None"
         names=tuple({*anchor.env, *anchor.env_paths} - {"PATH"}),
         rules=files.rules,
         is_guarded=materials.config.get(GUARDED) is True,
+        is_bare=files.rules.leaves_out and not anchor.active,
         root=os.path.realpath(tool.target.space.base),
     )
     names_files = any(map(held.place_of, invocation.argv))
@@ -1051,6 +1070,7 @@ class FunctionCall:
             environment=self.environment,
             needs_folder=self.single.rights.needs_folder,
             program=program_at(invocation.argv[0]),
+            rules=invocation.confinement.state() if invocation.confinement else None,
         )
 
 

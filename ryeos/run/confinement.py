@@ -147,7 +147,7 @@ def policy_of(config: ConfigReader, context: Context) -> SandboxPolicy:
     policy = policy_from(layers[0].values) if layers else SandboxPolicy()
     if context.on_node:
         return _narrowed_by_operator(policy, context)
-    access = [one.values for one in config.layers(ACCESS_PATH) if one.label != PROJECT]
+    access = [one.values for one in config.layers(ACCESS_PATH, tiers=(USER, SYSTEM))]
     private = [one for layer in access for one in layer.get("allow_private") or ()]
     policy = replace(policy, private=tuple(one for one in private if isinstance(one, str)))
     if not context.sandbox:

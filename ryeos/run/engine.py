@@ -40,7 +40,7 @@ from ryeos.items.context import (
     utc_now,
 )
 from ryeos.items.errors import ChainValidationError, IntegrityError, LockfileMismatchError
-from ryeos.items.refs import ItemRef, Kind, Resolution
+from ryeos.items.refs import PROJECT, SYSTEM, USER, ItemRef, Kind, Resolution
 from ryeos.run.anchor import Anchor, AnchoredFiles, anchor_of, verify_anchored_files
 from ryeos.run.calls import (
     Call,
@@ -84,6 +84,7 @@ from ryeos.run.parameters import (
     filled_fixed_params,
     graph_limits,
     limit,
+    require_valid_limits,
     tool_timeout,
     valid_parameters,
 )
@@ -312,7 +313,7 @@ class PrimitiveExecutor:
             locked=checked.locked,
             env=env,
             resolved_config=resolved_config,
-            limit_layers=self._limit_layers(checked.chain),
+            limit_layers=self._limit_layers(checked.chain, log),
             policy=policy_of(self._config, self._context),
             log=ExecutionLog(),
         )
@@ -430,11 +431,23 @@ class PrimitiveExecutor:
         declared = chain.tool.spec.config_resolve
         return {RESOLVED_CONFIG: self._config.resolve(declared)} if declared else {}
 
-    def _limit_layers(self, chain: Chain) -> Sequence[Layer]:
-        """The configuration that may set limits: that of the first runtime that names one."""
+    def _limit_layers(self, chain: Chain, log: "ExecutionLog") -> Sequence[Layer]:
+        """The configuration that may set limits: that of the first runtime that names one.
+
+        That of a project that cannot be read sets none, or no tool could run that repairs it.
+        """
         declared = [e.spec.config_resolve for e in chain.elements[1:] if e.spec.config_resolve]
         path = declared[0].get("path") if declared and isinstance(declared[0], dict) else None
-        return self._config.layers(path) if isinstance(path, str) else ()
+        if not isinstance(path, str):
+            return ()
+        layers = self._config.layers(path, tiers=(SYSTEM, USER))
+        try:
+            of_project = self._config.layers(path, tiers=(PROJECT,))
+            require_valid_limits(chain.tool.item_id, of_project)
+        except LilluxError as error:
+            log.warnings.append(f"{error}; what it says of limits does not count")
+            return layers
+        return (*layers, *of_project)
 
     def _materials(
         self,
@@ -450,7 +463,7 @@ class PrimitiveExecutor:
         log.warnings.extend(values.warnings)
         requested = {} if request.timeout_s is None else {"timeout": request.timeout_s}
         caller = {**values.steering, **requested}
-        sources = _limit_sources(prepared, caller)
+        sources = replace(_limit_sources(prepared, caller), in_background=request.in_background)
         timeout_s = limit("timeout", sources)
         lowered = at_most(timeout_s, request.at_most_s)
         rights = self._rights(prepared, request)

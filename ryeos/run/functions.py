@@ -24,6 +24,7 @@ from lillux.attempts import Hearers, OnAttempt
 from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
 from lillux.process.children import sealed_file, spawn
+from lillux.process.guard import program_ends
 from lillux.process.model import CapturedStream, Command, Outcome, SpawnError
 from lillux.process.pumps import Pump, SelectorPump, Sink, Stdin
 from lillux.values import dataclass, field, replace
@@ -148,6 +149,7 @@ class FunctionWorker:
     def close(self) -> None:
         """End the worker with everything it has forked."""
         self._wire.close()
+        program_ends(self._process.pid)
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -350,6 +352,8 @@ class Function:
     needs_folder        each call has a private temporary folder
     program             the interpreter as it was when it was looked at: another one that stands at
                         its path since is none that a worker of before runs
+    rules               the state of the files that its confinement names: a worker of before may
+                        not use those that have taken their place since
     """
 
     interpreter: str
@@ -364,10 +368,16 @@ class Function:
     environment: "HeldStart | None" = None
     needs_folder: bool = False
     program: "Program | None" = None
+    rules: object = None
 
     @property
     def worker_key(self) -> tuple[object, ...]:
         """What tools must share to share a worker."""
+        return self.worker_place, self.rules
+
+    @property
+    def worker_place(self) -> tuple[object, ...]:
+        """The same but for the files that its confinement names."""
         start = sorted(
             (name, value)
             for name, value in self.env.items()
@@ -450,7 +460,7 @@ class FunctionHost:
     def __init__(self, manager: ProcessManager | None = None) -> None:
         self._manager = manager or ProcessManager()
         self._lock = Lock()
-        self._workers: OrderedDict[object, FunctionWorker] = OrderedDict()
+        self._workers: OrderedDict[tuple[object, ...], FunctionWorker] = OrderedDict()
         self._slots: OrderedDict[object, _Slot] = OrderedDict()
         self._finalizer = weakref.finalize(self, _close_all, self._slots, self._workers)
 
@@ -574,17 +584,22 @@ class FunctionHost:
                 worker = FunctionWorker(function)
                 self._workers[key] = worker
             self._workers.move_to_end(key)
-            surplus = self._surplus()
+            surplus = self._surplus(function)
         for unused in surplus:
             unused.close()
         return worker
 
-    def _surplus(self) -> list[FunctionWorker]:
-        """Taken out: the workers not used for longest that have no tool."""
+    def _surplus(self, function: Function) -> list[FunctionWorker]:
+        """Taken out: workers without a tool, those of older rules and those not used for longest.
+
+        ``function`` is the one that a worker was just found for.
+        """
         used = {slot.function.worker_key for slot in self._slots.values()}
         unused = [key for key in self._workers if key not in used]
-        count = max(0, len(self._workers) - MAX_WORKERS)
-        return [self._workers.pop(key) for key in unused[:count]]
+        older = [key for key in unused if key[0] == function.worker_place]
+        others = [key for key in unused if key not in older]
+        count = max(0, len(self._workers) - len(older) - MAX_WORKERS)
+        return [self._workers.pop(key) for key in (*older, *others[:count])]
 
     def _drop(self, worker: FunctionWorker) -> None:
         """Take out a worker that has ended."""
@@ -601,7 +616,8 @@ def _is_older(known: Function, function: Function) -> bool:
         return False
     if known.interpreter == function.interpreter and known.program != function.program:
         return True
-    return known.worker_key == function.worker_key and known.code_key != function.code_key
+    is_same = (known.rules, known.code_key) == (function.rules, function.code_key)
+    return known.worker_place == function.worker_place and not is_same
 
 
 def _with_output_of(imported: Outcome | None, outcome: Outcome) -> Outcome:
@@ -618,7 +634,7 @@ def _with_output_of(imported: Outcome | None, outcome: Outcome) -> Outcome:
 
 
 def _close_all(
-    slots: OrderedDict[object, _Slot], workers: OrderedDict[object, FunctionWorker]
+    slots: OrderedDict[object, _Slot], workers: OrderedDict[tuple[object, ...], FunctionWorker]
 ) -> None:
     while slots:
         slots.popitem()[1].close()

@@ -43,6 +43,7 @@ class HeldFolder:
     files       the verified bytes, by path
     folders     the real path of each verified folder, by the path that names it
     names       variables that hold paths of these folders
+    is_bare     the tool asks for nothing that lies beside its file
     is_guarded  the runtime itself refuses to load what is no copy: all else is linked, also what
                 lies beside the folders above, as far as ``root``
     """
@@ -53,6 +54,7 @@ class HeldFolder:
     names: tuple[str, ...] = ()
     rules: DependencyRules = field(default_factory=DependencyRules)
     is_guarded: bool = False
+    is_bare: bool = False
     root: str = ""
 
     @contextmanager
@@ -75,7 +77,7 @@ class HeldFolder:
 
     def _fill(self) -> None:
         copy = _Copy(self)
-        for top in self._tops():
+        for top in self._tops() if not self.is_bare else ():
             copy.folder(top)
         copy.files()
         for top in self._tops() if self.is_guarded else ():
@@ -228,9 +230,7 @@ def _named(folder: str) -> "list[os.DirEntry[str]]":
 
 def new_place(user_ai: Path) -> Path:
     """The path of a folder for one run, below the ``.ai`` of user space."""
-    from secrets import token_hex
-
-    return user_ai / PLACE / token_hex(8)
+    return user_ai / PLACE / os.urandom(8).hex()
 
 
 def _is_within(path: str, folder: str) -> bool:
@@ -281,7 +281,14 @@ def _remove_left_behind(parent: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder; links in it are removed and not followed."""
-    from shutil import rmtree
+    """Remove a folder; links in it are removed and not followed.
 
-    rmtree(path, ignore_errors=True)
+    By hand, as each start of a script does it: `shutil` imports every kind of archive.
+    """
+    for folder, folders, names in os.walk(path, topdown=False):
+        for name in (*names, *folders):
+            place = os.path.join(folder, name)
+            with suppress(OSError):
+                (os.rmdir if name in folders and not os.path.islink(place) else os.unlink)(place)
+    with suppress(OSError):
+        path.rmdir()

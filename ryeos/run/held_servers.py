@@ -12,7 +12,7 @@ file, or names it inside of a line for a shell, is compared and started as it st
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from lillux.interpreter_searches import find_on_path
@@ -68,12 +68,23 @@ def held_server(
         files=files,
         folders=own,
         is_guarded=True,
-        root=root if is_inside else os.path.commonpath(own.values()),
+        root=root if is_inside else _packages_of(own, places.values()),
     )
     moved = list(words)
     for at, (prefix, path) in places.items():
         moved[at] = f"{prefix}{copies.place_of(path) or path}"
     return replace(invocation, argv=tuple(moved), folder=copies)
+
+
+def _packages_of(own: Mapping[str, str], named: Iterable[tuple[str, str]]) -> str:
+    """The folder whose other entries these files may import. ``own`` are their real folders."""
+    from ryeos.run.node_places import packages_root
+
+    tops = []
+    for _, path in named:
+        real = Path(own[os.path.dirname(path)], os.path.basename(path))
+        tops.append(packages_root(real) or real.parent)
+    return os.path.commonpath(tops)
 
 
 def moved_server(invocation: Invocation) -> Invocation:

@@ -6,7 +6,7 @@ What a config may say, how it is filled and what comes back is in ``docs/http.md
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
@@ -48,6 +48,7 @@ from ryeos.run.http_sinks import (
     validate_destinations,
     written_files,
 )
+from ryeos.run.http_styles import COOKIE, FORM, HEADER, PATH, QUERY, Style, style_of
 from ryeos.run.parameters import valid_limit
 
 if TYPE_CHECKING:
@@ -66,11 +67,12 @@ MASK = "***"
 
 # `{url}` in a config means the caller's: a config that names itself would never end.
 OWN_KEYS = frozenset(
-    {"auth", "body", "headers", "max_output_bytes", "max_response_bytes", "method", "mode"}
-    | {"params", "query", "retry", "stream", "timeout", "url"}
+    {"auth", "body", "cookies", "headers", "max_output_bytes", "max_response_bytes", "method"}
+    | {"mode", "params", "query", "retry", "stream", "styles", "timeout", "url"}
 )
 _LONE_NAME = re.compile(r"\s*\{([A-Za-z_][A-Za-z0-9_]*)\}\s*")
 _VARIABLE = re.compile(r"\$\{([A-Z_][A-Z0-9_]*)")
+_COOKIE_NAME = re.compile(r"[!#%&'*+.^_`|~0-9A-Za-z-]+")
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 
 
@@ -156,7 +158,7 @@ class _Reader:
         if not isinstance(template, str) or not template.strip():
             raise SpecError("config.url", "expected an address, got none")
         lone = _LONE_NAME.fullmatch(template) is not None
-        names = self._names if lone else replace(self._names, quote=_encode_value)
+        names = self._names if lone else replace(self._names, quote=self._encoded)
         url = as_text(self._fill(template, "config.url", names)).strip()
         _require_no_dot_segments(url)
         query = self._query()
@@ -165,6 +167,22 @@ class _Reader:
         address, mark, fragment = url.partition("#")
         joint = "&" if "?" in address else "?"
         return f"{address}{joint}{query}{mark}{fragment}"
+
+    def _encoded(self, value: str, placeholder: str) -> str:
+        """A value in an address, a list or object by the style of its parameter."""
+        name = placeholder.strip("{}")
+        style = style_of(self._config.get("styles"), name, PATH, name)
+        if style is None or placeholder.startswith("$"):
+            return _encode_value(value, placeholder)
+        return style.text(self._names.opaque.get(name), _quoted)
+
+    def _style(self, template: object, where: str, name: str) -> tuple[Style, object] | None:
+        """The style of a template that is nothing but a parameter, and the parameter's value."""
+        lone = _LONE_NAME.fullmatch(template) if isinstance(template, str) else None
+        style = style_of(self._config.get("styles"), lone[1], where, name) if lone else None
+        if lone is None or style is None:
+            return None
+        return style, self._fill(template, f"config.{where}.{name}")
 
     def headers(self) -> tuple[dict[str, str], frozenset[str]]:
         """The headers with authorization, and the lower-case names of those that are secret."""
@@ -178,9 +196,13 @@ class _Reader:
             if name.lower() in SECRET_HEADERS:
                 self._require_variables(template, f"config.headers.{name}")
         headers = self.plain_headers()
-        authorization = self._auth()
-        if authorization:
-            name, value = authorization
+        cookies = self._cookies()
+        if cookies:
+            if "cookie" in {name.lower() for name in headers}:
+                raise SpecError("config.cookies", "expected no header Cookie besides")
+            headers["Cookie"] = cookies
+            secret.add("cookie")
+        for name, value in self._auth():
             if name.lower() in {given.lower() for given in headers}:
                 raise SpecError("config.auth", f"expected {name} once, found it in headers too")
             headers[name] = value
@@ -189,14 +211,41 @@ class _Reader:
 
     def plain_headers(self) -> dict[str, str]:
         """The headers that the config lists."""
-        filled = self._entries(self._mapping("headers"), "config.headers")
-        return {name: as_text(value) for name, value in filled.items() if value is not None}
+        filled = dict[str, str]()
+        for name, template in self._given("headers"):
+            styled = self._style(template, HEADER, name)
+            if styled:
+                filled[name] = styled[0].text(styled[1], _header_part(styled[1], name))
+                continue
+            value = self._fill(template, f"config.headers.{name}")
+            filled |= {} if value is None else {name: as_text(value)}
+        return filled
+
+    def _cookies(self) -> str:
+        """The header ``Cookie``; a variable stands there as it is, which is what was set."""
+        pairs = list[tuple[str, str]]()
+        for name, template in self._given("cookies"):
+            where = f"config.cookies.{name}"
+            if not _COOKIE_NAME.fullmatch(name):
+                raise SpecError(where, "expected the name of a cookie")
+            self._require_variables(template, where)
+            styled = self._style(template, COOKIE, name)
+            if styled:
+                pairs += styled[0].pairs(styled[1], _quoted)
+                continue
+            value = self._fill(template, where)
+            is_variable = isinstance(template, str) and "${" in template
+            text = as_text(value)
+            pairs += [] if value is None else [(name, text if is_variable else _quoted(text))]
+        return "; ".join(f"{name}={value}" for name, value in pairs)
 
     def body(self) -> tuple[bytes | None, bool]:
         """The body, and whether it is JSON."""
         template = self._config.get("body")
         if template is None or isinstance(template, bytes):
             return template, False
+        if self._is_left_out(template):
+            return None, False
         value = self._body_value(template)
         if isinstance(value, str) and isinstance(template, str):
             return value.encode("utf-8", "surrogatepass"), False
@@ -215,31 +264,55 @@ class _Reader:
         return self._fill(value, "config.body")
 
     def _query(self) -> str:
-        pairs = []
+        pairs = list[tuple[str, str]]()
+        free = list[tuple[str, str]]()
         for key in ("query", "params"):
-            entries = self._entries(self._mapping(key), f"config.{key}")
-            for name, value in entries.items():
+            for name, template in self._given(key):
+                styled = self._style(template, QUERY, name)
+                if styled:
+                    found = styled[0].pairs(styled[1], _quoted)
+                    is_free = styled[0].explode and isinstance(styled[1], dict)
+                    (free if is_free and styled[0].style == FORM else pairs).extend(found)
+                    continue
+                value = self._fill(template, f"config.{key}.{name}")
                 several = value if isinstance(value, list) else [value]
-                pairs += [(name, as_text(one)) for one in several if one is not None]
-        return "&".join(f"{quote(name, safe='')}={_quoted(value)}" for name, value in pairs)
+                pairs += [
+                    (_quoted(name), _quoted(as_text(one))) for one in several if one is not None
+                ]
+        own = {_quoted(name) for key in ("query", "params") for name in self._mapping(key)}
+        taken = next((name for name, _ in free if name in own), "")
+        if taken:
+            raise SpecError(
+                "config.query", f"expected no member {taken!r}, which has its own place"
+            )
+        return "&".join(f"{name}={value}" for name, value in [*pairs, *free])
 
-    def _auth(self) -> tuple[str, str] | None:
-        """The header that authorizes, and its value."""
-        auth = self._mapping("auth")
-        if not auth:
-            return None
+    def _auth(self) -> list[tuple[str, str]]:
+        """The headers that authorize, and their values: one, or all of a list."""
+        said = self._config.get("auth")
+        listed = said if isinstance(said, list) else [] if said is None else [said]
+        found: list[tuple[str, str]] = []
+        for number, auth in enumerate(listed):
+            where = f"config.auth[{number}]" if isinstance(said, list) else "config.auth"
+            if not isinstance(auth, dict):
+                raise SpecError(where, f"expected a mapping, got {type_name(auth)}")
+            if auth:
+                found.append(self._authorization(auth, where))
+        return found
+
+    def _authorization(self, auth: Mapping[str, Any], where: str) -> tuple[str, str]:
         kind = auth.get("type")
         if kind == "bearer":
-            return "Authorization", f"Bearer {self._secret(auth, 'token')}"
+            return "Authorization", f"Bearer {self._secret(auth, 'token', where)}"
         if kind == "api_key":
             name = auth.get("header", "X-API-Key")
             if not isinstance(name, str) or not name:
-                raise SpecError("config.auth.header", "expected the name of a header")
-            return name, self._secret(auth, "key")
-        raise SpecError("config.auth.type", f"expected bearer or api_key, got {kind!r}")
+                raise SpecError(f"{where}.header", "expected the name of a header")
+            return name, self._secret(auth, "key", where)
+        raise SpecError(f"{where}.type", f"expected bearer or api_key, got {kind!r}")
 
-    def _secret(self, auth: Mapping[str, Any], key: str) -> str:
-        where = f"config.auth.{key}"
+    def _secret(self, auth: Mapping[str, Any], key: str, place: str) -> str:
+        where = f"{place}.{key}"
         template = auth.get(key)
         if not isinstance(template, str) or not template.strip():
             raise SpecError(where, "expected a secret such as '${API_TOKEN}', got none")
@@ -266,12 +339,10 @@ class _Reader:
             raise SpecError(f"config.{key}", f"expected a mapping, got {type_name(value)}")
         return value
 
-    def _entries(self, templates: dict[str, Any], where: str) -> dict[str, Any]:
-        return {
-            name: self._fill(template, f"{where}.{name}")
-            for name, template in templates.items()
-            if not self._is_left_out(template)
-        }
+    def _given(self, key: str) -> list[tuple[str, Any]]:
+        """The entries of a mapping but those whose parameter may be missing, and is."""
+        entries = self._mapping(key).items()
+        return [(name, template) for name, template in entries if not self._is_left_out(template)]
 
     def _pruned(self, template: object) -> object:
         """A body without the entries whose parameter is optional and was not given."""
@@ -316,6 +387,17 @@ def _encode_value(value: str, placeholder: str) -> str:
     return value or (default if has_default else "")
 
 
+def _header_part(value: object, name: str) -> Callable[[str], str]:
+    """Parts of a header, which are not encoded: a comma in one of several would make two of it."""
+
+    def part(text: str) -> str:
+        if isinstance(value, list | dict) and "," in text:
+            raise SpecError(f"config.headers.{name}", f"expected no comma in {text[:40]!r}")
+        return text
+
+    return part
+
+
 def _quoted(value: str) -> str:
     return quote(value.encode("utf-8", "replace"), safe="")
 
@@ -342,7 +424,7 @@ def _require_fixed_host(template: str, names: Names) -> None:
 
 def _secret_variables(config: Mapping[str, Any]) -> set[str]:
     """Variables in the address or the body whose names speak of secrets."""
-    templates = [config.get(key) for key in ("url", "query", "params", "body")]
+    templates = [config.get(key) for key in ("url", "query", "params", "body", "cookies")]
     names = _VARIABLE.findall(json.dumps(templates, default=str))
     return {name for name in names if _is_secret(name)}
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lillux.cancellation import Cancellation
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.mcp_client.session import ClientInfo, McpClientError, ToolAnswer, ToolCall, ToolListing
-from lillux.mcp_client.versions import AllowedVersions, wanted
+from lillux.mcp_client.versions import START_S, AllowedVersions, wanted
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, field, replace
 from lillux.variables import read_dotenv
@@ -56,6 +56,7 @@ from ryeos.run.server_pins import (
     require_files,
     required_tools,
 )
+from ryeos.run.silent_servers import SilentServer
 from ryeos.trust.approvals import path_in_project
 from ryeos.trust.verify import DependencyRules, VerifiedItem, dependency_rules, unchanged
 
@@ -141,7 +142,7 @@ def _only_json(content: list[Mapping[str, Any]]) -> Any:  # noqa: ANN401 - JSON 
     if not isinstance(text, str):
         return None
     try:
-        return json.loads(text)
+        return json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         return None
 
@@ -235,6 +236,7 @@ class ServerConfig:
     tool_name  empty where the server is asked for its list of tools
     config     the three configs, laid over each other
     variables  what ``${NAME}`` stands for, and warnings
+    start_s    how long the server may take for everything but the call of a tool
     server     the server item, if the tool names one
     pins       what the server is held to
     requires   what a call requires of the server's list of tools
@@ -246,6 +248,7 @@ class ServerConfig:
     variables: Variables
     wanted: AllowedVersions
     timeout_s: float | None
+    start_s: float = START_S
     server: ChainElement | None = None
     pins: ServerPins = ServerPins()
     requires: Callable[[Mapping[str, Any]], LilluxError | None] | None = None
@@ -308,6 +311,7 @@ def server_config(
         variables=variables,
         wanted=_allowed_versions(config),
         timeout_s=_timeout_s(materials, server),
+        start_s=valid_limit("config.start_timeout", config.get("start_timeout")) or START_S,
         server=server,
         pins=pins,
         requires=required_tools(
@@ -663,6 +667,7 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
         ),
         rights=rights,
         starter=_starter(found, server, materials, services),
+        silent=SilentServer((*server.argv, str(server.cwd)), services.process_env),
         environment=_environment(program_path, found, server, materials, services),
     )
 
@@ -726,6 +731,7 @@ def mcp_http_call(materials: Materials, services: Services) -> Call:
         network_env=network_env(materials, services),
         rights=rights,
         max_bytes=max_output_bytes(found.config),
+        silent=SilentServer((url,), services.process_env),
         warnings=_plain_text_warnings(place, headers),
     )
 
@@ -757,6 +763,7 @@ class McpStdioCall:
     invocation: Invocation
     rights: "CallRights"
     starter: bytes = field(repr=False)
+    silent: SilentServer
     environment: HeldStart | None = None
 
     @property
@@ -807,15 +814,22 @@ class McpStdioCall:
         name = self.found.tool_name
         try:
             answered = call_over_stdio(
-                ServerProcess(command=command, name=_label(self.found, words[0])),
+                ServerProcess(
+                    command=command,
+                    name=_label(self.found, words[0]),
+                    start_s=self.found.start_s,
+                ),
                 _request_of(self.found, self.arguments),
                 CLIENT,
-                self.found.wanted,
+                self.silent.allowed(self.found.wanted),
                 cancellation=cancellation,
                 on_text=on_stderr,
             )
         except McpClientError as error:
+            self.silent.forget_after(error)
             return map_failure(name, error, {"command": words}, _metadata(self.found))
+        if answered.ignores_probe:
+            self.silent.remember()
         metadata = {**_metadata(self.found), **stderr_tail(answered.stderr)}
         return _mapped(self.found, answered.answer, metadata)
 
@@ -862,6 +876,7 @@ class McpHttpCall:
     network_env: Mapping[str, str] = field(repr=False)
     rights: "CallRights"
     max_bytes: int
+    silent: SilentServer
     warnings: tuple[str, ...] = ()
 
     @property
@@ -902,6 +917,8 @@ class McpHttpCall:
             schema=self.schema,
             timeout_s=self.found.timeout_s,
             max_message_bytes=self.max_bytes,
+            start_s=self.found.start_s,
+            on_ignored_probe=self.silent.remember,
         )
         metadata = {**_metadata(self.found), **_warnings_of(self.found, self.warnings)}
         env = self.rights.own_network(self.network_env)
@@ -912,11 +929,13 @@ class McpHttpCall:
                     server,
                     _request_of(self.found, self.arguments),
                     CLIENT,
-                    self.found.wanted,
+                    self.silent.allowed(self.found.wanted),
                     cancellation=cancellation,
                     on_text=on_stderr,
                 )
             except (McpClientError, HttpClientError) as error:
+                if isinstance(error, McpClientError):
+                    self.silent.forget_after(error)
                 return map_failure(name, error, {"url": self._masked_url()}, metadata)
         return _mapped(self.found, answer, metadata)
 

@@ -117,6 +117,7 @@ class ExecutionRequest:
     at_most_s    a limit that counts where it is lower than the one that holds
     grants       lists of capabilities, each of which must allow what a graph calls
     depth        how many further graphs a graph may be the outermost of; None for no limit
+    in_background  nobody waits for it: its item's own limit of time counts, and no default
     run_id       the id of the run of a graph, where its starter has chosen one
     resolution   where the tool is, if the caller has resolved ``item_id`` already
     may_pin      whether a first success writes the lockfile
@@ -143,6 +144,7 @@ class ExecutionRequest:
     extra_env: Mapping[str, str] = field(default_factory=dict)
     grants: tuple[tuple[str, ...], ...] = ()
     depth: int | None = None
+    in_background: bool = False
     run_id: str = ""
     resolution: Resolution | None = None
     callers: "tuple[Rights, ...]" = ()

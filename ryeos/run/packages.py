@@ -76,20 +76,10 @@ class Block:
 
 def read_block(text: str, where: str) -> Block | None:
     """The block of a tool that needs packages; None without one. Raises SpecError."""
-    found = [match["content"] for match in _BLOCK.finditer(text)]
-    if not found and _OPENED.search(text):
-        raise SpecError(f"{where}: {PACKAGES_MARK}", "expected a line # /// that ends the block")
-    if not found:
+    content = _block_content(text, where)
+    if content is None:
         return None
-    if len(found) > 1:
-        raise SpecError(where, f"expected one block {PACKAGES_MARK}, found {len(found)}")
-    import tomllib
-
-    lines = (line[2:] if line.startswith("# ") else line[1:] for line in found[0].splitlines())
-    try:
-        said = tomllib.loads("\n".join(lines))
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{where}: {PACKAGES_MARK}", f"expected TOML: {error}") from None
+    said = _block_values(content, where)
     dependencies, python = said.get("dependencies", []), said.get("requires-python", "")
     if not isinstance(dependencies, list) or not isinstance(python, str):
         raise SpecError(
@@ -107,8 +97,48 @@ def read_block(text: str, where: str) -> Block | None:
     if len(dependencies) > _MAX_DEPENDENCIES:
         raise SpecError(f"{where}: dependencies", f"expected at most {_MAX_DEPENDENCIES}")
     return (
-        Block(tuple(dependencies), python, sha256_hex(found[0].encode())) if dependencies else None
+        Block(tuple(dependencies), python, sha256_hex(content.encode())) if dependencies else None
     )
+
+
+def required_python(text: str, where: str) -> str:
+    """What a block says of the Python that runs the script, with packages or without.
+
+    Raises SpecError.
+    """
+    content = _block_content(text, where)
+    python = _block_values(content, where).get("requires-python") if content is not None else ""
+    return python if isinstance(python, str) else ""
+
+
+def allows_python(required: str, version: str) -> bool:
+    """Whether a rule like ``>=3.11`` allows a version of Python. Raises SpecError."""
+    for part in filter(None, map(str.strip, required.split(","))):
+        found = _VERSION_RULE.fullmatch(part)
+        if found is None:
+            raise SpecError("requires-python", f"expected versions like >=3.11, found {part!r:.40}")
+        if not _ALLOWS[found[1]](compare_versions(version, found[2])):
+            return False
+    return True
+
+
+def _block_content(text: str, where: str) -> str | None:
+    found = [match["content"] for match in _BLOCK.finditer(text)]
+    if not found and _OPENED.search(text):
+        raise SpecError(f"{where}: {PACKAGES_MARK}", "expected a line # /// that ends the block")
+    if len(found) > 1:
+        raise SpecError(where, f"expected one block {PACKAGES_MARK}, found {len(found)}")
+    return found[0] if found else None
+
+
+def _block_values(content: str, where: str) -> dict[str, Any]:
+    import tomllib
+
+    lines = (line[2:] if line.startswith("# ") else line[1:] for line in content.splitlines())
+    try:
+        return tomllib.loads("\n".join(lines))
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{where}: {PACKAGES_MARK}", f"expected TOML: {error}") from None
 
 
 # --- the list -------------------------------------------------------------------------------------
@@ -239,17 +269,11 @@ class Installer:
         if not block.requires_python:
             return
         said = self._run(python, "-I", "-c", _TELL_VERSION, folder=folder, what="resolve").strip()
-        for part in block.requires_python.split(","):
-            found = _VERSION_RULE.fullmatch(part.strip())
-            if found is None:
-                raise SpecError(
-                    "requires-python", f"expected versions like >=3.11, found {part.strip()!r:.40}"
-                )
-            if not _ALLOWS[found[1]](compare_versions(said, found[2])):
-                raise PackagesError(
-                    f"packages: expected Python {block.requires_python}, found {said} ({python})",
-                    hint="run rye with such a Python, or change requires-python",
-                )
+        if not allows_python(block.requires_python, said):
+            raise PackagesError(
+                f"packages: expected Python {block.requires_python}, found {said} ({python})",
+                hint="run rye with such a Python, or change requires-python",
+            )
 
     def python_with(self, listed: PackageList, python: str, place: Path, *, make: bool) -> str:
         """The interpreter of the environment with these packages, made if it is missing.

@@ -1,5 +1,6 @@
 """Parameters of a call: defaults, then all problems against the tool's schema. Pure."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -53,8 +54,28 @@ def _validated(
     found = violations(filled, schema)
     if found or not isinstance(filled, dict):
         hint = next(_hints(found, parameters, schema, ref))
-        raise ParameterError([str(violation) for violation in found], hint=hint)
+        listed = schema.get("properties")
+        known = listed if isinstance(listed, dict) else {}
+        raise ParameterError([_problem(one, known) for one in found], hint=hint)
     return filled
+
+
+def _problem(
+    violation: Any,  # noqa: ANN401 - of `lillux.schema`, which is imported late
+    known: Mapping[str, Any],
+) -> str:
+    """What is wrong, in the words of someone who calls a tool."""
+    name = violation.pointer.removeprefix("/")
+    if not violation.expected.startswith("no such key") or "/" in name:
+        return str(violation)
+    from lillux.schema_keywords import printable
+
+    takes = printable(", ".join(known)) or "none"
+    problem = f"unknown parameter {printable(name)}, it takes {takes}"
+    other = next((one for one in known if one.casefold() == name.casefold()), "")
+    guess = re.search(r'did you mean "([^"]+)"', violation.expected)
+    meant = other or (guess[1] if guess else "")
+    return f"{problem}; did you mean {meant}?" if meant else problem
 
 
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,11 +183,13 @@ def tool_timeout(limit_s: float | None, values: CallerValues) -> float | None:
 #
 # Highest first: the caller; ``tools.<id>`` of the project's or user's ``execution.yaml``; the
 # tool's config; their ``defaults``; ``tools.<id>`` of a bundle; the runtime's config; the bundle's
-# ``defaults``; the numbers here.
+# ``defaults``; the numbers here. In the background nobody waits: what the caller, the tool and
+# ``tools.<id>`` say counts for the time, and no default.
 
 BUILT_IN = {"timeout": 300, "max_steps": 1000, "max_concurrency": 10}
 GRACE_OVER_TOOL_TIMEOUT_S = 10
 MAX_LIMIT = 10**9
+_FOR_ALL = frozenset({"defaults", "config of the runtime"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,14 +201,29 @@ class LimitSources:
     tool_config: Mapping[str, Any]
     runtime_config: Mapping[str, Any]
     layers: Sequence[Layer] = ()
+    in_background: bool = False
 
 
 def limit(name: str, sources: LimitSources) -> int | float | None:
     """The value of a limit. For ``timeout``: seconds, None for no limit. Raises SpecError."""
+    is_of_item = sources.in_background and name == "timeout"
     for where, values in _ladder(sources):
-        if name in values:
-            return valid_limit(f"{where}.{name}", values[name])
-    return BUILT_IN.get(name)
+        if name in values and not (is_of_item and where in _FOR_ALL):
+            return valid_limit(f"{where.partition(' ')[0]}.{name}", values[name])
+    return None if is_of_item else BUILT_IN.get(name)
+
+
+def require_valid_limits(tool_id: str, layers: Sequence[Layer]) -> None:
+    """Raise a SpecError for a limit of a tool that these layers set wrongly, with its file."""
+    for layer in layers:
+        sources = LimitSources(
+            tool_id=tool_id, caller={}, tool_config={}, runtime_config={}, layers=(layer,)
+        )
+        try:
+            for name in BUILT_IN:
+                limit(name, sources)
+        except SpecError as error:
+            raise SpecError(str(layer.path), str(error)) from None
 
 
 def graph_limits(sources: LimitSources) -> dict[str, int]:
@@ -214,7 +252,7 @@ def _ladder(sources: LimitSources) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield "config", sources.tool_config
     yield "defaults", _mapping(own, "defaults")
     yield tool, _mapping(_mapping(shipped, "tools"), sources.tool_id)
-    yield "config", sources.runtime_config
+    yield "config of the runtime", sources.runtime_config
     yield "defaults", _mapping(shipped, "defaults")
 
 

@@ -133,8 +133,15 @@ def _beyond_allowance(
             "policy": allowance.hint(path, rights.template_of),
         }
         for path in paths
-        if (allowance.may_complain_of(path) or path == _TERMINALS) and _is_writable_for_us(path)
+        if (allowance.may_complain_of(path) or path == _TERMINALS)
+        and _is_writable_for_us(path)
+        and not _is_unreadable(path, confinement)
     )[:MAX_REFUSALS]
+
+
+def _is_unreadable(path: str, confinement: "Confinement") -> bool:
+    """Whether something there may not even be read: that is for the header of the item to name."""
+    return not confinement.allows("read", path) and _is_possible_target("read", path)
 
 
 def _is_writable_for_us(path: str) -> bool:
@@ -204,7 +211,9 @@ class _Complaints:
             yield Refusal("run", program)
             return
         path = os.path.normpath(Path(cwd, name))
-        for what in ("read", "run", "write"):
+        # What has no path of its own is made and opened for writing: that right says it all.
+        is_shared = any(name == shared for _, shared in _WITHOUT_PATH)
+        for what in ("write",) if is_shared else ("read", "run", "write"):
             if not self._confinement.allows(what, path) and _is_possible_target(what, path):
                 yield Refusal(what, path)
                 return

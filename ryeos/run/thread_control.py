@@ -164,8 +164,14 @@ def owner_of(chain: Chain) -> Owner:
     return owner
 
 
-def started_envelope(thread: Thread, duration_ms: float) -> dict[str, Any]:
-    """The answer for a thread that was started."""
+NOT_KNOWN = -1.0
+
+
+def started_envelope(
+    thread: Thread, duration_ms: float, limit_s: float | None = NOT_KNOWN
+) -> dict[str, Any]:
+    """The answer for a thread that was started; ``limit_s`` of None is no limit of time."""
+    limit = "none" if limit_s is None else f"{limit_s:g} s"
     return {
         "status": "success",
         "async": True,
@@ -175,6 +181,7 @@ def started_envelope(thread: Thread, duration_ms: float) -> dict[str, Any]:
         "execution_mode": INLINE,
         "state": Status.RUNNING.value,
         "pid": thread.pid,
+        **({} if limit_s == NOT_KNOWN else {"time_limit": limit}),
         "metadata": {"duration_ms": round(duration_ms, 3)},
     }
 

@@ -635,6 +635,7 @@ def parse_payload(data: bytes) -> Payload:
             cwd=document.get("cwd"),
             caller=dict(document.get("caller") or {}),
             callers=tuple(map(_rights, document.get("callers") or ())),
+            in_background=True,
             run_id=thread_id,
             extra_env={**document.get("env", {}), PARENT_VARIABLE: thread_id},
         )

@@ -41,6 +41,10 @@ class BundleHome(Protocol):
         """Write a file of that folder anew; False where that is not possible."""
         ...
 
+    def keep_code(self) -> None:
+        """Load the program's code, so that it stays the same while `hold` is still to come."""
+        ...
+
     def hold(self) -> None:
         """Load what is still needed, so that the program's own file may be replaced or removed."""
         ...
@@ -64,6 +68,9 @@ class BundleFolder:
     def restore(self, path: str) -> bool:  # noqa: ARG002 - there is nothing to restore from
         """Never: there is no other copy."""
         return False
+
+    def keep_code(self) -> None:
+        """Nothing is read from a file."""
 
     def hold(self) -> None:
         """Nothing is read from a file."""

@@ -45,6 +45,7 @@ from ryeos.items.errors import (
     UnboundSignatureError,
     UnsignedError,
 )
+from ryeos.items.headers import is_bare_script
 from ryeos.items.refs import (
     AI_DIRECTORY,
     SYSTEM,
@@ -531,7 +532,8 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
     if suffix == ".sh" and "executor_id" in header:
         header.setdefault("tool_type", "bash")
     further = file_type.rules if file_type else ()
-    issues = () if is_module(target, header) else problems(target.ref, header, further)
+    has_no_fields = is_module(target, header) or is_bare_script(suffix, compose(signed, form))
+    issues = () if has_no_fields else problems(target.ref, header, further)
     if target.kind is Kind.TOOL:
         issues = (*issues, *_spec_problems(header, suffix), *_type_problems(target, header))
     issues = (*issues, *_lone_returns(data), *_unread_declarations(target, text, header))
@@ -685,10 +687,12 @@ def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
         yield f"{target.path} can be written by every user of this machine"
     if signed is None:
         return
-    at = target.verify_target
-    header = extract(target.kind, at.suffix, signed.body, str(target.path), at.file_type)
+    at, text = target.verify_target, signed.shebang + signed.body
+    header = extract(target.kind, at.suffix, text, str(target.path), at.file_type)
     if is_module(target, header):
         yield f"{target.path} has no header: signed as a module, not as a tool that can be run"
+    elif is_bare_script(at.suffix, text):
+        yield f"{target.path} has no header: it is a tool of bash, without a description"
     elif target.kind is Kind.TOOL and at.suffix != ".sh":
         from ryeos.items.specs import unknown_key_warnings
 

@@ -16,7 +16,6 @@ import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lillux.digests import sha256_hex
 from lillux.errors import LilluxError, as_word
 from lillux.files import FileTooLargeError, read_bytes, require_plain_path, safe_join
 from lillux.patterns import pattern
@@ -24,6 +23,7 @@ from lillux.values import dataclass, field
 from ryeos.items.errors import IntegrityError
 from ryeos.items.header_names import skeleton, squashed
 from ryeos.items.header_values import MetadataError, line_of
+from ryeos.items.line_ends import pinned_bytes
 from ryeos.items.markdown import (
     Element,
     Fence,
@@ -217,7 +217,8 @@ def read_skill(item: VerifiedItem) -> Skill | None:
     (1) the manifest is part of what was signed
     (2) no link leads to the folder or to a file, and the folder holds nothing that is not listed,
         but bytecode of its scripts
-    (3) each listed file is read once, and these bytes have the size and the digest that were signed
+    (3) each listed file is read once, and these bytes have the size and the digest that were
+        signed, or have them as soon as each CR LF of the text is LF: as git may write it
 
     Raises IntegrityError that names the file, MetadataError.
     """
@@ -296,14 +297,25 @@ def _contents_of(folder: Path, manifest: SkillManifest, item: VerifiedItem) -> "
 def _bytes_of(root: Path, one: ListedFile, manifest: SkillManifest, item: VerifiedItem) -> bytes:
     path = _join_path(root, one.path, manifest, item)
     try:
-        data = read_bytes(path, one.size)
+        data = _pinned(read_bytes(path, _size_with_returns(one)), one)
     except (FileNotFoundError, NotADirectoryError):
         raise _changed_error(path, "the file is no longer there", manifest, item) from None
     except FileTooLargeError:
         raise _changed_error(path, "content modified since signing", manifest, item) from None
-    if len(data) != one.size or sha256_hex(data) != one.sha256:
+    if data is None:
         raise _changed_error(path, "content modified since signing", manifest, item)
     return data
+
+
+def _size_with_returns(one: ListedFile) -> int:
+    """The most bytes that a file has where git writes a return before each end of a line."""
+    return one.size * 2
+
+
+def _pinned(data: bytes, one: ListedFile) -> bytes | None:
+    """The bytes that were signed, where the file has them or is the same text with CR LF."""
+    same = pinned_bytes(data, one.sha256)
+    return same if same is not None and len(same) == one.size else None
 
 
 def _changed_error(
@@ -451,14 +463,15 @@ def further_files(text: str, space: Space) -> Iterator[FurtherFile]:
     for folder, one in rows:
         relative = f"{folder}/{one.path}" if folder else one.path
         try:
-            data = read_bytes(safe_join(space.base, relative), one.size)
+            data = read_bytes(safe_join(space.base, relative), _size_with_returns(one))
         except FileTooLargeError:
             data = b""
         except (OSError, LilluxError) as error:
             yield FurtherFile(relative, problem=f"cannot be read: {error}")
             continue
-        if len(data) != one.size or sha256_hex(data) != one.sha256:
+        same = _pinned(data, one)
+        if same is None:
             problem = "is not what this manifest says; run rye skill add again"
             yield FurtherFile(relative, problem=problem)
         else:
-            yield FurtherFile(relative, data)
+            yield FurtherFile(relative, same)

@@ -34,6 +34,7 @@ from ryeos.items.errors import (
     UnsignedError,
     UntrustedKeyError,
 )
+from ryeos.items.headers import is_bare_script
 from ryeos.items.refs import AI_DIRECTORY, SYSTEM, ItemRef, Kind, Location, Space, Spaces
 from ryeos.items.specs import type_name
 from ryeos.trust.bundles import Manifest, manifest_signer, read_manifest
@@ -376,8 +377,16 @@ def require_place(item: VerifiedItem, ref: ItemRef, header: Mapping[str, Any]) -
     """
     if not item.verified or item.target.space.tier == SYSTEM:
         return
+    named = item.identity.version if item.identity else ""
+    if item.target.suffix == ".sh" and not named and is_bare_script(".sh", item.text):
+        raise UnboundSignatureError(
+            str(item.target.path),
+            "signed as a text that tools read, and begins with #! now, as a tool does",
+            item.target.sign_command,
+            fingerprint=item.key.fingerprint if item.key else "",
+        )
     if item.identity:
-        wanted = {"version": item.identity.version} if item.identity.version else {}
+        wanted = {"version": named} if named else {}
     else:
         wanted = {"category": ref.category, "name": ref.name}
     for name, expected in wanted.items():
@@ -567,14 +576,19 @@ class Manifests:
 DEFAULT_EXCLUDED = ("__pycache__", ".venv", "node_modules", ".git")
 # Written by package managers, not by tool authors; nothing imports them as code.
 MANAGED_JSON = frozenset({"package.json", "package-lock.json", "tsconfig.json"})
+_REFUSED, _LEFT_OUT = "refused", "left_out"
 _SCOPES = ("anchor", "tool_dir", "tool_siblings", "tool_file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependencyRules:
-    """The checked form of a ``verify_deps`` block."""
+    """The checked form of a ``verify_deps`` block.
+
+    ``leaves_out``: a file that fails is not there for the tool, where it else refuses the run.
+    """
 
     enabled: bool = False
+    leaves_out: bool = False
     scope: str = "anchor"
     recursive: bool = True
     extensions: tuple[str, ...] = ()
@@ -586,8 +600,13 @@ def dependency_rules(config: Mapping[str, Any]) -> DependencyRules:
     scope = config.get("scope", "anchor")
     if scope not in _SCOPES:
         raise SpecError("verify_deps.scope", f"expected one of {', '.join(_SCOPES)}, got {scope!r}")
+    unverified = config.get("unverified", _REFUSED)
+    if unverified not in (_REFUSED, _LEFT_OUT):
+        problem = f"expected {_REFUSED} or {_LEFT_OUT}, got {unverified!r:.60}"
+        raise SpecError("verify_deps.unverified", problem)
     return DependencyRules(
         enabled=config.get("enabled") is True,
+        leaves_out=unverified == _LEFT_OUT,
         scope=scope,
         recursive=config.get("recursive", True) is not False and scope != "tool_siblings",
         extensions=_texts(config, "extensions", ()),
@@ -614,8 +633,14 @@ def verify_tree(
         if path.name in MANAGED_JSON and not detached_path(path).exists():
             problem = "unsigned and not verified; nothing may rely on what it says"
             warn(f"{path}: {problem} (rye sign {as_word(str(path))})")
-        else:
+            continue
+        try:
             verified.append(_verify_file(path, space, verifier))
+        except IntegrityError as error:
+            if not rules.leaves_out:
+                raise
+            line = as_word(str(path))
+            warn(f"{path}: {error.problem}; the tool does not find it (rye sign {line})")
     return tuple(verified)
 
 
@@ -637,15 +662,16 @@ def _files(base: Path, rules: DependencyRules, kept: Path) -> Iterator[Path]:
             for name in folders
             if name not in rules.exclude_dirs or kept.is_relative_to(Path(folder, name))
         )
-        for name in folders:
+        for name in folders if not rules.leaves_out else ():
             if os.path.islink(Path(folder, name)):  # noqa: PTH114 - raises for no name
                 raise _escape(Path(folder, name), "a link to a folder")
         for name in sorted(names):
             path = Path(folder, name)
             if path.suffix in rules.extensions:
-                if not is_inside(path, base):
+                if is_inside(path, base):
+                    yield path
+                elif not rules.leaves_out:
                     raise _escape(path, f"resolves to {os.path.realpath(path)}")
-                yield path
         if not rules.recursive:
             return
 

@@ -414,3 +414,24 @@ def test_a_loopback_tool_reaches_no_host_through_the_proxy_of_another(
     result = attempt(workspace, code, {"network": "loopback"})
 
     assert "407" in refused(result)
+
+
+POOL = """
+import multiprocessing
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    found = pool.map(abs, [1, -2])
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="semaphores are kept elsewhere")
+def test_a_pool_of_processes_is_shown_the_right_that_it_lacks_and_works_with_it(
+    workspace: Workspace,
+) -> None:
+    narrow = {"read": ["{project}"], "write": ["{tmp}"]}
+    lacking = attempt(workspace, POOL, narrow)
+    allowed = attempt(workspace, POOL, {**narrow, "write": ["{tmp}", "/dev/shm"]})
+
+    (shown,) = lacking.metadata["refused"]
+    assert (shown["what"], shown["target"]) == ("write", "/dev/shm")
+    assert "/dev/shm" in shown["allow"]
+    assert allowed.data["found"] == [1, 2]

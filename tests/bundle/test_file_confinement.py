@@ -27,7 +27,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def outside(path: str, project: Path) -> str:
-    return f"{path}: expected a path in {project}, found one outside"
+    meant = "" if Path(path).is_absolute() else f": {os.path.normpath(project / path)}"
+    return f"{path}: expected a path in {project}, found one outside{meant}"
 
 
 @pytest.mark.parametrize(

@@ -200,11 +200,11 @@ def test_lines_that_are_there_twice_need_the_hash_of_the_file(tmp_path: Path) ->
     last, seen = ids(tmp_path)[2], call(READ, tmp_path, path="a.txt")["hash"]
     delete = {"action": "delete", "line": last}
 
-    for more in ({}, {"hash": "0" * 64}):
-        assert refused(EDIT, tmp_path, path="a.txt", edits=[delete], **more) == (
-            f"edits[0].line: {last!r} is ambiguous: there are several such lines, and hash is not"
-            " that of the file"
-        )
+    problem = f"edits[0].line: {last!r} is ambiguous: there are several such lines, and "
+    assert refused(EDIT, tmp_path, path="a.txt", edits=[delete]) == f"{problem}hash is not given"
+    assert refused(EDIT, tmp_path, path="a.txt", edits=[delete], hash="0" * 64) == (
+        f"{problem}the file has changed since the one of this hash was read"
+    )
     edit(tmp_path, delete, hash=seen)
 
     assert path.read_bytes() == b"}\na\n"
@@ -390,6 +390,7 @@ def test_a_part_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     reply = call(EDIT, tmp_path, path="a.txt", edits=[{"old_text": "on", "new_text": "x"}])
 
     assert reply["error"] == "edits[0].old_text: expected it once, found it 3 times"
+    assert reply["hint"].startswith("it is at lines 1, 2, 3: give more of it")
     assert path.read_bytes() == b"one two\none\nx one\n"
 
 

@@ -88,7 +88,7 @@ def test_the_steps_of_a_graph_are_reported(project: Machine) -> None:
 
     assert data["graph"] == "tool:rye/examples/fan-out"
     assert {node["node"] for node in data["nodes"]} == {"measure", "summarize", "done"}
-    assert data["status"] == "completed_with_errors"
+    assert data["state"] == "completed_with_errors"
 
 
 @pytest.mark.parametrize("tool", ["status", "cancel", "steps"])

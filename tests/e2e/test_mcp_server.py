@@ -19,6 +19,7 @@ LISTED = {
     "node": ["fetch", "execute", "sign"],
     "all": ["search", "load", "fetch", "execute", "sign", "help"],
 }
+UNKNOWN_TOOL = 'unknown tool: launch; find an item: search {"query": "..."}'
 CODE_OF_PARAMS = -32602
 
 
@@ -67,7 +68,7 @@ def test_older_and_modern_revisions_are_served_in_one_conversation(client: McpCl
 def test_an_unknown_tool_is_an_error_of_the_protocol(client: McpClient) -> None:
     error = client.answer(client.start_tool("launch"))["error"]
 
-    assert (error["code"], error["message"]) == (CODE_OF_PARAMS, "unknown tool: launch")
+    assert (error["code"], error["message"]) == (CODE_OF_PARAMS, UNKNOWN_TOOL)
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,21 @@ def test_a_signal_ends_server_and_programs(
     assert (status, took_s < CLIENTS_PATIENCE_S, client.stderr) == (0, True, "")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="descendants are found by /proc")
+def test_a_killed_server_takes_its_programs_with_it_within_a_second(
+    machine: Machine, family: Family
+) -> None:
+    with server(machine) as client:
+        client.initialize()
+        run_family(client, family, 2)
+        client.process.kill()
+        started = monotonic()
+        family.await_end()
+        took_s = monotonic() - started
+
+    assert took_s < 1
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have numbers of their own there")
 @pytest.mark.parametrize("opened", [False, True], ids=["before a message", "in a call"])
 def test_a_signal_that_another_thread_gets_ends_server_and_programs(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from tests.support.built import BASE_PYTHON, Machine
 from tests.support.mcp_client import McpClient
-from tests.support.mcp_server_machine import BASH, server, with_items
+from tests.support.mcp_server_machine import BASH, children, server, with_items
 
 pytestmark = pytest.mark.e2e
 
@@ -120,7 +121,7 @@ def test_no_variable_at_all_is_enough(items: Machine) -> None:
 
 
 def test_without_a_user_space_nothing_starts_that_should_leave_a_receipt(items: Machine) -> None:
-    with server(items, env={}) as client:
+    with server(items, env={"HOME": ""}) as client:
         client.initialize()
 
         refused = echo(client, "echo hi")
@@ -135,6 +136,9 @@ def test_without_a_user_space_nothing_starts_that_should_leave_a_receipt(items: 
     [
         {"PYTHONIOENCODING": "cp932"},
         {"LC_ALL": "C"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"LANG": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "latin-1:strict", "LC_ALL": "C", "PYTHONUTF8": "0"},
     ],
 )
 def test_no_encoding_of_the_environment_reaches_the_wire(
@@ -148,6 +152,75 @@ def test_no_encoding_of_the_environment_reaches_the_wire(
 
     assert answer["data"]["stdout"] == "ü 漢字 😀\n"
     assert echoed["status"] == "success"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"PYTHONIOENCODING": "latin-1"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
+)
+def test_what_python_programs_print_is_utf_8_whatever_the_locale(
+    more: Mapping[str, str], items: Machine
+) -> None:
+    shown = "import sys; sys.stdout.write(sys.argv[1])"
+    command = f"python3 -c '{shown}' 'ü 漢字 😀'"
+
+    ended = items.run(
+        "run", BASH, f"command={command}", environ=items.environ(**more), cwd=items.project
+    )
+
+    assert (ended.stdout, ended.returncode) == ("ü 漢字 😀\n", 0)
+
+
+def test_a_request_without_params_and_one_without_a_line_end_are_answered(items: Machine) -> None:
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":null}\n'
+    last = b'{"jsonrpc":"2.0","id":2,"method":"ping"}'
+
+    ended = subprocess.run(
+        [*items.rye, "mcp"],
+        input=ping + last,
+        env=items.environ(),
+        cwd=items.project,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+
+    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert answers == [{"jsonrpc": "2.0", "id": number, "result": {}} for number in (1, 2)]
+
+
+ZOMBIES = "cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') Z '; true"
+
+
+@pytest.mark.skipif(
+    subprocess.run(
+        ["sh", "-c", "unshare -p -f --mount-proc true"], capture_output=True, check=False
+    ).returncode
+    != 0,
+    reason="this machine makes no namespaces of processes",
+)
+def test_the_first_process_of_a_container_leaves_no_zombies_and_takes_signals(
+    items: Machine,
+) -> None:
+    apart = ["unshare", "-p", "-f", "--mount-proc"]
+    with McpClient(
+        [*apart, *items.rye, "mcp"],
+        env=items.environ(),
+        cwd=items.project,
+        stderr=items.temporary / "stderr",
+    ) as client:
+        client.initialize()
+        for _ in range(3):
+            echo(client, "(setsid sleep 0.01 >/dev/null 2>&1 &); (sleep 0.01 &); sleep 0.05")
+        zombies = echo(client, ZOMBIES)["data"]["stdout"]
+        (first,) = children(client.process.pid)
+        os.kill(first, signal.SIGTERM)
+        status = client.await_end()
+
+    assert (zombies, status) == ("0\n", 0)
 
 
 # ---------------------------------------------------------------- folders

@@ -202,3 +202,79 @@ def result_of(
     process.stdin.flush()
     result: dict[str, Any] = json.loads(_line(process.stdout))["result"]
     return result
+
+
+# ---------------------------------------------------------------- the server of MCP
+
+
+BEGIN = {"protocolVersion": "2025-06-18", "capabilities": {}}
+CALL = {
+    "name": "execute",
+    "arguments": {"item_id": "rye/bash/bash", "parameters": {"command": "echo hi"}},
+}
+BACKGROUND = {**CALL, "arguments": {**CALL["arguments"], "async": True}}  # type: ignore[dict-item]
+
+
+class Client:
+    """A client of a copy of the built file."""
+
+    def __init__(self, machine: Machine, pyz: Path) -> None:
+        self._process = subprocess.Popen(
+            [BASE_PYTHON, pyz, "mcp"],
+            env=machine.environ(),
+            cwd=machine.project,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+
+    def ask(self, method: str, params: Mapping[str, object]) -> Any:  # noqa: ANN401 - JSON
+        """The answer to a request."""
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return json.loads(_line(self._process.stdout))
+
+    def end(self) -> str:
+        """What it has said on standard error."""
+        return self._process.communicate()[1]
+
+
+@pytest.mark.parametrize("calls_before", [0, 1])
+@pytest.mark.parametrize("params", [CALL, BACKGROUND], ids=["call", "background"])
+def test_a_server_whose_file_is_written_over_works_on_or_says_so(
+    machine: Machine, built_pyz: Path, calls_before: int, params: Mapping[str, object]
+) -> None:
+    pyz = Path(shutil.copy(built_pyz, machine.home / "rye.pyz"))
+    other = other_build(machine.home)
+    client = Client(machine, pyz)
+    client.ask("initialize", BEGIN)
+    for _ in range(calls_before):
+        client.ask("tools/call", CALL)
+
+    shutil.copyfile(other, pyz)
+    answers = [client.ask("tools/call", params) for _ in range(2)]
+
+    for answer in answers:
+        text = json.dumps(answer)
+        assert "replaced by another file while it ran" in text or '"stdout": "hi' in text, text
+    assert "Traceback" not in client.end()
+
+
+@pytest.mark.parametrize("way", ["renamed over", "removed"])
+def test_a_server_works_on_when_its_name_is_taken(
+    machine: Machine, built_pyz: Path, way: str
+) -> None:
+    pyz = Path(shutil.copy(built_pyz, machine.home / "rye.pyz"))
+    client = Client(machine, pyz)
+    client.ask("initialize", BEGIN)
+
+    if way == "removed":
+        pyz.unlink()
+    else:
+        other_build(machine.home).replace(pyz)
+
+    assert client.ask("tools/call", CALL)["result"]["content"][0]["text"] == "hi\n"
+    assert "Traceback" not in client.end()

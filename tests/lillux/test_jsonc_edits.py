@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.json_edits import Dialect, TextStructureError, parse, remove_member, set_member
+from lillux.json_edits import (
+    Dialect,
+    TextStructureError,
+    TextSyntaxError,
+    parse,
+    remove_member,
+    set_member,
+)
 
 PATH = ("servers", "rye")
 ENTRY = {"command": "/usr/bin/python3", "args": ["/home/me/rye.pyz", "mcp"]}
@@ -178,3 +185,13 @@ def test_a_missing_member_cannot_be_removed() -> None:
         remove_member('{"a": {}}', ("a", "b"), Dialect.JSON)
 
     assert str(error.value) == "a.b: expected it, found nothing there"
+
+
+@pytest.mark.parametrize("text", ["// {\n//  }", "/* a */\n", "// a\r\n"])
+def test_a_text_of_comments_is_an_empty_object_and_keeps_them(text: str) -> None:
+    edited = set_member(text, ["servers", "a"], 1, Dialect.JSONC)
+
+    assert edited.startswith(text.rstrip())
+    assert parse(edited, Dialect.JSONC).value == {"servers": {"a": 1}}
+    with pytest.raises(TextSyntaxError):
+        set_member(text, ["a"], 1, Dialect.JSON)

@@ -98,7 +98,7 @@ def test_a_batch_is_several_messages() -> None:
         (b'{"jsonrpc":"2.0"}', "expected a method, a result or an error", INVALID_REQUEST),
         (
             b'{"jsonrpc":"2.0","id":true,"result":{}}',
-            "expected an id that is a string or an integer",
+            "expected an id that is a string or an integer, found true",
             INVALID_REQUEST,
         ),
         (
@@ -183,3 +183,42 @@ def test_an_answer_with_an_integer_too_long_to_be_read_is_seen_as_one() -> None:
 
     assert isinstance(message, MalformedMessage)
     assert message.is_answer
+
+
+def test_params_of_null_are_none() -> None:
+    assert parse_messages(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":null}') == (
+        Request(1, "ping"),
+    )
+    assert parse_messages(b'{"jsonrpc":"2.0","method":"n","params":null}') == (Notification("n"),)
+
+
+def test_a_byte_order_mark_before_a_message_is_passed_over() -> None:
+    assert parse_messages(b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"result":{}}') == (Result(1, {}),)
+
+
+@pytest.mark.parametrize(("given", "read"), [("1.0", 1), ("1e2", 100), ("-0.0", 0)])
+def test_a_whole_number_with_a_point_is_an_id(given: str, read: int) -> None:
+    text = f'{{"jsonrpc":"2.0","id":{given},"result":{{}}}}'
+
+    assert parse_messages(text.encode()) == (Result(read, {}),)
+
+
+@pytest.mark.parametrize("given", ["1.5", "null", "true", "[1]", "1e300", '{"a":1}'])
+def test_an_answer_with_another_id_is_an_answer_that_says_so(given: str) -> None:
+    text = f'{{"jsonrpc":"2.0","id":{given},"result":{{"content":[]}}}}'
+
+    (message,) = parse_messages(text.encode())
+
+    assert isinstance(message, MalformedMessage)
+    assert message.is_answer
+    assert not message.is_empty
+    assert "expected an id that is a string or an integer" in message.problem
+
+
+def test_a_last_line_without_an_end_is_a_line() -> None:
+    decoder = LineDecoder(100)
+    assert list(decoder.feed(b"one\ntw")) == [b"one"]
+    assert list(decoder.feed(b"o")) == []
+
+    assert list(decoder.end()) == [b"two"]
+    assert list(decoder.end()) == []

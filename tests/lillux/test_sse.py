@@ -97,3 +97,23 @@ def test_an_event_without_end_is_refused(text: bytes) -> None:
 
 def test_many_small_events_are_no_large_one() -> None:
     assert len(EventParser(max_event_bytes=64).feed(b"data: x\n\n" * 1000)) == 1000
+
+
+@pytest.mark.parametrize("half", [b"id: 2\ndata: half", b"id: 2\ndata: half\n", b"id: 2\n", b"id"])
+def test_an_event_that_did_not_end_is_not_the_last_one(half: bytes) -> None:
+    parser = EventParser()
+
+    parser.feed(b"id: 1\ndata: x\n\n" + half)
+
+    assert parser.last_event_id == "1"
+
+
+def test_a_stream_that_continues_another_one_begins_with_a_new_event() -> None:
+    parser = EventParser()
+    parser.feed(b"retry: 7\nid: 1\ndata: x\n\nid: 2\nevent: e\ndata: ha")
+
+    parser.begin_again()
+    events = parser.feed(b"\xef\xbb\xbfdata: y\r\n\r\n")
+
+    assert events == [event("y", id="1")]
+    assert (parser.last_event_id, parser.retry_ms) == ("1", 7)

@@ -140,3 +140,23 @@ def test_a_missing_table_cannot_be_removed() -> None:
         remove_table("[a]\n", ("a", "b"))
 
     assert str(error.value) == "a.b: expected it, found nothing there"
+
+
+def test_a_key_is_added_to_a_table_with_a_blank_line_behind_it() -> None:
+    text = '[mcp_servers.rye]\ncommand = "a"  # mine\n\n\n[z]\na = 1\n'
+
+    edited = set_table(text, PATH, {"command": "a", "env_vars": ["X"]})
+
+    assert edited == (
+        '[mcp_servers.rye]\ncommand = "a"  # mine\nenv_vars = ["X"]\n\n\n[z]\na = 1\n'
+    )
+
+
+@pytest.mark.parametrize("number", ["nan", "-nan", "inf", "[nan, {x = nan}]"])
+def test_a_number_that_is_not_equal_to_itself_stays(number: str) -> None:
+    text = f"a = {number}\n[mcp_servers.rye]\ncommand = 'x'\n"
+
+    added = set_table(text, PATH, {"command": "y"})
+
+    assert f"a = {number}\n" in added
+    assert f"a = {number}\n" in remove_table(added, PATH)

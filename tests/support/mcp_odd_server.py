@@ -115,9 +115,18 @@ def leave_a_child(message: dict[str, Any]) -> None:
     answer(message, "left")
 
 
+def end_in_the_line(message: dict[str, Any]) -> None:
+    content = [{"type": "text", "text": "the last line"}]
+    answered = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": content}}
+    sys.stdout.write("\ufeff" + json.dumps(answered))
+    sys.stdout.flush()
+    raise SystemExit(0)
+
+
 CALLS: dict[str, Callable[[dict[str, Any]], None]] = {
     "asks": ask_the_client,
     "crashes in a call": crash,
+    "ends in the line": end_in_the_line,
     "fails": lambda message: answer(message, "it went wrong", isError=True),
     "floods stderr": flood_stderr,
     "leaves a child": leave_a_child,
@@ -135,8 +144,11 @@ def probed(message: dict[str, Any]) -> None:
     match BEHAVIOUR:
         case "ends at a probe":
             raise SystemExit(1)
-        case "silent to a probe":
+        case "silent to a probe" | "silent to all":
             pass
+        case "talks":
+            sys.stdout.write("Welcome to my server!\n")
+            sys.stdout.flush()
         case "slow to a probe":
             initialized = read()
             result = {"supportedVersions": ["2026-07-28"], "resultType": "complete"}
@@ -154,7 +166,7 @@ def serve() -> None:
                 probed(message)
             case "initialize" if BEHAVIOUR == "refuses to begin":
                 refuse(message, -32603, "no licence")
-            case "initialize":
+            case "initialize" if BEHAVIOUR not in {"silent to all", "talks"}:
                 initialize(message)
             case "tools/call":
                 call(message)

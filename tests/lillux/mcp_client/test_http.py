@@ -268,6 +268,76 @@ def test_a_stream_that_was_let_go_is_taken_up_again() -> None:
     assert script.headers("GET")["last-event-id"] == "e-1"
 
 
+def test_a_stream_is_resumed_behind_the_last_whole_event() -> None:
+    script = Script()
+    sent: list[Any] = []
+
+    def let_go(exchange: Exchange, message: Any) -> None:  # noqa: ANN401 - JSON
+        sent.append(message)
+        exchange.begin(content_type=EVENTS)
+        half = event(rpc(message, content("whole")), number="e-2").rstrip(b"\n")[:-9]
+        exchange.write(b"retry: 1\n" + event(b"", number="e-1") + half)
+
+    def go_on(exchange: Exchange, _: Any) -> None:  # noqa: ANN401 - JSON
+        exchange.begin(content_type=EVENTS)
+        exchange.write(b"\xef\xbb\xbf" + event(rpc(sent[0], content("whole")), number="e-2"))
+
+    script.on = {"POST tools/call": let_go, "GET": go_on}
+
+    with serving(script) as url:
+        assert text_of(ask(url)) == "whole"
+    assert script.headers("GET")["last-event-id"] == "e-1"
+
+
+def waits(over: threading.Event) -> None:
+    """A handler that answers nothing until the test is over."""
+    over.wait(20)
+
+
+def test_a_server_that_takes_the_probe_without_an_answer_is_called_in_the_older_way() -> None:
+    script = Script()
+    script.on = {"POST server/discover": lambda exchange, _: exchange.answer(202)}
+
+    with serving(script) as url:
+        assert ask(url).version == NEWEST_LEGACY
+
+
+def test_a_server_that_keeps_silent_at_the_probe_is_waited_for_once() -> None:
+    script, silent = Script(), list[bool]()
+    over = threading.Event()
+    script.on = {"POST server/discover": lambda _exchange, _: waits(over)}
+
+    with serving(script) as url:
+        answer = ask(url, probe_s=0.2, on_ignored_probe=lambda: silent.append(True))
+        over.set()
+
+    assert (answer.version, silent) == (NEWEST_LEGACY, [True])
+
+
+def test_a_server_that_never_begins_is_given_up_long_before_the_limit_of_a_call() -> None:
+    script, over = Script(), threading.Event()
+    script.on = {"POST": lambda _exchange, _: waits(over)}
+
+    with serving(script) as url, pytest.raises(McpTimeoutError) as error:
+        ask(url, timeout_s=300, probe_s=0.1, start_s=0.3)
+    over.set()
+
+    assert error.value.timeout_s == 0.3
+
+
+def test_an_answer_whose_id_is_text_is_the_answer() -> None:
+    script = Script()
+
+    def answer(exchange: Exchange, message: Any) -> None:  # noqa: ANN401 - JSON
+        exchange.begin(content_type=EVENTS)
+        exchange.write(event(rpc({**message, "id": str(message["id"])}, content("taken"))))
+
+    script.on = {"POST tools/call": answer}
+
+    with serving(script) as url:
+        assert text_of(ask(url)) == "taken"
+
+
 def test_a_stream_that_ends_without_an_answer_is_reported() -> None:
     script = Script()
 

@@ -20,6 +20,7 @@ from lillux.jsonrpc import (
     Request,
     Result,
     as_json,
+    parse_messages,
 )
 from lillux.mcp_client.session import (
     MAX_TOOLS,
@@ -259,7 +260,7 @@ def test_answers_without_a_request_are_ignored() -> None:
     session = conversation()
     session.start()
 
-    for stray in (Result(CALL, ANSWER), Result("1", {}), Failure(99, 1, "x"), initialized(MODERN)):
+    for stray in (Result(CALL, ANSWER), initialized(MODERN)):
         assert session.receive(stray) == Turn()
     assert session.state is SessionState.PROBING
 
@@ -433,3 +434,80 @@ def test_a_server_without_tools_refuses_by_the_name_of_the_list() -> None:
     session.receive(Failure(CALL, -32601, "no tools"))
 
     assert session.outcome == Refusal("tools/list", -32601, "no tools")
+
+
+# --- answers that are written in odd ways
+
+
+@pytest.mark.parametrize("odd", [str, lambda number: f"{number:03d}"])
+def test_a_number_that_is_written_as_text_is_the_number(odd: Any) -> None:  # noqa: ANN401
+    session = conversation()
+
+    session.start()
+    session.receive(Failure(odd(PROBE), -32601, "unknown method"))
+    session.receive(Result(odd(INITIALIZE), {"protocolVersion": NEWEST_LEGACY}))
+    session.receive(Result(odd(CALL), ANSWER))
+
+    assert session.outcome == ToolAnswer(ANSWER, NEWEST_LEGACY)
+
+
+@pytest.mark.parametrize("wrong", ["mine", 99, 0, -1, "", "1.0", "³"])
+def test_an_answer_to_what_was_never_sent_ends_the_conversation(wrong: str | int) -> None:
+    session = conversation("legacy")
+
+    session.start()
+    session.receive(Result(wrong, {"protocolVersion": NEWEST_LEGACY}))
+
+    assert isinstance(session.outcome, InvalidAnswer)
+    assert "which was never sent" in session.outcome.problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"jsonrpc":"2.0","id":null,"result":{"content":[]}}',
+        '{"jsonrpc":"2.0","id":3.5,"result":{"content":[]}}',
+        '{"jsonrpc":"2.0","id":3,"result":"text"}',
+        '{"id":3,"result":{"content":[]}}',
+        '{"jsonrpc":"2.0","id":3,"error":"no"}',
+    ],
+)
+def test_an_answer_that_is_none_ends_the_conversation_with_its_text(text: str) -> None:
+    session = conversation("legacy")
+    session.start()
+    session.receive(initialized(NEWEST_LEGACY))
+
+    for message in parse_messages(text.encode()):
+        session.receive(message)
+
+    assert isinstance(session.outcome, InvalidAnswer)
+    assert text in session.outcome.problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"jsonrpc":"2.0","id":null,"result":{}}',
+        '{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"unknown"}}',
+    ],
+)
+def test_an_answer_to_a_notification_is_passed_over(text: str) -> None:
+    session = conversation("legacy")
+    session.start()
+    session.receive(initialized(NEWEST_LEGACY))
+
+    for message in parse_messages(text.encode()):
+        session.receive(message)
+    session.receive(Result(CALL, ANSWER))
+
+    assert session.outcome == ToolAnswer(ANSWER, NEWEST_LEGACY)
+
+
+def test_a_malformed_answer_to_the_probe_leads_to_the_older_way() -> None:
+    session = conversation()
+    session.start()
+
+    (message,) = parse_messages(b'{"id":1,"error":{"code":-32601,"message":"no"}}')
+    turn = session.receive(message)
+
+    assert [one.method for one in turn.send if isinstance(one, Request)] == ["initialize"]

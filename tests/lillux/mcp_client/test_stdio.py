@@ -19,6 +19,7 @@ from lillux.mcp_client.session import (
     McpServerEndedError,
     McpTimeoutError,
     ToolCall,
+    ToolListing,
 )
 from lillux.mcp_client.stdio import ServerProcess, StdioAnswer, call_over_stdio
 from lillux.mcp_client.versions import LEGACY, MODERN, NEWEST_LEGACY, wanted
@@ -49,12 +50,13 @@ def ask(
     *,
     version: str = "auto",
     probe_s: float = 30.0,
+    start_s: float = 60.0,
     **options: Any,  # noqa: ANN401 - as `call_over_stdio`
 ) -> StdioAnswer:
     arguments = options.pop("arguments", {})
     return call_over_stdio(
-        ServerProcess(command=command, name="odd", probe_s=probe_s),
-        ToolCall(tool, arguments),
+        ServerProcess(command=command, name="odd", probe_s=probe_s, start_s=start_s),
+        options.pop("call", None) or ToolCall(tool, arguments),
         ClientInfo("rye", "1"),
         wanted(version),
         **options,
@@ -108,6 +110,47 @@ def test_a_server_that_keeps_silent_at_the_probe_is_called_in_the_older_way() ->
     answered = ask(odd("silent to a probe"), probe_s=0.05)
 
     assert answered.answer.version == NEWEST_LEGACY
+    assert answered.ignores_probe
+
+
+def test_a_server_that_answers_the_probe_does_not_ignore_it() -> None:
+    assert not ask(odd("plain")).ignores_probe
+    assert not ask(odd("slow to a probe"), probe_s=0.05).ignores_probe
+
+
+def test_a_server_that_never_begins_is_given_up_long_before_the_limit_of_a_call() -> None:
+    with pytest.raises(McpTimeoutError) as error:
+        ask(odd("silent to all", timeout_s=300), probe_s=0.05, start_s=0.3)
+
+    assert str(error.value) == (
+        "MCP server odd: start of the conversation: no answer within 0.3 seconds"
+    )
+    assert "config.start_timeout" in error.value.hint
+
+
+def test_a_list_of_tools_that_never_comes_is_given_up_as_well() -> None:
+    with pytest.raises(McpTimeoutError) as error:
+        ask(odd("plain", timeout_s=300), start_s=0.5, call=ToolListing())
+
+    assert error.value.stage == "tools/list"
+
+
+def test_a_program_that_is_no_server_is_shown_with_what_it_writes() -> None:
+    with pytest.raises(McpTimeoutError) as error:
+        ask(odd("talks", timeout_s=300), probe_s=0.05, start_s=0.5)
+
+    assert str(error.value).endswith("no message of MCP: Welcome to my server!")
+
+
+def test_a_program_that_prints_and_ends_is_shown_with_what_it_wrote() -> None:
+    with pytest.raises(McpServerEndedError) as error:
+        ask(program(sys.executable, "-c", "print('usage: server FILE')"), version="legacy")
+
+    assert str(error.value).endswith("exited with code 0 before it answered: usage: server FILE")
+
+
+def test_an_answer_in_a_last_line_without_an_end_is_taken() -> None:
+    assert text_of(ask(odd("ends in the line"))) == "the last line"
 
 
 def test_a_server_that_is_slow_at_the_probe_is_called_in_the_modern_way() -> None:

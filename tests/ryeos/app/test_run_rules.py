@@ -230,13 +230,17 @@ Do it for {input:n}.
 @pytest.mark.parametrize(
     ("right", "mistake", "problem"),
     [
-        ("<risk>low</risk>", "<permission></permission>", "did you mean permissions?"),
+        (
+            "<risk>low</risk>",
+            "<permission></permission>",
+            "<permission> is not read; write <permissions>",
+        ),
         (
             'required="true"',
             'requird="true"',
             "inputs: unknown key 'requird': did you mean required?",
         ),
-        ("inputs>", "input>", "directive: unknown key 'input': did you mean inputs?"),
+        ("inputs>", "input>", "<input> is not read; write <inputs>"),
         ('version="1.0.0"', 'version="1.0.0" extend="x"', "did you mean extends?"),
     ],
 )

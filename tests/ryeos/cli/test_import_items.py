@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.command_line import CommandLine, program_of
 from tests.support.mcp_servers import LISTING_SERVER
+from tests.support.programs import require_program
 from tests.support.replaced import kept_copies
 
 ECHO = {"command": "echo-server", "args": ["--fast"], "env": {"ECHO_TOKEN": "t0p-secret"}}
@@ -217,3 +220,108 @@ def test_the_settings_of_a_client_are_found_by_its_name(signer: CommandLine) -> 
     assert [item["ref"] for item in found["items"]] == ["tool:mcp/servers/echo"]
     assert missing.status == 2
     assert "rye import FILE --from gemini" in missing.stderr
+
+
+def test_one_file_that_cannot_be_read_keeps_no_other_from_being_taken(signer: CommandLine) -> None:
+    (signer.project / "package.json").write_text("{", "utf-8")
+    (signer.project / "Makefile").write_text("t:\n\techo t\n", "utf-8")
+
+    done = signer("import", "--yes", "--json")
+    alone = signer("import", "package.json")
+
+    assert [row["ref"] for row in done.json["proposals"]] == ["tool:tasks/make/t"]
+    assert "not read: " in done.json["notes"][0]
+    assert "package.json: expected JSON" in done.json["notes"][0]
+    assert alone.status == 6
+
+
+def skill_folders(cli: CommandLine, count: int) -> None:
+    for number in range(count):
+        folder = cli.project / f".claude/skills/s{number}"
+        folder.mkdir(parents=True)
+        text = f"---\nname: s{number}\ndescription: d\n---\nx\n"
+        (folder / "SKILL.md").write_text(text, "utf-8")
+
+
+@pytest.mark.heavy
+def test_all_of_more_than_two_hundred_skills_are_signed(signer: CommandLine) -> None:
+    skill_folders(signer, 205)
+
+    done = signer("import", "--yes", "--json")
+
+    assert done.status == 0, done.stderr
+    assert [row["state"] for row in done.json["proposals"]] == ["signed"] * 205
+
+
+@pytest.mark.heavy
+def test_what_could_not_be_proposed_has_a_number_and_a_status(signer: CommandLine) -> None:
+    skill_folders(signer, 205)
+
+    done = signer("import", "--json")
+
+    assert done.status == 1
+    assert len(done.json["proposals"]) == 200
+    assert "5 of 205" in done.stderr
+    assert done.json["next"].count("directive:skills/") == 5
+
+
+def test_everything_that_a_task_runs_is_in_the_table(signer: CommandLine) -> None:
+    line = f"echo {'x' * 300} && rm -rf ./precious"
+    (signer.project / "Makefile").write_text(f"all: wipe\nwipe:\n\t{line}\n", "utf-8")
+
+    done = signer("import", "--dry-run")
+
+    assert f"wipe: {line}" in done.stdout
+
+
+def test_an_address_is_given_to_a_document_without_one(signer: CommandLine) -> None:
+    said = {"openapi": "3.1.0", "info": {"title": "Zoo"}, "paths": {"/c": {"get": {}}}}
+    (signer.project / "openapi.json").write_text(json.dumps(said), "utf-8")
+
+    without = signer("import", "openapi.json")
+    given = signer("import", "openapi.json", "--server", "https://zoo.example/v1", "--yes")
+
+    assert without.status == 1
+    assert "say it: --server https://HOST" in without.stdout
+    assert given.status == 0, given.stderr
+    assert signer("import", "openapi.json", "--server", "zoo").status == 2
+
+
+def test_a_parameter_that_a_task_does_not_take_is_named_with_those_it_takes(
+    signer: CommandLine,
+) -> None:
+    (signer.project / "Makefile").write_text("t:\n\techo $(ENV) $(TAG)\n", "utf-8")
+    signer("import", "--yes")
+
+    done = signer("run", "tasks/make/t", "ENV=prod")
+
+    assert done.status == 6
+    assert "unknown parameter ENV, it takes env, tag; did you mean env?" in done.stderr
+
+
+def test_a_clone_with_the_line_ends_of_windows_is_used_as_it_was_signed(
+    signer: CommandLine,
+) -> None:
+    require_program("make")
+    skill_folders(signer, 1)
+    files = {
+        "hi.py": "# /// script\n# dependencies = []\n# ///\nprint('hi')\n",
+        "Makefile": "t:\n\t@echo task\n",
+    }
+    for name, text in files.items():
+        (signer.project / name).write_text(text, "utf-8")
+    signer("import", "--yes")
+    skill = signer.project / ".claude/skills/s0/SKILL.md"
+    for path in (skill, *(signer.project / name for name in files)):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    used = [
+        signer("run", "directive:skills/s0"),
+        signer("skill", "verify"),
+        signer("run", "scripts/hi"),
+        signer("run", "tasks/make/t"),
+    ]
+    skill.write_bytes(skill.read_bytes().replace(b"\r\n", b"\n", 1))
+    mixed = signer("run", "directive:skills/s0")
+
+    assert [one.status for one in used] == [0, 0, 0, 0], [one.stderr for one in used]
+    assert mixed.status == 4

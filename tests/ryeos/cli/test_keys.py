@@ -124,7 +124,8 @@ def test_without_a_home_no_key_is_made(cli: CommandLine, home: str) -> None:
     root = Path("/").absolute()
     assert refused.status == 6
     assert refused.stderr == (
-        f"error: no user space: expected a home folder, found {root}\n"
+        f"error: no user space: expected a home folder, found {root}: neither HOME nor the system's"
+        " entry of this user names another\n"
         "  hint: name a folder: USER_SPACE=DIR in the environment, or --user-space DIR\n"
     )
 

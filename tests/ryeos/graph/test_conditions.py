@@ -197,7 +197,9 @@ def test_values_that_cannot_be_compared_are_false_with_a_warning(
         (
             {"path": "a", "operator": "contain", "value": 1},
             GraphProblem(
-                f"{WHERE}.operator", "unknown operator 'contain'", "did you mean contains?"
+                f"{WHERE}.operator",
+                "unknown operator 'contain'",
+                f"did you mean contains? known are {', '.join(OPERATORS)}",
             ),
         ),
         (

@@ -54,6 +54,7 @@ def test_each_operation_of_the_example_is_a_tool() -> None:
         "auth": {"type": "api_key", "key": "${API_SHOP_API_SHOPKEY}", "header": "X-Shop-Key"},
         "query": {"page-size": "{page_size}", "sort": "{sort}"},
         "headers": {"X-Trace": "{X_Trace}"},
+        "cookies": {"session": "{session}"},
     }
     assert listed["sandbox"]["network"] == ["eu.shop.example:443"]
     assert listed["sandbox"]["env"] == ["API_SHOP_API_SHOPKEY"]
@@ -168,3 +169,173 @@ def test_a_body_that_is_no_json_is_refused(tmp_path: Path) -> None:
     operation = {"requestBody": {"required": True, "content": {"multipart/form-data": {}}}}
 
     assert "expected JSON" in only(document(operation), tmp_path).problems[0]
+
+
+def test_yaml_of_a_document_means_what_yaml_1_2_says(tmp_path: Path) -> None:
+    path = tmp_path / "openapi.yaml"
+    path.write_text(
+        "openapi: 3.1\ninfo: {title: A, version: 1}\nservers: [{url: 'https://a.example'}]\n"
+        "paths:\n  /x:\n    get:\n      parameters:\n"
+        "      - {name: c, in: query, schema: {enum: [NO, yes, on, 1:30, 0123, 1_0, 0x1F, null]},"
+        " example: .inf}\n",
+        "utf-8",
+    )
+    (item,) = read_openapi(ImportSource(path=path, project=tmp_path)).items
+
+    said = values(item)["config_schema"]["properties"]["c"]
+    assert said["enum"] == ["NO", "yes", "on", "1:30", 123, "1_0", 31, None]
+
+
+def test_a_reference_is_a_fragment_of_an_address(tmp_path: Path) -> None:
+    said = document({"parameters": [{"$ref": "#/paths/~1y~1%7Bid%7D/parameters/0"}]})
+    said["paths"]["/y/{id}"] = {
+        "parameters": [{"name": "a b", "in": "query", "schema": {"type": "string"}}]
+    }
+    item = only(said, tmp_path)
+
+    assert values(item)["config"]["query"] == {"a b": "{a_b}"}
+
+
+def test_a_path_that_leads_out_of_the_document_is_named_and_the_rest_taken(tmp_path: Path) -> None:
+    said = document({})
+    said["paths"]["/z"] = {"$ref": "./other.yaml"}
+    plan = plan_of(said, tmp_path)
+
+    assert len(plan.items) == 1
+    assert "/z: not taken: $ref './other.yaml'" in plan.notes[0]
+
+
+@pytest.mark.parametrize("name", ["api_key", "X_API.Key~1"])
+def test_any_token_is_the_name_of_a_header(name: str, tmp_path: Path) -> None:
+    schemes = {"k": {"type": "apiKey", "in": "header", "name": name}}
+    said = document({"security": [{"k": []}]}, components={"securitySchemes": schemes})
+
+    assert values(only(said, tmp_path))["config"]["auth"]["header"] == name
+
+
+SCHEMES = {
+    "one": {"type": "apiKey", "in": "header", "name": "X-One"},
+    "two": {"type": "apiKey", "in": "header", "name": "X-Two"},
+    "session": {"type": "apiKey", "in": "cookie", "name": "sid"},
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "basic": {"type": "http", "scheme": "basic"},
+    "digest": {"type": "http", "scheme": "digest"},
+}
+
+
+def secured(security: object, folder: Path) -> ProposedItem:
+    said = document({"security": security}, components={"securitySchemes": SCHEMES})
+    return only(said, folder)
+
+
+def test_all_keys_of_a_requirement_are_sent(tmp_path: Path) -> None:
+    config = values(secured([{"one": [], "two": [], "session": []}], tmp_path))["config"]
+
+    assert [one["header"] for one in config["auth"]] == ["X-One", "X-Two"]
+    assert config["cookies"] == {"sid": "${API_A_SESSION_KEY}"}
+
+
+def test_the_first_alternative_that_can_be_sent_is_taken(tmp_path: Path) -> None:
+    item = secured([{"digest": []}, {"bearer": []}], tmp_path)
+
+    assert values(item)["config"]["auth"]["type"] == "bearer"
+    assert "of its alternatives this is number 2" in item.notes
+
+
+@pytest.mark.parametrize(
+    ("security", "problem"),
+    [
+        ([{"bearer": [], "basic": []}], "two values in the header 'Authorization'"),
+        ([{"digest": []}], "a key by 'digest' is not sent"),
+    ],
+)
+def test_keys_that_cannot_be_sent_are_refused(
+    security: object, problem: str, tmp_path: Path
+) -> None:
+    assert problem in secured(security, tmp_path).problems[0]
+
+
+def test_members_that_an_answer_alone_has_are_not_asked_for(tmp_path: Path) -> None:
+    schemas = {
+        "Base": {
+            "type": "object",
+            "required": ["id", "size"],
+            "properties": {"id": {"type": "integer"}, "size": {"type": "integer"}},
+        },
+        "At": {"type": "string", "readOnly": True},
+        "Cage": {
+            "allOf": [
+                {"$ref": "#/components/schemas/Base"},
+                {
+                    "required": ["at"],
+                    "properties": {
+                        "id": {"readOnly": True},
+                        "at": {"$ref": "#/components/schemas/At"},
+                    },
+                },
+            ]
+        },
+    }
+    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Cage"}}}}
+    said = document({"requestBody": body}, components={"schemas": schemas})
+    parts = values(only(said, tmp_path))["config_schema"]["properties"]["body"]["allOf"]
+
+    assert [part["required"] for part in parts] == [["size"], []]
+
+
+def test_an_address_that_is_given_takes_the_place_of_the_documents(tmp_path: Path) -> None:
+    path = tmp_path / "openapi.json"
+    found = []
+    for servers in ([], [{"url": "/v2"}], [{"url": "https://a.example"}]):
+        path.write_text(json.dumps(document({}, servers=servers)), "utf-8")
+        source = ImportSource(path=path, project=tmp_path, server="https://b.example/api")
+        found.append(values(read_openapi(source).items[0])["config"]["url"])
+
+    assert found == [
+        "https://b.example/api/x",
+        "https://b.example/v2/x",
+        "https://b.example/api/x",
+    ]
+
+
+def test_a_parameter_is_not_taken_for_a_name_that_rye_fills(tmp_path: Path) -> None:
+    parameter = {"name": "timeout", "in": "query", "schema": {"type": "integer"}}
+
+    assert values(only(document({"parameters": [parameter]}), tmp_path))["config"]["query"] == {
+        "timeout": "{timeout_}"
+    }
+
+
+def test_headers_that_openapi_ignores_are_ignored(tmp_path: Path) -> None:
+    parameter = {"name": "Accept", "in": "header", "required": True, "schema": {"type": "string"}}
+
+    assert "headers" not in values(only(document({"parameters": [parameter]}), tmp_path))["config"]
+
+
+@pytest.mark.parametrize(
+    ("place", "style", "explode", "kind"),
+    [
+        ("query", "pipeDelimited", True, "array"),
+        ("query", "deepObject", True, "array"),
+        ("query", "matrix", False, "string"),
+        ("cookie", "form", True, "array"),
+        ("header", "form", False, "array"),
+    ],
+)
+def test_a_parameter_whose_style_says_nothing_exact_is_not_sent(
+    place: str, style: str, explode: object, kind: str, tmp_path: Path
+) -> None:
+    parameter = {"name": "c", "in": place, "style": style, "explode": explode}
+    schema = {"schema": {"type": kind}}
+    left_out = only(document({"parameters": [parameter | schema]}), tmp_path)
+    refused = only(document({"parameters": [parameter | schema | {"required": True}]}), tmp_path)
+
+    assert f"left out: {place} c" in left_out.notes
+    assert "or of this style, is not sent" in refused.problems[0]
+
+
+def test_more_operations_than_can_be_taken_are_counted(tmp_path: Path) -> None:
+    said = document({}) | {"paths": {f"/p{n}": {"get": {}} for n in range(2003)}}
+    plan = plan_of(said, tmp_path)
+
+    assert (len(plan.items), plan.left_out) == (2000, 3)

@@ -136,8 +136,8 @@ def test_no_text_of_a_script_becomes_code_of_the_tool(text: str, tmp_path: Path)
 
 
 def test_a_script_that_is_no_python_is_refused(tmp_path: Path) -> None:
-    assert "expected Python" in script(tmp_path, "def (").problems[0]
-    assert "expected Python" in script(tmp_path, "(" * 5000).problems[0]
+    assert "line 1: invalid syntax, to Python 3." in script(tmp_path, "def (").problems[0]
+    assert "to Python 3." in script(tmp_path, "(" * 5000).problems[0]
     assert (
         "expected a package"
         in script(tmp_path, '# /// script\n# dependencies = ["-e ../x"]\n# ///\n').problems[0]
@@ -160,3 +160,41 @@ def test_a_person_sees_the_script_and_whether_it_is_another_by_now(tmp_path: Pat
     ]
     assert "is not what this tool runs" in other[0].problem
     assert not other[0].data
+
+
+NEWER = '''# /// script
+# requires-python = ">=3.99"
+# ///
+"""Greets."""
+import os, httpx
+type Name = str
+d = {"a": os.environ["MY_TOKEN"]}
+print(f"hello {d["a"]}")
+match (
+'''
+
+
+def test_a_script_for_a_newer_python_is_taken_by_its_lines(tmp_path: Path) -> None:
+    item = script(tmp_path, NEWER)
+
+    assert item.problems == ()
+    assert item.shown == "Greets."
+    assert item.probe is None
+    assert b"requires-python" in item.data
+    assert any("needs Python >=3.99" in note and "RYE_PYTHON" in note for note in item.notes)
+
+
+def test_newer_syntax_without_a_newer_python_is_named_with_its_line(tmp_path: Path) -> None:
+    (problem,) = script(tmp_path, NEWER.replace("3.99", "3.8")).problems
+
+    assert "line 9: " in problem or "line 10: " in problem or "line 6: " in problem
+    assert "to Python 3." in problem
+
+
+def test_a_script_has_the_digest_of_its_text_whatever_its_line_ends(tmp_path: Path) -> None:
+    text = "print('a')\nprint('b')\n"
+    first = script(tmp_path, text).data
+    (tmp_path / "report.py").write_bytes(text.replace("\n", "\r\n").encode())
+    source = ImportSource(path=tmp_path / "report.py", project=tmp_path, base=tmp_path)
+
+    assert read_script(source).items[0].data == first

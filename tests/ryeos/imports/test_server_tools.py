@@ -44,12 +44,9 @@ def test_a_tool_is_written_as_an_item() -> None:
         ({"name": ""}, "name"),
         ({"name": "x" * 257}, "name"),
         ({"name": 7}, "name"),
-        ({"name": "a", "inputSchema": []}, "inputSchema: expected an object"),
+        ({"name": "a", "inputSchema": []}, "expected an object, found"),
         ({"name": "a", "inputSchema": {"type": "string"}}, "expected the type object"),
-        ({"name": "a", "inputSchema": {"properties": 7}}, "inputSchema"),
-        ({"name": "a", "inputSchema": {"pattern": "("}}, "inputSchema"),
-        ({"name": "a", "inputSchema": {"$ref": "file:///etc/passwd"}}, "inputSchema"),
-        ({"name": "a", "inputSchema": {"default": float("nan")}}, "inputSchema"),
+        ({"name": "a", "inputSchema": False}, "expected an object, found"),
         ({"name": "a", "inputSchema": {"description": "x" * 300_000}}, "at most"),
     ],
 )
@@ -82,3 +79,38 @@ def test_any_tool_of_a_server_is_an_item_or_a_problem(tool: dict[str, Any]) -> N
         written = parse_yaml(offer.text(), "")
         assert written["config"]["server"] == "mcp/servers/demo"
         assert written["executor_id"] == RUNTIME
+
+
+@pytest.mark.parametrize(
+    ("schema", "kept", "note"),
+    [
+        ({"properties": 7}, {}, "inputSchema/properties: left out: expected a mapping"),
+        ({"pattern": "("}, {}, "inputSchema/pattern: left out: "),
+        ({"$ref": "file:///etc/passwd"}, {}, "inputSchema/$ref: left out: "),
+        ({"default": float("nan")}, {}, "inputSchema/default: left out: "),
+        ({"properties": {"n": {"pattern": r"\p{L}"}}}, {"properties": {"n": {}}},
+         "inputSchema/properties/n/pattern: left out: "),
+        ({"properties": {"n": {"enum": []}}}, {"properties": {"n": {}}},
+         "inputSchema/properties/n/enum: left out: "),
+        ({"properties": None, "type": "object"}, {"type": "object"},
+         "inputSchema/properties: left out: "),
+    ],
+)  # fmt: skip
+def test_a_tool_is_taken_without_the_parts_of_its_schema_that_cannot_be_read(
+    schema: dict[str, Any], kept: dict[str, Any], note: str
+) -> None:
+    (offer,) = offered({"name": "a", "inputSchema": schema})
+
+    assert offer.problem == ""
+    assert offer.values["input_schema"] == kept
+    assert [one.startswith(note) for one in offer.notes] == [True]
+    assert "inputSchema" in offer.values["config"]["listed"]
+    offer.text()
+
+
+@pytest.mark.parametrize("schema", [None, True, {}, {"type": None}, {"type": ["null", "object"]}])
+def test_a_schema_that_asks_for_nothing_takes_any_object(schema: object) -> None:
+    (offer,) = offered({"name": "a", "inputSchema": schema})
+
+    assert (offer.problem, offer.notes) == ("", ())
+    assert offer.values["input_schema"].get("type", "object") == "object"

@@ -1,5 +1,6 @@
 """MCP servers in settings of clients, as items. Examples: ``tests/vectors/imports``."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -250,3 +251,82 @@ def test_any_words_stay_words(args: list[str]) -> None:
     for variable, value in known.items():
         kept = [word.replace(variable, value) for word in kept]
     assert kept == list(words[1:])
+
+
+def test_servers_at_the_top_of_a_file_are_found(tmp_path: Path) -> None:
+    text = (
+        '{"zoo": {"type": "http", "url": "https://zoo.example/mcp"},'
+        ' "cage": {"command": "npx", "args": ["-y", "cage-mcp"]}, "version": 1, "theme": {}}'
+    )
+
+    assert [item.name for item in read(text, tmp_path).items] == ["zoo", "cage"]
+
+
+@pytest.mark.parametrize("text", ["", "// {}\n", '/* {"a": 1} */'])
+def test_a_file_of_comments_holds_no_servers(text: str, tmp_path: Path) -> None:
+    assert "no MCP servers" in read(text, tmp_path).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("${CLAUDE_PLUGIN_ROOT}/s.js", "{project_path}/plug/s.js"),
+        ("${CLAUDE_PROJECT_DIR}/s.js", "{project_path}/s.js"),
+        ("${CLAUDE_PROJECT_DIR:-.}/s.js", "{project_path}/s.js"),
+        ("${extensionPath}/s.js", "{project_path}/plug/s.js"),
+    ],
+)
+@pytest.mark.parametrize("file", ["plug/.mcp.json", "plug/.claude-plugin/plugin.json"])
+def test_the_folder_of_a_plugin_is_put_in(
+    written: str, meant: str, file: str, tmp_path: Path
+) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    entry = {"command": "node", "args": [written], "env": {"ROOT": written}}
+    path.write_text(json.dumps({"mcpServers": {"a": entry}}), "utf-8")
+    (item,) = read_servers(ImportSource(path=path, project=tmp_path)).items
+
+    config = values(item)["config"]
+    assert (config["args"], config["env"]) == ([meant], {"ROOT": meant})
+
+
+def test_a_program_of_a_plugin_is_started_by_its_path(tmp_path: Path) -> None:
+    item = only('{"command": "${CLAUDE_PLUGIN_ROOT}/bin/serve"}', tmp_path)
+
+    assert values(item)["config"]["command"] == "{project_path}/bin/serve"
+
+
+@pytest.mark.parametrize(
+    ("file", "read_too"),
+    [
+        ("srv/node_modules/zoo/dist/index.js", "srv/node_modules"),
+        ("srv/node_modules/@s/zoo/node_modules/a/i.mjs", "srv/node_modules"),
+        ("tool/dist/index.js", "tool"),
+    ],
+)
+def test_a_file_of_node_is_read_with_the_packages_that_it_imports(
+    file: str, read_too: str, tmp_path: Path
+) -> None:
+    project, path = tmp_path / "project", tmp_path / file
+    path.parent.mkdir(parents=True)
+    project.mkdir()
+    path.write_text("", "utf-8")
+    (tmp_path / "tool").mkdir(exist_ok=True)
+    (tmp_path / "tool/package.json").write_text("{}", "utf-8")
+    settings = project / "mcp.json"
+    entry = {"command": "node", "args": [str(path)]}
+    settings.write_text(json.dumps({"mcpServers": {"a": entry}}), "utf-8")
+    (item,) = read_servers(ImportSource(path=settings, project=project)).items
+
+    rights = values(item)["sandbox"]
+    assert rights["read"] == ["{project}", str(path.parent), str(tmp_path / read_too)]
+    assert rights["write"] == ["{tmp}"]
+
+
+def test_a_date_in_the_place_of_a_server_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("[mcp_servers]\na = 2026-01-01\nb = {url = 'https://b.example'}\n", "utf-8")
+    items = read_servers(ImportSource(path=path, project=tmp_path)).items
+
+    assert "expected an object" in items[0].problems[0]
+    assert items[1].problems == ()

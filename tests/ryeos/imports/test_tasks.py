@@ -36,7 +36,7 @@ def written(text: str, name: str, folder: Path) -> ImportPlan:
 
 def test_scripts_of_a_package_are_tools_but_those_that_npm_runs_with_others() -> None:
     assert shown(plan_of("package.json")) == {
-        "build": "echo built",
+        "build": "prebuild: echo before; echo built",
         "say": "node say.js",
         "lint:fix": "eslint --fix . && echo done",
     }
@@ -60,7 +60,7 @@ def test_tasks_of_mise_are_tools_and_their_files_are_pinned() -> None:
     assert shown(plan) == {
         "lint": "ruff check .; mypy .",
         "hello": "echo hello",
-        "deploy": "deploy.sh",
+        "deploy": "the file deploy.sh",
     }
     assert b"'deploy.sh'" in deploy.data
 
@@ -70,7 +70,7 @@ def test_recipes_are_read_without_just_too() -> None:
     plan = plan_of("justfile")
     build = plan.items[0]
 
-    assert list(shown(plan)) == ["build", "count"]
+    assert list(shown(plan)) == ["build", "count", "hello"]
     assert b"('target', '', 'value'), ('flags', '', 'list')" in build.data
     assert b"'more.just'" in build.data
     assert "small reader" in plan.notes[0]
@@ -147,5 +147,344 @@ def test_no_text_of_a_makefile_becomes_code(text: str) -> None:
             found = [
                 n.names[0].name for n in ast.parse(item.data).body if isinstance(n, ast.Import)
             ]
-            assert found == ["hashlib", "json", "pathlib", "re", "shutil", "subprocess", "sys"]
+            own = ["hashlib", "json", "os", "pathlib", "re", "shutil", "subprocess", "sys"]
+            assert found == own
             assert item.shown.isprintable()
+
+
+def steps(plan: ImportPlan, name: str) -> list[str]:
+    return next(list(item.steps) for item in plan.items if item.name == name)
+
+
+def test_the_recipe_is_shown_and_not_a_variable_of_its_target_alone(tmp_path: Path) -> None:
+    plan = written("wipe: MODE = all\nwipe:\n\trm -rf ./precious\n", "Makefile", tmp_path)
+
+    assert steps(plan, "wipe") == ["with MODE = all", "rm -rf ./precious"]
+
+
+def test_everything_that_make_runs_for_a_target_is_shown_in_order(tmp_path: Path) -> None:
+    text = """\
+CLEAN := rm -rf out
+X := $(shell id)
+SHELL = /bin/dash
+include more.mk
+all: $(NEEDS) main.o ## builds
+\t@echo one; \\
+\t  $(CLEAN)
+
+# between
+ifdef CI
+\techo in CI
+endif
+\t$(MAKE) tidy
+NEEDS = lint
+tidy: ; echo tidy
+%.o: %.c
+\tcc $<
+Makefile: template
+\t./make-it
+"""
+    (tmp_path / "more.mk").write_text("NEEDS = lint\nlint:\n\truff .\n", "utf-8")
+
+    plan = written(text, "Makefile", tmp_path)
+
+    assert steps(plan, "all") == [
+        "as make reads the file: X := $(shell id)",
+        "as make reads the file: Makefile: ./make-it",
+        "lint: ruff .",
+        "main.c: a file, or a target of a rule that make has by itself",
+        "main.o: cc $<",
+        "@echo one; $(CLEAN)",
+        "echo in CI (ifdef CI)",
+        "$(MAKE) tidy",
+        "tidy: echo tidy",
+        "where SHELL = /bin/dash",
+        "where CLEAN := rm -rf out",
+    ]
+
+
+def test_variables_that_nothing_sets_are_parameters_of_a_target(tmp_path: Path) -> None:
+    text = "A = 1\nt:\n\tdeploy $(A) $(ENV) $${HOME} $@ $(CC) $(call f,x)\n"
+    (item,) = written(text, "Makefile", tmp_path).items
+
+    assert b"ARGUMENTS = [('env', 'ENV', 'assign')]" in item.data
+
+
+def test_a_part_that_may_be_absent_is_held_to_be_so(tmp_path: Path) -> None:
+    text = "-include .env local.mk\nsinclude x.mk\nhello:\n\techo hello\n"
+    (item,) = written(text, "Makefile", tmp_path).items
+
+    assert item.problems == ()
+    assert b"ABSENT = ['.env', 'local.mk', 'x.mk']" in item.data
+    assert any("line 1: .env: not there" in note for note in item.notes)
+
+
+def test_a_part_that_must_be_there_is_named_with_its_line(tmp_path: Path) -> None:
+    (item,) = written("\ninclude x.mk\nhello:\n\techo hello\n", "Makefile", tmp_path).items
+
+    assert item.problems == ("line 2: x.mk: expected a file, found none",)
+
+
+def test_scripts_before_and_after_another_and_those_that_it_calls_are_shown(tmp_path: Path) -> None:
+    text = """{"scripts": {"pretest": "echo first", "test": "npm run lint && jest",
+        "posttest": "rm -rf x", "lint": "eslint", "prelint": "tsc", "all": "run-s lint:* test",
+        "lint:js": "eslint js"}}"""
+
+    plan = written(text, "package.json", tmp_path)
+
+    assert steps(plan, "test") == [
+        "pretest: echo first",
+        "npm run lint && jest",
+        "prelint: tsc",
+        "lint: eslint",
+        "posttest: rm -rf x",
+    ]
+    assert steps(plan, "all")[:2] == ["run-s lint:* test", "lint:js: eslint js"]
+
+
+def test_tasks_that_a_task_of_mise_depends_on_or_runs_are_shown(tmp_path: Path) -> None:
+    text = """
+[env]
+_.source = "env.sh"
+[tasks.all]
+depends = ["secret", "lint:*"]
+depends_post = "end"
+run = ["echo all", {task = "one"}, {tasks = ["one", "two"]}]
+[tasks.secret]
+hide = true
+run = "rm x"
+[tasks."lint:a"]
+file = "lint.sh"
+[tasks]
+one = "echo 1"
+two = ["echo 2", "echo 3"]
+end = "echo end"
+"""
+    (tmp_path / "lint.sh").write_text("lint\n", "utf-8")
+
+    plan = written(text, "mise.toml", tmp_path)
+    (item,) = (one for one in plan.items if one.name == "all")
+
+    assert item.problems == ()
+    assert list(item.steps) == [
+        'before every task: env._.source = "env.sh"',
+        "secret: rm x",
+        "lint:a: the file lint.sh",
+        "echo all",
+        "the tasks one",
+        "the tasks one, two",
+        "one: echo 1",
+        "two: echo 2",
+        "two: echo 3",
+        "end: echo end",
+    ]
+    assert b"'lint.sh'" in item.data
+
+
+def test_a_task_of_mise_that_is_not_read_refuses_those_alone_that_run_it(tmp_path: Path) -> None:
+    text = '[tasks.a]\ndepends = "b"\nrun = "x"\n[tasks.b]\nrun = 3\n[tasks.c]\nrun = "y"\n'
+
+    problems = {one.name: one.problems for one in written(text, "mise.toml", tmp_path).items}
+
+    assert problems["c"] == ()
+    assert "b: run: expected a text" in problems["a"][0]
+    assert "run: expected a text" in problems["b"][0]
+
+
+JUSTFILE = """\
+set shell := ["bash", "-cu"]
+import? 'none.just'
+import 'sub/more.just'
+mod db
+mod? gone
+version := `git describe`
+name := "a" + version
+[private]
+base:
+    echo base
+
+deploy env='staging' tag='latest': base _hidden && (end "x") db::up
+    #!/usr/bin/env python3
+    import sys
+    mod foo
+    print("{{env}} {{name}}")
+
+end what:
+    echo {{what}}
+"""
+
+
+@pytest.fixture(params=["small reader", "just"])
+def just_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder with a justfile in parts, read by just, and where it is not installed."""
+    if request.param == "just":
+        require_program("just")
+    else:
+        request.getfixturevalue("monkeypatch").setenv("PATH", "")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/more.just").write_text("import 'last.just'\n", "utf-8")
+    (tmp_path / "sub/last.just").write_text("_hidden:\n    echo hidden\n", "utf-8")
+    (tmp_path / "db.just").write_text("up: down\n    echo up\n_x:\ndown:\n    rm db\n", "utf-8")
+    return tmp_path
+
+
+def test_everything_that_just_runs_for_a_recipe_is_shown_in_order(just_folder: Path) -> None:
+    shown_steps = steps(written(JUSTFILE, "justfile", just_folder), "deploy")
+
+    rest = [one for one in shown_steps if not one.startswith(("set shell", "runs "))]
+    assert len(rest) == len(shown_steps) - 2
+    assert rest == [
+        "base: echo base",
+        "_hidden: echo hidden",
+        "#!/usr/bin/env python3",
+        "import sys",
+        "mod foo",
+        'print("{{env}} {{name}}")',
+        "end: echo {{what}}",
+        "db::down: rm db",
+        "db::up: echo up",
+        "where version := `git describe`",
+        'where name := "a" + version',
+    ]
+
+
+def test_parts_of_a_justfile_are_its_imports_and_modules_alone(just_folder: Path) -> None:
+    plan = written(JUSTFILE, "justfile", just_folder)
+    item = next(one for one in plan.items if one.name == "deploy")
+
+    assert item.problems == ()
+    for name in (b"'sub/more.just'", b"'sub/last.just'", b"'db.just'"):
+        assert name in item.data
+    assert b"ABSENT = ['none.just', 'gone.just', 'gone/mod.just'" in item.data
+    assert {"deploy", "end", "db::up", "db::down"} == set(shown(plan))
+
+
+def test_an_absent_module_is_named_with_its_line(no_just: None, tmp_path: Path) -> None:
+    (item,) = written("a:\n    echo\nmod db\n", "justfile", tmp_path).items
+
+    assert item.problems == ("line 3: db.just: expected a file, found none",)
+
+
+def run_tool(item: object, folder: Path, **given: object) -> str:
+    """What a tool prints, started as the runtime does it, with a runner that prints its words."""
+    import json
+    import subprocess
+    import sys
+
+    from ryeos.imports.plan import ProposedItem
+
+    assert isinstance(item, ProposedItem)
+    place = folder / f".ai/tools/{item.ref.id}.py"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(item.data)
+    done = subprocess.run(
+        [sys.executable, place],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={"PATH": str(folder / "bin")},
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Path:
+    """A folder with programs ``just`` and ``make`` that print their words."""
+    from tests.support.executables import make_program
+
+    for name in ("just", "make"):
+        make_program(tmp_path / "bin" / name, 'echo "$@"\n')
+    return tmp_path
+
+
+def test_a_value_never_takes_the_place_of_another(runner: Path, no_just: None) -> None:
+    text = "deploy env='staging' tag='latest' more=`date` *rest:\n    echo\n"
+    (item,) = written(text, "justfile", runner).items
+
+    assert run_tool(item, runner, tag="v2").split()[-2:] == ["staging", "v2"]
+    assert run_tool(item, runner, env="prod").split()[-2:] == ["deploy", "prod"]
+    assert "more: expected a value, as rest stands behind it" in run_tool(
+        item, runner, tag="v2", rest=["x"]
+    )
+    assert run_tool(item, runner, rest=[]).split()[-1] == "deploy"
+
+
+def test_a_tool_stops_once_a_part_is_there_that_was_not(runner: Path) -> None:
+    (item,) = written("-include .env\nhello:\n\techo hello\n", "Makefile", runner).items
+    before = run_tool(item, runner)
+    (runner / ".env").write_text("SHELL = evil\n", "utf-8")
+
+    assert "hello" in before
+    assert ".env: was not there when this was signed" in run_tool(item, runner)
+
+
+def test_a_tool_takes_its_file_with_the_line_ends_of_git_on_windows(runner: Path) -> None:
+    text = "hello:\n\techo hello\n"
+    (item,) = written(text, "Makefile", runner).items
+    for data, is_taken in (
+        (text.replace("\n", "\r\n"), True),
+        (text.replace("\n", "\r\n", 1), False),
+        (text + "\r", False),
+    ):
+        (runner / "Makefile").write_bytes(data.encode())
+        assert ("changed since" not in run_tool(item, runner)) is is_taken
+
+
+def test_a_chain_without_an_end_is_refused_and_not_walked(tmp_path: Path) -> None:
+    rules = "".join(f"t{n}: t{n + 1}\n\techo {n}\n" for n in range(3000))
+
+    plan = written(rules, "Makefile", tmp_path)
+
+    assert len(plan.items) == 2000
+    assert plan.left_out == 1000
+    assert "more than 1000 lines" in plan.items[0].problems[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "X = a\nX = b\ninclude $(X).mk\n",
+        "X ?= a\ninclude $(X).mk\n",
+        "ifdef Y\nX = a\nendif\n-include $(X).mk\n",
+        "X = a\n$(eval X = b)\n-include $(X).mk\n",
+        "-include ~/a.mk\n",
+        "-include a\\b.mk\n",
+        "-include mk/*.mk\n",
+    ],
+)
+def test_an_include_whose_file_is_not_sure_is_not_taken(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.mk").write_text("", "utf-8")
+    (tmp_path / "b.mk").write_text("", "utf-8")
+    (item,) = written(f"{text}t:\n\techo\n", "Makefile", tmp_path).items
+
+    assert "a part that cannot be pinned" in item.problems[0]
+
+
+def test_an_include_by_a_variable_of_one_value_is_pinned(tmp_path: Path) -> None:
+    (tmp_path / "a.mk").write_text("", "utf-8")
+    (item,) = written("X := a\ninclude $(X).mk\nt:\n\techo\n", "Makefile", tmp_path).items
+
+    assert item.problems == ()
+    assert b"'a.mk'" in item.data
+
+
+@pytest.mark.parametrize(
+    "line", ["import '''a.just'''", 'import? "\\x61.just"', "import?    x'~/a.just'", "mod a = b"]
+)
+def test_a_part_of_a_justfile_in_another_form_is_not_passed_over(
+    line: str, no_just: None, tmp_path: Path
+) -> None:
+    (item,) = written(f"{line}\nt:\n    echo\n", "justfile", tmp_path).items
+
+    assert "line 1: " in item.problems[0]
+
+
+def test_long_lists_of_needs_are_shown_whole(tmp_path: Path) -> None:
+    needs = " ".join(f"need{n}" for n in range(600))
+    rules = "".join(f"need{n}:\n\techo {n}\n" for n in range(600))
+
+    plan = written(f"all: {needs}\n{rules}", "Makefile", tmp_path)
+
+    assert steps(plan, "all")[-1] == "need599: echo 599"

@@ -5,7 +5,7 @@ import pytest
 
 from lillux.errors import LilluxError
 from ryeos.items.header_values import MAX_HEADER_BYTES, MetadataError
-from ryeos.items.headers import PARSERS, parse_header
+from ryeos.items.headers import BARE_SCRIPT, PARSERS, parse_header
 from ryeos.items.markdown import parse_directive, parse_knowledge
 
 EMPTY = {".json": "{}", ".yaml": "{}", ".yml": "{}"}
@@ -27,7 +27,17 @@ def test_shebang_and_signature_lines_are_harmless(suffix: str) -> None:
     mark = "//" if suffix in {".js", ".ts", ".mjs", ".cjs"} else "#"
     lines = ["#!/usr/bin/env thing", f"{mark} rye:signed{SIGNATURE}", EMPTY.get(suffix, "")]
 
-    assert parse_header(suffix, "\n".join(lines)) == {}
+    assert parse_header(suffix, "\n".join(lines)) == (BARE_SCRIPT if suffix == ".sh" else {})
+
+
+def test_a_shell_script_without_a_shebang_is_a_text() -> None:
+    assert parse_header(".sh", "# lines\nf() { :; }\n") == {}
+
+
+def test_a_shell_script_that_says_what_it_is_is_nothing_else() -> None:
+    text = "#!/bin/sh\n# executor_id: a/b\n"
+
+    assert parse_header(".sh", text) == {"__executor_id__": "a/b"}
 
 
 def test_the_suffix_is_compared_without_case() -> None:

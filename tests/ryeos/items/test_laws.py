@@ -145,7 +145,7 @@ SHELL_WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_cha
 def test_a_shell_header_reads_as_it_was_written(header: dict[str, str]) -> None:
     text = "".join(f"{name}='{value}'\n" for name, value in header.items())
 
-    assert parse_header(".sh", "#!/bin/sh\nset -e\n" + text) == header
+    assert parse_header(".sh", "# lines\nset -e\n" + text) == header
 
 
 WORDS = st.text(st.sampled_from("aé<>&\"'{}$`-]!😀"), max_size=10)

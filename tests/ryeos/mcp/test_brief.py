@@ -106,7 +106,8 @@ def test_a_graph_that_failed_names_the_call_that_resumes_it() -> None:
 
     short = brief("execute", failed)
 
-    arguments = {"item_id": "mine/x", "resume_thread_id": "run-0334"}
+    resumed = {"resume_thread_id": "run-0334", "parameters": {"force": True}}
+    arguments = {"item_id": "mine/x", **resumed}
     assert short["next"] == [{"name": "execute", "arguments": arguments}]
     assert short["hint"] == "repair what failed, sign it, then resume: the run keeps its inputs"
     assert "data" not in short

@@ -133,7 +133,8 @@ def test_an_invalid_environment_is_reported_by_each_method(
     error = no_project_error("lost is no folder")
     assert refused.value.message == str(error)
     data = {name: value for name, value in (refused.value.data or {}).items() if name != "uri"}
-    assert data == {"code": "NO_PROJECT", "hint": f"{error.hint} {USERS_COMMAND}"}
+    asked = error.hint.replace(" with: rye", f": {USERS_COMMAND}rye")
+    assert data == {"code": "NO_PROJECT", "hint": asked}
     assert capsys.readouterr().err == ""
 
 

@@ -108,8 +108,11 @@ _CALL = re.compile(r"\b(execute|load|search|sign|help|fetch) (\{.*?\}+)(?=[^}]|$
             'list what there is with: search {"item_type": "tool"}',
         ),
         (ItemNotFoundError("tool:x", ["project"]).hint, "list what there is with: search {}"),
-        (NoSigningKeyError("/k").hint, f"{NoSigningKeyError('/k').hint} {USERS_COMMAND}"),
-        ("your user decides with: rye approve", "your user decides with: rye approve"),
+        (NoSigningKeyError("/k").hint, "make one: ask your user to run: rye keys generate"),
+        ("see: rye keys --help", "see: ask your user to run: rye keys --help"),
+        ("rye trust shows it", "ask your user to run: rye trust shows it"),
+        ("decide with: rye approve", "decide: ask your user to run: rye approve"),
+        ("ask your user to run: rye approve", "ask your user to run: rye approve"),
     ],
 )
 def test_a_hint_over_mcp_names_a_call_and_no_command_or_flag(hint: str, expected: str) -> None:
@@ -123,14 +126,20 @@ def test_a_warning_is_reworded_too() -> None:
 
     result = tool_result({"status": "success", "warnings": [warning]})
 
-    assert result["structuredContent"]["warnings"] == [f"{warning} {USERS_COMMAND}"]
+    assert result["structuredContent"]["warnings"] == [
+        warning.replace("rye trust", f"{USERS_COMMAND}rye trust")
+    ]
 
 
 def test_a_refusal_names_tools_but_keeps_the_flags_of_the_server() -> None:
     data = refusal(no_project_error("x")).data, refusal(SystemImmutableError("tool:a/b")).data
 
     assert data == (
-        {"code": "NO_PROJECT", "hint": f"{no_project_error('x').hint} {USERS_COMMAND}"},
+        {
+            "code": "NO_PROJECT",
+            "hint": "name one with --project DIR, or make one: ask your user to run: rye init"
+            " --project",
+        },
         {
             "code": "SYSTEM_IMMUTABLE",
             "hint": 'copy it first: load {"item_id": "tool:a/b", "destination": "project"}',
@@ -201,10 +210,10 @@ def _problem(place: str, hint: str) -> str:
     """The problem of an agent with a hint; ``""`` where there is none."""
     text = for_callers({"hint": hint})["hint"]
     left = {word for word in re.findall(r"\brye ([a-z]+)", text) if word in COMMAND_WORDS}
-    is_said = "your user" in text or "a person" in text
-    if left and not is_said:
+    if left and USERS_COMMAND not in text:
         return f"{place}: {text}: does not say whose command it is"
-    if left & DONE_BY_TOOLS and USERS_COMMAND in text and not place.startswith("ryeos/cli/"):
+    is_added = USERS_COMMAND in text and USERS_COMMAND not in hint
+    if left & DONE_BY_TOOLS and is_added and not place.startswith("ryeos/cli/"):
         return f"{place}: {text}: a tool does that"
     for _, arguments in _CALL.findall(text):
         json.loads(arguments)

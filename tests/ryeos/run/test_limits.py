@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from lillux.values import replace
 from ryeos.items.errors import SpecError
 from ryeos.run.parameters import LimitSources, graph_limits, limit
 from ryeos.trust.config import Layer
@@ -58,6 +59,16 @@ def test_without_any_source_the_built_in_limit_is_used() -> None:
     assert limit("timeout", sources()) == 300
     assert limit("max_steps", sources()) == 1000
     assert limit("max_concurrency", sources()) == 10
+
+
+@pytest.mark.parametrize("index", range(len(SOURCES)), ids=[name for name, _ in SOURCES])
+def test_nobody_waits_for_a_background_run_so_no_default_ends_it(index: int) -> None:
+    name, values = SOURCES[index]
+    is_of_item = not name.startswith("defaults") and name != "config of the runtime"
+
+    found = limit("timeout", replace(sources(values), in_background=True))
+
+    assert found == (index + 1 if is_of_item else None)
 
 
 def test_limits_of_another_tool_are_ignored() -> None:

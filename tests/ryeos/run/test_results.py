@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.process.model import CapturedStream, Outcome
-from ryeos.run.calls import map_outcome, parse_output
+from ryeos.run.calls import json_or, map_outcome, parse_output
 
 JSON = st.recursive(
     st.none()
@@ -47,6 +47,22 @@ def test_any_json_is_data(value: object) -> None:
     assert mapped.data == value
     assert type(mapped.data) is type(value)
     assert mapped.success is not says_failed
+
+
+def test_a_byte_order_mark_before_the_json_of_a_server_is_passed_over() -> None:
+    assert json_or('\ufeff{"a": 1}\n', None) == {"a": 1}
+
+
+def test_what_a_program_writes_to_standard_error_is_not_changed() -> None:
+    written = (
+        'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\n'
+        '  File "/srv/x.py", line 3, in f\nKeyError: 1\n'
+    )
+
+    mapped = map_outcome(outcome("text", written, exit_code=1), 5)
+
+    assert mapped.metadata["stderr"].rstrip() == written.rstrip()
+    assert mapped.data["stderr"].rstrip() == written.rstrip()
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "0", "false", "null", '""', "[1]", '"x"', " 1 \n"])

@@ -6,7 +6,7 @@ from itertools import pairwise
 from confined import RefusedError, answered, digest
 from texts import line_ids, text_of
 
-__version__ = "1.0.0"
+__version__ = "1.1.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/file-system"
@@ -84,7 +84,7 @@ CONFIG_SCHEMA = {
 }
 
 AROUND, MAX_DIFF = 3, 30000
-MAX_COMPARED, MAX_SHOWN = 2000, 200
+MAX_COMPARED, MAX_SHOWN, MAX_PLACES = 2000, 200, 10
 
 
 def execute(params: dict, project_path: str) -> dict:
@@ -102,7 +102,10 @@ def edit(params: dict, folders: object) -> dict:
             raise RefusedError(f"encoding: {error}") from None
         if text is None:
             raise RefusedError(f"{place.shown}: expected a text, found bytes that are none")
-        edits = placed(params, text.lines, is_same=digest(data) == params.get("hash"))
+        given, found = params.get("hash"), digest(data)
+        edits = placed(
+            params, text.lines, is_same=given == found, is_stale=given not in (None, found)
+        )
         lines, ends = applied(edits, text)
         try:
             changed = text.encoded(lines, ends)
@@ -122,9 +125,9 @@ def edit(params: dict, folders: object) -> dict:
     return told | {"lines": new_lines(edits, lines), "diff": diff[:MAX_DIFF], **cut}
 
 
-def placed(params: dict, lines: list, *, is_same: bool) -> list:
+def placed(params: dict, lines: list, *, is_same: bool, is_stale: bool = False) -> list:
     """Edits as ``(first, after, new lines)`` in the order of the file. Raises RefusedError."""
-    names = LineNames(lines, is_same=is_same)
+    names = LineNames(lines, is_same=is_same, is_stale=is_stale)
     found = [
         region(one, f"edits[{number}]", names.find, lines)
         for number, one in enumerate(params["edits"])
@@ -139,8 +142,8 @@ def placed(params: dict, lines: list, *, is_same: bool) -> list:
 class LineNames:
     """What lines may be called: an id, ``NUMBER:ID``, or a number while the file is the same."""
 
-    def __init__(self, lines: list, *, is_same: bool) -> None:
-        self.lines, self.is_same = lines, is_same
+    def __init__(self, lines: list, *, is_same: bool, is_stale: bool) -> None:
+        self.lines, self.is_same, self.is_stale = lines, is_same, is_stale
         self.ids = line_ids(lines)
         self.where = {name: at for at, name in enumerate(self.ids)}
         doubles = {name.partition(".")[0] for name in self.ids if "." in name}
@@ -156,9 +159,13 @@ class LineNames:
             problem = f"{label}: expected the id of a line, found {name!r}: it is gone"
             raise RefusedError(problem, hint)
         if name.partition(".")[0] in self.twice:
-            problem = "there are several such lines, and hash is not that of the file"
+            problem = f"there are several such lines, and {self._hash_problem()}"
             raise RefusedError(f"{label}: {name!r} is ambiguous: {problem}", hint)
         return self.where[name]
+
+    def _hash_problem(self) -> str:
+        changed = "the file has changed since the one of this hash was read"
+        return changed if self.is_stale else "hash is not given"
 
     def _numbered(self, number: int, line_id: str, label: str) -> int:
         count = len(self.lines)
@@ -170,7 +177,10 @@ class LineNames:
             raise RefusedError(f"{label}: expected {line_id}: {problem}", "read the file again")
         if not line_id and not self.is_same:
             problem = "a number counts with the hash of the file"
-            raise RefusedError(f"{label}: {problem}", "give hash, or NUMBER:ID, as read shows them")
+            hint = "give hash, or NUMBER:ID, as read shows them"
+            if self.is_stale:
+                problem, hint = f"{problem}, and {self._hash_problem()}", "read it again"
+            raise RefusedError(f"{label}: {problem}", hint)
         return number - 1
 
 
@@ -187,7 +197,7 @@ def replaced(one: dict, label: str, lines: list) -> tuple:
     count = len(places) or whole.count(part)
     if count != 1:
         found = f"found it {count} times" if count else "found none"
-        hint = "give more of it" if count else nearest(part, lines)
+        hint = more_of_it(part, whole) if count else nearest(part, lines)
         raise RefusedError(f"{label}.old_text: expected it once, {found}", hint)
     start = whole.index(part)
     first = whole.count("\n", 0, start)
@@ -197,6 +207,17 @@ def replaced(one: dict, label: str, lines: list) -> tuple:
     rest = taken[column + len(part) :]
     changed = taken[:column] + one["new_text"].replace("\r\n", "\n") + rest
     return first, after, changed.split("\n")
+
+
+def more_of_it(part: str, whole: str) -> str:
+    """The lines where a text begins that is there several times."""
+    numbers, at = [], whole.find(part)
+    while at >= 0 and len(numbers) <= MAX_PLACES:
+        numbers.append(whole.count("\n", 0, at) + 1)
+        at = whole.find(part, at + 1)
+    shown = ", ".join(map(str, dict.fromkeys(numbers[:MAX_PLACES])))
+    more = ", ..." if len(numbers) > MAX_PLACES else ""
+    return f"it is at lines {shown}{more}: give more of it, or action and line with the file's hash"
 
 
 def nearest(part: str, lines: list) -> str:

@@ -5,7 +5,7 @@ Page: ``docs/running.md``.
 
 from rye_command import refusal, run_rye
 
-__version__ = "1.0.0"
+__version__ = "1.1.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/core/processes"
@@ -41,5 +41,7 @@ def execute(params: dict, project_path: str) -> dict:
     shown = run_rye(["graph", "show", f"--run={run_id}"], [item], project=project_path)
     if not shown["success"]:
         return shown
-    known = {name: thread[name] for name in ("status", "error") if thread.get(name)}
+    # By other names than those of a failure: that of the run is no failure of this call.
+    names = {"status": "state", "error": "failure"}
+    known = {names[name]: thread[name] for name in names if thread.get(name)}
     return {"success": True, "run_id": run_id, "graph": item, **known, "nodes": shown["nodes"]}

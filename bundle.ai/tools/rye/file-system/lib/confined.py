@@ -243,8 +243,10 @@ class Folders:
         raise self._outside(given)
 
     def _outside(self, path: str) -> RefusedError:
+        meant = os.path.normpath(os.path.join(self.roots[0], path))
+        shown = "" if os.path.isabs(path) else f": {meant}"
         return RefusedError(
-            f"{path}: expected a path in {', '.join(self.roots)}, found one outside",
+            f"{path}: expected a path in {', '.join(self.roots)}, found one outside{shown}",
             "the user may allow folders in config file-system/access.yaml of user space",
         )
 

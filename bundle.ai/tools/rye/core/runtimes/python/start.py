@@ -16,7 +16,7 @@ from errno import EACCES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import ModuleType
+    from types import ModuleType, TracebackType
     from typing import Any
 
 __version__ = "1.0.0"
@@ -61,6 +61,7 @@ def hold(packed: bytes) -> None:
 
 def begin() -> None:
     """Let modules of the held files be imported, ahead of all others."""
+    sys.excepthook = _show_error
     os.environ.update(variables)
     listed = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     first = [entry for entry in dict.fromkeys(listed) if entry]
@@ -80,6 +81,16 @@ def begin() -> None:
     if code is not None:
         given = {"start": sys.modules[__name__], "said": files.pop(f"{ENVIRONMENT}.said")}
         exec(compile(code, "environment.py", "exec"), given)  # noqa: S102 - of the bundle
+
+
+def _show_error(
+    kind: "type[BaseException]", error: BaseException, trace: "TracebackType | None"
+) -> None:
+    """Show what ended the tool as Python does, from the first frame of the tool on."""
+    while trace is not None and trace.tb_frame.f_code.co_filename == "<string>":
+        trace = trace.tb_next  # what `python -c` has executed
+    error.__traceback__ = trace
+    sys.__excepthook__(kind, error, trace)
 
 
 def held_bytes(path: str) -> "bytes | None":

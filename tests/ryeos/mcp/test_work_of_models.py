@@ -1,0 +1,339 @@
+"""What a model does with the server alone: repairs, questions to its user, wrong names, files."""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lillux.sandbox import landlock_version
+from lillux.signing import save_keypair
+from ryeos.app.sign import sign
+from ryeos.graph.conditions import OPERATORS
+from ryeos.run.functions import FunctionHost
+from tests.support.mcp_conversation import Conversation
+from tests.support.workspace import Workspace
+
+FUNCTION = "rye/core/runtimes/python/function"
+held = pytest.mark.skipif(not landlock_version(), reason="held by Landlock")
+
+
+class Model:
+    """The calls of a model, and its user's workspace."""
+
+    def __init__(self, workspace: Workspace, functions: FunctionHost) -> None:
+        self.workspace = workspace
+        self.rye = workspace.rye(functions=functions, confines=True)
+        if not self.rye.context.key_directory.exists():
+            save_keypair(self.rye.context.key_directory, workspace.keypair)
+        self.conversation = Conversation(self.rye)
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+        """The result of a tool."""
+        return self.conversation.result("tools/call", name=tool, arguments=arguments)
+
+    def answer(self, tool: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+        """The structure of a result."""
+        found: dict[str, Any] = self.call(tool, **arguments)["structuredContent"]
+        return found
+
+    def text(self, tool: str, **arguments: Any) -> str:  # noqa: ANN401 - JSON
+        """The text of a result."""
+        found: str = self.call(tool, **arguments)["content"][0]["text"]
+        return found
+
+    def put(self, item_id: str, content: str) -> None:
+        """The user writes an item and signs it."""
+        given = {"item_id": item_id, "content": content, "force": True}
+        signed = sign(self.rye, given).envelope
+        assert signed["status"] == "signed", signed
+
+    def approve(self, item_id: str) -> None:
+        """The user signs an item as it is."""
+        signed = sign(self.rye, {"item_id": item_id}).envelope
+        assert signed["status"] == "signed", signed
+
+    def run(self, item_id: str, **parameters: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+        """The structure of the answer of an item."""
+        return self.answer("execute", item_id=item_id, parameters=parameters)
+
+
+@pytest.fixture
+def model(workspace: Workspace) -> Iterator[Model]:
+    """A model in a project with a bundle and a key of its user."""
+    with closing(FunctionHost()) as functions:
+        yield Model(workspace, functions)
+
+
+@pytest.fixture
+def other(workspace: Workspace) -> Iterator[Model]:
+    """Another model in the same project, with a server of its own."""
+    with closing(FunctionHost()) as functions:
+        yield Model(workspace, functions)
+
+
+def tool(body: str) -> str:
+    """The text of a Python function."""
+    return (
+        f'__version__ = "1.0.0"\n__tool_type__ = "python"\n__executor_id__ = "{FUNCTION}"\n'
+        '__category__ = "mine"\n__tool_description__ = "test"\n\n'
+        f"def execute(params):\n    {body}\n"
+    )
+
+
+GRAPH = """\
+version: "1.0.0"
+tool_type: graph
+executor_id: rye/core/runtimes/state-graph/runtime
+category: mine
+description: one step
+permissions: ["rye.execute.tool.mine.*"]
+config:
+  start: only
+  nodes:
+    only:
+      action: {item_id: "tool:mine/step"}
+      assign: {value: "${result.value}"}
+      next: done
+    done: {type: return, output: {value: "${state.value}"}}
+"""
+
+
+# --- proposals
+
+
+def test_a_call_of_what_waits_says_so_and_names_the_call_to_repeat(model: Model) -> None:
+    first = {"item_id": "tool:mine/x", "content": tool("return {'value': 1}")}
+    proposed = model.answer("sign", **first, try_parameters={"a": 1})
+    early = model.answer("execute", **proposed["next"][0]["arguments"])
+    model.approve("tool:mine/x")
+    ran = model.answer("execute", **early["next"][0]["arguments"])
+
+    assert proposed["next"][0]["arguments"] == {"item_id": "tool:mine/x", "parameters": {"a": 1}}
+    assert "ask your user to run: rye approve" in proposed["hint"]
+    assert early["code"] == "UNSIGNED"
+    assert "tool:mine/x waits for approval: ask your user to run: rye approve" in early["hint"]
+    assert ran["data"] == {"value": 1}
+
+
+def test_a_run_is_resumed_after_a_repair_of_its_step_or_of_the_graph_itself(model: Model) -> None:
+    for repaired in ("tool:mine/step", "tool:mine/g"):
+        model.put("tool:mine/step", tool("raise ValueError(1)"))
+        model.put("tool:mine/g", GRAPH)
+        failed = model.run("mine/g")
+        changed = GRAPH.replace("mine/step", "mine/other")
+        model.put("tool:mine/other", tool("return {'value': 2}"))
+        text = changed if repaired == "tool:mine/g" else tool("return {'value': 2}")
+        model.answer("sign", item_id=repaired, content=text)
+        waiting = model.answer("execute", **failed["next"][0]["arguments"])
+        model.approve(repaired)
+        resumed = model.answer("execute", **waiting["next"][0]["arguments"])
+
+        assert f"{repaired} waits for approval" in waiting["hint"]
+        assert resumed.get("data") == {"value": 2}, resumed
+
+
+def test_a_run_of_a_changed_graph_names_the_call_that_resumes_it(model: Model) -> None:
+    model.put("tool:mine/step", tool("raise ValueError(1)"))
+    model.put("tool:mine/other", tool("return {'value': 2}"))
+    model.put("tool:mine/g", GRAPH)
+    failed = model.run("mine/g")
+    model.put("tool:mine/g", GRAPH.replace("mine/step", "mine/other"))
+    thread = failed["next"][0]["arguments"]["resume_thread_id"]
+    refused = model.answer("execute", resume_thread_id=thread)
+    resumed = model.answer("execute", **refused["next"][0]["arguments"])
+
+    assert refused["code"] == "CONFLICT"
+    assert resumed["data"] == {"value": 2}
+
+
+def test_of_two_agents_the_second_hears_that_it_replaces_and_the_first_runs_its_own_text_alone(
+    model: Model, other: Model
+) -> None:
+    texts = [tool(f"return {{'by': {number}}}") for number in (1, 2)]
+    first = model.answer("sign", item_id="tool:mine/x", content=texts[0])
+    again = model.answer("sign", item_id="tool:mine/x", content=f"# first\n{texts[0]}")
+    second = other.answer("sign", item_id="tool:mine/x", content=texts[1])
+    model.approve("tool:mine/x")
+    refused = model.run("mine/x")
+    theirs = other.run("mine/x")
+    model.call("load", item_id="tool:mine/x", text=True)
+    known = model.run("mine/x")
+
+    assert "warnings" not in first
+    assert "warnings" not in again
+    assert "in place of a text that" in second["warnings"][0]
+    assert refused["code"] == "CONFLICT"
+    assert "another text than the one that you proposed was approved" in refused["error"]
+    assert (theirs["data"], known["data"]) == ({"by": 2}, {"by": 2})
+
+
+# --- names of other programs, failures that name their place
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "item_id", "parameters"),
+    [
+        ("bash", {"command": "ls"}, "rye/bash/bash", {"command": "ls"}),
+        ("mcp__x__Read_File", {"file_path": "a"}, "rye/file-system/read", {"path": "a"}),
+        ("str_replace", {}, "rye/file-system/edit_lines", {}),
+        ("rye/web/fetch", {"url": "http://a"}, "rye/web/fetch", {"url": "http://a"}),
+    ],
+)
+def test_a_tool_of_another_program_is_answered_with_the_call_of_execute(
+    model: Model, name: str, given: dict[str, Any], item_id: str, parameters: dict[str, Any]
+) -> None:
+    error = model.conversation.error("tools/call", name=name, arguments=given)
+
+    call = {"name": "execute", "arguments": {"item_id": item_id, "parameters": parameters}}
+    assert error["data"] == {"next": [call]}
+    assert f'execute {{"item_id": "{item_id}"' in error["message"]
+
+
+def test_an_unknown_tool_is_answered_with_the_call_of_search(model: Model) -> None:
+    error = model.conversation.error("tools/call", name="launch", arguments={})
+
+    assert error["message"] == 'unknown tool: launch; find an item: search {"query": "..."}'
+
+
+def test_the_failed_node_of_a_graph_is_named(model: Model) -> None:
+    model.put("tool:mine/step", tool("raise ValueError(1)"))
+    model.put("tool:mine/g", GRAPH)
+
+    assert model.run("mine/g")["error"].startswith("node only: ValueError")
+
+
+def test_an_unknown_operator_lists_all_of_them(model: Model) -> None:
+    routes = "next: [{when: {path: state.value, op: above, value: 1}, to: done}]"
+    odd = GRAPH.replace("next: done", routes)
+
+    answer = model.answer("sign", item_id="tool:mine/g", content=odd, dry_run=True)
+
+    assert "unknown operator 'above'" in answer["error"]
+    assert ", ".join(OPERATORS) in answer["error"]
+
+
+# --- settings that cannot be read
+
+
+@pytest.mark.parametrize(
+    "text", ["version: [\n  bad: : yaml\n", 'version: "1.0.0"\ndefaults: {timeout: soon}\n']
+)
+def test_limits_of_a_project_that_cannot_be_read_stop_no_tool_and_are_repaired_by_a_proposal(
+    model: Model, text: str
+) -> None:
+    path = model.workspace.project.write("config/execution/execution.yaml", text)
+    ran = model.run("rye/bash/bash", command="echo hi")
+    right = 'version: "1.0.0"\ncategory: execution\ndefaults: {timeout: 100}\n'
+    proposed = model.answer("sign", item_id="config:execution/execution", content=right)
+    model.approve("config:execution/execution")
+    again = model.run("rye/bash/bash", command="echo hi")
+
+    assert ran["data"]["stdout"] == "hi\n"
+    assert any(str(path) in one for one in ran["warnings"])
+    assert proposed["proposals"][0]["ref"] == "config:execution/execution"
+    assert "warnings" not in again
+
+
+def test_settings_that_cannot_be_read_fail_the_tools_that_use_them_alone(model: Model) -> None:
+    project = model.workspace.project
+    for name in ("web/access", "mine/own"):
+        project.write(f"config/{name}.yaml", "version: [\n  bad: : yaml\n")
+    uses = 'CONFIG_RESOLVE = {"path": "mine/own.yaml"}\n'
+    body = "def execute(params):\n    return {}\n"
+    project.signed_tool("mine/uses", body, executor=FUNCTION, extra=uses)
+    project.signed_tool("mine/plain", body, executor=FUNCTION)
+
+    refused, plain = model.run("mine/uses"), model.run("mine/plain")
+
+    assert plain["status"] == "success"
+    assert "config/mine/own.yaml: yaml header, line 2" in refused["error"]
+    assert refused["hint"] == (
+        'propose its repair: sign {"item_id": "config:mine/own", "content": "..."}'
+    )
+
+
+@pytest.mark.parametrize("is_dry", [True, False])
+def test_an_agent_writes_no_settings_that_give_rights(model: Model, *, is_dry: bool) -> None:
+    answer = model.answer(
+        "sign", item_id="config:sandbox/policy", content="level: off\n", dry_run=is_dry
+    )
+
+    assert answer["code"] == "PERMISSION_DENIED"
+    assert not (model.workspace.project_path / ".ai/config/sandbox").exists()
+
+
+def test_a_text_is_checked_without_being_written(model: Model) -> None:
+    wrong = model.answer("sign", item_id="tool:mine/x", content="version: [\n", dry_run=True)
+    right = model.answer("sign", item_id="tool:mine/x", content=tool("return {}"), dry_run=True)
+
+    assert (wrong["code"], right["status"]) == ("PARSING_ERROR", "validation_passed")
+    assert not list((model.workspace.project_path / ".ai").rglob("x.*"))
+
+
+# --- warm workers
+
+
+@held
+def test_a_tool_that_was_changed_and_approved_again_reads_its_own_file(model: Model) -> None:
+    project = model.workspace.project
+    rights = 'SANDBOX = {"network": "none"}\n'
+    body = "def execute(params):\n    return {'size': len(open(__file__).read())}\n"
+    for text in (body, f"# changed\n{body}"):
+        path = project.tool("mine/own", text, executor=FUNCTION, extra=rights)
+        signed = sign(model.rye, {"item_id": "tool:mine/own"}).envelope
+        assert signed["status"] == "signed"
+
+        answers = [model.run("mine/own") for _ in range(2)]
+
+        assert [one.get("data") for one in answers] == [{"size": len(path.read_text("utf-8"))}] * 2
+
+
+@held
+def test_a_file_that_has_taken_the_place_of_another_is_read_by_the_next_call(model: Model) -> None:
+    project, path = model.workspace.project, model.workspace.project_path / "data.txt"
+    rights = 'SANDBOX = {"read": ["{project}/data.txt"]}\n'
+    body = f"def execute(params):\n    return {{'data': open({str(path)!r}).read()}}\n"
+    project.signed_tool("mine/reads", body, executor=FUNCTION, extra=rights)
+
+    answers = []
+    for number in range(3):
+        replaced(path, str(number))
+        answers.append(model.run("mine/reads"))
+
+    assert [one.get("data") for one in answers] == [{"data": str(n)} for n in range(3)]
+
+
+@held
+def test_a_new_file_beside_the_keys_of_the_user_is_read_by_the_next_call(model: Model) -> None:
+    body = "def execute(params):\n    return {'data': open(params['path']).read()}\n"
+    model.workspace.project.signed_tool("mine/reads", body, executor=FUNCTION)
+
+    answers = []
+    for number in range(3):
+        replaced(model.workspace.home / f"{number}.txt", str(number))
+        answers.append(model.run("mine/reads", path=str(model.workspace.home / f"{number}.txt")))
+
+    assert [one.get("data") for one in answers] == [{"data": str(n)} for n in range(3)]
+
+
+def replaced(path: Path, text: str) -> None:
+    """Write a file as editors do: a new one takes its place."""
+    new = path.with_name("new")
+    new.write_text(text, encoding="utf-8")
+    os.replace(new, path)  # noqa: PTH105 - named after what it does
+
+
+@held
+def test_a_file_that_a_header_does_not_name_for_reading_is_hinted_as_that(model: Model) -> None:
+    rights, path = 'SANDBOX = {"network": "none"}\n', model.workspace.home / "notes.txt"
+    replaced(path, "x")
+    body = "def execute(params):\n    return {'data': open(params['path']).read()}\n"
+    model.workspace.project.signed_tool("mine/reads", body, executor=FUNCTION, extra=rights)
+
+    answer = model.run("mine/reads", path=str(path))
+
+    assert f"its sandbox refused: read {path}" in answer["hint"]
+    assert 'write into its header: sandbox: {read: ["~/notes.txt"]}' in answer["hint"]
