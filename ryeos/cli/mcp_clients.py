@@ -185,7 +185,7 @@ def _have_changed(
 ) -> int:
     """Have the client change its settings by its own command lines, once a person agreed.
 
-    Raises UnsupportedError where it is not on the PATH or nobody can agree, RyeError
+    Raises UnsupportedError where it is not on the PATH or no person can agree, RyeError
     `EXECUTION_FAILED` where it fails.
     """
     client, arguments = settings.client, session.arguments
@@ -314,7 +314,7 @@ def uninstall_for_user(session: Session, client: Client, *, make: bool) -> Step 
 
 
 def project_entries(session: Session) -> Iterator[Step]:
-    """Rye in the settings of clients that this project holds: whoever has the project has them."""
+    """Rye in the settings of clients that this project holds: each user of the project has them."""
     project = session.context.project_path
     seen = set()
     for client in CLIENTS if project else ():
