@@ -142,8 +142,7 @@ def _write_and_ask(
     if unproposed:
         # What an agent starts writes no proposals; the files are there for a person to sign.
         count = f"{len(unproposed)} of {len(items)}"
-        said = f"written, and not proposed: {count}: {problem}"
-        session.output.note(with_way_out(session, said))
+        session.output.note(with_way_out(session, f"written, and not proposed: {count}: {problem}"))
         following = f"rye sign {' '.join(one.target.label for one in unproposed)}"
         if not rows:
             session.output.answer({**envelope, "next": following}, f"next: {following}")
@@ -173,6 +172,28 @@ def _write_and_ask(
     return status
 
 
+def _decided(
+    session: Session, items: Sequence[ReadItem]
+) -> tuple[list[dict[str, Any]], Sequence[ReadItem], LilluxError]:
+    """What became of each item, those that could not be proposed, and why.
+
+    A number of proposals may wait at once: more are made as others are decided.
+    """
+    rows: list[dict[str, Any]] = []
+    mode = Mode.ALL if session.arguments.yes else Mode.ASK
+    room = Proposals(session.context.spaces.user).room
+    while len(rows) < len(items):
+        left = items[len(rows) :]
+        try:
+            waiting = propose(session.rye, left[: min(max(room(), 1), _AT_ONCE)])
+        except LilluxError as error:
+            return rows, left, error
+        rows += decide(session, waiting, mode)
+        if any(row["state"] == WAITING for row in rows) and mode is Mode.ASK:
+            mode = Mode.LIST  # no person is there, or the person stopped
+    return rows, (), LilluxError("")
+
+
 def _replaced(
     session: Session,
     sources: Sequence[tuple[ImportKind, ImportSource]],
@@ -195,28 +216,6 @@ def _replaced_text(changes: Sequence[dict[str, Any]]) -> str:
     if not done:
         return "nothing was replaced"
     return "\n".join(f"{change['path']}: rye for {', '.join(change['servers'])}" for change in done)
-
-
-def _decided(
-    session: Session, items: Sequence[ReadItem]
-) -> tuple[list[dict[str, Any]], Sequence[ReadItem], LilluxError]:
-    """What became of each item, those that could not be proposed, and why.
-
-    A number of proposals may wait at once: more are made as others are decided.
-    """
-    rows: list[dict[str, Any]] = []
-    mode = Mode.ALL if session.arguments.yes else Mode.ASK
-    room = Proposals(session.context.spaces.user).room
-    while len(rows) < len(items):
-        left = items[len(rows) :]
-        try:
-            waiting = propose(session.rye, left[: min(max(room(), 1), _AT_ONCE)])
-        except LilluxError as error:
-            return rows, left, error
-        rows += decide(session, waiting, mode)
-        if any(row["state"] == WAITING for row in rows) and mode is Mode.ASK:
-            mode = Mode.LIST  # no person is there, or the person stopped
-    return rows, (), LilluxError("")
 
 
 def _replace_servers(
