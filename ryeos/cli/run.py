@@ -805,6 +805,7 @@ class ToolOutput:
         self._unsure: bytearray | None = bytearray()
         # A last line that may be the result.
         self._result = b""
+        self._above = b""
         self._last = b""
         self._problem: OSError | None = None
         # Of standard error: the last line so far, whether a part of it was passed on, a traceback,
@@ -831,7 +832,13 @@ class ToolOutput:
             chunk, self._unsure = bytes(self._unsure), None
         text = self._result + chunk
         start = text.rfind(b"\n", 0, len(text.rstrip())) + 1
-        is_held = text[start : start + 1] == b"{" and len(text) - start <= _MAX_HELD_BYTES
+        above = text[:start].rstrip(b"\n")
+        begin = above.rfind(b"\n") + 1
+        if above and (begin or self._last in (b"", b"\n")):
+            self._above = above[begin : begin + 1]
+        # Where the line above is an object too, it is a stream of them, which nothing holds.
+        is_held = text[start : start + 1] == b"{" != self._above
+        is_held = is_held and len(text) - start <= _MAX_HELD_BYTES
         self._result = text[start:] if is_held else b""
         self._show(text[:start] if is_held else text)
 
