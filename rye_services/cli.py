@@ -885,9 +885,9 @@ def _report_text(reports: Sequence[Any]) -> str:
 
 def declare_backup(declare: Declare) -> None:
     """The commands ``backup`` and ``restore``."""
-    backup = declare("backup", _back_up, "have all of a node in a folder, also while it serves")
+    backup = declare("backup", _back_up, "back up a whole node to a folder, also while it serves")
     backup.add_argument("target", metavar="TARGET", help="an empty folder, or one of backups")
-    restore = declare("restore", _restore, "have a backup in a data folder again")
+    restore = declare("restore", _restore, "restore a backup to a data folder")
     restore.add_argument("source", metavar="SOURCE", help="the folder of a backup")
 
 

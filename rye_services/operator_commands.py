@@ -20,7 +20,7 @@ from lillux.files import read_bytes
 from lillux.signing import MAX_PEM_BYTES
 from lillux.values import dataclass
 from rye_services.settings import Settings, bytes_of, settings_of
-from ryeos.app.output import steers_nothing
+from ryeos.app.output import steers_nothing, utc_text
 from ryeos.items.errors import UsageError
 
 if TYPE_CHECKING:
@@ -132,7 +132,14 @@ def _audit(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAns
     with _open_node(parsed, environ) as (_, database):
         found = Audit(database).entries(wanted, limit=parsed.limit)
     rows = [
-        (one.at[:19], one.actor, one.address or "-", one.action, one.target, _facts(one.details))
+        (
+            utc_text(one.at),
+            one.actor,
+            one.address or "-",
+            one.action,
+            one.target,
+            _facts(one.details),
+        )
         for one in found
     ]
     envelope = {"status": "success", "entries": [one.as_answer() for one in found]}
@@ -194,7 +201,7 @@ def _list_users(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comma
             f"{one['stored_bytes']} of {one['allowed_bytes']} bytes",
             f"{one['heads']} projects",
             f"{one['executions']} executions",
-            one["last_seen"][:19] or "never seen",
+            utc_text(one["last_seen"]) or "never seen",
         )
         for one in shown
     ]
@@ -279,7 +286,7 @@ def _list_jobs(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
     with _open_node(parsed, environ) as (_, database):
         jobs = Jobs(database).listed(user_id=user, state=parsed.state, limit=parsed.limit)
     names = ("thread_id", "state", "user_id", "item_id", "project_path")
-    rows = [(one["created_at"][:19], *(one[name] for name in names)) for one in jobs]
+    rows = [(utc_text(one["created_at"]), *(one[name] for name in names)) for one in jobs]
     return CommandAnswer({"status": "success", "jobs": jobs}, columns(rows) or "no executions")
 
 
@@ -291,7 +298,7 @@ def _list_sweeps(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comm
     lines = []
     for one in found:
         facts = f"{one.removed} removed, {one.freed_bytes} bytes"
-        words = (one.started_at[:19], one.started_by, f"{one.took_s:.1f} s", facts)
+        words = (utc_text(one.started_at), one.started_by, f"{one.took_s:.1f} s", facts)
         lines.append((*words, f"{one.stores - one.left_alone_count} of {one.stores} stores"))
         lines += [
             ("", left["user_id"], left["state"], left["problem"], "") for left in one.left_alone
@@ -493,7 +500,7 @@ def _list_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
     with _open_node(parsed, environ) as (_, database):
         found = People(database).keys_of(user_id)
     rows = [
-        (f"fp:{one.fingerprint}", one.created_at[:19], shown_scopes(one.scopes), one.label)
+        (f"fp:{one.fingerprint}", utc_text(one.created_at), shown_scopes(one.scopes), one.label)
         for one in found
     ]
     envelope = {"status": "success", "user_id": user_id}
@@ -646,7 +653,7 @@ def _show_team(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comman
 
     with _open_node(parsed, environ) as (_, database):
         found = Teams(database).members(parsed.team)
-    rows = [(one.user_id, one.role.value, one.added_at[:19], one.added_by) for one in found]
+    rows = [(one.user_id, one.role.value, utc_text(one.added_at), one.added_by) for one in found]
     members = [one.as_answer() for one in found]
     envelope = {"status": "success", "team_id": parsed.team, "members": members}
     return CommandAnswer(envelope, columns(rows) or "no members")

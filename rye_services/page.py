@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rye_services.http import RequestProblem
+from ryeos.app.output import utc_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -82,11 +83,6 @@ def byte_count(count: int) -> str:
     while amount >= _KILO and unit < len(_UNITS) - 1:
         amount, unit = amount / _KILO, unit + 1
     return f"{count} bytes" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
-
-
-def utc_text(text: str) -> str:
-    """A time as it is shown without scripts: ``2026-11-21 05:58:37 UTC``."""
-    return f"{text[:19].replace('T', ' ')} UTC"
 
 
 # --- headers --------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ _SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 _VARIABLE = "LILLUX_WORDS"
 _MAX_CHARACTERS = 25_000  # of one variable: four bytes each, the system takes 128 KiB
 _SCRIPT, _NAME = 2, 3  # SHELL -c SCRIPT NAME ARGUMENT...
+_READ_FILE = '. "$0"'
 
 
 def with_private_words(command: Command) -> Command:
@@ -24,11 +25,13 @@ def with_private_words(command: Command) -> Command:
     argv = command.argv
     is_shell = os.path.basename(argv[0]) in _SHELLS  # noqa: PTH119 - a text
     if is_shell and len(argv) > _SCRIPT and os.path.isabs(argv[1]):  # noqa: PTH117 - a text
-        argv = (argv[0], "-c", '. "$0"', *argv[1:])
+        argv = (argv[0], "-c", _READ_FILE, *argv[1:])
     elif not is_shell or len(argv) <= _SCRIPT or argv[1] != "-c":
         return command
     script, arguments = argv[_SCRIPT], argv[_NAME + 1 :]
-    if SEALED_PATH in script or script == '. "$0"':  # it names a file that is not there yet, and nothing else
+    if (
+        SEALED_PATH in script or script == '. "$0"'
+    ):  # it names a file that is not there yet, and nothing else
         if not arguments:
             return command
         words, last = arguments, script

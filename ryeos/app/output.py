@@ -149,6 +149,23 @@ def _is_byte(character: str) -> bool:
     return "\udc80" <= character <= "\udcff"
 
 
+_SHORTEST_TIME = len("2026-11-21T05:58:37")
+
+
+def utc_text(text: str) -> str:
+    """A time as people read it: ``2026-11-21 05:58:37 UTC``; text that is no time as it is."""
+    from datetime import UTC, datetime
+
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return one_line(text)
+    if len(text) < _SHORTEST_TIME:  # a day
+        return text
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
 def one_line(text: str, width: int = 0) -> str:
     """Untrusted text, safe to show: one line, no control characters.
 

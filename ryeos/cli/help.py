@@ -218,6 +218,7 @@ Variables that are read
   RYE_SIGNING_KEY_DIR    where the private key is (default: config/keys/signing in user space)
   RYE_SIGNING_KEY        a private key as PEM, for `rye keys import`
   RYE_CACHE_DIR          where rye.pyz unpacks itself
+  RYE_UPDATE_SOURCE      where `rye self update` looks: a folder, or an https address
   RYE_BUNDLE_PATH        further bundles: folders that hold .ai
   RYE_BUNDLE_ENTRY_POINTS=1   bundles of installed Python packages too
   RYE_PROTECT_CORE=1     core items come from the bundle, whatever project and user space hold

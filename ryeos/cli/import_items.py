@@ -101,7 +101,7 @@ def import_sources(session: Session, found: Sequence[tuple[ImportKind, ImportSou
         session.output.note(table)
         envelope["replaced"] = _replaced(session, sources, writes)
         session.output.answer(envelope, _replaced_text(envelope["replaced"]))
-        return 1 if any(_is_refused(write) for write in writes) else 0
+        return 1 if plan.left_out or any(map(_is_refused, writes)) else 0
     if arguments.dry_run or not due:
         session.output.answer(envelope, table)
         is_refused = any(_is_refused(write) for write in writes)

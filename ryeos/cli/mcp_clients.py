@@ -314,7 +314,7 @@ def uninstall_for_user(session: Session, client: Client, *, make: bool) -> Step 
 
 
 def project_entries(session: Session) -> Iterator[Step]:
-    """Rye in the settings of clients that this project holds, and so everyone who has it."""
+    """Rye in the settings of clients that this project holds: each user of the project has them."""
     project = session.context.project_path
     seen = set()
     for client in CLIENTS if project else ():

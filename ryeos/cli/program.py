@@ -10,6 +10,7 @@ from lillux.digests import sha256_hex
 from lillux.files import FileTooLargeError, file_system_error, make_directory, read_bytes
 from lillux.signing import MAX_PEM_BYTES, compute_key_fingerprint, verify_signature
 from lillux.values import dataclass, replace
+from ryeos.app.output import utc_text
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session, packed_program, program_path
 from ryeos.items.errors import (
@@ -274,7 +275,7 @@ def _run(session: Session) -> int:
     lines = [
         f"valid    {path}",
         f"sha256   {digest}" + (f", as in {compared.name}" if compared else ""),
-        f"signed   {signature.timestamp} by {signature.fingerprint}",
+        f"signed   {utc_text(signature.timestamp)} by {signature.fingerprint}",
     ]
     if session.arguments.file is None and session.arguments.key is None:
         session.output.note(

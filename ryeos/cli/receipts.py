@@ -10,7 +10,7 @@ from lillux import dsse
 from lillux.errors import LilluxError, as_word
 from lillux.files import read_bytes, write_atomic
 from lillux.signing import KeyNotFoundError, canonical_public_pem, compute_key_digest
-from ryeos.app.output import one_line, steers_nothing
+from ryeos.app.output import one_line, steers_nothing, utc_text
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.chain import rights_text
 from ryeos.cli.session import CommandSpec, Session
@@ -62,7 +62,7 @@ def _list(session: Session) -> int:
     envelope = {"status": "success", "receipts": rows, "total": len(receipts)}
     lines = [
         "  ".join(
-            (row["id"], f"{row['startedOn'][:19]}Z", row["status"], row["item"], row["caller"])
+            (row["id"], utc_text(row["startedOn"]), row["status"], row["item"], row["caller"])
         )
         for row in rows
     ]
@@ -113,12 +113,12 @@ def _show(session: Session) -> int:
 def _text(receipt: Receipt, said: Mapping[str, Any]) -> list[str]:
     interpreter = said.get("interpreter") or {}
     parameters = said.get("parameters") or {}
-    ended = UNFINISHED if receipt.is_start else f"{said.get('finishedOn')}  {said.get('status')}"
+    ended = UNFINISHED if receipt.is_start else f"{_time(said, 'finishedOn')}  {said.get('status')}"
     lines = [
         f"receipt  {receipt.digest}  (number {receipt.number})",
         f"item     {said.get('item')}",
         f"caller   {_caller(said.get('caller'))}",
-        f"began    {said.get('startedOn')}",
+        f"began    {_time(said, 'startedOn')}",
         f"ended    {ended}",
     ]
     for one in said.get("chain") or ():
@@ -146,6 +146,10 @@ def _text(receipt: Receipt, said: Mapping[str, Any]) -> list[str]:
         for one in said.get("steps") or ()
     ]
     return [steers_nothing(line) for line in lines]
+
+
+def _time(said: Mapping[str, Any], name: str) -> str:
+    return utc_text(str(said.get(name, "")))
 
 
 def _refusals(said: Mapping[str, Any]) -> Iterator[str]:
@@ -218,7 +222,7 @@ def _verify_file(session: Session, path: Path) -> int:
         f"valid    {path}",
         f"item     {predicate.get('item')}",
         f"caller   {_caller(predicate.get('caller'))}",
-        f"began    {predicate.get('startedOn')}",
+        f"began    {_time(predicate, 'startedOn')}",
         f"status   {predicate.get('status', 'see its predicate')}",
         f"key      {who}",
     ]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.errors import LilluxError
-from ryeos.app.output import one_line
+from ryeos.app.output import one_line, utc_text
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.items.context import utc_now
@@ -429,10 +429,15 @@ def _list(session: Session) -> int:
     return 0
 
 
+def _end(row: Mapping[str, Any]) -> str:
+    ends = row.get("expires_at")
+    return f"until {utc_text(word(row, 'expires_at'))}" if ends else "without end"
+
+
 def _api_key_line(row: Mapping[str, Any]) -> str:
     scopes = row.get("scopes")
     said = ",".join(map(str, scopes)) if isinstance(scopes, list) else ""
-    state = "revoked" if row.get("revoked_at") else f"until {word(row, 'expires_at')}"
+    state = "revoked" if row.get("revoked_at") else _end(row)
     return f"{word(row, 'name'):<16}  {word(row, 'key_prefix')}  {word({'s': said}, 's')}  {state}"
 
 
@@ -519,7 +524,7 @@ def _namespaces(session: Session) -> int:
         session.output.answer(envelope, f"{name} is {owner}")
         return 0
     rows = registry_of(session).namespaces()
-    lines = (f"{word(row, 'name'):<24}  {word(row, 'claimed_at')}" for row in rows)
+    lines = (f"{word(row, 'name'):<24}  {utc_text(word(row, 'claimed_at'))}" for row in rows)
     session.output.answer({"status": "success", "namespaces": rows}, "\n".join(lines))
     return 0
 

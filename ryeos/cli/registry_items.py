@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lillux.errors import LilluxError, as_word
-from ryeos.app.output import one_line
+from ryeos.app.output import one_line, utc_text
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.registry import (
     page_of,
@@ -267,7 +267,7 @@ def _info(session: Session) -> int:
     lines = [f"{ref}", *(f"  {key}: {word(facts, key, 200)}" for key in shown if facts.get(key))]
     for row in facts["versions"]:
         gone = "  deleted" if row.get("deleted") else f"  {word(row, 'changelog', 80)}"
-        lines.append(f"  {word(row, 'version')}  {word(row, 'created_at')}{gone}")
+        lines.append(f"  {word(row, 'version')}  {utc_text(word(row, 'created_at'))}{gone}")
     session.output.answer(envelope, "\n".join(lines))
     return 0
 

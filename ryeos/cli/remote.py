@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.signing import compute_key_digest
-from ryeos.app.output import one_line, steers_nothing
+from ryeos.app.output import one_line, steers_nothing, utc_text
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.remote_run import (
@@ -200,7 +200,7 @@ def _threads(session: Session) -> int:
     merged = MergedRuns(link.conflicts).all()
     unmerged = [str(digest) for row in rows if (digest := row.get(UNMERGED))]
     lines = [
-        f"{_cell(row, 'state'):<10} {_time_cell(row)[:19]:<19}  {_cell(row, 'thread_id')}"
+        f"{_cell(row, 'state'):<10} {_time_cell(row):<23}  {_cell(row, 'thread_id')}"
         f"{_merge_words(row.get(UNMERGED), merged)}"
         for row in rows
     ]
@@ -223,7 +223,7 @@ def _merge_words(unmerged: object, merged: Container[str]) -> str:
 
 def _time_cell(row: dict[str, Any]) -> str:
     """When a run began; of one that has ended, the public node lists only when that was."""
-    return _cell(row, "created_at") or _cell(row, "completed_at")
+    return utc_text(_cell(row, "created_at") or _cell(row, "completed_at"))
 
 
 def _thread(session: Session) -> int:
@@ -366,7 +366,7 @@ def _history(session: Session) -> int:
         "snapshots": list(rows),
     }
     lines = [
-        f"{short(str(row.get('_hash')))}  {_cell(row, 'timestamp')[:19]}"
+        f"{short(str(row.get('_hash')))}  {utc_text(_cell(row, 'timestamp'))}"
         f"  {_cell(row, 'source'):<10} {_cell(row, 'source_detail')}".rstrip()
         for row in rows
     ]

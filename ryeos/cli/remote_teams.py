@@ -9,7 +9,7 @@ from lillux.fields import is_number
 from lillux.files import read_bytes
 from lillux.http.client import wait_for
 from lillux.signing import MAX_PEM_BYTES, PUBLIC_KEY_FILE, canonical_public_pem
-from ryeos.app.output import one_line
+from ryeos.app.output import one_line, utc_text
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.remote_run import linked, remote_environment, take_remote, take_team, team_of
 from ryeos.cli.session import CommandSpec, Session
@@ -42,7 +42,8 @@ def _words(session: Session, command: str, *names: str) -> list[str]:
 
 def _cell(row: Mapping[str, Any], name: str) -> str:
     value = row.get(name)
-    return one_line("-" if value is None or value == "" else str(value), 80)
+    text = one_line("-" if value is None or value == "" else str(value), 80)
+    return utc_text(text) if name.endswith("_at") else text
 
 
 def _table(rows: _Rows, *names: str) -> str:
@@ -348,7 +349,7 @@ def _invite(session: Session) -> None:
         made = client.invite(team, role=arguments.role, email=arguments.email, days=_days(session))
     if not session.output.as_json:
         session.output.note(
-            f"it lets one person in, until {_cell(made, 'expires_at')[:16]};"
+            f"it lets one person in, until {_cell(made, 'expires_at')};"
             " they type: rye remote teams join INVITATION"
         )
     session.output.answer({"status": "success", **made}, one_line(str(made["invitation"]), 400))

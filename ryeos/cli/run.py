@@ -148,10 +148,19 @@ def execute(session: Session, reference: "Reference", request: ExecutionRequest)
         on_step=steps.tell,
     )
     steps.end()
-    traceback = written.end(has_failed=answer.envelope["status"] == "error")
-    show(session, answer, was_shown=written.was_shown, traceback=traceback)
-    written.require_shown()
+    show_rest(session, answer, written)
     return answer.exit_status
+
+
+def show_rest(session: Session, answer: Answer, written: "ToolOutput") -> None:
+    """Show what a run gave, of its output what was not shown while it ran. Raises OutputError."""
+    has_result = is_object(answer.envelope.get("data")) and written.holds_result
+    traceback = written.end(
+        has_failed=answer.envelope["status"] == "error", drops_result=has_result
+    )
+    was_shown = written.was_shown and not has_result
+    show(session, answer, was_shown=was_shown, traceback=traceback)
+    written.require_shown()
 
 
 class _LateSteps:
@@ -211,6 +220,11 @@ def show(session: Session, answer: Answer, *, was_shown: bool = False, traceback
         _show_failure(session, envelope, was_shown=was_shown, traceback=traceback)
     else:
         output.answer(envelope, _text_of(envelope))
+
+
+def is_object(data: object) -> bool:
+    """Whether the data are an object that the tool wrote, and not its output as text."""
+    return isinstance(data, dict) and data.keys() != {"stdout", "stderr", "return_code"}
 
 
 # What a Python function's failure consists of: nothing that its error does not say.
@@ -747,8 +761,9 @@ COMMANDS = {
 # --- tool output ----------------------------------------------------------------------------------
 # What a tool writes, shown as it comes, at a terminal and in a pipe.
 #
-# Standard output that is one JSON document is laid out at the end. A traceback on standard error is
-# held back: if the tool fails with it, its last line comes first.
+# Standard output that is one JSON document is laid out at the end, and so is an object in its last
+# line, which is the result. A traceback on standard error is held back: if the tool fails with it,
+# its last line comes first.
 
 _MAX_HELD_BYTES = 1024 * 1024
 _MAX_DOUBT_BYTES = 16 * 1024
@@ -788,6 +803,9 @@ class ToolOutput:
         self._marker = TRACEBACK.encode()
         # Of standard output: what might become JSON, and the last byte that was shown.
         self._unsure: bytearray | None = bytearray()
+        # A last line that may be the result.
+        self._result = b""
+        self._above = b""
         self._last = b""
         self._problem: OSError | None = None
         # Of standard error: the last line so far, whether a part of it was passed on, a traceback,
@@ -812,6 +830,19 @@ class ToolOutput:
             if may_be_json(bytes(self._unsure)):
                 return
             chunk, self._unsure = bytes(self._unsure), None
+        text = self._result + chunk
+        start = text.rfind(b"\n", 0, len(text.rstrip())) + 1
+        above = text[:start].rstrip(b"\n")
+        begin = above.rfind(b"\n") + 1
+        if above and (begin or self._last in (b"", b"\n")):
+            self._above = above[begin : begin + 1]
+        # Where the line above is an object too, it is a stream of them, which nothing holds.
+        is_held = text[start : start + 1] == b"{" != self._above
+        is_held = is_held and len(text) - start <= _MAX_HELD_BYTES
+        self._result = text[start:] if is_held else b""
+        self._show(text[:start] if is_held else text)
+
+    def _show(self, chunk: bytes) -> None:
         if not chunk or self._problem:
             return
         self._last = chunk[-1:]
@@ -823,6 +854,11 @@ class ToolOutput:
             raise
         except OSError as error:
             self._problem = error
+
+    @property
+    def holds_result(self) -> bool:
+        """Whether the last line, which may be the result, was not shown."""
+        return bool(self._result)
 
     def require_shown(self) -> None:
         """Raise OutputError where standard output took not all of it."""
@@ -838,10 +874,14 @@ class ToolOutput:
             self._write(self._line)
             self._line, self._is_inside_line = b"", True
 
-    def end(self, *, has_failed: bool) -> str:
-        """Leave nothing held back; the traceback with which the tool has failed, or ``""``."""
+    def end(self, *, has_failed: bool, drops_result: bool = False) -> str:
+        """Leave nothing held back; the traceback with which the tool has failed, or ``""``.
+
+        ``drops_result`` leaves a result out that is shown laid out.
+        """
+        self._show(b"" if drops_result else self._result)
         if self._last not in {b"", b"\n"}:
-            self.stdout(b"\n")
+            self._show(b"\n")
         if self._line:
             self._take(self._line)
         text = self._traceback.decode("utf-8", "replace") if has_failed else ""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError, as_word
-from ryeos.app.output import one_line
+from ryeos.app.output import one_line, utc_text
 from ryeos.app.proposals import (
     DROPPED,
     FAILED,
@@ -343,7 +343,7 @@ def _decided_line(row: Mapping[str, Any]) -> str:
     if row["state"] != WAITING or "change" not in row:
         return line
     by = one_line(row.get("client") or "an agent")
-    return f"{line}  {row['change']}, by {by}, {row['proposed_at']}"
+    return f"{line}  {row['change']}, by {by}, {utc_text(row['proposed_at'])}"
 
 
 def _chosen_proposals(waiting: Proposals, named: list[str]) -> list[Proposal]:
@@ -380,7 +380,9 @@ def _decide(
             waiting.decide(proposal, FAILED)  # it is not what was proposed any longer
         problem = f"{proposal.label}: {error}; an agent may propose it again"
         return {**row, "state": FAILED, "problem": problem}, ""
-    wanted_by = f"{proposal.client or 'an agent'}, {proposal.proposed_at}, proposal {proposal.id}"
+    wanted_by = (
+        f"{proposal.client or 'an agent'}, {utc_text(proposal.proposed_at)}, proposal {proposal.id}"
+    )
     review = review_of(rye, item, wanted_by=wanted_by)
     lines = review.lines()
     row["change"] = "new" if review.is_new else "changed"

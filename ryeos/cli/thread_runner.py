@@ -15,7 +15,13 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.values import replace
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.run import MAX_INPUT_BYTES, ToolOutput, live_stderr, show, undo_ignored_child_signals
+from ryeos.cli.run import (
+    MAX_INPUT_BYTES,
+    ToolOutput,
+    live_stderr,
+    show_rest,
+    undo_ignored_child_signals,
+)
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import Answer, UsageError, error_answer
 from ryeos.items.refs import parse_reference
@@ -76,7 +82,7 @@ def _run(session: Session) -> int:
     status = _status(answer, end)
     try:
         # First: a waiting process then finds the whole log.
-        show(session, answer, was_shown=written.was_shown)
+        show_rest(session, answer, written)
     finally:
         _finish(registry, payload, status, answer.envelope)
     return 0

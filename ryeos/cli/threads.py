@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lillux.files import file_system_error
-from ryeos.app.output import one_line
+from ryeos.app.output import one_line, utc_text
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session, interrupt_on_signals
 from ryeos.items.errors import TOOL_FAILED, UsageError
@@ -15,7 +15,7 @@ from ryeos.run.thread_control import GRACE_S, ThreadLog, kill_thread, refreshed,
 from ryeos.run.threads import Status, Thread
 
 _SHOWN = 20
-_STATUS_WIDTH, _TIME_WIDTH = 9, 19
+_STATUS_WIDTH, _TIME_WIDTH = 9, 23
 
 
 def _configure_list(parser: Arguments) -> None:
@@ -65,7 +65,7 @@ def _limit(session: Session) -> int | None:
 
 def _line(thread: Thread) -> str:
     status = one_line(thread.status)
-    created = one_line((thread.created_at or "")[:_TIME_WIDTH].replace("T", " "))
+    created = utc_text(thread.created_at or "")
     error = f"  ({one_line(thread.error, 60)})" if thread.error else ""
     return (
         f"{status:<{_STATUS_WIDTH}}  {created:<{_TIME_WIDTH}}  {one_line(thread.thread_id)}{error}"

@@ -188,7 +188,6 @@ def test_a_trace_is_part_of_the_answer(graphs: GraphMachine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (("graph",), 2, "graph"),
         (("graph", "rnu", "t/line"), 2, "did you mean"),
         (("graph", "run"), 2, "REF"),
         (("graph", "run", "t/lime"), 3, "did you mean tool:t/line?"),

@@ -157,6 +157,18 @@ def test_a_stream_of_documents_is_passed_on_line_by_line(cli: CommandLine, tmp_p
     assert (shown, rest) == ([b'{"n": 1}\n', b'{"n": 2}\n'], b'{"n": 3}\n')
 
 
+def test_an_object_in_the_last_line_is_laid_out_behind_the_text_above_it(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    tool(cli, """print('one'); print('{"n": 1}'); print('two'); print('{"sum": 4}')""")
+
+    with piped(cli, tmp_path) as running:
+        assert running.stdout
+        shown = running.stdout.read()
+
+    assert shown == b'one\n{"n": 1}\ntwo\n{\n  "sum": 4\n}\n'
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_output_that_nothing_takes_is_an_error_and_the_tool_runs_to_its_end(
     cli: CommandLine, tmp_path: Path
@@ -194,7 +206,7 @@ def test_no_beginning_of_a_document_is_taken_for_other_text(
 @pytest.mark.parametrize(
     "text", ["one", "[INFO] ready\n", '{"n": 1}\n{', '"a" and b\n', "{hello}\n", "[1] [2]\n"]
 )
-def test_text_that_begins_like_a_document_is_no_document(text: str) -> None:
+def test_text_that_only_begins_like_a_document_is_shown_at_once(text: str) -> None:
     assert not may_be_json(text.encode())
 
 
