@@ -4,8 +4,8 @@
     bash FILE ARGUMENT...             becomes   bash -c STARTER FILE   likewise
 
 The starter sets the arguments from a variable, removes it, and evaluates the script or reads the
-file: ``$0``, ``$1``, ``BASH_SOURCE`` and the numbers of lines are as they were. Variables of a process can be read by its own user only.
-A file of its own as it is for shells alone. POSIX.
+file: ``$0``, ``$1``, ``BASH_SOURCE`` and the numbers of lines are as they were. Variables of a
+process can be read by its own user only. A file of its own as it is for shells alone. POSIX.
 """
 
 import os

@@ -171,9 +171,11 @@ config:
     assert errors(data) == [
         "config.nodes.add.retry.max: expected a whole number from 1 to 100, found 0",
         "config.nodes.add.retry.backoff: expected one of constant, exponential, found 'up'",
-        "config.nodes.add.next[0].when.op: unknown operator 'neqq' (did you mean neq?"
-        " known are eq, ne, gt, gte, lt, lte, in, not_in, contains, not_contains, starts_with,"
-        " ends_with, regex, exists, not_exists, empty, not_empty)",
+        (
+            "config.nodes.add.next[0].when.op: unknown operator 'neqq' (did you mean neq?"
+            " known are eq, ne, gt, gte, lt, lte, in, not_in, contains, not_contains, starts_with,"
+            " ends_with, regex, exists, not_exists, empty, not_empty)"
+        ),
         "config.nodes.add.next[0].to: there is no node 'rout' (add the node, or name another)",
         "config.nodes.add.next[1].to: there is no node 'zzzz' (add the node, or name another)",
         "config.nodes.add.next[2]: expected a mapping with to, found 'x' (write {to: x})",
