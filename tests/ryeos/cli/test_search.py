@@ -38,7 +38,7 @@ def test_a_hit_has_every_documented_key(cli: CommandLine) -> None:
                 "title": "resize",
                 "description": "",
                 "category": "mine",
-                "score": 0.7143,
+                "score": 0.6643,
                 "source": "project",
                 "path": str(path),
                 "preview": "",
@@ -86,7 +86,7 @@ def test_a_hit_is_one_line(cli: CommandLine) -> None:
 
     done = cli("search", "scale", "--space", "project")
 
-    assert done.stdout == "0.71  tool:mine/resize  p  resize  (unsigned)\n"
+    assert done.stdout == "0.66  tool:mine/resize  p  resize  (unsigned)\n"
     assert done.stderr == ""
 
 
