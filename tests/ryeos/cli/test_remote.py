@@ -243,7 +243,7 @@ def test_a_tool_runs_on_the_node(user: User) -> None:
     shown = user.cli("remote", "thread", threads[0]["thread_id"])
     assert "completed" in shown.stdout
     history = user.cli("remote", "history").stdout.splitlines()
-    assert [line.split()[3] for line in history] == ["execution", "push"]
+    assert [line.split()[4] for line in history] == ["execution", "push"]
 
 
 def test_a_graph_that_ran_there_can_be_shown_and_has_a_page(user: User) -> None:

@@ -38,7 +38,7 @@ def test_a_hit_has_every_documented_key(cli: CommandLine) -> None:
                 "title": "resize",
                 "description": "",
                 "category": "mine",
-                "score": 0.6643,
+                "score": 0.6571,
                 "source": "project",
                 "path": str(path),
                 "preview": "",
