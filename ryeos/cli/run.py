@@ -803,9 +803,9 @@ class ToolOutput:
         self._marker = TRACEBACK.encode()
         # Of standard output: what might become JSON, and the last byte that was shown.
         self._unsure: bytearray | None = bytearray()
-        # A last line that may be the result.
+        # A last line that may be the result; how the last line that was shown begins, and ends.
         self._result = b""
-        self._above = b""
+        self._begins = b""
         self._last = b""
         self._problem: OSError | None = None
         # Of standard error: the last line so far, whether a part of it was passed on, a traceback,
@@ -830,17 +830,26 @@ class ToolOutput:
             if may_be_json(bytes(self._unsure)):
                 return
             chunk, self._unsure = bytes(self._unsure), None
-        text = self._result + chunk
+        self._pass_on(self._result + chunk)
+
+    def _pass_on(self, text: bytes) -> None:
+        """Show a text but for a last line that may be the result, however it comes in pieces."""
         start = text.rfind(b"\n", 0, len(text.rstrip())) + 1
-        above = text[:start].rstrip(b"\n")
-        begin = above.rfind(b"\n") + 1
-        if above and (begin or self._last in (b"", b"\n")):
-            self._above = above[begin : begin + 1]
+        begins_line = self._last in (b"", b"\n")
+        above, last = text[:start].rstrip(b"\n"), text[start:]
+        at = above.rfind(b"\n") + 1
+        if above and (at or begins_line):
+            self._begins = above[at : at + 1]
         # Where the line above is an object too, it is a stream of them, which nothing holds.
-        is_held = text[start : start + 1] == b"{" != self._above
-        is_held = is_held and len(text) - start <= _MAX_HELD_BYTES
-        self._result = text[start:] if is_held else b""
-        self._show(text[:start] if is_held else text)
+        is_result = last[:1] == b"{" != self._begins and len(last) <= _MAX_HELD_BYTES
+        if is_result and (start or begins_line):
+            self._result = last
+            self._show(text[:start])
+            return
+        if last.strip() and (start or begins_line):
+            self._begins = last[:1]
+        self._result = b""
+        self._show(text)
 
     def _show(self, chunk: bytes) -> None:
         if not chunk or self._problem:

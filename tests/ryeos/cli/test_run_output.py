@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import IO
 
@@ -166,9 +167,33 @@ def test_an_object_in_the_last_line_is_laid_out_behind_the_text_above_it(
         assert running.stdout
         shown = running.stdout.read()
 
-    above, last = shown[:17], shown[17:]
-    assert above == b'one\n{"n": 1}\ntwo\n'
-    assert json.loads(last) == {"sum": 4}  # on a busy machine it is passed on before the end
+    assert shown == b'one\n{"n": 1}\ntwo\n{\n  "sum": 4\n}\n'
+
+
+LINES = st.lists(st.sampled_from(["one\n", '{"n": 1}\n', "\n", "[2]\n", "two"]), max_size=6)
+
+
+@given(lines=LINES, cuts=st.lists(st.integers(1, 9), max_size=20))
+def test_output_is_shown_the_same_however_it_is_cut(lines: list[str], cuts: list[int]) -> None:
+    said = "".join(lines).encode()
+    pieces, at = [], 0
+    for cut in cuts:
+        pieces.append(said[at : at + cut])
+        at += cut
+
+    assert shown_of([*pieces, said[at:]]) == shown_of([said])
+
+
+def shown_of(pieces: list[bytes]) -> tuple[bytes, bool]:
+    """What is shown of pieces, with what the end leaves out, and whether there is a result."""
+    written, stream = ToolOutput(), io.BytesIO()
+    with redirect_stdout(io.TextIOWrapper(stream, "utf-8", write_through=True)) as text:
+        for piece in pieces:
+            written.stdout(piece)
+        has_result = written.holds_result
+        written.end(has_failed=False, drops_result=True)
+    text.flush()
+    return stream.getvalue(), has_result
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
