@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ from ryeos.trust.signature import Signature, parse_core
 
 FILE = "rye.pyz"
 SOURCE_VARIABLE = "RYE_UPDATE_SOURCE"
-_BESIDE = (".sig", ".sha256", ".cdx.json")
+_SIGNATURE = f"{FILE}.sig"
 _TIMEOUT_S, _START_TIMEOUT_S = 120.0, 60.0
 _NOT_FOUND = 404
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -69,6 +70,10 @@ class _Release:
     def is_folder(self) -> bool:
         return "://" not in self.place
 
+    def where(self, name: str) -> str:
+        """A file of it, for messages."""
+        return f"{self.place.rstrip('/')}/{name}"
+
     def read(self, name: str, max_bytes: int) -> bytes:
         """A file of it. Raises FileSystemError, HttpClientError, RyeError too."""
         if self.is_folder:
@@ -77,7 +82,7 @@ class _Release:
         from lillux.http.model import HttpRequest
 
         client = HttpClient(self.session.context.process_env, user_agent=f"rye/{__version__}")
-        url = f"{self.place.rstrip('/')}/{name}"
+        url = self.where(name)
         try:
             reply = client.send(
                 HttpRequest(url=url, timeout_s=_TIMEOUT_S, max_response_bytes=max_bytes)
@@ -99,9 +104,12 @@ def _update(session: Session) -> int:
     )
     release = _release(session)
     path = Path(program.archive).resolve()
-    now = sha256_hex(read_bytes(path, MAX_PROGRAM_BYTES))
-    line = _signature(release, wanted_key(session))  # (1)
-    offered = _offered_version(release, line.content_hash)
+    before = read_bytes(path, MAX_PROGRAM_BYTES)
+    now = sha256_hex(before)
+    signed_line = _signature_file(release)
+    line = _signature(release, signed_line, wanted_key(session))  # (1)
+    contents = _contents(release)
+    offered = _offered_version(contents, line.content_hash)
     is_new = line.content_hash != now  # (2)
     envelope: dict[str, Any] = {
         "status": "success",
@@ -133,7 +141,10 @@ def _update(session: Session) -> int:
     if not session.confirm("put it in place?", shown, "rye self update --yes"):  # (4)
         session.output.answer({**envelope, "status": "cancelled"}, "nothing was changed")
         return 1
-    kept = _put(session, release, path, data)
+    beside = {".sig": signed_line, ".cdx.json": contents}
+    beside[".sha256"] = f"{line.content_hash}  {FILE}\n".encode()
+    kept = keep_replaced(session.context.spaces.user, path, before)
+    _put(path, data, beside)
     session.output.note(f"the old file: {kept}")
     envelope |= {"updated": True, "offered_version": version, "kept": str(kept)}
     session.output.answer(envelope, f"{path} is rye {version} now")
@@ -169,19 +180,22 @@ def _release(session: Session) -> _Release:
     return _Release(place, session)
 
 
-def _signature(release: _Release, public_pem: bytes) -> Signature:
-    """The line that is signed by the wanted key. Raises IntegrityError and similar."""
-    name = f"{FILE}.sig"
-    where = f"{release.place.rstrip('/')}/{name}"
+def _signature_file(release: _Release) -> bytes:
+    """The file of the signature, which is checked and put beside the program. Raises RyeError."""
     try:
-        text = release.read(name, MAX_BESIDE_BYTES).decode("ascii", "replace")
+        return release.read(_SIGNATURE, MAX_BESIDE_BYTES)
     except FileNotFoundError:
         raise RyeError(
-            f"{where}: expected the signature of a release, found none",
+            f"{release.where(_SIGNATURE)}: expected the signature of a release, found none",
             code="ITEM_NOT_FOUND",
-            hint=f"name the folder or address that has {FILE} and {name}",
+            hint=f"name the folder or address that has {FILE} and {_SIGNATURE}",
         ) from None
-    line = parse_core(text.strip())
+
+
+def _signature(release: _Release, data: bytes, public_pem: bytes) -> Signature:
+    """The line that is signed by the wanted key. Raises IntegrityError and similar."""
+    where = release.where(_SIGNATURE)
+    line = parse_core(data.decode("ascii", "replace").strip())
     if line is None:
         raise SignatureFormatError(where, "expected one rye:signed line")
     wanted = compute_key_fingerprint(public_pem)
@@ -193,22 +207,30 @@ def _signature(release: _Release, public_pem: bytes) -> Signature:
     return line
 
 
-def _offered_version(release: _Release, digest: str) -> str:
-    """What the list of contents calls that file; ``""`` where none is of it. Nothing signs it."""
+def _contents(release: _Release) -> bytes | None:
+    """The list of contents, which nothing signs; None where there is none."""
     try:
-        said = json.loads(release.read(f"{FILE}.cdx.json", MAX_CONTENTS_BYTES))
+        return release.read(f"{FILE}.cdx.json", MAX_CONTENTS_BYTES)
+    except FileNotFoundError:
+        return None
+
+
+def _offered_version(contents: bytes | None, digest: str) -> str:
+    """What the list of contents calls that file; ``""`` where none is of it."""
+    try:
+        said = json.loads(contents or b"")
         component = said["metadata"]["component"]
         hashes = [one["content"] for one in component["hashes"] if one["alg"] == "SHA-256"]
         version = str(component["version"])
         compare_versions(version, __version__)
-    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return ""
     return version if digest in hashes else ""
 
 
 def _file(release: _Release, line: Signature) -> bytes:
     """The file whose digest was signed. Raises IntegrityError."""
-    where = f"{release.place.rstrip('/')}/{FILE}"
+    where = release.where(FILE)
     try:
         data = release.read(FILE, MAX_PROGRAM_BYTES)
     except FileNotFoundError as error:
@@ -224,7 +246,7 @@ def _version_of(data: bytes, path: Path) -> str:
     try:
         write_atomic(beside, data, mode=0o700)
         done = subprocess.run(
-            [sys.executable, str(beside), "version"],
+            [sys.executable, "-I", str(beside), "version"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -252,16 +274,8 @@ def _does_not_start(problem: str) -> RyeError:
     )
 
 
-def _put(session: Session, release: _Release, path: Path, data: bytes) -> Path:
-    """The file and what lies beside it, into place; where the old file is kept."""
-    before = read_bytes(path, MAX_PROGRAM_BYTES)
-    kept = keep_replaced(session.context.spaces.user, path, before)
-    beside: dict[str, bytes | None] = {}
-    for suffix in _BESIDE:
-        try:
-            beside[suffix] = release.read(f"{FILE}{suffix}", MAX_CONTENTS_BYTES)
-        except FileNotFoundError:
-            beside[suffix] = None
+def _put(path: Path, data: bytes, beside: Mapping[str, bytes | None]) -> None:
+    """The file and what lies beside it, into place."""
     write_atomic(path, data, mode=path.stat().st_mode & 0o777)
     for suffix, text in beside.items():
         place = path.with_name(f"{path.name}{suffix}")
@@ -269,7 +283,6 @@ def _put(session: Session, release: _Release, path: Path, data: bytes) -> Path:
             write_atomic(place, text, mode=0o644)
         else:
             place.unlink(missing_ok=True)  # it was of the old file
-    return kept
 
 
 COMMANDS = {

@@ -111,8 +111,10 @@ def test_an_update_takes_the_place_of_the_file_and_keeps_the_old_one(
     assert sorted(path.name for path in own.parent.iterdir()) == [
         "rye.pyz",
         "rye.pyz.cdx.json",
+        "rye.pyz.sha256",
         "rye.pyz.sig",
     ]
+    assert own.with_name("rye.pyz.sha256").read_text("utf-8").split()[0] == answer["offered_sha256"]
 
 
 @pytest.mark.parametrize(
