@@ -340,21 +340,25 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
 
 
 def kept_from(written: Sequence[str], context: Context) -> tuple[str, ...]:
-    """What a person's wide ``sandbox.write`` does not give: what has rights or runs with all.
+    """What ``sandbox.write`` of a tool that a person starts does not give.
 
-    User space, Rye's caches and program, and folders of programs, as far as they lie below an entry
-    that names none of them. An entry that does name one is what a person read and signed.
+    Rye's caches and program in no case: what lies there runs as Rye. User space and folders of
+    programs only where an entry is that very folder, or lies in it: that a person read and signed.
     """
     programs = _programs(context, _home(context))
     project = os.path.realpath(context.project_path) if context.project_path else ""
     elsewhere = (one for one in programs if not (project and is_below(one, project)))
-    held = dict.fromkeys((*_protected(context), *sorted(elsewhere)))
-    return tuple(
-        one
-        for one in held
-        if any(is_below(one, entry) for entry in written)
-        and not any(is_below(entry, one) for entry in written)
+    own = dict.fromkeys(_own_places(context))
+    named = dict.fromkeys((os.path.realpath(context.spaces.user.ai), *sorted(elsewhere)))
+    return (
+        *(one for one in own if any(is_related(one, entry) for entry in written)),
+        *(o for o in named if o not in written and any(is_below(o, entry) for entry in written)),
     )
+
+
+def is_related(one: str, other: str) -> bool:
+    """Whether one of two paths lies in the other."""
+    return is_below(one, other) or is_below(other, one)
 
 
 def _programs(context: Context, home: str) -> set[str]:
@@ -379,6 +383,11 @@ def _hidden(context: Context, keys: str, home: str) -> Iterator[str]:
 def _protected(context: Context) -> Iterator[str]:
     """User space, Rye's caches, and the files that this program is."""
     yield os.path.realpath(context.spaces.user.ai)
+    yield from _own_places(context)
+
+
+def _own_places(context: Context) -> Iterator[str]:
+    """Rye's caches, and the files that this program is."""
     cache = cache_root(context.process_env, context.platform)
     if cache:
         yield os.path.realpath(cache)

@@ -424,8 +424,23 @@ class CallRights:
                 continue  # a file is for the tool
             if folder and path.is_relative_to(folder):
                 make_directory(path, mode=0o700, within=folder)
-            elif self.allowance is None or self.allowance.allows_writing(entry):
+            elif self._gives(entry):
                 make_directory(path, within=self._root_of(path))
+
+    def _gives(self, entry: str) -> bool:
+        """Whether an entry of what is declared may be written."""
+        if self.allowance:
+            return self.allowance.allows_writing(entry)
+        return not any(is_below(entry, one) for one in self._kept())
+
+    def _kept(self) -> tuple[str, ...]:
+        """What the entries do not give, of a tool that a person starts."""
+        written = self.rights.write if self.rights else None
+        if not written or self.context is None:
+            return ()
+        from ryeos.run.allowance import kept_from
+
+        return kept_from(written, self.context)
 
     def _root_of(self, path: Path) -> Path:
         """The folder from which a folder to be written is reached: the project, else the home."""
@@ -492,25 +507,24 @@ class CallRights:
             is_hardened=is_limited or self.withholding is not None,
             may_trace=not is_limited,
             watches=self.watches,
-            **self._in_network(rights.network),
         )
+        wanted = self._in_network(wanted, rights.network)
         if not (wanted.needs_landlock or wanted.needs_filter or wanted.withholding):
             return None
         return self._held(self._as_far_as_held(wanted))
 
-    def _in_network(self, network: Entries | None) -> dict[str, Any]:
-        """The sockets of a program that reaches these hosts, None for any."""
+    def _in_network(self, wanted: "Confinement", network: Entries | None) -> "Confinement":
+        """The same with the sockets of a program that reaches these hosts, None for any."""
         from lillux.seccomp import Addresses, Reach, Sockets
 
         if network is None:
-            own = Addresses(Reach.PUBLIC) if self.on_node else None
-            return {"sockets": Sockets(local=True), "addresses": own}
+            return replace(wanted, addresses=Addresses(Reach.PUBLIC)) if self.on_node else wanted
         if not network:
-            return {"sockets": Sockets(local=False, network=False)}
-        sockets = Sockets(local=False, streams_only=True)
+            return replace(wanted, sockets=Sockets(local=False, network=False))
+        wanted = replace(wanted, sockets=Sockets(local=False, streams_only=True))
         if network == (LOOPBACK,):
-            return {"sockets": sockets, "addresses": Addresses(Reach.LOOPBACK)}
-        return {"sockets": sockets, "addresses": Addresses(Reach.PROXY), "hosts": network}
+            return replace(wanted, addresses=Addresses(Reach.LOOPBACK))
+        return replace(wanted, addresses=Addresses(Reach.PROXY), hosts=network)
 
     def _held(self, wanted: "Confinement") -> "Confinement":
         """The same. Raises RyeError where this machine cannot hold it."""
@@ -561,14 +575,14 @@ class CallRights:
         written = self.rights.write if self.rights else None
         if self.allowance is not None:
             return self.allowance.within(written).mediation()
-        if not written or self.context is None:
+        kept = self._kept()
+        if not written or not kept:
             return None
         from lillux.sandbox import Mediation
-        from ryeos.run.allowance import kept_from
+        from ryeos.run.allowance import is_related
 
-        kept = kept_from(written, self.context)
-        wide = tuple(one for one in written if any(is_below(each, one) for each in kept))
-        return Mediation(tuple(map(Path, wide)), tuple(map(Path, kept))) if wide else None
+        wide = (Path(one) for one in written if any(is_related(each, one) for each in kept))
+        return Mediation(tuple(wide), tuple(map(Path, kept)))
 
     def forwarder(self, named: Sequence[str] | None = None) -> "Forwarder | None":
         """What leads to the hosts that may be reached; None where there are none to lead to.

@@ -31,8 +31,8 @@ def home(workspace: Workspace) -> Workspace:
     return workspace
 
 
-def written(workspace: Workspace, entry: str) -> set[str]:
-    """What a tool wrote whose block allows one entry."""
+def written(workspace: Workspace, *entries: str) -> set[str]:
+    """What a tool wrote whose block allows these entries."""
     body = f"""import os, pathlib
 for place in {list(PLACES.values())!r}:
     try:
@@ -41,7 +41,7 @@ for place in {list(PLACES.values())!r}:
         pass
 print("{{}}")
 """
-    block = {"write": [entry], **dict.fromkeys(("read", "network", "programs", "env"), "any")}
+    block = {"write": [*entries], **dict.fromkeys(("read", "network", "programs", "env"), "any")}
     path = workspace.project.tool(TOOL, f"SANDBOX = {block!r}\n{body}")
     workspace.project.sign(path)
     result = workspace.run(TOOL)
@@ -56,6 +56,15 @@ def test_a_wide_folder_holds_neither_programs_nor_user_space(home: Workspace, en
 
 def test_a_folder_above_programs_does_not_hold_them(home: Workspace) -> None:
     assert written(home, "~/.local") == {"file"}
+
+
+@pytest.mark.parametrize("entry", ["~/.cache", "~/.cache/rye", "~/.cache/rye/x"])
+def test_no_entry_gives_a_cache_of_rye(home: Workspace, entry: str) -> None:
+    assert written(home, entry) == set()
+
+
+def test_a_program_that_is_named_opens_no_folder_for_a_wide_entry(home: Workspace) -> None:
+    assert written(home, "~", "~/.local/bin/other") == {"file"}
 
 
 def test_a_folder_of_programs_that_the_block_names_was_read_and_signed(home: Workspace) -> None:
