@@ -48,7 +48,7 @@ from rye_services.registry.search_index import (
 from rye_services.registry.tables import items, namespaces, versions
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import ItemValidationError, RyeError, SpecError
-from ryeos.items.headers import is_bare_script, parse_header
+from ryeos.items.headers import own_version, parse_header
 from ryeos.items.refs import PROJECT, Kind, Space
 from ryeos.items.specs import tool_spec
 from ryeos.trust.file_types import extract
@@ -278,8 +278,7 @@ def publication(
         assert signed is not None  # noqa: S101 - only of detached suffixes, refused by `_target`
         text = signed.shebang + signed.body
         header = extract(name.kind, found, text, str(target.path))
-        if is_bare_script(found, text):
-            del header["version"]  # its own is that of every script that names none
+        own = own_version(header, found, text)
         hashed = hashed_text(name.kind, signed, str(target.path))
         publisher = verify_sender(signed, hashed, keys)
     except ItemValidationError as error:
@@ -288,7 +287,7 @@ def publication(
         raise
     except LilluxError as error:
         raise PublicationError(str(error)) from error
-    _validate_header(target, header, version)
+    _validate_header(target, header, own, version)
     text, signature = _resigned(name.kind, found, valid, signer, account)
     return Publication(
         suffix=found,
@@ -330,11 +329,12 @@ def _target(name: ItemName, suffix: str) -> SignTarget:
     return SignTarget(path=path, kind=name.kind, space=_NOWHERE, ref=name.ref)
 
 
-def _validate_header(target: SignTarget, header: Mapping[str, object], version: Version) -> None:
+def _validate_header(
+    target: SignTarget, header: Mapping[str, object], own: object, version: Version
+) -> None:
     """What `validate_item` does not look at: that it is an item, and its declared version."""
     if is_module(target, header) and target.path.suffix != ".sh":
         raise PublicationError("expected an item, found a module: there is no header in it")
-    own = header.get("version")
     if own is not None and own != version.text:
         issue = f"Field 'version' must be the version it is published as ({version}), got {own!a}"
         raise PublicationError("Validation failed", (issue,))

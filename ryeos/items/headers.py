@@ -476,6 +476,13 @@ def is_bare_script(suffix: str, text: str) -> bool:
     return suffix == ".sh" and _is_bare(text, parse_shell(text))
 
 
+def own_version(header: Mapping[str, Any], suffix: str, text: str) -> object:
+    """The version that a text names by itself; None where it does not, as a bare script may not."""
+    version = header.get("version")
+    is_default = version == BARE_SCRIPT["__version__"] and is_bare_script(suffix, text)
+    return None if is_default else version
+
+
 def _is_bare(text: str, header: Mapping[str, Any]) -> bool:
     return text.startswith("#!") and _SAYS_WHAT.isdisjoint(header)
 

@@ -23,7 +23,7 @@ from lillux.files import create_file, locked, make_directory, read_bytes, safe_j
 from lillux.signing import compute_key_fingerprint, verify_signature
 from lillux.values import dataclass, field
 from ryeos.items.errors import ItemValidationError, RyeError, UnsupportedError
-from ryeos.items.headers import is_bare_script
+from ryeos.items.headers import own_version
 from ryeos.items.refs import (
     PROJECT,
     SYSTEM,
@@ -202,8 +202,8 @@ def _checked_header(
     """Its metadata, which `validate_item` has compared with its place already."""
     text = signed.shebang + signed.body
     header = extract(ref.kind, suffix, text, what)
-    own = header.get("version")
-    if own != version and not ((own is None and suffix == ".sh") or is_bare_script(suffix, text)):
+    own = own_version(header, suffix, text)
+    if own != version and not (own is None and suffix == ".sh"):
         raise pulled_item_error(what, f"its own text says version {own!r:.40}")
     return header
 

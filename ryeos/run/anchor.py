@@ -307,19 +307,13 @@ def verify_anchored_files(
     items: list[VerifiedItem] = []
     pins: dict[str, str] = {}
     places: dict[str, Path] = {}
-
-    def heard(line: str) -> None:
-        """Of what is left out beside a tool, a line for what its text names."""
-        name = Path(line.partition(": ")[0]).name
-        if not rules.leaves_out or name in item.text:
-            warn(line)
-
     # Of these the tool's own file alone was verified, unless they come again below.
     folders = {str(one): os.path.realpath(one) for one in {tool_dir, anchor.path}}
     for prefix, folder, space in _dependency_folders(chain, anchor, rules.scope, tool_dir):
         base = folder.resolve()
         folders[str(folder)] = str(base)
-        for found in verify_tree(base, rules, space, verifier, heard, kept=tool_dir.resolve()):
+        kept = tool_dir.resolve()
+        for found in verify_tree(base, rules, space, verifier, warn, kept=kept, text=item.text):
             items.append(found)
             name = prefix + found.target.path.relative_to(base).as_posix()
             pins[name], places[name] = found.content_hash, found.target.path

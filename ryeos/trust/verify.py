@@ -622,10 +622,12 @@ def verify_tree(
     warn: Callable[[str], None],
     *,
     kept: Path | None = None,
+    text: str = "",
 ) -> tuple[VerifiedItem, ...]:
     """Every file that the rules name below ``base``, verified, in path order.
 
-    ``warn`` gets a line for each file that is passed over. No folder that leads to ``kept`` is
+    ``warn`` gets a line for each file that is passed over; for one that the rules leave out only if
+    ``text``, that of the tool, names it. No folder that leads to ``kept`` is
     excluded. Raises IntegrityError at the first file that fails.
     """
     verified = []
@@ -639,8 +641,9 @@ def verify_tree(
         except IntegrityError as error:
             if not rules.leaves_out:
                 raise
-            line = as_word(str(path))
-            warn(f"{path}: {error.problem}; the tool does not find it (rye sign {line})")
+            if path.name in text:
+                line = f"rye sign {as_word(str(path))}"
+                warn(f"{path}: {error.problem}; the tool does not find it ({line})")
     return tuple(verified)
 
 

@@ -64,6 +64,16 @@ def test_the_form_of_the_signature_is_that_of_the_file(
     assert published(made.content).source_hash == made.source_hash
 
 
+def test_a_script_that_names_no_executor_is_published_as_the_version_that_it_names() -> None:
+    text = SHELL.replace("echo", "# version: 1.2.0\necho")
+
+    with pytest.raises(PublicationError) as refused:
+        published(text, ".sh")
+
+    assert "1.2.0" in str(refused.value.issues)
+
+
+
 def test_a_given_suffix_is_used() -> None:
     assert published(YAML, ".yml").suffix == ".yml"
     assert published(YAML, ".yml").source_hash != published(YAML).source_hash
