@@ -48,7 +48,6 @@ from ryeos.items.refs import (
     Space,
     parse_reference,
 )
-from ryeos.items.replaced import keep_replaced
 from ryeos.run.calls import Call, Materials, OnStderr, OnStep
 from ryeos.run.engine import PrimitiveExecutor
 from ryeos.run.model import ExecutionRequest, ExecutionResult
@@ -509,6 +508,8 @@ class Rye:
                 return path, True
             if not overwrite:
                 raise FileExistsError(str(path))
+            from ryeos.items.replaced import keep_replaced
+
             on_kept(keep_replaced(self.context.spaces.user, path, existing))
         mode, within = location.path.stat().st_mode & 0o777, destination.within
         make_directory(path.parent, within=within)
