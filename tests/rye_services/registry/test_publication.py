@@ -73,7 +73,6 @@ def test_a_script_that_names_no_executor_is_published_as_the_version_that_it_nam
     assert "1.2.0" in str(refused.value.issues)
 
 
-
 def test_a_given_suffix_is_used() -> None:
     assert published(YAML, ".yml").suffix == ".yml"
     assert published(YAML, ".yml").source_hash != published(YAML).source_hash
