@@ -102,6 +102,7 @@ class RyeFeatures:
         self._lock, self._ready_lock = allocate_lock(), allocate_lock()
         self._is_ready = False
         self._session: dict[str, bool] = {}
+        self._told: set[str] = set()  # warnings that hold until the user approves something
         self._proposed: ProposedTexts | None = None
 
     @property
@@ -289,7 +290,9 @@ class RyeFeatures:
         output = read_on(rye.context, arguments) if name == "load" else None
         if output:
             return tool_result(output)
-        result = partial(tool_result, context=rye.context, verb=name, arguments=arguments)
+        result = partial(
+            tool_result, context=rye.context, verb=name, arguments=arguments, told=self._told
+        )
         if name == "execute" and arguments.get("batch") is not None:
             return result(self._batch(call, arguments, calling), verb="batch")
         decided = self._policy_answer(call, name, arguments, calling)

@@ -47,7 +47,7 @@ from ryeos.run.held import (
 )
 from ryeos.run.model import Chain, ChainElement, HeldFiles, Invocation
 from ryeos.run.parameters import CallerValues
-from ryeos.trust.approvals import DOTENV_FILES, path_in_project
+from ryeos.trust.approvals import DOTENV_FILES, left_out_of_path, not_approved, path_in_project
 from ryeos.trust.verify import VerifiedItem
 
 if TYPE_CHECKING:
@@ -628,11 +628,6 @@ def resolved_environment(
     )
 
 
-def left_out_of_path(folder: str) -> str:
-    """The note on a folder of the user's PATH in which agents may put programs."""
-    return f"{folder}: left out of the PATH, as it lies in a project"
-
-
 def is_shell(chain: Chain) -> bool:
     """Whether it runs what its caller writes."""
     return chain.tool.item_id in SHELLS and tier_of(chain.tool.space) == SYSTEM
@@ -690,7 +685,7 @@ class ProjectGate:
             if relative not in self.used:
                 self.used.append(relative)
             return True
-        note = f"{path}: not used, as you have not approved it; to look at it: rye trust"
+        note = not_approved(path, "used")
         if note not in self.notes:
             self.notes.append(note)
         return False

@@ -61,7 +61,6 @@ from ryeos.run.chain import (
 )
 from ryeos.run.command import (
     is_shell,
-    left_out_of_path,
     original_variables,
     process_environment,
     resolved_environment,
@@ -89,6 +88,7 @@ from ryeos.run.parameters import (
     valid_parameters,
 )
 from ryeos.run.primitives import PRIMITIVES, ExecutePrimitive, is_graph
+from ryeos.trust.approvals import left_out_of_path
 from ryeos.trust.config import ConfigReader, Layer
 from ryeos.trust.resolver import Resolver
 from ryeos.trust.verify import DependencyRules, VerifiedItem, Verifier, unchanged, verify_tree

@@ -57,7 +57,7 @@ from ryeos.run.server_pins import (
     required_tools,
 )
 from ryeos.run.silent_servers import SilentServer
-from ryeos.trust.approvals import path_in_project
+from ryeos.trust.approvals import not_approved, path_in_project
 from ryeos.trust.verify import DependencyRules, VerifiedItem, dependency_rules, unchanged
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def template_variables(materials: Materials, services: Services) -> Variables:
             if services.approves(path, data):
                 return True
             if file != project / ".env":
-                warnings.append(f"{file}: not read, as you have not approved it: rye trust")
+                warnings.append(not_approved(str(file), "read"))
             return False
 
         found = read_dotenv(

@@ -55,6 +55,24 @@ NETWORK_SETTINGS = {
 # The label of a project's settings that count like the user's own.
 APPROVED_PROJECT = f"{PROJECT}, approved"
 
+_NOT_APPROVED = "as you have not approved it"
+_IN_PROJECT = "left out of the PATH, as it lies in a project"
+
+
+def not_approved(path: str, how: str) -> str:
+    """The warning about something of the project that does not count. ``how`` says for what."""
+    return f"{path}: not {how}, {_NOT_APPROVED}; to look at it: rye trust"
+
+
+def left_out_of_path(folder: str) -> str:
+    """The warning about a folder of the user's PATH in which agents may put programs."""
+    return f"{folder}: {_IN_PROJECT}"
+
+
+def is_about_approval(warning: str) -> bool:
+    """Whether a warning is one of these: it holds for every run until the user approves."""
+    return _NOT_APPROVED in warning or warning.endswith(_IN_PROJECT)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -173,6 +173,23 @@ def test_of_two_agents_the_second_hears_that_it_replaces_and_the_first_runs_its_
     assert (theirs["data"], known["data"]) == ({"by": 2}, {"by": 2})
 
 
+def test_what_the_user_has_not_approved_is_warned_of_once_a_session(
+    model: Model, other: Model
+) -> None:
+    (model.workspace.project_path / ".env").write_text("A=1\n", "utf-8")
+    call = {"item_id": "rye/bash/bash", "parameters": {"command": "echo hi"}}
+
+    answers = [model.answer("execute", **call) for _ in range(2)]
+    in_batch = model.answer("execute", batch=[call, call])["results"]
+    in_full = model.answer("execute", **call, options={"verbose": True})
+    of_other = other.answer("execute", **call)
+
+    assert [".env: not used" in str(one.get("warnings")) for one in answers] == [True, False]
+    assert not [one for one in in_batch if "warnings" in one]
+    assert ".env: not used" in str(in_full)
+    assert ".env: not used" in str(of_other["warnings"])
+
+
 # --- names of other programs, failures that name their place
 
 
