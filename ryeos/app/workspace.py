@@ -281,6 +281,10 @@ class Rye:
         item = self.verifier.verify_location(resolution.location)
         self._require_coverage(resolution.location, item)
         self._require_newest(resolution.location.ref, item)
+        if request.known_texts:
+            from ryeos.trust.known_texts import require_known_text
+
+            require_known_text(str(resolution.location.ref), item, request.known_texts)
         from ryeos.items.rendering import render_directive, render_knowledge
 
         if kind is Kind.DIRECTIVE:

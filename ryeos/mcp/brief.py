@@ -21,7 +21,8 @@ _LEFT_OUT: Mapping[str, frozenset[str]] = {
     "search": _FACTS
     | {"query", "item_type", "scope", "source", "limit", "offset", "returned"}
     | {"search_type", "skipped"},
-    "load": _FACTS | {"item_id", "path", "source"},
+    "fetch": _FACTS | {"text_sha256"},
+    "load": _FACTS | {"item_id", "path", "source", "text_sha256"},
     "sign": _FACTS | {"item_id", "signature", "location", "path", "message"},
     "help": frozenset({"see_also", "topic"}),
 }

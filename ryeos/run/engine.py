@@ -174,6 +174,8 @@ class PrimitiveExecutor:
                 self._prepared.clear()
                 log.clear()
                 call, prepared = self._make_call(request, log, None, on_step)
+            elif cached:
+                _require_known_texts(prepared.chain, request)
             if request.wants_receipt or is_graph(prepared.chain):
                 evidence.append(self._evidence(call, prepared, request))
                 if on_start:
@@ -286,6 +288,7 @@ class PrimitiveExecutor:
             request.item_id, found=log.elements, resolution=request.resolution
         )
         log.warnings.extend(chain.warnings)
+        _require_known_texts(chain, request)
         self._validate(chain, request, log)  # (2)
         anchor, files = self._verify_files(chain, log.warnings.append)  # (3)
         self._require_newest(chain, files)
@@ -434,7 +437,8 @@ class PrimitiveExecutor:
     def _limit_layers(self, chain: Chain, log: "ExecutionLog") -> Sequence[Layer]:
         """The configuration that may set limits: that of the first runtime that names one.
 
-        That of a project that cannot be read sets none, or no tool could run that repairs it.
+        That of a project that cannot be read sets none, or no tool could run that repairs it; one
+        whose signature does not hold is an error, as of every configuration.
         """
         declared = [e.spec.config_resolve for e in chain.elements[1:] if e.spec.config_resolve]
         path = declared[0].get("path") if declared and isinstance(declared[0], dict) else None
@@ -444,6 +448,8 @@ class PrimitiveExecutor:
         try:
             of_project = self._config.layers(path, tiers=(PROJECT,))
             require_valid_limits(chain.tool.item_id, of_project)
+        except IntegrityError:
+            raise
         except LilluxError as error:
             log.warnings.append(f"{error}; what it says of limits does not count")
             return layers
@@ -749,6 +755,17 @@ class PreparedCalls:
 
 def _key(request: ExecutionRequest) -> tuple[str, bool, bool]:
     return request.item_id, request.validate_chain, request.use_lockfile
+
+
+def _require_known_texts(chain: Chain, request: ExecutionRequest) -> None:
+    """Refuse other texts than those that the caller knows. Raises RyeError `CONFLICT`."""
+    if not request.known_texts:
+        return
+    from ryeos.trust.known_texts import require_known_text
+
+    for element in chain.elements:
+        if element.item:
+            require_known_text(f"tool:{element.item_id}", element.item, request.known_texts)
 
 
 def parameters_for(chain: Chain, request: ExecutionRequest) -> dict[str, Any]:
