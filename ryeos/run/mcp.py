@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lillux.cancellation import Cancellation
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.mcp_client.session import ClientInfo, McpClientError, ToolAnswer, ToolCall, ToolListing
-from lillux.mcp_client.versions import START_S, AllowedVersions, wanted
+from lillux.mcp_client.versions import PROBE_S, START_S, AllowedVersions, wanted
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, field, replace
 from lillux.variables import read_dotenv
@@ -809,7 +809,7 @@ class McpStdioCall:
     ) -> MappedResult:
         from lillux.mcp_client.stdio import ServerProcess, call_over_stdio
 
-        words = self._shown_command()
+        words, start_s = self._shown_command(), self.silent.start_s(self.found.start_s)
         command = replace(command_of(invocation), leaves_nothing=False)
         name = self.found.tool_name
         try:
@@ -817,7 +817,8 @@ class McpStdioCall:
                 ServerProcess(
                     command=command,
                     name=_label(self.found, words[0]),
-                    start_s=self.found.start_s,
+                    probe_s=min(PROBE_S, start_s),
+                    start_s=start_s,
                 ),
                 _request_of(self.found, self.arguments),
                 CLIENT,
@@ -827,7 +828,9 @@ class McpStdioCall:
             )
         except McpClientError as error:
             self.silent.forget_after(error)
-            return map_failure(name, error, {"command": words}, _metadata(self.found))
+            metadata = _metadata(self.found) | _short_wait(self.found, start_s)
+            return map_failure(name, error, {"command": words}, metadata)
+        self.silent.answered()
         if answered.ignores_probe:
             self.silent.remember()
         metadata = {**_metadata(self.found), **stderr_tail(answered.stderr)}
@@ -909,7 +912,7 @@ class McpHttpCall:
         from lillux.mcp_client.http import HttpServer, call_over_http
 
         _look_again(self.found, ())
-        name = self.found.tool_name
+        name, start_s = self.found.tool_name, self.silent.start_s(self.found.start_s)
         server = HttpServer(
             url=self.url,
             headers=self.headers,
@@ -917,7 +920,8 @@ class McpHttpCall:
             schema=self.schema,
             timeout_s=self.found.timeout_s,
             max_message_bytes=self.max_bytes,
-            start_s=self.found.start_s,
+            probe_s=min(PROBE_S, start_s),
+            start_s=start_s,
             on_ignored_probe=self.silent.remember,
         )
         metadata = {**_metadata(self.found), **_warnings_of(self.found, self.warnings)}
@@ -936,7 +940,9 @@ class McpHttpCall:
             except (McpClientError, HttpClientError) as error:
                 if isinstance(error, McpClientError):
                     self.silent.forget_after(error)
+                metadata |= _short_wait(self.found, start_s)
                 return map_failure(name, error, {"url": self._masked_url()}, metadata)
+        self.silent.answered()
         return _mapped(self.found, answer, metadata)
 
     def _masked_url(self) -> str:
@@ -967,6 +973,17 @@ def _describe_call(found: ServerConfig) -> dict[str, Any]:
 def _warnings_of(found: ServerConfig, warnings: tuple[str, ...]) -> dict[str, Any]:
     everything = [*found.variables.warnings, *warnings]
     return {"warnings": everything} if everything else {}
+
+
+def _short_wait(found: ServerConfig, start_s: float) -> dict[str, Any]:
+    """What tells that a server that failed got less time than usual."""
+    if start_s >= found.start_s:
+        return {}
+    note = (
+        f"it answered nothing a moment ago, and got {start_s:g} s to begin this time;"
+        f" within a minute it gets {found.start_s:g} s again"
+    )
+    return {"warnings": [*found.variables.warnings, note]}
 
 
 def _metadata(found: ServerConfig) -> dict[str, Any]:
