@@ -289,6 +289,15 @@ def test_an_unknown_tool_is_answered_with_the_call_of_search(model: Model) -> No
     assert error["message"] == 'unknown tool: launch; find an item: search {"query": "..."}'
 
 
+def test_the_line_of_a_tool_that_failed_is_named(model: Model) -> None:
+    model.put("tool:mine/x", tool("import json\n    return json.loads('{')"))
+
+    answer = model.run("mine/x")
+
+    assert answer["error"].startswith("JSONDecodeError: ")
+    assert answer["at"] == "x.py, line 11, in execute: return json.loads('{')"
+
+
 def test_the_failed_node_of_a_graph_is_named(model: Model) -> None:
     model.put("tool:mine/step", tool("raise ValueError(1)"))
     model.put("tool:mine/g", GRAPH)
@@ -400,6 +409,19 @@ def test_a_variable_or_a_temporary_folder_that_its_sandbox_withholds_is_hinted(
 
     assert 'sandbox: {env: ["SHOP_TOKEN"]}' in hints[0]
     assert 'sandbox: {write: ["{tmp}"]}' in hints[1]
+
+
+@held
+def test_a_program_and_a_file_that_a_header_leaves_out_are_hinted_in_one_line(
+    model: Model,
+) -> None:
+    rights = 'sandbox: {read: ["{project}"]}\nconfig: {command: "date > a.txt; cat a.txt"}\n'
+    model.workspace.project.yaml_tool("mine/report", rights)
+    model.approve("tool:mine/report")
+
+    hint = model.run("mine/report")["hint"]
+
+    assert hint.endswith('sandbox: {write: ["{project}"], programs: ["cat"]}')
 
 
 def test_api_key_finds_the_page_on_secrets(model: Model) -> None:
