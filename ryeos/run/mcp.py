@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from lillux.errors import ConfigurationError, LilluxError
-from lillux.mcp_client.session import ClientInfo, McpClientError, ToolAnswer, ToolCall, ToolListing
+from lillux.mcp_client.session import (
+    ClientInfo,
+    McpClientError,
+    McpServerEndedError,
+    ToolAnswer,
+    ToolCall,
+    ToolListing,
+)
 from lillux.mcp_client.versions import PROBE_S, START_S, AllowedVersions, wanted
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, field, replace
@@ -647,7 +654,8 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
     rights = materials.rights.narrowed(found.server.spec.sandbox if found.server else None)
     files = tuple(item.target.path for item in server.files)
     files += (server.installed,) if server.installed else ()
-    server = replace(server, env=_server_env(server.env, found, rights, materials))
+    allows = rights.allows_variable(materials.env)
+    server = replace(server, env=server_variables(server.env, found, allows))
     program_path = rights.program(server.argv[0], server.env, str(server.cwd))
     rights = replace(rights, own_files=(*rights.own_files, *files))
     return McpStdioCall(
@@ -695,14 +703,13 @@ def _starter(
     return companion_named(STARTER, materials, services).data
 
 
-def _server_env(
-    env: Mapping[str, str], found: ServerConfig, rights: "CallRights", materials: Materials
+def server_variables(
+    env: Mapping[str, str], found: ServerConfig, allows: Callable[[str], bool] | None
 ) -> dict[str, str]:
     """The variables that the rights of server and tool let through, and what ``env`` names.
 
     Words of Rye to its own tools are none of a server whose variables are listed.
     """
-    allows = rights.allows_variable(materials.env)
     if allows is None:
         return dict(env)
     named = found.mapping("env")
@@ -829,7 +836,10 @@ class McpStdioCall:
         except McpClientError as error:
             self.silent.forget_after(error)
             metadata = _metadata(self.found) | _short_wait(self.found, start_s)
-            return map_failure(name, error, {"command": words}, metadata)
+            if isinstance(error, McpServerEndedError):
+                metadata |= stderr_tail(error.stderr)
+            failed = map_failure(name, error, {"command": words}, metadata)
+            return _with_refusals(failed, invocation, self.rights)
         self.silent.answered()
         if answered.ignores_probe:
             self.silent.remember()
@@ -864,6 +874,22 @@ class McpStdioCall:
     def _shown_command(self) -> list[str]:
         known = {**self.found.variables.values, **self.server.env}
         return [masked(word, known) for word in self.server.argv]
+
+
+def _with_refusals(
+    failed: MappedResult, invocation: Invocation, rights: "CallRights"
+) -> MappedResult:
+    """The failure, with the accesses that its server was refused."""
+    from ryeos.run.refusals import with_refusals
+
+    return with_refusals(
+        failed,
+        invocation.confinement,
+        rights,
+        invocation.attempts,
+        cwd=str(invocation.cwd),
+        search_path=invocation.env.get("PATH", os.defpath),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

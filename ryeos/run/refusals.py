@@ -173,12 +173,12 @@ def hint_of(item_id: str, refused: Sequence[dict[str, Any]]) -> str:
         return f"your policy or the caller refused: {what}{more}; see: rye sandbox show {item_id}"
     return (
         f"its sandbox refused: {what}{more}; if {item_id} needs that, write into its header: "
-        f"sandbox: {{{_merged(one['allow'] for one in refused if not one.get('policy'))}}}"
+        f"sandbox: {{{header_line(one['allow'] for one in refused if not one.get('policy'))}}}"
     )
 
 
-def _merged(allowed: Iterable[str]) -> str:
-    """The lines of a header that allow all of these accesses: what one right names, once."""
+def header_line(allowed: Iterable[str]) -> str:
+    """What a header says that allows all of these accesses: what one right names, once."""
     named: dict[str, dict[str, None]] = {}
     for line in filter(None, allowed):
         key, _, value = line.partition(": ")
