@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 
 from lillux.values import dataclass, field
 from ryeos.items.errors import UsageError, no_project_error
-from ryeos.items.places import folders_in_projects, named_folder, project_folder, user_folder
+from ryeos.items.places import (
+    folders_in_projects,
+    named_folder,
+    note_project,
+    noted_projects,
+    project_folder,
+    user_folder,
+)
 from ryeos.items.refs import PRIVATE_FOLDERS, PROJECT, USER, Space, Spaces
 
 if TYPE_CHECKING:
@@ -183,8 +190,18 @@ class Context:
         homes = (str(self.spaces.user.base), env.get("USERPROFILE", ""), env.get("HOME", ""))
         # On a node a folder with .ai above its programs is the home of who operates it.
         return folders_in_projects(
-            search_path, self.platform, project, homes, is_alone=self.on_node
+            search_path,
+            self.platform,
+            project,
+            homes,
+            is_alone=self.on_node,
+            noted=() if self.on_node else noted_projects(str(self.spaces.user.ai)),
         )
+
+    def note_project(self) -> None:
+        """Remember the project as one that an agent works in, where nothing else tells it."""
+        if self.project_path and not self.on_node and self.spaces.user.ai.is_dir():
+            note_project(str(self.spaces.user.ai), str(self.project_path))
 
     @property
     def own_environment(self) -> Mapping[str, str]:

@@ -481,6 +481,8 @@ class PrimitiveExecutor:
             self._context.platform,
             allows=rights.allows_variable(env),
         )
+        if rights.allowance:
+            self._context.note_project()
         inside, code = self._context.project_programs, self._context.project_code
         if (inside or code) and rights.allowance and is_shell(chain):
             # What its caller writes could name these files as well, and is held either way.

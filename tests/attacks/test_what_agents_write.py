@@ -14,7 +14,9 @@ import pytest
 from lillux.sandbox import landlock_version
 from lillux.seccomp import HARDENED, TRACING, can_filter, number_of
 from lillux.supervisor import can_supervise
+from lillux.values import replace
 from ryeos.items.errors import SpecError
+from ryeos.items.refs import PROJECT, Space
 from ryeos.run.model import ExecutionRequest, ExecutionResult
 from tests.support.workspace import Workspace
 
@@ -497,6 +499,23 @@ def test_a_shell_of_an_agent_has_the_programs_of_its_project(
     assert output(result).split() == [f"{folder}/planted", f"{folder}/python3"]
     assert not planted.exists()
     assert not any("PATH" in one for one in result.metadata.get("warnings", ()))
+
+
+def test_a_project_without_items_is_known_once_an_agent_worked_there(
+    prepared: Workspace, planted: Path, tmp_path: Path
+) -> None:
+    request = ExecutionRequest(item_id="rye/bash/bash", parameters={"command": "echo $PATH"})
+    other = tmp_path / "other"
+    (other / ".ai").rename(other / "no-items")
+    folder = f"{other}/node_modules/.bin"
+    before = prepared.rye().executor.execute(request)
+    there = replace(prepared.context(confines=True).spaces, project=Space(PROJECT, other))
+    in_other = ExecutionRequest(item_id="rye/bash/bash", parameters={"command": "true"})
+    prepared.rye(confines=True, spaces=there).executor.execute(in_other)
+    after = prepared.rye().executor.execute(request)
+
+    assert folder in output(before)
+    assert folder not in output(after)
 
 
 @pytest.mark.parametrize("space", ["user", "project"])
