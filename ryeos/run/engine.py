@@ -634,7 +634,8 @@ def _editions(chain: Chain, files: AnchoredFiles) -> Iterator[tuple[Edition, Pat
         identity = item.identity
         if identity and item.signer and identity.kind == Kind.TOOL.value:
             ref = ItemRef(Kind.TOOL, identity.id)
-            yield Edition.of(ref, item, identity.version), item.target.path
+            edition = Edition.of(ref, item, identity.version, is_module=True)
+            yield edition, item.target.path
 
 
 def _as_evidence(element: ChainElement) -> dict[str, Any]:
