@@ -35,7 +35,7 @@ _RULE_KEYS = {"client", "items", "decision"}
 
 
 def may_name_shell(text: object) -> bool:
-    """Whether an id, as a caller writes it, can be one of `RUN_COMMANDS`: cheaper than resolving."""
+    """Whether an id, as a caller writes it, can be one of `RUN_COMMANDS`: resolving costs more."""
     return isinstance(text, str) and any(name in text for name in _SHELL_NAMES)
 
 
