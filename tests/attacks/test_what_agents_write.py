@@ -501,6 +501,21 @@ def test_a_shell_of_an_agent_has_the_programs_of_its_project(
     assert not any("PATH" in one for one in result.metadata.get("warnings", ()))
 
 
+def test_a_link_in_another_project_gives_no_folder_of_the_path(
+    prepared: Workspace, planted: Path, tmp_path: Path
+) -> None:
+    cache, link = prepared.home / ".cache/pip/bin", tmp_path / "other/tools"
+    cache.mkdir(parents=True)
+    link.symlink_to(cache)  # where its agent may write, and which is no project
+    (tmp_path / "linked").symlink_to(link)
+    prepared.env["PATH"] = f"{tmp_path}/linked:{link}:{os.environ['PATH']}"
+    request = ExecutionRequest(item_id="rye/bash/bash", parameters={"command": "echo $PATH"})
+
+    found = output(prepared.rye().executor.execute(request)).strip().split(":")
+
+    assert not {f"{tmp_path}/linked", str(link)} & set(found)
+
+
 def test_a_project_without_items_is_known_once_an_agent_worked_there(
     prepared: Workspace, planted: Path, tmp_path: Path
 ) -> None:
