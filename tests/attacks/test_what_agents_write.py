@@ -687,6 +687,35 @@ def test_no_hint_names_what_no_policy_gives(
     assert "agents: {" not in refused["policy"]
 
 
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("mkdir $A/.cache/foo", '["~/.cache/foo"]'),
+        ("echo x > $A/notes/a", '["~/notes"]'),
+        (
+            "printf 'npm error path %s\\nnpm error EACCES\\n' $A/.npm/_npx/a >&2; false",
+            "~/.npm/_npx",
+        ),
+    ],
+)
+def test_a_hint_gives_the_folder_of_one_program(
+    prepared: Workspace, command: str, line: str
+) -> None:
+    for name in (".cache", "notes", ".npm/_npx"):
+        (prepared.home / name).mkdir(parents=True, exist_ok=True)
+
+    refused = shell(prepared, f"{command}; exit 1").metadata["refused"]
+
+    assert line in refused[0]["policy"]
+
+
+def test_a_path_within_a_sentence_is_named(prepared: Workspace) -> None:
+    refused = shell(prepared, "git config --global user.name x").metadata["refused"]
+
+    assert [one["target"] for one in refused] == [f"{prepared.home}/.config/git/config"]
+    assert refused[0]["policy"].startswith("agents do not get this: ")
+
+
 def test_a_refused_semaphore_names_shared_memory(prepared: Workspace) -> None:
     lock = "/usr/bin/env python3 -c 'import multiprocessing as m; m.Lock()'"
 
