@@ -21,13 +21,21 @@ from lillux.variables import read_dotenv
 from ryeos.app.workspace import Rye
 from ryeos.imports.plan import ProposedItem
 from ryeos.imports.server_items import SERVER_FOLDER
+from ryeos.items.refs import Space
 from ryeos.items.specs import tool_spec
 from ryeos.items.yaml import parse_yaml
 from ryeos.run.anchor import Anchor
 from ryeos.run.calls import MappedResult
 from ryeos.run.command import filled_arguments, max_output_bytes
 from ryeos.run.confinement import CallRights, Level, PathFiller, policy_of
-from ryeos.run.mcp import McpStdioCall, ServerConfig, ServerProgram, Variables, server_variables
+from ryeos.run.mcp import (
+    McpStdioCall,
+    ServerConfig,
+    ServerProgram,
+    Variables,
+    server_environment,
+    server_variables,
+)
 from ryeos.run.model import ChainElement, Invocation
 from ryeos.run.refusals import header_line
 from ryeos.run.silent_servers import SilentServer
@@ -63,16 +71,18 @@ class ServerTrial:
         return f"with these rights it does not start: {what}{line if self.allow else ''}"
 
 
-def with_trial(rye: Rye, item: ProposedItem, cancellation: Cancellation) -> ProposedItem:
-    """The item with a note on what its rights keep it from: steps (2) and (3)."""
-    note = trial_of(rye, item, cancellation).note
+def with_trial(
+    rye: Rye, item: ProposedItem, space: Space, cancellation: Cancellation
+) -> ProposedItem:
+    """The item with a note on what its rights keep it from in a space: steps (2) and (3)."""
+    note = trial_of(rye, item, space, cancellation).note
     return replace(item, notes=(*item.notes, note)) if note else item
 
 
-def trial_of(rye: Rye, item: ProposedItem, cancellation: Cancellation) -> ServerTrial:
+def trial_of(rye: Rye, item: ProposedItem, space: Space, cancellation: Cancellation) -> ServerTrial:
     """Start a server by what its item says, and ask it for its tools."""
     try:
-        call = _call_of(rye, item)
+        call = _call_of(rye, item, space)
         result = call.run(cancellation=cancellation) if call else None
     except LilluxError as error:
         return ServerTrial(problem=str(error))
@@ -94,7 +104,7 @@ def _header(item: ProposedItem) -> Mapping[str, Any]:
     return parse_yaml(item.data.decode(), str(item.ref))
 
 
-def _call_of(rye: Rye, item: ProposedItem) -> McpStdioCall | None:
+def _call_of(rye: Rye, item: ProposedItem, space: Space) -> McpStdioCall | None:
     """The call that asks it for its tools; None where nothing holds rights here.
 
     Raises SpecError, RyeError.
@@ -122,7 +132,7 @@ def _call_of(rye: Rye, item: ProposedItem) -> McpStdioCall | None:
         timeout_s=None,
     )
     element = ChainElement(
-        item_id=item.ref.id, requested_id=item.ref.id, space=user.label, spec=spec
+        item_id=item.ref.id, requested_id=item.ref.id, space=space.label, spec=spec
     )
     filling = PathFiller(Anchor(names=fixed), context, element, {})
     rights = CallRights(
@@ -137,7 +147,8 @@ def _call_of(rye: Rye, item: ProposedItem) -> McpStdioCall | None:
     command = as_text(fill(spec.config["command"], names))
     words = (command, *filled_arguments(command, spec.config.get("args") or (), names))
     cwd = Path(project, found.filled("cwd"))
-    env = {**context.tool_environment(), **found.filled_mapping("env")}
+    surroundings = server_environment(context.tool_environment(), space.tier)
+    env = {**surroundings, **found.filled_mapping("env")}
     env = server_variables(env, found, rights.allows_variable(ResolvedEnv(variables=env)))
     program = rights.program(command, env, str(cwd))
     return McpStdioCall(

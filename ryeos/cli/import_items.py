@@ -145,9 +145,9 @@ def _tried(session: Session, plan: ImportPlan, due: Sequence[PlannedWrite]) -> I
     shown = [f"{one_line(item.name)}: {one_line(item.shown, _WIDTH)}" for item in local]
     if not session.confirm(f"start {names} once, confined, to try the rights?", shown):
         return plan
-    cancellation, items = cancelled_by_signals(), list[ProposedItem]()
+    cancellation, items, space = cancelled_by_signals(), list[ProposedItem](), _space(session)
     for item in plan.items:
-        tried = with_trial(session.rye, item, cancellation) if item in local else item
+        tried = with_trial(session.rye, item, space, cancellation) if item in local else item
         if tried is not item:
             session.output.warn(f"{one_line(item.name)}: {one_line(tried.notes[-1], 600)}")
         items.append(tried)

@@ -47,7 +47,14 @@ from ryeos.run.held import (
 )
 from ryeos.run.model import Chain, ChainElement, HeldFiles, Invocation
 from ryeos.run.parameters import CallerValues
-from ryeos.trust.approvals import DOTENV_FILES, left_out_of_path, not_approved, path_in_project
+from ryeos.trust.approvals import (
+    DOTENV_FILES,
+    left_out_link,
+    left_out_of_path,
+    left_out_of_variable,
+    not_approved,
+    path_in_project,
+)
 from ryeos.trust.verify import VerifiedItem
 
 if TYPE_CHECKING:
@@ -593,6 +600,7 @@ class _References:
 
 _POLICIES = ("inherit", "minimal")
 _SEARCHED = ("PATH", "PYTHONPATH", "NODE_PATH")
+_MAX_LINKS = 40  # as the system follows
 
 
 def resolved_environment(
@@ -611,6 +619,7 @@ def resolved_environment(
         runner=runner,
         allows=gate.allows,
     )
+    gate.notes.extend(map(left_out_of_variable, context.project_code))
     env = resolver.base()
     for element in reversed(chain.elements):
         env = resolver.apply(env, element.spec.env_config, anchor.names)
@@ -647,7 +656,7 @@ class ProjectGate:
 
     ``notes`` says what it may not, ``used`` what it may because the user approved it.
 
-    1. What lies outside of the project counts.
+    1. What lies outside of the project counts, unless it is a link into a project.
     2. An item of a bundle or of user space uses no program of a project.
     3. Anything else counts where the user approved it (``rye trust``).
     """
@@ -678,7 +687,13 @@ class ProjectGate:
         """
         relative = path_in_project(self._context.project_path, path)
         if relative is None:  # (1)
-            return True
+            leads_to = self._end_in_project(path)
+            if not leads_to:
+                return True
+            relative = path_in_project(self._context.project_path, leads_to)
+            if relative is None or not self._is_own:
+                self.notes.append(left_out_link(path, leads_to))
+                return False
         if not self._is_own and relative not in DOTENV_FILES:  # (2)
             return False
         if self._context.approves(relative, data):  # (3)
@@ -689,6 +704,17 @@ class ProjectGate:
         if note not in self.notes:
             self.notes.append(note)
         return False
+
+    def _end_in_project(self, path: str) -> str:
+        """Where a link of a folder outside leads into a project, on its way or at its end."""
+        for _ in range(_MAX_LINKS):
+            try:
+                path = str(Path(path).parent / Path(path).readlink())
+            except OSError:  # it is no link
+                return ""
+            if self._context.is_in_project(str(Path(path).parent)):
+                return os.path.normpath(path)
+        return path
 
 
 def process_environment(
