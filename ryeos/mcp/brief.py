@@ -33,7 +33,8 @@ _ALWAYS = frozenset({"data", "results"})
 _STREAMS = {"stdout", "stderr", "return_code"}
 _WORD = re.compile(r"\w+")
 _SIGNATURE = re.compile(
-    r"\A(#![^\n]*\n)?(?:<!--|#|//) rye:signed:[^\n]*\n(?:(?:<!--|#|//) rye:item:[^\n]*\n)?"
+    r"\A(#![^\n]*\n)?(?:<!--|#|//) rye:signed:[^\n]*\n(?:(?:<!--|#|//) rye:covers:[^\n]*\n)?"
+    r"(?:(?:<!--|#|//) rye:item:[^\n]*\n)?"
 )
 
 

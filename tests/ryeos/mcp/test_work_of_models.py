@@ -125,6 +125,32 @@ def test_a_call_of_what_waits_says_so_and_names_the_call_to_repeat(model: Model)
     assert ran["data"] == {"value": 1}
 
 
+def test_a_tool_that_nothing_runs_is_refused_before_a_person_is_asked_to_try_it(
+    model: Model,
+) -> None:
+    whole = tool("return {}")
+    lines = [one for one in whole.splitlines() if "executor_id" not in one]
+    lacking, plain = "\n".join(lines) + "\n", "def execute(params):\n    return {}\n"
+
+    refused = [
+        model.answer("sign", item_id="tool:mine/x", content=text, try_parameters={})
+        for text in (lacking, plain)
+    ]
+    module = model.answer("sign", item_id="tool:mine/x", content=lacking)
+    complete = model.answer("sign", item_id="tool:mine/x", content=whole, try_parameters={})
+
+    assert {one["code"] for one in refused} == {"VALIDATION_FAILED"}
+    assert all("expected executor_id" in one["error"] for one in refused)
+    assert "declares no executor: nothing runs it" in module["warnings"][0]
+    assert "warnings" not in complete
+
+
+def test_a_directive_is_read_without_the_lines_of_its_signature(model: Model) -> None:
+    text = model.text("load", item_id="directive:rye/authoring/create_tool")
+
+    assert text.startswith("# Create a tool\n")
+
+
 def test_a_run_is_resumed_after_a_repair_of_its_step_or_of_the_graph_itself(model: Model) -> None:
     for repaired in ("tool:mine/step", "tool:mine/g"):
         model.put("tool:mine/step", tool("raise ValueError(1)"))
