@@ -15,19 +15,19 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.interpreters import ResolvedEnv
 from lillux.mcp_client.versions import AllowedVersions
-from lillux.templating import Names, as_text, fill
+from lillux.templating import Names
 from lillux.values import dataclass, replace
 from lillux.variables import read_dotenv
 from ryeos.app.workspace import Rye
 from ryeos.imports.plan import ProposedItem
 from ryeos.imports.server_items import SERVER_FOLDER
 from ryeos.items.refs import Space
-from ryeos.items.specs import tool_spec
+from ryeos.items.specs import ToolSpec, tool_spec
 from ryeos.items.yaml import parse_yaml
 from ryeos.run.anchor import Anchor
 from ryeos.run.calls import MappedResult
 from ryeos.run.command import filled_arguments, max_output_bytes
-from ryeos.run.confinement import CallRights, Level, PathFiller, policy_of
+from ryeos.run.confinement import CallRights, Level, PathFiller, SandboxPolicy, policy_of
 from ryeos.run.mcp import (
     McpStdioCall,
     ServerConfig,
@@ -113,51 +113,21 @@ def _call_of(rye: Rye, item: ProposedItem, space: Space) -> McpStdioCall | None:
     policy = policy_of(rye.config, context)
     if policy.level is Level.OFF or spec.sandbox is None:
         return None
-    project = str(context.project_path or context.cwd)
-    user = context.spaces.user
-    fixed = {
-        "project_path": project,
-        "user_space": str(user.base),
-        "tool_id": item.ref.id,
-        **dict.fromkeys(("tool_dir", "anchor_path"), project),
-    }
-    variables = _variables(rye, item)
-    names = Names(variables=variables, fixed=fixed)
-    found = ServerConfig(
-        tool_name="",
-        config=spec.config,
-        names=names,
-        variables=Variables(variables),
-        wanted=AllowedVersions(),
-        timeout_s=None,
-    )
-    element = ChainElement(
-        item_id=item.ref.id, requested_id=item.ref.id, space=space.label, spec=spec
-    )
-    filling = PathFiller(Anchor(names=fixed), context, element, {})
-    rights = CallRights(
-        level=policy.level,
-        declared_by=item.ref.id,
-        private=policy.private,
-        network_env=context.process_env,
-        filling=filling,
-        context=context,
-    ).narrowed(spec.sandbox)
-    rights = replace(rights, declared=rights.rights)
-    command = as_text(fill(spec.config["command"], names))
-    words = (command, *filled_arguments(command, spec.config.get("args") or (), names))
-    cwd = Path(project, found.filled("cwd"))
+    found, rights = _server_of(rye, item, spec), _rights_of(rye, item, spec, space, policy)
+    command = found.filled("command")
+    args = filled_arguments(command, spec.config.get("args") or (), found.names)
+    cwd = Path(str(found.names.fixed["project_path"]), found.filled("cwd"))
     surroundings = server_environment(context.tool_environment(), space.tier)
     env = {**surroundings, **found.filled_mapping("env")}
     env = server_variables(env, found, rights.allows_variable(ResolvedEnv(variables=env)))
     program = rights.program(command, env, str(cwd))
     return McpStdioCall(
         found=found,
-        server=ServerProgram(argv=words, cwd=cwd, env=env),
+        server=ServerProgram(argv=(command, *args), cwd=cwd, env=env),
         arguments={},
         contributed=(),
         invocation=Invocation(
-            argv=(program, *words[1:]),
+            argv=(program, *args),
             env=env,
             cwd=cwd,
             stdin=b"",
@@ -167,8 +137,48 @@ def _call_of(rye: Rye, item: ProposedItem, space: Space) -> McpStdioCall | None:
         ),
         rights=rights,
         starter=b"",
-        silent=SilentServer((*words, str(cwd), "trial"), context.process_env),
+        silent=SilentServer((command, *args, str(cwd), "trial"), context.process_env),
     )
+
+
+def _server_of(rye: Rye, item: ProposedItem, spec: ToolSpec) -> ServerConfig:
+    """The server, as its item will say."""
+    variables = _variables(rye, item)
+    return ServerConfig(
+        tool_name="",
+        config=spec.config,
+        names=Names(variables=variables, fixed=_fixed(rye, item)),
+        variables=Variables(variables),
+        wanted=AllowedVersions(),
+        timeout_s=None,
+    )
+
+
+def _fixed(rye: Rye, item: ProposedItem) -> dict[str, str]:
+    project = str(rye.context.project_path or rye.context.cwd)
+    return {
+        "project_path": project,
+        "user_space": str(rye.context.spaces.user.base),
+        "tool_id": item.ref.id,
+        **dict.fromkeys(("tool_dir", "anchor_path"), project),
+    }
+
+
+def _rights_of(
+    rye: Rye, item: ProposedItem, spec: ToolSpec, space: Space, policy: SandboxPolicy
+) -> CallRights:
+    """The rights that its item declares, with their paths filled in."""
+    item_id, context = item.ref.id, rye.context
+    element = ChainElement(item_id=item_id, requested_id=item_id, space=space.label, spec=spec)
+    rights = CallRights(
+        level=policy.level,
+        declared_by=item_id,
+        private=policy.private,
+        network_env=context.process_env,
+        filling=PathFiller(Anchor(names=_fixed(rye, item)), context, element, {}),
+        context=context,
+    ).narrowed(spec.sandbox)
+    return replace(rights, declared=rights.rights)
 
 
 def _variables(rye: Rye, item: ProposedItem) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 A caller names each by the reference of its item and the digest of its text. A run holds the bytes
 that it has read itself against them, also in the background and in the calls of a graph.
+
+A file of its own as only a run whose caller knows such texts imports it.
 """
 
 from collections.abc import Mapping
