@@ -89,7 +89,11 @@ def may_have_unread(kind: Kind, suffix: str, text: str, header: Mapping[str, Any
         is_doubtful = "<<" in text or "\n---" in text or text.startswith("---\n---")
         return is_doubtful or next(_doubtful_keys(header, fields), None) is not None
     if suffix == ".py" and text.isascii():
-        return _has_further_words(text, header) or may_have_fields(text)
+        return (
+            any(isinstance(header[name], (dict, list)) for name in header if name in _FIELDS)
+            or _has_further_words(text, header)
+            or may_have_fields(text)
+        )
     if suffix == ".sh" and text.isascii() and not _LINE_ENDS.search(text):
         return next(sandbox_words(text), None) is not None or may_have_fields(text)
     return True

@@ -262,16 +262,23 @@ def _declared_constant(tokens: JavaScriptTokens, text: str) -> dict[str, Any]:
         value = read_literal(tokens)
         _require_end(tokens)
     except UnreadableValueError as error:
-        if name != _NEVER_SKIPPED:
+        is_twice = isinstance(error, RepeatedKeyError)
+        if name != _NEVER_SKIPPED and not (is_twice and _is_field(name)):
             return {}
-        position = token.start if error.position is None else error.position
+        hint = f"write {name} as one literal, without calls, variables or spreads"
         raise MetadataError(
             "javascript",
             f"{name}: {error.problem}",
-            line_of(text, position),
-            hint=f"write {name} as one literal, without calls, variables or spreads",
+            line_of(text, token.start if error.position is None else error.position),
+            hint="remove one, the last would count" if is_twice else hint,
         ) from error
     return {name: value}
+
+
+def _is_field(name: str) -> bool:
+    from ryeos.items.specs import SPELLINGS
+
+    return any(name in spellings for spellings in SPELLINGS.values())
 
 
 def _skip_to_value(tokens: JavaScriptTokens) -> None:
@@ -708,14 +715,19 @@ _FLOAT = re.compile(
 _MAX_NUMBER_CHARACTERS = 300
 
 
+class RepeatedKeyError(UnreadableValueError):
+    """An object has a key twice: for JavaScript the last counts, for a reader perhaps the first."""
+
+
 def read_literal(tokens: JavaScriptTokens) -> PlainValue:
     """The value of the literal that begins at the current token; steps behind it.
 
     A literal is a string, a template without ``${``, a number, ``true``, ``false``, ``null``, or
     an array or object of literals; comments, bare keys, single quotes and trailing commas are
-    JavaScript's. TypeScript's ``as const`` is skipped. Of a key given twice the last one counts.
+    JavaScript's. TypeScript's ``as const`` is skipped.
 
-    Raises UnreadableValueError for everything else, and MetadataError for a text without end.
+    Raises UnreadableValueError for everything else, RepeatedKeyError for a key given twice, and
+    MetadataError for a text without end.
     """
     return plain_value(_value(tokens, 0))
 
@@ -761,10 +773,14 @@ def _array(tokens: JavaScriptTokens, depth: int) -> list[PlainValue]:
 def _object(tokens: JavaScriptTokens, depth: int) -> dict[str, PlainValue]:
     entries: dict[str, PlainValue] = {}
     while tokens.current.text != "}":
-        key = _key(tokens.advance())
+        token = tokens.advance()
+        key = _key(token)
         colon = tokens.advance()
         if colon.text != ":":
             raise _unreadable_error(f"a colon after the key {shown(key)}", colon)
+        if key in entries:
+            problem = f"expected each key once, found {shown(key)} twice"
+            raise RepeatedKeyError(problem, token.start)
         entries[key] = _value(tokens, depth + 1)
         if tokens.current.text == ",":
             tokens.advance()

@@ -16,7 +16,9 @@ from ryeos.items.header_names import (
     sandbox_words,
     seems_sandbox,
 )
+from ryeos.items.header_values import shown
 from ryeos.items.headers import is_literal, syntax_tree
+from ryeos.items.specs import SPELLINGS
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _CHANGES = frozenset(
@@ -59,6 +61,33 @@ def python_bindings(text: str) -> Iterator[Binding | Unread]:
         is_inside = is_inner or isinstance(node, _SCOPES)
         left.extend((child, is_inside) for child in ast.iter_child_nodes(node))
     yield from _comments(text)
+
+
+def _repeated_keys(body: list[ast.stmt]) -> Iterator[Unread]:
+    """Keys that stand twice in the literal of a field: Python takes the last one."""
+    fields = {name: field for field, names in SPELLINGS.items() for name in names}
+    for statement in body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ) if name in fields and is_literal(value):
+                for key, line, first in _keys_twice(value):
+                    problem = f"has the key {shown(key)} twice, first in line {first}; remove one"
+                    yield Unread(line=line, name=name, field=fields[name], problem=problem)
+            case _:
+                continue
+
+
+def _keys_twice(value: ast.expr) -> Iterator[tuple[str, int, int]]:
+    """The keys of a literal that its dictionaries have again, each with its line and the first."""
+    for one in ast.walk(value):
+        lines: dict[str, int] = {}
+        for key in one.keys if isinstance(one, ast.Dict) else ():
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                if key.value in lines:
+                    yield key.value, key.lineno, lines[key.value]
+                lines.setdefault(key.value, key.lineno)
 
 
 def _read_statements(module: ast.Module) -> Iterator[tuple[int, str]]:
@@ -189,11 +218,12 @@ def _comments(text: str) -> Iterator[Unread]:
 def unread_fields(text: str, header: Mapping[str, Any]) -> Iterator[Unread]:
     """Comments and docstrings that seem to declare fields, which Python declares by constants.
 
-    Raises MetadataError.
+    And keys that a field has twice. Raises MetadataError.
     """
     from ryeos.items.comment_fields import unread_lines
 
     body = syntax_tree(text).body
+    yield from _repeated_keys(body)
     end = next((one.lineno for one in body if not isinstance(one, _HEADER_STATEMENTS)), None)
     in_header, below = list[tuple[int, str]](), list[tuple[int, str]]()
     for line, comment in _comment_lines(text):

@@ -8,6 +8,7 @@ from ryeos.items.declarations import (
     unread_rights,
 )
 from ryeos.items.header_names import is_one_slip
+from ryeos.items.header_values import MetadataError
 from ryeos.items.headers import parse_header
 from ryeos.items.refs import Kind
 from ryeos.trust.file_types import extract
@@ -109,6 +110,10 @@ REFUSED_IN_PYTHON = {
     "a sandbox in a text": ('"""\nsandbox: {"write": []}\n"""\n', [6]),
     "an executor far below": ("def f(): pass\n# executor_id: c/d\n", [6]),
     "an executor in a constant": ('CONFIG = {"executor_id": "c/d"}\n', [5]),
+    "a key twice": ('SANDBOX = {"write": [],\n "programs": "none",\n "write": ["/"]}\n', [7]),
+    "a key twice in parts": ('SANDBOX = {"write": [], "wr" "ite": ["/"]}\n', [5]),
+    "a key of a schema twice": ('CONFIG_SCHEMA: dict = {"a": {"b": 1, "b": 2}}\n', [5]),
+    "a key of a list twice": ('ENV_CONFIG = {"a": [{"unset": [], "unset": ["X"]}]}\n', [5]),
     "without its end": ('__version = "2.0.0"\n', [5]),
 }
 
@@ -132,6 +137,8 @@ ACCEPTED_IN_PYTHON = {
     "a switch": 'CONFIG = {"sandbox": True}\nDATA = {"sandbox": {}}\n',
     "a local": "def f(sandbox):\n    sandbox = sandbox or {}\n    config = {}\n",
     "a private name": "_sandbox = None\n",
+    "a key twice elsewhere": 'COLORS = {"a": 1, "a": 2}\n',
+    "a key on two levels": 'CONFIG_SCHEMA = {"type": "object", "properties": {"type": {}}}\n',
     "ordinary variables": 'name = "a"\nname = "b"\nconfig = dict()\nVERSION = "1"\n',
     "members of a class": 'class Kind:\n    CONFIG = "config"\n    INPUTS = 1\n',
     "a class of another library": "from e2b import Sandbox\n",
@@ -277,7 +284,24 @@ def test_a_javascript_file_that_seems_to_declare_is_refused_with_the_line(
     assert lines(".mjs", JAVASCRIPT + more) == expected
 
 
+TWICE_IN_JAVASCRIPT = {
+    "rights": ("export const SANDBOX = {write: [],\n write: ['/']};\n", 4),
+    "rights, once quoted": ('export const SANDBOX = {write: [], "write": ["/"]};\n', 3),
+    "rights with an escape": ('const SANDBOX = {write: [], "wr\\x69te": ["/"]};\n', 3),
+    "a schema": ("const CONFIG_SCHEMA = {required: [], required: ['a']};\n", 3),
+    "inside": ("const ENV_CONFIG = {a: [{b: 1,\n\nb: 2}]};\n", 5),
+}
+
+
+@pytest.mark.parametrize(("more", "line"), TWICE_IN_JAVASCRIPT.values(), ids=TWICE_IN_JAVASCRIPT)
+def test_a_key_twice_in_a_block_of_javascript_is_no_header(more: str, line: int) -> None:
+    with pytest.raises(MetadataError, match=f"line {line}: .*expected each key once"):
+        lines(".mjs", JAVASCRIPT + more)
+
+
 ACCEPTED_IN_JAVASCRIPT = {
+    "a key twice elsewhere": "const COLORS = {a: 1, a: 2};\n",
+    "a key on two levels": "const CONFIG_SCHEMA = {type: 'object', a: {type: 1}};\n",
     "read once": "export const SANDBOX = {};\n",
     "as const": "export const SANDBOX = { read: ['/a'] } as const;\n",
     "satisfies": "export const SANDBOX = {} satisfies Rights;\n",
