@@ -73,6 +73,7 @@ _SPELT = tuple(
     sorted({name.lower() for name in _FIELDS if "_" in name.strip("_") and name[0] != "_"})
 )
 _MAIN = pattern(r"__name__ *[=!]=|[(\[] *__name__ *[)\]]")
+_BY_TEXT = pattern(r"\b(?:globals|locals|vars|exec|eval|__dict__|\w*attr(?:__)?)\b|__builtins__")
 _LINE_ENDS = pattern("\r(?!\n)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -90,7 +91,8 @@ def may_have_unread(kind: Kind, suffix: str, text: str, header: Mapping[str, Any
         return is_doubtful or next(_doubtful_keys(header, fields), None) is not None
     if suffix == ".py" and text.isascii():
         return (
-            any(isinstance(header[name], (dict, list)) for name in header if name in _FIELDS)
+            _BY_TEXT.search(text) is not None
+            or any(isinstance(header[name], (dict, list)) for name in header if name in _FIELDS)
             or _has_further_words(text, header)
             or may_have_fields(text)
         )
@@ -242,10 +244,20 @@ def _judged(found: Iterable[Binding | Unread]) -> Iterator[Unread]:
         read.sort(key=lambda one: (-SPELLINGS[field].index(one.name), one.line))
         counts = read[-1] if read else None
         for one in bindings:
-            if one is not counts:
+            if one.is_use:
+                if counts and one.name == counts.name:
+                    yield _handed_on(one, counts)
+            elif one is not counts:
                 how = one.how or "is not the name of a field"
                 how = "is assigned a second time" if one.is_read and counts else how
                 yield _unread_binding(one, field, how, counts)
+
+
+def _handed_on(one: Binding, counts: Binding) -> Unread:
+    """The object of rights as a whole in other hands, which may change it under another name."""
+    fix = f'line {counts.line} counts; read a single key, as {one.name}["write"]'
+    problem = f"{one.how} as a whole, and may be changed under another name; {fix}"
+    return Unread(line=one.line, name=one.name, field=SANDBOX, problem=problem)
 
 
 def _unread_binding(one: Binding, field: str, how: str, counts: Binding | None) -> Unread:

@@ -125,6 +125,7 @@ class Binding:
     how             what happens there, behind the name: ``is imported``
     is_read         whether it is what the header's parser reads
     is_inner        whether it is below the top level
+    is_use          whether nothing is bound, and the value as a whole is handed on
     value           as written, where bindings are compared by it
     """
 
@@ -133,6 +134,7 @@ class Binding:
     how: str
     is_read: bool = False
     is_inner: bool = False
+    is_use: bool = False
     value: str = ""
 
 
