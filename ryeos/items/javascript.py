@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ryeos.items.header_values import (
@@ -203,7 +203,7 @@ def _regex_may_follow(before: Token) -> bool:
 
 # --- javascript -----------------------------------------------------------------------------------
 
-_DECLARES = frozenset({"const", "let", "var"})
+DECLARES = frozenset({"const", "let", "var"})
 _READ_NAME = re.compile(r"__\w+__|[A-Z][A-Z0-9_]*")
 # Skipping this one would run the tool with unvalidated parameters.
 _NEVER_SKIPPED = "CONFIG_SCHEMA"
@@ -234,7 +234,7 @@ def _declared_constants(
     """The constants at the top level that are read, each with its position."""
     while tokens.current.kind != END:
         token = tokens.advance()
-        if token.depth == 0 and token.kind == NAME and token.text in _DECLARES:
+        if token.depth == 0 and token.kind == NAME and token.text in DECLARES:
             yield tokens.current.start, _declared_constant(tokens, text)
 
 
@@ -263,7 +263,7 @@ def _declared_constant(tokens: JavaScriptTokens, text: str) -> dict[str, Any]:
         _require_end(tokens)
     except UnreadableValueError as error:
         is_twice = isinstance(error, RepeatedKeyError)
-        if name != _NEVER_SKIPPED and not (is_twice and _is_field(name)):
+        if name != _NEVER_SKIPPED and not (is_twice and is_field(name)):
             return {}
         hint = f"write {name} as one literal, without calls, variables or spreads"
         raise MetadataError(
@@ -275,7 +275,8 @@ def _declared_constant(tokens: JavaScriptTokens, text: str) -> dict[str, Any]:
     return {name: value}
 
 
-def _is_field(name: str) -> bool:
+def is_field(name: str) -> bool:
+    """Whether a name is one that a header's field may have."""
     from ryeos.items.specs import SPELLINGS
 
     return any(name in spellings for spellings in SPELLINGS.values())
@@ -327,17 +328,23 @@ _LINE_DECLARES = re.compile(
 _ASSIGNS = re.compile(r"(\w+)[\"'`]?\]?\s*(?::[^=\n]{0,80})?=(?![=>])\s*(.?)")
 
 
-def javascript_bindings(text: str) -> "Iterator[Binding | Unread]":
+def javascript_bindings(text: str, *, depth: int = 0) -> "Iterator[Binding | Unread]":
     """The names that a file assigns, imports or changes, and what no reader should meet.
 
-    A name behind ``as const`` and ``satisfies`` is read as any other. Raises MetadataError.
+    A name behind ``as const`` and ``satisfies`` is read as any other. ``depth``: how many texts,
+    each executed by the one around it, the text is inside of. Raises MetadataError.
     """
     from ryeos.items.header_names import Binding
+    from ryeos.items.javascript_texts import with_joined_texts
 
     read = {at for at, constant in _declared_constants(JavaScriptTokens(text), text) if constant}
     tokens = _all_tokens(text)
     yield from _hidden(tokens, text)
-    declared = _names_in_patterns(tokens)
+    tokens = with_joined_texts(tokens)
+    around = enclosing(tokens)
+    declared = _parameters(tokens, around) | _names_in_patterns(tokens)
+    uses = _uses_of_rights(tokens, around)
+    exported = set(_exported_keys(tokens))
     for at, token in enumerate(tokens):
         if token.kind == STRING:
             how = _how_as_text(tokens, at)
@@ -347,14 +354,57 @@ def javascript_bindings(text: str) -> "Iterator[Binding | Unread]":
             name = token.text
         else:
             continue
-        if how or token.start in read:
+        is_key = at in exported
+        how = "is a key of what the file exports" if is_key else how
+        if how or token.start in read or at in uses:
             yield Binding(
                 name=name,
                 line=line_of(text, token.start),
-                how=how,
+                how=how or "is handed on",
                 is_read=token.start in read,
-                is_inner=token.depth > 0 or how.startswith("is a key"),
+                is_inner=not is_key and (token.depth > 0 or how.startswith(_INNER)),
+                is_use=not how and token.start not in read,
             )
+    yield from _executed(tokens, around, text, depth)
+
+
+_INNER = ("is a key", "is a parameter")
+_MAX_EXECUTED = 3
+
+
+def _executed(
+    tokens: Sequence[Token], around: Sequence[int], text: str, depth: int
+) -> "Iterator[Binding]":
+    """What texts bind that are given to ``eval`` and its like."""
+    from ryeos.items.header_names import Binding
+    from ryeos.items.javascript_texts import executing_names, is_executed
+
+    names = executing_names(tokens)
+    for at, token in enumerate(tokens):
+        if (
+            token.kind == STRING
+            and len(token.text) > len(_SHORT)
+            and is_executed(tokens, at, around, names)
+        ):
+            for name in _bound_by(token.text[1:-1], depth + 1):
+                line = line_of(text, token.start)
+                yield Binding(name=name, line=line, how="is assigned through a text")
+
+
+def _bound_by(code: str, depth: int) -> Iterator[str]:
+    """The constants that a text binds when it is executed."""
+    from ryeos.items.header_names import Binding
+
+    try:
+        found = list(javascript_bindings(code, depth=depth)) if depth <= _MAX_EXECUTED else None
+    except MetadataError:
+        found = None
+    if found is None:
+        yield from (one[1] for one in _ASSIGNS.finditer(code) if _READ_NAME.fullmatch(one[1]))
+        return
+    for one in found:
+        if isinstance(one, Binding) and not one.is_use and _READ_NAME.fullmatch(one.name):
+            yield one.name
 
 
 def _all_tokens(text: str) -> list[Token]:
@@ -372,10 +422,11 @@ def _text_at(tokens: Sequence[Token], at: int) -> str:
 def _how(tokens: Sequence[Token], at: int) -> str:
     """What happens to the name at a place; ``""`` where it is only read."""
     before, after = _text_at(tokens, at - 1), _text_at(tokens, at + 1)
-    if before in _DECLARES:
+    if before in DECLARES:
         is_top = tokens[at].depth == 0
         return "is not one literal" if is_top else "is declared below the top level"
-    if before in {"function", "class", "enum", "namespace"}:
+    is_generator = before == "*" and _text_at(tokens, at - 2) == "function"
+    if before in {"function", "class", "enum", "namespace"} or is_generator:
         return "is defined"
     if before in {"++", "--"} or after in {"++", "--"} or _is_assigned(tokens, at + 1):
         return "is assigned"
@@ -426,12 +477,132 @@ def _end_of_members(tokens: Sequence[Token], at: int) -> tuple[int, str]:
 def _how_as_text(tokens: Sequence[Token], at: int) -> str:
     """What happens to the name that a text holds: ``exports["NAME"] =``."""
     before, after = _text_at(tokens, at - 1), _text_at(tokens, at + 1)
-    if before == "[" and after == "]" and _is_assigned(tokens, at + 2):
+    is_index = before == "[" and after == "]"
+    if is_index and _is_assigned(tokens, at + 2):
         return "is assigned through a text"
-    if before in {"{", ","} and after == ":" and tokens[at].depth:
+    is_key = before in {"{", ","} and after == ":" and tokens[at].depth
+    if is_key or (is_index and _text_at(tokens, at + 2) == ":"):
         return "is a key of an object"
-    nearby = {token.text for token in tokens[max(at - 8, 0) : at]}
-    return "is assigned through a text" if before == "," and nearby & _CHANGES_OF_OBJECTS else ""
+    if before == "as" and _is_export(tokens, at):
+        return "is exported from elsewhere"
+    nearby = {token.text for token in tokens[max(at - _NEARBY, 0) : at]}
+    is_pair = before == "[" and after == "," and nearby & {"assign", "fromEntries"}
+    is_given = before == "," and nearby & _CHANGES_OF_OBJECTS
+    return "is assigned through a text" if is_pair or is_given else ""
+
+
+_NEARBY = 12
+_LONGEST_LIST = 200
+_HEADS = frozenset({"if", "while", "for", "switch", "with"})
+
+
+def _is_export(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a place belongs to ``export {...}`` or ``export * as``."""
+    above = reversed(tokens[max(at - _LONGEST_LIST, 0) : at])
+    ends = (one.text for one in above if one.text in {";", "export", "import", "="})
+    return next(ends, "") == "export"
+
+
+_BEFORE_A_PARAMETER = frozenset({"(", ",", "{", "[", ":"})
+_LEVELS = 4
+
+
+def enclosing(tokens: Sequence[Token]) -> list[int]:
+    """For each token the place of the bracket around it, -1 without one."""
+    found, opened = list[int](), [-1]
+    for at, token in enumerate(tokens):
+        del opened[token.depth + 1 :]
+        found.append(opened[-1])
+        if token.text in _OPENING or token.text.endswith("${"):
+            opened.append(at)
+    return found
+
+
+def _parameters(tokens: Sequence[Token], around: Sequence[int]) -> dict[int, str]:
+    """The places of the parameters of functions, and of what ``catch`` binds."""
+    lists = set[int]()
+    for at in range(2, len(tokens)):
+        if tokens[at].text in {"=>", "{"} and tokens[at - 1].text == ")":
+            opening = around[at - 1]
+            if _text_at(tokens, opening - 1) not in _HEADS:
+                lists.add(opening)
+    return {
+        at: "is a parameter"
+        for at, token in enumerate(tokens)
+        if token.kind == NAME and _is_parameter(tokens, at, around, lists)
+    }
+
+
+def _is_parameter(
+    tokens: Sequence[Token], at: int, around: Sequence[int], lists: Container[int]
+) -> bool:
+    if _text_at(tokens, at + 1) == "=>":
+        return True
+    if _text_at(tokens, at - 1) not in _BEFORE_A_PARAMETER or _text_at(tokens, at + 1) == ":":
+        return False
+    opening = around[at]
+    for _ in range(_LEVELS):  # a parameter may be a pattern of names
+        if opening < 0 or tokens[opening].text == "(":
+            break
+        opening = around[opening]
+    return opening in lists
+
+
+_COMPARES = frozenset({"==", "===", "!=", "!==", "in"})
+_READERS = frozenset({"keys", "values", "entries", "freeze", "isFrozen"})
+
+
+def _uses_of_rights(tokens: Sequence[Token], around: Sequence[int]) -> set[int]:
+    """The places that hand on the object of rights as a whole, instead of reading a key of it."""
+    from ryeos.items.specs import SPELLINGS
+
+    names = SPELLINGS["sandbox"]
+    return {
+        at
+        for at, token in enumerate(tokens)
+        if token.kind == NAME
+        and token.text in names
+        and not _is_read_of_key(tokens, at, around[at])
+    }
+
+
+def _is_read_of_key(tokens: Sequence[Token], at: int, opening: int) -> bool:
+    """Whether a name is no value here, one of whose keys is read, or one that is exported."""
+    before, after = _text_at(tokens, at - 1), _text_at(tokens, at + 1)
+    if before in {".", "?.", "typeof"} or after in {".", "?.", "[", ":"}:
+        return True
+    if {before, after} & _COMPARES:
+        return True
+    if before == "(" and _text_at(tokens, at - 2) in _READERS:
+        return True
+    if before not in {"{", ",", ":"} or opening < 0 or tokens[opening].text != "{":
+        return False
+    return _text_at(tokens, opening - 1) == "export" or _is_exports(tokens, opening)
+
+
+def _is_exports(tokens: Sequence[Token], opening: int) -> bool:
+    """Whether an object is what a file exports: ``export default {``, ``module.exports = {``."""
+    before = opening - 1
+    while before > 0 and (tokens[before].kind == NAME or tokens[before].text in {".", "("}):
+        if tokens[before].text == "default":
+            return _text_at(tokens, before - 1) == "export"
+        before -= 1
+    is_assigned = _text_at(tokens, before) == "=" and before == opening - 1
+    return is_assigned and _text_at(tokens, before - 1) in {"exports", "export"}
+
+
+def _exported_keys(tokens: Sequence[Token]) -> Iterator[int]:
+    """The places of the keys of what a file exports, but of those with the value of that name."""
+    for opening, token in enumerate(tokens):
+        if token.text != "{" or token.depth > 1 or not _is_exports(tokens, opening):
+            continue
+        for at in range(opening + 1, _closing(tokens, opening)):
+            one = tokens[at]
+            is_key = one.depth == token.depth + 1 and one.kind in {NAME, STRING}
+            is_named = _text_at(tokens, at - 1) in {"{", ",", "get", "async", "*"}
+            is_same = _text_at(tokens, at + 2) == one.text
+            if is_key and is_named and _text_at(tokens, at + 1) in {":", "("} and not is_same:
+                yield at
 
 
 def _names_in_patterns(tokens: Sequence[Token]) -> dict[int, str]:
@@ -446,7 +617,9 @@ def _names_in_patterns(tokens: Sequence[Token]) -> dict[int, str]:
             found |= _bound(tokens, at + 1, end, "is imported")
         elif token.text == "export" and after == "{":
             found |= _exported(tokens, at + 1)
-        elif token.text in _DECLARES and token.kind == NAME and after in {"{", "["}:
+        elif token.text == "export" and after == "*" and _text_at(tokens, at + 2) == "as":
+            found |= _bound(tokens, at + 3, at + 4, "is exported from elsewhere")
+        elif token.text in DECLARES and token.kind == NAME and after in {"{", "["}:
             end = _closing(tokens, at + 1)
             found |= _bound(tokens, at + 1, end, _TOGETHER)
         elif token.text in {"}", "]"} and after == "=":
@@ -737,7 +910,7 @@ def _value(tokens: JavaScriptTokens, depth: int) -> PlainValue:
     value: PlainValue
     match token:
         case Token(kind="string" | "template"):
-            value = _text(token)
+            value = text_of(token)
         case Token(kind="number"):
             value = _number(token, token.text)
         case Token(kind="name", text="null" | "true" | "false" as word):
@@ -795,7 +968,7 @@ def _key(token: Token) -> str:
         case "name":
             return token.text
         case "string":
-            return _text(token)
+            return text_of(token)
         case "number" if token.text.isdecimal():
             return token.text
         case _:
@@ -810,7 +983,8 @@ def _skip_as_const(tokens: JavaScriptTokens) -> None:
         tokens.advance()
 
 
-def _text(token: Token) -> str:
+def text_of(token: Token) -> str:
+    """The characters that a string or a template means. Raises UnreadableValueError."""
     inside = token.text[1:-1]
     if "\\" not in inside:
         return inside
