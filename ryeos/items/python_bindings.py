@@ -14,7 +14,7 @@ from ryeos.items.header_names import (
     Unread,
     declared_in_comment,
     sandbox_words,
-    seems_sandbox,
+    seems_rights,
 )
 from ryeos.items.header_values import shown
 from ryeos.items.headers import is_literal, syntax_tree
@@ -28,7 +28,7 @@ _CHANGES = frozenset(
 )
 _READS = frozenset({"get", "keys", "items", "values", "copy"})
 # Code that its author took out; in small letters it is the form of other file types.
-_TAKEN_OUT = pattern(r"[#\s]*(?!sandbox\b)[A-Za-z]\w*[ \t]*(?::[^={]*)?=")
+_TAKEN_OUT = pattern(r"[#\s]*(?!sandbox(?:\b|_))[A-Za-z]\w*[ \t]*(?::[^={]*)?=")
 
 
 _FIRST_WORD = pattern(r"\W*(\w+)")
@@ -232,7 +232,7 @@ def unread_fields(text: str, header: Mapping[str, Any]) -> Iterator[Unread]:
     yield from unread_lines(below, header, is_header=False, fix=fix)
     for line, said in documented:
         first = _FIRST_WORD.match(said)
-        if first and seems_sandbox(first[1]) and (name := declared_in_comment(said)):
+        if first and seems_rights(first[1]) and (name := declared_in_comment(said)):
             problem = "is a text; Rye does not read it; in Python write SANDBOX = {...}"
             yield Unread(line=line, name=name, field="sandbox", problem=problem)
 
