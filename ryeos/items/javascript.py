@@ -478,7 +478,8 @@ def _how_as_text(tokens: Sequence[Token], at: int) -> str:
     """What happens to the name that a text holds: ``exports["NAME"] =``."""
     before, after = _text_at(tokens, at - 1), _text_at(tokens, at + 1)
     is_index = before == "[" and after == "]"
-    if is_index and _is_assigned(tokens, at + 2):
+    is_deleted = is_index and "delete" in {one.text for one in tokens[max(at - 3, 0) : at]}
+    if is_deleted or (is_index and _is_assigned(tokens, at + 2)):
         return "is assigned through a text"
     is_key = before in {"{", ","} and after == ":" and tokens[at].depth
     if is_key or (is_index and _text_at(tokens, at + 2) == ":"):
@@ -587,8 +588,13 @@ def _is_exports(tokens: Sequence[Token], opening: int) -> bool:
         if tokens[before].text == "default":
             return _text_at(tokens, before - 1) == "export"
         before -= 1
-    is_assigned = _text_at(tokens, before) == "=" and before == opening - 1
-    return is_assigned and _text_at(tokens, before - 1) in {"exports", "export"}
+    if _text_at(tokens, before) != "=" or before != opening - 1:
+        return False
+    assigned = [one.text.strip("\"'") for one in tokens[max(before - 3, 0) : before]]
+    return assigned[-1:] in (["exports"], ["export"]) or assigned in (
+        ["exports", ".", "default"],
+        ["[", "exports", "]"],
+    )
 
 
 def _exported_keys(tokens: Sequence[Token]) -> Iterator[int]:
@@ -598,10 +604,13 @@ def _exported_keys(tokens: Sequence[Token]) -> Iterator[int]:
             continue
         for at in range(opening + 1, _closing(tokens, opening)):
             one = tokens[at]
-            is_key = one.depth == token.depth + 1 and one.kind in {NAME, STRING}
-            is_named = _text_at(tokens, at - 1) in {"{", ",", "get", "async", "*"}
-            is_same = _text_at(tokens, at + 2) == one.text
-            if is_key and is_named and _text_at(tokens, at + 1) in {":", "("} and not is_same:
+            around = _text_at(tokens, at - 1), _text_at(tokens, at + 1)
+            is_computed = around == ("[", "]") and one.kind == STRING
+            start, end = at - is_computed, at + is_computed
+            is_key = one.depth == token.depth + 1 + is_computed and one.kind in {NAME, STRING}
+            is_named = _text_at(tokens, start - 1) in {"{", ",", "get", "async", "*"}
+            is_same = _text_at(tokens, end + 2) == one.text
+            if is_key and is_named and _text_at(tokens, end + 1) in {":", "("} and not is_same:
                 yield at
 
 

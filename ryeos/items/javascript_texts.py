@@ -211,11 +211,14 @@ def is_executed(
 
     ``around`` is what `ryeos.items.javascript.enclosing` says of the tokens.
     """
+    if at and tokens[at - 1].text in names:  # a template behind its tag
+        return True
     for _ in range(_LEVELS):
         at = around[at]
         if at < 0:
             return False
-        if tokens[at].text == "(" and not names.isdisjoint(_callee(tokens, at)):
+        called = {*_callee(tokens, at), *(one.text for one in tokens[at + 1 : at + 2])}
+        if tokens[at].text == "(" and not names.isdisjoint(called):
             return True
     return False
 

@@ -226,6 +226,8 @@ class NamesByText:
         """The names that one node binds by a text, each with how."""
         match node:
             case ast.Subscript(value=value, slice=key, ctx=ast.Store() | ast.Del()):
+                while isinstance(value, ast.Subscript):  # a part of what the names say
+                    key, value = value.slice, value.value
                 if self._is_namespace(value):
                     yield from ((name, _THROUGH_NAMES) for name in self._texts.of(key))
             case ast.AugAssign(target=target, value=value):
@@ -362,6 +364,9 @@ class NamesByText:
                 | ast.NamedExpr(target=target, value=value)
             ):
                 self._hold(target, value)
+            case ast.For(target=target, iter=series):
+                for one in _elements(series):
+                    self._hold(target, one)
             case ast.arguments(defaults=defaults, kw_defaults=further):
                 if any(one and self._is_held(one) for one in (*defaults, *further)):
                     self._hold_parameters([node])
