@@ -6,6 +6,7 @@ A file of its own, as most texts are never looked at this closely: see
 
 import ast
 from collections.abc import Container, Iterator, Mapping
+from textwrap import dedent
 from typing import Any
 
 from lillux.patterns import pattern
@@ -16,7 +17,7 @@ from ryeos.items.header_names import (
     sandbox_words,
     seems_rights,
 )
-from ryeos.items.header_values import shown
+from ryeos.items.header_values import MetadataError, shown
 from ryeos.items.headers import is_literal, syntax_tree
 from ryeos.items.python_texts import NamesByText
 from ryeos.items.specs import SPELLINGS
@@ -31,6 +32,8 @@ _READS = frozenset({"get", "keys", "items", "values", "copy"})
 _TAKEN_OUT = pattern(r"[#\s]*(?!sandbox(?:\b|_))[A-Za-z]\w*[ \t]*(?::[^={]*)?=")
 
 
+_MAX_EXECUTED = 3  # texts inside of texts that are executed
+_WORD = pattern(r"\w+")
 _FIRST_WORD = pattern(r"\W*(\w+)")
 
 
@@ -46,7 +49,7 @@ def python_bindings(text: str, *, depth: int = 0) -> Iterator[Binding | Unread]:
     module = syntax_tree(text)
     shared = {name for one in ast.walk(module) if isinstance(one, ast.Global) for name in one.names}
     read = dict(_read_statements(module))
-    by_text = NamesByText(module, depth=depth)
+    by_text = NamesByText(module, lambda code: _names_in(code, depth + 1))
     reads = set(_reads_of_keys(module))
     # Each node with whether it is inside of a function or class.
     left: list[tuple[ast.AST, bool]] = [(module, False)]
@@ -65,6 +68,22 @@ def python_bindings(text: str, *, depth: int = 0) -> Iterator[Binding | Unread]:
         is_inside = is_inner or isinstance(node, _SCOPES)
         left.extend((child, is_inside) for child in ast.iter_child_nodes(node))
     yield from _comments(text)
+
+
+def _names_in(code: str, depth: int) -> Iterator[str]:
+    """The names that a text binds when it is executed; all its words if it is no Python."""
+    try:
+        found = (
+            list(python_bindings(dedent(code).strip(), depth=depth))
+            if depth <= _MAX_EXECUTED
+            else None
+        )
+    except MetadataError:
+        found = None
+    if found is None:
+        yield from _WORD.findall(code)
+        return
+    yield from (one.name for one in found if isinstance(one, Binding) and not one.is_use)
 
 
 def _handed_on(node: ast.AST, reads: Container[int]) -> Iterator[Binding]:

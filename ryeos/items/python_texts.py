@@ -9,23 +9,17 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, product
 from string import Formatter
-from textwrap import dedent
-
-from lillux.patterns import pattern
-from ryeos.items.header_values import MetadataError
 
 _MAX_TEXTS = 16  # of one expression: a variable may have had several values
 _MAX_CHARACTERS = 100_000
 _MAX_METHOD_CHARACTERS = 1000
 _MAX_DEPTH = 50
 _MAX_ROUNDS = 10
-_MAX_EXECUTED = 3  # texts inside of texts that are executed
 _CHANGING_CASE: dict[str, Callable[[str], str]] = {
     "upper": str.upper, "lower": str.lower, "title": str.title, "strip": str.strip,
     "capitalize": str.capitalize, "swapcase": str.swapcase, "casefold": str.casefold,
     "lstrip": str.lstrip, "rstrip": str.rstrip, "encode": str, "decode": str,
 }  # fmt: skip
-_WORD = pattern(r"\w+")
 
 
 class ConstantTexts:
@@ -207,9 +201,10 @@ class NamesByText:
     parameters in a file that hands them to a function.
     """
 
-    def __init__(self, module: ast.AST, *, depth: int = 0) -> None:
+    def __init__(self, module: ast.AST, names_in: Callable[[str], Iterable[str]]) -> None:
+        """``names_in`` says which names a text binds when it is executed."""
         self._texts = ConstantTexts(module)
-        self._depth = depth
+        self._names_in = names_in
         self._functions: dict[str, str] = {}
         self._holders: set[str] = set()
         nodes = list(ast.walk(module))
@@ -242,7 +237,7 @@ class NamesByText:
         function = self._function(call.func)
         if function in _EXECUTES:
             for text in self._keys(*call.args[:1], *(one.value for one in call.keywords)):
-                yield from ((name, _THROUGH_TEXT) for name in self._executed(text))
+                yield from ((name, _THROUGH_TEXT) for name in self._names_in(text))
             return
         value = call.func.value if isinstance(call.func, ast.Attribute) else None
         is_change = function in _CHANGES and value is not None and self._is_namespace(value)
@@ -253,21 +248,6 @@ class NamesByText:
             for one in call.keywords:
                 names = [one.arg] if one.arg else self._keys(one.value)
                 yield from ((name, _THROUGH_NAMES) for name in names)
-
-    def _executed(self, text: str) -> Iterator[str]:
-        """The names that a text binds when it is executed; all its words if it is no Python."""
-        from ryeos.items.header_names import Binding
-        from ryeos.items.python_bindings import python_bindings
-
-        try:
-            if self._depth < _MAX_EXECUTED:
-                for one in python_bindings(dedent(text).strip(), depth=self._depth + 1):
-                    if isinstance(one, Binding) and not one.is_use:
-                        yield one.name
-                return
-        except MetadataError:
-            pass
-        yield from _WORD.findall(text)
 
     def _keys(self, *nodes: ast.expr) -> Iterator[str]:
         """The texts of expressions, of dictionaries the keys, of pairs the first."""
