@@ -206,6 +206,11 @@ class PrimitiveExecutor:
         """The verified chain of a tool, as `ChainBuilder.build`."""
         return self._chains.build(item_id, force_refresh=force_refresh, resolution=resolution)
 
+    @property
+    def chains(self) -> Mapping[str, Chain]:
+        """The chains that are remembered, by the id of their tool."""
+        return self._chains.chains
+
     def lock(self, item_id: str) -> Path | None:
         """Pin a tool's chain as it is now; the lockfile's path. Raises as `build_chain`."""
         chain = self.build_chain(item_id)
