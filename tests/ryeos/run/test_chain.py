@@ -394,6 +394,29 @@ def test_a_file_with_the_exact_id_wins_over_an_alias(workspace: Workspace) -> No
     assert chain.elements[1].space == "project"
 
 
+def test_a_new_runtime_is_used_by_its_name_and_the_alias_is_shown_as_hidden(
+    workspace: Workspace,
+) -> None:
+    """001, Adding New Runtimes: without a restart, and for no item that may not use it."""
+    link(workspace.user, "mine/of_user", "rust_runtime")
+    link(workspace.project, "mine/a", "rust_runtime")
+    rye = workspace.rye()
+    before = rye.executor.build_chain("mine/a").elements[1]
+    link(workspace.project, "rye/core/runtimes/rust_runtime", "subprocess")
+
+    chain = rye.executor.build_chain("mine/a")
+    of_user = rye.executor.build_chain("mine/of_user")
+
+    assert before.item_id == "rye/core/runtimes/rust/runtime"
+    assert [one.item_id for one in chain.elements] == [
+        "mine/a",
+        "rye/core/runtimes/rust_runtime",
+        "rye/core/primitives/subprocess",
+    ]
+    assert [one.ref.id for one in chain.elements[1].shadowed] == ["rye/core/runtimes/rust/runtime"]
+    assert of_user.elements[1].item_id == "rye/core/runtimes/rust/runtime"
+
+
 def test_a_name_that_two_executors_have_is_ambiguous(workspace: Workspace) -> None:
     link(workspace.project, "one/runner", EXECUTE)
     link(workspace.project, "two/runner", EXECUTE)
