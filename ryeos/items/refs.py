@@ -28,10 +28,11 @@ PRIVATE_FOLDERS = (
 
 They contain private keys or tokens, or files that Rye locks: who can read one can lock it.
 """
+REQUESTER = "rye/core/primitives/http_client"
 SHELLS = frozenset(
-    {"rye/bash/bash", "rye/core/primitives/execute", "rye/core/primitives/subprocess"}
+    {"rye/bash/bash", "rye/core/primitives/execute", "rye/core/primitives/subprocess", REQUESTER}
 )
-"""Items that run what their caller writes: a person approved them, not what they will run."""
+"""Items that do what their caller writes: a person approved them, not what they will do."""
 EXTRACTORS_FOLDER = "rye/core/extractors"
 MAX_REF_BYTES = 512
 TEST_SUFFIX = ".test"

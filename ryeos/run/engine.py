@@ -80,7 +80,9 @@ from ryeos.run.parameters import (
     RESOLVED_CONFIG,
     LimitSources,
     at_most,
+    caller_config,
     caller_values,
+    caller_variables,
     filled_fixed_params,
     graph_limits,
     limit,
@@ -464,7 +466,13 @@ class PrimitiveExecutor:
         chain, anchor, env = prepared.chain, prepared.anchor, prepared.env
         config = merged_config(chain)
         fixed = filled_fixed_params(config, anchor, env)
-        values = caller_values(parameters, chain.tool.spec.config_schema, config, fixed)
+        schema = chain.tool.spec.config_schema
+        values = caller_values(parameters, schema, config, fixed)
+        written, variables = None, dict[str, str]()
+        if chain.tool is chain.primitive and not is_graph(chain):
+            written = caller_config(values.tool, schema, item_id=chain.tool.item_id)
+            config = {**config, **written.config}
+            variables = caller_variables(values.tool.get("env"), env.variables)
         log.warnings.extend(values.warnings)
         requested = {} if request.timeout_s is None else {"timeout": request.timeout_s}
         caller = {**values.steering, **requested}
@@ -479,6 +487,7 @@ class PrimitiveExecutor:
             {
                 **self._context.program_variables(),
                 **original_variables(chain, env, self._context.process_env),
+                **variables,
                 **({CONFINE_VARIABLE: "1"} if rights.allowance else {}),
                 **request.extra_env,
             },
@@ -506,6 +515,7 @@ class PrimitiveExecutor:
             # A graph checks its own limits, with everything else that is wrong with it.
             limits=graph_limits(replace(sources, tool_config={})) if is_graph(chain) else {},
             rights=rights,
+            caller_texts=written.values if written else None,
         )
 
     def _rights(self, prepared: "PreparedCall", request: ExecutionRequest) -> CallRights:
