@@ -16,10 +16,9 @@ from lillux.values import dataclass, replace
 from ryeos import __version__
 from ryeos.app.workspace import Rye
 from ryeos.items.context import context_from
-from ryeos.items.errors import IntegrityError, ItemNotFoundError
+from ryeos.items.errors import IntegrityError, ItemNotFoundError, RyeError
 from ryeos.items.refs import Kind, Location, Reference, parse_reference
 from ryeos.run import engine
-from ryeos.run.chain import ChainValidator
 from ryeos.run.model import ChainElement, ExecutionRequest, ExecutionResult
 from ryeos.trust.bundles import discover, embedded_bundle, installed_bundles, own_bundle
 
@@ -90,22 +89,26 @@ class PrimitiveExecutor:
         parameters: Mapping[str, Any] | None = None,
         *,
         validate_chain: bool = True,
+        use_lockfile: bool = True,
         trace: bool = False,
         cancellation: Cancellation | None = None,
     ) -> ExecutionResult:
-        """Run a tool. Failures are in the result: ``success``, ``error``, ``failure``.
+        """Run a tool. All failures are in the result: ``success``, ``error``, ``failure``.
 
-        ``validate_chain`` checks the spaces and versions of neighbours in the chain first. The
-        signatures are always verified: nothing turns that off.
+        ``validate_chain`` checks the spaces, inputs and versions of neighbours in the chain first.
+        ``use_lockfile`` compares the chain with its lockfile, and writes one after a first success.
+        The signatures are always verified: nothing turns that off.
         """
-        reference = parse_reference(item_id, Kind.TOOL.value)
-        if validate_chain:
-            chain = self._workspace.executor.build_chain(reference.id)
-            found = ChainValidator().validate_chain(chain.elements)
-            if not found.valid:
-                return ExecutionResult(success=False, error="; ".join(found.issues))
+        try:
+            reference = parse_reference(item_id, Kind.TOOL.value)
+        except RyeError as error:
+            return ExecutionResult(success=False, error=str(error), failure=error)
         request = ExecutionRequest(
-            item_id=reference.id, parameters=dict(parameters or {}), trace=trace
+            item_id=reference.id,
+            parameters=dict(parameters or {}),
+            validate_chain=validate_chain,
+            use_lockfile=use_lockfile,
+            trace=trace,
         )
         return self._workspace.executor.execute(request, cancellation=cancellation)
 

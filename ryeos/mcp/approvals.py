@@ -233,13 +233,17 @@ def may_execute(
 
 _MAY_RUN = (
     "run commands",
-    "They can write this project (not its .ai folder) and a folder for temporary files, read what"
-    " you can read except your keys, and use the network.",
+    (
+        "They can write this project (not its .ai folder) and a folder for temporary files, read"
+        " what you can read except your keys, and use the network."
+    ),
 )
 _MAY_SEND = (
     "send requests",
-    "They can reach each host that this machine reaches, those of its own network too, and send it"
-    " what the agent has read.",
+    (
+        "They can reach each host that this machine reaches, those of its own network too, and send"
+        " it what the agent has read."
+    ),
 )
 
 

@@ -64,6 +64,47 @@ def test_a_tool_is_run_by_its_id(opened: ryeos.Rye) -> None:
     assert (failed.success, failed.data["return_code"]) == (False, 3)
 
 
+@pytest.mark.parametrize(
+    ("item_id", "code"),
+    [
+        ("mine/none", "ITEM_NOT_FOUND"),
+        ("../evil", "INVALID_REF"),
+        ("knowledge:rye/core/terminology", "INVALID_REF"),
+        ("mine/unsigned", "UNSIGNED"),
+    ],
+)
+@pytest.mark.parametrize("validate_chain", [True, False])
+def test_what_cannot_be_run_is_a_result(
+    opened: ryeos.Rye, workspace: Workspace, item_id: str, code: str, *, validate_chain: bool
+) -> None:
+    workspace.project.tool("mine/unsigned")
+
+    refused = ryeos.PrimitiveExecutor(opened).execute(item_id, validate_chain=validate_chain)
+
+    assert not refused.success
+    assert refused.error
+    assert refused.failure
+    assert refused.failure.code == code
+
+
+def test_the_rules_between_neighbours_hold_unless_they_are_turned_off(
+    opened: ryeos.Rye, workspace: Workspace
+) -> None:
+    limits = 'child_constraints: {"*": {min_version: "9.0.0"}}\n'
+    workspace.project.sign(workspace.project.runtime("mine/strict", extra=limits))
+    workspace.project.signed_tool("mine/x", "print(1)", executor="mine/strict")
+    executor = ryeos.PrimitiveExecutor(opened)
+
+    refused = executor.execute("mine/x")
+    ran = executor.execute("mine/x", validate_chain=False, use_lockfile=False, trace=True)
+
+    assert refused.failure
+    assert "minimum required 9.0.0" in str(refused.error)
+    assert (ran.success, ran.error) == (True, None)
+    assert "lockfile_created" not in ran.metadata
+    assert ran.trace
+
+
 @posix_only
 def test_an_item_in_words_gives_the_envelope_that_the_awaited_call_gives(
     opened: ryeos.Rye,
