@@ -19,6 +19,7 @@ from lillux.values import dataclass
 from ryeos.items.errors import (
     ChainError,
     ExecutorNotFoundError,
+    IntegrityError,
     InvalidRefError,
     SpecError,
 )
@@ -51,6 +52,14 @@ def companion_error(path: str, problem: str, *, hint: str = "") -> ChainError:
     return ChainError(f"{path}: {problem}", hint=hint, path=path)
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedElement:
+    """What was found for an id and is no element: it does not verify, or its header is wrong."""
+
+    resolution: Resolution
+    is_unverified: bool
+
+
 class ChainBuilder:
     """Builds chains and remembers them. Thread-safe: entries are immutable and replaced whole."""
 
@@ -68,10 +77,12 @@ class ChainBuilder:
         *,
         force_refresh: bool = False,
         found: list[ChainElement] | None = None,
+        refused: "list[RefusedElement] | None" = None,
         resolution: Resolution | None = None,
     ) -> Chain:
         """The chain of a tool; ``found`` gets its elements, also those before a failure.
 
+        ``refused`` gets the one that is found and is no element, as it does not verify, say.
         ``resolution`` is where the tool is, if it has been resolved already.
         Raises ItemNotFoundError, ChainError, IntegrityError and similar.
         """
@@ -80,7 +91,7 @@ class ChainBuilder:
         if cached and self._is_fresh(cached):
             elements.extend(cached.elements)
             return cached
-        chain = self._build(item_id, elements, resolution)
+        chain = self._build(item_id, elements, resolution, [] if refused is None else refused)
         self.chains[item_id] = chain
         return chain
 
@@ -130,7 +141,11 @@ class ChainBuilder:
         self.specs.clear()
 
     def _build(
-        self, item_id: str, elements: list[ChainElement], resolved: Resolution | None
+        self,
+        item_id: str,
+        elements: list[ChainElement],
+        resolved: Resolution | None,
+        refused: "list[RefusedElement]",
     ) -> Chain:
         missed: list[Path] = []
         warnings: list[str] = []
@@ -144,7 +159,12 @@ class ChainBuilder:
                 )
             resolution = resolved if elements == [] else None
             resolution = resolution or self._resolve(current, elements)
-            element = self._element(current, resolution)
+            try:
+                element = self._element(current, resolution)
+            except LilluxError as error:
+                if resolution:
+                    refused.append(RefusedElement(resolution, isinstance(error, IntegrityError)))
+                raise
             if any(element.item_id == earlier.item_id for earlier in elements):
                 ids = [one.item_id for one in (*elements, element)]
                 raise ChainError(

@@ -26,7 +26,7 @@ from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.interpreter_searches import everything_counts
-from lillux.interpreters import ResolvedEnv
+from lillux.interpreters import ResolvedEnv, declared_variables
 from lillux.process import ProcessManager
 from lillux.process.model import ProcessRunner
 from lillux.signing import compute_key_digest
@@ -40,7 +40,7 @@ from ryeos.items.context import (
     utc_now,
 )
 from ryeos.items.errors import ChainValidationError, IntegrityError, LockfileMismatchError
-from ryeos.items.refs import PROJECT, SYSTEM, USER, ItemRef, Kind, Resolution
+from ryeos.items.refs import PROJECT, SYSTEM, USER, ItemRef, Kind, Location, Resolution
 from ryeos.run.anchor import Anchor, AnchoredFiles, anchor_of, verify_anchored_files
 from ryeos.run.calls import (
     Call,
@@ -57,6 +57,7 @@ from ryeos.run.chain import (
     PACKAGES_MARK,
     ChainBuilder,
     ChainValidator,
+    RefusedElement,
     merged_config,
 )
 from ryeos.run.command import (
@@ -290,7 +291,10 @@ class PrimitiveExecutor:
     def _check(self, request: ExecutionRequest, log: "ExecutionLog") -> "CheckedCall":
         """Steps (1) to (5), which do not depend on the machine that will run the tool."""
         chain = self._chains.build(  # (1)
-            request.item_id, found=log.elements, resolution=request.resolution
+            request.item_id,
+            found=log.elements,
+            refused=log.refused,
+            resolution=request.resolution,
         )
         log.warnings.extend(chain.warnings)
         self._validate(chain, request, log)  # (2)
@@ -667,10 +671,12 @@ def _as_evidence(element: ChainElement) -> dict[str, Any]:
 class ExecutionLog:
     """What one execution has found out so far; part of the result whatever happens.
 
+    refused   what was found and is no element
     further   trace events that come after those of the chain and the environment
     """
 
     elements: list[ChainElement] = field(default_factory=list)
+    refused: list[RefusedElement] = field(default_factory=list)
     trace: list[dict[str, Any]] = field(default_factory=list)
     further: list[dict[str, Any]] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -679,6 +685,7 @@ class ExecutionLog:
     def add(self, other: "ExecutionLog") -> None:
         """Add the entries of another log."""
         self.elements.extend(other.elements)
+        self.refused.extend(other.refused)
         self.trace.extend(map(dict, other.trace))
         self.further.extend(map(dict, other.further))
         self.metadata |= other.metadata
@@ -686,8 +693,9 @@ class ExecutionLog:
 
     def clear(self) -> None:
         """Remove everything."""
-        for found in (self.elements, self.trace, self.further, self.metadata, self.warnings):
+        for found in (self.elements, self.refused, self.trace, self.further, self.warnings):
             found.clear()
+        self.metadata.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -806,7 +814,7 @@ def _run_logged(
         result = ExecutionResult(success=False, error=str(error), failure=error)
     result.chain = [element.describe() for element in log.elements]
     if request.trace:
-        result.trace = [*chain_events(log.elements), *log.trace, *log.further]
+        result.trace = [*chain_events(log.elements, log.refused), *log.trace, *log.further]
     log.warnings.extend(result.metadata.pop("warnings", ()))
     result.metadata = log.metadata | result.metadata
     unverified = [e.item_id for e in log.elements if e.item and not e.item.verified]
@@ -824,36 +832,52 @@ def _run_logged(
 # ``env_config``, then further steps.
 
 
-def chain_events(elements: Sequence[ChainElement]) -> Iterator[dict[str, Any]]:
-    """Which file each element is, what it hides, and who signed it."""
+def chain_events(
+    elements: Sequence[ChainElement], refused: Sequence[RefusedElement] = ()
+) -> Iterator[dict[str, Any]]:
+    """Which file each element is, what it hides, and who signed it; at last what was refused."""
     for element in elements:
-        yield {
-            "step": "resolve",
-            "item_id": element.item_id,
-            "path": str(element.path) if element.path else None,
-            "space": element.space,
-            "shadowed": [
-                {"path": str(location.path), "space": location.space.label}
-                for location in element.shadowed
-            ],
-        }
+        yield _resolve_event(element.item_id, element.path, element.space, element.shadowed)
+    for one in refused:
+        found = one.resolution.location
+        yield _resolve_event(found.ref.id, found.path, found.space.label, one.resolution.shadowed)
     for element in elements:
         if element.item:
             key = element.item.key
-            yield {
-                "step": "verify_integrity",
-                "item_id": element.item_id,
-                "verified": element.item.verified,
-                "key_fp": key.fingerprint if key else None,
-            }
+            fingerprint = key.fingerprint if key else None
+            yield _verify_event(element.item_id, fingerprint, verified=element.item.verified)
+    for one in refused:
+        if one.is_unverified:
+            yield _verify_event(one.resolution.location.ref.id, None, verified=False)
+
+
+def _resolve_event(
+    item_id: str, path: Path | None, space: str, shadowed: Sequence[Location]
+) -> dict[str, Any]:
+    return {
+        "step": "resolve",
+        "item_id": item_id,
+        "path": str(path) if path else None,
+        "space": space,
+        "shadowed": [{"path": str(one.path), "space": one.space.label} for one in shadowed],
+    }
+
+
+def _verify_event(item_id: str, fingerprint: str | None, *, verified: bool) -> dict[str, Any]:
+    return {
+        "step": "verify_integrity",
+        "item_id": item_id,
+        "verified": verified,
+        "key_fp": fingerprint,
+    }
 
 
 def env_events(elements: Sequence[ChainElement]) -> Iterator[dict[str, Any]]:
-    """Which elements shaped the environment, primitive first."""
+    """Which variables each element sets in the environment, primitive first."""
     for element in reversed(elements):
         if element.spec.env_config:
             yield {
                 "step": "resolve_env",
                 "contributed_by": element.item_id,
-                "keys": list(element.spec.env_config),
+                "keys": list(declared_variables(element.spec.env_config)),
             }

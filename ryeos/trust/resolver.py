@@ -100,17 +100,21 @@ class Resolver:
         for candidate in self._spellings(ref):
             hits = list(self._hits(candidate, start, missed))
             if hits:
-                hidden = self._hidden_by(hits[0]) if candidate == ref else []
+                hidden = self._hidden_by(hits[0], start) if candidate == ref else []
                 return self._resolution(ref, hits, missed, hidden)
         return None
 
-    def _hidden_by(self, winner: Location) -> list[Location]:
-        """What the short id of an item means where no file of a project or a user has that id."""
-        ref, has_alias = winner.ref, "/" not in winner.ref.id or winner.ref.id.startswith("rye/")
-        if winner.space.tier == SYSTEM or not has_alias:  # the table is not needed
+    def _hidden_by(self, winner: Location, start: str) -> list[Location]:
+        """What else the id of an item means, in spaces below that of a project or a user."""
+        ref, rank = winner.ref, rank_of(winner.space.label)
+        below = [one for one in self.spaces.seen_from(start) if rank_of(one.label) < rank]
+        if winner.space.tier == SYSTEM or not below:
             return []
-        target = self._aliases().get(ref)
-        return list(self._hits(ItemRef(ref.kind, target), SYSTEM, [])) if target else []
+        others = [*_doubled(ref)]
+        if "/" not in ref.id or ref.id.startswith("rye/"):  # else the table is not needed
+            others = [*self._alias(ref), *others]
+        hits = [self._hits(other, below[0].label, []) for other in others]
+        return [location for found in hits for location in found]
 
     def _by_stem(self, reference: Reference, start: str) -> Resolution | None:
         """The tool or directive whose file has this name, wherever it is."""
@@ -212,13 +216,14 @@ class Resolver:
 
     def _spellings(self, ref: ItemRef) -> Iterator[ItemRef]:
         yield ref
+        yield from self._alias(ref)
+        yield from _doubled(ref)
+
+    def _alias(self, ref: ItemRef) -> Iterator[ItemRef]:
+        """What an id means as a short one, if it is one."""
         alias = self._aliases().get(ref) if ref.kind in _STEM_KINDS else None
         if alias:
             yield ItemRef(ref.kind, alias)
-        category, _, name = ref.id.rpartition("/")
-        yield ItemRef(ref.kind, f"{ref.id}/{name}")
-        if category.rpartition("/")[2] == name:
-            yield ItemRef(ref.kind, category)
 
     def _hits(self, ref: ItemRef, start: str, missed: list[Path]) -> Iterator[Location]:
         """The winner of each space that holds the item; misses above the first are noted.
@@ -444,6 +449,14 @@ def _where_one_may_appear(space: Space, name: str) -> Iterator[Path]:
         for folder in folders:
             category = Path(folder).relative_to(space.directory(Kind.TOOL)).as_posix()
             yield from candidates(space, ItemRef(Kind.TOOL, f"{category}/{name}"))
+
+
+def _doubled(ref: ItemRef) -> Iterator[ItemRef]:
+    """``x/y/y`` for ``x/y``, then ``x/y`` for ``x/y/y``."""
+    category, _, name = ref.id.rpartition("/")
+    yield ItemRef(ref.kind, f"{ref.id}/{name}")
+    if category.rpartition("/")[2] == name:
+        yield ItemRef(ref.kind, category)
 
 
 def _of_highest_tier(found: Sequence[_Found], place: Callable[[_Found], Location]) -> list[_Found]:
