@@ -427,6 +427,34 @@ def item_folders(
         yield folder, found
 
 
+def passed_over(
+    space: Space, kind: Kind, matches: Callable[[str], bool], *, modules: bool = False
+) -> Iterator[str]:
+    """The files that `locations` leaves out although their ids match, below the kind's folder.
+
+    Of a folder that is left out with all its files there is one line, with a slash at its end.
+    """
+    root, suffixes = str(space.directory(kind)), space.suffixes(kind)
+    hidden = "." if modules else "._"
+
+    def is_meant(folder: str, name: str) -> bool:
+        stem, dot, end = name.rpartition(".")
+        path = os.path.relpath(f"{folder}{os.sep}{stem}", root).replace(os.sep, "/")
+        return bool(stem) and f"{dot}{end}".lower() in suffixes and matches(path)
+
+    for folder, folders, files in os.walk(root):
+        left = [one for one in folders if one in _SKIPPED_FOLDERS or one[0] == "."]
+        folders[:] = sorted({*folders} - {*left})
+        for name in sorted(left):
+            inside = os.walk(f"{folder}{os.sep}{name}")
+            if any(is_meant(below, one) for below, _, names in inside for one in names):
+                left_out = os.path.relpath(f"{folder}{os.sep}{name}", root)
+                yield f"{left_out}/".replace(os.sep, "/")
+        for name in sorted(files):
+            if name[0] in hidden and is_meant(folder, name):
+                yield os.path.relpath(f"{folder}{os.sep}{name}", root).replace(os.sep, "/")
+
+
 def folders_below(root: Path | str) -> Iterator[tuple[str, list[str]]]:
     """A folder and all below it that belong to items, each with the names of its files."""
     for folder, folders, files in os.walk(root):
