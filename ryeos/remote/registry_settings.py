@@ -582,7 +582,7 @@ class RegistryIdError(RyeError):
         self.what, self.problem = what, problem
         super().__init__(
             f"{what[:200]!a}: {problem}",
-            hint="published ids are namespace/name or namespace/category/name, like tool:ada/text/upper",
+            hint="published ids are namespace/.../name, like tool:ada/text/upper",
         )
 
 
