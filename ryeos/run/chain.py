@@ -98,19 +98,21 @@ class ChainBuilder:
     def companion(self, item_id: str, element: ChainElement) -> ChainElement:
         """Another tool item that an element names, verified, from a space that it may use.
 
-        Raises ExecutorNotFoundError, SpecError, IntegrityError and similar.
+        It may be a module, which has no header. Raises ExecutorNotFoundError, SpecError,
+        IntegrityError and similar.
         """
-        known = self._companions.get((item_id, element.space))
+        key = item_id, element.space
+        known = self._companions.get(key)
         if known and self._is_fresh(known):
             return known.tool
         resolution = self._resolve(item_id, [element])
-        companion = self._element(item_id, resolution)
+        companion = self._element(item_id, resolution, is_module=True)
         missed = resolution.missed if resolution else ()
-        self._companions[item_id, element.space] = Chain(elements=(companion,), missed=missed)
+        self._companions[key] = Chain(elements=(companion,), missed=missed)
         return companion
 
     def companion_at(self, path: Path, element: ChainElement) -> ChainElement | None:
-        """The verified tool item in this very file; None for one in no space's tools folder.
+        """The verified tool item or module in this very file; None for one in no tools folder.
 
         The rules of spaces hold as for `companion`, and the file must be the one that its id leads
         to: not one that another hides. Raises ChainError, IntegrityError and similar.
@@ -220,7 +222,9 @@ class ChainBuilder:
         suggestions = self._resolver.suggest(wanted, child.space)
         return ExecutorNotFoundError(item_id, child.item_id, suggestions=suggestions)
 
-    def _element(self, requested_id: str, resolution: Resolution | None) -> ChainElement:
+    def _element(
+        self, requested_id: str, resolution: Resolution | None, *, is_module: bool = False
+    ) -> ChainElement:
         if resolution is None:
             spec = tool_spec({"tool_type": PRIMITIVE_TYPE, "executor_id": None}, "")
             return ChainElement(
@@ -231,7 +235,7 @@ class ChainBuilder:
         spec = self._spec(item)
         said = {"version": spec.version, "category": spec.category}
         require_place(item, location.ref, said)
-        if spec.executor_id is ABSENT and spec.tool_type != PRIMITIVE_TYPE:
+        if spec.executor_id is ABSENT and spec.tool_type != PRIMITIVE_TYPE and not is_module:
             raise _no_executor_declared(location.ref.id, str(location.path))
         return ChainElement(
             item_id=location.ref.id,

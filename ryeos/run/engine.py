@@ -39,8 +39,14 @@ from ryeos.items.context import (
     log_warning,
     utc_now,
 )
-from ryeos.items.errors import ChainValidationError, IntegrityError, LockfileMismatchError
+from ryeos.items.errors import (
+    ChainError,
+    ChainValidationError,
+    IntegrityError,
+    LockfileMismatchError,
+)
 from ryeos.items.refs import PROJECT, SYSTEM, USER, ItemRef, Kind, Location, Resolution
+from ryeos.items.specs import RUNTIME_TYPE
 from ryeos.run.anchor import Anchor, AnchoredFiles, anchor_of, verify_anchored_files
 from ryeos.run.calls import (
     Call,
@@ -91,7 +97,7 @@ from ryeos.run.parameters import (
     tool_timeout,
     valid_parameters,
 )
-from ryeos.run.primitives import PRIMITIVES, ExecutePrimitive, is_graph
+from ryeos.run.primitives import GRAPH_RUNTIME, PRIMITIVES, ExecutePrimitive, is_graph
 from ryeos.trust.config import ConfigReader, Layer
 from ryeos.trust.resolver import Resolver
 from ryeos.trust.verify import DependencyRules, VerifiedItem, Verifier, unchanged, verify_tree
@@ -296,6 +302,7 @@ class PrimitiveExecutor:
             refused=log.refused,
             resolution=request.resolution,
         )
+        _require_tool(chain)
         log.warnings.extend(chain.warnings)
         self._validate(chain, request, log)  # (2)
         anchor, files = self._verify_files(chain, log.warnings.append)  # (3)
@@ -478,8 +485,9 @@ class PrimitiveExecutor:
             config = {**config, **written.config}
             variables = caller_variables(values.tool.get("env"), env.variables)
         log.warnings.extend(values.warnings)
+        own_timeout = {} if written is None else _only_timeout(values.tool)
         requested = {} if request.timeout_s is None else {"timeout": request.timeout_s}
-        caller = {**values.steering, **requested}
+        caller = {**own_timeout, **values.steering, **requested}
         sources = replace(_limit_sources(prepared, caller), in_background=request.in_background)
         timeout_s = limit("timeout", sources)
         lowered = at_most(timeout_s, request.at_most_s)
@@ -635,6 +643,27 @@ class PrimitiveExecutor:
             return ()
         target = element.item.target
         return verify_tree(target.path.parent, rules, target.space, self._verifier, log_warning)
+
+
+def _only_timeout(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name == "timeout"}
+
+
+def _require_tool(chain: Chain) -> None:
+    """Refuse what others run by, called as a tool: it would run its own text. Raises ChainError."""
+    tool = chain.tool
+    if tool.spec.tool_type == RUNTIME_TYPE:
+        what, hint = "a runtime, which runs tools that name it", f"executor_id: {tool.item_id}"
+    elif tool is chain.primitive and is_graph(chain):
+        what, hint = "the primitive that walks graphs", f"executor_id: {GRAPH_RUNTIME}"
+    else:
+        return
+    raise ChainError(
+        f"{tool.item_id}: expected a tool, found {what}",
+        code="EXECUTOR_NOT_FOUND",
+        hint=f"run a tool whose header has {hint}",
+        path=str(tool.path or ""),
+    )
 
 
 def _editions(chain: Chain, files: AnchoredFiles) -> Iterator[tuple[Edition, Path]]:

@@ -630,3 +630,25 @@ def test_the_digest_of_a_chain_changes_with_any_of_its_elements(workspace: Works
 
     assert first == again
     assert other != first
+
+
+@pytest.mark.parametrize(
+    ("item_id", "found"),
+    [
+        ("rye/core/runtimes/bash/bash", "a runtime, which runs tools that name it"),
+        ("rye/core/runtimes/mcp/stdio", "a runtime, which runs tools that name it"),
+        ("mine/r", "a runtime, which runs tools that name it"),
+        ("rye/core/primitives/state_graph", "the primitive that walks graphs"),
+    ],
+)
+def test_a_runtime_called_as_a_tool_is_refused_by_name(
+    workspace: Workspace, item_id: str, found: str
+) -> None:
+    workspace.project.sign(workspace.project.runtime("mine/r"))
+
+    refused = workspace.run(item_id, params={"command": "true"})
+
+    assert refused.metadata["error_code"] == "EXECUTOR_NOT_FOUND"
+    assert refused.error == f"{item_id}: expected a tool, found {found}"
+    assert refused.failure
+    assert "executor_id:" in refused.failure.hint
