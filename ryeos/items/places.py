@@ -83,16 +83,18 @@ def folders_in_projects(
     homes: tuple[str, ...],
     *,
     is_alone: bool = False,
+    noted: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
     """The folders of a search path in the project, or below another folder that has ``.ai``.
 
     ``is_alone``: the project is the only one whose folders a program of this user can write.
+    ``noted`` are other projects, see `note_project`.
     """
     above = {os.path.realpath(one) for one in homes if one}
     root = os.path.realpath(project) if project else ""
     if any(_is_within(one, root) for one in above):  # then it is none that an agent may write
         project = root = ""
-    known: dict[str, bool] = {}
+    known = {one: True for one in noted if one not in above}
 
     def is_inside(folder: str) -> bool:
         if root and _is_within(folder, root):
@@ -114,6 +116,39 @@ def folders_in_projects(
         if is_inside(os.path.realpath(one))
         or (project and _is_within(os.path.normpath(one), project))
     )
+
+
+AGENT_PROJECTS = "state/agent-projects"
+_MAX_NOTED_BYTES = 1 << 20
+
+
+def noted_projects(user_ai: str) -> tuple[str, ...]:
+    """The projects without ``.ai`` that agents have worked in: real paths."""
+    try:
+        with open(f"{user_ai}/{AGENT_PROJECTS}", "rb") as file:  # noqa: PTH123
+            return tuple(map(os.fsdecode, filter(None, file.read(_MAX_NOTED_BYTES).split(b"\0"))))
+    except OSError:
+        return ()
+
+
+def note_project(user_ai: str, project: str) -> None:
+    """Remember a project without ``.ai``: other runs know by that folder where agents write.
+
+    Nothing is remembered where there is no user space, or where it cannot be written.
+    """
+    if os.path.isdir(f"{project}/{AI_FOLDER}"):
+        return
+    root = os.path.realpath(project)
+    if root in noted_projects(user_ai):
+        return
+    try:
+        os.makedirs(os.path.dirname(f"{user_ai}/{AGENT_PROJECTS}"), 0o700, exist_ok=True)  # noqa: PTH103
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        file = os.open(f"{user_ai}/{AGENT_PROJECTS}", flags, 0o600)
+    except OSError:
+        return
+    with os.fdopen(file, "ab") as noted:
+        noted.write(os.fsencode(root) + b"\0")
 
 
 def _is_within(path: str, folder: str) -> bool:
