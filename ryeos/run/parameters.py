@@ -218,7 +218,7 @@ def _literal(value: object, values: dict[str, object]) -> object:
 def caller_variables(given: object, present: Mapping[str, str]) -> dict[str, str]:
     """The variables that a caller sets for a program of its own. Raises ParameterError.
 
-    Those that decide which code a program loads, or what Rye is told, are not among them: what
+    Those that decide which code a program loads, and those of Rye, are not among them: what
     confines the program starts with them too.
     """
     if given is None:
