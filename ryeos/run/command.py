@@ -79,7 +79,9 @@ def build_invocation(materials: Materials) -> Invocation:
     anchor, env = materials.anchor, materials.env
     fixed = engine_values(materials)
     names = replace(
-        template_names(materials, fixed), hidden=_CALLERS_ONLY, verbatim=frozenset({_SCRIPT})
+        template_names(materials, fixed),
+        hidden=_CALLERS_ONLY,
+        verbatim=frozenset({_SCRIPT, *(materials.caller_texts or ())}),
     )
     cwd = _cwd(materials, names)
     fixed["cwd"] = str(cwd)
@@ -119,7 +121,8 @@ def build_invocation(materials: Materials) -> Invocation:
         attempts=materials.request.attempts,
         withheld=materials.withheld,
         sealed=_sealed(chain, (command, *arguments)),
-        is_text=bool(script_keys(config)) and not _own_template(chain, config),
+        is_text=materials.caller_texts is not None
+        or (bool(script_keys(config)) and not _own_template(chain, config)),
     )
 
 
@@ -393,6 +396,7 @@ def engine_values(materials: Materials) -> dict[str, object]:
         "tool_id": materials.chain.tool.item_id,
         "params_json": params_text(materials.values.tool),
         "timeout": materials.timeout_s,
+        **(materials.caller_texts or {}),
     }
 
 

@@ -19,6 +19,7 @@ from ryeos.run.model import Chain
 from ryeos.run.parameters import BUILT_IN, valid_limit
 
 STATE_GRAPH = "rye/core/primitives/state_graph"
+GRAPH_RUNTIME = "rye/core/runtimes/state-graph/runtime"
 # A config that brings this many variables is taken for a whole environment.
 WHOLE_ENVIRONMENT_SIZE = 50
 

@@ -71,8 +71,8 @@ from ryeos.sync.rules import ManifestRules, read_rules
 # then, and HEAD moves there only if it still is where it was merged; else all of that is done
 # again.
 
-MAX_RETRIES = 5
-JITTER_MS = 50
+MAX_FOLD_BACK_RETRIES = 5
+FOLD_BACK_BASE_JITTER_MS = 50
 
 MergeType = Literal["no-op", "fast-forward", "merge", "conflict", "retry_exhausted", "refused"]
 REFUSED: MergeType = "refused"
@@ -153,7 +153,7 @@ class FoldBack:
             source_detail=change.item_ref,
             metadata={"thread_id": change.thread_id},
         )
-        for attempt in range(MAX_RETRIES):
+        for attempt in range(MAX_FOLD_BACK_RETRIES):
             head = self.head.read()  # (2)
             if head.snapshot_hash == base.snapshot_hash:
                 if self._advance(head, ours, change.manifest_hash):  # (3)
@@ -166,7 +166,7 @@ class FoldBack:
         return FoldResult(
             snapshot_hash=self.head.read().snapshot_hash,
             merge_type="retry_exhausted",
-            conflicts={"retry_exhausted": True, "attempts": MAX_RETRIES},
+            conflicts={"retry_exhausted": True, "attempts": MAX_FOLD_BACK_RETRIES},
             unmerged=ours,
             new_objects=(ours,),
         )
@@ -255,7 +255,9 @@ class FoldBack:
 
 def pause_s(attempt: int) -> float:
     """How long to wait after a lost attempt, counted from 0: longer each time, never the same."""
-    pause_ms: float = JITTER_MS * 2**attempt + SystemRandom().uniform(0, JITTER_MS)
+    pause_ms: float = FOLD_BACK_BASE_JITTER_MS * 2**attempt + SystemRandom().uniform(
+        0, FOLD_BACK_BASE_JITTER_MS
+    )
     return pause_ms / 1000
 
 
