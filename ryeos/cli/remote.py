@@ -107,8 +107,8 @@ def _execute(session: Session) -> int:
         applies=not arguments.no_apply,
         resigns=arguments.resign,
     )
-    answer = run_on(session, arguments.remote, reference, request, options)
-    return run.show_elsewhere(session, answer)
+    answer, live = run_on(session, arguments.remote, reference, request, options)
+    return run.show_elsewhere(session, answer, live)
 
 
 def _status(session: Session) -> int:

@@ -22,6 +22,7 @@ from ryeos.run.parameters import STEERS
 
 if TYPE_CHECKING:
     from ryeos.cli.progress import StepList
+    from ryeos.cli.remote_run import LiveOutput
     from ryeos.graph.runner import StepEvent
     from ryeos.items.refs import Reference
     from ryeos.items.rights import Rights
@@ -109,16 +110,19 @@ def _run_elsewhere(session: Session, reference: "Reference", request: ExecutionR
 
     arguments = session.arguments
     options = RemoteOptions(is_async=arguments.detached)
-    answer = run_on(session, target_remote(arguments.target), reference, request, options)
-    return show_elsewhere(session, answer)
+    answer, live = run_on(session, target_remote(arguments.target), reference, request, options)
+    return show_elsewhere(session, answer, live)
 
 
-def show_elsewhere(session: Session, answer: Answer) -> int:
+def show_elsewhere(session: Session, answer: Answer, live: "LiveOutput") -> int:
     """Show what a run on a node gave as one here, or that it was started; the command's status."""
     from ryeos.cli.remote_run import is_started, show_started, standard_error
 
     if is_started(answer):
         return show_started(session, answer)
+    if live.was_followed:
+        show_rest(session, answer, live.written)
+        return answer.exit_status
     live_stderr(standard_error(answer.envelope).encode("utf-8", "replace"))
     show(session, answer)
     return answer.exit_status

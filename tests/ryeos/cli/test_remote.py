@@ -1,6 +1,8 @@
 """``rye remote ...`` against a real node, as a user types it."""
 
 import os
+import signal
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +12,8 @@ from sqlalchemy import func, select
 from lillux.signing import load_keypair
 from rye_services.database import Database, threads
 from ryeos.items.refs import Space
-from tests.support.command_line import CommandLine
+from ryeos.remote.node import Node as RemoteNode
+from tests.support.command_line import CommandLine, program_of
 from tests.support.endings import wait_until
 from tests.support.node import Node, running_node
 
@@ -597,9 +600,9 @@ def test_a_run_that_outlasts_the_wait_goes_on_there(user: User, gate: Path) -> N
 
     gate.touch()
     assert done.status == 124
-    assert "no result within 1 s; the run continues there" in done.stderr
-    assert "rye remote threads --remote default" in done.stderr
     (row,) = user.cli.json("remote", "threads")["threads"]
+    assert f"no result in time; {row['thread_id']} continues there" in done.stderr
+    assert f"rye remote thread {row['thread_id']} --wait --remote default" in done.stderr
     assert user.cli("remote", "thread", row["thread_id"], "--wait").status == 0
 
 
@@ -642,6 +645,101 @@ def test_output_of_a_run_on_a_node_is_shown_while_it_runs(user: User, gate: Path
     assert [(one["stream"], one["text"]) for one in during["pieces"]] == [("stderr", "began\n")]
     assert (followed.status, followed.stdout, followed.stderr) == (0, "", "began\n")
     assert user.cli.json("remote", "thread", thread_id)["thread"]["state"] == "completed"
+
+
+TELLING = """\
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python/script"
+__category__ = "mine"
+__tool_description__ = "Says one line for each file that comes"
+import json, pathlib, sys, time
+folder = pathlib.Path(json.load(sys.stdin)["folder"])
+for number in range(4):
+    print(number, file=sys.stderr if number % 2 else sys.stdout, flush=True)
+    while not (folder / str(number)).exists():
+        time.sleep(0.02)
+sys.exit(5)
+"""
+
+
+class Followed:
+    """A program that runs ``mine/telling`` on the node, both of its streams in one file."""
+
+    def __init__(self, user: User, folder: Path) -> None:
+        user.write(".ai/tools/mine/telling.py", TELLING)
+        user.cli.json("sign", "tool:mine/telling")
+        self._folder, self._file = folder, folder / "written"
+        program = program_of(user.cli, folder)
+        with self._file.open("wb") as written:
+            self._process = subprocess.Popen(
+                [program, "run", "mine/telling", f"folder={folder}", "--target", "remote"],
+                cwd=user.cli.project,
+                env=user.cli.env,
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=written,
+            )
+
+    @property
+    def written(self) -> str:
+        return self._file.read_text(encoding="utf-8")
+
+    def go_on(self, number: int) -> None:
+        (self._folder / str(number)).touch()
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    def status(self) -> int:
+        return self._process.wait(60)
+
+
+def test_a_run_with_a_target_is_shown_while_it_runs(user: User, tmp_path: Path) -> None:
+    followed = Followed(user, tmp_path)
+
+    for number in range(4):
+        seen = "".join(f"{one}\n" for one in range(number + 1))
+        wait_until(lambda seen=seen: followed.written == seen)  # type: ignore[misc]
+        followed.go_on(number)
+
+    assert followed.status() == 1
+    assert followed.written == "0\n1\n2\n3\nerror: mine/telling exited with code 5\n"
+
+
+def test_an_interrupt_ends_the_run_on_the_node(user: User, tmp_path: Path) -> None:
+    followed = Followed(user, tmp_path)
+    wait_until(lambda: followed.written == "0\n")
+
+    followed.interrupt()
+
+    assert followed.status() == 130
+    (row,) = user.cli.json("remote", "threads")["threads"]
+    assert row["state"] == "cancelled"
+    assert f"{row['thread_id']} is being ended" in followed.written
+    assert "error: cancelled by " in followed.written
+
+
+def test_a_followed_run_shows_what_the_log_of_the_node_had_no_room_for(user: User) -> None:
+    user.write(".ai/tools/mine/much.sh", SPEAKING.replace("echo boom >&2", "seq 200000; echo end"))
+    user.cli.json("sign", "tool:mine/much")
+
+    there = user.cli("run", "mine/much", "--target", "remote")
+
+    assert (there.status, there.stderr) == (0, "")
+    assert there.stdout == user.cli("run", "mine/much").stdout
+
+
+def test_a_node_that_lets_no_run_be_followed_shows_its_output_at_the_end(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RemoteNode, "keeps_answers", lambda _: False)
+    user.write(".ai/tools/mine/speaking.sh", SPEAKING)
+    user.cli.json("sign", "tool:mine/speaking")
+
+    done = user.cli("run", "mine/speaking", "--target", "remote")
+
+    assert (done.status, done.stdout, done.stderr) == (0, "said\n", "boom\n")
 
 
 def test_a_run_on_a_node_is_cancelled(user: User, gate: Path) -> None:
