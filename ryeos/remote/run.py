@@ -458,7 +458,7 @@ class _FollowedRun:
                 pass
         except RemoteUnreachableError as error:
             raise self._left_alone(str(error), error.code) from error
-        except BrokenPipeError:  # nobody reads what it writes, which ends a run here too
+        except BrokenPipeError:  # its output has no reader any more, which ends a run here too
             self._ask_for_its_end()
             raise
         try:

@@ -318,7 +318,7 @@ def kept_answer(
         raise RequestProblem(409, {"error": f"{thread_id} has not ended", "thread_id": thread_id})
     kept = rows.take_answer(thread_id)
     if kept is None:
-        # It did not end by itself, so that nobody wrote one; or nobody waits for it any more.
+        # It did not end by itself, so that there is none; or it was taken before.
         is_over = row["state"] in {CANCELLED, ERROR} and row["result_hash"] is None
         status = (409 if row["state"] == CANCELLED else 503) if is_over else 404
         words = row["error_message"] if is_over else f"no answer is kept of {thread_id}"
