@@ -107,8 +107,11 @@ def _execute(session: Session) -> int:
         applies=not arguments.no_apply,
         resigns=arguments.resign,
     )
-    answer, live = run_on(session, arguments.remote, reference, request, options)
-    return run.show_elsewhere(session, answer, live)
+    written = run.ToolOutput()
+    answer, was_shown = run_on(
+        session, arguments.remote, reference, request, options, written=written
+    )
+    return run.show_elsewhere(session, answer, written if was_shown else None)
 
 
 def _status(session: Session) -> int:

@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
@@ -30,10 +30,12 @@ def run_on(
     reference: Reference,
     request: ExecutionRequest,
     options: RemoteOptions,
-) -> "tuple[Answer, LiveOutput]":
-    """The answer of a remote, and what was shown while it ran. Raises as `execute_on`."""
+    *,
+    written: "Written",
+) -> tuple[Answer, bool]:
+    """The answer of a remote, and whether ``written`` got what it wrote. Raises as `execute_on`."""
     cancellation, bar = cancelled_by_signals(), ProgressBar(session.output)
-    live = LiveOutput(session, bar)
+    live = LiveOutput(session, bar, written)
     follower = RunFollower(
         on_output=live.take, on_cancelled=live.say_cancelled, cancellation=cancellation
     )
@@ -42,7 +44,17 @@ def run_on(
     live.complete(answer)
     if options.resigns:
         _write_pages(session, answer)
-    return answer, live
+    return answer, live.was_followed
+
+
+class Written(Protocol):
+    """Passes on what a program writes to its streams."""
+
+    def stdout(self, chunk: bytes) -> None:
+        """Take standard output."""
+
+    def stderr(self, chunk: bytes) -> None:
+        """Take standard error."""
 
 
 class LiveOutput:
@@ -51,11 +63,8 @@ class LiveOutput:
     A node's text is shown on a terminal without what would steer it.
     """
 
-    def __init__(self, session: Session, bar: ProgressBar) -> None:
-        from ryeos.cli.run import ToolOutput
-
-        self.written = ToolOutput()
-        self._session, self._bar = session, bar
+    def __init__(self, session: Session, bar: ProgressBar, written: Written) -> None:
+        self._session, self._bar, self._written = session, bar, written
         self._shows_stdout = not session.output.as_json
         self._texts: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._is_cut = False
@@ -72,9 +81,9 @@ class LiveOutput:
             text, self._is_cut = text.removesuffix(LOG_CUT), True
         self._texts["stderr" if stream == "stderr" else "stdout"].append(text)
         if stream == "stderr":
-            self.written.stderr(_shown(text, sys.stderr))
+            self._written.stderr(_shown(text, sys.stderr))
         elif self._shows_stdout:
-            self.written.stdout(_shown(text, sys.stdout))
+            self._written.stdout(_shown(text, sys.stdout))
 
     def say_cancelled(self, thread_id: str) -> None:
         """Say that the run was asked to end, and how to leave without waiting for that."""

@@ -22,7 +22,6 @@ from ryeos.run.parameters import STEERS
 
 if TYPE_CHECKING:
     from ryeos.cli.progress import StepList
-    from ryeos.cli.remote_run import LiveOutput
     from ryeos.graph.runner import StepEvent
     from ryeos.items.refs import Reference
     from ryeos.items.rights import Rights
@@ -110,18 +109,22 @@ def _run_elsewhere(session: Session, reference: "Reference", request: ExecutionR
 
     arguments = session.arguments
     options = RemoteOptions(is_async=arguments.detached)
-    answer, live = run_on(session, target_remote(arguments.target), reference, request, options)
-    return show_elsewhere(session, answer, live)
+    remote, written = target_remote(arguments.target), ToolOutput()
+    answer, was_shown = run_on(session, remote, reference, request, options, written=written)
+    return show_elsewhere(session, answer, written if was_shown else None)
 
 
-def show_elsewhere(session: Session, answer: Answer, live: "LiveOutput") -> int:
-    """Show what a run on a node gave as one here, or that it was started; the command's status."""
+def show_elsewhere(session: Session, answer: Answer, written: "ToolOutput | None") -> int:
+    """Show what a run on a node gave as one here, or that it was started; the command's status.
+
+    ``written`` got its output while it ran, None where nothing did.
+    """
     from ryeos.cli.remote_run import is_started, show_started, standard_error
 
     if is_started(answer):
         return show_started(session, answer)
-    if live.was_followed:
-        show_rest(session, answer, live.written)
+    if written is not None:
+        show_rest(session, answer, written)
         return answer.exit_status
     live_stderr(standard_error(answer.envelope).encode("utf-8", "replace"))
     show(session, answer)
