@@ -16,6 +16,7 @@ from ryeos.remote.node import Node as RemoteNode
 from tests.support.command_line import CommandLine, program_of
 from tests.support.endings import wait_until
 from tests.support.node import Node, running_node
+from tests.support.terminal import Terminal
 
 pytest_plugins = ("tests.support.node",)
 
@@ -90,6 +91,99 @@ def test_a_push_reports_its_result(user: User) -> None:
     assert second.stdout == f"project on default: {first['snapshot_hash'][:12]}, nothing new\n"
     third = user.cli.json("remote", "push")
     assert (third["ref_published"], third["head_moved"]) == (True, False)
+
+
+class Repository:
+    """A project with files beside ``.ai``, some of which git ignores, and no rules of its own."""
+
+    def __init__(self, folder: Path, bundle: Space, node: Node) -> None:
+        self.user = User(folder, bundle, node)
+        (self.user.cli.project / ".ai/config/cas/manifest.yaml").unlink()
+        for path in ("README.md", "src/a.py", "src/gen/x.py", "build/out", "a.log", ".env"):
+            self.user.write(path, f"{path}\n")
+        self.user.write(".gitignore", "build/\n*.log\n")
+        self.user.write("src/.gitignore", "gen\n")
+
+    TRAVELS = (".gitignore", "README.md", "src/.gitignore", "src/a.py")
+
+    def files_there(self, folder: Path, bundle: Space, node: Node) -> list[str]:
+        """What a second machine of this user gets of the project, but ``.ai``."""
+        other = User(folder, bundle, node, like=self.user)
+        accepted = ("--accept", ".gitignore", "--accept", "src/.gitignore")
+        other.write(".ai/config/cas/manifest.yaml", self.rules)
+        other.cli.json("remote", "pull", *accepted)
+        project = other.cli.project
+        found = (path.relative_to(project) for path in project.rglob("*") if path.is_file())
+        return sorted(str(path) for path in found if path.parts[0] != ".ai")
+
+    @property
+    def rules(self) -> str:
+        return self.user.read(".ai/config/cas/manifest.yaml")
+
+
+@pytest.fixture
+def repository(tmp_path: Path, bundle: Space, shared_node: Node) -> Repository:
+    return Repository(tmp_path / "here", bundle, shared_node)
+
+
+def test_a_push_takes_the_repository_but_what_git_ignores_when_that_is_asked_for(
+    repository: Repository, tmp_path: Path, bundle: Space, shared_node: Node
+) -> None:
+    cli = repository.user.cli
+
+    first = cli("remote", "push", "--repository")
+    repository.user.write("src/b.log", "later\n")
+    second = cli("remote", "push")
+    again = cli("remote", "push", "--repository")
+
+    assert first.status == 0, first.stderr
+    assert "nothing new" in second.stdout
+    assert again.status == 2
+    assert ".ai/config/cas/manifest.yaml: says already which files travel" in again.stderr
+    there = repository.files_there(tmp_path / "there", bundle, shared_node)
+    assert there == list(Repository.TRAVELS)
+
+
+def test_a_run_on_the_node_leaves_out_what_git_ignores_as_well(repository: Repository) -> None:
+    user = repository.user
+    user.write(
+        ".ai/tools/mine/make.sh",
+        SPEAKING.replace("echo said", "mkdir -p build; echo 1 > build/new; echo 2 > src/new.py"),
+    )
+    user.cli.json("sign", "tool:mine/make")
+    user.cli.json("remote", "push", "--repository")
+
+    ran = user.cli.json("run", "mine/make", "--target", "remote")
+
+    assert ran["remote"]["applied"] == ["src/new.py"]
+
+
+def test_a_person_is_asked_at_the_first_push_and_not_again(
+    repository: Repository, tmp_path: Path
+) -> None:
+    cli = repository.user.cli
+    program = str(program_of(cli, tmp_path))
+
+    with Terminal([program, "remote", "push"], cli.env, cli.project) as terminal:
+        asked = terminal.type("", until="[y/N]")
+        terminal.type("y\r", until="objects sent")
+        status = terminal.status()
+
+    assert status == 0
+    assert "Take the other files too, but what .gitignore names (4 files, 0.0 MB)?" in asked
+    assert "gitignore: true" in repository.rules
+    assert "only .ai travels" not in cli("remote", "push").stderr
+
+
+def test_a_first_push_without_a_terminal_takes_ai_alone_and_says_so(
+    repository: Repository,
+) -> None:
+    first, second = (repository.user.cli("remote", "push") for _ in range(2))
+
+    assert "only .ai travels; with the other 4 files, 0.0 MB: rye remote push --repository" in (
+        first.stderr
+    )
+    assert second.stderr == ""
 
 
 def test_a_run_reports_the_merge_before_it(user: User, other: User) -> None:
